@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# What ci/test and ci/bench share: the tools and Debian packages they need, and running a command with a limit.
+# Sourced by them from the root of the repository; knows no group and no measurement.
+
+export CARGO_TERM_COLOR=never LC_ALL=C
+# Routes are chosen by the scripts, not by the caller's shell.
+unset TRANSOM_TRANSPORTS TRANSOM_PROVIDER TRANSOM_INFO
+
+target=${CARGO_TARGET_DIR:-target}
+may_install=true
+mkdir -p "$target/ci"
+
+die() {
+    echo "${0##*/}: $*" >&2
+    exit 2
+}
+
+# Rust and a C linker are asked for, not installed: the user chooses how.
+need_rust() {
+    command -v cargo >/dev/null || die "cargo is missing: install Rust from https://rustup.rs"
+    command -v cc >/dev/null || die "no C compiler: apt-get install gcc libc6-dev"
+}
+
+# rustup's minimal profile has neither clippy nor rustfmt.
+need_component() {
+    cargo "$2" --version >/dev/null 2>&1 && return
+    command -v rustup >/dev/null && $may_install && rustup component add "$1" && return
+    die "cargo $2 is missing: rustup component add $1"
+}
+
+have_libfabric() {
+    [[ $(PATH=$PATH:/sbin:/usr/sbin ldconfig -p) == *libfabric.so.1* ]]
+}
+
+have_valgrind() {
+    command -v valgrind >/dev/null
+}
+
+# Installs the named packages, or says why it did not and fails.
+install() {
+    local log=$target/ci/install.log
+    if ! $may_install; then
+        echo "not installed, as --no-install asks: $*"
+    elif ((EUID != 0)) || ! command -v apt-get >/dev/null; then
+        echo "missing: $*; as root: apt-get install $*"
+    elif export DEBIAN_FRONTEND=noninteractive; ! {
+        timeout 300 apt-get update && timeout 600 apt-get install -y --no-install-recommends "$@"
+    } </dev/null >"$log" 2>&1; then
+        tail -n 5 "$log"
+        echo "apt-get could not install $*, see $log"
+    else
+        echo "installed $*"
+        return 0
+    fi
+    return 1
+}
+
+# need libfabric: true when it is there, or could be installed. The answer is for an `if`.
+need_libfabric() {
+    have_libfabric || install libfabric1
+}
+
+need_valgrind() {
+    have_valgrind || install valgrind
+}
+
+# limited SECONDS LOG COMMAND...: runs it with input closed and output in LOG; 124 when the time ran out.
+limited() {
+    local seconds=$1 log=$2 status=0
+    shift 2
+    timeout --kill-after=10 "$seconds" "$@" </dev/null >"$log" 2>&1 || status=$?
+    # 137: it did not heed the first signal.
+    if ((status == 137)); then status=124; fi
+    return "$status"
+}

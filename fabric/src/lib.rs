@@ -1,0 +1,50 @@
+//! The transport contract: what a backend owes to the windows above it, and nothing of MPI.
+//!
+//! A backend implements three traits: [`Domain`] (an opened device or provider of this process), [`Region`]
+//! (memory that peers may access) and [`Port`] (the way to the peers: puts, gets, atomics, messages, progress).
+//! Epochs, displacement units, window kinds and errors of MPI live above; sockets, queues and mappings below.
+//!
+//! | what | how it is said |
+//! |---|---|
+//! | a post | answers [`Post::Done`], [`Post::Pending`], [`Post::Again`] or [`Post::Broken`]; it never blocks |
+//! | completion | [`Tally`]: a count of what is outstanding, which the backend lowers when the *target* has the data |
+//! | a capability that is absent | `None`, for example [`Region::amo`] or [`Port::direct`] |
+//! | memory that others may write | [`Memory`], never `&[u8]` |
+//!
+//! [`sim`] implements the contract inside one process and does its worst within it; every protocol runs there first.
+
+mod amo;
+#[allow(unsafe_code)]
+mod contract;
+mod error;
+#[allow(unsafe_code)]
+mod memory;
+#[allow(unsafe_code)]
+mod peer_map;
+pub mod sim;
+mod tally;
+
+pub use amo::{Amo, AmoKind, Coherence, Width};
+pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
+pub use error::{FabricError, Fault};
+pub use memory::{Memory, Span};
+pub use peer_map::PeerMap;
+pub use tally::{Post, Tally};
+
+/// A process of the job as a transport knows it: its rank in the job, 0-based.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Peer(pub u32);
+
+impl Peer {
+    /// The rank as an index into a slice.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {}", self.0)
+    }
+}

@@ -1,0 +1,354 @@
+//! Memory that other processes may read and write while we do: the one place that touches it.
+//!
+//! No reference to its bytes ever exists; it is reached by copies and by atomics on aligned words. A [`Memory`] keeps
+//! alive what it points into, so that holding one is proof enough. Knows nothing of who else has it mapped.
+
+use std::any::Any;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::{Amo, AmoKind, Width};
+
+/// A range of this process's memory as a value: pointer and length, with no right to touch it. What a port is given
+/// for the origin's buffers, whose owner promises that they stay.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    base: *mut u8,
+    len: usize,
+}
+
+// SAFETY: a Span gives no access by itself; the unsafe functions that take one state what must hold.
+unsafe impl Send for Span {}
+// SAFETY: as above.
+unsafe impl Sync for Span {}
+
+impl Span {
+    /// The empty span: no bytes.
+    pub const EMPTY: Span = Span {
+        base: NonNull::<u8>::dangling().as_ptr(),
+        len: 0,
+    };
+
+    /// A span over bytes that will only be read.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Span {
+        Span {
+            base: bytes.as_ptr().cast_mut(),
+            len: bytes.len(),
+        }
+    }
+
+    /// A span over bytes that will be written.
+    #[inline]
+    pub fn of_mut(bytes: &mut [u8]) -> Span {
+        Span {
+            base: bytes.as_mut_ptr(),
+            len: bytes.len(),
+        }
+    }
+
+    /// A span from its parts.
+    #[inline]
+    pub const fn from_raw(base: *mut u8, len: usize) -> Span {
+        Span { base, len }
+    }
+
+    /// The first byte's address.
+    #[inline]
+    pub const fn as_ptr(self) -> *mut u8 {
+        self.base
+    }
+
+    /// The length in bytes.
+    #[inline]
+    pub const fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The part `[at, at + len)`; `None` where that is not inside.
+    #[inline]
+    pub fn slice(self, at: usize, len: usize) -> Option<Span> {
+        let end = at.checked_add(len)?;
+        (end <= self.len).then(|| Span {
+            base: self.base.wrapping_add(at),
+            len,
+        })
+    }
+}
+
+/// Memory that stays, and that others may read and write at any time.
+#[derive(Clone)]
+pub struct Memory {
+    base: NonNull<u8>,
+    len: usize,
+    _owner: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+// SAFETY: every access is a raw copy or an atomic, which any thread may do; the owner is Send + Sync.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({:p}, {} bytes)", self.base, self.len)
+    }
+}
+
+impl Memory {
+    /// Memory at `base`, kept by `owner`.
+    ///
+    /// # Safety
+    /// `[base, base + len)` is readable and writable for as long as `owner` lives (for `None`: as long as any clone of
+    /// the result), and nobody holds a Rust reference to its bytes while others may write them.
+    pub unsafe fn new(
+        base: NonNull<u8>,
+        len: usize,
+        owner: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Memory {
+        Memory {
+            base,
+            len,
+            _owner: owner,
+        }
+    }
+
+    /// Zeroed memory of this process alone, aligned to 8 bytes: for tests and small buffers.
+    pub fn private(len: usize) -> Memory {
+        let words: Arc<[AtomicU64]> = (0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
+        let base =
+            NonNull::new(words.as_ptr().cast_mut().cast::<u8>()).unwrap_or(NonNull::dangling());
+        // SAFETY: the words live in the Arc that becomes the owner; atomics may be written through a shared pointer,
+        // and nobody else holds a reference to them.
+        unsafe { Memory::new(base, len, Some(Arc::new(words))) }
+    }
+
+    /// The length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The first byte's address in this process.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// The whole as a [`Span`].
+    #[inline]
+    pub fn span(&self) -> Span {
+        Span {
+            base: self.base.as_ptr(),
+            len: self.len,
+        }
+    }
+
+    /// The part `[at, at + len)`, which keeps the whole alive; `None` where that is not inside.
+    pub fn slice(&self, at: usize, len: usize) -> Option<Memory> {
+        let part = self.span().slice(at, len)?;
+        Some(Memory {
+            base: NonNull::new(part.base)?,
+            len,
+            _owner: self._owner.clone(),
+        })
+    }
+
+    #[inline]
+    fn at(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(
+            len <= self.len && at <= self.len - len,
+            "{len} bytes at {at} of {} bytes",
+            self.len
+        );
+        // SAFETY: `at` is inside the memory, which the owner keeps alive.
+        unsafe { self.base.as_ptr().add(at) }
+    }
+
+    /// Stores `bytes` at `at`. 4 and 8 bytes at an aligned place go by one store.
+    ///
+    /// # Panics
+    /// Where the range is not inside; callers have checked it and reported it in their own terms.
+    #[inline]
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        let to = self.at(at, bytes.len());
+        if let Ok(word) = <[u8; 8]>::try_from(bytes) {
+            // SAFETY: 8 bytes at `to` are inside (`at`); an unaligned store has no further requirement.
+            return unsafe { to.cast::<u64>().write_unaligned(u64::from_ne_bytes(word)) };
+        }
+        if let Ok(word) = <[u8; 4]>::try_from(bytes) {
+            // SAFETY: as above, with 4 bytes.
+            return unsafe { to.cast::<u32>().write_unaligned(u32::from_ne_bytes(word)) };
+        }
+        // SAFETY: the source is a live slice; the target is inside (`at`). They may not overlap as Rust objects, since
+        // no reference to this memory exists.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    }
+
+    /// Loads `bytes.len()` bytes from `at`. 4 and 8 bytes at an aligned place come by one load.
+    ///
+    /// # Panics
+    /// As for [`Memory::write`].
+    #[inline]
+    pub fn read(&self, at: usize, bytes: &mut [u8]) {
+        let from = self.at(at, bytes.len());
+        if let Ok(word) = <&mut [u8; 8]>::try_from(&mut *bytes) {
+            // SAFETY: 8 bytes at `from` are inside (`at`).
+            *word = unsafe { from.cast::<u64>().read_unaligned() }.to_ne_bytes();
+            return;
+        }
+        if let Ok(word) = <&mut [u8; 4]>::try_from(&mut *bytes) {
+            // SAFETY: as above, with 4 bytes.
+            *word = unsafe { from.cast::<u32>().read_unaligned() }.to_ne_bytes();
+            return;
+        }
+        // SAFETY: as in `write`, with the roles exchanged.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+    }
+
+    /// The aligned 32-bit word at byte `at`.
+    ///
+    /// # Panics
+    /// Where it is not inside, or not aligned.
+    #[inline]
+    pub fn word32(&self, at: usize) -> &AtomicU32 {
+        let word = self.at(at, 4).cast::<u32>();
+        assert!(
+            word.is_aligned(),
+            "a 32-bit word at the misaligned address {word:p}"
+        );
+        // SAFETY: inside, aligned, alive as long as `self`; shared with other processes by atomics.
+        unsafe { AtomicU32::from_ptr(word) }
+    }
+
+    /// The aligned 64-bit word at byte `at`.
+    ///
+    /// # Panics
+    /// Where it is not inside, or not aligned.
+    #[inline]
+    pub fn word64(&self, at: usize) -> &AtomicU64 {
+        let word = self.at(at, 8).cast::<u64>();
+        assert!(
+            word.is_aligned(),
+            "a 64-bit word at the misaligned address {word:p}"
+        );
+        // SAFETY: as in `word32`.
+        unsafe { AtomicU64::from_ptr(word) }
+    }
+
+    /// Performs an atomic by this CPU at byte `at`; the value from before it. Sequentially consistent: one
+    /// total order with all other CPU atomics of the node.
+    ///
+    /// # Panics
+    /// As for [`Memory::word64`].
+    #[inline]
+    pub fn amo(&self, at: usize, amo: Amo) -> u64 {
+        match amo.width {
+            Width::W64 => amo64(self.word64(at), amo),
+            #[allow(clippy::cast_possible_truncation)]
+            // the width says that the low half is the value
+            Width::W32 => u64::from(amo32(
+                self.word32(at),
+                amo.kind,
+                amo.operand as u32,
+                amo.compare as u32,
+            )),
+        }
+    }
+}
+
+#[inline]
+fn amo64(word: &AtomicU64, amo: Amo) -> u64 {
+    // SeqCst: MPI's accumulate family on different locations of a target is observed in one order (ordering `rar,raw,war,waw`).
+    match amo.kind {
+        AmoKind::Sum => word.fetch_add(amo.operand, Ordering::SeqCst),
+        AmoKind::Replace => word.swap(amo.operand, Ordering::SeqCst),
+        AmoKind::Read => word.load(Ordering::SeqCst),
+        AmoKind::CompareSwap => word
+            .compare_exchange(amo.compare, amo.operand, Ordering::SeqCst, Ordering::SeqCst)
+            .unwrap_or_else(|found| found),
+    }
+}
+
+#[inline]
+fn amo32(word: &AtomicU32, kind: AmoKind, operand: u32, compare: u32) -> u32 {
+    // SeqCst: as in `amo64`.
+    match kind {
+        AmoKind::Sum => word.fetch_add(operand, Ordering::SeqCst),
+        AmoKind::Replace => word.swap(operand, Ordering::SeqCst),
+        AmoKind::Read => word.load(Ordering::SeqCst),
+        AmoKind::CompareSwap => word
+            .compare_exchange(compare, operand, Ordering::SeqCst, Ordering::SeqCst)
+            .unwrap_or_else(|found| found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_and_read_every_small_length() {
+        let memory = Memory::private(64);
+        for len in 0..33u8 {
+            let source: Vec<u8> = (1..=len).collect();
+            memory.write(7, &source);
+            let mut back = vec![0; usize::from(len)];
+            memory.read(7, &mut back);
+            assert_eq!(back, source);
+        }
+    }
+
+    #[test]
+    fn the_cpu_does_what_apply_says() {
+        let memory = Memory::private(16);
+        for width in [Width::W32, Width::W64] {
+            for kind in AmoKind::ALL {
+                for (old, operand, compare) in [(5, 7, 5), (5, 7, 6), (u64::MAX, 2, u64::MAX)] {
+                    memory.word64(8).store(old, Ordering::Relaxed);
+                    let amo = Amo {
+                        kind,
+                        width,
+                        operand,
+                        compare: width.truncate(compare),
+                    };
+                    assert_eq!(memory.amo(8, amo), width.truncate(old), "{amo:?}");
+                    let now = width.truncate(memory.word64(8).load(Ordering::Relaxed));
+                    assert_eq!(now, amo.apply(old), "{amo:?} on {old}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "8 bytes at 9 of 16 bytes")]
+    fn a_range_outside_is_refused() {
+        Memory::private(16).write(9, &[0; 8]);
+    }
+
+    #[test]
+    fn slices_stay_inside_and_keep_the_whole() {
+        let part = {
+            let whole = Memory::private(32);
+            whole.word64(16).store(9, Ordering::Relaxed);
+            assert!(whole.slice(17, 16).is_none());
+            assert!(whole.slice(usize::MAX, 2).is_none());
+            whole.slice(16, 16).expect("inside")
+        };
+        assert_eq!(part.word64(0).load(Ordering::Relaxed), 9);
+    }
+}

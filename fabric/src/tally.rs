@@ -1,0 +1,123 @@
+//! Completion by counting: how many operations are outstanding, and what a post answers.
+//!
+//! A [`Tally`] belongs to one target of one window. Its parent counts the whole window, so that a flush of all
+//! targets looks at one number and a flush of one target at another; neither walks a list.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::Fault;
+
+/// What a post answers. It never blocks.
+#[derive(Debug)]
+#[must_use]
+pub enum Post {
+    /// Complete already, at the origin and at the target: nothing was counted.
+    Done,
+    /// Accepted and counted by the tally that was given; the count falls when the target has it.
+    Pending,
+    /// Not accepted, nothing happened: make progress, then post again.
+    Again,
+    /// Not accepted: the peer can't be reached.
+    Broken(Box<Fault>),
+}
+
+/// Counts operations that were posted and are not complete at the target yet.
+#[derive(Debug, Default)]
+pub struct Tally {
+    outstanding: AtomicU64,
+    parent: Option<Arc<Tally>>,
+    fault: OnceLock<Fault>,
+}
+
+impl Tally {
+    /// A tally that stands alone, or the parent of others.
+    pub fn new() -> Arc<Tally> {
+        Arc::new(Tally::default())
+    }
+
+    /// A tally whose operations count in `parent` as well.
+    pub fn within(parent: &Arc<Tally>) -> Arc<Tally> {
+        Arc::new(Tally {
+            parent: Some(Arc::clone(parent)),
+            ..Tally::default()
+        })
+    }
+
+    /// Counts one operation. For backends: before the operation is handed over, so that its completion can't come first.
+    #[inline]
+    pub fn begin(&self) {
+        // Relaxed: the thread that flushes is the one that posted, or was ordered after it by the program.
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        if let Some(parent) = &self.parent {
+            parent.begin();
+        }
+    }
+
+    /// Takes one operation off: the target has it, results of gets and atomics are in place. For backends.
+    #[inline]
+    pub fn finish(&self) {
+        // Release: pairs with the Acquire in `idle`, so that what the completion brought is visible after a flush.
+        self.outstanding.fetch_sub(1, Ordering::Release);
+        if let Some(parent) = &self.parent {
+            parent.finish();
+        }
+    }
+
+    /// Takes one operation off that will never complete. The first fault is kept, here and in the parent.
+    pub fn fail(&self, fault: &Fault) {
+        self.record(fault);
+        self.finish();
+    }
+
+    fn record(&self, fault: &Fault) {
+        // A later fault of the same target adds nothing: the first one names it.
+        let _ = self.fault.set(fault.clone());
+        if let Some(parent) = &self.parent {
+            parent.record(fault);
+        }
+    }
+
+    /// Whether nothing is outstanding. After `true`, what the completed operations wrote is visible.
+    #[inline]
+    pub fn idle(&self) -> bool {
+        // Acquire: pairs with the Release in `finish`.
+        self.outstanding.load(Ordering::Acquire) == 0
+    }
+
+    /// How many operations are outstanding.
+    pub fn outstanding(&self) -> u64 {
+        self.outstanding.load(Ordering::Acquire)
+    }
+
+    /// The first fault that an operation of this tally met.
+    #[inline]
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Peer;
+
+    #[test]
+    fn a_child_counts_in_its_parent() {
+        let window = Tally::new();
+        let (a, b) = (Tally::within(&window), Tally::within(&window));
+        a.begin();
+        b.begin();
+        a.finish();
+        assert!(a.idle());
+        assert!(!b.idle());
+        assert_eq!(window.outstanding(), 1);
+        b.fail(&Fault {
+            peer: Peer(3),
+            reason: "gone".into(),
+        });
+        assert!(window.idle());
+        assert_eq!(window.fault().map(|f| f.peer), Some(Peer(3)));
+        assert!(a.fault().is_none());
+    }
+}

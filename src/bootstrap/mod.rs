@@ -1,0 +1,109 @@
+//! How a rank learns who it is and exchanges a few bytes with the others before any transport exists: the
+//! [`Bootstrap`] trait, its implementations, and the choice among them. It knows launchers' environments and
+//! nothing of windows, transports or memory.
+
+mod detect;
+mod error;
+mod gather;
+#[allow(unsafe_code)]
+mod inherited;
+pub mod pmi1;
+pub mod solo;
+pub(crate) mod wire;
+
+pub use detect::detect;
+pub use error::BootstrapError;
+pub use gather::MAX_GATHERED;
+
+use std::fmt::Debug;
+
+/// A rank's connection to whoever started the job: its place in the job, a key-value store that all ranks share, a
+/// barrier, and the two ways to leave.
+///
+/// A key is written once in a job's life and by one rank: that is what PMI-1 and PMIx have in common. What was put
+/// before a barrier can be got after it, by every rank.
+pub trait Bootstrap: Send + Debug {
+    /// This rank, from 0 to `size() - 1`.
+    fn rank(&self) -> usize;
+
+    /// The number of ranks in the job, at least 1.
+    fn size(&self) -> usize;
+
+    /// The greatest number of bytes of one value in [`put`](Self::put). It is the same at all ranks.
+    fn value_limit(&self) -> usize;
+
+    /// Puts `value` under `key`, to be got by others after the next barrier. Keys are 1 to 63 printable ASCII
+    /// characters without space or `=`.
+    ///
+    /// # Errors
+    /// A key that is not well formed or was put before, a value longer than [`value_limit`](Self::value_limit), a
+    /// launcher that is gone.
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError>;
+
+    /// Waits until every rank of the job is here. Collective.
+    ///
+    /// # Errors
+    /// A launcher that is gone, or a connection that is finalized.
+    fn barrier(&mut self) -> Result<(), BootstrapError>;
+
+    /// The value that some rank put under `key` before the last barrier; `None` where nobody did.
+    ///
+    /// # Errors
+    /// A value that was not put through this trait, a launcher that is gone.
+    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
+
+    /// Leaves the job in good order; every later call but `rank` and `size` is an error. A rank that exits without
+    /// it has failed in the launcher's eyes.
+    ///
+    /// # Errors
+    /// A launcher that is gone.
+    fn finalize(&mut self) -> Result<(), BootstrapError>;
+
+    /// Asks the launcher to end all ranks and to exit with `code` (1 where `code` is 0 modulo 256), giving `why` as
+    /// the reason. It returns, so that the caller can end its own process.
+    ///
+    /// # Errors
+    /// A launcher that is gone.
+    fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError>;
+
+    /// Gives every rank the values of all ranks, by rank: a put, a barrier, and a get for every other rank.
+    /// Collective. Values have any length up to [`MAX_GATHERED`] bytes and may differ in length; they are cut into
+    /// pieces of [`value_limit`](Self::value_limit). `name` (1 to 40 characters of a key) is used once in the life
+    /// of a job: the keys made from it cannot be written again.
+    ///
+    /// # Errors
+    /// Those of `put`, `barrier` and `get`, a value that is too long, a rank that put nothing under `name`.
+    fn allgather(&mut self, name: &str, value: &[u8]) -> Result<Vec<Vec<u8>>, BootstrapError> {
+        gather::allgather(self, name, value)
+    }
+}
+
+/// The greatest length of a key, in bytes; PMI-1's `keylen_max` of 64 counts a terminating zero.
+pub(crate) const MAX_KEY: usize = 63;
+
+/// Whether `key` may be used with every implementation.
+fn check_key(key: &str) -> Result<(), BootstrapError> {
+    let bad = |why: String| BootstrapError::BadKey { key: key.to_owned(), why };
+    if key.is_empty() || key.len() > MAX_KEY {
+        return Err(bad(format!("it has {} bytes, of 1 to {MAX_KEY}", key.len())));
+    }
+    match key.chars().find(|c| !c.is_ascii_graphic() || *c == '=') {
+        Some(c) => Err(bad(format!("it has the character {c:?}; printable ASCII without space or '=' is allowed"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_KEY, check_key};
+
+    #[test]
+    fn keys_of_every_implementation() {
+        for key in ["a", "card.0.1", "A-b_c/(1)", &"k".repeat(MAX_KEY)] {
+            assert!(check_key(key).is_ok(), "{key}");
+        }
+        for key in ["", "a b", "a=b", "ä", "a\n", &"k".repeat(MAX_KEY + 1)] {
+            assert!(check_key(key).is_err(), "{key:?}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! A rank's side of PMI-1: commands and answers as lines of text on a socket, one at a time, as spoken by transom-run,
+//! Hydra (MPICH) and `srun --mpi=pmi2`. It knows nothing of what the values mean.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::inherited::adopt_socket;
+use super::wire::{LineBuffer, MAX_LINE, Words, from_hex, to_hex};
+use super::{Bootstrap, BootstrapError, MAX_KEY, check_key};
+
+/// How long the launcher may take to answer the first commands. Later ones wait for other ranks, without a limit.
+const INIT_LIMIT: Duration = Duration::from_secs(30);
+
+/// A connection to a launcher that speaks PMI-1. Values travel as hexadecimal digits.
+#[derive(Debug)]
+pub struct Pmi1 {
+    socket: UnixStream,
+    lines: LineBuffer,
+    rank: usize,
+    size: usize,
+    kvsname: String,
+    value_limit: usize,
+    left: bool,
+}
+
+impl Pmi1 {
+    /// Takes the socket with the number `fd`, which the launcher left open in this process, and joins the job as
+    /// `rank` of `size`. The socket is closed on exec from then on. Works once per process.
+    ///
+    /// # Errors
+    /// A descriptor that is not an open socket, or was taken before; those of [`Pmi1::join`].
+    pub fn inherit(fd: i32, rank: usize, size: usize) -> Result<Self, BootstrapError> {
+        let socket = adopt_socket(fd).map_err(|error| BootstrapError::Descriptor { fd, why: error.to_string() })?;
+        Self::join(socket, rank, size)
+    }
+
+    /// Joins the job at the other end of `socket` as `rank` of `size`.
+    ///
+    /// # Errors
+    /// A launcher that does not answer within 30 s, that refuses, or that answers something else than PMI-1.
+    pub fn join(socket: OwnedFd, rank: usize, size: usize) -> Result<Self, BootstrapError> {
+        let socket = UnixStream::from(socket);
+        let during = "init";
+        socket.set_nonblocking(false).map_err(|source| BootstrapError::Io { during, source })?;
+        let limit = |limit| socket.set_read_timeout(limit).map_err(|source| BootstrapError::Io { during, source });
+        limit(Some(INIT_LIMIT))?;
+        let mut pmi = Self {
+            lines: LineBuffer::default(),
+            rank,
+            size,
+            kvsname: String::new(),
+            value_limit: 0,
+            left: false,
+            socket: socket.try_clone().map_err(|source| BootstrapError::Io { during, source })?,
+        };
+        pmi.handshake()?;
+        limit(None)?;
+        Ok(pmi)
+    }
+
+    /// The text under a key that the launcher itself wrote, such as `PMI_process_mapping`; `None` where it has none.
+    ///
+    /// # Errors
+    /// Those of [`Bootstrap::get`].
+    pub fn get_text(&mut self, key: &str) -> Result<Option<String>, BootstrapError> {
+        self.check_open("get")?;
+        check_key(key)?;
+        let command = format!("cmd=get kvsname={} key={key}\n", self.kvsname);
+        let answer = self.ask("get", &command, "get_result")?;
+        let words = Words::new(&answer);
+        if words.get("rc").is_some_and(|rc| rc != "0") {
+            return Ok(None);
+        }
+        match words.get("value") {
+            Some(value) => Ok(Some(value.to_owned())),
+            None => Err(protocol("get", &answer, "there is no value")),
+        }
+    }
+
+    fn handshake(&mut self) -> Result<(), BootstrapError> {
+        let answer = self.ask_ok("init", "cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
+        if Words::new(&answer).get("pmi_version").is_some_and(|version| version != "1") {
+            return Err(protocol("init", &answer, "version 1 is needed"));
+        }
+        let answer = self.ask_ok("get_maxes", "cmd=get_maxes\n", "maxes")?;
+        let max = |name| {
+            let value: Option<usize> = Words::new(&answer).get(name).and_then(|text| text.parse().ok());
+            value.ok_or_else(|| protocol("get_maxes", &answer, "a limit is missing"))
+        };
+        let (keylen, vallen) = (max("keylen_max")?, max("vallen_max")?);
+        if keylen <= MAX_KEY {
+            return Err(protocol("get_maxes", &answer, "keys of 63 characters and a zero are needed"));
+        }
+        let answer = self.ask_ok("get_my_kvsname", "cmd=get_my_kvsname\n", "my_kvsname")?;
+        let Some(kvsname) = Words::new(&answer).get("kvsname") else {
+            return Err(protocol("get_my_kvsname", &answer, "there is no name"));
+        };
+        kvsname.clone_into(&mut self.kvsname);
+        let around = put_line(kvsname, "", "").len() + MAX_KEY;
+        // One below the limit of the launcher, which counts a terminating zero; two digits a byte.
+        self.value_limit = MAX_LINE.saturating_sub(around).min(vallen.saturating_sub(1)) / 2;
+        if self.value_limit < 16 {
+            return Err(protocol("get_maxes", &answer, "no room for a value in a line"));
+        }
+        Ok(())
+    }
+
+    fn check_open(&self, during: &'static str) -> Result<(), BootstrapError> {
+        if self.left { Err(BootstrapError::Finalized { during }) } else { Ok(()) }
+    }
+
+    /// Sends a command, and takes its answer, which must be an `expected`.
+    fn ask(&mut self, during: &'static str, command: &str, expected: &str) -> Result<String, BootstrapError> {
+        self.tell(during, command)?;
+        let answer = self.read_line(during)?;
+        if Words::new(&answer).get("cmd") == Some(expected) {
+            Ok(answer)
+        } else {
+            Err(protocol(during, &answer, &format!("cmd={expected} was expected")))
+        }
+    }
+
+    /// As `ask`, and an `rc` other than 0 is an error.
+    fn ask_ok(&mut self, during: &'static str, command: &str, expected: &str) -> Result<String, BootstrapError> {
+        let answer = self.ask(during, command, expected)?;
+        match Words::new(&answer).get("rc") {
+            None | Some("0") => Ok(answer),
+            Some(_) => Err(protocol(during, &answer, "it refused")),
+        }
+    }
+
+    fn tell(&mut self, during: &'static str, command: &str) -> Result<(), BootstrapError> {
+        let mut rest = command.as_bytes();
+        while !rest.is_empty() {
+            match send(&self.socket, rest, SendFlags::NOSIGNAL) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                    return Err(BootstrapError::Closed { during });
+                }
+                Err(error) => return Err(BootstrapError::Io { during, source: error.into() }),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, during: &'static str) -> Result<String, BootstrapError> {
+        let mut bytes = [0; 4096];
+        loop {
+            if let Some(line) = self.lines.next_line() {
+                return Ok(line);
+            }
+            if self.lines.overflows() {
+                return Err(protocol(during, "...", "the line does not end"));
+            }
+            match recv(&self.socket, &mut bytes, RecvFlags::empty()) {
+                Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => return Err(BootstrapError::Closed { during }),
+                Ok((got, _)) => self.lines.push(&bytes[..got]),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => {
+                    return Err(BootstrapError::NoAnswer { seconds: INIT_LIMIT.as_secs(), during });
+                }
+                Err(error) => return Err(BootstrapError::Io { during, source: io::Error::from(error) }),
+            }
+        }
+    }
+}
+
+impl Bootstrap for Pmi1 {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn value_limit(&self) -> usize {
+        self.value_limit
+    }
+
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError> {
+        self.check_open("put")?;
+        check_key(key)?;
+        if value.len() > self.value_limit {
+            let (key, length) = (key.to_owned(), value.len());
+            return Err(BootstrapError::TooLong { key, length, limit: self.value_limit });
+        }
+        let answer = self.ask("put", &put_line(&self.kvsname, key, &to_hex(value)), "put_result")?;
+        let words = Words::new(&answer);
+        match words.get("rc") {
+            None | Some("0") => Ok(()),
+            Some(_) if words.get("msg").is_some_and(|text| text.contains("duplicate")) => {
+                Err(BootstrapError::DuplicateKey { key: key.to_owned() })
+            }
+            Some(_) => Err(protocol("put", &answer, "it refused")),
+        }
+    }
+
+    fn barrier(&mut self) -> Result<(), BootstrapError> {
+        self.check_open("barrier")?;
+        self.ask_ok("barrier", "cmd=barrier_in\n", "barrier_out").map(drop)
+    }
+
+    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
+        let Some(text) = self.get_text(key)? else { return Ok(None) };
+        let malformed = || BootstrapError::Malformed {
+            key: key.to_owned(),
+            why: format!("{text:?} is not an even number of hexadecimal digits"),
+        };
+        from_hex(&text).map(Some).ok_or_else(malformed)
+    }
+
+    fn finalize(&mut self) -> Result<(), BootstrapError> {
+        self.check_open("finalize")?;
+        self.left = true;
+        self.ask_ok("finalize", "cmd=finalize\n", "finalize_ack")?;
+        let _ = self.socket.shutdown(Shutdown::Both);
+        Ok(())
+    }
+
+    fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
+        self.check_open("abort")?;
+        self.left = true;
+        // Only transom-run reads the reason, and others may stumble over a word that they do not know.
+        if std::env::var_os("TRANSOM_LAUNCHER").is_some() {
+            let end = why.floor_char_boundary(400);
+            return self.tell("abort", &format!("cmd=abort exitcode={code} why={}\n", to_hex(&why.as_bytes()[..end])));
+        }
+        eprintln!("transom: rank {} aborts the job with status {code}: {why}", self.rank);
+        self.tell("abort", &format!("cmd=abort exitcode={code}\n"))
+    }
+}
+
+fn put_line(kvsname: &str, key: &str, value: &str) -> String {
+    format!("cmd=put kvsname={kvsname} key={key} value={value}\n")
+}
+
+fn protocol(during: &'static str, answer: &str, why: &str) -> BootstrapError {
+    BootstrapError::Protocol { during, answer: answer.to_owned(), why: why.to_owned() }
+}

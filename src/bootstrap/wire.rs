@@ -1,0 +1,121 @@
+//! The text of PMI-1, for both sides: lines of `key=value` words, and bytes as hexadecimal digits. It knows nothing of
+//! commands or connections.
+
+/// The longest line that this library sends, newline included. PMI-1 implementations read lines into buffers of 1,024.
+pub(crate) const MAX_LINE: usize = 1000;
+
+/// The longest line that is accepted, newline included.
+pub(crate) const MAX_ACCEPTED: usize = 16 * 1024;
+
+/// One line, cut into words. Words without `=` are skipped; of equal keys the first counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words<'a>(&'a str);
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(line: &'a str) -> Self {
+        Self(line)
+    }
+
+    /// The value of `key`, up to the next white space.
+    pub(crate) fn get(self, key: &str) -> Option<&'a str> {
+        let mut pairs = self.0.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+        pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+}
+
+/// Lines out of a byte stream that arrives in arbitrary parts.
+#[derive(Debug, Default)]
+pub(crate) struct LineBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl LineBuffer {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole line without its newline; `None` until the rest arrives. Bytes that are not UTF-8 are replaced.
+    pub(crate) fn next_line(&mut self) -> Option<String> {
+        let rest = &self.bytes[self.start..];
+        let length = rest.iter().position(|&byte| byte == b'\n')?;
+        let line = String::from_utf8_lossy(&rest[..length]).into_owned();
+        self.start += length + 1;
+        Some(line)
+    }
+
+    /// Whether an incomplete line has grown past what is accepted.
+    pub(crate) fn overflows(&self) -> bool {
+        self.bytes.len() - self.start > MAX_ACCEPTED
+    }
+}
+
+/// `bytes` as lower-case hexadecimal digits, two for each.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// The bytes that `text` names; `None` where it is not an even number of hexadecimal digits.
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let nibble = |byte: u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LineBuffer, MAX_ACCEPTED, Words, from_hex, to_hex};
+
+    #[test]
+    fn words_come_in_any_order_and_empty_values_are_values() {
+        let words = Words::new("rc=0  value=(vector,(0,1,2)) junk a=b=c empty= cmd=get_result rc=9");
+        assert_eq!(words.get("cmd"), Some("get_result"));
+        assert_eq!(words.get("value"), Some("(vector,(0,1,2))"));
+        assert_eq!(words.get("a"), Some("b=c"));
+        assert_eq!(words.get("empty"), Some(""));
+        assert_eq!(words.get("rc"), Some("0"));
+        assert_eq!(words.get("junk"), None);
+    }
+
+    #[test]
+    fn hexadecimal_round_trip_and_refusals() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(from_hex(&to_hex(&all)).as_deref(), Some(&all[..]));
+        assert_eq!(from_hex("fF").as_deref(), Some(&[255][..]));
+        assert_eq!(from_hex("").as_deref(), Some(&[][..]));
+        for bad in ["f", "fg", "+1", " 1", "é"] {
+            assert_eq!(from_hex(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_the_same_however_the_stream_is_cut() {
+        let stream = b"cmd=a x=1\n\ncmd=b\ncmd=c tail\nrest";
+        for part in 1..=stream.len() {
+            let mut buffer = LineBuffer::default();
+            let mut lines = Vec::new();
+            for bytes in stream.chunks(part) {
+                buffer.push(bytes);
+                lines.extend(std::iter::from_fn(|| buffer.next_line()));
+            }
+            assert_eq!(lines, ["cmd=a x=1", "", "cmd=b", "cmd=c tail"], "parts of {part}");
+            assert!(!buffer.overflows());
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_noticed() {
+        let mut buffer = LineBuffer::default();
+        buffer.push(&vec![b'x'; MAX_ACCEPTED]);
+        assert!(!buffer.overflows());
+        buffer.push(b"x");
+        assert!(buffer.overflows() && buffer.next_line().is_none());
+    }
+}
