@@ -36,9 +36,12 @@ have_valgrind() {
     command -v valgrind >/dev/null
 }
 
-# Installs the named packages, or says why it did not and fails.
+declare -A refused=()
+
+# Installs the named packages, or says once why it did not, and fails.
 install() {
     local log=$target/ci/install.log
+    if [[ -n ${refused[$*]:-} ]]; then return 1; fi
     if ! $may_install; then
         echo "not installed, as --no-install asks: $*"
     elif ((EUID != 0)) || ! command -v apt-get >/dev/null; then
@@ -52,10 +55,11 @@ install() {
         echo "installed $*"
         return 0
     fi
+    refused[$*]=yes
     return 1
 }
 
-# need libfabric: true when it is there, or could be installed. The answer is for an `if`.
+# need_X: true when X is there or could be installed.
 need_libfabric() {
     have_libfabric || install libfabric1
 }

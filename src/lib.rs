@@ -1,1 +1,47 @@
-//! Being written.
+//! MPI's one-sided windows as a native library: put, get and atomics on memory of other processes.
+//!
+//! An operation becomes one load, store or CPU atomic between ranks of a node, and one remote operation of libfabric
+//! between others; a flush waits for what is in flight and nothing else.
+//!
+//! ```no_run
+//! # fn main() -> transom::Result<()> {
+//! let world = transom::init()?; // one rank of a job; alone: a job of one
+//! let win = transom::Window::<u64>::allocate(&world, 4)?;
+//! let next = (world.rank() + 1) % world.size();
+//! win.lock_all(|epoch| {
+//!     epoch.put_value(next, 0, world.rank() as u64)?;
+//!     epoch.fetch_add(next, 1, 1u64)
+//! })?; // everything is complete at both sides here
+//! world.barrier()?;
+//! win.sync();
+//! let mut got = [0u64; 2];
+//! win.load(0, &mut got)?;
+//! win.free()
+//! # }
+//! ```
+//!
+//! Start it by `transom-run -n 4 PROGRAM`. ARCHITECTURE.md in the repository is the map.
+
+pub mod bootstrap;
+#[allow(unsafe_code)]
+mod buffers;
+mod directory;
+mod epoch;
+mod error;
+pub mod info;
+mod job;
+pub mod launch;
+mod messages;
+mod plan;
+mod progress;
+mod settings;
+mod sync;
+mod window;
+mod wire;
+
+pub use error::{Class, Error, ErrorKind, Result};
+pub use job::{Job, Route, init};
+pub use plan::Actor;
+pub use window::{
+    Access, Fence, FenceEpoch, Flavor, IntType, LockAllEpoch, Op, RawWindow, RmaElem, RmaInt, Window,
+};

@@ -1,1 +1,64 @@
-//! Being written.
+//! One set of tests over the transport contract, run for every backend. Each test quotes the sentence of the contract
+//! that it checks. It knows backends only through the three traits; a [`Fixture`] opens one.
+
+use std::sync::Arc;
+
+use transom_fabric::{Domain, Memory};
+
+pub mod atomics;
+pub mod completion;
+pub mod get;
+#[allow(unsafe_code)]
+mod lent;
+pub mod limits;
+pub mod messages;
+pub mod put;
+mod team;
+
+pub use team::{Rank, Window, run};
+
+/// How a backend is opened for a test.
+pub trait Fixture: Sync {
+    /// The backend's domain.
+    type Domain: Domain;
+
+    /// What is tested, with its options: for reports.
+    fn name(&self) -> String;
+
+    /// The domains of `ranks` ranks, every one connected to every one, itself included.
+    fn open(&self, ranks: usize) -> Vec<Arc<Self::Domain>>;
+
+    /// Zeroed memory of the sort that windows are allocated from.
+    fn memory(&self, domain: &Self::Domain, len: usize) -> Memory;
+}
+
+/// Makes a `#[test]` of every conformance test, each run over all fixtures that the expression gives.
+#[macro_export]
+macro_rules! conformance {
+    ($fixtures:expr) => {
+        $crate::conformance!(@all $fixtures,
+            put: inline_puts_are_whole, packed_puts_are_whole, registered_puts_are_whole,
+                outstanding_puts_keep_to_their_ranges;
+            get: gets_are_whole, gets_and_puts_of_different_ranges_overlap;
+            atomics: every_kind_does_what_apply_says, tickets_are_given_once, compare_swap_increments_are_not_lost,
+                capabilities_agree, device_atomics_are_coherent_with_the_cpu_where_promised;
+            messages: messages_arrive_once, messages_of_every_length, a_handler_may_post, a_message_ends_a_wait,
+                wake_ends_a_wait;
+            completion: again_is_not_counted, ten_thousand_outstanding, targets_are_flushed_one_by_one,
+                the_own_rank_is_a_target;
+            limits: limits_make_sense, connecting_twice_changes_nothing, foreign_keys_are_refused,
+                regions_come_and_go;
+        );
+    };
+    (@all $fixtures:expr, $($topic:ident: $($test:ident),*;)*) => {
+        $(mod $topic {
+            use super::*;
+            $(#[test]
+            fn $test() {
+                for fixture in $fixtures {
+                    $crate::$topic::$test(&fixture);
+                }
+            })*
+        })*
+    };
+}

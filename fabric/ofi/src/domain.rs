@@ -1,0 +1,195 @@
+//! A provider opened for a job: its endpoint, the pools of operations in flight, and the receives that wait for messages.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width};
+
+use crate::endpoint::{Endpoint, Registration};
+use crate::library::{Library, SONAME};
+use crate::port::{OfiPort, Open};
+use crate::{probe, provider, sys};
+
+/// How [`OfiDomain::open`] learns whether idle targets are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassiveProbe {
+    /// By trying it: two endpoints of this process, one of which makes no call. A provider that needs calls costs
+    /// some 200 ms.
+    Run,
+    /// From another rank, which tried.
+    Known(bool),
+}
+
+/// What to open.
+#[derive(Clone, Debug)]
+pub struct OfiOptions {
+    /// The provider, by the name that `fi_info` prints; otherwise the first that works of [`provider::PREFERRED`].
+    pub provider: Option<String>,
+    /// How it is learned whether idle targets are served.
+    pub passive: PassiveProbe,
+    /// Addresses of the loopback interface: the ranks are on one machine.
+    pub loopback: bool,
+    /// The library's name for the loader.
+    pub library: String,
+    /// This process's rank, which goes with each message.
+    pub rank: Peer,
+}
+
+impl Default for OfiOptions {
+    fn default() -> Self {
+        OfiOptions { provider: None, passive: PassiveProbe::Run, loopback: true, library: SONAME.into(), rank: Peer(0) }
+    }
+}
+
+/// An opened provider.
+#[derive(Debug)]
+pub struct OfiDomain {
+    port: OfiPort,
+    keys: AtomicU64,
+}
+
+/// Registered memory. It keeps the provider and the memory.
+#[derive(Debug)]
+pub struct OfiRegion {
+    registration: Registration,
+    key: RegionKey,
+    atomics: Atomics,
+    // After the registration: fields drop in order.
+    _memory: Memory,
+    _open: Arc<Open>,
+}
+
+/// Which atomics the provider performs: bit `width + 2 * kind`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Atomics(u8);
+
+/// Marks keys of this backend.
+pub(crate) const TAG: u64 = u64::from_le_bytes(*b"ofi rgn1");
+
+impl OfiDomain {
+    /// Opens a provider.
+    ///
+    /// # Errors
+    /// `Unavailable` where the library or the provider is not there, with how to get it; `Failed` where opening failed.
+    pub fn open(options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
+        let library = Library::open(&options.library)?;
+        let info = provider::choose(&library, options.provider.as_deref(), options.loopback)?;
+        let name = info.provider();
+        let (passive, refuted) = match options.passive {
+            PassiveProbe::Run => {
+                let found = probe::run(&library, &name, options.loopback)?;
+                (found.passive, !found.atomics)
+            }
+            PassiveProbe::Known(passive) => (passive, false),
+        };
+        OfiDomain::assemble(info, passive, refuted, options.rank)
+    }
+
+    /// Opens what `info` offers. `refuted`: a probe showed that the atomics do not work.
+    pub(crate) fn assemble(
+        info: crate::library::Info,
+        passive: bool,
+        refuted: bool,
+        rank: Peer,
+    ) -> Result<Arc<OfiDomain>, FabricError> {
+        let endpoint = Endpoint::open(info, 4096)?;
+        let atomics = if refuted { Atomics::default() } else { Atomics::claimed(&endpoint) };
+        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, passive, rank)?, keys: AtomicU64::new(1) }))
+    }
+
+    /// The provider's name.
+    pub fn provider(&self) -> String {
+        self.endpoint().info().provider()
+    }
+
+    /// The endpoint, for measuring bare calls.
+    #[doc(hidden)]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.port.open().endpoint
+    }
+}
+
+impl Domain for OfiDomain {
+    type Region = OfiRegion;
+    type Port = OfiPort;
+
+    fn port(&self) -> &OfiPort {
+        &self.port
+    }
+
+    fn register(&self, memory: &Memory) -> Result<OfiRegion, FabricError> {
+        let endpoint = self.endpoint();
+        // Relaxed: a counter.
+        let wanted = self.keys.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the region keeps a clone of the memory until after its registration is closed.
+        let registration = unsafe { endpoint.register(memory.as_ptr(), memory.len(), wanted) }?;
+        let virtual_addresses = endpoint.info().domain().mr_mode & sys::FI_MR_VIRT_ADDR != 0;
+        let base = if virtual_addresses { memory.as_ptr() as u64 } else { 0 };
+        let key = RegionKey([TAG, registration.key(), base, memory.len() as u64]);
+        let atomics = self.port.atomics();
+        Ok(OfiRegion { registration, key, atomics, _memory: memory.clone(), _open: Arc::clone(self.port.open()) })
+    }
+}
+
+impl OfiRegion {
+    /// The descriptor for local use (man fi_mr), for measuring bare calls.
+    #[doc(hidden)]
+    pub fn descriptor(&self) -> *mut std::ffi::c_void {
+        self.registration.descriptor()
+    }
+}
+
+impl Region for OfiRegion {
+    fn key(&self) -> RegionKey {
+        self.key
+    }
+
+    fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence> {
+        self.atomics.coherence(kind, width)
+    }
+}
+
+impl Atomics {
+    /// What the provider claims, in the forms that are used.
+    fn claimed(endpoint: &Endpoint) -> Atomics {
+        let mut bits = 0;
+        for kind in AmoKind::ALL {
+            for width in [Width::W32, Width::W64] {
+                let form = match kind {
+                    AmoKind::CompareSwap => sys::FI_COMPARE_ATOMIC,
+                    _ => sys::FI_FETCH_ATOMIC,
+                };
+                if endpoint.claims_atomic(datatype(width), operation(kind), form) {
+                    bits |= Atomics::bit(kind, width);
+                }
+            }
+        }
+        Atomics(bits)
+    }
+
+    fn bit(kind: AmoKind, width: Width) -> u8 {
+        let place = AmoKind::ALL.iter().position(|&other| other == kind).unwrap_or(0) * 2;
+        1 << (place + usize::from(width == Width::W64))
+    }
+
+    /// Atomics of libfabric are atomic with each other only: software providers use locks or CPU atomics as they like.
+    pub(crate) fn coherence(self, kind: AmoKind, width: Width) -> Option<Coherence> {
+        (self.0 & Atomics::bit(kind, width) != 0).then_some(Coherence::DeviceOnly)
+    }
+}
+
+pub(crate) fn datatype(width: Width) -> u32 {
+    match width {
+        Width::W32 => sys::FI_UINT32,
+        Width::W64 => sys::FI_UINT64,
+    }
+}
+
+pub(crate) fn operation(kind: AmoKind) -> u32 {
+    match kind {
+        AmoKind::Sum => sys::FI_SUM,
+        AmoKind::Replace => sys::FI_ATOMIC_WRITE,
+        AmoKind::Read => sys::FI_ATOMIC_READ,
+        AmoKind::CompareSwap => sys::FI_CSWAP,
+    }
+}

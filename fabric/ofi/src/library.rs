@@ -1,0 +1,189 @@
+//! libfabric, opened at run time: a program starts where the library is missing, and says so when it needs it.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt;
+use std::sync::Arc;
+
+use libloading::Library as Dynamic;
+use transom_fabric::FabricError;
+
+use crate::sys;
+
+/// The name that the loader looks for.
+pub const SONAME: &str = "libfabric.so.1";
+const TRANSPORT: &str = "libfabric";
+
+type GetInfo = unsafe extern "C" fn(
+    u32,
+    *const c_char,
+    *const c_char,
+    u64,
+    *const sys::fi_info,
+    *mut *mut sys::fi_info,
+) -> c_int;
+
+/// The opened library: its version and the functions that are not in tables.
+pub struct Library {
+    version: u32,
+    getinfo: GetInfo,
+    freeinfo: unsafe extern "C" fn(*mut sys::fi_info),
+    dupinfo: unsafe extern "C" fn(*const sys::fi_info) -> *mut sys::fi_info,
+    pub(crate) fabric: unsafe extern "C" fn(*mut sys::fi_fabric_attr, *mut *mut sys::fid_fabric, *mut c_void) -> c_int,
+    strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+    // Last: the functions above are its.
+    _dynamic: Dynamic,
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "libfabric {}", self.version())
+    }
+}
+
+/// What a provider offers: one entry of `fi_getinfo`'s list, owned.
+pub struct Info {
+    raw: *mut sys::fi_info,
+    library: Arc<Library>,
+}
+
+// SAFETY: the structure is ours alone and not tied to a thread.
+unsafe impl Send for Info {}
+// SAFETY: it is not changed after `query`.
+unsafe impl Sync for Info {}
+
+impl Library {
+    /// Opens the library.
+    ///
+    /// # Errors
+    /// `Unavailable`, with how to get it.
+    pub fn open(soname: &str) -> Result<Arc<Library>, FabricError> {
+        let missing = |error: libloading::Error| FabricError::Unavailable {
+            transport: TRANSPORT,
+            reason: format!("{error}; on Debian: apt-get install libfabric1"),
+        };
+        // SAFETY: libfabric's initializers only register providers; no other thread depends on their order.
+        let dynamic = unsafe { Dynamic::new(soname) }.map_err(missing)?;
+        // SAFETY: the types are those of man fi_getinfo, fi_version, fi_fabric, fi_errno; the default symbol versions of
+        // 1.x and 2.x keep them for the structures declared in `sys`.
+        unsafe {
+            let version = *dynamic.get::<unsafe extern "C" fn() -> u32>(b"fi_version\0").map_err(missing)?;
+            Ok(Arc::new(Library {
+                version: version(),
+                getinfo: *dynamic.get(b"fi_getinfo\0").map_err(missing)?,
+                freeinfo: *dynamic.get(b"fi_freeinfo\0").map_err(missing)?,
+                dupinfo: *dynamic.get(b"fi_dupinfo\0").map_err(missing)?,
+                fabric: *dynamic.get(b"fi_fabric\0").map_err(missing)?,
+                strerror: *dynamic.get(b"fi_strerror\0").map_err(missing)?,
+                _dynamic: dynamic,
+            }))
+        }
+    }
+
+    /// The library's version, as `1.17`.
+    pub fn version(&self) -> String {
+        format!("{}.{}", self.version >> 16, self.version & 0xffff)
+    }
+
+    /// The version of the interface that is asked for: 1.17, or the library's where that is older.
+    pub fn api(&self) -> u32 {
+        self.version.min(sys::version(1, 17))
+    }
+
+    /// What an error number means; negative or positive.
+    pub fn strerror(&self, error: isize) -> String {
+        // SAFETY: answers a string of the library's for every number.
+        let text = unsafe { CStr::from_ptr((self.strerror)(c_int::try_from(error.abs()).unwrap_or(c_int::MAX))) };
+        format!("{} ({error})", text.to_string_lossy())
+    }
+
+    /// What `provider` offers for what `ask` puts into the hints, with addresses of `node`.
+    ///
+    /// # Errors
+    /// The error number: 61 (`FI_ENODATA`) where nothing fits.
+    pub fn query(
+        self: &Arc<Self>,
+        provider: &str,
+        node: Option<&str>,
+        ask: impl FnOnce(&mut sys::fi_info, &mut sys::fi_domain_attr, &mut sys::fi_ep_attr),
+    ) -> Result<Info, isize> {
+        let node = node.and_then(|node| CString::new(node).ok());
+        let name = CString::new(provider).map_err(|_| -22isize)?;
+        let mut found = std::ptr::null_mut();
+        // SAFETY: `dupinfo(null)` makes empty hints whose attribute structures are all there; the provider's name is
+        // handed over to `freeinfo`, which frees it with C's `free`, so it is copied by C's `strdup`.
+        let status = unsafe {
+            let hints = (self.dupinfo)(std::ptr::null());
+            if hints.is_null() {
+                return Err(-12);
+            }
+            (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
+            ask(&mut *hints, &mut *(*hints).domain_attr, &mut *(*hints).ep_attr);
+            let (node, flags) = node.as_ref().map_or((std::ptr::null(), 0), |node| (node.as_ptr(), sys::FI_SOURCE));
+            let status = (self.getinfo)(self.api(), node, std::ptr::null(), flags, hints, &raw mut found);
+            (self.freeinfo)(hints);
+            status
+        };
+        if status != 0 || found.is_null() {
+            return Err(status as isize);
+        }
+        Ok(Info { raw: found, library: Arc::clone(self) })
+    }
+}
+
+impl Info {
+    /// The structure.
+    pub fn as_ptr(&self) -> *mut sys::fi_info {
+        self.raw
+    }
+
+    /// Whom it belongs to.
+    pub fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+
+    /// The first entry's main part.
+    pub fn main(&self) -> &sys::fi_info {
+        // SAFETY: not null (`query`), ours until drop.
+        unsafe { &*self.raw }
+    }
+
+    /// The domain's attributes.
+    pub fn domain(&self) -> &sys::fi_domain_attr {
+        // SAFETY: `fi_getinfo` fills every attribute pointer (man fi_getinfo).
+        unsafe { &*self.main().domain_attr }
+    }
+
+    /// The endpoint's attributes.
+    pub fn endpoint(&self) -> &sys::fi_ep_attr {
+        // SAFETY: as above.
+        unsafe { &*self.main().ep_attr }
+    }
+
+    /// The transmit side's attributes.
+    pub fn transmit(&self) -> &sys::fi_tx_attr {
+        // SAFETY: as above.
+        unsafe { &*self.main().tx_attr }
+    }
+
+    /// The provider's name.
+    pub fn provider(&self) -> String {
+        // SAFETY: as above; the name is a C string or null.
+        unsafe {
+            let name = (*self.main().fabric_attr).prov_name;
+            if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+        }
+    }
+}
+
+impl fmt::Debug for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Info({})", self.provider())
+    }
+}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        // SAFETY: from `fi_getinfo`, freed once.
+        unsafe { (self.library.freeinfo)(self.raw) };
+    }
+}

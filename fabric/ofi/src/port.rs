@@ -1,0 +1,438 @@
+//! Posting and completing: each put is a write with delivery complete, each get a read, each atomic a fetching atomic.
+//!
+//! Every operation takes a slot and gives it back with its completion. The provider locks its own objects
+//! (FI_THREAD_SAFE), so that there is no lock of ours.
+
+use std::ffi::c_void;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use transom_fabric::{
+    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Peer, PeerMap, Port, Post, RegionKey, Span, Tally,
+    Width,
+};
+
+use crate::domain::{Atomics, TAG, datatype, operation};
+use crate::endpoint::{Endpoint, Registration};
+use crate::slots::{BUFFER, HEADER, Purpose, Slot, Slots};
+use crate::sys;
+
+/// Operations in flight at once.
+const OPERATIONS: u32 = 1024;
+/// Messages that can arrive before anybody takes them.
+const RECEIVES: u32 = 256;
+/// Completions taken at once.
+const BATCH: usize = 32;
+
+/// The way to the peers through libfabric.
+#[derive(Debug)]
+pub struct OfiPort {
+    open: Arc<Open>,
+    peers: PeerMap<sys::fi_addr_t>,
+    limits: Limits,
+    atomics: Atomics,
+    /// This process's rank, which goes with each message.
+    me: Peer,
+    wake: OwnedFd,
+}
+
+/// The endpoint and the buffers that it was given. Regions keep it, so that nothing is freed that the provider uses.
+/// Dropped in order: registrations, then the endpoint with what is in flight, then the buffers.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// Where the provider wants origin buffers registered: the two pools' memory.
+    local: Option<[Registration; 2]>,
+    pub(crate) endpoint: Endpoint,
+    operations: Slots,
+    receives: Slots,
+}
+
+/// A peer's region.
+#[derive(Debug)]
+pub struct OfiRemote {
+    peer: Peer,
+    address: sys::fi_addr_t,
+    key: u64,
+    base: u64,
+    len: u64,
+}
+
+impl OfiPort {
+    pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, passive: bool, me: Peer) -> Result<OfiPort, FabricError> {
+        let limits = Limits {
+            inline_max: BUFFER - HEADER,
+            packed_max: BUFFER - HEADER,
+            transfer_max: endpoint.info().endpoint().max_msg_size.min(1 << 30),
+            message_max: BUFFER - HEADER,
+            passive_target: passive,
+        };
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| FabricError::failed("eventfd", error))?;
+        let (operations, receives) = (Slots::new(OPERATIONS), Slots::new(RECEIVES));
+        let local = match endpoint.info().domain().mr_mode & sys::FI_MR_LOCAL {
+            0 => None,
+            _ => Some([register(&endpoint, &operations, 1 << 40)?, register(&endpoint, &receives, 1 << 41)?]),
+        };
+        let open = Arc::new(Open { local, endpoint, operations, receives });
+        let port = OfiPort { open, peers: PeerMap::new(), limits, atomics, me, wake };
+        for slot in port.open.receives.all() {
+            port.post_receive(slot)?;
+        }
+        Ok(port)
+    }
+
+    pub(crate) fn open(&self) -> &Arc<Open> {
+        &self.open
+    }
+
+    pub(crate) fn atomics(&self) -> Atomics {
+        self.atomics
+    }
+
+    fn descriptor(&self, pool: usize) -> *mut c_void {
+        self.open.local.as_ref().map_or(std::ptr::null_mut(), |pools| pools[pool].descriptor())
+    }
+
+    fn post_receive(&self, slot: &Slot) -> Result<(), FabricError> {
+        loop {
+            // SAFETY: the slot's buffer and context are the provider's until the completion; the pool lives as long as the
+            // endpoint is open (see Drop).
+            let status = unsafe {
+                let receive = (*(*self.open.endpoint.ep).msg).recv.expect("recv");
+                receive(self.open.endpoint.ep, slot.buffer().cast(), BUFFER, self.descriptor(1), u64::MAX, slot.context())
+            };
+            match -status {
+                0 => return Ok(()),
+                sys::FI_EAGAIN => std::thread::yield_now(),
+                _ => return Err(FabricError::failed("fi_recv", self.open.endpoint.library().strerror(status))),
+            }
+        }
+    }
+
+    /// Takes a slot, counts the operation and posts it by `post`, which gets the slot and answers libfabric's status.
+    #[inline]
+    fn operate(&self, remote: Peer, tally: &Arc<Tally>, result: Span, post: impl FnOnce(&Slot) -> isize) -> Post {
+        let purpose = Purpose { peer: remote, tally: Some(Arc::clone(tally)), result };
+        let Some(slot) = self.open.operations.take(purpose) else { return Post::Again };
+        tally.begin();
+        let status = post(slot);
+        if status == 0 {
+            return Post::Pending;
+        }
+        self.open.operations.give_back(slot);
+        tally.finish();
+        self.refused(remote, status)
+    }
+
+    #[cold]
+    fn refused(&self, peer: Peer, status: isize) -> Post {
+        if -status == sys::FI_EAGAIN {
+            return Post::Again;
+        }
+        Post::Broken(Box::new(Fault { peer, reason: self.open.endpoint.library().strerror(status) }))
+    }
+
+    /// Writes with delivery complete: the completion means that the target has it (man fi_rma, fi_endpoint).
+    #[inline]
+    fn write(&self, to: &OfiRemote, offset: u64, from: Span, mut descriptor: *mut c_void, slot: &Slot) -> isize {
+        let source = sys::iovec { iov_base: from.as_ptr().cast(), iov_len: from.len() };
+        let target = sys::fi_rma_iov { addr: to.base + offset, len: from.len(), key: to.key };
+        let message = sys::fi_msg_rma {
+            msg_iov: &raw const source,
+            desc: &raw mut descriptor,
+            iov_count: 1,
+            addr: to.address,
+            rma_iov: &raw const target,
+            rma_iov_count: 1,
+            context: slot.context(),
+            data: 0,
+        };
+        // SAFETY: the vectors live over the call (man fi_rma: they are copied); the source's bytes stay until the
+        // completion: the slot's by being in flight, the caller's by its promise.
+        unsafe {
+            let write = (*(*self.open.endpoint.ep).rma).writemsg.expect("writemsg");
+            write(self.open.endpoint.ep, &raw const message, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION)
+        }
+    }
+
+    fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) -> Result<(), FabricError> {
+        if let Some(slot) = self.open.receives.of_context(entry.op_context) {
+            self.arrived(slot, entry.len, handler);
+            return self.post_receive(slot);
+        }
+        if let Some(slot) = self.open.operations.of_context(entry.op_context) {
+            let mut value = [0; 8];
+            // SAFETY: the operation is over, so that the slot's buffer is ours; it has more than 16 bytes.
+            unsafe { std::ptr::copy_nonoverlapping(slot.buffer().add(RESULT), value.as_mut_ptr(), value.len()) };
+            if let Some(Purpose { tally: Some(tally), result, .. }) = self.open.operations.give_back(slot) {
+                // SAFETY: the caller of `amo` promised that the result's place stays until the tally falls; at most 8 bytes.
+                unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), result.as_ptr(), result.len().min(8)) };
+                tally.finish();
+            }
+        }
+        Ok(())
+    }
+
+    fn arrived(&self, slot: &Slot, len: usize, handler: &impl Handler) {
+        // SAFETY: the receive is complete and not posted again before this returns: nobody else has the buffer.
+        let bytes = unsafe { std::slice::from_raw_parts(slot.buffer(), len.min(BUFFER)) };
+        if let Some((head, message)) = bytes.split_first_chunk::<HEADER>() {
+            let [rank @ .., _, _, _, _] = *head;
+            handler.message(Peer(u32::from_le_bytes(rank)), message);
+        }
+    }
+
+    /// Takes one error completion.
+    fn failed(&self) -> Result<(), FabricError> {
+        // SAFETY: an all-zero entry is valid: integers and null pointers; a buffer for error data is not offered.
+        let mut entry: sys::fi_cq_err_entry = unsafe { std::mem::zeroed() };
+        // SAFETY: an open queue; the entry is larger than any version writes.
+        let status = unsafe {
+            let read = (*(*self.open.endpoint.cq).ops).readerr.expect("readerr");
+            read(self.open.endpoint.cq, &raw mut entry, 0)
+        };
+        if status != 1 {
+            return Ok(());
+        }
+        let reason = self.open.endpoint.library().strerror(entry.err as isize);
+        match self.open.operations.of_context(entry.op_context).and_then(|slot| self.open.operations.give_back(slot)) {
+            Some(Purpose { peer, tally: Some(tally), .. }) => {
+                tally.fail(&Fault { peer, reason });
+                Ok(())
+            }
+            // A message that can't be delivered: its receiver is gone, and nothing of ours waits for it.
+            Some(_) => Ok(()),
+            None => match self.open.receives.of_context(entry.op_context) {
+                Some(slot) => self.post_receive(slot),
+                None => Err(FabricError::failed("an operation that nobody posted", reason)),
+            },
+        }
+    }
+}
+
+/// Where in its buffer an atomic's result lands; the operand is at 0, the comparand at 8.
+const RESULT: usize = 16;
+
+fn register(endpoint: &Endpoint, slots: &Slots, key: u64) -> Result<Registration, FabricError> {
+    let all = slots.all();
+    // SAFETY: the pool and its registration are fields of one port, and the registration is closed first (see Drop).
+    unsafe { endpoint.register(all.as_ptr().cast(), size_of_val(all), key) }
+}
+
+/// Whether `[offset, offset + len)` is inside a region of `limit` bytes.
+fn inside(offset: u64, len: usize, limit: u64) -> bool {
+    offset.checked_add(len as u64).is_some_and(|end| end <= limit)
+}
+
+#[cold]
+fn outside(remote: &OfiRemote, offset: u64, len: usize) -> Post {
+    let reason = format!("{len} bytes at {offset} of a region of {} bytes", remote.len);
+    Post::Broken(Box::new(Fault { peer: remote.peer, reason }))
+}
+
+impl Port for OfiPort {
+    type Remote = OfiRemote;
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.open.endpoint.name().unwrap_or_default()
+    }
+
+    fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
+        if address.is_empty() || address.len() > 256 {
+            return Err(FabricError::failed(format!("connecting to {peer}"), "an address that is none"));
+        }
+        self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(address))?;
+        Ok(())
+    }
+
+    fn import(&self, peer: Peer, key: &RegionKey) -> Result<OfiRemote, FabricError> {
+        let [tag, key, base, len] = key.0;
+        if tag != TAG {
+            return Err(FabricError::failed(format!("a region of {peer}"), "its key is none of libfabric's"));
+        }
+        let address = *self
+            .peers
+            .get(peer)
+            .ok_or_else(|| FabricError::failed(format!("a region of {peer}"), "it was not connected"))?;
+        Ok(OfiRemote { peer, address, key, base, len })
+    }
+
+    fn direct<'r>(&self, _remote: &'r OfiRemote) -> Option<&'r transom_fabric::Memory> {
+        None
+    }
+
+    fn amo_on(&self, _remote: &OfiRemote, kind: AmoKind, width: Width) -> Option<Coherence> {
+        self.atomics.coherence(kind, width)
+    }
+
+    fn put_inline(&self, to: &OfiRemote, offset: u64, bytes: &[u8], tally: &Arc<Tally>) -> Post {
+        self.put_packed(to, offset, bytes.len(), |buffer| buffer.copy_from_slice(bytes), tally)
+    }
+
+    fn put_packed(
+        &self,
+        to: &OfiRemote,
+        offset: u64,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+        tally: &Arc<Tally>,
+    ) -> Post {
+        if len > self.limits.packed_max || !inside(offset, len, to.len) {
+            return outside(to, offset, len);
+        }
+        if len == 0 {
+            return Post::Done;
+        }
+        self.operate(to.peer, tally, Span::EMPTY, |slot| {
+            // SAFETY: the slot was just taken: its buffer is ours until it is posted; `len` is within it.
+            fill(unsafe { std::slice::from_raw_parts_mut(slot.buffer(), len) });
+            self.write(to, offset, Span::from_raw(slot.buffer(), len), self.descriptor(0), slot)
+        })
+    }
+
+    unsafe fn put(&self, to: &OfiRemote, offset: u64, from: Span, tally: &Arc<Tally>) -> Post {
+        if !inside(offset, from.len(), to.len) {
+            return outside(to, offset, from.len());
+        }
+        if from.is_empty() {
+            return Post::Done;
+        }
+        self.operate(to.peer, tally, Span::EMPTY, |slot| self.write(to, offset, from, std::ptr::null_mut(), slot))
+    }
+
+    unsafe fn get(&self, from: &OfiRemote, offset: u64, into: Span, tally: &Arc<Tally>) -> Post {
+        if !inside(offset, into.len(), from.len) {
+            return outside(from, offset, into.len());
+        }
+        if into.is_empty() {
+            return Post::Done;
+        }
+        self.operate(from.peer, tally, Span::EMPTY, |slot| {
+            // SAFETY: the caller's promise about `into`; the slot is in flight.
+            unsafe {
+                let read = (*(*self.open.endpoint.ep).rma).read.expect("read");
+                let (at, len) = (into.as_ptr().cast(), into.len());
+                let (remote, context) = (from.base + offset, slot.context());
+                read(self.open.endpoint.ep, at, len, std::ptr::null_mut(), from.address, remote, from.key, context)
+            }
+        })
+    }
+
+    unsafe fn amo(&self, on: &OfiRemote, offset: u64, amo: Amo, into: Span, tally: &Arc<Tally>) -> Post {
+        if !inside(offset, amo.width.bytes(), on.len) || self.amo_on(on, amo.kind, amo.width).is_none() {
+            return outside(on, offset, amo.width.bytes());
+        }
+        let (datatype, operation, descriptor) = (datatype(amo.width), operation(amo.kind), self.descriptor(0));
+        let (ep, remote) = (self.open.endpoint.ep, on.base + offset);
+        self.operate(on.peer, tally, into, |slot| {
+            let operand = slot.buffer();
+            // SAFETY: the slot's buffer holds operand, comparand and result until the completion; it has more than 24
+            // bytes and is aligned to 8. The low half of a word comes first on the little-endian machines this runs on,
+            // and `to_ne_bytes` of the width's own integer elsewhere.
+            unsafe {
+                let (compare, result) = (operand.add(8), operand.add(RESULT));
+                store(operand, amo.width, amo.operand);
+                store(compare, amo.width, amo.compare);
+                let (operand, compare, result) = (operand.cast(), compare.cast(), result.cast());
+                if amo.kind == AmoKind::CompareSwap {
+                    let swap = (*(*ep).atomic).compwrite.expect("compwrite");
+                    return swap(
+                        ep, operand, 1, descriptor, compare, descriptor, result, descriptor, on.address, remote, on.key,
+                        datatype, operation, slot.context(),
+                    );
+                }
+                let fetch = (*(*ep).atomic).readwrite.expect("readwrite");
+                fetch(
+                    ep, operand, 1, descriptor, result, descriptor, on.address, remote, on.key, datatype, operation,
+                    slot.context(),
+                )
+            }
+        })
+    }
+
+    fn send(&self, to: Peer, message: &[u8]) -> Post {
+        let Some(&address) = self.peers.get(to) else {
+            return Post::Broken(Box::new(Fault { peer: to, reason: "it was not connected".into() }));
+        };
+        if message.len() > self.limits.message_max {
+            let reason = format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max);
+            return Post::Broken(Box::new(Fault { peer: to, reason }));
+        }
+        let purpose = Purpose { peer: to, tally: None, result: Span::EMPTY };
+        let Some(slot) = self.open.operations.take(purpose) else { return Post::Again };
+        let rank = u64::from(self.me.0).to_le_bytes();
+        // SAFETY: the slot was just taken; header and message fit its buffer.
+        let status = unsafe {
+            std::ptr::copy_nonoverlapping(rank.as_ptr(), slot.buffer(), HEADER);
+            std::ptr::copy_nonoverlapping(message.as_ptr(), slot.buffer().add(HEADER), message.len());
+            let send = (*(*self.open.endpoint.ep).msg).send.expect("send");
+            let (at, len) = (slot.buffer().cast(), HEADER + message.len());
+            send(self.open.endpoint.ep, at, len, self.descriptor(0), address, slot.context())
+        };
+        if status == 0 {
+            return Post::Done;
+        }
+        self.open.operations.give_back(slot);
+        self.refused(to, status)
+    }
+
+    fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+        let empty = sys::fi_cq_msg_entry { op_context: std::ptr::null_mut(), flags: 0, len: 0 };
+        let mut entries = [empty; BATCH];
+        // SAFETY: an open queue of this format, room for BATCH entries.
+        let status = unsafe {
+            let read = (*(*self.open.endpoint.cq).ops).read.expect("read");
+            read(self.open.endpoint.cq, entries.as_mut_ptr().cast(), BATCH)
+        };
+        match usize::try_from(status) {
+            Ok(count) => {
+                for entry in &entries[..count.min(BATCH)] {
+                    self.completed(entry, handler)?;
+                }
+                Ok(count)
+            }
+            Err(_) if -status == sys::FI_EAGAIN => Ok(0),
+            Err(_) if -status == sys::FI_EAVAIL => self.failed().map(|()| 1),
+            Err(_) => Err(FabricError::failed("fi_cq_read", self.open.endpoint.library().strerror(status))),
+        }
+    }
+
+    fn wait(&self, limit: Duration) {
+        if !self.open.endpoint.may_sleep() {
+            return;
+        }
+        let queue = self.open.endpoint.wait_fd();
+        let mut fds = [PollFd::new(&queue, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
+        let limit = Timespec::try_from(limit).ok();
+        // An interrupted poll is an early return, which is allowed.
+        if rustix::event::poll(&mut fds, limit.as_ref()).is_ok() && !fds[1].revents().is_empty() {
+            // Empty by now where another thread took it.
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+    }
+
+    fn wake(&self) {
+        // It can only refuse where 2^64 - 2 wakes wait, and then it is readable anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// Stores a value at its width.
+///
+/// # Safety
+/// `at` has 8 writable bytes.
+unsafe fn store(at: *mut u8, width: Width, value: u64) {
+    #[allow(clippy::cast_possible_truncation)] // the width says that the low half is the value
+    match width {
+        // SAFETY: the caller's promise; unaligned stores have no further requirement.
+        Width::W32 => unsafe { at.cast::<u32>().write_unaligned(value as u32) },
+        // SAFETY: as above.
+        Width::W64 => unsafe { at.cast::<u64>().write_unaligned(value) },
+    }
+}

@@ -1,0 +1,139 @@
+//! The records of operations in flight: a fixed pool, so that a post allocates nothing and back-pressure is natural.
+//!
+//! libfabric gives an operation's context pointer back with its completion; it points at the slot, whose first bytes the
+//! provider may use (FI_CONTEXT2). A slot that was taken belongs to its operation until it completes.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+use transom_fabric::{Peer, Span, Tally};
+
+/// The bytes that a slot's buffer holds: an inline or packed put, or a message with its header.
+pub(crate) const BUFFER: usize = 4096 + HEADER;
+/// The bytes before a message: the sender's rank.
+pub(crate) const HEADER: usize = 8;
+
+/// What completes when a slot's operation does.
+#[derive(Debug)]
+pub(crate) struct Purpose {
+    pub(crate) peer: Peer,
+    /// Counts the operation; `None` for messages.
+    pub(crate) tally: Option<Arc<Tally>>,
+    /// Where an atomic's result goes from the slot's buffer.
+    pub(crate) result: Span,
+}
+
+/// One operation's record.
+#[repr(C)]
+pub(crate) struct Slot {
+    /// For the provider.
+    context: UnsafeCell<[u64; 8]>,
+    purpose: UnsafeCell<Option<Purpose>>,
+    buffer: UnsafeCell<[u64; BUFFER / 8]>,
+}
+
+/// The pool.
+pub(crate) struct Slots {
+    slots: Box<[Slot]>,
+    free: ArrayQueue<u32>,
+}
+
+// SAFETY: a slot's cells are touched by the thread that took it, then by the one that got its completion; the queue (and
+// the provider between them) orders the two.
+unsafe impl Sync for Slots {}
+// SAFETY: as above; spans are used under the contract's promises.
+unsafe impl Send for Slots {}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slots({} of {} free)", self.free.len(), self.slots.len())
+    }
+}
+
+impl Slot {
+    /// What the operation is posted with.
+    pub(crate) fn context(&self) -> *mut c_void {
+        self.context.get().cast()
+    }
+
+    /// The buffer; the provider's while an operation uses it.
+    pub(crate) fn buffer(&self) -> *mut u8 {
+        self.buffer.get().cast()
+    }
+}
+
+impl Slots {
+    /// A pool of `count` slots. Their buffers are touched when they are used.
+    pub(crate) fn new(count: u32) -> Slots {
+        let slots = (0..count)
+            .map(|_| Slot {
+                context: UnsafeCell::new([0; 8]),
+                purpose: UnsafeCell::new(None),
+                buffer: UnsafeCell::new([0; BUFFER / 8]),
+            })
+            .collect();
+        let free = ArrayQueue::new(count as usize);
+        for index in 0..count {
+            // The queue has room for all.
+            let _ = free.push(index);
+        }
+        Slots { slots, free }
+    }
+
+    /// A slot for an operation; `None` where all are in flight.
+    pub(crate) fn take(&self, purpose: Purpose) -> Option<&Slot> {
+        let slot = &self.slots[self.free.pop()? as usize];
+        // SAFETY: the slot was free: nobody else touches it until it is given back.
+        unsafe { *slot.purpose.get() = Some(purpose) };
+        Some(slot)
+    }
+
+    /// Gives back a slot whose operation completed, or was never posted; what it was for.
+    pub(crate) fn give_back(&self, slot: &Slot) -> Option<Purpose> {
+        // SAFETY: its operation is over and this is the one who learned of it.
+        let purpose = unsafe { (*slot.purpose.get()).take() };
+        // A slot is in the queue at most once, so that there is room. The index is below 2^32 by `new`.
+        let _ = self.free.push(u32::try_from(self.index(slot)).unwrap_or(u32::MAX));
+        purpose
+    }
+
+    /// The slot of a completion's context; `None` where it is none of this pool's.
+    pub(crate) fn of_context(&self, context: *mut c_void) -> Option<&Slot> {
+        let offset = (context as usize).checked_sub(self.slots.as_ptr() as usize)?;
+        self.slots.get(offset / size_of::<Slot>()).filter(|_| offset.is_multiple_of(size_of::<Slot>()))
+    }
+
+    /// Every slot.
+    pub(crate) fn all(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    fn index(&self, slot: &Slot) -> usize {
+        (std::ptr::from_ref(slot) as usize - self.slots.as_ptr() as usize) / size_of::<Slot>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn purpose(rank: u32) -> Purpose {
+        Purpose { peer: Peer(rank), tally: None, result: Span::EMPTY }
+    }
+
+    #[test]
+    fn slots_run_out_and_come_back_by_their_context() {
+        let slots = Slots::new(2);
+        let first = slots.take(purpose(7)).expect("free");
+        let second = slots.take(purpose(8)).expect("free");
+        assert!(slots.take(purpose(9)).is_none());
+        let found = slots.of_context(first.context()).expect("ours");
+        assert_eq!(slots.give_back(found).map(|purpose| purpose.peer), Some(Peer(7)));
+        assert!(slots.take(purpose(9)).is_some());
+        assert!(slots.of_context(second.buffer().cast()).is_none());
+        assert!(slots.of_context(std::ptr::null_mut()).is_none());
+    }
+}

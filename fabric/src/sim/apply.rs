@@ -1,0 +1,198 @@
+//! The origin's buffers, and the port whose unsafe calls lend them: the only file of the simulator that touches memory
+//! which it was lent. Everything is handed on to the net as values with safe methods.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::domain::SimRemote;
+use super::flight::{Source, Work};
+use super::net::SimNet;
+use crate::{
+    Amo, AmoKind, Coherence, FabricError, Handler, Limits, Memory, Peer, Port, Post, RegionKey,
+    Span, Tally, Width,
+};
+
+/// What a get's buffer holds until the data comes.
+const GARBAGE: u8 = 0xA5;
+
+/// A buffer that the origin has lent until the operation completes.
+#[derive(Debug)]
+pub(super) struct Lent(Span);
+
+impl Lent {
+    /// # Safety
+    /// The span is readable, and also writable if it is written, and not otherwise used, until the operation to which it is lent is complete;
+    /// the net drops the operation, and this with it, before it lowers the tally.
+    unsafe fn new(span: Span) -> Lent {
+        Lent(span)
+    }
+
+    fn part(&self, at: usize, len: usize) -> *mut u8 {
+        match self.0.slice(at, len) {
+            Some(part) => part.as_ptr(),
+            None => panic!("{len} bytes at {at} of a lent buffer of {}", self.0.len()),
+        }
+    }
+
+    /// The bytes as they are now.
+    pub(super) fn read(&self, range: Range<usize>) -> Vec<u8> {
+        let mut bytes = vec![0; range.len()];
+        let from = self.part(range.start, range.len());
+        // SAFETY: `part` is inside the span, which is readable (`new`); the target is a fresh vector of that length.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+        bytes
+    }
+
+    /// Stores `bytes` at `at`.
+    pub(super) fn write(&self, at: usize, bytes: &[u8]) {
+        let to = self.part(at, bytes.len());
+        // SAFETY: `part` is inside the span, which is writable and used by nobody else (`new`), so not by `bytes` either.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    }
+
+    /// Stores an atomic's old value, where it is wanted.
+    pub(super) fn write_value(&self, value: u64, width: Width) {
+        if self.0.is_empty() {
+            return;
+        }
+        match width {
+            Width::W64 => self.write(0, &value.to_ne_bytes()),
+            Width::W32 => {
+                let value = u32::try_from(width.truncate(value)).unwrap_or_default();
+                self.write(0, &value.to_ne_bytes());
+            }
+        }
+    }
+
+    /// Makes the buffer's contents worthless, as an operation under way may.
+    pub(super) fn spoil(&self) {
+        self.write(0, &vec![GARBAGE; self.0.len()]);
+    }
+}
+
+/// The port of a rank of the simulated net. Lengths above the limits, misaligned atomics and atomics that the region
+/// does not have are mistakes of the caller: they panic.
+#[derive(Debug)]
+pub struct SimPort {
+    pub(super) net: Arc<SimNet>,
+    pub(super) me: Peer,
+    pub(super) limits: Limits,
+}
+
+fn within(what: &str, len: usize, limit: usize) {
+    assert!(len <= limit, "{what} of {len} bytes, the limit is {limit}");
+}
+
+impl Port for SimPort {
+    type Remote = SimRemote;
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.net.address(self.me)
+    }
+
+    fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
+        self.net.connect(self.me, peer, address)
+    }
+
+    fn import(&self, peer: Peer, key: &RegionKey) -> Result<SimRemote, FabricError> {
+        self.net.import(self.me, peer, key)
+    }
+
+    fn direct<'r>(&self, _remote: &'r SimRemote) -> Option<&'r Memory> {
+        None
+    }
+
+    fn amo_on(&self, _remote: &SimRemote, kind: AmoKind, width: Width) -> Option<Coherence> {
+        self.net.options().amo.coherence(kind, width)
+    }
+
+    fn put_inline(&self, to: &SimRemote, offset: u64, bytes: &[u8], tally: &Arc<Tally>) -> Post {
+        within("an inline put", bytes.len(), self.limits.inline_max);
+        let work = || Work::Put(Source::Copied(bytes.to_vec()));
+        self.net.post(self.me, to, offset, bytes.len(), work, tally)
+    }
+
+    fn put_packed(
+        &self,
+        to: &SimRemote,
+        offset: u64,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+        tally: &Arc<Tally>,
+    ) -> Post {
+        within("a packed put", len, self.limits.packed_max);
+        let work = || {
+            let mut bytes = vec![GARBAGE; len];
+            fill(&mut bytes);
+            Work::Put(Source::Copied(bytes))
+        };
+        self.net.post(self.me, to, offset, len, work, tally)
+    }
+
+    unsafe fn put(&self, to: &SimRemote, offset: u64, from: Span, tally: &Arc<Tally>) -> Post {
+        within("a put", from.len(), self.limits.transfer_max);
+        // SAFETY: readable until the tally is idle: promised by the caller of this function; only read for a put.
+        let work = || Work::Put(Source::Lent(unsafe { Lent::new(from) }));
+        self.net.post(self.me, to, offset, from.len(), work, tally)
+    }
+
+    unsafe fn get(&self, from: &SimRemote, offset: u64, into: Span, tally: &Arc<Tally>) -> Post {
+        within("a get", into.len(), self.limits.transfer_max);
+        // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
+        let work = || Work::Get(unsafe { Lent::new(into) });
+        self.net
+            .post(self.me, from, offset, into.len(), work, tally)
+    }
+
+    unsafe fn amo(
+        &self,
+        on: &SimRemote,
+        offset: u64,
+        amo: Amo,
+        into: Span,
+        tally: &Arc<Tally>,
+    ) -> Post {
+        let width = amo.width.bytes();
+        let Some(coherence) = self.amo_on(on, amo.kind, amo.width) else {
+            panic!("{:?} on {:?}, which amo_on denies", amo.kind, amo.width);
+        };
+        assert!(
+            offset.is_multiple_of(width as u64),
+            "an atomic of {width} bytes at the misaligned offset {offset}"
+        );
+        assert!(
+            into.is_empty() || into.len() == width,
+            "a result of {} bytes for an atomic of {width}",
+            into.len()
+        );
+        // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
+        let work = || Work::Amo(amo, coherence, unsafe { Lent::new(into) });
+        self.net.post(self.me, on, offset, width, work, tally)
+    }
+
+    fn send(&self, to: Peer, message: &[u8]) -> Post {
+        within("a message", message.len(), self.limits.message_max);
+        self.net.send(self.me, to, message)
+    }
+
+    fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+        let (completed, letters) = self.net.advance(self.me)?;
+        for letter in &letters {
+            handler.message(letter.from, &letter.bytes);
+        }
+        Ok(completed + letters.len())
+    }
+
+    fn wait(&self, limit: Duration) {
+        self.net.wait(self.me, limit);
+    }
+
+    fn wake(&self) {
+        self.net.wake(self.me);
+    }
+}

@@ -1,0 +1,70 @@
+//! A rank's domain and regions: handles whose state is in the net.
+
+use std::sync::Arc;
+
+use super::apply::SimPort;
+use super::net::SimNet;
+use crate::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width};
+
+/// A rank of a simulated net, opened by [`SimNet::domain`].
+#[derive(Debug)]
+pub struct SimDomain {
+    port: SimPort,
+}
+
+impl SimDomain {
+    pub(super) fn new(net: Arc<SimNet>, me: Peer) -> SimDomain {
+        let limits = net.options().limits();
+        SimDomain {
+            port: SimPort { net, me, limits },
+        }
+    }
+}
+
+impl Domain for SimDomain {
+    type Region = SimRegion;
+    type Port = SimPort;
+
+    fn port(&self) -> &SimPort {
+        &self.port
+    }
+
+    fn register(&self, memory: &Memory) -> Result<SimRegion, FabricError> {
+        let SimPort { net, me, .. } = &self.port;
+        Ok(SimRegion {
+            key: net.register(*me, memory)?,
+            net: Arc::clone(net),
+        })
+    }
+}
+
+/// Registered memory of a rank. What is under way to it when it is dropped fails with a fault that says so.
+#[derive(Debug)]
+pub struct SimRegion {
+    net: Arc<SimNet>,
+    key: RegionKey,
+}
+
+impl Region for SimRegion {
+    fn key(&self) -> RegionKey {
+        self.key
+    }
+
+    fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence> {
+        self.net.options().amo.coherence(kind, width)
+    }
+}
+
+impl Drop for SimRegion {
+    fn drop(&mut self) {
+        self.net.deregister(&self.key);
+    }
+}
+
+/// A region of a peer, from its key.
+#[derive(Debug)]
+pub struct SimRemote {
+    pub(super) peer: Peer,
+    pub(super) region: u64,
+    pub(super) len: usize,
+}

@@ -1,0 +1,504 @@
+//! The net: all ranks' queues under one mutex, and the steps in which what is under way moves on. Knows nothing of the
+//! origin's buffers but that they are lent.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::domain::{SimDomain, SimRemote};
+use super::flight::{Chance, Flight, Work, cut};
+use super::{SimCounters, SimOptions};
+use crate::{FabricError, Fault, Memory, Peer, Post, RegionKey, Tally};
+
+const MAGIC: u64 = u64::from_be_bytes(*b"tran-sim");
+
+/// Tells the nets of one process apart, so that no key or address of one is taken for another's.
+static NETS: AtomicU64 = AtomicU64::new(1);
+
+/// A simulated network between the threads of one process.
+pub struct SimNet {
+    id: u64,
+    options: SimOptions,
+    state: Mutex<State>,
+    bells: Vec<Condvar>,
+}
+
+impl fmt::Debug for SimNet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimNet({} ranks, {:?})", self.bells.len(), self.options)
+    }
+}
+
+struct State {
+    chance: Chance,
+    ranks: Vec<Rank>,
+    regions: HashMap<u64, Registered>,
+    next_region: u64,
+}
+
+struct Registered {
+    owner: Peer,
+    memory: Memory,
+}
+
+#[derive(Default)]
+struct Rank {
+    open: bool,
+    dead: bool,
+    regions: usize,
+    connected: HashSet<Peer>,
+    /// Operations that this rank's progress applies: its own, or with `passive_target: false` those to it.
+    underway: Vec<Flight>,
+    /// Applied operations of this rank, and the steps until it learns of it.
+    completing: Vec<(u32, Arc<Tally>)>,
+    inbox: Vec<Letter>,
+    /// The next wait ends at once.
+    woken: bool,
+    counters: SimCounters,
+}
+
+/// A message under way.
+pub(super) struct Letter {
+    pub(super) from: Peer,
+    pub(super) bytes: Vec<u8>,
+    left: u32,
+}
+
+impl SimNet {
+    /// A net of this many ranks, none of which is open yet.
+    ///
+    /// # Panics
+    /// If `again_one_in` is 1: nothing would ever be accepted.
+    pub fn new(ranks: usize, options: SimOptions) -> Arc<SimNet> {
+        assert_ne!(options.again_one_in, 1, "every post would answer Again");
+        Arc::new(SimNet {
+            // Relaxed: only uniqueness matters.
+            id: NETS.fetch_add(1, Ordering::Relaxed),
+            state: Mutex::new(State {
+                chance: Chance::new(options.seed),
+                ranks: (0..ranks).map(|_| Rank::default()).collect(),
+                regions: HashMap::new(),
+                next_region: 1,
+            }),
+            bells: (0..ranks).map(|_| Condvar::new()).collect(),
+            options,
+        })
+    }
+
+    /// Opens a rank.
+    ///
+    /// # Errors
+    /// There is no such rank, or it is open already.
+    pub fn domain(self: &Arc<SimNet>, rank: Peer) -> Result<Arc<SimDomain>, FabricError> {
+        let opening = || format!("opening {rank} of a net of {}", self.bells.len());
+        match self.state().ranks.get_mut(rank.index()) {
+            None => return Err(FabricError::failed(opening(), "there is no such rank")),
+            Some(known) if known.open => {
+                return Err(FabricError::failed(opening(), "it is open already"));
+            }
+            Some(known) => known.open = true,
+        }
+        Ok(Arc::new(SimDomain::new(Arc::clone(self), rank)))
+    }
+
+    /// Breaks a rank: posts to it and from it answer `Broken`, those under way fail, its progress is an error. Messages
+    /// to it are lost, messages from it may be.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn kill(&self, rank: Peer) {
+        let mut state = self.state();
+        let State { chance, ranks, .. } = &mut *state;
+        ranks[rank.index()].dead = true;
+        ranks[rank.index()].inbox.clear();
+        for known in ranks {
+            known
+                .inbox
+                .retain(|letter| letter.from != rank || chance.one_in(2));
+            let concerned = |flight: &mut Flight| flight.target == rank || flight.origin == rank;
+            for flight in known.underway.extract_if(.., concerned) {
+                fail(flight, &killed(rank));
+            }
+            known.woken = true;
+        }
+        for bell in &self.bells {
+            bell.notify_all();
+        }
+    }
+
+    /// What a rank has posted so far.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn counters(&self, rank: Peer) -> SimCounters {
+        self.state().ranks[rank.index()].counters
+    }
+
+    pub(super) fn options(&self) -> &SimOptions {
+        &self.options
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A rank's thread that panics (in a fill closure, or on a broken limit) leaves the queues whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn address(&self, me: Peer) -> Vec<u8> {
+        [MAGIC, self.id, u64::from(me.0)]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect()
+    }
+
+    pub(super) fn connect(&self, me: Peer, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
+        let mut state = self.state();
+        if address != self.address(peer) || peer.index() >= state.ranks.len() {
+            return Err(FabricError::failed(
+                format!("connecting {me} to {peer}"),
+                format!("the address of {} bytes is not that rank's", address.len()),
+            ));
+        }
+        state.ranks[me.index()].connected.insert(peer);
+        Ok(())
+    }
+
+    pub(super) fn register(&self, me: Peer, memory: &Memory) -> Result<RegionKey, FabricError> {
+        let mut state = self.state();
+        let live = state.ranks[me.index()].regions;
+        if self.options.max_regions.is_some_and(|most| live >= most) {
+            return Err(FabricError::failed(
+                format!(
+                    "registering {} bytes at {:p} for {me}",
+                    memory.len(),
+                    memory.as_ptr()
+                ),
+                format!("it has {live} regions already, which is the limit"),
+            ));
+        }
+        let region = state.next_region;
+        state.next_region += 1;
+        state.ranks[me.index()].regions += 1;
+        let memory = memory.clone();
+        let len = memory.len() as u64;
+        state
+            .regions
+            .insert(region, Registered { owner: me, memory });
+        Ok(RegionKey([MAGIC ^ self.id, region, u64::from(me.0), len]))
+    }
+
+    pub(super) fn deregister(&self, key: &RegionKey) {
+        let mut state = self.state();
+        if let Some(gone) = state.regions.remove(&key.0[1]) {
+            state.ranks[gone.owner.index()].regions -= 1;
+        }
+    }
+
+    pub(super) fn import(
+        &self,
+        me: Peer,
+        peer: Peer,
+        key: &RegionKey,
+    ) -> Result<SimRemote, FabricError> {
+        let refused = |reason: &str| {
+            let importing = format!("importing the key {:x?} of {peer} at {me}", key.0);
+            Err(FabricError::failed(importing, reason))
+        };
+        let state = self.state();
+        let RegionKey([magic, region, owner, len]) = *key;
+        if magic != MAGIC ^ self.id || owner != u64::from(peer.0) {
+            return refused("it is not a key of that rank of this net");
+        }
+        if !state.ranks[me.index()].connected.contains(&peer) {
+            return refused("the peer is not connected");
+        }
+        match state.regions.get(&region) {
+            Some(known) if known.owner == peer && known.memory.len() as u64 == len => {
+                Ok(SimRemote {
+                    peer,
+                    region,
+                    len: known.memory.len(),
+                })
+            }
+            _ => refused("there is no such region"),
+        }
+    }
+
+    /// Accepts an operation or says why not. `work` is called only when it is accepted.
+    pub(super) fn post(
+        &self,
+        me: Peer,
+        to: &SimRemote,
+        offset: u64,
+        len: usize,
+        work: impl FnOnce() -> Work,
+        tally: &Arc<Tally>,
+    ) -> Post {
+        let mut state = self.state();
+        if let Some(fault) = state.obstacle(me, to.peer) {
+            return Post::Broken(Box::new(fault));
+        }
+        let Some(offset) = usize::try_from(offset)
+            .ok()
+            .filter(|at| at.checked_add(len).is_some_and(|end| end <= to.len))
+        else {
+            let reason = format!("{len} bytes at {offset} of a region of {}", to.len);
+            return Post::Broken(Box::new(Fault {
+                peer: to.peer,
+                reason,
+            }));
+        };
+        if self.push_back(&mut state, me) {
+            return Post::Again;
+        }
+        let work = work();
+        state.ranks[me.index()].counters.count(&work, len);
+        if len == 0 {
+            return Post::Done;
+        }
+        let mut flight = Flight {
+            origin: me,
+            target: to.peer,
+            region: to.region,
+            offset,
+            pieces: state.pieces(&self.options, to, offset, len, &work),
+            left: state.chance.steps(self.options.delay),
+            work,
+            tally: Arc::clone(tally),
+        };
+        let here = self.options.passive_target || to.peer == me;
+        if here && state.chance.one_in(self.options.done_one_in) {
+            return match state.apply(&mut flight, true) {
+                Ok(()) => Post::Done,
+                Err(fault) => Post::Broken(Box::new(fault)),
+            };
+        }
+        if let Work::Get(into) | Work::Amo(_, _, into) = &flight.work {
+            into.spoil();
+        }
+        tally.begin();
+        let home = if here { me } else { to.peer };
+        state.ranks[home.index()].underway.push(flight);
+        self.bells[home.index()].notify_all();
+        Post::Pending
+    }
+
+    pub(super) fn send(&self, me: Peer, to: Peer, message: &[u8]) -> Post {
+        let mut state = self.state();
+        if let Some(fault) = state.obstacle(me, to) {
+            return Post::Broken(Box::new(fault));
+        }
+        let waiting = state.ranks[to.index()].inbox.len();
+        let full = self.options.mailbox.is_some_and(|most| waiting >= most);
+        if self.push_back(&mut state, me) || full {
+            state.ranks[me.index()].woken = true;
+            return Post::Again;
+        }
+        let counters = &mut state.ranks[me.index()].counters;
+        counters.messages += 1;
+        counters.bytes += message.len() as u64;
+        let letter = Letter {
+            from: me,
+            bytes: message.to_vec(),
+            left: state.chance.steps(self.options.delay),
+        };
+        state.ranks[to.index()].inbox.push(letter);
+        self.bells[to.index()].notify_all();
+        Post::Done
+    }
+
+    /// Whether a post is to be tried again. The next wait then returns, since the retry may succeed.
+    fn push_back(&self, state: &mut State, me: Peer) -> bool {
+        let again = state.chance.one_in(self.options.again_one_in);
+        state.ranks[me.index()].woken |= again;
+        again
+    }
+
+    /// One step of a rank: completions that it learns of, and messages that arrive.
+    pub(super) fn advance(&self, me: Peer) -> Result<(usize, Vec<Letter>), FabricError> {
+        let mut state = self.state();
+        if state.ranks[me.index()].dead {
+            return Err(killed(me).into());
+        }
+        // Completions first: what is applied in this step is learned of in a later one.
+        let completed = state.complete(&self.options, me);
+        let letters = state.deliver(&self.options, me);
+        let mut ring = state.step(&self.options, me);
+        if self.options.passive_target && state.chance.one_in(2) {
+            let other = state.chance.below(self.bells.len());
+            ring.extend(state.step(&self.options, rank_of(other)));
+        }
+        for origin in ring {
+            self.bells[origin.index()].notify_all();
+        }
+        Ok((completed, letters))
+    }
+
+    pub(super) fn wait(&self, me: Peer, limit: Duration) {
+        let (mut state, _) = self.bells[me.index()]
+            .wait_timeout_while(self.state(), limit, |state| {
+                let rank = &state.ranks[me.index()];
+                let idle =
+                    rank.underway.is_empty() && rank.completing.is_empty() && rank.inbox.is_empty();
+                idle && !rank.woken && !rank.dead
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        state.ranks[me.index()].woken = false;
+    }
+
+    pub(super) fn wake(&self, me: Peer) {
+        self.state().ranks[me.index()].woken = true;
+        self.bells[me.index()].notify_all();
+    }
+}
+
+impl State {
+    /// Why `me` can't reach `to`.
+    fn obstacle(&self, me: Peer, to: Peer) -> Option<Fault> {
+        let dead = |rank: Peer| self.ranks.get(rank.index()).is_some_and(|known| known.dead);
+        if let Some(gone) = [to, me].into_iter().find(|rank| dead(*rank)) {
+            return Some(killed(gone));
+        }
+        (!self.ranks[me.index()].connected.contains(&to)).then(|| Fault {
+            peer: to,
+            reason: format!("{me} is not connected to it"),
+        })
+    }
+
+    fn pieces(
+        &mut self,
+        options: &SimOptions,
+        to: &SimRemote,
+        offset: usize,
+        len: usize,
+        work: &Work,
+    ) -> Vec<std::ops::Range<usize>> {
+        if matches!(work, Work::Amo(..)) || !options.reorder {
+            return std::iter::once(0..len).collect();
+        }
+        let base = self.regions.get(&to.region);
+        let address = base.map_or(0, |known| known.memory.as_ptr().addr() + offset);
+        cut(
+            &mut self.chance,
+            len,
+            (!options.tear_words).then_some(address),
+        )
+    }
+
+    /// Applies the next piece of an operation, or all of them.
+    fn apply(&self, flight: &mut Flight, all: bool) -> Result<(), Fault> {
+        let Some(known) = self.regions.get(&flight.region) else {
+            return Err(Fault {
+                peer: flight.target,
+                reason: format!("region {} was dropped during an operation", flight.region),
+            });
+        };
+        flight.apply_piece(&known.memory);
+        while all && !flight.pieces.is_empty() {
+            flight.apply_piece(&known.memory);
+        }
+        Ok(())
+    }
+
+    /// Moves on what this rank's progress applies; the origins that have something to learn.
+    fn step(&mut self, options: &SimOptions, rank: Peer) -> HashSet<Peer> {
+        let mut flights = std::mem::take(&mut self.ranks[rank.index()].underway);
+        if options.reorder {
+            self.chance.shuffle(&mut flights);
+        }
+        let mut ring = HashSet::new();
+        let mut kept = Vec::new();
+        for mut flight in flights {
+            let held = !options.reorder && !kept.is_empty();
+            if flight.left > 0 || held {
+                flight.left = flight.left.saturating_sub(1);
+                kept.push(flight);
+                continue;
+            }
+            let applied = self.apply(&mut flight, false);
+            if applied.is_ok() && !flight.pieces.is_empty() {
+                flight.left = self.chance.steps(options.delay);
+                kept.push(flight);
+                continue;
+            }
+            ring.insert(flight.origin);
+            match applied {
+                Ok(()) => {
+                    let left = self.chance.steps(options.delay);
+                    let origin = &mut self.ranks[flight.origin.index()];
+                    origin.completing.push((left, flight.tally));
+                }
+                Err(fault) => {
+                    self.ranks[flight.origin.index()].woken = true;
+                    fail(flight, &fault);
+                }
+            }
+        }
+        self.ranks[rank.index()].underway = kept;
+        ring
+    }
+
+    /// Lowers the tallies of what was applied in earlier steps; how many.
+    fn complete(&mut self, options: &SimOptions, me: Peer) -> usize {
+        let completing = &mut self.ranks[me.index()].completing;
+        if options.reorder {
+            self.chance.shuffle(completing);
+        }
+        due(completing, options.reorder, |(left, _)| left)
+            .into_iter()
+            .map(|(_, tally)| tally.finish())
+            .count()
+    }
+
+    fn deliver(&mut self, options: &SimOptions, me: Peer) -> Vec<Letter> {
+        let inbox = &mut self.ranks[me.index()].inbox;
+        if options.reorder {
+            self.chance.shuffle(inbox);
+        }
+        due(inbox, options.reorder, |letter| &mut letter.left)
+    }
+}
+
+/// Takes out what has no steps left, and takes a step off the others; in order unless they may overtake.
+fn due<T>(queue: &mut Vec<T>, overtake: bool, left: impl Fn(&mut T) -> &mut u32) -> Vec<T> {
+    let mut held = false;
+    queue
+        .extract_if(.., |item| {
+            let left = left(item);
+            let out = *left == 0 && !held;
+            *left = left.saturating_sub(1);
+            held |= !out && !overtake;
+            out
+        })
+        .collect()
+}
+
+/// Ends an operation that will not complete: first what it was lent, then its count.
+fn fail(flight: Flight, fault: &Fault) {
+    let Flight { work, tally, .. } = flight;
+    drop(work);
+    tally.fail(fault);
+}
+
+fn killed(rank: Peer) -> Fault {
+    Fault {
+        peer: rank,
+        reason: "it was killed".into(),
+    }
+}
+
+fn rank_of(index: usize) -> Peer {
+    Peer(u32::try_from(index).unwrap_or(u32::MAX))
+}
+
+impl SimCounters {
+    fn count(&mut self, work: &Work, len: usize) {
+        match work {
+            Work::Put(_) => self.puts += 1,
+            Work::Get(_) => self.gets += 1,
+            Work::Amo(..) => self.amos += 1,
+        }
+        self.bytes += len as u64;
+    }
+}

@@ -1,0 +1,162 @@
+//! A peer's heap, opened and proven at first contact. Knows nothing of regions' keys and of who asks.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::sync::OnceLock;
+
+use rustix::fs::OFlags;
+use transom_fabric::{Memory, Span};
+
+use crate::cma;
+use crate::heap::{MAGIC, NAME, Token};
+use crate::mapping::{self, Mapping};
+use crate::node::Address;
+use crate::ring;
+
+/// Mapped ranges up to this long are touched at once, so that the first operations don't take page faults.
+const POPULATE_MAX: usize = 4 << 20;
+
+/// A peer whose heap is open here.
+#[derive(Debug)]
+pub(crate) struct Contact {
+    pub(crate) address: Address,
+    pub(crate) ring: ring::Shared,
+    file: File,
+    attach: OnceLock<Result<(), String>>,
+}
+
+impl Contact {
+    /// Opens and proves the heap at `address`, and maps its ring.
+    ///
+    /// # Errors
+    /// Why its memory can't be reached from here.
+    pub(crate) fn open(address: Address, me: &Address) -> Result<Contact, String> {
+        address.may_share_with(me)?;
+        let path = format!("/proc/{}/fd/{}", address.pid, address.fd);
+        let cannot = |what: &str, error: io::Error| format!("{what} {path}: {error}");
+        // A process-id that is another process's now must not make this open whatever that has there.
+        let target = std::fs::read_link(&path).map_err(|error| cannot("reading", error))?;
+        if !target
+            .to_string_lossy()
+            .starts_with(&format!("/memfd:{NAME}"))
+        {
+            return Err(format!("{path} is no heap but {}", target.display()));
+        }
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::NOCTTY.bits().cast_signed())
+            .open(&path)
+            .map_err(|error| cannot("opening", error))?;
+        let found = identity(&file).map_err(|error| cannot("reading the token of", error))?;
+        if found != (MAGIC, address.token) {
+            return Err(format!(
+                "{path} is another heap: its token is not the peer's"
+            ));
+        }
+        let size = file
+            .metadata()
+            .map_err(|error| cannot("measuring", error))?
+            .len();
+        if size != address.capacity {
+            let said = address.capacity;
+            return Err(format!("{path} has {size} bytes, the peer said {said}"));
+        }
+        let header = map(&file, 0, address.header_len)?;
+        let ring = ring::Shared::in_header(&header).ok_or("its header is too short for a ring")?;
+        Ok(Contact {
+            address,
+            ring,
+            file,
+            attach: OnceLock::new(),
+        })
+    }
+
+    /// The range `[offset, offset + len)` of the peer's heap as memory of this process.
+    ///
+    /// # Errors
+    /// It is not inside the heap, or there is no address room for it.
+    pub(crate) fn map(&self, offset: u64, len: u64) -> Result<Memory, String> {
+        let capacity = self.address.capacity;
+        if offset.checked_add(len).is_none_or(|end| end > capacity) {
+            return Err(format!(
+                "{len} bytes at {offset} of a heap of {capacity} bytes"
+            ));
+        }
+        map(&self.file, offset, len)
+    }
+
+    /// Whether cross-memory attach reaches the peer: tried once, on its token.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn attach(&self) -> Result<(), String> {
+        self.attach.get_or_init(|| self.probe()).clone()
+    }
+
+    fn probe(&self) -> Result<(), String> {
+        let mut bytes = [0; 16];
+        let token = cma::Remote {
+            pid: self.address.pid,
+            address: self.address.header_at + 8,
+        };
+        cma::read_into(token, &mut bytes).map_err(|error| {
+            format!(
+                "process_vm_readv of process {}: {error} (is kernel.yama.ptrace_scope above 0, or does a container forbid the call?)",
+                self.address.pid
+            )
+        })?;
+        let (chunks, _) = bytes.as_chunks::<8>();
+        let seen = [u64::from_ne_bytes(chunks[0]), u64::from_ne_bytes(chunks[1])];
+        if seen == self.address.token {
+            Ok(())
+        } else {
+            Err(format!(
+                "process_vm_readv of process {} reads another process's memory",
+                self.address.pid
+            ))
+        }
+    }
+}
+
+/// The first three words of a heap.
+fn identity(file: &File) -> io::Result<(u64, Token)> {
+    let mut words = [[0; 8]; 3];
+    file.read_exact_at(words.as_flattened_mut(), 0)?;
+    let [magic, a, b] = words.map(u64::from_ne_bytes);
+    Ok((magic, [a, b]))
+}
+
+fn map(file: &File, offset: u64, len: u64) -> Result<Memory, String> {
+    if len == 0 {
+        return Ok(mapping::empty());
+    }
+    let page = rustix::param::page_size() as u64;
+    let lead = offset % page;
+    let failed = |reason: &dyn std::fmt::Display| {
+        let fd = file.as_raw_fd();
+        format!("mapping {len} bytes at {offset} of the peer's heap (descriptor {fd}): {reason}")
+    };
+    let size = |bytes: u64| usize::try_from(bytes).map_err(|error| failed(&error));
+    let whole = size((lead + len).next_multiple_of(page))?;
+    let mapping =
+        Mapping::new(file.as_fd(), offset - lead, whole).map_err(|errno| failed(&errno))?;
+    if whole <= POPULATE_MAX {
+        mapping.populate().map_err(|errno| failed(&errno))?;
+    }
+    let memory = mapping.into_memory(whole, ());
+    memory
+        .slice(size(lead)?, size(len)?)
+        .ok_or_else(|| failed(&"the range is outside its pages"))
+}
+
+/// The part `[at, at + len)` of a span, or why there is none.
+pub(crate) fn part_of(len: u64, at: u64, wanted: Span) -> Result<(), String> {
+    let wanted = wanted.len() as u64;
+    match at.checked_add(wanted) {
+        Some(end) if end <= len => Ok(()),
+        _ => Err(format!("{wanted} bytes at {at} of a region of {len} bytes")),
+    }
+}

@@ -1,0 +1,180 @@
+//! Regions: which memory peers may access, and by which key. Knows nothing of how they do.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use transom_fabric::{
+    AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width,
+};
+
+use crate::heap::{Heap, Token};
+use crate::port::ShmPort;
+
+/// This process's end of the shared-memory transport.
+#[derive(Debug)]
+pub struct ShmDomain {
+    heap: Arc<Heap>,
+    port: ShmPort,
+    regions: Arc<Regions>,
+    generation: AtomicU32,
+}
+
+/// Memory that peers on this node may access.
+#[derive(Debug)]
+pub struct ShmRegion {
+    key: Key,
+    regions: Arc<Regions>,
+}
+
+/// The regions that are registered now, by their generation: what this rank's own imports find.
+#[derive(Debug, Default)]
+pub(crate) struct Regions(Mutex<BTreeMap<u32, Memory>>);
+
+/// How peers reach a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// By mapping: `at` is an offset in the heap.
+    Mapped,
+    /// By cross-memory attach: `at` is an address in the process.
+    Foreign,
+}
+
+/// A region key of this backend, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) kind: Kind,
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    /// The low half of the owner's token.
+    pub(crate) owner: u32,
+    pub(crate) generation: u32,
+}
+
+const MAPPED: u64 = u64::from_le_bytes(*b"shm-map1");
+const FOREIGN: u64 = u64::from_le_bytes(*b"shm-cma1");
+
+impl ShmDomain {
+    /// The domain of rank `me` over its heap: one for each heap, whose message ring it reads.
+    ///
+    /// # Errors
+    /// The heap has a domain already, or this process can't open its own heap through `/proc`.
+    pub fn new(heap: Arc<Heap>, me: Peer) -> Result<Arc<ShmDomain>, FabricError> {
+        if !heap.claim() {
+            let what = format!("opening shared memory for {me}");
+            return Err(FabricError::failed(what, "the heap has a domain already"));
+        }
+        let regions = Arc::new(Regions::default());
+        let port = ShmPort::new(&heap, me, Arc::clone(&regions))?;
+        Ok(Arc::new(ShmDomain {
+            heap,
+            port,
+            regions,
+            generation: AtomicU32::new(0),
+        }))
+    }
+
+    /// The heap that the domain was made with.
+    pub fn heap(&self) -> &Arc<Heap> {
+        &self.heap
+    }
+}
+
+impl Domain for ShmDomain {
+    type Region = ShmRegion;
+    type Port = ShmPort;
+
+    fn port(&self) -> &ShmPort {
+        &self.port
+    }
+
+    fn register(&self, memory: &Memory) -> Result<ShmRegion, FabricError> {
+        let (kind, at) = match self.heap.offset_of(memory) {
+            Some(offset) => (Kind::Mapped, offset),
+            None if memory.is_empty() => (Kind::Mapped, 0),
+            None => (Kind::Foreign, memory.as_ptr().addr() as u64),
+        };
+        // Relaxed: only has to be another number each time.
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed);
+        let key = Key {
+            kind,
+            at,
+            len: memory.len() as u64,
+            owner: owner_check(self.heap.token()),
+            generation,
+        };
+        self.regions.lock().insert(generation, memory.clone());
+        Ok(ShmRegion {
+            key,
+            regions: Arc::clone(&self.regions),
+        })
+    }
+}
+
+impl Region for ShmRegion {
+    fn key(&self) -> RegionKey {
+        self.key.pack()
+    }
+
+    fn amo(&self, _kind: AmoKind, _width: Width) -> Option<Coherence> {
+        self.key.amo()
+    }
+}
+
+impl Drop for ShmRegion {
+    fn drop(&mut self) {
+        let memory = self.regions.lock().remove(&self.key.generation);
+        // After the lock is free: the last clone of a block unmaps and empties it.
+        drop(memory);
+    }
+}
+
+impl Regions {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory of a region of this process.
+    pub(crate) fn find(&self, key: &Key) -> Option<Memory> {
+        let found = self.lock().get(&key.generation).cloned()?;
+        (found.len() as u64 == key.len).then_some(found)
+    }
+}
+
+impl Key {
+    fn pack(&self) -> RegionKey {
+        let kind = match self.kind {
+            Kind::Mapped => MAPPED,
+            Kind::Foreign => FOREIGN,
+        };
+        let check = u64::from(self.generation) << 32 | u64::from(self.owner);
+        RegionKey([kind, self.at, self.len, check])
+    }
+
+    /// The parts of a key; `None` where it is not one of this backend.
+    pub(crate) fn unpack(key: &RegionKey) -> Option<Key> {
+        let [kind, at, len, check] = key.0;
+        let kind = match kind {
+            MAPPED => Kind::Mapped,
+            FOREIGN => Kind::Foreign,
+            _ => return None,
+        };
+        Some(Key {
+            kind,
+            at,
+            len,
+            owner: u32::try_from(check & 0xffff_ffff).ok()?,
+            generation: u32::try_from(check >> 32).ok()?,
+        })
+    }
+
+    /// CPU atomics reach what is mapped; nothing atomic reaches the rest.
+    pub(crate) fn amo(&self) -> Option<Coherence> {
+        (self.kind == Kind::Mapped).then_some(Coherence::WithCpu)
+    }
+}
+
+/// What ties a key to the heap of its rank.
+pub(crate) fn owner_check(token: Token) -> u32 {
+    u32::try_from(token[0] & 0xffff_ffff).unwrap_or(0)
+}

@@ -1,0 +1,423 @@
+//! A rank's heap: a sparse memfd without a name, from which the rank gives out blocks that its peers can map.
+//!
+//! The first page carries the token that proves the heap to peers, the pages after it the message ring; blocks follow.
+//! Memory goes back to the system when a block is dropped. Knows nothing of peers, and of what blocks are used for.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use transom_fabric::{FabricError, Memory};
+
+use crate::mapping::{self, Mapping};
+use crate::ranges::Ranges;
+use crate::ring;
+
+/// The name that `/proc/<pid>/fd` shows for a heap.
+pub(crate) const NAME: &str = "transom-heap";
+
+/// The first word of every heap.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"transom1");
+
+/// Random bits that only who can open a heap can know.
+pub(crate) type Token = [u64; 2];
+
+/// How a heap is made.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct HeapOptions {
+    /// How many bytes of blocks it can hold at most: address room in the memfd, not memory. Default 1 TiB; cut to the
+    /// process's limit on file sizes (`RLIMIT_FSIZE`).
+    pub capacity: u64,
+    /// Blocks up to this many bytes get their memory when they are allocated, larger ones page by page at the first
+    /// touch. Default 64 MiB.
+    pub populate_max: usize,
+}
+
+impl Default for HeapOptions {
+    fn default() -> Self {
+        HeapOptions {
+            capacity: 1 << 40,
+            populate_max: 64 << 20,
+        }
+    }
+}
+
+/// This rank's shared memory. Blocks keep what they need of it, so that it may be dropped before them.
+#[derive(Debug)]
+pub struct Heap {
+    core: Arc<Core>,
+    header: Memory,
+    token: Token,
+    populate_max: usize,
+    in_domain: AtomicBool,
+}
+
+/// What blocks need to go back: the memfd and the book of what is where.
+#[derive(Debug)]
+struct Core {
+    fd: OwnedFd,
+    capacity: u64,
+    page: u64,
+    book: Mutex<Book>,
+}
+
+#[derive(Debug)]
+struct Book {
+    free: Ranges,
+    /// Blocks by their address in this process: offset and length.
+    blocks: BTreeMap<usize, (u64, usize)>,
+}
+
+/// A range of pages that returns to the heap when it is dropped, which is after its mapping is gone.
+struct Block {
+    core: Arc<Core>,
+    first: u64,
+    pages: u64,
+}
+
+impl Heap {
+    /// A heap with no blocks.
+    ///
+    /// # Errors
+    /// `Unavailable` where the system has no memfd; `Failed` where a size or limit is in the way.
+    pub fn create(options: HeapOptions) -> Result<Arc<Heap>, FabricError> {
+        let page = rustix::param::page_size() as u64;
+        let header_len = ring::OFFSET_PAGES * page + ring::BYTES.next_multiple_of(page);
+        let capacity = file_size(options.capacity, header_len, page)?;
+        let fd = sealed_memfd(capacity)?;
+        let header = map_header(fd.as_fd(), header_len)?;
+        let token = random_token()?;
+        header.write(8, &token[0].to_ne_bytes());
+        header.write(16, &token[1].to_ne_bytes());
+        header.write(0, &MAGIC.to_ne_bytes());
+        let book = Book {
+            free: Ranges::new(header_len / page, capacity / page),
+            blocks: BTreeMap::new(),
+        };
+        Ok(Arc::new(Heap {
+            core: Arc::new(Core {
+                fd,
+                capacity,
+                page,
+                book: Mutex::new(book),
+            }),
+            header,
+            token,
+            populate_max: options.populate_max,
+            in_domain: AtomicBool::new(false),
+        }))
+    }
+
+    /// A zeroed block of `len` bytes that begins on a page, mapped here. It returns to the system with the last clone of the Memory.
+    ///
+    /// # Errors
+    /// No range of that length is free, or the system has no memory or address room for it: both name the length and the capacity.
+    pub fn allocate(&self, len: usize) -> Result<Memory, FabricError> {
+        if len == 0 {
+            return Ok(mapping::empty());
+        }
+        let core = &self.core;
+        let refused = |reason: String| {
+            let what = format!(
+                "allocating {len} bytes of a heap with a capacity of {} bytes",
+                core.capacity
+            );
+            FabricError::failed(what, reason)
+        };
+        let pages = (len as u64).div_ceil(core.page);
+        let mut book = core.book();
+        let Some(first) = book.free.take(pages) else {
+            let left = book.free.free_pages() * core.page;
+            return Err(refused(format!(
+                "no range of that length is free; {left} bytes are, in pieces"
+            )));
+        };
+        drop(book);
+        let block = Block {
+            core: Arc::clone(core),
+            first,
+            pages,
+        };
+        // A length in pages may exceed an address only where `len` did, and then nothing was free.
+        let rounded = len.next_multiple_of(rustix::param::page_size());
+        let offset = first * core.page;
+        let mapping = Mapping::new(core.fd.as_fd(), offset, rounded)
+            .map_err(|errno| refused(format!("mmap: {errno}")))?;
+        if len <= self.populate_max
+            && let Err(errno) = mapping.populate()
+        {
+            drop(mapping);
+            return Err(refused(format!("the system has no memory for it: {errno}")));
+        }
+        core.book()
+            .blocks
+            .insert(mapping.address(), (offset, rounded));
+        let listed = Listed {
+            address: mapping.address(),
+            block,
+        };
+        Ok(mapping.into_memory(len, listed))
+    }
+
+    /// Where in the heap the memory of one of its blocks (or a part of it) lies, in bytes; `None` for memory that is not of this heap,
+    /// and for memory of no bytes.
+    pub fn offset_of(&self, memory: &Memory) -> Option<u64> {
+        if memory.is_empty() {
+            return None;
+        }
+        let address = memory.as_ptr().addr();
+        let book = self.core.book();
+        let (&start, &(offset, len)) = book.blocks.range(..=address).next_back()?;
+        let inside = address - start;
+        (inside < len && memory.len() <= len - inside).then(|| offset + inside as u64)
+    }
+
+    /// The bytes that the heap can hold, its header included.
+    pub fn capacity(&self) -> u64 {
+        self.core.capacity
+    }
+
+    /// The bytes of memory that the heap has from the system now, its header included (`st_blocks`).
+    ///
+    /// # Errors
+    /// What `fstat` answers.
+    pub fn resident(&self) -> Result<u64, FabricError> {
+        let stat = rustix::fs::fstat(&self.core.fd)
+            .map_err(|errno| FabricError::failed("fstat of the heap", errno))?;
+        Ok(u64::try_from(stat.st_blocks).unwrap_or(0) * 512)
+    }
+
+    /// The identity page and the ring, as mapped here.
+    pub(crate) fn header(&self) -> &Memory {
+        &self.header
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    pub(crate) fn fd_number(&self) -> i32 {
+        self.core.fd.as_raw_fd()
+    }
+
+    /// Whether this call is the first: a heap has one ring, thus one domain that reads it.
+    pub(crate) fn claim(&self) -> bool {
+        // Relaxed: nothing is published by it, only the first caller matters.
+        !self.in_domain.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl Core {
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A block that is in the book. Dropped after its mapping is gone: leaves the book, then returns to the heap.
+struct Listed {
+    address: usize,
+    block: Block,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        // Between munmap and this line another allocation may have been mapped at the same address and listed; then
+        // the entry is that one's, told by its offset.
+        let offset = self.block.first * self.block.core.page;
+        let mut book = self.block.core.book();
+        if book
+            .blocks
+            .get(&self.address)
+            .is_some_and(|&(at, _)| at == offset)
+        {
+            book.blocks.remove(&self.address);
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let core = &self.core;
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let (offset, len) = (self.first * core.page, self.pages * core.page);
+        let punched = rustix::io::retry_on_intr(|| {
+            rustix::fs::fallocate(core.fd.as_fd(), punch, offset, len)
+        });
+        // A range that could not be emptied is not given out again: its contents would not be zero.
+        if punched.is_ok() {
+            core.book().free.give(self.first, self.pages);
+        }
+    }
+}
+
+/// The size of the memfd, a multiple of the page size, within the process's limit on file sizes.
+fn file_size(capacity: u64, header: u64, page: u64) -> Result<u64, FabricError> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    // Above it the kernel would not answer with an error but send SIGXFSZ. Offsets of files are signed.
+    let most = limit.unwrap_or(u64::MAX).min(i64::MAX.cast_unsigned()) / page * page;
+    if most < header + page {
+        return Err(FabricError::failed(
+            format!("making a heap with a header of {header} bytes"),
+            format!("RLIMIT_FSIZE allows files of {most} bytes"),
+        ));
+    }
+    let wanted = capacity.min(most - header).next_multiple_of(page);
+    Ok((header + wanted).min(most))
+}
+
+/// A memfd of `capacity` bytes whose size nobody can change any more, so that no mapping of it ever gets SIGBUS.
+fn sealed_memfd(capacity: u64) -> Result<OwnedFd, FabricError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // NOEXEC_SEAL: since Linux 6.3, where some systems insist on it; earlier ones answer EINVAL.
+    let fd = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
+        other => other,
+    }
+    .map_err(|errno| FabricError::Unavailable {
+        transport: "shm",
+        reason: format!("memfd_create: {errno}"),
+    })?;
+    let what = || format!("making a heap with a capacity of {capacity} bytes");
+    rustix::fs::ftruncate(&fd, capacity)
+        .map_err(|errno| FabricError::failed(what(), format!("ftruncate: {errno}")))?;
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&fd, seals)
+        .map_err(|errno| FabricError::failed(what(), format!("F_ADD_SEALS: {errno}")))?;
+    Ok(fd)
+}
+
+fn map_header(fd: BorrowedFd<'_>, len: u64) -> Result<Memory, FabricError> {
+    let failed =
+        |errno| FabricError::failed(format!("mapping a heap's header of {len} bytes"), errno);
+    let len = usize::try_from(len).map_err(|_| failed(Errno::NOMEM))?;
+    let mapping = Mapping::new(fd, 0, len).map_err(failed)?;
+    mapping.populate().map_err(failed)?;
+    Ok(mapping.into_memory(len, ()))
+}
+
+fn random_token() -> Result<Token, FabricError> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|error| FabricError::failed("reading 16 bytes of /dev/urandom", error))?;
+    let (a, b) = bytes.split_at(8);
+    let word = |half: &[u8]| {
+        half.iter()
+            .fold(0, |word, &byte| word << 8 | u64::from(byte))
+    };
+    Ok([word(a), word(b)])
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn heap(capacity: u64) -> Arc<Heap> {
+        let options = HeapOptions {
+            capacity,
+            ..HeapOptions::default()
+        };
+        Heap::create(options).expect("a heap")
+    }
+
+    fn is_zero(memory: &Memory) -> bool {
+        let mut bytes = vec![1; memory.len()];
+        memory.read(0, &mut bytes);
+        bytes.iter().all(|&byte| byte == 0)
+    }
+
+    #[test]
+    fn dropped_blocks_return_and_come_back_zeroed() {
+        let heap = heap(1 << 30);
+        let before = heap.resident().expect("fstat");
+        let block = heap.allocate(8 << 20).expect("8 MiB");
+        block.write(5 << 20, &[7; 100]);
+        let offset = heap.offset_of(&block).expect("a block of the heap");
+        assert!(heap.resident().expect("fstat") >= before + (8 << 20));
+        let part = block.slice(4096, 10).expect("inside");
+        assert_eq!(heap.offset_of(&part), Some(offset + 4096));
+        drop(block);
+        assert!(heap.resident().expect("fstat") > before, "a part keeps all");
+        drop(part);
+        assert_eq!(heap.resident().expect("fstat"), before);
+        let again = heap.allocate(8 << 20).expect("8 MiB");
+        assert_eq!(heap.offset_of(&again), Some(offset));
+        assert!(is_zero(&again));
+    }
+
+    #[test]
+    fn no_bytes_and_foreign_memory_have_no_place() {
+        let heap = heap(1 << 20);
+        let empty = heap.allocate(0).expect("legal");
+        assert!(empty.is_empty());
+        assert_eq!(heap.offset_of(&empty), None);
+        assert_eq!(heap.offset_of(&Memory::private(64)), None);
+    }
+
+    #[test]
+    fn running_out_names_length_and_capacity() {
+        let heap = heap(1 << 20);
+        let all = heap.allocate(1 << 20).expect("as much as the capacity");
+        let error = heap.allocate(1).expect_err("full").to_string();
+        assert!(error.contains("allocating 1 bytes"), "{error}");
+        assert!(error.contains(&heap.capacity().to_string()), "{error}");
+        drop(all);
+        let error = heap.allocate(usize::MAX).expect_err("too long").to_string();
+        assert!(error.contains(&usize::MAX.to_string()), "{error}");
+        assert_eq!(heap.allocate(1 << 20).expect("free again").len(), 1 << 20);
+    }
+
+    #[test]
+    fn blocks_outlive_the_heap() {
+        let heap = heap(1 << 20);
+        let block = heap.allocate(64).expect("64 bytes");
+        drop(heap);
+        block.write(8, &[3; 8]);
+        let mut back = [0; 8];
+        block.read(8, &mut back);
+        assert_eq!(back, [3; 8]);
+    }
+
+    #[test]
+    fn its_size_is_sealed() {
+        let heap = heap(1 << 20);
+        assert_eq!(rustix::fs::ftruncate(&heap.core.fd, 0), Err(Errno::PERM));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
+        /// Blocks never overlap, keep their contents, begin zeroed, and all memory returns.
+        #[test]
+        fn blocks_are_apart(steps in proptest::collection::vec((any::<bool>(), 1usize..40_000), 1..40)) {
+            let heap = heap(4 << 20);
+            let before = heap.resident().expect("fstat");
+            let mut held: Vec<(Memory, u64)> = Vec::new();
+            for (number, (take, len)) in (1u64..).zip(steps) {
+                if take {
+                    let block = heap.allocate(len).expect("40 blocks fit");
+                    prop_assert!(is_zero(&block));
+                    prop_assert_eq!(block.as_ptr().addr() % rustix::param::page_size(), 0);
+                    let fill = vec![number.to_ne_bytes()[0]; len];
+                    block.write(0, &fill);
+                    held.push((block, number));
+                } else if !held.is_empty() {
+                    held.swap_remove(len % held.len());
+                }
+                for (block, number) in &held {
+                    let mut bytes = vec![0; block.len()];
+                    block.read(0, &mut bytes);
+                    prop_assert!(bytes.iter().all(|&byte| byte == number.to_ne_bytes()[0]));
+                }
+            }
+            held.clear();
+            prop_assert_eq!(heap.resident().expect("fstat"), before);
+        }
+    }
+}

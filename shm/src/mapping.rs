@@ -1,0 +1,101 @@
+//! Parts of a memfd mapped into this process: the only place that maps and unmaps. Knows nothing of whose they are.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use transom_fabric::Memory;
+
+/// A shared, readable and writable mapping, unmapped when it is dropped.
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is an address range of the process, which any thread may use and unmap.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `&Mapping` gives no access to the bytes by itself.
+unsafe impl Sync for Mapping {}
+
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mapping({:p}, {} bytes)", self.base, self.len)
+    }
+}
+
+/// Keeps a mapping for its [`Memory`]; fields are dropped in this order: first unmapped, then `_after`.
+struct Keep<T> {
+    _mapping: Mapping,
+    _after: T,
+}
+
+impl Mapping {
+    /// Maps `[offset, offset + len)` of a memfd that can't shrink (sealed, or the range is the caller's to keep).
+    /// `offset` is a multiple of the page size, `len` is not 0.
+    ///
+    /// # Errors
+    /// What `mmap` answers: ENOMEM for want of address space or of mappings.
+    pub(crate) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Mapping, Errno> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: no address is asked for, so that the kernel chooses one that is free and nothing existing is replaced.
+        let base = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, fd, offset) }?;
+        let base = NonNull::new(base.cast::<u8>()).ok_or(Errno::NOMEM)?;
+        Ok(Mapping { base, len })
+    }
+
+    /// Touches every page for writing (`MADV_POPULATE_WRITE`, Linux 5.14; earlier kernels do nothing).
+    ///
+    /// # Errors
+    /// ENOMEM or EFAULT: there is no memory for the pages, and a later store would have been killed by a signal.
+    pub(crate) fn populate(&self) -> Result<(), Errno> {
+        // SAFETY: the range is this mapping's own; populating changes no content.
+        let done = unsafe {
+            madvise(
+                self.base.as_ptr().cast(),
+                self.len,
+                Advice::LinuxPopulateWrite,
+            )
+        };
+        match done {
+            Err(Errno::INVAL) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn address(&self) -> usize {
+        self.base.as_ptr().addr()
+    }
+
+    /// The first `len` bytes (at most those mapped) as memory that keeps the mapping. `after` is dropped after the
+    /// mapping is gone.
+    pub(crate) fn into_memory<T: Send + Sync + 'static>(self, len: usize, after: T) -> Memory {
+        assert!(len <= self.len, "{len} of {} mapped bytes", self.len);
+        let base = self.base;
+        let keep = Keep {
+            _mapping: self,
+            _after: after,
+        };
+        // SAFETY: the range is mapped readable and writable until `keep`, which becomes the owner, is dropped; the
+        // memfd is sealed against shrinking, so its pages stay; the address is not handed out but through Memory.
+        unsafe { Memory::new(base, len, Some(Arc::new(keep))) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new` and is unmapped only here; Memory, the only way to its bytes, keeps
+        // this value alive.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "munmap of {self:?}: {unmapped:?}");
+    }
+}
+
+/// Memory of no bytes.
+pub(crate) fn empty() -> Memory {
+    Memory::private(0)
+}

@@ -1,0 +1,614 @@
+//! The way to the peers of this node: copies and atomics on mapped memory, cross-memory attach, messages by rings.
+//! Knows nothing of windows; what it is asked is done when it answers.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
+
+use transom_fabric::{
+    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port,
+    Post, RegionKey, Span, Tally, Width,
+};
+
+use crate::cma;
+use crate::contact::{Contact, part_of};
+use crate::domain::{Key, Kind, Regions, owner_check};
+use crate::heap::Heap;
+use crate::node::{self, Address};
+use crate::ring::{self, MESSAGE_MAX};
+
+/// The longest packed put, which is built on the stack.
+const PACKED_MAX: usize = 4096;
+/// Packed puts up to this long use a smaller piece of the stack, which costs less to clear.
+const PACKED_SMALL: usize = 512;
+
+/// The shared-memory port of this process.
+#[derive(Debug)]
+pub struct ShmPort {
+    me: Peer,
+    address: Address,
+    limits: Limits,
+    contacts: PeerMap<Contact>,
+    ring: ring::Shared,
+    /// Held by the one thread that takes messages.
+    inbox: Mutex<Box<[u8; MESSAGE_MAX]>>,
+    /// A [`Port::wake`] that no wait has answered yet.
+    woken: AtomicBool,
+    regions: Arc<Regions>,
+}
+
+/// A region of a peer on this node.
+#[derive(Debug)]
+pub struct ShmRemote {
+    peer: Peer,
+    amo: Option<Coherence>,
+    route: Route,
+}
+
+#[derive(Debug)]
+enum Route {
+    /// Load and store reach it.
+    Memory(Memory),
+    /// A user's memory in another process.
+    Attached { pid: i32, address: u64, len: u64 },
+}
+
+impl ShmPort {
+    pub(crate) fn new(
+        heap: &Heap,
+        me: Peer,
+        regions: Arc<Regions>,
+    ) -> Result<ShmPort, FabricError> {
+        let ring = ring::Shared::in_header(heap.header())
+            .ok_or_else(|| FabricError::failed("opening shared memory", "no room for the ring"))?;
+        let port = ShmPort {
+            me,
+            address: Address::of(heap),
+            limits: Limits {
+                inline_max: PACKED_MAX,
+                packed_max: PACKED_MAX,
+                transfer_max: 1 << 30,
+                message_max: MESSAGE_MAX,
+                passive_target: true,
+            },
+            contacts: PeerMap::new(),
+            ring,
+            inbox: Mutex::new(Box::new([0; MESSAGE_MAX])),
+            woken: AtomicBool::new(false),
+            regions,
+        };
+        port.connect(me, &port.address())?;
+        Ok(port)
+    }
+
+    fn contact(&self, peer: Peer) -> Result<&Contact, Fault> {
+        self.contacts.get(peer).ok_or_else(|| Fault {
+            peer,
+            reason: "not connected over shared memory".into(),
+        })
+    }
+}
+
+impl ShmRemote {
+    fn broken(&self, at: u64, len: usize, doing: &str, error: &dyn std::fmt::Display) -> Post {
+        let reason = match &self.route {
+            Route::Memory(memory) => format!("{doing} {len} bytes at {at} of {memory:?}: {error}"),
+            Route::Attached { pid, address, .. } => {
+                let address = address.wrapping_add(at);
+                format!("{doing} {len} bytes at address {address:#x} of process {pid}: {error}")
+            }
+        };
+        Post::Broken(Box::new(Fault {
+            peer: self.peer,
+            reason,
+        }))
+    }
+
+    /// Moves bytes by the way that leads there: `mapped` copies, `attached` asks the kernel.
+    #[inline]
+    fn transfer(
+        &self,
+        offset: u64,
+        span: Span,
+        doing: &str,
+        mapped: impl FnOnce(&Memory, usize),
+        attached: impl FnOnce(cma::Remote) -> io::Result<()>,
+    ) -> Post {
+        let (pid, address, len) = match &self.route {
+            Route::Memory(memory) => {
+                mapped(memory, byte(offset));
+                return Post::Done;
+            }
+            Route::Attached { pid, address, len } => (*pid, *address, *len),
+        };
+        if let Err(outside) = part_of(len, offset, span) {
+            return self.broken(offset, span.len(), doing, &outside);
+        }
+        let remote = cma::Remote {
+            pid,
+            address: address.wrapping_add(offset),
+        };
+        match attached(remote) {
+            Ok(()) => Post::Done,
+            Err(error) => self.broken(offset, span.len(), doing, &error),
+        }
+    }
+}
+
+impl Port for ShmPort {
+    type Remote = ShmRemote;
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn address(&self) -> Vec<u8> {
+        self.address.to_bytes()
+    }
+
+    fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
+        let open = || {
+            let address = Address::from_bytes(address)?;
+            Contact::open(address, &self.address)
+        };
+        self.contacts
+            .get_or_try_insert(peer, open)
+            .map(|_| ())
+            .map_err(|reason: String| node::not_here(&format!("{peer}: {reason}")))
+    }
+
+    fn import(&self, peer: Peer, key: &RegionKey) -> Result<ShmRemote, FabricError> {
+        let refused =
+            |reason: String| FabricError::failed(format!("importing a region of {peer}"), reason);
+        let contact = self.contact(peer)?;
+        let parts = Key::unpack(key)
+            .filter(|parts| parts.owner == owner_check(contact.address.token))
+            .ok_or_else(|| refused(format!("{key:x?} is not a key of its shared memory")))?;
+        let amo = parts.amo();
+        let route = if peer == self.me {
+            let own = self.regions.find(&parts);
+            Route::Memory(own.ok_or_else(|| refused("it is not registered any more".into()))?)
+        } else if parts.kind == Kind::Mapped {
+            Route::Memory(contact.map(parts.at, parts.len).map_err(refused)?)
+        } else {
+            contact.attach().map_err(refused)?;
+            Route::Attached {
+                pid: contact.address.pid,
+                address: parts.at,
+                len: parts.len,
+            }
+        };
+        Ok(ShmRemote { peer, amo, route })
+    }
+
+    #[inline]
+    fn direct<'r>(&self, remote: &'r ShmRemote) -> Option<&'r Memory> {
+        match &remote.route {
+            Route::Memory(memory) => Some(memory),
+            Route::Attached { .. } => None,
+        }
+    }
+
+    #[inline]
+    fn amo_on(&self, remote: &ShmRemote, _kind: AmoKind, _width: Width) -> Option<Coherence> {
+        remote.amo
+    }
+
+    #[inline]
+    fn put_inline(&self, to: &ShmRemote, offset: u64, bytes: &[u8], _tally: &Arc<Tally>) -> Post {
+        to.transfer(
+            offset,
+            Span::of(bytes),
+            "putting",
+            |memory, at| memory.write(at, bytes),
+            |remote| cma::write_from(remote, bytes),
+        )
+    }
+
+    fn put_packed(
+        &self,
+        to: &ShmRemote,
+        offset: u64,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+        tally: &Arc<Tally>,
+    ) -> Post {
+        assert!(
+            len <= PACKED_MAX,
+            "{len} bytes packed, at most {PACKED_MAX}"
+        );
+        if let Route::Attached { len: limit, .. } = to.route {
+            let place = Span::from_raw(std::ptr::null_mut(), len);
+            if let Err(outside) = part_of(limit, offset, place) {
+                return to.broken(offset, len, "putting", &outside);
+            }
+        }
+        let mut small = [0; PACKED_SMALL];
+        if let Some(bytes) = small.get_mut(..len) {
+            fill(bytes);
+            return self.put_inline(to, offset, bytes, tally);
+        }
+        let mut large = [0; PACKED_MAX];
+        fill(&mut large[..len]);
+        self.put_inline(to, offset, &large[..len], tally)
+    }
+
+    #[inline]
+    unsafe fn put(&self, to: &ShmRemote, offset: u64, from: Span, _tally: &Arc<Tally>) -> Post {
+        to.transfer(
+            offset,
+            from,
+            "putting",
+            |memory, at| {
+                // SAFETY: `from` is readable and nobody writes it until this returns (the contract of `put`).
+                memory.write(at, unsafe { slice_of(from) });
+            },
+            // SAFETY: as above.
+            |remote| unsafe { cma::write(remote, from) },
+        )
+    }
+
+    #[inline]
+    unsafe fn get(&self, from: &ShmRemote, offset: u64, into: Span, _tally: &Arc<Tally>) -> Post {
+        from.transfer(
+            offset,
+            into,
+            "getting",
+            |memory, at| {
+                // SAFETY: `into` is writable and nobody else touches it until this returns (the contract of `get`).
+                memory.read(at, unsafe { slice_of_mut(into) });
+            },
+            // SAFETY: as above.
+            |remote| unsafe { cma::read(remote, into) },
+        )
+    }
+
+    #[inline]
+    unsafe fn amo(
+        &self,
+        on: &ShmRemote,
+        offset: u64,
+        amo: Amo,
+        into: Span,
+        _tally: &Arc<Tally>,
+    ) -> Post {
+        let (Route::Memory(memory), Some(_)) = (&on.route, on.amo) else {
+            let reason = "no atomic reaches memory that is not of the heap";
+            return on.broken(offset, amo.width.bytes(), "an atomic on", &reason);
+        };
+        let before = memory.amo(byte(offset), amo);
+        if !into.is_empty() {
+            // SAFETY: `into` is writable and nobody else touches it until this returns (the contract of `amo`).
+            let result = unsafe { slice_of_mut(into) };
+            match amo.width {
+                Width::W64 => result.copy_from_slice(&before.to_ne_bytes()),
+                #[allow(clippy::cast_possible_truncation)]
+                // the width says that the low half is the value
+                Width::W32 => result.copy_from_slice(&(before as u32).to_ne_bytes()),
+            }
+        }
+        Post::Done
+    }
+
+    fn send(&self, to: Peer, message: &[u8]) -> Post {
+        match self.contact(to) {
+            Ok(contact) if ring::send(&contact.ring, self.me.0, message) => Post::Done,
+            Ok(_) => Post::Again,
+            Err(fault) => Post::Broken(Box::new(fault)),
+        }
+    }
+
+    fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+        let mut inbox = match self.inbox.try_lock() {
+            Ok(inbox) => inbox,
+            Err(TryLockError::WouldBlock) => return Ok(0),
+            // A handler panicked: the message that it had is gone, the ring is whole.
+            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
+        };
+        let mut taken = 0;
+        // At most one ring full, so that a flood of messages does not keep the caller from its own work.
+        while taken < ring::COUNT
+            && let Some((sender, length)) = ring::receive(&self.ring, &mut inbox[..])
+        {
+            handler.message(Peer(sender), &inbox[..length]);
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    fn wait(&self, limit: Duration) {
+        // SeqCst, twice: pairs with the store in `wake`, beside the fences of `sleep` and `knock` between which it lies.
+        let stay = || !self.woken.load(Ordering::SeqCst);
+        ring::sleep(&self.ring, Some(limit), stay);
+        self.woken.store(false, Ordering::SeqCst);
+    }
+
+    fn wake(&self) {
+        // SeqCst: pairs with the load in `wait`.
+        self.woken.store(true, Ordering::SeqCst);
+        ring::knock(&self.ring);
+    }
+}
+
+/// A checked offset as an index: every offset inside mapped memory is one; others fail the memory's own check.
+#[inline]
+fn byte(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// # Safety
+/// The span is readable, and nobody writes it, for `'a`.
+#[inline]
+unsafe fn slice_of<'a>(span: Span) -> &'a [u8] {
+    if span.is_empty() {
+        return &[];
+    }
+    // SAFETY: readable and unwritten (caller); not null, since it has bytes.
+    unsafe { std::slice::from_raw_parts(span.as_ptr(), span.len()) }
+}
+
+/// # Safety
+/// The span is writable, and nobody else touches it, for `'a`.
+#[inline]
+unsafe fn slice_of_mut<'a>(span: Span) -> &'a mut [u8] {
+    if span.is_empty() {
+        return &mut [];
+    }
+    // SAFETY: writable and the caller's alone (caller); not null, since it has bytes.
+    unsafe { std::slice::from_raw_parts_mut(span.as_ptr(), span.len()) }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{HeapOptions, ShmDomain};
+    use std::cell::RefCell;
+    use std::thread;
+    use std::time::Instant;
+    use transom_fabric::{Domain as _, Region as _};
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn domain(rank: u32) -> Arc<ShmDomain> {
+        let heap = Heap::create(HeapOptions::default()).expect("a heap");
+        ShmDomain::new(heap, Peer(rank)).expect("a domain")
+    }
+
+    /// Two domains in one process: `/proc/self` and cross-memory attach to oneself work as for another process.
+    fn pair() -> (Arc<ShmDomain>, Arc<ShmDomain>) {
+        let (a, b) = (domain(0), domain(1));
+        a.port().connect(Peer(1), &b.port().address()).expect("b");
+        b.port().connect(Peer(0), &a.port().address()).expect("a");
+        (a, b)
+    }
+
+    fn get(port: &ShmPort, from: &ShmRemote, offset: u64, len: usize) -> Result<Vec<u8>, Post> {
+        let mut bytes = vec![0; len];
+        // SAFETY: `bytes` is this function's own.
+        match unsafe { port.get(from, offset, Span::of_mut(&mut bytes), &Tally::new()) } {
+            Post::Done => Ok(bytes),
+            other => Err(other),
+        }
+    }
+
+    fn amo(port: &ShmPort, on: &ShmRemote, offset: u64, amo: Amo) -> Result<u64, Post> {
+        let mut before = [0; 8];
+        // SAFETY: `before` is this function's own.
+        match unsafe { port.amo(on, offset, amo, Span::of_mut(&mut before), &Tally::new()) } {
+            Post::Done => Ok(u64::from_ne_bytes(before)),
+            other => Err(other),
+        }
+    }
+
+    fn reason(post: &Post) -> String {
+        match post {
+            Post::Broken(fault) => fault.to_string(),
+            other => panic!("{other:?} is not broken"),
+        }
+    }
+
+    struct Collect(RefCell<Vec<(Peer, Vec<u8>)>>);
+
+    impl Handler for Collect {
+        fn message(&self, from: Peer, bytes: &[u8]) {
+            self.0.borrow_mut().push((from, bytes.to_vec()));
+        }
+    }
+
+    #[test]
+    fn mapped_memory_is_put_got_and_changed_atomically() {
+        let (a, b) = pair();
+        let block = b.heap().allocate(10_000).expect("10000 bytes");
+        let part = block.slice(5_000, 4_000).expect("inside");
+        let region = b.register(&part).expect("a region");
+        let remote = a.port().import(Peer(1), &region.key()).expect("imported");
+        let coherence = region.amo(AmoKind::Sum, Width::W64);
+        assert_eq!(coherence, Some(Coherence::WithCpu));
+        assert_eq!(
+            a.port().amo_on(&remote, AmoKind::Sum, Width::W64),
+            coherence
+        );
+        assert_eq!(a.port().direct(&remote).map(Memory::len), Some(4_000));
+        for len in [0usize, 1, 8, 512, 513, 3_000] {
+            let fill = |bytes: &mut [u8]| bytes.fill(len.to_le_bytes()[0] | 1);
+            let post = a.port().put_packed(&remote, 16, len, fill, &Tally::new());
+            assert!(matches!(post, Post::Done));
+            let mut seen = vec![0; len];
+            part.read(16, &mut seen);
+            assert_eq!(seen, vec![len.to_le_bytes()[0] | 1; len]);
+            assert_eq!(get(a.port(), &remote, 16, len).expect("done"), seen);
+        }
+        let add = Amo::new(AmoKind::Sum, Width::W64, 5);
+        assert_eq!(amo(a.port(), &remote, 0, add).expect("done"), 0);
+        assert_eq!(amo(b.port(), &own(&b, &region), 0, add).expect("done"), 5);
+        assert_eq!(part.word64(0).load(Ordering::Relaxed), 10);
+    }
+
+    fn own(domain: &ShmDomain, region: &crate::ShmRegion) -> ShmRemote {
+        let remote = domain.port().import(domain.port().me, &region.key());
+        remote.expect("one's own region")
+    }
+
+    #[test]
+    fn ones_own_region_is_not_mapped_again() {
+        let a = domain(0);
+        let block = a.heap().allocate(64).expect("64 bytes");
+        for memory in [&block, &Memory::private(64)] {
+            let region = a.register(memory).expect("a region");
+            let remote = own(&a, &region);
+            let direct = a.port().direct(&remote).expect("memory");
+            assert_eq!(direct.as_ptr(), memory.as_ptr());
+        }
+        let key = a.register(&block).expect("dropped at once").key();
+        let gone = a.port().import(Peer(0), &key).expect_err("gone");
+        assert!(gone.to_string().contains("not registered"), "{gone}");
+    }
+
+    #[test]
+    fn foreign_memory_is_reached_by_attach_and_checked() {
+        let (a, b) = pair();
+        let memory = Memory::private(1 << 16);
+        let region = b.register(&memory).expect("a region");
+        assert_eq!(region.amo(AmoKind::Read, Width::W64), None);
+        let remote = a.port().import(Peer(1), &region.key()).expect("attached");
+        assert!(a.port().direct(&remote).is_none());
+        let sent: Vec<u8> = (0..200).collect();
+        let post = a.port().put_inline(&remote, 60_001, &sent, &Tally::new());
+        assert!(matches!(post, Post::Done), "{post:?}");
+        assert_eq!(get(a.port(), &remote, 60_001, 200).expect("done"), sent);
+        let outside = a.port().put_inline(&remote, 65_500, &sent, &Tally::new());
+        assert!(reason(&outside).contains("200 bytes at 65500 of a region of 65536 bytes"));
+        let refused = amo(a.port(), &remote, 0, Amo::new(AmoKind::Read, Width::W64, 0));
+        assert!(reason(&refused.expect_err("none")).contains("rank 1"));
+        let mut key = region.key();
+        key.0[1] = 4096;
+        let nowhere = a.port().import(Peer(1), &key).expect("found out at use");
+        let fault = reason(&get(a.port(), &nowhere, 0, 8).expect_err("EFAULT"));
+        assert!(
+            fault.contains("rank 1") && fault.contains("8 bytes at address 0x1000"),
+            "{fault}"
+        );
+    }
+
+    #[test]
+    fn keys_and_addresses_that_do_not_fit_are_refused() {
+        let (a, b) = pair();
+        let c = domain(2);
+        let region = c
+            .register(&c.heap().allocate(8).expect("8 bytes"))
+            .expect("a region");
+        for key in [region.key(), RegionKey::default(), RegionKey([1, 2, 3, 4])] {
+            let error = a.port().import(Peer(1), &key).expect_err("not rank 1's");
+            assert!(error.to_string().contains("rank 1"), "{error}");
+        }
+        let error = a
+            .port()
+            .import(Peer(2), &region.key())
+            .expect_err("unknown");
+        assert!(error.to_string().contains("not connected"), "{error}");
+        let mut beyond = b.register(&Memory::private(0)).expect("empty").key();
+        beyond.0[1] = b.heap().capacity() - 8;
+        beyond.0[2] = 16;
+        assert!(a.port().import(Peer(1), &beyond).is_err());
+        for (byte, what) in [(32, "token"), (8, "another machine")] {
+            let mut address = c.port().address();
+            address[byte] ^= 1;
+            let error = a.port().connect(Peer(2), &address).expect_err("refused");
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        a.port()
+            .connect(Peer(2), &c.port().address())
+            .expect("tried again");
+        assert!(ShmDomain::new(Arc::clone(c.heap()), Peer(3)).is_err());
+    }
+
+    #[test]
+    fn four_gib_are_sparse_and_reached_past_32_bits() {
+        let (a, b) = pair();
+        let block = b.heap().allocate((4 << 30) + 4096).expect("address room");
+        let region = b.register(&block).expect("a region");
+        let remote = a.port().import(Peer(1), &region.key()).expect("imported");
+        let far = (1u64 << 32) + 8;
+        let post = a.port().put_inline(&remote, far, &[9; 8], &Tally::new());
+        assert!(matches!(post, Post::Done));
+        let mut seen = [0; 8];
+        block.read(byte(far), &mut seen);
+        assert_eq!(seen, [9; 8]);
+        assert!(b.heap().resident().expect("fstat") < 4 << 20);
+    }
+
+    /// 100 windows made and freed 100 times; other tests of this process may hold some mappings, not hundreds.
+    #[test]
+    fn windows_leave_nothing_behind() {
+        let (a, b) = pair();
+        let lines =
+            || std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
+        let files = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        let before = (lines(), files(), b.heap().resident().expect("fstat"));
+        for _ in 0..100 {
+            let windows: Vec<_> = (0..100)
+                .map(|_| {
+                    let region = b
+                        .register(&b.heap().allocate(64).expect("64 bytes"))
+                        .expect("a region");
+                    let remote = a.port().import(Peer(1), &region.key()).expect("imported");
+                    (region, remote)
+                })
+                .collect();
+            assert_eq!(windows.len(), 100);
+        }
+        assert_eq!(b.heap().resident().expect("fstat"), before.2);
+        assert!(
+            lines() < before.0 + 100,
+            "{} mappings, {} before",
+            lines(),
+            before.0
+        );
+        assert!(
+            files() < before.1 + 50,
+            "{} files, {} before",
+            files(),
+            before.1
+        );
+    }
+
+    #[test]
+    fn messages_arrive_and_end_a_wait() {
+        let (a, b) = pair();
+        let receiver = Arc::clone(&b);
+        let waiter = thread::spawn(move || {
+            let inbox = Collect(RefCell::default());
+            let deadline = Instant::now() + LONG;
+            while inbox.0.borrow().len() < 2 && Instant::now() < deadline {
+                if receiver.port().progress(&inbox).expect("no failure") == 0 {
+                    receiver.port().wait(LONG);
+                }
+            }
+            inbox.0.into_inner()
+        });
+        assert!(matches!(a.port().send(Peer(1), b"over"), Post::Done));
+        assert!(matches!(
+            b.port().send(Peer(1), &[7; MESSAGE_MAX]),
+            Post::Done
+        ));
+        assert!(reason(&a.port().send(Peer(9), b"x")).contains("rank 9"));
+        let mut arrived = waiter.join().expect("no panic");
+        arrived.sort_unstable_by_key(|(from, _)| *from);
+        let expected = [(Peer(0), b"over".to_vec()), (Peer(1), vec![7; MESSAGE_MAX])];
+        assert_eq!(arrived, expected);
+    }
+
+    #[test]
+    fn a_wake_ends_this_wait_or_the_next() {
+        let a = domain(0);
+        let start = Instant::now();
+        a.port().wake();
+        a.port().wait(LONG);
+        let waker = Arc::clone(&a);
+        let other = thread::spawn(move || waker.port().wake());
+        a.port().wait(LONG);
+        other.join().expect("no panic");
+        assert!(start.elapsed() < LONG, "a wait ran to its limit");
+    }
+}

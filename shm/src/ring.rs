@@ -1,0 +1,432 @@
+//! The message ring of a heap: bounded, many producers in any process of the node, one consumer at a time.
+//!
+//! D. Vyukov's bounded queue with one consumer: a producer claims a position by moving the tail, writes the cell, and
+//! publishes it by the cell's state. States count up from zero, so that fresh memory is an empty ring: in lap `l` a
+//! cell is free at `2l` and full at `2l + 1`. Everything is an offset; nothing points. Knows nothing of what messages say.
+//!
+//! A known limit: a producer that is killed between claiming and publishing stalls the ring, since the consumer can't
+//! know that nothing will come. The launcher ends a job one of whose ranks is killed, which ends this too.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use transom_fabric::Memory;
+
+use crate::word::{Word32, Word64, fence};
+
+/// The longest message, in bytes.
+pub(crate) const MESSAGE_MAX: usize = CELL - PAYLOAD_AT;
+
+/// How many pages of the heap lie before the ring.
+pub(crate) const OFFSET_PAGES: u64 = 1;
+
+/// How many bytes a ring takes.
+pub(crate) const BYTES: u64 = (CELLS_AT + CELL * COUNT) as u64;
+
+/// How many messages a ring holds: a power of two.
+pub(crate) const COUNT: usize = 128;
+
+// Bytes within the ring: words that different processes write lie two cache lines apart (lines are prefetched in
+// pairs), then the cells: state (u64), sender (u32), length (u32), payload.
+const TAIL_AT: usize = 0;
+const HEAD_AT: usize = 128;
+const BELL_AT: usize = 256;
+const CELLS_AT: usize = 384;
+const CELL: usize = 1088;
+const SENDER_AT: usize = 8;
+const LENGTH_AT: usize = 12;
+const PAYLOAD_AT: usize = 16;
+
+/// The doorbell: nobody sleeps.
+const AWAKE: u32 = 0;
+/// The doorbell: somebody is asleep, or about to.
+const ASLEEP: u32 = 1;
+
+/// Where a ring's words and cells are: in shared memory, or in a loom model.
+pub(crate) trait Cells {
+    type Position: Word64;
+    type Bell: Word32;
+    /// A power of two.
+    fn count(&self) -> u64;
+    /// The next position to claim.
+    fn tail(&self) -> &Self::Position;
+    /// The next position to take.
+    fn head(&self) -> &Self::Position;
+    fn bell(&self) -> &Self::Bell;
+    fn state(&self, cell: usize) -> &Self::Position;
+    fn fill(&self, cell: usize, sender: u32, message: &[u8]);
+    /// The sender and the length; the message goes to the front of `into`.
+    fn empty(&self, cell: usize, into: &mut [u8]) -> (u32, usize);
+}
+
+/// A ring in the header of a heap.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    memory: Memory,
+}
+
+/// Puts a message into the ring and wakes its consumer; `false` where the ring is full. Any thread of any process.
+pub(crate) fn send(ring: &impl Cells, sender: u32, message: &[u8]) -> bool {
+    // Relaxed: a guess; the cell's state says whether it is right.
+    let mut position = ring.tail().load(Ordering::Relaxed);
+    let cell = loop {
+        let (cell, free) = place(ring, position);
+        // Acquire: pairs with the Release in `receive` that frees the cell, so that the last message was read before this one is written.
+        let state = ring.state(cell).load(Ordering::Acquire);
+        if state == free {
+            // Relaxed: claims only; the cell's state publishes.
+            match ring
+                .tail()
+                .compare_exchange(position, position + 1, Ordering::Relaxed)
+            {
+                Ok(_) => break cell,
+                Err(moved) => position = moved,
+            }
+        } else if state < free {
+            return false;
+        } else {
+            position = ring.tail().load(Ordering::Relaxed);
+        }
+    };
+    let (_, free) = place(ring, position);
+    ring.fill(cell, sender, message);
+    // Release: pairs with the Acquire in `receive`.
+    ring.state(cell).store(free + 1, Ordering::Release);
+    knock(ring);
+    true
+}
+
+/// Takes the next message to the front of `into` (at least [`MESSAGE_MAX`] bytes): its sender and length. One thread at a time.
+pub(crate) fn receive(ring: &impl Cells, into: &mut [u8]) -> Option<(u32, usize)> {
+    // Relaxed: only consumers write it, one after the other under the caller's lock.
+    let position = ring.head().load(Ordering::Relaxed);
+    let (cell, free) = place(ring, position);
+    // Acquire: pairs with the Release in `send`, so that the message is whole.
+    if ring.state(cell).load(Ordering::Acquire) != free + 1 {
+        return None;
+    }
+    let taken = ring.empty(cell, into);
+    // Release: pairs with the Acquire in `send`: the cell was read before it is free for the next lap.
+    ring.state(cell).store(free + 2, Ordering::Release);
+    // Relaxed: see above; a thread in `sleep` that reads an old value returns early or at its limit.
+    ring.head().store(position + 1, Ordering::Relaxed);
+    Some(taken)
+}
+
+/// Sleeps until there is a message, somebody calls [`knock`], or `limit` has passed. `stay` is asked after the sleep was announced: what
+/// is written before a `knock` is seen by it. It may return early.
+pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnce() -> bool) {
+    // Relaxed: the fence below orders it.
+    ring.bell().swap(ASLEEP, Ordering::Relaxed);
+    // SeqCst: pairs with the fence in `knock`. Announce, fence, look here; publish, fence, look at the bell there: in the
+    // one order of the two fences, whoever is second sees what the first wrote. So either the message is seen
+    // here, or the bell there; and a bell rung after the look changes the word that the futex compares.
+    fence(Ordering::SeqCst);
+    let (cell, free) = place(ring, ring.head().load(Ordering::Relaxed));
+    // Relaxed: the message is taken by `receive`, which acquires.
+    if ring.state(cell).load(Ordering::Relaxed) != free + 1 && stay() {
+        ring.bell().sleep(ASLEEP, limit);
+    }
+}
+
+/// Wakes who sleeps on the ring. The caller has published before what it wants seen.
+pub(crate) fn knock(ring: &impl Cells) {
+    // SeqCst: pairs with the fence in `sleep`.
+    fence(Ordering::SeqCst);
+    // Relaxed, twice: ordered by the fence; several that knock at once may each wake, which is harmless.
+    if ring.bell().load(Ordering::Relaxed) != AWAKE
+        && ring.bell().swap(AWAKE, Ordering::Relaxed) != AWAKE
+    {
+        ring.bell().wake_all();
+    }
+}
+
+/// The cell of a position, and the state at which it is free for it.
+fn place(ring: &impl Cells, position: u64) -> (usize, u64) {
+    let count = ring.count();
+    #[allow(clippy::cast_possible_truncation)] // less than `count`, which is small
+    let cell = (position & (count - 1)) as usize;
+    (cell, position / count * 2)
+}
+
+impl Shared {
+    /// The ring in a heap's header, which begins at page 0.
+    pub(crate) fn in_header(header: &Memory) -> Option<Shared> {
+        let page = rustix::param::page_size();
+        let at = page * usize::try_from(OFFSET_PAGES).ok()?;
+        let memory = header.slice(at, usize::try_from(BYTES).ok()?)?;
+        Some(Shared { memory })
+    }
+
+    fn cell_at(cell: usize) -> usize {
+        CELLS_AT + cell * CELL
+    }
+}
+
+impl Cells for Shared {
+    type Position = AtomicU64;
+    type Bell = AtomicU32;
+
+    fn count(&self) -> u64 {
+        COUNT as u64
+    }
+
+    fn tail(&self) -> &AtomicU64 {
+        self.memory.word64(TAIL_AT)
+    }
+
+    fn head(&self) -> &AtomicU64 {
+        self.memory.word64(HEAD_AT)
+    }
+
+    fn bell(&self) -> &AtomicU32 {
+        self.memory.word32(BELL_AT)
+    }
+
+    fn state(&self, cell: usize) -> &AtomicU64 {
+        self.memory.word64(Shared::cell_at(cell))
+    }
+
+    fn fill(&self, cell: usize, sender: u32, message: &[u8]) {
+        let at = Shared::cell_at(cell);
+        let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+        assert!(message.len() <= MESSAGE_MAX, "a message of {length} bytes");
+        self.memory.write(at + SENDER_AT, &sender.to_ne_bytes());
+        self.memory.write(at + LENGTH_AT, &length.to_ne_bytes());
+        self.memory.write(at + PAYLOAD_AT, message);
+    }
+
+    fn empty(&self, cell: usize, into: &mut [u8]) -> (u32, usize) {
+        let at = Shared::cell_at(cell);
+        let (mut sender, mut length) = ([0; 4], [0; 4]);
+        self.memory.read(at + SENDER_AT, &mut sender);
+        self.memory.read(at + LENGTH_AT, &mut length);
+        // What another process wrote is not trusted to fit.
+        let length = (u32::from_ne_bytes(length) as usize).min(MESSAGE_MAX);
+        self.memory.read(at + PAYLOAD_AT, &mut into[..length]);
+        (u32::from_ne_bytes(sender), length)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::thread;
+    use std::time::Instant;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn ring() -> Shared {
+        let bytes = usize::try_from(BYTES).expect("small") + rustix::param::page_size();
+        Shared::in_header(&Memory::private(bytes)).expect("room for a ring")
+    }
+
+    #[test]
+    fn a_full_ring_refuses_and_goes_on_after_the_first_is_taken() {
+        let ring = ring();
+        let mut buffer = [0; MESSAGE_MAX];
+        for lap in 0..5u8 {
+            for i in 0..COUNT {
+                let message = vec![lap; i * 8];
+                assert!(send(&ring, 3, &message), "message {i} of lap {lap}");
+            }
+            assert!(!send(&ring, 3, &[9]), "the ring is full");
+            for i in 0..COUNT {
+                assert_eq!(receive(&ring, &mut buffer), Some((3, i * 8)));
+                assert!(buffer[..i * 8].iter().all(|&byte| byte == lap));
+            }
+            assert_eq!(receive(&ring, &mut buffer), None);
+        }
+    }
+
+    /// Four producers, far more messages than cells: each one's messages arrive once, whole and in its order.
+    #[test]
+    fn producers_keep_their_order_under_back_pressure() {
+        const EACH: u64 = 2_000;
+        let ring = ring();
+        let producers: Vec<_> = (0..4)
+            .map(|sender| {
+                let ring = ring.clone();
+                thread::spawn(move || {
+                    let deadline = Instant::now() + LONG;
+                    for number in 0..EACH {
+                        while !send(&ring, sender, &number.to_ne_bytes()) {
+                            assert!(Instant::now() < deadline, "stuck at {number}");
+                            thread::yield_now();
+                        }
+                    }
+                })
+            })
+            .collect();
+        let (mut next, mut buffer) = ([0; 4], [0; MESSAGE_MAX]);
+        let deadline = Instant::now() + LONG;
+        while next.iter().sum::<u64>() < 4 * EACH {
+            assert!(Instant::now() < deadline, "arrived: {next:?}");
+            let Some((sender, length)) = receive(&ring, &mut buffer) else {
+                sleep(&ring, Some(Duration::from_millis(100)), || true);
+                continue;
+            };
+            assert_eq!(length, 8);
+            assert_eq!(buffer[..8], next[sender as usize].to_ne_bytes());
+            next[sender as usize] += 1;
+        }
+        for producer in producers {
+            producer.join().expect("no panic");
+        }
+        assert_eq!(next, [EACH; 4]);
+        assert_eq!(receive(&ring, &mut buffer), None);
+    }
+
+    #[test]
+    fn a_message_ends_a_sleep() {
+        let ring = ring();
+        let sender = {
+            let ring = ring.clone();
+            thread::spawn(move || {
+                let deadline = Instant::now() + LONG;
+                while ring.bell().load(Ordering::Relaxed) == AWAKE && Instant::now() < deadline {
+                    thread::yield_now();
+                }
+                send(&ring, 1, b"up")
+            })
+        };
+        let start = Instant::now();
+        let mut buffer = [0; MESSAGE_MAX];
+        while receive(&ring, &mut buffer).is_none() {
+            assert!(start.elapsed() < LONG, "slept through");
+            sleep(&ring, Some(LONG), || true);
+        }
+        assert_eq!(&buffer[..2], b"up");
+        assert!(sender.join().expect("no panic"));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::word::model::ModelFutex;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU64 as ModelU64;
+    use loom::thread;
+
+    /// Two cells. Payloads are relaxed words: one that is read before it was published shows as an old value.
+    struct Model {
+        tail: ModelU64,
+        head: ModelU64,
+        bell: ModelFutex,
+        states: [ModelU64; 2],
+        payloads: [ModelU64; 2],
+    }
+
+    impl Model {
+        fn new() -> Arc<Model> {
+            let word = || ModelU64::new(0);
+            Arc::new(Model {
+                tail: word(),
+                head: word(),
+                bell: ModelFutex::new(),
+                states: [word(), word()],
+                payloads: [word(), word()],
+            })
+        }
+    }
+
+    impl Cells for Model {
+        type Position = ModelU64;
+        type Bell = ModelFutex;
+
+        fn count(&self) -> u64 {
+            2
+        }
+        fn tail(&self) -> &ModelU64 {
+            &self.tail
+        }
+        fn head(&self) -> &ModelU64 {
+            &self.head
+        }
+        fn bell(&self) -> &ModelFutex {
+            &self.bell
+        }
+        fn state(&self, cell: usize) -> &ModelU64 {
+            &self.states[cell]
+        }
+        fn fill(&self, cell: usize, sender: u32, message: &[u8]) {
+            let word = u64::from(sender) << 8 | u64::from(message[0]);
+            self.payloads[cell].store(word, Ordering::Relaxed);
+        }
+        fn empty(&self, cell: usize, into: &mut [u8]) -> (u32, usize) {
+            let word = self.payloads[cell].load(Ordering::Relaxed);
+            into[0] = word.to_le_bytes()[0];
+            (u32::from(word.to_le_bytes()[1]), 1)
+        }
+    }
+
+    fn take(ring: &Model) -> (u32, u8) {
+        let mut byte = [0];
+        loop {
+            if let Some((sender, 1)) = receive(ring, &mut byte) {
+                return (sender, byte[0]);
+            }
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn loom_two_producers_and_a_consumer() {
+        loom::model(|| {
+            let ring = Model::new();
+            let producers: Vec<_> = (1..=2u8)
+                .map(|sender| {
+                    let ring = Arc::clone(&ring);
+                    thread::spawn(move || assert!(send(&*ring, sender.into(), &[10 + sender])))
+                })
+                .collect();
+            let mut taken = [take(&ring), take(&ring)];
+            taken.sort_unstable();
+            assert_eq!(taken, [(1, 11), (2, 12)]);
+            for producer in producers {
+                producer.join().expect("no panic");
+            }
+        });
+    }
+
+    /// Three messages through two cells: a cell is used again only after its message was read.
+    #[test]
+    fn loom_cells_are_used_again_in_order() {
+        loom::model(|| {
+            let ring = Model::new();
+            let producer = {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || {
+                    for number in 1..=3 {
+                        while !send(&*ring, 1, &[number]) {
+                            thread::yield_now();
+                        }
+                    }
+                })
+            };
+            for number in 1..=3 {
+                assert_eq!(take(&ring), (1, number));
+            }
+            producer.join().expect("no panic");
+        });
+    }
+
+    /// A lost knock is a model that stops with the consumer asleep, which loom reports as a deadlock.
+    #[test]
+    fn loom_a_message_is_never_slept_through() {
+        loom::model(|| {
+            let ring = Model::new();
+            let producer = {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || assert!(send(&*ring, 1, &[5])))
+            };
+            let mut byte = [0];
+            while receive(&*ring, &mut byte).is_none() {
+                sleep(&*ring, None, || true);
+            }
+            assert_eq!(byte, [5]);
+            producer.join().expect("no panic");
+        });
+    }
+}

@@ -1,0 +1,43 @@
+//! What this machine has: processors that the process may use, NUMA nodes. Asks the kernel; decides nothing.
+
+/// The processors that this process may run on (`sched_getaffinity(2)`), in ascending order; processors past the 1024
+/// that the kernel interface of fixed size can name are not seen. A rank that was bound sees only its own: take the union over
+/// the node's ranks before comparing with their number.
+pub fn allowed_cpus() -> Vec<usize> {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU)
+            .filter(|&cpu| set.is_set(cpu))
+            .collect(),
+        Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
+    }
+}
+
+/// How many NUMA nodes the machine has (`/sys/devices/system/node`), at least 1.
+pub fn numa_nodes() -> usize {
+    let Ok(entries) = std::fs::read_dir("/sys/devices/system/node") else {
+        return 1;
+    };
+    let is_node = |name: &str| {
+        name.strip_prefix("node")
+            .is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_node))
+        .count()
+        .max(1)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_something_to_run_on() {
+        let cpus = allowed_cpus();
+        assert!(cpus.is_sorted());
+        assert!(cpus.contains(&rustix::thread::sched_getcpu()));
+        assert!(numa_nodes() >= 1);
+    }
+}

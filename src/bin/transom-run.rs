@@ -1,0 +1,113 @@
+//! The program `transom-run`: a command line over `transom::launch`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use transom::launch::{Bind, Job};
+
+/// Start N ranks of a program on this machine and see them to their end.
+///
+/// Lines of the ranks' output are forwarded whole. Rank 0 reads the standard input. Everything after PROGRAM is
+/// passed to it untouched.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    override_usage = "transom-run -n N [OPTIONS] PROGRAM [ARGS]...",
+    after_help = "Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE), and see \
+TRANSOM_LAUNCHER=transom-run and, if the standard error is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.\n\
+When a rank fails, the others get SIGTERM and, a second later, SIGKILL; so they do on SIGINT (at once on a second \
+one), SIGTERM or SIGHUP to transom-run. When transom-run is killed, all processes of the ranks' process group die \
+with it.\n\n\
+Exit status: 0 if all ranks exit with 0, else that of the first rank that fails (128 + signal if a signal killed \
+it); 128 + signal if transom-run is told to end; 124 after --timeout; 127 if PROGRAM is not found, 126 if it cannot \
+be executed; 2 for a wrong command line."
+)]
+struct Options {
+    /// Number of ranks, at least 1
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
+    ranks: usize,
+
+    /// Put `[rank] ` before each line of output
+    #[arg(long)]
+    tag_output: bool,
+
+    /// Bind ranks to CPUs, round robin, or not at all; default: rank i to CPU i if there are enough, else not at all
+    #[arg(long, value_enum)]
+    bind: Option<Binding>,
+
+    /// Set a variable in the environment of the ranks; may be given several times
+    #[arg(long, value_name = "K=V", value_parser = pair)]
+    env: Vec<(String, String)>,
+
+    /// End the job after this time
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
+    timeout: Option<Duration>,
+
+    /// The program to start, by path or name, and its arguments
+    #[arg(
+        value_name = "PROGRAM [ARGS]",
+        required = true,
+        trailing_var_arg = true
+    )]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Binding {
+    Core,
+    None,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let mut command = options.command.into_iter();
+    let program = command.next().unwrap_or_default();
+    let mut job = Job::new(program, options.ranks)
+        .args(command)
+        .tag_output(options.tag_output);
+    job = job.bind(match options.bind {
+        None => Bind::Auto,
+        Some(Binding::Core) => Bind::Core,
+        Some(Binding::None) => Bind::None,
+    });
+    for (name, value) in options.env {
+        job = job.env(name, value);
+    }
+    if let Some(limit) = options.timeout {
+        job = job.timeout(limit);
+    }
+    match job.run() {
+        Ok(outcome) => outcome.status().into(),
+        Err(error) => {
+            eprintln!("transom-run: {error}");
+            error.status().into()
+        }
+    }
+}
+
+fn ranks(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("a job has at least 1 rank".to_owned()),
+        Ok(ranks) => Ok(ranks),
+        Err(_) => Err("a number of ranks is needed".to_owned()),
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("NAME=VALUE is needed".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let limit = text
+        .parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit
+        .filter(|limit| !limit.is_zero())
+        .ok_or_else(|| "a positive number of seconds is needed".to_owned())
+}

@@ -1,0 +1,198 @@
+//! Users' buffers as what ports take: the one file of this crate that is `unsafe`.
+//!
+//! A port reads and writes a buffer after the call that posted the operation has returned. Two things make that sound:
+//! a [`Source`] or [`Sink`] is made either by a [`Scope`], whose end waits for every operation in flight (also when it
+//! unwinds), or by an unsafe function whose caller promises it. It knows nothing of windows.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use transom_fabric::{Amo, Memory, Port, Post, Span, Tally};
+
+/// Origin bytes that stay readable, and unwritten, until their operation is complete.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source(Span);
+
+/// Origin bytes that stay writable, and otherwise untouched, until their operation is complete.
+#[derive(Debug)]
+pub(crate) struct Sink(Span);
+
+/// A stretch of program whose end completes the operations that were posted in it, so that buffers that live longer
+/// may be lent to them.
+#[derive(Debug)]
+pub(crate) struct Scope<'scope, 'env: 'scope> {
+    // Invariant in both, and neither Send nor Sync: the scope's end is in the thread that opened it. As in
+    // `std::thread::scope`, `'env` is what keeps `'scope` from being longer than the caller's own borrows.
+    _lends: PhantomData<(Cell<&'scope ()>, Cell<&'env ()>, *mut ())>,
+}
+
+struct Completes<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Completes<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Runs `body`; `complete` runs after it, also when it unwinds, and must return only when no operation that was posted
+/// with this scope's buffers is in flight.
+#[inline]
+pub(crate) fn scoped<'env, R>(
+    complete: impl Fn(),
+    body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+) -> R {
+    let _completes = Completes(complete);
+    body(&Scope { _lends: PhantomData })
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Lends bytes to be read.
+    #[inline]
+    pub(crate) fn source(&self, bytes: &'scope [u8]) -> Source {
+        Source(Span::of(bytes))
+    }
+
+    /// Lends bytes to be written.
+    #[inline]
+    pub(crate) fn sink(&self, bytes: &'scope mut [u8]) -> Sink {
+        Sink(Span::of_mut(bytes))
+    }
+}
+
+impl Source {
+    /// Bytes by address.
+    ///
+    /// # Safety
+    /// They are readable, and nobody writes them, until the operation is complete.
+    #[inline]
+    pub(crate) unsafe fn promised(base: *const u8, len: usize) -> Source {
+        Source(Span::from_raw(base.cast_mut(), len))
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The bytes, for copying them now.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: readable and unwritten until the operation is complete, which is what this type stands for.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len()) }
+    }
+
+    /// The part from `at`, at most `len` bytes long.
+    pub(crate) fn part(&self, at: usize, len: usize) -> Source {
+        Source(self.0.slice(at, len.min(self.0.len() - at)).unwrap_or(Span::EMPTY))
+    }
+}
+
+impl Sink {
+    /// A sink for a result that nobody wants.
+    pub(crate) const NONE: Sink = Sink(Span::EMPTY);
+
+    /// Bytes by address.
+    ///
+    /// # Safety
+    /// They are writable, and nobody else touches them, until the operation is complete.
+    #[inline]
+    pub(crate) unsafe fn promised(base: *mut u8, len: usize) -> Sink {
+        Sink(Span::from_raw(base, len))
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Fills from memory, now.
+    #[inline]
+    pub(crate) fn fill(self, from: &Memory, at: usize) {
+        // SAFETY: writable and ours alone until the operation is complete; the slice ends with this call.
+        from.read(at, unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), self.0.len()) });
+    }
+
+    /// Fills from bytes, now: as many as both have.
+    #[inline]
+    pub(crate) fn fill_from(self, bytes: &[u8]) {
+        let len = self.0.len().min(bytes.len());
+        // SAFETY: writable and ours alone; `bytes` is a live slice, which therefore can't overlap it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.as_ptr(), len) };
+    }
+
+    /// The part from `at`, at most `len` bytes long. Parts of one sink must not overlap.
+    pub(crate) fn part(&self, at: usize, len: usize) -> Sink {
+        Sink(self.0.slice(at, len.min(self.0.len() - at)).unwrap_or(Span::EMPTY))
+    }
+}
+
+/// Posts a put of `from`.
+pub(crate) fn post_put<P: Port>(port: &P, to: &P::Remote, offset: u64, from: Source, tally: &Arc<Tally>) -> Post {
+    // SAFETY: what a Source stands for.
+    unsafe { port.put(to, offset, from.0, tally) }
+}
+
+/// Posts a get into `into`, which may be posted again where the answer is `Again`.
+pub(crate) fn post_get<P: Port>(port: &P, from: &P::Remote, offset: u64, into: &Sink, tally: &Arc<Tally>) -> Post {
+    // SAFETY: what a Sink stands for.
+    unsafe { port.get(from, offset, into.0, tally) }
+}
+
+/// Posts an atomic whose result goes into `into`.
+pub(crate) fn post_amo<P: Port>(
+    port: &P,
+    on: &P::Remote,
+    offset: u64,
+    amo: Amo,
+    into: &Sink,
+    tally: &Arc<Tally>,
+) -> Post {
+    // SAFETY: what a Sink stands for.
+    unsafe { port.amo(on, offset, amo, into.0, tally) }
+}
+
+/// The memory that a caller of an unsafe `create` promises to keep.
+///
+/// # Safety
+/// As for [`Memory::new`] without an owner.
+pub(crate) unsafe fn promised_memory(base: *mut u8, len: usize) -> Option<Memory> {
+    // SAFETY: the caller's promise.
+    std::ptr::NonNull::new(base).map(|base| unsafe { Memory::new(base, len, None) })
+}
+
+/// The memory of an owned buffer. It is freed when the last clone of the result is gone and `owner` was taken back or dropped.
+pub(crate) fn owned_memory<T: bytemuck::Pod + Send + Sync>(mut buffer: Vec<T>) -> (Memory, Reclaim<T>) {
+    let len = size_of_val(buffer.as_slice());
+    let base = buffer.as_mut_ptr();
+    let parts = Reclaim { base, len: buffer.len(), capacity: buffer.capacity() };
+    std::mem::forget(buffer);
+    // SAFETY: the vector is not freed before `Reclaim::take`, whose caller promises that no access is left; a Vec's
+    // pointer is never null, and any bytes are valid `T`s.
+    let memory = unsafe { Memory::new(std::ptr::NonNull::new_unchecked(base.cast()), len, None) };
+    (memory, parts)
+}
+
+/// What gives an owned buffer back. Dropping it keeps (leaks) the buffer, since peers may still access it.
+#[derive(Debug)]
+pub(crate) struct Reclaim<T> {
+    base: *mut T,
+    len: usize,
+    capacity: usize,
+}
+
+// SAFETY: it is the vector that it was made of, without the right to touch its elements.
+unsafe impl<T: Send> Send for Reclaim<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Reclaim<T> {}
+
+impl<T> Reclaim<T> {
+    /// The buffer.
+    ///
+    /// # Safety
+    /// No peer accesses it any more, and every clone of its [`Memory`] is unused from here on.
+    pub(crate) unsafe fn take(self) -> Vec<T> {
+        // SAFETY: the parts of a vector that was forgotten in `owned_memory`, rebuilt once.
+        unsafe { Vec::from_raw_parts(self.base, self.len, self.capacity) }
+    }
+}

@@ -1,0 +1,130 @@
+//! Where a rank says what its part of each window is: a table in memory that peers read at first contact, by loads or by
+//! one RDMA read. So nothing of size O(p) is exchanged when a window is created. Knows no transport.
+
+use std::sync::atomic::Ordering;
+
+use transom_fabric::{Memory, RegionKey};
+
+/// Windows that can live at once in a process.
+pub(crate) const SLOTS: usize = 2048;
+/// Bytes of one slot.
+pub(crate) const SLOT_BYTES: usize = 128;
+const WORDS: usize = SLOT_BYTES / 8;
+
+/// A rank's part of a window, as its peers need it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Size in bytes.
+    pub(crate) size: u64,
+    /// Displacement unit in bytes.
+    pub(crate) unit: u32,
+    /// The address of the first byte, modulo 8: what alignment offsets have.
+    pub(crate) skew: u8,
+    /// The rank could not create its part.
+    pub(crate) failed: bool,
+    /// The data for ranks of the node.
+    pub(crate) shm: RegionKey,
+    /// The data for others.
+    pub(crate) net: RegionKey,
+    /// The words that fences signal, for ranks of the node.
+    pub(crate) words: RegionKey,
+}
+
+/// A slot's words: 0 the window's id (0: free), 1 size, 2 unit and flags, 3.. the keys.
+pub(crate) type Slot = [u64; WORDS];
+
+impl Part {
+    pub(crate) fn encode(&self, id: u64) -> Slot {
+        let mut slot = [0; WORDS];
+        slot[0] = id;
+        slot[1] = self.size;
+        slot[2] = u64::from(self.unit) | u64::from(self.skew) << 32 | u64::from(self.failed) << 40;
+        slot[3..7].copy_from_slice(&self.shm.0);
+        slot[7..11].copy_from_slice(&self.net.0);
+        slot[11..15].copy_from_slice(&self.words.0);
+        slot
+    }
+
+    /// The part, if the slot is that of window `id`.
+    pub(crate) fn decode(slot: &Slot, id: u64) -> Option<Part> {
+        let key = |from: usize| RegionKey([slot[from], slot[from + 1], slot[from + 2], slot[from + 3]]);
+        let [unit @ .., _, _, _, _] = slot[2].to_le_bytes();
+        let [_, _, _, _, skew, failed, _, _] = slot[2].to_le_bytes();
+        (slot[0] == id).then(|| Part {
+            size: slot[1],
+            unit: u32::from_le_bytes(unit),
+            skew,
+            failed: failed != 0,
+            shm: key(3),
+            net: key(7),
+            words: key(11),
+        })
+    }
+}
+
+/// The slots in which window `id` may be, first the likeliest.
+pub(crate) fn places(id: u64) -> impl Iterator<Item = usize> {
+    #[allow(clippy::cast_possible_truncation)] // the remainder is below SLOTS
+    let first = (id % SLOTS as u64) as usize;
+    (0..SLOTS).map(move |step| (first + step) % SLOTS)
+}
+
+/// Reads the slot at `place` of a table that load and store reach.
+pub(crate) fn load(table: &Memory, base: usize, place: usize) -> Slot {
+    let word = |index: usize, order| table.word64(base + place * SLOT_BYTES + index * 8).load(order);
+    let mut slot = [0; WORDS];
+    // Acquire: pairs with the Release in `publish`; the other words are read after it.
+    slot[0] = word(0, Ordering::Acquire);
+    for (index, value) in slot.iter_mut().enumerate().skip(1) {
+        *value = word(index, Ordering::Relaxed);
+    }
+    slot
+}
+
+/// Publishes this rank's part of window `id` in its own table; `None` where the table is full.
+pub(crate) fn publish(table: &Memory, base: usize, id: u64, part: &Part) -> Option<usize> {
+    let word = |place: usize, index: usize| table.word64(base + place * SLOT_BYTES + index * 8);
+    let place = places(id).find(|&place| word(place, 0).load(Ordering::Relaxed) == 0)?;
+    for (index, value) in part.encode(id).into_iter().enumerate().skip(1) {
+        word(place, index).store(value, Ordering::Relaxed);
+    }
+    // Release: pairs with the Acquire in `load`. RDMA reads are ordered by the barrier that follows.
+    word(place, 0).store(id, Ordering::Release);
+    Some(place)
+}
+
+/// Takes a part back.
+pub(crate) fn retract(table: &Memory, base: usize, place: usize) {
+    table.word64(base + place * SLOT_BYTES).store(0, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(size: u64) -> Part {
+        let key = |n| RegionKey([n, n + 1, n + 2, n + 3]);
+        Part { size, unit: 8, skew: 3, failed: true, shm: key(10), net: key(20), words: key(30) }
+    }
+
+    #[test]
+    fn parts_come_back_and_colliding_windows_are_told_apart() {
+        let table = Memory::private(64 + SLOTS * SLOT_BYTES);
+        let ids = [1, 1 + SLOTS as u64, 1 + 2 * SLOTS as u64, 2];
+        let placed: Vec<_> = ids.iter().map(|&id| publish(&table, 64, id, &part(id)).expect("room")).collect();
+        let find = |id| places(id).find_map(|place| Part::decode(&load(&table, 64, place), id));
+        assert!(ids.iter().all(|&id| find(id) == Some(part(id))));
+        retract(&table, 64, placed[0]);
+        assert_eq!(find(1), None);
+        assert_eq!(find(ids[2]), Some(part(ids[2])), "found past the slot that became free");
+    }
+
+    #[test]
+    fn a_full_table_says_so() {
+        let table = Memory::private(SLOTS * SLOT_BYTES);
+        for id in 1..=SLOTS as u64 {
+            assert!(publish(&table, 0, id, &part(id)).is_some());
+        }
+        assert_eq!(publish(&table, 0, 9999, &part(1)), None);
+    }
+}

@@ -1,0 +1,182 @@
+//! The one error type of the library: MPI's classes, and what was wrong in words and numbers. Knows no transport.
+
+use transom_fabric::{FabricError, Fault};
+
+use crate::bootstrap::BootstrapError;
+
+/// The MPI error class of an [`Error`] (MPI §11.6), for callers that branch on it and for the C interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Class {
+    /// `MPI_ERR_WIN`: the window as such.
+    Win,
+    /// `MPI_ERR_BASE`: the memory handed to `create`.
+    Base,
+    /// `MPI_ERR_SIZE`: a size that can't be had.
+    Size,
+    /// `MPI_ERR_DISP`: a displacement or displacement unit.
+    Disp,
+    /// `MPI_ERR_RANK`: no such rank.
+    Rank,
+    /// `MPI_ERR_TYPE`: a type, or its alignment at the target.
+    Type,
+    /// `MPI_ERR_RMA_RANGE`: outside the target's window.
+    RmaRange,
+    /// `MPI_ERR_RMA_SYNC`: a call in the wrong epoch.
+    RmaSync,
+    /// `MPI_ERR_INFO_VALUE`: a setting with a value that it can't have.
+    InfoValue,
+    /// `MPI_ERR_OTHER`: the job, a transport, or a peer.
+    Other,
+}
+
+/// What went wrong, with the numbers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An operation reaches outside the target's window; nothing was accessed.
+    #[error(
+        "{call}: {length} bytes at displacement {displacement} (unit {unit}) are outside the window of rank {rank}, \
+         which has {limit} bytes"
+    )]
+    Range {
+        /// The call.
+        call: &'static str,
+        /// The target.
+        rank: usize,
+        /// The displacement, in the target's units.
+        displacement: u64,
+        /// The target's displacement unit in bytes.
+        unit: u32,
+        /// The length of the access in bytes.
+        length: usize,
+        /// The size of the target's window in bytes.
+        limit: u64,
+    },
+    /// No such rank.
+    #[error("{call}: there is no rank {rank}; the job's ranks are 0 to {}", size - 1)]
+    Rank {
+        /// The call.
+        call: &'static str,
+        /// The rank that was asked for.
+        rank: usize,
+        /// The number of ranks.
+        size: usize,
+    },
+    /// An atomic at a place that is not a multiple of its width; nothing was accessed.
+    #[error(
+        "{call}: displacement {displacement} (unit {unit}) at rank {rank} is not aligned to the {width} bytes of the \
+         atomic's type; the window there has {limit} bytes"
+    )]
+    Misaligned {
+        /// The call.
+        call: &'static str,
+        /// The target.
+        rank: usize,
+        /// The displacement, in the target's units.
+        displacement: u64,
+        /// The target's displacement unit in bytes.
+        unit: u32,
+        /// The width of the atomic in bytes.
+        width: usize,
+        /// The size of the target's window in bytes.
+        limit: u64,
+    },
+    /// A call in an epoch where MPI does not allow it; nothing was done.
+    #[error("{call}: {reason}")]
+    Epoch {
+        /// The call.
+        call: &'static str,
+        /// Which rule it breaks.
+        reason: &'static str,
+    },
+    /// A length that is not that of the other side, or an argument that can't be.
+    #[error("{call}: {reason}")]
+    Argument {
+        /// The class that MPI gives it.
+        class: Class,
+        /// The call.
+        call: &'static str,
+        /// What is wrong, with its numbers.
+        reason: String,
+    },
+    /// A `TRANSOM_` variable with a value that it can't have.
+    #[error("{name}={value}: {reason}")]
+    Setting {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        reason: String,
+    },
+    /// The ranks can't work together as they are.
+    #[error("{0}")]
+    Job(String),
+    /// The launcher, or the exchange of addresses through it.
+    #[error("starting: {0}")]
+    Bootstrap(#[from] BootstrapError),
+    /// A transport.
+    #[error("{0}")]
+    Transport(#[from] FabricError),
+    /// A peer that is gone.
+    #[error("{0}")]
+    Peer(#[from] Fault),
+}
+
+/// An error of this library. One word wide, so that the calls that return it stay cheap.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<ErrorKind>);
+
+/// The result of this library's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// What went wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// The MPI class.
+    pub fn class(&self) -> Class {
+        match &*self.0 {
+            ErrorKind::Range { .. } => Class::RmaRange,
+            ErrorKind::Rank { .. } => Class::Rank,
+            ErrorKind::Misaligned { .. } => Class::Type,
+            ErrorKind::Epoch { .. } => Class::RmaSync,
+            ErrorKind::Argument { class, .. } => *class,
+            ErrorKind::Setting { .. } => Class::InfoValue,
+            ErrorKind::Job(_) | ErrorKind::Bootstrap(_) | ErrorKind::Transport(_) | ErrorKind::Peer(_) => Class::Other,
+        }
+    }
+
+    #[cold]
+    pub(crate) fn argument(class: Class, call: &'static str, reason: impl Into<String>) -> Error {
+        ErrorKind::Argument { class, call, reason: reason.into() }.into()
+    }
+}
+
+impl<E: Into<ErrorKind>> From<E> for Error {
+    #[cold]
+    fn from(kind: E) -> Error {
+        Error(Box::new(kind.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_error_names_rank_displacement_length_and_limit() {
+        let error: Error =
+            ErrorKind::Range { call: "put", rank: 3, displacement: 70, unit: 8, length: 16, limit: 512 }.into();
+        assert_eq!(error.class(), Class::RmaRange);
+        assert_eq!(
+            error.to_string(),
+            "put: 16 bytes at displacement 70 (unit 8) are outside the window of rank 3, which has 512 bytes"
+        );
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+}

@@ -1,0 +1,382 @@
+//! The job: its ranks, the way to each of them, and the barrier of all. Windows are built on it and it knows none.
+
+mod cards;
+mod signals;
+mod start;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use transom_fabric::sim::SimDomain;
+use transom_fabric::{Memory, Peer, PeerMap, Post, Tally};
+
+use crate::bootstrap::{self, Bootstrap};
+use crate::buffers;
+use crate::directory::{self, Part, Slot};
+use crate::error::{ErrorKind, Result};
+use crate::messages::Messages;
+use crate::plan::Actor;
+use crate::progress::Progress;
+use crate::settings::Settings;
+use crate::sync::barrier;
+use crate::wire::{Lane, NetRegion, Remote, ShmRegion, SpinBudget, Wire};
+use cards::Card;
+pub(crate) use signals::{WORDS_BYTES, Words, next};
+
+/// Where the directory begins in the job block; before it are the words of the job's barrier.
+const DIRECTORY: usize = 4096;
+const BLOCK: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
+/// The key of the job's own barrier among the windows' keys.
+const JOB: u64 = 0;
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// The way to a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Route {
+    /// The rank itself.
+    Own,
+    /// Shared memory of the node: loads, stores, CPU atomics.
+    Shm,
+    /// The net: libfabric.
+    Net,
+}
+
+/// One rank's membership in a job. Cheap to clone; [`Job::finalize`] or the drop of the last clone leaves the job.
+#[derive(Clone)]
+pub struct Job {
+    core: Arc<JobCore>,
+    _leaves: Arc<Leaves>,
+}
+
+/// Leaves the job when the last [`Job`] of the process goes; windows that were never freed don't prevent it.
+struct Leaves(Arc<JobCore>);
+
+pub(crate) struct JobCore {
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    pub(crate) actor: Actor,
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) messages: Arc<Messages>,
+    pub(crate) progress: Progress,
+    pub(crate) spin: SpinBudget,
+    settings: Settings,
+    /// The node of each rank, by its leader's rank.
+    nodes: Vec<usize>,
+    cards: Vec<Card>,
+    links: PeerMap<Link>,
+    block: Memory,
+    _regions: (Option<ShmRegion>, Option<NetRegion>),
+    barriers: AtomicU32,
+    windows: AtomicU64,
+    /// Whether waiting on shared words must poll ports as well.
+    polls: AtomicBool,
+    warned: AtomicBool,
+    bootstrap: Mutex<Box<dyn Bootstrap>>,
+}
+
+/// A rank after first contact.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) lane: Lane,
+    block: Remote,
+}
+
+/// Joins the job that this process was started in; alone it is a job of one rank. Once per process.
+///
+/// # Errors
+/// A launcher that can't be reached, ranks that can't reach each other, a `TRANSOM_` variable with a bad value.
+pub fn init() -> Result<Job> {
+    // Relaxed: it only tells whether somebody came first.
+    if STARTED.swap(true, Ordering::Relaxed) {
+        return Err(ErrorKind::Job("transom::init was called before in this process".into()).into());
+    }
+    let settings = Settings::read(|name| std::env::var(name).ok())?;
+    let bootstrap = bootstrap::detect()?;
+    if bootstrap.rank() == 0 {
+        for name in crate::settings::unknown(std::env::vars().map(|(name, _)| name)) {
+            // tidy-allow(print): CONVENTIONS: an unknown variable of ours gets a warning, and there is no other channel
+            eprintln!("transom: warning: {name} is no variable of this version; `transom-info --env` lists them");
+        }
+    }
+    start::start(bootstrap, settings, None).map(Job::new)
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.core.fmt(f)
+    }
+}
+
+impl fmt::Debug for JobCore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Job(rank {} of {}, actor {})", self.rank, self.size, self.actor)
+    }
+}
+
+impl Job {
+    fn new(core: Arc<JobCore>) -> Job {
+        Job { _leaves: Arc::new(Leaves(Arc::clone(&core))), core }
+    }
+
+    /// A rank of a job whose ranks are threads of one process on the simulated net: for tests of protocols.
+    ///
+    /// # Errors
+    /// As for [`init`].
+    pub fn simulated(net: Arc<SimDomain>, bootstrap: Box<dyn Bootstrap>) -> Result<Job> {
+        start::start(bootstrap, Settings::default(), Some(net)).map(Job::new)
+    }
+
+    /// This rank, 0-based.
+    pub fn rank(&self) -> usize {
+        self.core.rank
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> usize {
+        self.core.size
+    }
+
+    /// Waits until all ranks are here. It synchronizes processes; to see what they put, end an epoch or `sync` (MPI §11.7).
+    ///
+    /// # Errors
+    /// A transport that failed.
+    pub fn barrier(&self) -> Result<()> {
+        self.core.barrier()
+    }
+
+    /// The way to `rank`.
+    ///
+    /// # Errors
+    /// There is no such rank.
+    pub fn route(&self, rank: usize) -> Result<Route> {
+        self.core.check_rank("route", rank)?;
+        Ok(match self.core.lane(rank) {
+            None => Route::Own,
+            Some(Lane::Shm) => Route::Shm,
+            Some(Lane::Net) => Route::Net,
+        })
+    }
+
+    /// Who performs atomics of windows over all ranks.
+    pub fn actor(&self) -> Actor {
+        self.core.actor
+    }
+
+    /// The net that is open, by the provider's name.
+    pub fn net(&self) -> Option<String> {
+        self.core.wire.net().map(crate::wire::Net::name)
+    }
+
+    /// Whether this process has a progress thread, which serves origins while the program computes.
+    pub fn has_progress_thread(&self) -> bool {
+        self.core.progress.is_served()
+    }
+
+    /// Leaves the job; the same as dropping its last clone, with the error. Collective. Free windows before it.
+    ///
+    /// # Errors
+    /// The launcher is gone.
+    pub fn finalize(self) -> Result<()> {
+        let core = Arc::clone(&self.core);
+        drop(self);
+        core.leave()
+    }
+
+    pub(crate) fn core(&self) -> &Arc<JobCore> {
+        &self.core
+    }
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        // A panicking rank must not look as if it left in good order: the launcher ends the job.
+        if !std::thread::panicking()
+            && let Err(error) = self.0.leave()
+        {
+            // tidy-allow(print): a drop can't return it
+            eprintln!("transom: rank {}: leaving the job: {error}", self.0.rank);
+        }
+    }
+}
+
+impl JobCore {
+    /// Leaves, once: with a barrier before the net is closed, so that no message of ours is lost with our sockets.
+    fn leave(&self) -> Result<()> {
+        let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: under the mutex.
+        if self.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net) {
+            self.progress.serve(Lane::Net)?;
+        }
+        if self.size > 1 && self.wire.has(Lane::Net) {
+            match bootstrap.barrier() {
+                Ok(()) => {}
+                // Left before: by `finalize`, and now by the drop.
+                Err(bootstrap::BootstrapError::Finalized { .. }) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.progress.stop();
+        match bootstrap.finalize() {
+            Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn check_rank(&self, call: &'static str, rank: usize) -> Result<()> {
+        if rank < self.size {
+            return Ok(());
+        }
+        Err(ErrorKind::Rank { call, rank, size: self.size }.into())
+    }
+
+    /// The lane to a rank; `None` to itself.
+    pub(crate) fn lane(&self, rank: usize) -> Option<Lane> {
+        if rank == self.rank {
+            None
+        } else if self.nodes[rank] == self.nodes[self.rank] {
+            Some(Lane::Shm)
+        } else {
+            Some(Lane::Net)
+        }
+    }
+
+    /// Whether another rank shares this one's node.
+    pub(crate) fn has_neighbours(&self) -> bool {
+        (0..self.size).any(|rank| self.lane(rank) == Some(Lane::Shm))
+    }
+
+    /// The number of the next window; the same at all ranks, which create windows in the same order.
+    pub(crate) fn next_window(&self) -> u64 {
+        self.windows.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// From here on waiting on shared words polls ports too, and a thread serves origins on `lane`.
+    pub(crate) fn serve(&self, lane: Lane) -> Result<()> {
+        self.polls.store(true, Ordering::Relaxed);
+        self.progress.serve(lane)
+    }
+
+    pub(crate) fn polls(&self) -> bool {
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    /// Says something of this job's routes once per process: a fallback is never silent (REQUIREMENTS T5).
+    pub(crate) fn warn_once(&self, what: &str) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            // tidy-allow(print): see above; there is no other channel
+            eprintln!("transom: rank {}: {what}", self.rank);
+        }
+    }
+
+    /// Whether user memory of a process of the node may be reached by cross-memory attach.
+    pub(crate) fn may_attach(&self) -> bool {
+        self.settings.cma
+    }
+
+    /// The way to another rank, made at first contact.
+    pub(crate) fn link(&self, rank: usize) -> Result<&Link> {
+        let peer = peer(rank);
+        self.links.get_or_try_insert(peer, || {
+            let lane = self.lane(rank).unwrap_or(Lane::Shm);
+            let card = &self.cards[rank];
+            let (address, key) = match lane {
+                Lane::Shm => (&card.shm_address, &card.shm_block),
+                Lane::Net => (&card.net_address, &card.net_block),
+            };
+            self.wire.connect(lane, peer, address)?;
+            Ok(Link { lane, block: self.wire.import(lane, peer, key)? })
+        })
+    }
+
+    /// What `rank` published of window `id`.
+    pub(crate) fn lookup(&self, rank: usize, id: u64) -> Result<Part> {
+        let link = self.link(rank)?;
+        for place in directory::places(id) {
+            let slot = match link.block.memory() {
+                Some(block) => directory::load(block, DIRECTORY, place),
+                None => self.fetch_slot(link, place)?,
+            };
+            if let Some(part) = Part::decode(&slot, id) {
+                return Ok(part);
+            }
+        }
+        Err(ErrorKind::Job(format!("rank {rank} has no window {id}; was it freed there?")).into())
+    }
+
+    fn fetch_slot(&self, link: &Link, place: usize) -> Result<Slot> {
+        let mut slot: Slot = Default::default();
+        let tally = Tally::new();
+        let at = (DIRECTORY + place * directory::SLOT_BYTES) as u64;
+        let posted = buffers::scoped(
+            || self.finish(&tally),
+            |scope| {
+                let sink = scope.sink(bytemuck::cast_slice_mut(&mut slot));
+                self.post(|| link.block.get(at, &sink, &tally))
+            },
+        );
+        posted.and_then(|()| self.progress.complete(&tally))?;
+        Ok(slot)
+    }
+
+    /// Posts until the transport takes it, making progress in between.
+    #[inline]
+    pub(crate) fn post(&self, attempt: impl Fn() -> Option<Post>) -> Result<()> {
+        loop {
+            match attempt() {
+                Some(Post::Done | Post::Pending) => return Ok(()),
+                Some(Post::Again) => {
+                    if self.progress.poll()? == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+                Some(Post::Broken(fault)) => return Err((*fault).into()),
+                None => return Err(ErrorKind::Job("an operation was posted where no port leads".into()).into()),
+            }
+        }
+    }
+
+    /// Waits until nothing of `tally` is in flight, whatever it takes: lent buffers can't be given back before.
+    #[inline]
+    pub(crate) fn finish(&self, tally: &Tally) {
+        if !tally.idle()
+            && let Err(error) = self.progress.until(|| tally.idle())
+        {
+            // tidy-allow(print): the process ends here
+            eprintln!("transom: rank {}: operations in flight can't be completed: {error}", self.rank);
+            std::process::abort();
+        }
+    }
+
+    /// Sends a message to a rank that was contacted before.
+    pub(crate) fn send(&self, rank: usize, bytes: &[u8]) -> Result<()> {
+        self.post(|| Some(self.wire.send(peer(rank), bytes)))
+    }
+
+    pub(crate) fn barrier(&self) -> Result<()> {
+        let value = signals::next(&self.barriers);
+        let theirs = |rank| Ok(self.link(rank)?.block.memory());
+        let words = Words { job: self, key: JOB, mine: &self.block, theirs };
+        barrier::dissemination(self.rank, self.size, value, &words)
+    }
+
+    /// Publishes this rank's part of window `id`.
+    pub(crate) fn publish(&self, id: u64, part: &Part) -> Result<usize> {
+        directory::publish(&self.block, DIRECTORY, id, part).ok_or_else(|| {
+            ErrorKind::Job(format!("{} windows live in this process, which is the limit", directory::SLOTS)).into()
+        })
+    }
+
+    /// Takes a part back.
+    pub(crate) fn retract(&self, place: usize) {
+        directory::retract(&self.block, DIRECTORY, place);
+    }
+}
+
+/// The rank as transports know it. Jobs have fewer than 2^32 ranks: `start` checked it.
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) fn peer(rank: usize) -> Peer {
+    Peer(rank as u32)
+}

@@ -1,0 +1,84 @@
+//! Signals of barriers over what leads to each rank: a store into the peer's words within a node, a message between
+//! nodes. The waiter looks where its peer's lane delivers.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use transom_fabric::Memory;
+
+use super::JobCore;
+use crate::error::Result;
+use crate::messages::Messages;
+use crate::sync::barrier::{MAX_ROUNDS, Signals};
+use crate::wire::{Lane, event};
+
+/// Bytes between two words: each has a cache line of its own, since each has another writer.
+const STRIDE: usize = 64;
+/// What one barrier's words take.
+pub(crate) const WORDS_BYTES: usize = MAX_ROUNDS * STRIDE;
+/// How long one sleep on a word lasts before it looks again.
+const NAP: Duration = Duration::from_secs(1);
+
+/// The signals of one barrier.
+pub(crate) struct Words<'j, F> {
+    pub(crate) job: &'j JobCore,
+    /// What the barrier belongs to, in messages.
+    pub(crate) key: u64,
+    /// The words that peers signal here.
+    pub(crate) mine: &'j Memory,
+    /// The words of a rank of the node, `None` where it is reached by messages only.
+    pub(crate) theirs: F,
+}
+
+
+/// The number of the next barrier: 31 bits, from 1.
+pub(crate) fn next(counter: &AtomicU32) -> u32 {
+    // Relaxed: barriers of one window are called by one thread at a time (MPI §11.5.1).
+    counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & event::COUNTER
+}
+
+impl<'j, F: Fn(usize) -> Result<Option<&'j Memory>>> Signals for Words<'j, F> {
+    #[inline]
+    fn raise(&self, peer: usize, round: usize, value: u32) -> Result<()> {
+        if let Some(words) = (self.theirs)(peer)? {
+            event::signal(words.word32(round * STRIDE), value);
+            return Ok(());
+        }
+        #[allow(clippy::cast_possible_truncation)] // rounds are below 32
+        self.job.send(peer, &Messages::signal(self.key, round as u32, value))
+    }
+
+    #[inline]
+    fn await_from(&self, peer: usize, round: usize, value: u32) -> Result<()> {
+        let job = self.job;
+        if job.lane(peer) != Some(Lane::Shm) {
+            #[allow(clippy::cast_possible_truncation)] // rounds are below 32
+            return job.progress.until(|| job.messages.reached(self.key, round as u32, value));
+        }
+        let word = self.mine.word32(round * STRIDE);
+        if job.polls() {
+            return wait_polling(job, word, value);
+        }
+        while !event::wait(word, value, job.spin, NAP, || ()) {}
+        Ok(())
+    }
+}
+
+/// Waits on a word while ports need polling as well: a failure of theirs ends the wait.
+fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
+    let mut failed = None;
+    loop {
+        let idle = || {
+            if let Err(error) = job.progress.poll() {
+                failed = Some(error);
+            }
+        };
+        let done = event::wait(word, value, job.spin, NAP, idle);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if done {
+            return Ok(());
+        }
+    }
+}

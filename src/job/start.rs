@@ -1,0 +1,228 @@
+//! How a job starts: own memory, who shares a node with whom, the net where one is needed, and what all agree on.
+//! Four exchanges through the bootstrap at most; a job on one node opens no net and makes two.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+use transom_fabric::sim::SimDomain;
+use transom_fabric::{Domain, FabricError, Memory, PeerMap, Port};
+
+use super::cards::{Card, key_bytes, key_from, pack, unpack};
+use super::{BLOCK, JobCore, peer};
+use crate::bootstrap::Bootstrap;
+use crate::error::{Error, ErrorKind, Result};
+use crate::messages::Messages;
+use crate::plan::{self, Actor, Claim};
+use crate::progress::Progress;
+use crate::settings::Settings;
+use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Wire, topology};
+
+type Boot = Box<dyn Bootstrap>;
+
+/// Starts this rank. With `simulated` every rank is a node of its own on that net, and no memory is shared.
+pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
+    let (rank, size) = (boot.rank(), boot.size());
+    if u32::try_from(size).is_err() {
+        return Err(ErrorKind::Job(format!("{size} ranks are more than this version takes")).into());
+    }
+    let shm = match simulated {
+        Some(_) => None,
+        None => Some(wire::open_shm(peer(rank), settings.populate)?),
+    };
+    // The block must exist before the wire does, since the wire takes the net, which is opened once nodes are known.
+    let early = Wire::new(shm.clone(), None);
+    let block = early.allocate(BLOCK)?;
+    let block_shm = early.register_shm(&block)?;
+
+    let mut cards = exchange_cards(&mut boot, &settings, shm.as_ref().map(|(_, domain)| domain.port().address()), &block_shm)?;
+    let nodes = find_nodes(&mut boot, &early, &cards)?;
+    let one_node = nodes.iter().all(|&node| node == 0);
+    let net = match simulated {
+        Some(domain) => Some(Net::Sim(domain)),
+        None if one_node => None,
+        None => Some(open_net(&mut boot, &settings, &nodes)?),
+    };
+    let wire = Arc::new(Wire::new(shm, net));
+    let (block_net, actor) = join_net(&mut boot, &wire, &settings, &block, &nodes, &mut cards)?;
+    let neighbours = nodes.iter().filter(|&&node| node == nodes[rank]).count();
+    let core = assemble(Assembly { boot, settings, wire, actor, nodes, cards, block, regions: (block_shm, block_net), neighbours })?;
+    if core.settings.info && rank == 0 {
+        // tidy-allow(print): the user asked for it by TRANSOM_INFO=1
+        eprint!("{}", crate::info::of_job(&core));
+    }
+    Ok(core)
+}
+
+/// The parts of a job, once they are known.
+struct Assembly {
+    boot: Boot,
+    settings: Settings,
+    wire: Arc<Wire>,
+    actor: Actor,
+    nodes: Vec<usize>,
+    cards: Vec<Card>,
+    block: Memory,
+    regions: (Option<ShmRegion>, Option<NetRegion>),
+    neighbours: usize,
+}
+
+fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
+    let Assembly { boot, settings, wire, actor, nodes, cards, block, regions, neighbours } = parts;
+    let cpus = topology::allowed_cpus().len();
+    // A bound rank is allowed one core, which it has for itself: the launcher binds so only where there are enough.
+    let crowded = neighbours > cpus.max(std::thread::available_parallelism().map_or(1, usize::from)) && neighbours > online_cpus();
+    let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(neighbours, neighbours) };
+    let messages = Arc::new(Messages::default());
+    let has_net = wire.has(Lane::Net);
+    let passive = wire.net().is_none_or(Net::passive_target);
+    let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), crowded);
+    let core = Arc::new(JobCore {
+        rank: boot.rank(),
+        size: boot.size(),
+        actor,
+        wire,
+        messages,
+        progress,
+        spin,
+        settings,
+        nodes,
+        cards,
+        links: PeerMap::new(),
+        block,
+        _regions: regions,
+        barriers: AtomicU32::new(0),
+        windows: AtomicU64::new(0),
+        polls: AtomicBool::new(has_net),
+        warned: AtomicBool::new(false),
+        bootstrap: Mutex::new(boot),
+    });
+    if has_net && !passive {
+        core.serve(Lane::Net)?;
+    }
+    Ok(core)
+}
+
+/// CPUs of the machine, whatever this process is bound to.
+fn online_cpus() -> usize {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let count = |range: &str| match range.split_once('-') {
+        Some((low, high)) => Some(high.parse::<usize>().ok()?.checked_sub(low.parse().ok()?)? + 1),
+        None => range.parse::<usize>().ok().map(|_| 1),
+    };
+    list.trim().split(',').filter_map(count).sum::<usize>().max(1)
+}
+
+/// What ranks that could map each other's memory have in common: the running kernel and the view of processes.
+fn node_identity() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let pids = std::fs::read_link("/proc/self/ns/pid").map(|path| path.display().to_string()).unwrap_or_default();
+    format!("{} {pids}", boot.trim())
+}
+
+fn exchange_cards(boot: &mut Boot, settings: &Settings, address: Option<Vec<u8>>, block: &Option<ShmRegion>) -> Result<Vec<Card>> {
+    let node = if settings.shm && address.is_some() { node_identity() } else { String::new() };
+    let key = block.as_ref().map(wire::shm_key).unwrap_or_default();
+    let mine = pack(&[
+        env!("CARGO_PKG_VERSION").as_bytes(),
+        settings.agreement().as_bytes(),
+        node.as_bytes(),
+        &address.unwrap_or_default(),
+        &key_bytes(&key),
+    ]);
+    let mut cards = Vec::with_capacity(boot.size());
+    for (rank, value) in boot.allgather("transom.card", &mine)?.iter().enumerate() {
+        let [version, agreement, node, address, key] = unpack::<5>(value).ok_or_else(|| unreadable(rank))?;
+        let (version, agreement) = (String::from_utf8_lossy(&version), String::from_utf8_lossy(&agreement));
+        if version != env!("CARGO_PKG_VERSION") || agreement != settings.agreement() {
+            let mine = format!("version {}, {}", env!("CARGO_PKG_VERSION"), settings.agreement());
+            let why = format!("rank {rank} has version {version}, {agreement}; rank {} has {mine}", boot.rank());
+            return Err(ErrorKind::Job(format!("the ranks differ in their settings: {why}")).into());
+        }
+        cards.push(Card { shm_address: address, shm_block: key_from(&key), node: String::from_utf8_lossy(&node).into(), ..Card::default() });
+    }
+    Ok(cards)
+}
+
+fn unreadable(rank: usize) -> Error {
+    ErrorKind::Job(format!("rank {rank} told something that this version can't read; do all run the same program?")).into()
+}
+
+/// Who shares a node with whom: claimed by identity, proven by mapping the leader's memory (DESIGN §5).
+fn find_nodes(boot: &mut Boot, wire: &Wire, cards: &[Card]) -> Result<Vec<usize>> {
+    let claims: Vec<Claim> =
+        cards.iter().map(|card| Claim { node: Some(card.node.clone()).filter(|node| !node.is_empty()) }).collect();
+    let candidates = plan::candidates(&claims);
+    let (rank, leader) = (boot.rank(), candidates[boot.rank()]);
+    let proof = if leader == rank { Ok(()) } else { wire.connect(Lane::Shm, peer(leader), &cards[leader].shm_address) };
+    let said = match &proof {
+        Ok(()) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    let told = boot.allgather("transom.node", said.as_bytes())?;
+    let proven: Vec<bool> = told.iter().map(Vec::is_empty).collect();
+    if rank == 0 {
+        for (rank, reason) in told.iter().enumerate().filter(|(_, reason)| !reason.is_empty()) {
+            // tidy-allow(print): a fallback is never silent (REQUIREMENTS T5)
+            eprintln!("transom: rank {rank} does not share memory with its node: {}", String::from_utf8_lossy(reason));
+        }
+    }
+    Ok(plan::nodes(&candidates, &proven))
+}
+
+/// Opens the net at every rank. Rank 0 goes first, since its probe of idle targets serves all.
+fn open_net(boot: &mut Boot, settings: &Settings, nodes: &[usize]) -> Result<Net> {
+    let why = || {
+        let apart = nodes.iter().position(|&node| node != nodes[0]).unwrap_or(0);
+        format!("ranks 0 and {apart} do not share memory, so a net is needed")
+    };
+    if !settings.ofi {
+        return Err(ErrorKind::Job(format!("{}, but TRANSOM_TRANSPORTS excludes ofi", why())).into());
+    }
+    let me = peer(boot.rank());
+    let open = |passive| {
+        wire::open_ofi(me, settings.provider.as_deref(), passive)
+            .map_err(|error: FabricError| Error::from(ErrorKind::Job(format!("{}: {error}", why()))))
+    };
+    let opened = if boot.rank() == 0 { Some(open(None)?) } else { None };
+    let passive = opened.as_ref().is_some_and(Net::passive_target);
+    let told = boot.allgather("transom.passive", &[u8::from(passive)])?;
+    match opened {
+        Some(net) => Ok(net),
+        None => open(Some(told[0] == [1])),
+    }
+}
+
+/// Exchanges the net's addresses and settles the atomicity actor.
+fn join_net(
+    boot: &mut Boot,
+    wire: &Wire,
+    settings: &Settings,
+    block: &Memory,
+    nodes: &[usize],
+    cards: &mut [Card],
+) -> Result<(Option<NetRegion>, Actor)> {
+    let unable = |why: String| Error::from(ErrorKind::Job(why));
+    let Some(net) = wire.net() else {
+        return Ok((None, plan::actor(settings.atomics, nodes, false).map_err(unable)?));
+    };
+    let region = wire.register_net(block)?;
+    let key = region.as_ref().map(NetRegion::key).unwrap_or_default();
+    let amos = region.as_ref().is_some_and(NetRegion::has_all_amos);
+    let name = net.name();
+    let mine = pack(&[name.as_bytes(), &[u8::from(amos)], &net.address(), &key_bytes(&key)]);
+    let mut all_amos = true;
+    for (rank, value) in boot.allgather("transom.net", &mine)?.iter().enumerate() {
+        let [theirs, amos, address, key] = unpack::<4>(value).ok_or_else(|| unreadable(rank))?;
+        if theirs != name.as_bytes() {
+            let theirs = String::from_utf8_lossy(&theirs).into_owned();
+            let why = format!("rank {rank} uses {theirs}, rank {} {name}; set TRANSOM_PROVIDER", boot.rank());
+            return Err(ErrorKind::Job(why).into());
+        }
+        all_amos &= amos == [1];
+        cards[rank].net_address = address;
+        cards[rank].net_block = key_from(&key);
+    }
+    // The Nic actor reaches this rank's own part through the net too.
+    net.connect(peer(boot.rank()), &net.address())?;
+    Ok((region, plan::actor(settings.atomics, nodes, all_amos).map_err(unable)?))
+}

@@ -1,0 +1,76 @@
+//! Which CPU each rank is bound to, and how a child comes to be bound without code of ours between fork and exec: it
+//! inherits the affinity that this thread takes for the time of the start.
+
+use std::io;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::Bind;
+
+/// The CPU of each rank, by rank; `None` where ranks are not bound. `allowed` is what this process may use.
+pub(super) fn plan(bind: Bind, size: usize, allowed: &[usize]) -> Option<Vec<usize>> {
+    let bound = match bind {
+        Bind::Auto => size <= allowed.len(),
+        Bind::Core => !allowed.is_empty(),
+        Bind::None => false,
+    };
+    bound.then(|| allowed.iter().copied().cycle().take(size).collect())
+}
+
+/// The CPUs that this thread may use, in rising order; none where the system does not tell.
+pub(super) fn allowed_cpus() -> Vec<usize> {
+    match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU)
+            .filter(|cpu| set.is_set(*cpu))
+            .collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// This thread, bound to one CPU until it is dropped.
+#[derive(Debug)]
+pub(super) struct Bound {
+    before: CpuSet,
+}
+
+impl Bound {
+    pub(super) fn to(cpu: usize) -> io::Result<Self> {
+        let before = sched_getaffinity(None)?;
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        sched_setaffinity(None, &one)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // It was allowed a moment ago; should it be refused now, the launcher goes on where it is.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bind, Bound, allowed_cpus, plan};
+
+    #[test]
+    fn ranks_are_bound_by_default_where_there_are_enough_cpus() {
+        assert_eq!(plan(Bind::Auto, 2, &[4, 6]), Some(vec![4, 6]));
+        assert_eq!(plan(Bind::Auto, 1, &[4, 6]), Some(vec![4]));
+        assert_eq!(plan(Bind::Auto, 3, &[4, 6]), None);
+        assert_eq!(plan(Bind::Core, 3, &[4, 6]), Some(vec![4, 6, 4]));
+        assert_eq!(plan(Bind::Core, 3, &[]), None);
+        assert_eq!(plan(Bind::None, 1, &[4, 6]), None);
+    }
+
+    #[test]
+    fn binding_ends_with_the_value() {
+        let before = allowed_cpus();
+        let last = *before.last().unwrap();
+        let bound = Bound::to(last).unwrap();
+        assert_eq!(allowed_cpus(), [last]);
+        drop(bound);
+        assert_eq!(allowed_cpus(), before);
+    }
+}

@@ -1,0 +1,322 @@
+//! The ranks' output on its way out: whole lines from each rank, in a buffer before each of the launcher's own two
+//! streams. It never blocks and knows nothing of processes.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+/// The longest line that is kept whole, in bytes; a longer one is forwarded in parts.
+pub(super) const MAX_LINE: usize = 1 << 20;
+
+/// Buffered bytes above which ranks are not read from, so that they feel a slow reader.
+const HIGH_WATER: usize = 1 << 20;
+
+/// Bytes of one write. A pipe that polls as writable takes this many without blocking (PIPE_BUF).
+const ONE_WRITE: usize = 4096;
+
+/// The source of the launcher's own messages in [`Sink::push`].
+const OWN: usize = usize::MAX;
+
+/// One of the launcher's streams with what is still to be written there.
+#[derive(Debug)]
+pub(super) struct Sink {
+    stream: OwnedFd,
+    waiting: Vec<u8>,
+    written: usize,
+    /// The source of the last bytes, where they did not end a line.
+    open: Option<usize>,
+    last: u8,
+    broken: bool,
+}
+
+impl Sink {
+    /// A buffer before `stream`, which may be blocking.
+    pub(super) fn new(stream: OwnedFd) -> Self {
+        Self {
+            stream,
+            waiting: Vec::new(),
+            written: 0,
+            open: None,
+            last: b'\n',
+            broken: false,
+        }
+    }
+
+    /// Appends `bytes` from `source`. Where another source has left an incomplete line, it is completed first.
+    fn push(&mut self, source: usize, bytes: &[u8]) {
+        let Some(&last) = bytes.last() else { return };
+        if self.broken {
+            return;
+        }
+        if self.open.is_some_and(|open| open != source) {
+            self.waiting.push(b'\n');
+        }
+        self.waiting.extend_from_slice(bytes);
+        self.open = (!matches!(last, b'\n' | b'\r')).then_some(source);
+        self.last = last;
+    }
+
+    /// Appends a line of the launcher's own, on a line of its own.
+    pub(super) fn say(&mut self, text: &str) {
+        let fresh = if self.last == b'\r' { "\n" } else { "" };
+        self.push(OWN, format!("{fresh}transom-run: {text}\n").as_bytes());
+    }
+
+    /// Whether there is nothing to write.
+    pub(super) fn is_empty(&self) -> bool {
+        self.written == self.waiting.len()
+    }
+
+    /// Whether more output should be kept away until some is written.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() - self.written > HIGH_WATER
+    }
+
+    /// Whether the reader is gone; what comes now is dropped.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Writes as much as the stream takes without blocking.
+    pub(super) fn flush(&mut self) {
+        while !self.is_empty() && self.is_writable() {
+            let end = self.waiting.len().min(self.written + ONE_WRITE);
+            match rustix::io::write(&self.stream, &self.waiting[self.written..end]) {
+                Ok(count) => self.written += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                // Nobody is left to be told, least of all through this stream.
+                Err(_) => {
+                    self.broken = true;
+                    self.written = self.waiting.len();
+                }
+            }
+        }
+        if self.is_empty() {
+            self.waiting.clear();
+            self.written = 0;
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        let now = Duration::ZERO.try_into().expect("zero fits");
+        let mut fds = [PollFd::new(&self.stream, PollFlags::OUT)];
+        matches!(poll(&mut fds, Some(&now)), Ok(1..))
+    }
+}
+
+impl AsFd for Sink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// How the lines of one rank are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// As they come, for a rank that shares the stream with nobody.
+    AsIs,
+    /// Whole lines.
+    Lines,
+    /// Whole lines, each with `[rank] ` in front.
+    Tagged,
+}
+
+/// Cuts one stream of one rank into lines. A carriage return ends a piece too, and what follows one is forwarded without
+/// waiting for its end, so that progress bars move.
+#[derive(Debug)]
+pub(super) struct Splitter {
+    rank: usize,
+    style: Style,
+    tail: Vec<u8>,
+    /// The last piece had no end: the next one continues it.
+    inside: bool,
+    /// The last end was a carriage return.
+    returned: bool,
+}
+
+impl Splitter {
+    pub(super) fn new(rank: usize, style: Style) -> Self {
+        Self {
+            rank,
+            style,
+            tail: Vec::new(),
+            inside: false,
+            returned: false,
+        }
+    }
+
+    /// Takes the next bytes of the stream, and gives the pieces that they complete to `sink`.
+    pub(super) fn feed(&mut self, bytes: &[u8], sink: &mut Sink) {
+        let mut tail = std::mem::take(&mut self.tail);
+        tail.extend_from_slice(bytes);
+        let mut rest = &tail[..];
+        while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            let both = rest[end] == b'\r' && rest.get(end + 1) == Some(&b'\n');
+            let (piece, after) = rest.split_at(end + 1 + usize::from(both));
+            self.emit(piece, sink);
+            rest = after;
+        }
+        if self.style == Style::AsIs || self.returned || rest.len() > MAX_LINE {
+            self.emit(rest, sink);
+            rest = &[];
+        }
+        self.tail = rest.to_vec();
+    }
+
+    /// Ends the stream: gives out an incomplete last line as it is.
+    pub(super) fn finish(&mut self, sink: &mut Sink) {
+        let tail = std::mem::take(&mut self.tail);
+        self.emit(&tail, sink);
+    }
+
+    fn emit(&mut self, piece: &[u8], sink: &mut Sink) {
+        let Some(last) = piece.last() else { return };
+        // A newline right after a carriage return belongs to the line that was given out already.
+        let continues = self.inside || (self.returned && piece == b"\n");
+        if self.style == Style::Tagged && !continues {
+            sink.push(self.rank, format!("[{}] ", self.rank).as_bytes());
+        }
+        sink.push(self.rank, piece);
+        self.inside = !matches!(last, b'\n' | b'\r');
+        if !self.inside {
+            self.returned = *last == b'\r';
+        }
+    }
+}
+
+/// A duplicate of one of this process's own streams.
+pub(super) fn duplicate(stream: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(stream, 3)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_LINE, Sink, Splitter, Style};
+    use std::io::Read;
+    use std::time::{Duration, Instant};
+
+    fn sink() -> (Sink, std::io::PipeReader) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        (Sink::new(writer.into()), reader)
+    }
+
+    /// What comes out of streams that are cut into (rank, bytes) in this order, then ended.
+    fn through(style: Style, parts: &[(usize, &[u8])]) -> String {
+        let (mut sink, _reader) = sink();
+        let mut splitters: Vec<Splitter> = (0..3).map(|rank| Splitter::new(rank, style)).collect();
+        for (rank, bytes) in parts {
+            splitters[*rank].feed(bytes, &mut sink);
+        }
+        for splitter in &mut splitters {
+            splitter.finish(&mut sink);
+        }
+        String::from_utf8(sink.waiting.clone()).unwrap()
+    }
+
+    #[test]
+    fn lines_are_whole_however_the_streams_are_cut() {
+        let text = b"one\n\ntwo words\r\nthree\nend";
+        for cut in 1..text.len() {
+            let (a, b) = text.split_at(cut);
+            let parts: [(usize, &[u8]); 3] = [(0, a), (1, b"other\n"), (0, b)];
+            let out = through(Style::Lines, &parts);
+            let own = out.replacen("other\n", "", 1);
+            let expected = String::from_utf8_lossy(text);
+            // A newline that comes a read after its carriage return is apart from it; nothing else may be.
+            assert!(own == expected, "cut at {cut}: {out:?}");
+            assert!(
+                out.starts_with("other\n")
+                    || out.contains("\nother\n")
+                    || out.contains("\rother\n"),
+                "{out:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_line_has_one_tag_in_front() {
+        let parts: [(usize, &[u8]); 6] = [
+            (0, b"a"),
+            (2, b"x\ny"),
+            (0, b"b\n"),
+            (2, b"z\r"),
+            (2, b"\nlast"),
+            (1, b"\n"),
+        ];
+        assert_eq!(
+            through(Style::Tagged, &parts),
+            "[2] x\n[0] ab\n[2] yz\r\n[1] \n[2] last"
+        );
+    }
+
+    #[test]
+    fn incomplete_last_lines_of_several_ranks_stay_apart() {
+        assert_eq!(
+            through(Style::Lines, &[(1, b"one"), (0, b"zero"), (2, b"two\n")]),
+            "two\nzero\none"
+        );
+    }
+
+    #[test]
+    fn progress_bars_pass_at_once() {
+        let (mut sink, _reader) = sink();
+        let mut splitter = Splitter::new(0, Style::Tagged);
+        splitter.feed(b"\r10%", &mut sink);
+        assert_eq!(sink.waiting, b"[0] \r[0] 10%");
+        splitter.feed(b"\r20%", &mut sink);
+        assert_eq!(sink.waiting, b"[0] \r[0] 10%\r[0] 20%");
+        splitter.feed(b"\ndone", &mut sink);
+        assert_eq!(sink.waiting, b"[0] \r[0] 10%\r[0] 20%\n");
+    }
+
+    #[test]
+    fn one_rank_alone_is_not_delayed_and_messages_get_their_own_line() {
+        let (mut sink, _reader) = sink();
+        Splitter::new(0, Style::AsIs).feed(b"prompt> ", &mut sink);
+        sink.say("over");
+        assert_eq!(sink.waiting, b"prompt> \ntransom-run: over\n");
+    }
+
+    #[test]
+    fn an_endless_line_goes_out_in_parts_and_is_tagged_once() {
+        let (mut sink, _reader) = sink();
+        let mut splitter = Splitter::new(0, Style::Tagged);
+        splitter.feed(&vec![b'x'; MAX_LINE], &mut sink);
+        assert!(sink.is_empty());
+        splitter.feed(b"y", &mut sink);
+        splitter.feed(b"z\n", &mut sink);
+        assert!(sink.is_full());
+        assert_eq!(sink.waiting.len(), "[0] ".len() + MAX_LINE + "yz\n".len());
+    }
+
+    #[test]
+    fn a_full_pipe_does_not_block_and_a_closed_one_does_not_hurt() {
+        let (mut sink, mut reader) = sink();
+        let bytes: Vec<u8> = (0_u8..200).cycle().take(300_000).collect();
+        sink.push(0, &bytes);
+        sink.flush();
+        assert!(!sink.is_empty(), "a pipe holds less");
+        let mut got = Vec::new();
+        let mut part = [0; 10_000];
+        while got.len() < bytes.len() {
+            sink.flush();
+            let count = reader.read(&mut part).unwrap();
+            got.extend_from_slice(&part[..count]);
+        }
+        assert!(sink.is_empty() && got == bytes);
+        drop(reader);
+        // A child that another test starts right now holds the reader for a moment.
+        let limit = Instant::now() + Duration::from_secs(30);
+        while !sink.is_broken() && Instant::now() < limit {
+            sink.push(0, b"more");
+            sink.flush();
+        }
+        assert!(sink.is_broken() && sink.is_empty());
+        sink.push(0, b"even more");
+        assert!(sink.is_empty());
+    }
+}

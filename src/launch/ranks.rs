@@ -1,0 +1,268 @@
+//! The ranks' processes and what connects them to the launcher: how one is started, read, told and reaped. It knows
+//! nothing of the job's rules.
+
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+use rustix::process::{Pid, PidfdFlags, Signal, getpgid, kill_process, pidfd_open};
+
+use super::bind::Bound;
+use super::output::{Sink, Splitter, Style};
+use super::{Job, LaunchError, io_error};
+use crate::bootstrap::wire::LineBuffer;
+
+/// Variables of other launchers, which would mislead a rank.
+const FOREIGN: [&str; 8] = [
+    "PMI_PORT",
+    "PMI_ID",
+    "PMI_SPAWNED",
+    "PMIX_RANK",
+    "PMIX_NAMESPACE",
+    "SLURM_PROCID",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+];
+
+/// Reads of one stream in a row, so that a rank which never stops writing does not keep the others waiting.
+const MAX_READS: usize = 16;
+
+/// One rank, from its start to its end.
+#[derive(Debug)]
+pub(super) struct Rank {
+    child: Child,
+    pub(super) pid: Pid,
+    /// Readable when the process has ended.
+    pub(super) ended: OwnedFd,
+    pub(super) exit: Option<ExitStatus>,
+    pub(super) pmi: Option<Conn>,
+    pub(super) out: Option<Feed>,
+    pub(super) err: Option<Feed>,
+}
+
+/// The launcher's end of a rank's PMI socket.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) socket: OwnedFd,
+    pub(super) lines: LineBuffer,
+    unsent: Vec<u8>,
+}
+
+/// The launcher's end of a pipe that a rank writes its output to.
+#[derive(Debug)]
+pub(super) struct Feed {
+    pub(super) pipe: OwnedFd,
+    splitter: Splitter,
+}
+
+impl Rank {
+    /// Starts rank `number` of `job` in the process group `group`, bound to `cpu` where there is one.
+    pub(super) fn start(
+        job: &Job,
+        number: usize,
+        group: Pid,
+        cpu: Option<usize>,
+    ) -> Result<Self, LaunchError> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(io_error("a socket pair"))?;
+        ioctl_fionbio(&ours, true).map_err(io_error("a socket"))?;
+        let mut command = command(job, number, group, theirs.as_raw_fd());
+        let bound = cpu
+            .map(Bound::to)
+            .transpose()
+            .map_err(io_error("binding to a CPU"))?;
+        // From here to the spawn, a program that another thread of this process starts would inherit this end too.
+        fcntl_setfd(&theirs, FdFlags::empty()).map_err(io_error("a socket"))?;
+        let spawned = command.spawn();
+        drop((theirs, bound));
+        let mut child = spawned.map_err(|source| LaunchError::Program {
+            program: job.program.clone(),
+            source,
+        })?;
+        let connected = connect(&mut child, job, number);
+        let (pid, ended, out, err) = match connected {
+            Ok(parts) => parts,
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(io_error("watching a rank")(error));
+            }
+        };
+        let pmi = Conn {
+            socket: ours,
+            lines: LineBuffer::default(),
+            unsent: Vec::new(),
+        };
+        Ok(Self {
+            child,
+            pid,
+            ended,
+            exit: None,
+            pmi: Some(pmi),
+            out: Some(out),
+            err: Some(err),
+        })
+    }
+
+    /// Takes the status if the process has ended.
+    pub(super) fn reap(&mut self) -> io::Result<()> {
+        if self.exit.is_none() {
+            self.exit = self.child.try_wait()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of the process, which must have been killed.
+    pub(super) fn wait(&mut self) {
+        if self.exit.is_none() {
+            self.exit = self.child.wait().ok();
+        }
+    }
+
+    /// Sends `signal` to the process if it runs and has moved out of `group`, whose members are signalled together.
+    pub(super) fn signal_outside(&self, group: Pid, signal: Signal) {
+        if self.exit.is_none() && getpgid(Some(self.pid)).is_ok_and(|own| own != group) {
+            // Not reaped, so the number is still this process's.
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+
+    /// The rank's end of the launcher's standard input, where it is forwarded.
+    pub(super) fn take_stdin(&mut self) -> Option<OwnedFd> {
+        self.child.stdin.take().map(OwnedFd::from)
+    }
+}
+
+impl Conn {
+    /// Takes what has arrived. False at the end: the rank has closed, or does not speak in lines.
+    pub(super) fn receive(&mut self) -> bool {
+        let mut bytes = [0; 16 * 1024];
+        loop {
+            match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return false,
+                Ok((got, _)) => self.lines.push(&bytes[..got]),
+                Err(Errno::INTR) => {}
+                Err(error) => return error == Errno::AGAIN,
+            }
+            if self.lines.overflows() || self.lines.has_line() {
+                return true;
+            }
+        }
+    }
+
+    /// Sends `text`, now or when the socket takes it.
+    pub(super) fn send(&mut self, text: &str) {
+        self.unsent.extend_from_slice(text.as_bytes());
+        self.flush();
+    }
+
+    /// Whether something waits to be sent.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Sends what the socket takes. A rank that is gone is noticed by its end, not here.
+    pub(super) fn flush(&mut self) {
+        while !self.unsent.is_empty() {
+            match send(
+                &self.socket,
+                &self.unsent,
+                SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+            ) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.unsent.clear(),
+            }
+        }
+    }
+}
+
+impl Feed {
+    fn new(pipe: OwnedFd, number: usize, style: Style) -> io::Result<Self> {
+        ioctl_fionbio(&pipe, true)?;
+        Ok(Self {
+            pipe,
+            splitter: Splitter::new(number, style),
+        })
+    }
+
+    /// Moves what the rank has written into `sink`. False at the end of the stream, when the last part has been moved.
+    pub(super) fn forward(&mut self, sink: &mut Sink) -> bool {
+        let mut bytes = [0; 64 * 1024];
+        for _ in 0..MAX_READS {
+            match rustix::io::read(&self.pipe, &mut bytes) {
+                Ok(0) => {
+                    self.finish(sink);
+                    return false;
+                }
+                Ok(got) => self.splitter.feed(&bytes[..got], sink),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return true,
+                Err(_) => return false,
+            }
+            if sink.is_full() {
+                return true;
+            }
+        }
+        true
+    }
+
+    /// Gives out an incomplete last line.
+    pub(super) fn finish(&mut self, sink: &mut Sink) {
+        self.splitter.finish(sink);
+    }
+}
+
+fn command(job: &Job, number: usize, group: Pid, pmi_fd: i32) -> Command {
+    let mut command = Command::new(&job.program);
+    command
+        .args(&job.args)
+        .process_group(group.as_raw_nonzero().get());
+    for name in FOREIGN {
+        command.env_remove(name);
+    }
+    if io::stderr().is_terminal() {
+        command.env("TRANSOM_STDERR_IS_TERMINAL", "1");
+    } else {
+        command.env_remove("TRANSOM_STDERR_IS_TERMINAL");
+    }
+    command.envs(job.env.iter().map(|(name, value)| (name, value)));
+    command.env("PMI_FD", pmi_fd.to_string());
+    command.env("PMI_RANK", number.to_string());
+    command.env("PMI_SIZE", job.size.to_string());
+    command.env("TRANSOM_LAUNCHER", "transom-run");
+    // A terminal may be read by its foreground process group only, which the ranks are not in: it is forwarded.
+    // Anything else rank 0 reads itself, so that it takes no more than it wants.
+    command.stdin(match (number, io::stdin().is_terminal()) {
+        (0, true) => Stdio::piped(),
+        (0, false) => Stdio::inherit(),
+        _ => Stdio::null(),
+    });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn connect(child: &mut Child, job: &Job, number: usize) -> io::Result<(Pid, OwnedFd, Feed, Feed)> {
+    let pid = Pid::from_child(child);
+    let ended = pidfd_open(pid, PidfdFlags::empty())?;
+    let style = match (job.tag_output, job.size) {
+        (true, _) => Style::Tagged,
+        (false, 1) => Style::AsIs,
+        (false, _) => Style::Lines,
+    };
+    let piped = "asked for above";
+    let out = Feed::new(child.stdout.take().expect(piped).into(), number, style)?;
+    let err = Feed::new(child.stderr.take().expect(piped).into(), number, style)?;
+    Ok((pid, ended, out, err))
+}

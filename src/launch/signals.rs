@@ -1,0 +1,114 @@
+//! Signals to the launcher as bytes that a poll loop can wait for. It owns the registration and knows nothing of what
+//! the signals mean to a job.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{RecvFlags, recv};
+use signal_hook::SigId;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::{pipe, signal_name, unregister};
+
+/// One descriptor for each watched signal. When it is dropped the signals are no longer watched; signal-hook leaves its
+/// handlers in place, so they do nothing from then on.
+#[derive(Debug)]
+pub(super) struct Signals {
+    watched: Vec<Watched>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    signal: i32,
+    arrived: UnixStream,
+    id: SigId,
+}
+
+impl Signals {
+    /// Watches SIGINT, SIGTERM and SIGHUP, but for those that this process was told to ignore (`nohup`, `&`).
+    pub(super) fn watch() -> io::Result<Self> {
+        let ignored = ignored_signals();
+        let mut signals = Self {
+            watched: Vec::new(),
+        };
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            if ignored >> (signal - 1) & 1 == 1 {
+                continue;
+            }
+            let (arrived, write) = UnixStream::pair()?;
+            let id = pipe::register(signal, write)?;
+            signals.watched.push(Watched {
+                signal,
+                arrived,
+                id,
+            });
+        }
+        Ok(signals)
+    }
+
+    /// What to poll for input, in the order of [`take`](Self::take)'s index.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.watched.iter().map(|watched| watched.arrived.as_fd())
+    }
+
+    /// The signal at `index`, once for each arrival.
+    pub(super) fn take(&self, index: usize) -> Option<i32> {
+        let watched = &self.watched[index];
+        match recv(&watched.arrived, &mut [0_u8][..], RecvFlags::DONTWAIT) {
+            Ok((1.., _)) => Some(watched.signal),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for watched in &self.watched {
+            unregister(watched.id);
+        }
+    }
+}
+
+/// The name of `signal`, such as SIGKILL, or its number.
+pub(super) fn name(signal: i32) -> String {
+    signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
+}
+
+/// The set of ignored signals of this process, bit `n - 1` for signal `n`; empty where the system does not tell.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Signals, name};
+    use signal_hook::consts::SIGTERM;
+
+    #[test]
+    fn a_signal_arrives_once_for_each_time() {
+        let signals = Signals::watch().unwrap();
+        let term = signals
+            .watched
+            .iter()
+            .position(|watched| watched.signal == SIGTERM)
+            .unwrap();
+        assert_eq!(signals.take(term), None);
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        assert_eq!(
+            [signals.take(term), signals.take(term), signals.take(term)],
+            [Some(SIGTERM), Some(SIGTERM), None]
+        );
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(
+            (name(9).as_str(), name(63).as_str()),
+            ("SIGKILL", "signal 63")
+        );
+    }
+}

@@ -1,0 +1,475 @@
+//! The life of a job: one poll loop that serves PMI, moves output, watches ranks and signals, and decides when and how
+//! the job ends. It owns the job's rules; mechanisms are in the sibling files.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::stdio::{stderr, stdout};
+use signal_hook::consts::SIGINT;
+
+use super::guard::Guard;
+use super::output::{Sink, duplicate};
+use super::ranks::Rank;
+use super::server::{Replies, Request, Server};
+use super::signals::{self, Signals};
+use super::stdin::Input;
+use super::{Bind, Failure, Job, LaunchError, Outcome, bind, io_error};
+
+/// From SIGTERM to SIGKILL.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often a terminal that belongs to another process group is asked for again.
+const SUSPENDED: Duration = Duration::from_millis(500);
+
+/// Starts `job` and returns when none of its processes is left.
+pub(super) fn run(job: &Job) -> Result<Outcome, LaunchError> {
+    let mut supervisor = Supervisor::start(job)?;
+    while supervisor.ranks.iter().any(|rank| rank.exit.is_none()) {
+        supervisor.turn().map_err(io_error("poll"))?;
+    }
+    supervisor.finish().map_err(io_error("poll"))
+}
+
+/// A job that runs. Dropping it kills what is left.
+#[derive(Debug)]
+struct Supervisor {
+    guard: Guard,
+    signals: Signals,
+    server: Server,
+    ranks: Vec<Rank>,
+    out: Sink,
+    err: Sink,
+    input: Input,
+    /// When the time given to the job is over.
+    deadline: Option<Instant>,
+    timeout: Duration,
+    /// Why the job ends, once it is known; the first reason counts.
+    outcome: Option<Outcome>,
+    ending: Ending,
+    /// Nobody wants the rest of the output any more.
+    hurried: bool,
+}
+
+/// How far the ranks have been told to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    No,
+    /// SIGTERM was sent; SIGKILL follows at this time.
+    Asked(Instant),
+    Killed,
+}
+
+/// What a descriptor in the poll set stands for.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Signal(usize),
+    Ended(usize),
+    Pmi(usize),
+    Out(usize),
+    Err(usize),
+    /// A sink is writable, which `turn` uses anyway.
+    Sink,
+    Input,
+}
+
+impl Supervisor {
+    fn start(job: &Job) -> Result<Self, LaunchError> {
+        raise_descriptor_limit(job.size)?;
+        let allowed = bind::allowed_cpus();
+        if job.bind == Bind::Core && allowed.is_empty() {
+            return Err(LaunchError::NoCpus);
+        }
+        let cpus = bind::plan(job.bind, job.size, &allowed);
+        // Best effort: a host program's own buffered output goes first.
+        let _ = std::io::stdout().flush();
+        let mut supervisor = Self {
+            guard: Guard::start().map_err(io_error("forking the guard"))?,
+            signals: Signals::watch().map_err(io_error("watching signals"))?,
+            server: Server::new(job.size, std::process::id()),
+            ranks: Vec::with_capacity(job.size),
+            out: Sink::new(duplicate(stdout()).map_err(io_error("standard output"))?),
+            err: Sink::new(duplicate(stderr()).map_err(io_error("standard error"))?),
+            input: Input::new(None),
+            deadline: job
+                .timeout
+                .and_then(|limit| Instant::now().checked_add(limit)),
+            timeout: job.timeout.unwrap_or_default(),
+            outcome: None,
+            ending: Ending::No,
+            hurried: false,
+        };
+        let group = supervisor.guard.group();
+        for number in 0..job.size {
+            let cpu = cpus.as_ref().map(|cpus| cpus[number]);
+            supervisor.ranks.push(Rank::start(job, number, group, cpu)?);
+        }
+        supervisor.input = Input::new(supervisor.ranks[0].take_stdin());
+        Ok(supervisor)
+    }
+
+    /// Waits for something to happen, and handles all that has.
+    fn turn(&mut self) -> Result<(), Errno> {
+        for source in self.wait()? {
+            match source {
+                Source::Signal(index) => self.on_signal(index),
+                Source::Ended(number) => self.on_end(number),
+                Source::Pmi(number) => self.on_pmi(number),
+                Source::Out(number) => forward(&mut self.ranks[number].out, &mut self.out),
+                Source::Err(number) => forward(&mut self.ranks[number].err, &mut self.err),
+                Source::Input => self.input.forward(),
+                Source::Sink => {}
+            }
+        }
+        self.check_barrier();
+        self.check_clock();
+        self.out.flush();
+        self.err.flush();
+        if self.out.is_broken() {
+            self.end(Outcome::OutputClosed, None);
+        }
+        Ok(())
+    }
+
+    /// What is ready; empty when a time limit has come.
+    fn wait(&self) -> Result<Vec<Source>, Errno> {
+        let mut sources = Vec::new();
+        let mut fds = Vec::new();
+        let mut add = |source, fd, flags| {
+            sources.push(source);
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        };
+        for (index, fd) in self.signals.fds().enumerate() {
+            add(Source::Signal(index), fd, PollFlags::IN);
+        }
+        for (number, rank) in self.ranks.iter().enumerate() {
+            if rank.exit.is_none() {
+                add(Source::Ended(number), rank.ended.as_fd(), PollFlags::IN);
+            }
+            if let Some(conn) = &rank.pmi {
+                let sending = if conn.has_unsent() {
+                    PollFlags::OUT
+                } else {
+                    PollFlags::empty()
+                };
+                add(
+                    Source::Pmi(number),
+                    conn.socket.as_fd(),
+                    PollFlags::IN | sending,
+                );
+            }
+            if let Some(feed) = rank.out.as_ref().filter(|_| !self.out.is_full()) {
+                add(Source::Out(number), feed.pipe.as_fd(), PollFlags::IN);
+            }
+            if let Some(feed) = rank.err.as_ref().filter(|_| !self.err.is_full()) {
+                add(Source::Err(number), feed.pipe.as_fd(), PollFlags::IN);
+            }
+        }
+        for sink in [&self.out, &self.err] {
+            if !sink.is_empty() {
+                add(Source::Sink, sink.as_fd(), PollFlags::OUT);
+            }
+        }
+        if let Some((fd, flags)) = self.input.interest() {
+            add(Source::Input, fd, flags);
+        }
+        poll_until(&mut fds, self.next_limit())?;
+        let ready = sources
+            .into_iter()
+            .zip(&fds)
+            .filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|(source, _)| source).collect())
+    }
+
+    /// How long nothing may happen until this must look at the clock.
+    fn next_limit(&self) -> Option<Duration> {
+        let job = self.deadline.filter(|_| self.outcome.is_none());
+        let grace = if let Ending::Asked(at) = self.ending {
+            Some(at)
+        } else {
+            None
+        };
+        let now = Instant::now();
+        let times = [job, grace]
+            .into_iter()
+            .flatten()
+            .map(|at| at.saturating_duration_since(now));
+        times
+            .chain(self.input.is_suspended().then_some(SUSPENDED))
+            .min()
+    }
+
+    fn on_signal(&mut self, index: usize) {
+        while let Some(signal) = self.signals.take(index) {
+            if self.outcome.is_some() {
+                self.hurried = true;
+                if signal == SIGINT {
+                    self.kill();
+                }
+                continue;
+            }
+            self.end(
+                Outcome::Signalled(signal),
+                Some(&format!(
+                    "{}: {}",
+                    signals::name(signal),
+                    self.ending_whom()
+                )),
+            );
+        }
+    }
+
+    /// Serves what a rank has sent.
+    fn on_pmi(&mut self, number: usize) {
+        let Some(conn) = &mut self.ranks[number].pmi else {
+            return;
+        };
+        conn.flush();
+        let open = conn.receive();
+        if conn.lines.overflows() && !conn.lines.has_line() {
+            self.ranks[number].pmi = None;
+            self.fail(number, Failure::NotPmi);
+            return;
+        }
+        let mut replies = Replies::new();
+        while let Some(line) = self.ranks[number]
+            .pmi
+            .as_mut()
+            .and_then(|conn| conn.lines.next_line())
+        {
+            if let Request::Abort { code, why } = self.server.line(number, &line, &mut replies) {
+                self.fail(number, Failure::Abort { code, why });
+            }
+        }
+        for (to, text) in replies {
+            if let Some(conn) = &mut self.ranks[to].pmi {
+                conn.send(&text);
+            }
+        }
+        if !open {
+            self.ranks[number].pmi = None;
+        }
+    }
+
+    /// A rank's process has ended: what it left behind is taken first, then it is judged.
+    fn on_end(&mut self, number: usize) {
+        if self.ranks[number].reap().is_err() {
+            self.ranks[number].exit = Some(ExitStatus::from_raw(0));
+        }
+        let Some(status) = self.ranks[number].exit else {
+            return;
+        };
+        self.on_pmi(number);
+        forward(&mut self.ranks[number].out, &mut self.out);
+        forward(&mut self.ranks[number].err, &mut self.err);
+        self.server.gone(number);
+        if let Some(failure) = judge(status, self.server.is_member(number)) {
+            self.fail(number, failure);
+        }
+    }
+
+    fn check_barrier(&mut self) {
+        if let Some((rank, waiting)) = self.server.stuck() {
+            self.fail(rank, Failure::LeftBarrier { waiting });
+        }
+    }
+
+    fn check_clock(&mut self) {
+        let now = Instant::now();
+        if self.outcome.is_none() && self.deadline.is_some_and(|at| at <= now) {
+            let text = format!(
+                "timeout after {} s: {}",
+                self.timeout.as_secs_f64(),
+                self.ending_whom()
+            );
+            self.end(Outcome::TimedOut, Some(&text));
+        }
+        if matches!(self.ending, Ending::Asked(at) if at <= now) {
+            self.kill();
+        }
+    }
+
+    fn fail(&mut self, rank: usize, failure: Failure) {
+        if self.outcome.is_some() {
+            return;
+        }
+        let pid = self.ranks[rank].pid.as_raw_nonzero().get();
+        let whom = self.ending_whom();
+        let text = format!(
+            "rank {rank} (pid {pid}) {failure}{}{whom}",
+            if whom.is_empty() { "" } else { "; " }
+        );
+        self.end(Outcome::RankFailed { rank, pid, failure }, Some(&text));
+    }
+
+    /// Which ranks are about to be ended, in words; empty where none runs.
+    fn ending_whom(&self) -> String {
+        let running = self
+            .ranks
+            .iter()
+            .enumerate()
+            .filter(|(_, rank)| rank.exit.is_none());
+        let numbers: Vec<usize> = running.map(|(number, _)| number).collect();
+        match numbers.as_slice() {
+            [] => String::new(),
+            [one] => format!("ending rank {one}, which still runs"),
+            _ => format!("ending ranks {}, which still run", intervals(&numbers)),
+        }
+    }
+
+    /// Begins the end of the job, once.
+    fn end(&mut self, outcome: Outcome, text: Option<&str>) {
+        if self.outcome.is_some() {
+            return;
+        }
+        if let Some(text) = text {
+            self.err.say(text);
+        }
+        self.outcome = Some(outcome);
+        self.signal_all(Signal::TERM);
+        self.ending = Ending::Asked(Instant::now() + GRACE);
+    }
+
+    fn kill(&mut self) {
+        self.ending = Ending::Killed;
+        self.signal_all(Signal::KILL);
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        self.guard.signal(signal);
+        for rank in &self.ranks {
+            rank.signal_outside(self.guard.group(), signal);
+        }
+    }
+
+    /// All ranks have been reaped: ends what they left behind, and gets the rest of the output out.
+    fn finish(mut self) -> Result<Outcome, Errno> {
+        self.guard.end();
+        self.ending = Ending::Killed;
+        for rank in &mut self.ranks {
+            for (feed, sink) in [
+                (&mut rank.out, &mut self.out),
+                (&mut rank.err, &mut self.err),
+            ] {
+                forward(feed, sink);
+                if let Some(mut feed) = feed.take() {
+                    feed.finish(sink);
+                }
+            }
+            rank.pmi = None;
+        }
+        self.input = Input::new(None);
+        // A reader that takes its time may; a signal, or the job's time limit, ends the wait.
+        while !(self.hurried || self.out.is_empty() && self.err.is_empty()) {
+            self.turn()?;
+            self.hurried |= matches!(
+                self.outcome,
+                Some(Outcome::Signalled(_) | Outcome::TimedOut)
+            );
+        }
+        self.out.flush();
+        self.err.flush();
+        Ok(self.outcome.clone().unwrap_or(Outcome::Success))
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if self.ranks.iter().any(|rank| rank.exit.is_none()) {
+            self.signal_all(Signal::KILL);
+            self.ranks.iter_mut().for_each(Rank::wait);
+        }
+    }
+}
+
+/// Moves what `feed` has to `sink`, and drops it at its end.
+fn forward(feed: &mut Option<super::ranks::Feed>, sink: &mut Sink) {
+    if feed.as_mut().is_some_and(|feed| !feed.forward(sink)) {
+        *feed = None;
+    }
+}
+
+/// What is wrong with this end of a rank, if anything.
+fn judge(status: ExitStatus, is_member: bool) -> Option<Failure> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => is_member.then_some(Failure::NotFinalized),
+        (Some(code), _) => Some(Failure::Exit(code)),
+        (None, signal) => Some(Failure::Signal {
+            signal: signal.unwrap_or(0),
+            core: status.core_dumped(),
+        }),
+    }
+}
+
+/// `0-2, 5` for `[0, 1, 2, 5]`. The numbers rise.
+fn intervals(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    });
+    runs.collect::<Vec<_>>().join(", ")
+}
+
+fn poll_until(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Errno> {
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    match poll(fds, limit.as_ref()) {
+        Err(Errno::INTR) | Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A rank needs four descriptors here, and a few more while it is started.
+fn raise_descriptor_limit(size: usize) -> Result<(), LaunchError> {
+    let needed = 4 * size as u64 + 64;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if let Some(limit) = maximum.filter(|maximum| *maximum < needed) {
+        return Err(LaunchError::TooManyRanks {
+            size,
+            needed,
+            limit,
+        });
+    }
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(needed),
+            maximum,
+        },
+    )
+    .map_err(io_error("raising RLIMIT_NOFILE"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ExitStatus, ExitStatusExt, Failure, intervals, judge};
+
+    #[test]
+    fn numbers_in_words() {
+        assert_eq!(intervals(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+        assert_eq!(intervals(&[3]), "3");
+    }
+
+    #[test]
+    fn ends_of_a_rank() {
+        let exit = |code: i32| ExitStatus::from_raw(code << 8);
+        assert_eq!(judge(exit(0), false), None);
+        assert_eq!(judge(exit(0), true), Some(Failure::NotFinalized));
+        assert_eq!(judge(exit(3), true), Some(Failure::Exit(3)));
+        assert_eq!(
+            judge(ExitStatus::from_raw(9), false),
+            Some(Failure::Signal {
+                signal: 9,
+                core: false
+            })
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! What the ranks agree on at start: who shares a node with whom, and who performs atomics (DESIGN §3, §5). Pure: the
+//! same inputs give the same answer at every rank.
+
+use crate::settings::Atomics;
+
+/// Who performs the accumulate family of a window. One per window, for every function of the family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Actor {
+    /// The CPU: atomics on mapped memory; for others, messages that the target's CPU executes.
+    Cpu,
+    /// The provider or device, also for a rank's own part.
+    Nic,
+}
+
+impl std::fmt::Display for Actor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Actor::Cpu => "cpu",
+            Actor::Nic => "nic",
+        })
+    }
+}
+
+/// What one rank says of itself before any transport is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// What ranks that could share memory have in common; `None` where shared memory is excluded.
+    pub(crate) node: Option<String>,
+}
+
+/// For each rank the lowest rank that claims the same node: its node's leader, if mapping the leader's memory proves it.
+pub(crate) fn candidates(claims: &[Claim]) -> Vec<usize> {
+    let leader = |rank: usize| match &claims[rank].node {
+        Some(node) => claims.iter().position(|other| other.node.as_ref() == Some(node)).unwrap_or(rank),
+        None => rank,
+    };
+    (0..claims.len()).map(leader).collect()
+}
+
+/// The node of each rank, named by its leader's rank: its candidate where the proof succeeded, else a node of its own.
+pub(crate) fn nodes(candidates: &[usize], proven: &[bool]) -> Vec<usize> {
+    candidates.iter().zip(proven).enumerate().map(|(rank, (&leader, &proven))| if proven { leader } else { rank }).collect()
+}
+
+/// The atomicity actor of windows over all ranks. `net_amos`: the net performs every atomic by itself, at every rank.
+///
+/// # Errors
+/// What was asked for can't be, and why.
+pub(crate) fn actor(wanted: Atomics, nodes: &[usize], net_amos: bool) -> Result<Actor, String> {
+    let alone = nodes.iter().enumerate().all(|(rank, &node)| rank == node);
+    let one_node = nodes.iter().all(|&node| node == 0);
+    match wanted {
+        Atomics::Cpu => Ok(Actor::Cpu),
+        Atomics::Auto if one_node || !alone || !net_amos => Ok(Actor::Cpu),
+        Atomics::Auto => Ok(Actor::Nic),
+        Atomics::Nic if one_node => Err("TRANSOM_ATOMICS=nic, but all ranks share one node and no net is open".into()),
+        Atomics::Nic if !net_amos => Err("TRANSOM_ATOMICS=nic, but the provider does not perform all atomics".into()),
+        Atomics::Nic => Ok(Actor::Nic),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(nodes: &[Option<&str>]) -> Vec<Claim> {
+        nodes.iter().map(|node| Claim { node: node.map(str::to_owned) }).collect()
+    }
+
+    #[test]
+    fn ranks_of_one_machine_follow_its_lowest_rank_if_proven() {
+        let candidates = candidates(&claims(&[Some("a"), Some("b"), Some("a"), None, Some("b"), None]));
+        assert_eq!(candidates, [0, 1, 0, 3, 1, 5]);
+        assert_eq!(nodes(&candidates, &[true; 6]), [0, 1, 0, 3, 1, 5]);
+        assert_eq!(nodes(&candidates, &[true, true, false, true, true, true]), [0, 1, 2, 3, 1, 5]);
+    }
+
+    #[test]
+    fn the_actor_follows_the_three_rules() {
+        use Atomics::{Auto, Cpu, Nic};
+        assert_eq!(actor(Auto, &[0, 0, 0], true), Ok(Actor::Cpu));
+        assert_eq!(actor(Auto, &[0, 1, 2], true), Ok(Actor::Nic));
+        assert_eq!(actor(Auto, &[0, 1, 2], false), Ok(Actor::Cpu));
+        assert_eq!(actor(Auto, &[0, 0, 2], true), Ok(Actor::Cpu));
+        assert_eq!(actor(Cpu, &[0, 1, 2], true), Ok(Actor::Cpu));
+        assert_eq!(actor(Nic, &[0, 0, 2], true), Ok(Actor::Nic));
+        assert!(actor(Nic, &[0, 1, 2], false).is_err() && actor(Nic, &[0, 0], true).is_err());
+    }
+}

@@ -1,0 +1,206 @@
+//! The `TRANSOM_` variables: one table with their defaults and meanings, read once at start. Knows no transport.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// One variable, as `transom-info --env` lists it.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What holds where it is not set.
+    pub default: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
+const TRANSPORTS: &str = "TRANSOM_TRANSPORTS";
+const PROVIDER: &str = "TRANSOM_PROVIDER";
+const INFO: &str = "TRANSOM_INFO";
+const ATOMICS: &str = "TRANSOM_ATOMICS";
+const CMA: &str = "TRANSOM_CMA";
+const POPULATE: &str = "TRANSOM_POPULATE";
+
+/// Every variable that a user may set.
+pub const VARIABLES: [Variable; 6] = [
+    Variable {
+        name: TRANSPORTS,
+        default: "shm,ofi",
+        meaning: "transports that may be used, a list of shm and ofi; ^ before the list excludes instead (^shm)",
+    },
+    Variable {
+        name: PROVIDER,
+        default: "the first that works of tcp;ofi_rxm, tcp, net, sockets",
+        meaning: "the libfabric provider, by the name that fi_info prints",
+    },
+    Variable { name: INFO, default: "n", meaning: "y or 1: rank 0 prints routes and the atomicity actor at start" },
+    Variable {
+        name: ATOMICS,
+        default: "auto",
+        meaning: "who performs atomics: cpu (of the target), nic (the provider), or auto (ARCHITECTURE.md says how)",
+    },
+    Variable {
+        name: CMA,
+        default: "y",
+        meaning: "y or n: reach user memory of a process of the same node by cross-memory attach, else by messages",
+    },
+    Variable {
+        name: POPULATE,
+        default: "64m",
+        meaning: "window memory up to this size (bytes, or with k, m, g) gets its pages at creation, larger on first touch",
+    },
+];
+
+/// Variables that the launcher sets.
+const FROM_LAUNCHER: [&str; 2] = ["TRANSOM_LAUNCHER", "TRANSOM_STDERR_IS_TERMINAL"];
+
+/// The settings in force. All ranks of a job must have the same; `init` checks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) shm: bool,
+    pub(crate) ofi: bool,
+    pub(crate) provider: Option<String>,
+    pub(crate) info: bool,
+    pub(crate) atomics: Atomics,
+    pub(crate) cma: bool,
+    pub(crate) populate: usize,
+}
+
+/// What the user wants of the atomicity actor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Atomics {
+    Auto,
+    Cpu,
+    Nic,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            shm: true,
+            ofi: true,
+            provider: None,
+            info: false,
+            atomics: Atomics::Auto,
+            cma: true,
+            populate: 64 << 20,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads the variables through `get`.
+    pub(crate) fn read(get: impl Fn(&str) -> Option<String>) -> Result<Settings> {
+        let mut settings = Settings::default();
+        if let Some(list) = get(TRANSPORTS) {
+            (settings.shm, settings.ofi) = transports(&list)?;
+        }
+        settings.provider = get(PROVIDER).filter(|name| !name.is_empty());
+        if let Some(value) = get(INFO) {
+            settings.info = switch(INFO, &value)?;
+        }
+        if let Some(value) = get(CMA) {
+            settings.cma = switch(CMA, &value)?;
+        }
+        if let Some(value) = get(POPULATE) {
+            settings.populate = size(POPULATE, &value)?;
+        }
+        if let Some(value) = get(ATOMICS) {
+            settings.atomics = match value.as_str() {
+                "auto" => Atomics::Auto,
+                "cpu" => Atomics::Cpu,
+                "nic" => Atomics::Nic,
+                _ => return Err(invalid(ATOMICS, &value, "it is auto, cpu or nic")),
+            };
+        }
+        Ok(settings)
+    }
+
+    /// What of the settings must be the same at all ranks, as text to compare.
+    pub(crate) fn agreement(&self) -> String {
+        format!("transports shm={} ofi={}, atomics {:?}, cma {}", self.shm, self.ofi, self.atomics, self.cma)
+    }
+}
+
+/// The names of set variables that look like ours and are not.
+pub(crate) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
+    let known = |name: &str| VARIABLES.iter().any(|v| v.name == name) || FROM_LAUNCHER.contains(&name);
+    names.filter(|name| name.starts_with("TRANSOM_") && !name.starts_with("TRANSOM_TEST_") && !known(name)).collect()
+}
+
+fn transports(list: &str) -> Result<(bool, bool)> {
+    let (exclude, names) = match list.strip_prefix('^') {
+        Some(rest) => (true, rest),
+        None => (false, list),
+    };
+    let (mut shm, mut ofi) = (exclude, exclude);
+    for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        match name {
+            "shm" => shm = !exclude,
+            "ofi" => ofi = !exclude,
+            _ => return Err(invalid(TRANSPORTS, list, "this version knows the transports shm and ofi")),
+        }
+    }
+    if !shm && !ofi {
+        return Err(invalid(TRANSPORTS, list, "it leaves no transport"));
+    }
+    Ok((shm, ofi))
+}
+
+fn switch(name: &'static str, value: &str) -> Result<bool> {
+    match value {
+        "y" | "yes" | "1" | "on" => Ok(true),
+        "n" | "no" | "0" | "off" | "" => Ok(false),
+        _ => Err(invalid(name, value, "it is y or n")),
+    }
+}
+
+fn size(name: &'static str, value: &str) -> Result<usize> {
+    let (digits, shift) = match value.to_ascii_lowercase().as_str() {
+        text if text.ends_with('k') => (text[..text.len() - 1].to_owned(), 10),
+        text if text.ends_with('m') => (text[..text.len() - 1].to_owned(), 20),
+        text if text.ends_with('g') => (text[..text.len() - 1].to_owned(), 30),
+        text => (text.to_owned(), 0),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
+    bytes.ok_or_else(|| invalid(name, value, "it is a number of bytes, with k, m or g where wanted"))
+}
+
+fn invalid(name: &'static str, value: &str, reason: &str) -> Error {
+    ErrorKind::Setting { name, value: value.to_owned(), reason: reason.to_owned() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &'static str, value: &'static str) -> Result<Settings> {
+        Settings::read(|asked| (asked == name).then(|| value.to_owned()))
+    }
+
+    #[test]
+    fn transports_are_listed_or_excluded() {
+        let chosen = |value| with(TRANSPORTS, value).map(|s| (s.shm, s.ofi)).map_err(|e| e.to_string());
+        assert_eq!(chosen("^shm"), Ok((false, true)));
+        assert_eq!(chosen("shm"), Ok((true, false)));
+        assert_eq!(chosen("shm, ofi"), Ok((true, true)));
+        assert_eq!(chosen("ib"), Err("TRANSOM_TRANSPORTS=ib: this version knows the transports shm and ofi".into()));
+        assert!(chosen("^shm,ofi").is_err() && chosen("").is_err());
+    }
+
+    #[test]
+    fn sizes_take_suffixes_and_refuse_the_rest() {
+        let populate = |value| with(POPULATE, value).map(|s| s.populate).ok();
+        assert_eq!(populate("4k"), Some(4096));
+        assert_eq!(populate("1G"), Some(1 << 30));
+        assert_eq!(populate("0"), Some(0));
+        assert_eq!(populate("-1"), None);
+        assert_eq!(populate("99999999999999999g"), None);
+        assert!(with(CMA, "maybe").is_err() && with(ATOMICS, "gpu").is_err());
+    }
+
+    #[test]
+    fn unknown_variables_are_named() {
+        let names = ["TRANSOM_INFO", "TRANSOM_TRANSPORT", "PATH", "TRANSOM_LAUNCHER"].map(String::from);
+        assert_eq!(unknown(names.into_iter()), ["TRANSOM_TRANSPORT"]);
+    }
+}

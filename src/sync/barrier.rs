@@ -1,0 +1,92 @@
+//! The dissemination barrier (Hensgen, Finkel and Manber 1988): in round k every rank signals the rank 2^k further on
+//! and waits for the one 2^k before. ceil(log2 p) signals per rank, no rank is special, and for two ranks it is the
+//! bare exchange of two flags. Knows nothing of how a signal travels.
+
+use crate::error::Result;
+
+/// More rounds than any job needs: 2^32 ranks.
+pub(crate) const MAX_ROUNDS: usize = 32;
+
+/// How signals of one barrier travel. Each (round, receiver) has one sender, so that a signal is a plain store of a
+/// number that only grows.
+pub(crate) trait Signals {
+    /// Tells `peer` that this rank has reached `round` of barrier number `value`.
+    fn raise(&self, peer: usize, round: usize, value: u32) -> Result<()>;
+
+    /// Waits until `peer` has told that for `round` of barrier number `value`, or of a later one.
+    fn await_from(&self, peer: usize, round: usize, value: u32) -> Result<()>;
+}
+
+/// Passes barrier number `value` of `size` ranks.
+#[inline]
+pub(crate) fn dissemination(me: usize, size: usize, value: u32, signals: &impl Signals) -> Result<()> {
+    let (mut distance, mut round) = (1, 0);
+    while distance < size {
+        let (to, from) = (me + distance, me + size - distance);
+        signals.raise(if to < size { to } else { to - size }, round, value)?;
+        signals.await_from(if from < size { from } else { from - size }, round, value)?;
+        distance *= 2;
+        round += 1;
+    }
+    Ok(())
+}
+
+/// Whether the counter `seen` has reached `value`; both wrap at 31 bits.
+pub(crate) fn reached(seen: u32, value: u32) -> bool {
+    seen.wrapping_sub(value) & 0x7fff_ffff < 0x4000_0000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    /// Records whom rank 0 talks to.
+    #[derive(Default)]
+    struct Record(RefCell<Vec<(usize, usize)>>);
+
+    impl Signals for Record {
+        fn raise(&self, peer: usize, _round: usize, _value: u32) -> Result<()> {
+            self.0.borrow_mut().push((peer, usize::MAX));
+            Ok(())
+        }
+        fn await_from(&self, peer: usize, _round: usize, _value: u32) -> Result<()> {
+            if let Some(last) = self.0.borrow_mut().last_mut() {
+                last.1 = peer;
+            }
+            Ok(())
+        }
+    }
+
+    fn partners(me: usize, size: usize) -> Vec<(usize, usize)> {
+        let record = Record::default();
+        dissemination(me, size, 1, &record).expect("recording can't fail");
+        record.0.into_inner()
+    }
+
+    #[test]
+    fn it_costs_log2_signals_and_reaches_everyone() {
+        for size in 1..=130 {
+            // What each rank knows to have arrived, round by round.
+            let mut known: Vec<BTreeSet<usize>> = (0..size).map(|rank| BTreeSet::from([rank])).collect();
+            let rounds = partners(0, size).len();
+            assert_eq!(rounds, size.next_power_of_two().trailing_zeros() as usize, "rounds at {size} ranks");
+            for round in 0..rounds {
+                let before = known.clone();
+                for (me, knows) in known.iter_mut().enumerate() {
+                    let (to, from) = partners(me, size)[round];
+                    assert_eq!(partners(to, size)[round].1, me, "{me} signals {to}, who waits for another");
+                    knows.extend(&before[from]);
+                }
+            }
+            assert!(known.iter().all(|knows| knows.len() == size), "{size} ranks");
+        }
+    }
+
+    #[test]
+    fn counters_wrap_at_31_bits() {
+        assert!(reached(5, 5) && reached(6, 5) && !reached(4, 5));
+        assert!(reached(0, 0x7fff_ffff) && !reached(0x7fff_ffff, 0));
+    }
+}

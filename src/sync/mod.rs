@@ -1,0 +1,3 @@
+//! Synchronization protocols, written once over remote words and messages.
+
+pub(crate) mod barrier;

@@ -1,0 +1,269 @@
+//! The one place that names the backends: what this process talks through, and the match over it.
+//!
+//! A [`Remote`] that load and store reach is [`Remote::Memory`], whoever mapped it; all else is a post to a port.
+
+mod remote;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use transom_fabric::sim::SimDomain;
+use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Width};
+use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
+use transom_shm::{Heap, HeapOptions, ShmDomain};
+
+use crate::messages::Messages;
+pub(crate) use remote::Remote;
+
+pub(crate) use transom_shm::event;
+pub(crate) use transom_shm::event::SpinBudget;
+pub(crate) use transom_shm::topology;
+
+/// The two kinds of way to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Between nodes, or where shared memory is excluded.
+    Net,
+    /// Within a node.
+    Shm,
+}
+
+/// What goes between nodes.
+#[derive(Clone, Debug)]
+pub(crate) enum Net {
+    Ofi(Arc<OfiDomain>),
+    Sim(Arc<SimDomain>),
+}
+
+/// Memory that peers may access through the net.
+#[derive(Debug)]
+pub(crate) enum NetRegion {
+    Ofi(<OfiDomain as Domain>::Region),
+    Sim(<SimDomain as Domain>::Region),
+}
+
+/// Memory that ranks of the node may access.
+pub(crate) type ShmRegion = <ShmDomain as Domain>::Region;
+
+/// Everything this process talks through.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    heap: Option<Arc<Heap>>,
+    shm: Option<Arc<ShmDomain>>,
+    net: Option<Net>,
+    /// Which way leads to a peer: written at first contact.
+    lanes: PeerMap<Lane>,
+}
+
+/// Does the same with whichever net there is.
+macro_rules! each_net {
+    ($net:expr, $domain:ident => $what:expr) => {
+        match $net {
+            Net::Ofi($domain) => $what,
+            Net::Sim($domain) => $what,
+        }
+    };
+}
+
+/// Opens libfabric: what `provider` names, or the first provider that works. `passive` is what another rank's
+/// probe found; without it this process probes.
+pub(crate) fn open_ofi(me: Peer, provider: Option<&str>, passive: Option<bool>) -> Result<Net, FabricError> {
+    let options = OfiOptions {
+        rank: me,
+        provider: provider.map(str::to_owned),
+        passive: passive.map_or(PassiveProbe::Run, PassiveProbe::Known),
+        ..OfiOptions::default()
+    };
+    OfiDomain::open(&options).map(Net::Ofi)
+}
+
+/// This process's own memory for windows, and the way to ranks of the node.
+pub(crate) fn open_shm(me: Peer, populate: usize) -> Result<(Arc<Heap>, Arc<ShmDomain>), FabricError> {
+    let mut options = HeapOptions::default();
+    options.populate_max = populate;
+    let heap = Heap::create(options)?;
+    let domain = ShmDomain::new(Arc::clone(&heap), me)?;
+    Ok((heap, domain))
+}
+
+impl Net {
+    /// The provider's name.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Net::Ofi(domain) => format!("libfabric {}", domain.provider()),
+            Net::Sim(_) => "sim".into(),
+        }
+    }
+
+    pub(crate) fn address(&self) -> Vec<u8> {
+        each_net!(self, domain => domain.port().address())
+    }
+
+    pub(crate) fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
+        each_net!(self, domain => domain.port().connect(peer, address))
+    }
+
+    /// Whether puts, gets and atomics complete while the target makes no call.
+    pub(crate) fn passive_target(&self) -> bool {
+        each_net!(self, domain => domain.port().limits().passive_target)
+    }
+
+    fn message_max(&self) -> usize {
+        each_net!(self, domain => domain.port().limits().message_max)
+    }
+
+    fn register(&self, memory: &Memory) -> Result<NetRegion, FabricError> {
+        match self {
+            Net::Ofi(domain) => domain.register(memory).map(NetRegion::Ofi),
+            Net::Sim(domain) => domain.register(memory).map(NetRegion::Sim),
+        }
+    }
+
+    fn import(&self, peer: Peer, key: &RegionKey) -> Result<Remote, FabricError> {
+        match self {
+            Net::Ofi(domain) => Remote::ofi(domain, peer, key),
+            Net::Sim(domain) => Remote::sim(domain, peer, key),
+        }
+    }
+}
+
+impl NetRegion {
+    pub(crate) fn key(&self) -> RegionKey {
+        match self {
+            NetRegion::Ofi(region) => region.key(),
+            NetRegion::Sim(region) => region.key(),
+        }
+    }
+
+    /// Whether the net performs every atomic of this version on the region by itself.
+    pub(crate) fn has_all_amos(&self) -> bool {
+        let has = |kind: AmoKind, width: Width| -> Option<Coherence> {
+            match self {
+                NetRegion::Ofi(region) => region.amo(kind, width),
+                NetRegion::Sim(region) => region.amo(kind, width),
+            }
+        };
+        AmoKind::ALL.iter().all(|&kind| has(kind, Width::W32).is_some() && has(kind, Width::W64).is_some())
+    }
+}
+
+impl Wire {
+    pub(crate) fn new(shm: Option<(Arc<Heap>, Arc<ShmDomain>)>, net: Option<Net>) -> Wire {
+        let (heap, shm) = shm.map_or((None, None), |(heap, shm)| (Some(heap), Some(shm)));
+        Wire { heap, shm, net, lanes: PeerMap::new() }
+    }
+
+    /// Memory for a window: of the heap, which ranks of the node can map.
+    pub(crate) fn allocate(&self, len: usize) -> Result<Memory, FabricError> {
+        match &self.heap {
+            Some(heap) => heap.allocate(len),
+            None => Ok(Memory::private(len)),
+        }
+    }
+
+    pub(crate) fn net(&self) -> Option<&Net> {
+        self.net.as_ref()
+    }
+
+    pub(crate) fn has(&self, lane: Lane) -> bool {
+        match lane {
+            Lane::Net => self.net.is_some(),
+            Lane::Shm => self.shm.is_some(),
+        }
+    }
+
+    /// Makes `peer` reachable by `lane`.
+    pub(crate) fn connect(&self, lane: Lane, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
+        self.lanes.get_or_try_insert(peer, || {
+            match (lane, &self.shm, &self.net) {
+                (Lane::Shm, Some(shm), _) => shm.port().connect(peer, address)?,
+                (Lane::Net, _, Some(net)) => net.connect(peer, address)?,
+                _ => return Err(absent(lane)),
+            }
+            Ok(lane)
+        })?;
+        Ok(())
+    }
+
+    /// Lets ranks of the node access `memory`.
+    pub(crate) fn register_shm(&self, memory: &Memory) -> Result<Option<ShmRegion>, FabricError> {
+        self.shm.as_ref().filter(|_| !memory.is_empty()).map(|shm| shm.register(memory)).transpose()
+    }
+
+    /// Lets ranks of other nodes access `memory`.
+    pub(crate) fn register_net(&self, memory: &Memory) -> Result<Option<NetRegion>, FabricError> {
+        self.net.as_ref().filter(|_| !memory.is_empty()).map(|net| net.register(memory)).transpose()
+    }
+
+    /// A connected peer's region.
+    pub(crate) fn import(&self, lane: Lane, peer: Peer, key: &RegionKey) -> Result<Remote, FabricError> {
+        match (lane, &self.shm, &self.net) {
+            (Lane::Shm, Some(shm), _) => Remote::shm(shm, peer, key),
+            (Lane::Net, _, Some(net)) => net.import(peer, key),
+            _ => Err(absent(lane)),
+        }
+    }
+
+    /// Sends a message by the peer's lane. Answers `Broken` where the peer was never connected.
+    pub(crate) fn send(&self, peer: Peer, bytes: &[u8]) -> Post {
+        match (self.lanes.get(peer), &self.shm, &self.net) {
+            (Some(Lane::Shm), Some(shm), _) => shm.port().send(peer, bytes),
+            (Some(Lane::Net), _, Some(net)) => each_net!(net, domain => domain.port().send(peer, bytes)),
+            _ => Post::Broken(Box::new(transom_fabric::Fault { peer, reason: "not connected".into() })),
+        }
+    }
+
+    /// The longest message that `lane` takes.
+    pub(crate) fn message_max(&self, lane: Lane) -> usize {
+        match (lane, &self.shm, &self.net) {
+            (Lane::Shm, Some(shm), _) => shm.port().limits().message_max,
+            (Lane::Net, _, Some(net)) => net.message_max(),
+            _ => 0,
+        }
+    }
+
+    /// Takes completions and messages of `lane`, without blocking.
+    pub(crate) fn poll(&self, lane: Lane, messages: &Messages) -> Result<usize, FabricError> {
+        match (lane, &self.shm, &self.net) {
+            (Lane::Shm, Some(shm), _) => shm.port().progress(messages),
+            (Lane::Net, _, Some(net)) => each_net!(net, domain => domain.port().progress(messages)),
+            _ => Ok(0),
+        }
+    }
+
+    /// Sleeps until something may have happened on `lane`.
+    pub(crate) fn wait_on(&self, lane: Lane, limit: Duration) {
+        match (lane, &self.shm, &self.net) {
+            (Lane::Shm, Some(shm), _) => shm.port().wait(limit),
+            (Lane::Net, _, Some(net)) => each_net!(net, domain => domain.port().wait(limit)),
+            _ => {}
+        }
+    }
+
+    /// Sleeps until something may have happened: on the net where there is one, since only that brings completions.
+    pub(crate) fn wait(&self, limit: Duration) {
+        self.wait_on(if self.net.is_some() { Lane::Net } else { Lane::Shm }, limit);
+    }
+
+    /// Ends a sleep of another thread.
+    pub(crate) fn wake(&self, lane: Lane) {
+        match (lane, &self.shm, &self.net) {
+            (Lane::Shm, Some(shm), _) => shm.port().wake(),
+            (Lane::Net, _, Some(net)) => each_net!(net, domain => domain.port().wake()),
+            _ => {}
+        }
+    }
+}
+
+fn absent(lane: Lane) -> FabricError {
+    let transport = match lane {
+        Lane::Net => "libfabric",
+        Lane::Shm => "shared memory",
+    };
+    FabricError::Unavailable { transport, reason: "it was not opened in this job".into() }
+}
+
+/// What ranks of the node need to reach a region.
+pub(crate) fn shm_key(region: &ShmRegion) -> RegionKey {
+    region.key()
+}

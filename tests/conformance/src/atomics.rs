@@ -1,0 +1,232 @@
+//! Atomics: what they do, what they return, and with what they are atomic. An atomic that is absent is asserted to be
+//! absent everywhere, and named.
+
+use std::io::Write as _;
+
+use transom_fabric::{Amo, AmoKind, Coherence, Domain, Memory, Port, Region, Tally, Width};
+
+use crate::team::bytes;
+use crate::{Fixture, Rank, Window, run};
+
+const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
+
+/// What the port says; where it says no, so must the region, and the report says so.
+fn offered<F: Fixture>(
+    rank: &Rank<'_, F>,
+    window: &Window<F>,
+    kind: AmoKind,
+    width: Width,
+) -> Option<Coherence> {
+    let target = window.remotes.len() - 1;
+    let answer = rank
+        .domain()
+        .port()
+        .amo_on(&window.remotes[target], kind, width);
+    if answer.is_none() && rank.me.0 == 0 {
+        // A report that can't be written is no failure of the backend.
+        let _ = writeln!(std::io::stderr(), "absent: {kind:?} {width:?}");
+    }
+    if answer.is_none() {
+        assert_eq!(window.region.amo(kind, width), None, "{kind:?} {width:?}");
+    }
+    answer
+}
+
+fn value(memory: &Memory, at: usize, width: Width) -> u64 {
+    let mut word = [0; 8];
+    let bytes = bytes(memory, at, width.bytes());
+    if cfg!(target_endian = "little") {
+        word[..bytes.len()].copy_from_slice(&bytes);
+    } else {
+        word[8 - bytes.len()..].copy_from_slice(&bytes);
+    }
+    u64::from_ne_bytes(word)
+}
+
+fn set(memory: &Memory, at: usize, width: Width, value: u64) {
+    match u32::try_from(width.truncate(value)) {
+        Ok(half) if width == Width::W32 => memory.write(at, &half.to_ne_bytes()),
+        _ => memory.write(at, &value.to_ne_bytes()),
+    }
+}
+
+/// Performs one atomic on rank `target` and waits for it; the value from before.
+fn perform<F: Fixture>(
+    rank: &Rank<'_, F>,
+    window: &Window<F>,
+    target: usize,
+    offset: u64,
+    amo: Amo,
+) -> u64 {
+    let (old, tally) = (Memory::private(amo.width.bytes()), Tally::new());
+    rank.amo(&window.remotes[target], offset, amo, &old, &tally);
+    rank.flush(&tally);
+    value(&old, 0, amo.width)
+}
+
+/// "Performs an atomic at the target and brings the value from before it into `into`, whose length is the atomic's width (or 0)".
+pub fn every_kind_does_what_apply_says(fixture: &impl Fixture) {
+    const CASES: [(u64, u64, u64); 4] = [
+        (5, 7, 5),
+        (5, 7, 6),
+        (u64::MAX, 2, u64::MAX),
+        (0x8000_0000_7fff_ffff, 0xffff_ffff_8000_0001, 0x7fff_ffff),
+    ];
+    run(fixture, 2, |rank| {
+        let window = rank.window(32);
+        for width in WIDTHS {
+            for kind in AmoKind::ALL {
+                if offered(rank, &window, kind, width).is_none() {
+                    continue;
+                }
+                for (before, operand, compare) in CASES {
+                    window.memory.write(0, &[0xEE; 32]);
+                    set(&window.memory, 16, width, before);
+                    rank.barrier();
+                    let amo = Amo {
+                        kind,
+                        width,
+                        operand: width.truncate(operand),
+                        compare: width.truncate(compare),
+                    };
+                    if rank.me.0 == 0 {
+                        let old = perform(rank, &window, 1, 16, amo);
+                        assert_eq!(old, width.truncate(before), "{amo:?}");
+                        let unwanted = Memory::private(0);
+                        let tally = Tally::new();
+                        rank.amo(&window.remotes[1], 16, amo, &unwanted, &tally);
+                        rank.flush(&tally);
+                    }
+                    rank.barrier();
+                    if rank.me.0 == 1 {
+                        let expected = amo.apply(amo.apply(width.truncate(before)));
+                        let found = value(&window.memory, 16, width);
+                        assert_eq!(found, expected, "{amo:?} on {before:#x}, twice");
+                        let end = 16 + width.bytes();
+                        assert_eq!(bytes(&window.memory, 0, 16), [0xEE; 16], "{amo:?}");
+                        assert_eq!(bytes(&window.memory, end, 32 - end), vec![0xEE; 32 - end]);
+                    }
+                    rank.barrier();
+                }
+            }
+        }
+    });
+}
+
+/// Fetch-adds of all ranks at once give every value exactly once.
+pub fn tickets_are_given_once(fixture: &impl Fixture) {
+    const EACH: usize = 50;
+    run(fixture, 3, |rank| {
+        for width in WIDTHS {
+            let window = rank.window(8 + 8 * 3 * EACH);
+            if offered(rank, &window, AmoKind::Sum, width).is_none() {
+                continue;
+            }
+            rank.barrier();
+            let tally = Tally::new();
+            let one = Amo::new(AmoKind::Sum, width, 1);
+            let tickets: Vec<_> = (0..EACH).map(|_| Memory::private(width.bytes())).collect();
+            for ticket in &tickets {
+                rank.amo(&window.remotes[2], 0, one, ticket, &tally);
+            }
+            rank.flush(&tally);
+            // Each ticket's slot at rank 2 gets the number of its owner.
+            let mark = [u8::try_from(rank.me.0 + 1).expect("3 ranks")];
+            for ticket in &tickets {
+                let slot = 8 + 8 * value(ticket, 0, width);
+                assert!(slot < 8 + 8 * 3 * EACH as u64, "ticket of slot {slot}");
+                rank.put(
+                    &window.remotes[2],
+                    slot,
+                    &crate::team::filled(&mark),
+                    &tally,
+                );
+            }
+            rank.flush(&tally);
+            rank.barrier();
+            if rank.me.0 == 2 {
+                assert_eq!(value(&window.memory, 0, width), 3 * EACH as u64);
+                let mut owned = [0; 4];
+                for slot in 0..3 * EACH {
+                    owned[usize::from(bytes(&window.memory, 8 + 8 * slot, 1)[0])] += 1;
+                }
+                assert_eq!(owned, [0, EACH, EACH, EACH], "tickets by owner");
+            }
+            rank.barrier();
+        }
+    });
+}
+
+/// Increments by compare-and-swap, of all ranks at once, are not lost.
+pub fn compare_swap_increments_are_not_lost(fixture: &impl Fixture) {
+    const EACH: u64 = 20;
+    run(fixture, 3, |rank| {
+        for width in WIDTHS {
+            let window = rank.window(8);
+            if offered(rank, &window, AmoKind::CompareSwap, width).is_none() {
+                continue;
+            }
+            rank.barrier();
+            for _ in 0..EACH {
+                let mut guess = 0;
+                loop {
+                    let swap = Amo::compare_swap(width, guess, guess + 1);
+                    let found = perform(rank, &window, 2, 0, swap);
+                    if found == guess {
+                        break;
+                    }
+                    guess = found;
+                }
+            }
+            rank.barrier();
+            if rank.me.0 == 2 {
+                assert_eq!(value(&window.memory, 0, width), 3 * EACH, "{width:?}");
+            }
+            rank.barrier();
+        }
+    });
+}
+
+/// "Whether peers can perform this atomic on the region" is the same answer at both sides, for every rank.
+pub fn capabilities_agree(fixture: &impl Fixture) {
+    run(fixture, 3, |rank| {
+        let window = rank.window(64);
+        for width in WIDTHS {
+            for kind in AmoKind::ALL {
+                let told = window.region.amo(kind, width);
+                for (peer, remote) in window.remotes.iter().enumerate() {
+                    let seen = rank.domain().port().amo_on(remote, kind, width);
+                    assert_eq!(seen, told, "{kind:?} {width:?} on rank {peer}");
+                }
+            }
+        }
+    });
+}
+
+/// "`WithCpu`: also with atomics that the target's CPU performs on the same location."
+pub fn device_atomics_are_coherent_with_the_cpu_where_promised(fixture: &impl Fixture) {
+    const EACH: u64 = 300;
+    run(fixture, 2, |rank| {
+        for width in WIDTHS {
+            let window = rank.window(8);
+            if offered(rank, &window, AmoKind::Sum, width) != Some(Coherence::WithCpu) {
+                continue;
+            }
+            rank.barrier();
+            let one = Amo::new(AmoKind::Sum, width, 1);
+            for _ in 0..EACH {
+                if rank.me.0 == 0 {
+                    perform(rank, &window, 1, 0, one);
+                } else {
+                    window.memory.amo(0, one);
+                    std::thread::yield_now();
+                }
+            }
+            rank.barrier();
+            if rank.me.0 == 1 {
+                assert_eq!(value(&window.memory, 0, width), 2 * EACH, "{width:?}");
+            }
+            rank.barrier();
+        }
+    });
+}

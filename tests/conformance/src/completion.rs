@@ -1,0 +1,138 @@
+//! Completion by counting: what is counted, when the count falls, and for whom.
+
+use transom_fabric::{Amo, AmoKind, Domain, Memory, Peer, Port, Post, Tally, Width};
+
+use crate::team::{bytes, filled, pattern};
+use crate::{Fixture, run};
+
+/// "`Again`: not accepted, nothing happened"; "`Done`: nothing was counted"; "`Pending`: accepted and counted".
+pub fn again_is_not_counted(fixture: &impl Fixture) {
+    const MANY: usize = 3000;
+    run(fixture, 2, |rank| {
+        let window = rank.window(MANY * 8);
+        if rank.me.0 == 0 {
+            let tally = Tally::new();
+            let data = filled(&pattern(3, 8));
+            let mut at = 0;
+            while at < MANY {
+                rank.step(format!("put {at}"));
+                // Only this thread lowers the count, and not during a post; a helper may, which makes it fall only.
+                let before = tally.outstanding();
+                let answer = rank.try_put(&window.remotes[1], (at * 8) as u64, &data, &tally);
+                let most = before + u64::from(matches!(answer, Post::Pending));
+                assert!(tally.outstanding() <= most, "put {at}: {answer:?}");
+                match answer {
+                    Post::Done | Post::Pending => at += 1,
+                    Post::Again => {
+                        rank.progress();
+                    }
+                    Post::Broken(fault) => panic!("put {at}: {fault}"),
+                }
+            }
+            rank.flush(&tally);
+        }
+        rank.barrier();
+        if rank.me.0 == 1 {
+            let expected = pattern(3, 8).repeat(MANY);
+            assert!(bytes(&window.memory, 0, MANY * 8) == expected);
+        }
+    });
+}
+
+/// "Counts operations that were posted and are not complete at the target yet": 10,000 of them at once, of two shapes.
+pub fn ten_thousand_outstanding(fixture: &impl Fixture) {
+    const MANY: usize = 10_000;
+    run(fixture, 2, |rank| {
+        let window = rank.window(MANY * 8);
+        let number = |at: usize| (at as u64 * 0x0101_0101 + 1).to_ne_bytes();
+        if rank.me.0 == 0 {
+            let tally = Tally::new();
+            let small = rank.domain().port().limits().inline_max < 8;
+            for at in 0..MANY {
+                let offset = (at * 8) as u64;
+                if at % 2 == 0 || small {
+                    rank.put(&window.remotes[1], offset, &filled(&number(at)), &tally);
+                } else {
+                    rank.post(|port| {
+                        port.put_inline(&window.remotes[1], offset, &number(at), &tally)
+                    });
+                }
+            }
+            rank.flush(&tally);
+        }
+        rank.barrier();
+        if rank.me.0 == 1 {
+            let expected: Vec<u8> = (0..MANY).flat_map(number).collect();
+            assert!(bytes(&window.memory, 0, MANY * 8) == expected);
+        }
+    });
+}
+
+/// "A count that falls means: the target has it": that of one target falls although another target makes no progress.
+pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
+    run(fixture, 3, |rank| {
+        let window = rank.window(64);
+        if rank.me == Peer(2) {
+            rank.pause();
+        }
+        rank.barrier();
+        let all = Tally::new();
+        let tallies = [
+            Tally::within(&all),
+            Tally::within(&all),
+            Tally::within(&all),
+        ];
+        if rank.me.0 == 0 {
+            let data = filled(&pattern(9, 8));
+            for target in [2, 1] {
+                rank.put(&window.remotes[target], 8, &data, &tallies[target]);
+            }
+            rank.flush(&tallies[1]);
+            assert!(all.outstanding() >= tallies[2].outstanding());
+        }
+        rank.barrier();
+        if rank.me.0 == 1 {
+            assert_eq!(bytes(&window.memory, 8, 8), pattern(9, 8));
+        }
+        rank.resume();
+        rank.barrier();
+        if rank.me.0 == 0 {
+            rank.flush(&tallies[2]);
+            assert!(
+                all.idle(),
+                "the parent counts its children's operations only"
+            );
+        }
+        rank.barrier();
+        if rank.me.0 == 2 {
+            assert_eq!(bytes(&window.memory, 8, 8), pattern(9, 8));
+        }
+    });
+}
+
+/// A rank is a peer of itself, as of any other.
+pub fn the_own_rank_is_a_target(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        let window = rank.window(64);
+        let own = &window.remotes[rank.me.index()];
+        let tally = Tally::new();
+        rank.put(own, 3, &filled(&pattern(1, 11)), &tally);
+        rank.flush(&tally);
+        assert_eq!(bytes(&window.memory, 3, 11), pattern(1, 11));
+        let into = Memory::private(11);
+        rank.get(own, 3, &into, &tally);
+        rank.flush(&tally);
+        assert_eq!(bytes(&into, 0, 11), pattern(1, 11));
+        let port = rank.domain().port();
+        if port.amo_on(own, AmoKind::Sum, Width::W64).is_some() {
+            let old = Memory::private(8);
+            rank.amo(own, 32, Amo::new(AmoKind::Sum, Width::W64, 5), &old, &tally);
+            rank.flush(&tally);
+            assert_eq!(bytes(&window.memory, 32, 8), 5u64.to_ne_bytes());
+            assert_eq!(bytes(&old, 0, 8), [0; 8]);
+        }
+        rank.send(rank.me, b"to myself");
+        let letters = || rank.inbox.lock().map_or(0, |letters| letters.len());
+        rank.until("the message", || letters() == 1);
+    });
+}

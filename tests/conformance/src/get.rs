@@ -1,0 +1,73 @@
+//! Gets: they bring what is there, and touch nothing else.
+
+use transom_fabric::{Domain, Memory, Port, Tally};
+
+use crate::team::{bytes, filled, lengths, pattern};
+use crate::{Fixture, run};
+
+const GUARD: u8 = 0xEE;
+
+/// "Gets bytes into `into`, at most `transfer_max`"; the target calls nothing, where `passive_target` says so.
+pub fn gets_are_whole(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        let lengths = lengths(rank.domain().port().limits().transfer_max);
+        let longest = lengths.last().copied().unwrap_or(0);
+        let window = rank.window(longest + 32);
+        window
+            .memory
+            .write(0, &pattern(rank.me.index(), longest + 32));
+        rank.barrier();
+        if rank.me.0 == 0 {
+            let target = pattern(1, longest + 32);
+            for (turn, len) in lengths.into_iter().enumerate() {
+                let (offset, at) = (1 + turn * 5 % 16, 1 + turn * 3 % 8);
+                let buffer = filled(&vec![GUARD; len + 16]);
+                let into = buffer.slice(at, len).expect("inside");
+                let tally = Tally::new();
+                rank.get(&window.remotes[1], offset as u64, &into, &tally);
+                rank.flush(&tally);
+                let mut expected = vec![GUARD; len + 16];
+                expected[at..at + len].copy_from_slice(&target[offset..offset + len]);
+                let found = bytes(&buffer, 0, len + 16);
+                let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
+                assert_eq!(differs, None, "{len} bytes from {offset}, to {at}");
+            }
+        }
+        rank.barrier();
+        let own = bytes(&window.memory, 0, longest + 32);
+        assert!(
+            own == pattern(rank.me.index(), longest + 32),
+            "a get only reads"
+        );
+    });
+}
+
+/// "Nothing is ordered", and nothing needs to be where ranges differ: gets and puts outstanding together.
+pub fn gets_and_puts_of_different_ranges_overlap(fixture: &impl Fixture) {
+    const BLOCKS: usize = 32;
+    const BLOCK: usize = 24;
+    run(fixture, 3, |rank| {
+        let window = rank.window(BLOCKS * BLOCK * 2);
+        for block in 0..BLOCKS {
+            let data = pattern(block, BLOCK);
+            window.memory.write(block * BLOCK, &data);
+        }
+        rank.barrier();
+        let next = (rank.me.index() + 1) % rank.ranks;
+        let tally = Tally::new();
+        let buffers: Vec<_> = (0..BLOCKS).map(|_| Memory::private(BLOCK)).collect();
+        for (block, buffer) in buffers.iter().enumerate() {
+            let to = &window.remotes[next];
+            rank.get(to, (block * BLOCK) as u64, buffer, &tally);
+            let data = filled(&pattern(block + 100, BLOCK));
+            rank.put(to, ((BLOCKS + block) * BLOCK) as u64, &data, &tally);
+        }
+        rank.flush(&tally);
+        rank.barrier();
+        for (block, buffer) in buffers.iter().enumerate() {
+            assert_eq!(bytes(buffer, 0, BLOCK), pattern(block, BLOCK));
+            let put = bytes(&window.memory, (BLOCKS + block) * BLOCK, BLOCK);
+            assert_eq!(put, pattern(block + 100, BLOCK));
+        }
+    });
+}

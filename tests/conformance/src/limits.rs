@@ -1,0 +1,89 @@
+//! What a port takes, and what it must refuse.
+
+use transom_fabric::{Domain, Peer, Port, Region, RegionKey, Tally};
+
+use crate::team::{bytes, pattern};
+use crate::{Fixture, run};
+
+/// "What a port can take, in bytes"; "What peers hand to `connect`; at most 256 bytes".
+pub fn limits_make_sense(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        let port = rank.domain().port();
+        let limits = port.limits();
+        assert!(limits.inline_max <= limits.transfer_max, "{limits:?}");
+        assert!(
+            limits.packed_max >= 1 && limits.transfer_max >= 8,
+            "{limits:?}"
+        );
+        assert!(limits.message_max >= 64, "{limits:?}");
+        let address = port.address();
+        assert!(
+            (1..=256).contains(&address.len()),
+            "{} bytes",
+            address.len()
+        );
+    });
+}
+
+/// "Doing it again for the same peer changes nothing."
+pub fn connecting_twice_changes_nothing(fixture: &impl Fixture) {
+    run(fixture, 1, |rank| {
+        let window = rank.window(16);
+        let port = rank.domain().port();
+        for _ in 0..3 {
+            let address = port.address();
+            port.connect(Peer(0), &address).expect("known already");
+        }
+        let tally = Tally::new();
+        let data = crate::team::filled(&pattern(4, 9));
+        rank.put(&window.remotes[0], 1, &data, &tally);
+        rank.flush(&tally);
+        assert_eq!(bytes(&window.memory, 1, 9), pattern(4, 9));
+    });
+}
+
+/// "Errors: the key is not one of this backend, the peer is not connected": nothing becomes a region by accident.
+pub fn foreign_keys_are_refused(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        let window = rank.window(64);
+        let port = rank.domain().port();
+        let keys = [
+            RegionKey::default(),
+            RegionKey([u64::MAX; 4]),
+            RegionKey([1, 2, 3, 4]),
+            RegionKey([0xdead_beef; 4]),
+        ];
+        for key in keys {
+            let refused = port.import(Peer(1), &key).map(drop);
+            let error = refused
+                .expect_err("a key that no backend wrote")
+                .to_string();
+            assert!(!error.is_empty());
+        }
+        let unknown = Peer(12_345);
+        let refused = port.import(unknown, &window.region.key()).map(drop);
+        let error = refused
+            .expect_err("nobody is connected as this")
+            .to_string();
+        assert!(error.contains("12345"), "it names the peer: {error}");
+    });
+}
+
+/// "Dropping it ends their access": a thousand regions, one after the other, each of which works.
+pub fn regions_come_and_go(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        for turn in 0..1000 {
+            let window = rank.window(64);
+            if rank.me.0 == 0 && turn % 50 == 0 {
+                let tally = Tally::new();
+                let data = crate::team::filled(&pattern(turn, 8));
+                rank.put(&window.remotes[1], 8, &data, &tally);
+                rank.flush(&tally);
+            }
+            rank.barrier();
+            if rank.me.0 == 1 && turn % 50 == 0 {
+                assert_eq!(bytes(&window.memory, 8, 8), pattern(turn, 8), "turn {turn}");
+            }
+        }
+    });
+}

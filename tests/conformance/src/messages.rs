@@ -1,0 +1,169 @@
+//! Messages arrive once, whole, with their sender; sleepers are woken.
+
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use transom_fabric::{Domain, Peer, Port};
+
+use crate::team::{lengths, pattern};
+use crate::{Fixture, Rank, run};
+
+fn arrived<F: Fixture>(rank: &Rank<'_, F>) -> usize {
+    let inbox = rank.inbox.lock();
+    inbox.unwrap_or_else(PoisonError::into_inner).len()
+}
+
+fn take<F: Fixture>(rank: &Rank<'_, F>) -> Vec<(Peer, Vec<u8>)> {
+    let inbox = rank.inbox.lock();
+    let mut letters = std::mem::take(&mut *inbox.unwrap_or_else(PoisonError::into_inner));
+    letters.sort();
+    letters
+}
+
+fn peers<F: Fixture>(rank: &Rank<'_, F>) -> impl Iterator<Item = Peer> + use<F> {
+    (0..u32::try_from(rank.ranks).expect("few ranks")).map(Peer)
+}
+
+/// "It arrives once; not necessarily in order." All to all, the sender itself included, more than any queue takes at once.
+pub fn messages_arrive_once(fixture: &impl Fixture) {
+    const EACH: u32 = 200;
+    run(fixture, 3, |rank| {
+        let text =
+            |from: Peer, to: Peer, at: u32| [from.0, to.0, at].map(u32::to_ne_bytes).concat();
+        for at in 0..EACH {
+            for to in peers(rank) {
+                rank.send(to, &text(rank.me, to, at));
+            }
+        }
+        let expected: usize = 3 * EACH as usize;
+        rank.until("all messages", || arrived(rank) >= expected);
+        rank.barrier();
+        // Whatever would come twice has been sent by now.
+        for _ in 0..100 {
+            rank.progress();
+        }
+        let mut all: Vec<_> = peers(rank)
+            .flat_map(|from| (0..EACH).map(move |at| (from, text(from, rank.me, at))))
+            .collect();
+        all.sort();
+        assert!(take(rank) == all, "{} got other messages", rank.me);
+    });
+}
+
+/// "Sends a message of at most `message_max` bytes, copied before this returns."
+pub fn messages_of_every_length(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        let lengths = lengths(rank.domain().port().limits().message_max);
+        if rank.me.0 == 0 {
+            for (turn, len) in lengths.iter().enumerate() {
+                let mut passing = pattern(turn, *len);
+                rank.send(Peer(1), &passing);
+                passing.fill(0);
+            }
+        } else {
+            rank.until("all lengths", || arrived(rank) >= lengths.len());
+            let mut expected: Vec<_> = lengths
+                .iter()
+                .enumerate()
+                .map(|(turn, len)| (Peer(0), pattern(turn, *len)))
+                .collect();
+            expected.sort();
+            assert!(take(rank) == expected, "the messages differ");
+        }
+    });
+}
+
+/// "it may post (and must keep what is answered `Again` for later)": every message is echoed by its handler.
+pub fn a_handler_may_post(fixture: &impl Fixture) {
+    const EACH: u8 = 60;
+    run(fixture, 3, |rank| {
+        // Release: pairs with the Acquire in the handler.
+        rank.echo.store(true, Ordering::Release);
+        rank.barrier();
+        for at in 0..EACH {
+            for to in peers(rank) {
+                rank.send(to, &[1, at]);
+            }
+        }
+        let owed = || {
+            rank.owed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front()
+        };
+        // Of every rank its messages and the echoes of our own.
+        let expected = 2 * 3 * usize::from(EACH);
+        rank.until("messages and echoes", || {
+            while let Some((to, answer)) = owed() {
+                rank.send(to, &answer);
+            }
+            arrived(rank) >= expected
+        });
+        // Echoes that others wait for may still be owed, or come to be while others send.
+        while let Some((to, answer)) = owed() {
+            rank.send(to, &answer);
+        }
+        rank.barrier();
+        let mut all: Vec<_> = peers(rank)
+            .flat_map(|from| {
+                (0..EACH).flat_map(move |at| [(from, vec![0, at]), (from, vec![1, at])])
+            })
+            .collect();
+        all.sort();
+        assert!(take(rank) == all, "{} got other messages", rank.me);
+    });
+}
+
+/// "Sleeps until `progress` may find something": a message ends a wait that would last much longer than the test may.
+pub fn a_message_ends_a_wait(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        // Another thread that takes the message would leave the sleeper asleep.
+        rank.pause();
+        rank.barrier();
+        for turn in 0..10 {
+            if rank.me.0 == 1 {
+                while arrived(rank) <= turn {
+                    rank.step(format!("asleep, message {turn}"));
+                    rank.domain().port().wait(Duration::from_secs(3600));
+                    rank.progress();
+                }
+            } else {
+                std::thread::sleep(Duration::from_millis(turn as u64 % 3));
+                rank.send(Peer(1), b"wake up");
+            }
+            rank.barrier();
+        }
+        let expected = if rank.me.0 == 1 { 10 } else { 0 };
+        assert_eq!(arrived(rank), expected);
+    });
+}
+
+/// "Ends a `wait` of another thread, or the next one."
+pub fn wake_ends_a_wait(fixture: &impl Fixture) {
+    run(fixture, 1, |rank| {
+        let port = rank.domain().port();
+        // Another thread in `wait` could take the wake.
+        rank.pause();
+        port.wake();
+        rank.step("asleep after a wake");
+        port.wait(Duration::from_secs(3600));
+        let (turns, slept) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    // Relaxed: the woken thread needs the number only.
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    port.wake();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            while turns.load(Ordering::Relaxed) < 10 {
+                rank.step("asleep until another thread's wake");
+                port.wait(Duration::from_secs(3600));
+                slept.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        assert_ne!(slept.load(Ordering::Relaxed), 0);
+    });
+}

@@ -1,0 +1,142 @@
+//! Puts: every shape arrives whole, and touches nothing else.
+
+use transom_fabric::{Domain, Port, Tally};
+
+use crate::team::{bytes, filled, lengths, pattern};
+use crate::{Fixture, Rank, Window, run};
+
+const GUARD: u8 = 0xEE;
+
+/// How a put is posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Inline,
+    Packed,
+    Registered,
+}
+
+impl Shape {
+    fn limit<F: Fixture>(self, rank: &Rank<'_, F>) -> usize {
+        let limits = rank.domain().port().limits();
+        match self {
+            Shape::Inline => limits.inline_max,
+            Shape::Packed => limits.packed_max,
+            Shape::Registered => limits.transfer_max,
+        }
+    }
+
+    fn post<F: Fixture>(
+        self,
+        rank: &Rank<'_, F>,
+        to: &crate::team::RemoteOf<F>,
+        offset: usize,
+        data: &[u8],
+        tally: &std::sync::Arc<Tally>,
+    ) {
+        let offset = offset as u64;
+        match self {
+            Shape::Inline => {
+                // Copied before the call returns: the source may go at once.
+                let mut passing = data.to_vec();
+                rank.post(|port| port.put_inline(to, offset, &passing, tally));
+                passing.fill(0);
+            }
+            Shape::Packed => {
+                let mut fills = 0;
+                rank.post(|port| {
+                    let fill = |buffer: &mut [u8]| {
+                        fills += 1;
+                        buffer.copy_from_slice(data);
+                    };
+                    port.put_packed(to, offset, data.len(), fill, tally)
+                });
+                assert_eq!(fills, 1, "`fill` is called once, and not for `Again`");
+            }
+            Shape::Registered => rank.put(to, offset, &filled(data), tally),
+        }
+    }
+}
+
+/// "Puts at most `inline_max` bytes, which are copied before this returns"; "the target has it".
+pub fn inline_puts_are_whole(fixture: &impl Fixture) {
+    whole(fixture, Shape::Inline);
+}
+
+/// "which `fill` writes straight into the send buffer. `fill` is called once".
+pub fn packed_puts_are_whole(fixture: &impl Fixture) {
+    whole(fixture, Shape::Packed);
+}
+
+/// "Puts the bytes of `from` without copying them, at most `transfer_max`".
+pub fn registered_puts_are_whole(fixture: &impl Fixture) {
+    whole(fixture, Shape::Registered);
+}
+
+/// Rank 0 puts, rank 1 is in a barrier and calls nothing (where `passive_target` says that it need not).
+fn whole<F: Fixture>(fixture: &F, shape: Shape) {
+    run(fixture, 2, |rank| {
+        let lengths = lengths(shape.limit(rank));
+        let longest = lengths.last().copied().unwrap_or(0);
+        let window: Window<F> = rank.window(longest + 32);
+        for (turn, len) in lengths.into_iter().enumerate() {
+            let offset = 1 + turn * 5 % 16;
+            window.memory.write(0, &vec![GUARD; longest + 32]);
+            rank.barrier();
+            if rank.me.0 == 0 {
+                let tally = Tally::new();
+                shape.post(
+                    rank,
+                    &window.remotes[1],
+                    offset,
+                    &pattern(turn, len),
+                    &tally,
+                );
+                rank.flush(&tally);
+            }
+            rank.barrier();
+            if rank.me.0 == 1 {
+                let mut expected = vec![GUARD; longest + 32];
+                expected[offset..offset + len].copy_from_slice(&pattern(turn, len));
+                let found = bytes(&window.memory, 0, longest + 32);
+                let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
+                assert_eq!(differs, None, "{shape:?}, {len} bytes at {offset}");
+            }
+            rank.barrier();
+        }
+    });
+}
+
+/// "Nothing is ordered": outstanding puts of all ranks to neighbouring ranges of one target keep to their own.
+pub fn outstanding_puts_keep_to_their_ranges<F: Fixture>(fixture: &F) {
+    const STRIPES: usize = 40;
+    run(fixture, 3, |rank| {
+        let shapes = [Shape::Inline, Shape::Packed, Shape::Registered];
+        let len = |stripe: usize| 1 + stripe % 13;
+        let place = |from: usize, stripe: usize| (stripe * 3 + from) * 16 + 1;
+        let window = rank.window(STRIPES * 3 * 16);
+        let tally = Tally::new();
+        for stripe in 0..STRIPES {
+            let shape = shapes[stripe % 3];
+            if shape.limit(rank) < len(stripe) {
+                continue;
+            }
+            let data = pattern(stripe + rank.me.index(), len(stripe));
+            let at = place(rank.me.index(), stripe);
+            shape.post(rank, &window.remotes[0], at, &data, &tally);
+        }
+        rank.flush(&tally);
+        rank.barrier();
+        if rank.me.0 == 0 {
+            let mut expected = vec![0; window.memory.len()];
+            for stripe in (0..STRIPES).filter(|at| shapes[at % 3].limit(rank) >= len(*at)) {
+                for from in 0..3 {
+                    let at = place(from, stripe);
+                    expected[at..at + len(stripe)]
+                        .copy_from_slice(&pattern(stripe + from, len(stripe)));
+                }
+            }
+            assert!(expected.iter().any(|byte| *byte != 0));
+            assert_eq!(bytes(&window.memory, 0, expected.len()), expected);
+        }
+    });
+}

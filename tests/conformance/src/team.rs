@@ -1,0 +1,411 @@
+//! Ranks as threads: opening, meeting, waiting, and the watchdog that says where each rank stood. Knows nothing of what
+//! is tested.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Region, RegionKey, Tally};
+
+use crate::Fixture;
+
+/// After this a test is taken to hang.
+const WATCHDOG: Duration = Duration::from_secs(90);
+
+/// The longest sleep in one wait, so that a rank sees that another has failed.
+const NAP: Duration = Duration::from_millis(20);
+
+pub(crate) type RegionOf<F> = <<F as Fixture>::Domain as Domain>::Region;
+pub(crate) type RemoteOf<F> = <<<F as Fixture>::Domain as Domain>::Port as Port>::Remote;
+
+/// One rank of a running test. It is also the handler of its messages.
+#[derive(Debug)]
+pub struct Rank<'t, F: Fixture> {
+    /// Its number.
+    pub me: Peer,
+    /// How many there are.
+    pub ranks: usize,
+    /// Messages that arrived, with their senders.
+    pub inbox: Mutex<Vec<(Peer, Vec<u8>)>>,
+    /// Messages are sent back from within the handler, with their first byte cleared, if it is not 0.
+    pub echo: AtomicBool,
+    /// Echoes that were answered `Again`.
+    pub owed: Mutex<VecDeque<(Peer, Vec<u8>)>>,
+    /// The helping thread, where there is one, is to make no progress.
+    paused: AtomicBool,
+    /// It makes none.
+    resting: AtomicBool,
+    domain: Arc<F::Domain>,
+    fixture: &'t F,
+    team: &'t Team,
+    lent: Mutex<Vec<Memory>>,
+}
+
+/// A window of a rank, and its peers' windows.
+#[derive(Debug)]
+pub struct Window<F: Fixture> {
+    /// This rank's memory.
+    pub memory: Memory,
+    /// This rank's region.
+    pub region: RegionOf<F>,
+    /// Every rank's region, this one's included.
+    pub remotes: Vec<RemoteOf<F>>,
+}
+
+#[derive(Debug)]
+struct Team {
+    meeting: Mutex<Meeting>,
+    bell: Condvar,
+    steps: Vec<Mutex<String>>,
+    stop: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Meeting {
+    arrived: usize,
+    round: usize,
+    failed: bool,
+    keys: Vec<RegionKey>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `body` as every rank of a new set of domains. Where the backend needs progress at the target, a thread makes it there.
+///
+/// # Panics
+/// If a rank does. A test that hangs is aborted, after a line on where each rank stood.
+pub fn run<F: Fixture>(fixture: &F, ranks: usize, body: impl Fn(&Rank<'_, F>) + Sync) {
+    let domains = fixture.open(ranks);
+    assert_eq!(domains.len(), ranks, "{} opens every rank", fixture.name());
+    let team = Team {
+        meeting: Mutex::new(Meeting {
+            arrived: 0,
+            round: 0,
+            failed: false,
+            keys: vec![RegionKey::default(); ranks],
+        }),
+        bell: Condvar::new(),
+        steps: (0..ranks).map(|_| Mutex::default()).collect(),
+        stop: AtomicBool::new(false),
+    };
+    let members: Vec<Rank<'_, F>> = (0..)
+        .zip(domains)
+        .map(|(me, domain)| Rank::new(Peer(me), ranks, domain, fixture, &team))
+        .collect();
+    let test = thread::current().name().unwrap_or("?").to_owned();
+    let failed = thread::scope(|scope| {
+        let (done, ended) = channel::<()>();
+        let team = &team;
+        let name = fixture.name();
+        scope.spawn(move || {
+            if ended.recv_timeout(WATCHDOG) == Err(RecvTimeoutError::Timeout) {
+                team.report_and_abort(&format!("{test} over {name}"));
+            }
+        });
+        let helpers: Vec<_> = members
+            .iter()
+            .filter(|rank| !rank.domain.port().limits().passive_target)
+            .map(|rank| scope.spawn(|| rank.serve()))
+            .collect();
+        let threads: Vec<_> = members
+            .iter()
+            .map(|rank| scope.spawn(|| rank.live(&body)))
+            .collect();
+        let mut failed = threads
+            .into_iter()
+            .filter_map(|thread| thread.join().err())
+            .collect::<Vec<_>>();
+        // Relaxed: only tells the helpers to end.
+        team.stop.store(true, Ordering::Relaxed);
+        members.iter().for_each(|rank| rank.domain.port().wake());
+        failed.extend(helpers.into_iter().filter_map(|thread| thread.join().err()));
+        drop(done);
+        failed
+    });
+    let steps = team.describe();
+    assert!(failed.is_empty(), "{}:\n{steps}", fixture.name());
+}
+
+impl Team {
+    fn describe(&self) -> String {
+        let mut text = String::new();
+        for (rank, step) in self.steps.iter().enumerate() {
+            let _ = writeln!(text, "  rank {rank}: {}", lock(step));
+        }
+        text
+    }
+
+    fn report_and_abort(&self, what: &str) {
+        let limit = WATCHDOG.as_secs();
+        let text = format!(
+            "{what} hangs after {limit} s; where each rank stood:\n{}",
+            self.describe()
+        );
+        // Nothing is left to do if that fails too.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        std::process::abort();
+    }
+
+    /// Meets all ranks; the last to arrive opens the door.
+    fn meet(&self, ranks: usize) {
+        let mut meeting = lock(&self.meeting);
+        let round = meeting.round;
+        meeting.arrived += 1;
+        if meeting.arrived == ranks {
+            meeting.arrived = 0;
+            meeting.round += 1;
+            self.bell.notify_all();
+        }
+        while meeting.round == round {
+            assert!(!meeting.failed, "another rank failed");
+            meeting = self
+                .bell
+                .wait(meeting)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Tells the others when a rank's thread panics.
+struct Alarm<'t>(&'t Team);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            lock(&self.0.meeting).failed = true;
+            self.0.bell.notify_all();
+        }
+    }
+}
+
+impl<'t, F: Fixture> Rank<'t, F> {
+    fn new(
+        me: Peer,
+        ranks: usize,
+        domain: Arc<F::Domain>,
+        fixture: &'t F,
+        team: &'t Team,
+    ) -> Rank<'t, F> {
+        Rank {
+            me,
+            ranks,
+            inbox: Mutex::default(),
+            echo: AtomicBool::new(false),
+            owed: Mutex::default(),
+            paused: AtomicBool::new(false),
+            resting: AtomicBool::new(false),
+            domain,
+            fixture,
+            team,
+            lent: Mutex::default(),
+        }
+    }
+
+    fn live(&self, body: &impl Fn(&Rank<'_, F>)) {
+        let _alarm = Alarm(self.team);
+        body(self);
+        self.barrier();
+        self.step("done");
+    }
+
+    fn serve(&self) {
+        let _alarm = Alarm(self.team);
+        // Relaxed: see `run`.
+        while !self.team.stop.load(Ordering::Relaxed) {
+            // Acquire and Release: pair with those in `pause`, so that nothing of this thread comes after the rest began.
+            let paused = self.paused.load(Ordering::Acquire);
+            self.resting.store(paused, Ordering::Release);
+            if paused {
+                thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+            self.progress();
+            self.domain.port().wait(NAP);
+        }
+    }
+
+    pub(crate) fn keep(&self, memory: &Memory) {
+        lock(&self.lent).push(memory.clone());
+    }
+
+    /// Stops the helping thread, where there is one: from now on only this rank's own thread calls the backend.
+    pub fn pause(&self) {
+        self.step("waiting for the helping thread to rest");
+        // Release and Acquire: pair with those in `serve`.
+        self.paused.store(true, Ordering::Release);
+        while !self.domain.port().limits().passive_target && !self.resting.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Lets the helping thread go on.
+    pub fn resume(&self) {
+        // Release: as in `pause`.
+        self.paused.store(false, Ordering::Release);
+    }
+
+    /// This rank's domain.
+    pub fn domain(&self) -> &F::Domain {
+        &self.domain
+    }
+
+    /// Says where this rank is, for the watchdog's report.
+    pub fn step(&self, what: impl Into<String>) {
+        *lock(&self.team.steps[self.me.index()]) = what.into();
+    }
+
+    /// Meets all ranks, outside the backend: who waits here calls nothing of it.
+    #[track_caller]
+    pub fn barrier(&self) {
+        self.step(format!("in the barrier at {}", Location::caller()));
+        self.team.meet(self.ranks);
+        self.step(format!("after the barrier at {}", Location::caller()));
+    }
+
+    /// Calls [`Port::progress`] once.
+    pub fn progress(&self) -> usize {
+        match self.domain.port().progress(self) {
+            Ok(count) => count,
+            Err(error) => panic!("{}: progress: {error}", self.me),
+        }
+    }
+
+    /// Makes progress until `done` says so.
+    #[track_caller]
+    pub fn until(&self, what: &str, done: impl Fn() -> bool) {
+        self.step(format!("waiting for {what} at {}", Location::caller()));
+        while !done() {
+            if self.progress() == 0 && !done() {
+                assert!(!lock(&self.team.meeting).failed, "another rank failed");
+                self.domain.port().wait(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Makes progress until the tally is idle, which no fault has touched.
+    #[track_caller]
+    pub fn flush(&self, tally: &Tally) {
+        self.until("a tally to be idle", || tally.idle());
+        assert_eq!(tally.fault(), None, "{}", self.me);
+    }
+
+    /// Posts until the answer is not `Again`; how often it was.
+    #[track_caller]
+    pub fn post(&self, mut post: impl FnMut(&<F::Domain as Domain>::Port) -> Post) -> usize {
+        self.step(format!("posting at {}", Location::caller()));
+        let mut again = 0;
+        loop {
+            match post(self.domain.port()) {
+                Post::Done | Post::Pending => return again,
+                Post::Broken(fault) => panic!("{}: broken: {fault}", self.me),
+                Post::Again => {
+                    again += 1;
+                    assert!(!lock(&self.team.meeting).failed, "another rank failed");
+                    if self.progress() == 0 {
+                        thread::yield_now();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a message, retried while it is answered `Again`.
+    #[track_caller]
+    pub fn send(&self, to: Peer, message: &[u8]) {
+        self.post(|port| match port.send(to, message) {
+            Post::Pending => panic!("send answers Done, Again or Broken"),
+            answer => answer,
+        });
+    }
+
+    /// A window of `len` bytes at every rank; collective.
+    #[track_caller]
+    pub fn window(&self, len: usize) -> Window<F> {
+        let memory = self.fixture.memory(&self.domain, len);
+        assert_eq!(memory.len(), len);
+        let region = match self.domain.register(&memory) {
+            Ok(region) => region,
+            Err(error) => panic!("{}: registering: {error}", self.me),
+        };
+        let key = region.key();
+        assert_ne!(key, RegionKey::default(), "all zero means: no region");
+        lock(&self.team.meeting).keys[self.me.index()] = key;
+        self.barrier();
+        let keys = lock(&self.team.meeting).keys.clone();
+        let remotes = (0..)
+            .zip(&keys)
+            .map(
+                |(peer, key)| match self.domain.port().import(Peer(peer), key) {
+                    Ok(remote) => remote,
+                    Err(error) => panic!("{}: importing from rank {peer}: {error}", self.me),
+                },
+            )
+            .collect();
+        self.barrier();
+        Window {
+            memory,
+            region,
+            remotes,
+        }
+    }
+}
+
+impl<F: Fixture> Handler for Rank<'_, F> {
+    fn message(&self, from: Peer, bytes: &[u8]) {
+        lock(&self.inbox).push((from, bytes.to_vec()));
+        // Acquire: pairs with the Release of the test that asks for echoes.
+        if self.echo.load(Ordering::Acquire) && bytes.first().is_some_and(|first| *first != 0) {
+            let mut answer = bytes.to_vec();
+            answer[0] = 0;
+            match self.domain.port().send(from, &answer) {
+                Post::Done => {}
+                Post::Again => lock(&self.owed).push_back((from, answer)),
+                other => panic!("an echo was answered {other:?}"),
+            }
+        }
+    }
+}
+
+/// The bytes of `memory` from `at`.
+pub(crate) fn bytes(memory: &Memory, at: usize, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    memory.read(at, &mut bytes);
+    bytes
+}
+
+/// Bytes that differ by place and by `salt`, none of them 0.
+pub(crate) fn pattern(salt: usize, len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| u8::try_from((at * 7 + at / 251 + salt * 31) % 255 + 1).expect("at most 255"))
+        .collect()
+}
+
+/// Private memory with these bytes.
+pub(crate) fn filled(bytes: &[u8]) -> Memory {
+    let memory = Memory::private(bytes.len());
+    memory.write(0, bytes);
+    memory
+}
+
+/// Lengths that are worth trying up to `most`: all short ones, those around powers of two, and the longest.
+pub(crate) fn lengths(most: usize) -> Vec<usize> {
+    const LONG: usize = 70_000;
+    let most = most.min(LONG);
+    let mut all: Vec<usize> = (0..18).collect();
+    for power in [32, 64, 128, 256, 1024, 4096, 65536] {
+        all.extend([power - 1, power, power + 1]);
+    }
+    all.extend([most.saturating_sub(1), most]);
+    all.retain(|len| *len <= most);
+    all.sort_unstable();
+    all.dedup();
+    all
+}

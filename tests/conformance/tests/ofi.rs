@@ -1,0 +1,54 @@
+//! The contract's tests over libfabric, on loopback: one run for each provider that is here. `tcp;ofi_rxm` must be.
+
+use std::sync::Arc;
+
+use transom_conformance::{Fixture, conformance};
+use transom_fabric::{Domain, Memory, Peer, Port};
+use transom_ofi::{OfiDomain, OfiOptions};
+
+struct Ofi(&'static str);
+
+impl Ofi {
+    fn options(&self) -> OfiOptions {
+        OfiOptions {
+            provider: Some(self.0.to_owned()),
+            ..OfiOptions::default()
+        }
+    }
+}
+
+impl Fixture for Ofi {
+    type Domain = OfiDomain;
+
+    fn name(&self) -> String {
+        format!("ofi, provider {}", self.0)
+    }
+
+    fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
+        let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
+        let domains: Vec<_> = peers()
+            .map(|_| Arc::new(OfiDomain::open(&self.options()).expect("the provider is here")))
+            .collect();
+        for domain in &domains {
+            for (peer, other) in peers().zip(&domains) {
+                let address = other.port().address();
+                domain.port().connect(peer, &address).expect("loopback");
+            }
+        }
+        domains
+    }
+
+    fn memory(&self, _domain: &OfiDomain, len: usize) -> Memory {
+        Memory::private(len)
+    }
+}
+
+mod rxm {
+    use super::*;
+    conformance!([super::super::Ofi("tcp;ofi_rxm")]);
+}
+
+mod net {
+    use super::*;
+    conformance!([super::super::Ofi("net")]);
+}

@@ -1,0 +1,66 @@
+//! The contract's tests over the adversarial backend: 20 seeds, each with its own mix of options.
+
+use std::sync::Arc;
+
+use transom_conformance::{Fixture, conformance};
+use transom_fabric::sim::{SimAmo, SimDomain, SimNet, SimOptions};
+use transom_fabric::{Coherence, Domain, Memory, Peer, Port};
+
+struct Sim(SimOptions);
+
+impl Fixture for Sim {
+    type Domain = SimDomain;
+
+    fn name(&self) -> String {
+        format!("{:?}", self.0)
+    }
+
+    fn open(&self, ranks: usize) -> Vec<Arc<SimDomain>> {
+        let net = SimNet::new(ranks, self.0.clone());
+        let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
+        let domains: Vec<_> = peers()
+            .map(|peer| net.domain(peer).expect("opened once"))
+            .collect();
+        for domain in &domains {
+            for (peer, other) in peers().zip(&domains) {
+                let address = other.port().address();
+                domain.port().connect(peer, &address).expect("its address");
+            }
+        }
+        domains
+    }
+
+    fn memory(&self, _domain: &SimDomain, len: usize) -> Memory {
+        Memory::private(len)
+    }
+}
+
+/// Every seed with another mix; each option is seen with each value of its neighbours.
+fn mixes() -> impl Iterator<Item = Sim> {
+    let amo = [
+        SimAmo::All(Coherence::WithCpu),
+        SimAmo::All(Coherence::DeviceOnly),
+        SimAmo::Only64(Coherence::WithCpu),
+        SimAmo::None,
+    ];
+    (0..20).map(move |seed: u32| {
+        let small = SimOptions::default();
+        Sim(SimOptions {
+            seed: u64::from(seed),
+            delay: [0, 1, 3, 8][seed as usize / 5],
+            again_one_in: [8, 0, 2, 30][seed as usize % 4],
+            done_one_in: [0, 3, 8][seed as usize % 3],
+            reorder: seed % 5 != 4,
+            tear_words: seed.is_multiple_of(2),
+            passive_target: seed % 3 != 1,
+            packed_max: [100, 5000][seed as usize % 2],
+            transfer_max: [1000, 70_000][seed as usize / 10],
+            mailbox: (seed % 7 == 6).then_some(16),
+            amo: amo[(seed as usize + seed as usize / 4) % 4],
+            max_regions: (seed % 4 == 3).then_some(1),
+            ..small
+        })
+    })
+}
+
+conformance!(super::mixes());
