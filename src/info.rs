@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::job::JobCore;
+pub use crate::settings::{VARIABLES, Variable};
 use crate::wire::{Lane, Net};
 
 /// What `TRANSOM_INFO=1` prints.

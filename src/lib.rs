@@ -42,6 +42,4 @@ mod wire;
 pub use error::{Class, Error, ErrorKind, Result};
 pub use job::{Job, Route, init};
 pub use plan::Actor;
-pub use window::{
-    Access, Fence, FenceEpoch, Flavor, IntType, LockAllEpoch, Op, RawWindow, RmaElem, RmaInt, Window,
-};
+pub use window::{Access, Fence, FenceEpoch, Flavor, IntType, LockAllEpoch, Op, RawWindow, RmaElem, RmaInt, Window};

@@ -27,11 +27,25 @@ pub(crate) enum Request<'a> {
 #[derive(Debug, PartialEq, Eq)]
 enum Message<'a> {
     /// This sender has reached `round` of barrier number `value` of the thing with this key.
-    Signal { key: u64, round: u32, value: u32 },
-    Request { token: u64, window: u64, request: Request<'a> },
-    Reply { token: u64, bytes: &'a [u8] },
+    Signal {
+        key: u64,
+        round: u32,
+        value: u32,
+    },
+    Request {
+        token: u64,
+        window: u64,
+        request: Request<'a>,
+    },
+    Reply {
+        token: u64,
+        bytes: &'a [u8],
+    },
     /// The request could not be executed; the reason in words.
-    Refusal { token: u64, reason: &'a str },
+    Refusal {
+        token: u64,
+        reason: &'a str,
+    },
 }
 
 /// A request whose reply is not here yet.
@@ -116,8 +130,8 @@ impl Messages {
                     locked(&self.deferred).push_front((peer, bytes));
                     return sent;
                 }
-                // The origin is gone, and nobody waits for the reply.
-                Post::Broken(_) => {}
+                // The origin is gone: nobody waits for the reply.
+                Post::Broken(fault) => eprintln!("transom: a reply is lost: {fault}"),
             }
         }
     }
@@ -125,7 +139,8 @@ impl Messages {
     fn execute(&self, window: u64, request: Request<'_>) -> Result<Vec<u8>, String> {
         let memory = locked(&self.exposed).get(&window).cloned().ok_or_else(|| format!("no window {window} here"))?;
         let (at, len) = request.range();
-        let start = usize::try_from(at).ok().filter(|at| memory.len().checked_sub(*at).is_some_and(|rest| len <= rest as u64));
+        let start =
+            usize::try_from(at).ok().filter(|at| memory.len().checked_sub(*at).is_some_and(|rest| len <= rest as u64));
         let start = start.ok_or_else(|| format!("{len} bytes at {at} of a window of {} bytes", memory.len()))?;
         match request {
             Request::Put { bytes, .. } => {
@@ -205,8 +220,12 @@ impl<'a> Message<'a> {
         };
         match *self {
             Message::Signal { key, round, value } => words(1, &[key, u64::from(round) << 32 | u64::from(value)], &[]),
-            Message::Request { token, window, request: Request::Put { at, bytes } } => words(2, &[token, window, at], bytes),
-            Message::Request { token, window, request: Request::Get { at, len } } => words(3, &[token, window, at, len], &[]),
+            Message::Request { token, window, request: Request::Put { at, bytes } } => {
+                words(2, &[token, window, at], bytes)
+            }
+            Message::Request { token, window, request: Request::Get { at, len } } => {
+                words(3, &[token, window, at, len], &[])
+            }
             Message::Request { token, window, request: Request::Amo { at, amo } } => {
                 let how = [u8::from(amo.width == Width::W64), kind_number(amo.kind)];
                 let mut bytes = how.to_vec();
@@ -228,7 +247,8 @@ impl<'a> Message<'a> {
         };
         if kind == 1 {
             let (key, both) = (word()?, word()?);
-            return Some(Message::Signal { key, round: (both >> 32) as u32, value: both as u32 & u32::MAX });
+            let (round, value) = (u32::try_from(both >> 32).ok()?, u32::try_from(both & 0xffff_ffff).ok()?);
+            return Some(Message::Signal { key, round, value });
         }
         let token = word()?;
         if kind >= 5 {
@@ -247,7 +267,8 @@ impl<'a> Message<'a> {
                 let (operand, compare) = (values.first_chunk::<8>()?, values.last_chunk::<8>()?);
                 let width = if how[0] == 1 { Width::W64 } else { Width::W32 };
                 let kind = *AmoKind::ALL.get(usize::from(how[1]))?;
-                let amo = Amo { kind, width, operand: u64::from_ne_bytes(*operand), compare: u64::from_ne_bytes(*compare) };
+                let amo =
+                    Amo { kind, width, operand: u64::from_ne_bytes(*operand), compare: u64::from_ne_bytes(*compare) };
                 Request::Amo { at, amo }
             }
             _ => return None,

@@ -39,7 +39,12 @@ pub(crate) fn candidates(claims: &[Claim]) -> Vec<usize> {
 
 /// The node of each rank, named by its leader's rank: its candidate where the proof succeeded, else a node of its own.
 pub(crate) fn nodes(candidates: &[usize], proven: &[bool]) -> Vec<usize> {
-    candidates.iter().zip(proven).enumerate().map(|(rank, (&leader, &proven))| if proven { leader } else { rank }).collect()
+    candidates
+        .iter()
+        .zip(proven)
+        .enumerate()
+        .map(|(rank, (&leader, &proven))| if proven { leader } else { rank })
+        .collect()
 }
 
 /// The atomicity actor of windows over all ranks. `net_amos`: the net performs every atomic by itself, at every rank.

@@ -80,7 +80,7 @@ impl Progress {
             looks = looks.wrapping_add(1);
             if seen > 0 {
                 quiet_since = None;
-            } else if looks % 16 == 0 || self.spin.is_zero() {
+            } else if looks.is_multiple_of(16) || self.spin.is_zero() {
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= self.spin {
                     self.calls.fetch_add(1, Ordering::Relaxed);

@@ -21,48 +21,18 @@ fn main() -> ExitCode {
     }
     let tests: [(&str, fn()); 20] = [
         ("lines_are_whole_and_tagged", lines_are_whole_and_tagged),
-        (
-            "a_rank_alone_is_passed_through",
-            a_rank_alone_is_passed_through,
-        ),
-        (
-            "options_of_the_program_are_untouched",
-            options_of_the_program_are_untouched,
-        ),
-        (
-            "the_first_failing_rank_gives_the_status",
-            the_first_failing_rank_gives_the_status,
-        ),
+        ("a_rank_alone_is_passed_through", a_rank_alone_is_passed_through),
+        ("options_of_the_program_are_untouched", options_of_the_program_are_untouched),
+        ("the_first_failing_rank_gives_the_status", the_first_failing_rank_gives_the_status),
         ("a_killed_rank_is_named", a_killed_rank_is_named),
-        (
-            "a_rank_that_does_not_finalize_is_named",
-            a_rank_that_does_not_finalize_is_named,
-        ),
-        (
-            "an_abort_has_status_and_reason",
-            an_abort_has_status_and_reason,
-        ),
-        (
-            "a_barrier_that_cannot_complete_ends_the_job",
-            a_barrier_that_cannot_complete_ends_the_job,
-        ),
-        (
-            "killing_the_launcher_leaves_no_process",
-            killing_the_launcher_leaves_no_process,
-        ),
-        (
-            "grandchildren_end_with_the_job",
-            grandchildren_end_with_the_job,
-        ),
+        ("a_rank_that_does_not_finalize_is_named", a_rank_that_does_not_finalize_is_named),
+        ("an_abort_has_status_and_reason", an_abort_has_status_and_reason),
+        ("a_barrier_that_cannot_complete_ends_the_job", a_barrier_that_cannot_complete_ends_the_job),
+        ("killing_the_launcher_leaves_no_process", killing_the_launcher_leaves_no_process),
+        ("grandchildren_end_with_the_job", grandchildren_end_with_the_job),
         ("signals_end_the_job", signals_end_the_job),
-        (
-            "a_second_interrupt_kills_at_once",
-            a_second_interrupt_kills_at_once,
-        ),
-        (
-            "ranks_that_ignore_sigterm_are_killed",
-            ranks_that_ignore_sigterm_are_killed,
-        ),
+        ("a_second_interrupt_kills_at_once", a_second_interrupt_kills_at_once),
+        ("ranks_that_ignore_sigterm_are_killed", ranks_that_ignore_sigterm_are_killed),
         ("timeout_names_the_ranks", timeout_names_the_ranks),
         ("a_closed_output_ends_quietly", a_closed_output_ends_quietly),
         ("programs_that_cannot_start", programs_that_cannot_start),
@@ -101,30 +71,18 @@ fn rank_body(body: &str) -> ExitCode {
 
 fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     let (me, size) = (boot.rank(), boot.size());
-    boot.put(
-        &format!("k{me}"),
-        &[u8::try_from(me).unwrap(), 0, b' ', b'\n'],
-    )?;
+    boot.put(&format!("k{me}"), &[u8::try_from(me).unwrap(), 0, b' ', b'\n'])?;
     boot.put(&format!("empty{me}"), b"")?;
     boot.barrier()?;
     for rank in 0..size {
-        assert_eq!(
-            boot.get(&format!("k{rank}"))?,
-            Some(vec![u8::try_from(rank).unwrap(), 0, b' ', b'\n'])
-        );
+        assert_eq!(boot.get(&format!("k{rank}"))?, Some(vec![u8::try_from(rank).unwrap(), 0, b' ', b'\n']));
         assert_eq!(boot.get(&format!("empty{rank}"))?, Some(Vec::new()));
     }
     assert_eq!(boot.get("nobody")?, None);
     let twice = boot.put(&format!("k{me}"), b"x");
-    assert!(
-        matches!(twice, Err(BootstrapError::DuplicateKey { .. })),
-        "{twice:?}"
-    );
+    assert!(matches!(twice, Err(BootstrapError::DuplicateKey { .. })), "{twice:?}");
     let long = boot.put("long", &vec![0; boot.value_limit() + 1]);
-    assert!(
-        matches!(long, Err(BootstrapError::TooLong { .. })),
-        "{long:?}"
-    );
+    assert!(matches!(long, Err(BootstrapError::TooLong { .. })), "{long:?}");
     // Lengths that differ by rank, one of each of: nothing, one piece and its neighbours, the greatest.
     let edge = boot.value_limit() - 4;
     let length = |rank: usize| [0, edge, edge + 1, MAX_GATHERED][rank % 4];
@@ -133,22 +91,13 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     assert_eq!(all, (0..size).map(value).collect::<Vec<_>>());
     println!("rank {me} of {size} verified");
     boot.finalize()?;
-    assert!(matches!(
-        boot.barrier(),
-        Err(BootstrapError::Finalized { .. })
-    ));
+    assert!(matches!(boot.barrier(), Err(BootstrapError::Finalized { .. })));
     Ok(())
 }
 
 fn gather(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     let (me, size) = (boot.rank(), boot.size());
-    let value = |rank: usize| {
-        format!(
-            "card of rank {rank}, as long as an address is: {}",
-            "x".repeat(64)
-        )
-        .into_bytes()
-    };
+    let value = |rank: usize| format!("card of rank {rank}, as long as an address is: {}", "x".repeat(64)).into_bytes();
     let all = boot.allgather("cards", &value(me))?;
     assert_eq!(all, (0..size).map(value).collect::<Vec<_>>());
     println!("gathered {}", all.len());
@@ -173,11 +122,7 @@ fn skip_barrier(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
 /// `transom-run` with these arguments.
 fn launcher(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_transom-run"));
-    command
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -213,11 +158,7 @@ fn text(bytes: &[u8]) -> String {
 /// The exit status, standard output and standard error of `transom-run` with these arguments.
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
     let output = finish(launcher(args));
-    (
-        output.status.code(),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 /// A job that has printed all numbers of its processes: `processes` lines of output, each a number.
@@ -227,10 +168,7 @@ fn started(args: &[&str], processes: usize) -> (Child, Vec<u32>) {
     let mut pids = Vec::new();
     while pids.len() < processes {
         let mut line = String::new();
-        assert!(
-            lines.read_line(&mut line).unwrap() > 0,
-            "the job ended early, after {pids:?}"
-        );
+        assert!(lines.read_line(&mut line).unwrap() > 0, "the job ended early, after {pids:?}");
         pids.push(line.trim().parse().unwrap());
     }
     child.stdout = Some(lines.into_inner());
@@ -240,9 +178,7 @@ fn started(args: &[&str], processes: usize) -> (Child, Vec<u32>) {
 /// Whether no process with this number runs. One that is dead but not reaped (by an init that does not do so) counts.
 fn is_gone(pid: u32) -> bool {
     match std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")) {
-        Ok(stat) => stat
-            .rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
         Err(_) => true,
     }
 }
@@ -258,9 +194,7 @@ fn assert_all_gone(pids: &[u32]) {
 /// The children of `pid`, the guard among them.
 fn children(pid: u32) -> Vec<u32> {
     let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    list.split_whitespace()
-        .map(|number| number.parse().unwrap())
-        .collect()
+    list.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
 /// Two processes a rank, whose numbers are printed, and that never end by themselves.
@@ -273,13 +207,8 @@ fn lines_are_whole_and_tagged() {
     assert_eq!((status, err.as_str()), (Some(0), ""));
     for rank in 0..4 {
         let tag = format!("[{rank}] ");
-        let own: Vec<&str> = out
-            .lines()
-            .filter_map(|line| line.strip_prefix(&tag))
-            .collect();
-        let mut expected: Vec<String> = (0..200)
-            .map(|line| format!("rank {rank} line {line}"))
-            .collect();
+        let own: Vec<&str> = out.lines().filter_map(|line| line.strip_prefix(&tag)).collect();
+        let mut expected: Vec<String> = (0..200).map(|line| format!("rank {rank} line {line}")).collect();
         expected.push("last".to_owned());
         assert_eq!(own, expected);
     }
@@ -294,18 +223,12 @@ fn a_rank_alone_is_passed_through() {
     drop(input);
     let output = finish_child(child);
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(
-        (&output.stdout[..], &output.stderr[..]),
-        (&b"no newline\0\xff"[..], &b"a\rb"[..])
-    );
+    assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"no newline\0\xff"[..], &b"a\rb"[..]));
 }
 
 fn options_of_the_program_are_untouched() {
     let (status, out, _) = run(&["-n", "1", "echo", "-n", "7", "--help", "--", "--tag-output"]);
-    assert_eq!(
-        (status, out.as_str()),
-        (Some(0), "7 --help -- --tag-output")
-    );
+    assert_eq!((status, out.as_str()), (Some(0), "7 --help -- --tag-output"));
 }
 
 fn the_first_failing_rank_gives_the_status() {
@@ -313,25 +236,13 @@ fn the_first_failing_rank_gives_the_status() {
     let (status, _, err) = run(&["-n", "4", "sh", "-c", script]);
     assert_eq!(status, Some(7));
     assert!(err.starts_with("bad\ntransom-run: rank 2 (pid "), "{err}");
-    assert!(
-        err.ends_with(") exited with status 7; ending ranks 0-1, 3, which still run\n"),
-        "{err}"
-    );
+    assert!(err.ends_with(") exited with status 7; ending ranks 0-1, 3, which still run\n"), "{err}");
 }
 
 fn a_killed_rank_is_named() {
-    let (status, _, err) = run(&[
-        "-n",
-        "2",
-        "sh",
-        "-c",
-        "[ $PMI_RANK = 1 ] && kill -9 $$; sleep 1000",
-    ]);
+    let (status, _, err) = run(&["-n", "2", "sh", "-c", "[ $PMI_RANK = 1 ] && kill -9 $$; sleep 1000"]);
     assert_eq!(status, Some(128 + 9));
-    assert!(
-        err.contains("rank 1 (pid ") && err.contains("was killed by signal 9 (SIGKILL)"),
-        "{err}"
-    );
+    assert!(err.contains("rank 1 (pid ") && err.contains("was killed by signal 9 (SIGKILL)"), "{err}");
 }
 
 fn a_rank_that_does_not_finalize_is_named() {
@@ -346,20 +257,14 @@ fn an_abort_has_status_and_reason() {
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(42), "{err}");
     assert!(err.contains("rank 1 (pid "), "{err}");
-    assert!(
-        err.contains("aborted the job with status 42: the answer is too large; ending ranks 0-2"),
-        "{err}"
-    );
+    assert!(err.contains("aborted the job with status 42: the answer is too large; ending ranks 0-2"), "{err}");
 }
 
 fn a_barrier_that_cannot_complete_ends_the_job() {
     let output = finish(bodies("3", "skip-barrier"));
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(
-        err.contains("rank 2 (pid ") && err.contains("waits for it in a barrier"),
-        "{err}"
-    );
+    assert!(err.contains("rank 2 (pid ") && err.contains("waits for it in a barrier"), "{err}");
 }
 
 fn killing_the_launcher_leaves_no_process() {
@@ -380,20 +285,13 @@ fn grandchildren_end_with_the_job() {
 }
 
 fn signals_end_the_job() {
-    for (signal, name) in [
-        (Signal::INT, "SIGINT"),
-        (Signal::TERM, "SIGTERM"),
-        (Signal::HUP, "SIGHUP"),
-    ] {
+    for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
         let (child, pids) = started(&["-n", "2", "sh", "-c", TWO_SLEEPERS], 4);
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = finish_child(child);
         assert_eq!(output.status.code(), Some(128 + signal.as_raw()));
         let err = text(&output.stderr);
-        assert_eq!(
-            err,
-            format!("transom-run: {name}: ending ranks 0-1, which still run\n")
-        );
+        assert_eq!(err, format!("transom-run: {name}: ending ranks 0-1, which still run\n"));
         assert_all_gone(&pids);
     }
 }
@@ -404,12 +302,7 @@ fn a_second_interrupt_kills_at_once() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     // The rank says that it has seen SIGTERM and goes on.
     let mut answer = [0; 2];
-    child
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut answer)
-        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"0\n");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(finish_child(child).status.code(), Some(130));
@@ -426,21 +319,13 @@ fn timeout_names_the_ranks() {
     let script = "[ $PMI_RANK = 1 ] || sleep 1000";
     let (status, _, err) = run(&["-n", "3", "--timeout", "0.7", "sh", "-c", script]);
     assert_eq!(status, Some(124));
-    assert_eq!(
-        err,
-        "transom-run: timeout after 0.7 s: ending ranks 0, 2, which still run\n"
-    );
+    assert_eq!(err, "transom-run: timeout after 0.7 s: ending ranks 0, 2, which still run\n");
 }
 
 fn a_closed_output_ends_quietly() {
     let mut child = launcher(&["-n", "2", "yes"]).spawn().unwrap();
     let mut some = [0; 2];
-    child
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut some)
-        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut some).unwrap();
     drop(child.stdout.take());
     let output = finish_child(child);
     assert_eq!(output.status.code(), Some(128 + 13));
@@ -450,10 +335,7 @@ fn a_closed_output_ends_quietly() {
 fn programs_that_cannot_start() {
     let (status, _, err) = run(&["-n", "2", "no-such-program"]);
     assert_eq!(status, Some(127));
-    assert!(
-        err.starts_with("transom-run: cannot start no-such-program: "),
-        "{err}"
-    );
+    assert!(err.starts_with("transom-run: cannot start no-such-program: "), "{err}");
     let (status, _, err) = run(&["-n", "2", "/etc/passwd"]);
     assert_eq!(status, Some(126));
     assert!(err.contains("/etc/passwd: Permission denied"), "{err}");
@@ -481,39 +363,25 @@ fn ranks_exchange_values() {
     assert_eq!((output.status.code(), err.as_str()), (Some(0), ""));
     let mut lines: Vec<&str> = out.lines().collect();
     lines.sort_unstable();
-    assert_eq!(
-        lines,
-        (0..4)
-            .map(|rank| format!("rank {rank} of 4 verified"))
-            .collect::<Vec<_>>()
-    );
+    assert_eq!(lines, (0..4).map(|rank| format!("rank {rank} of 4 verified")).collect::<Vec<_>>());
 }
 
 fn sixty_four_ranks_gather() {
     let output = finish(bodies("64", "gather"));
-    assert_eq!(
-        (output.status.code(), text(&output.stderr).as_str()),
-        (Some(0), "")
-    );
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
     assert_eq!(text(&output.stdout), "gathered 64\n".repeat(64));
 }
 
 fn binding_and_environment() {
-    let script =
-        "echo $PMI_RANK/$PMI_SIZE $TRANSOM_LAUNCHER $A $(grep Cpus_allowed_list /proc/self/status)";
-    let (status, out, _) = run(&[
-        "-n", "2", "--bind", "core", "--env", "A=b=c", "sh", "-c", script,
-    ]);
+    let script = "echo $PMI_RANK/$PMI_SIZE $TRANSOM_LAUNCHER $A $(grep Cpus_allowed_list /proc/self/status)";
+    let (status, out, _) = run(&["-n", "2", "--bind", "core", "--env", "A=b=c", "sh", "-c", script]);
     assert_eq!(status, Some(0));
     let mut lines: Vec<&str> = out.lines().collect();
     lines.sort_unstable();
     for (rank, line) in lines.iter().enumerate() {
         let (head, cpus) = line.rsplit_once(' ').unwrap();
         assert_eq!(head, format!("{rank}/2 transom-run b=c Cpus_allowed_list:"));
-        assert!(
-            cpus.parse::<u32>().is_ok(),
-            "bound to one CPU, not to {cpus}"
-        );
+        assert!(cpus.parse::<u32>().is_ok(), "bound to one CPU, not to {cpus}");
     }
     assert_eq!(lines.len(), 2);
 }

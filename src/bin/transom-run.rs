@@ -46,11 +46,7 @@ struct Options {
     timeout: Option<Duration>,
 
     /// The program to start, by path or name, and its arguments
-    #[arg(
-        value_name = "PROGRAM [ARGS]",
-        required = true,
-        trailing_var_arg = true
-    )]
+    #[arg(value_name = "PROGRAM [ARGS]", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -64,9 +60,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let mut command = options.command.into_iter();
     let program = command.next().unwrap_or_default();
-    let mut job = Job::new(program, options.ranks)
-        .args(command)
-        .tag_output(options.tag_output);
+    let mut job = Job::new(program, options.ranks).args(command).tag_output(options.tag_output);
     job = job.bind(match options.bind {
         None => Bind::Auto,
         Some(Binding::Core) => Bind::Core,
@@ -103,11 +97,6 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let limit = text
-        .parse()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit
-        .filter(|limit| !limit.is_zero())
-        .ok_or_else(|| "a positive number of seconds is needed".to_owned())
+    let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a positive number of seconds is needed".to_owned())
 }

@@ -12,8 +12,7 @@ use super::{Bootstrap, BootstrapError};
 /// A launcher that this version cannot speak to (its message says which one was seen and what to do), variables that
 /// make no sense, a `PMI_FD` that does not answer within 30 s.
 pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
-    let read =
-        |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let read = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     match choose(&read)? {
         Choice::Pmi1 { fd, rank, size } => Ok(Box::new(Pmi1::inherit(fd, rank, size)?)),
         Choice::Solo => Ok(Box::new(Solo::new())),
@@ -39,33 +38,19 @@ fn choose(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapErro
         return pmi1(read);
     }
     let seen = |names: &[&str]| {
-        let pairs = names
-            .iter()
-            .filter_map(|name| read(name).map(|value| format!("{name}={value}")));
+        let pairs = names.iter().filter_map(|name| read(name).map(|value| format!("{name}={value}")));
         pairs.collect::<Vec<_>>().join(" ")
     };
     let refuse = |launcher, names: &[&str], advice| {
-        Err(BootstrapError::UnsupportedLauncher {
-            launcher,
-            evidence: seen(names),
-            advice,
-        })
+        Err(BootstrapError::UnsupportedLauncher { launcher, evidence: seen(names), advice })
     };
     let many = |name: &str| read(name).is_some_and(|value| value.trim() != "1");
     if read("PMI_PORT").is_some() {
-        return refuse(
-            "a PMI launcher that listens on a port",
-            &["PMI_PORT", "PMI_ID"],
-            ADVICE_PMI,
-        );
+        return refuse("a PMI launcher that listens on a port", &["PMI_PORT", "PMI_ID"], ADVICE_PMI);
     }
     if read("PMIX_RANK").is_some() || read("PMIX_NAMESPACE").is_some() {
         let names = ["PMIX_RANK", "PMIX_NAMESPACE"];
-        return refuse(
-            "a PMIx launcher, such as mpirun of Open MPI or srun --mpi=pmix",
-            &names,
-            ADVICE_PMIX,
-        );
+        return refuse("a PMIx launcher, such as mpirun of Open MPI or srun --mpi=pmix", &names, ADVICE_PMIX);
     }
     if read("SLURM_PROCID").is_some() && many("SLURM_NTASKS") {
         return refuse("Slurm", &["SLURM_PROCID", "SLURM_NTASKS"], ADVICE_SLURM);
@@ -81,21 +66,13 @@ fn pmi1(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapError>
     let size: usize = number(read, "PMI_SIZE")?;
     let rank: usize = number(read, "PMI_RANK")?;
     let wrong = |variable, value: usize, why: String| {
-        Err(BootstrapError::Environment {
-            variable,
-            found: format!("{value:?}"),
-            why,
-        })
+        Err(BootstrapError::Environment { variable, found: format!("{value:?}"), why })
     };
     if size == 0 {
         return wrong("PMI_SIZE", size, "a job has at least one rank".to_owned());
     }
     if rank >= size {
-        return wrong(
-            "PMI_RANK",
-            rank,
-            format!("ranks of a job of PMI_SIZE={size} are 0 to {}", size - 1),
-        );
+        return wrong("PMI_RANK", rank, format!("ranks of a job of PMI_SIZE={size} are 0 to {}", size - 1));
     }
     Ok(Choice::Pmi1 { fd, rank, size })
 }
@@ -106,19 +83,11 @@ fn number<T: std::str::FromStr>(
 ) -> Result<T, BootstrapError> {
     let Some(text) = read(variable) else {
         let why = "a launcher that sets PMI_FD sets it too".to_owned();
-        return Err(BootstrapError::Environment {
-            variable,
-            found: "not set".to_owned(),
-            why,
-        });
+        return Err(BootstrapError::Environment { variable, found: "not set".to_owned(), why });
     };
     text.trim().parse().map_err(|_| {
         let why = "it is not a number in range".to_owned();
-        BootstrapError::Environment {
-            variable,
-            found: format!("{text:?}"),
-            why,
-        }
+        BootstrapError::Environment { variable, found: format!("{text:?}"), why }
     })
 }
 
@@ -130,97 +99,46 @@ mod tests {
     type Pairs<'a> = &'a [(&'a str, &'a str)];
 
     fn with(pairs: Pairs<'_>) -> Result<Choice, BootstrapError> {
-        choose(&|name| {
-            pairs
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| (*value).to_owned())
-        })
+        choose(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
     }
 
     #[test]
     fn alone_is_a_job_of_one() {
         assert_eq!(with(&[]).unwrap(), Choice::Solo);
-        assert_eq!(
-            with(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]).unwrap(),
-            Choice::Solo
-        );
+        assert_eq!(with(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]).unwrap(), Choice::Solo);
         assert_eq!(with(&[("SLURM_NTASKS", "8")]).unwrap(), Choice::Solo);
     }
 
     #[test]
     fn pmi_fd_wins_over_every_other_sign() {
-        let pairs = [
-            ("PMI_FD", "7"),
-            ("PMI_RANK", "1"),
-            ("PMI_SIZE", "2"),
-            ("SLURM_PROCID", "1"),
-            ("SLURM_NTASKS", "2"),
-        ];
-        assert_eq!(
-            with(&pairs).unwrap(),
-            Choice::Pmi1 {
-                fd: 7,
-                rank: 1,
-                size: 2
-            }
-        );
+        let pairs =
+            [("PMI_FD", "7"), ("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")];
+        assert_eq!(with(&pairs).unwrap(), Choice::Pmi1 { fd: 7, rank: 1, size: 2 });
     }
 
     #[test]
     fn launchers_that_cannot_be_spoken_to_are_named_with_advice() {
         let cases: [(Pairs<'_>, &str, &str); 5] = [
-            (
-                &[("PMI_PORT", "h:1"), ("PMI_ID", "0")],
-                "PMI_PORT=h:1 PMI_ID=0",
-                "transom-run",
-            ),
+            (&[("PMI_PORT", "h:1"), ("PMI_ID", "0")], "PMI_PORT=h:1 PMI_ID=0", "transom-run"),
             (&[("PMIX_RANK", "0")], "PMIx", "unset PMIX_RANK"),
-            (
-                &[("PMIX_NAMESPACE", "prte")],
-                "PMIX_NAMESPACE=prte",
-                "srun --mpi=pmi2",
-            ),
-            (
-                &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")],
-                "Slurm",
-                "unset SLURM_PROCID",
-            ),
-            (
-                &[("PMI_RANK", "0"), ("PMI_SIZE", "4")],
-                "PMI_RANK=0 PMI_SIZE=4",
-                "PMI_FD",
-            ),
+            (&[("PMIX_NAMESPACE", "prte")], "PMIX_NAMESPACE=prte", "srun --mpi=pmi2"),
+            (&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")], "Slurm", "unset SLURM_PROCID"),
+            (&[("PMI_RANK", "0"), ("PMI_SIZE", "4")], "PMI_RANK=0 PMI_SIZE=4", "PMI_FD"),
         ];
         for (pairs, seen, advice) in cases {
             let text = with(pairs).unwrap_err().to_string();
-            assert!(
-                text.contains(seen) && text.contains(advice) && text.contains("PMI-1 only"),
-                "{text}"
-            );
+            assert!(text.contains(seen) && text.contains(advice) && text.contains("PMI-1 only"), "{text}");
         }
     }
 
     #[test]
     fn nonsense_is_refused_with_the_value() {
         let cases: [(Pairs<'_>, &str); 5] = [
-            (
-                &[("PMI_FD", "x"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")],
-                "PMI_FD is \"x\"",
-            ),
+            (&[("PMI_FD", "x"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")], "PMI_FD is \"x\""),
             (&[("PMI_FD", "7"), ("PMI_SIZE", "1")], "PMI_RANK is not set"),
-            (
-                &[("PMI_FD", "7"), ("PMI_RANK", "0"), ("PMI_SIZE", "0")],
-                "at least one rank",
-            ),
-            (
-                &[("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "2")],
-                "are 0 to 1",
-            ),
-            (
-                &[("PMI_FD", "7"), ("PMI_RANK", "-1"), ("PMI_SIZE", "2")],
-                "PMI_RANK is \"-1\"",
-            ),
+            (&[("PMI_FD", "7"), ("PMI_RANK", "0"), ("PMI_SIZE", "0")], "at least one rank"),
+            (&[("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "2")], "are 0 to 1"),
+            (&[("PMI_FD", "7"), ("PMI_RANK", "-1"), ("PMI_SIZE", "2")], "PMI_RANK is \"-1\""),
         ];
         for (pairs, word) in cases {
             let text = with(pairs).unwrap_err().to_string();

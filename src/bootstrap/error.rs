@@ -49,9 +49,7 @@ pub enum BootstrapError {
         during: &'static str,
     },
     /// The launcher closed the connection.
-    #[error(
-        "the launcher closed the connection during {during}; it has ended, or is ending this job"
-    )]
+    #[error("the launcher closed the connection during {during}; it has ended, or is ending this job")]
     Closed {
         /// The command that was not answered.
         during: &'static str,
@@ -99,9 +97,7 @@ pub enum BootstrapError {
         limit: usize,
     },
     /// A rank that took part in an allgather's barrier but put nothing there.
-    #[error(
-        "rank {rank} put nothing under {key:?} before the barrier; do all ranks gather under the same names?"
-    )]
+    #[error("rank {rank} put nothing under {key:?} before the barrier; do all ranks gather under the same names?")]
     Missing {
         /// The rank whose value is missing.
         rank: usize,

@@ -20,11 +20,7 @@ pub(super) fn allgather<B: Bootstrap + ?Sized>(
     check_name(name)?;
     if value.len() > MAX_GATHERED {
         let (key, length) = (name.to_owned(), value.len());
-        return Err(BootstrapError::TooLong {
-            key,
-            length,
-            limit: MAX_GATHERED,
-        });
+        return Err(BootstrapError::TooLong { key, length, limit: MAX_GATHERED });
     }
     let (me, size) = (boot.rank(), boot.size());
     put_pieces(boot, name, value)?;
@@ -42,14 +38,8 @@ pub(super) fn allgather<B: Bootstrap + ?Sized>(
 fn check_name(name: &str) -> Result<(), BootstrapError> {
     check_key(name)?;
     if name.len() > MAX_NAME {
-        let why = format!(
-            "the name of an allgather has at most {MAX_NAME} bytes, this one {}",
-            name.len()
-        );
-        return Err(BootstrapError::BadKey {
-            key: name.to_owned(),
-            why,
-        });
+        let why = format!("the name of an allgather has at most {MAX_NAME} bytes, this one {}", name.len());
+        return Err(BootstrapError::BadKey { key: name.to_owned(), why });
     }
     Ok(())
 }
@@ -58,11 +48,7 @@ fn piece_key(name: &str, rank: usize, piece: usize) -> String {
     format!("{name}.{rank}.{piece}")
 }
 
-fn put_pieces<B: Bootstrap + ?Sized>(
-    boot: &mut B,
-    name: &str,
-    value: &[u8],
-) -> Result<(), BootstrapError> {
+fn put_pieces<B: Bootstrap + ?Sized>(boot: &mut B, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
     let rank = boot.rank();
     let length = u32::try_from(value.len()).expect("at most MAX_GATHERED");
     let mut framed = Vec::with_capacity(HEADER + value.len());
@@ -75,11 +61,7 @@ fn put_pieces<B: Bootstrap + ?Sized>(
     Ok(())
 }
 
-fn get_pieces<B: Bootstrap + ?Sized>(
-    boot: &mut B,
-    name: &str,
-    rank: usize,
-) -> Result<Vec<u8>, BootstrapError> {
+fn get_pieces<B: Bootstrap + ?Sized>(boot: &mut B, name: &str, rank: usize) -> Result<Vec<u8>, BootstrapError> {
     let mut piece = 0;
     let mut next = |boot: &mut B| {
         let key = piece_key(name, rank, piece);
@@ -92,34 +74,22 @@ fn get_pieces<B: Bootstrap + ?Sized>(
     let (key, first) = next(boot)?;
     let malformed = |key: String, why: String| BootstrapError::Malformed { key, why };
     let Some((header, body)) = first.split_first_chunk::<HEADER>() else {
-        return Err(malformed(
-            key,
-            format!("{} bytes, too few for the length of {HEADER}", first.len()),
-        ));
+        return Err(malformed(key, format!("{} bytes, too few for the length of {HEADER}", first.len())));
     };
     let length = u32::from_le_bytes(*header) as usize;
     if length > MAX_GATHERED {
-        return Err(malformed(
-            key,
-            format!("it announces {length} bytes, the limit is {MAX_GATHERED}"),
-        ));
+        return Err(malformed(key, format!("it announces {length} bytes, the limit is {MAX_GATHERED}")));
     }
     let mut value = body.to_vec();
     while value.len() < length {
         let (key, bytes) = next(boot)?;
         if bytes.is_empty() {
-            return Err(malformed(
-                key,
-                format!("an empty piece after {} of {length} bytes", value.len()),
-            ));
+            return Err(malformed(key, format!("an empty piece after {} of {length} bytes", value.len())));
         }
         value.extend_from_slice(&bytes);
     }
     if value.len() > length {
-        return Err(malformed(
-            key,
-            format!("{} bytes came where {length} were announced", value.len()),
-        ));
+        return Err(malformed(key, format!("{} bytes came where {length} were announced", value.len())));
     }
     Ok(value)
 }
@@ -138,11 +108,7 @@ mod tests {
                 let mut boot = Solo::with_value_limit(limit);
                 let part = &value[..length.min(value.len())];
                 put_pieces(&mut boot, "n", part).unwrap();
-                assert_eq!(
-                    get_pieces(&mut boot, "n", 0).unwrap(),
-                    part,
-                    "limit {limit}, length {length}"
-                );
+                assert_eq!(get_pieces(&mut boot, "n", 0).unwrap(), part, "limit {limit}, length {length}");
             }
         }
     }
@@ -152,18 +118,10 @@ mod tests {
         let mut boot = Solo::new();
         assert!(boot.allgather("full", &vec![1; MAX_GATHERED]).is_ok());
         let long = boot.allgather("long", &vec![1; MAX_GATHERED + 1]);
-        assert!(
-            matches!(long, Err(BootstrapError::TooLong { length, .. }) if length == MAX_GATHERED + 1)
-        );
+        assert!(matches!(long, Err(BootstrapError::TooLong { length, .. }) if length == MAX_GATHERED + 1));
         let name = "n".repeat(MAX_NAME + 1);
-        assert!(matches!(
-            boot.allgather(&name, b""),
-            Err(BootstrapError::BadKey { .. })
-        ));
-        assert!(matches!(
-            boot.allgather("full", b"x"),
-            Err(BootstrapError::DuplicateKey { .. })
-        ));
+        assert!(matches!(boot.allgather(&name, b""), Err(BootstrapError::BadKey { .. })));
+        assert!(matches!(boot.allgather("full", b"x"), Err(BootstrapError::DuplicateKey { .. })));
     }
 
     #[test]
@@ -174,16 +132,10 @@ mod tests {
         boot.put("over.0.0", &[1, 0, 0, 0, 7, 7]).unwrap();
         for name in ["short", "huge", "over"] {
             let got = get_pieces(&mut boot, name, 0);
-            assert!(
-                matches!(got, Err(BootstrapError::Malformed { .. })),
-                "{name}: {got:?}"
-            );
+            assert!(matches!(got, Err(BootstrapError::Malformed { .. })), "{name}: {got:?}");
         }
         boot.put("cut.0.0", &[9, 0, 0, 0, 7]).unwrap();
         let cut = get_pieces(&mut boot, "cut", 0);
-        assert!(
-            matches!(&cut, Err(BootstrapError::Missing { rank: 0, key }) if key == "cut.0.1"),
-            "{cut:?}"
-        );
+        assert!(matches!(&cut, Err(BootstrapError::Missing { rank: 0, key }) if key == "cut.0.1"), "{cut:?}");
     }
 }

@@ -18,9 +18,7 @@ static ADOPTED: AtomicBool = AtomicBool::new(false);
 /// A number of a standard stream, of no open descriptor or of something other than a socket; a second adoption.
 pub(super) fn adopt_socket(raw: i32) -> io::Result<OwnedFd> {
     if raw < 3 {
-        return Err(io::Error::other(
-            "descriptors 0 to 2 are the standard streams",
-        ));
+        return Err(io::Error::other("descriptors 0 to 2 are the standard streams"));
     }
     let kind = fs::read_link(format!("/proc/self/fd/{raw}")).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => io::Error::other(
@@ -29,16 +27,11 @@ pub(super) fn adopt_socket(raw: i32) -> io::Result<OwnedFd> {
         _ => error,
     })?;
     if !kind.to_string_lossy().starts_with("socket:") {
-        return Err(io::Error::other(format!(
-            "it is not a socket but {}",
-            kind.display()
-        )));
+        return Err(io::Error::other(format!("it is not a socket but {}", kind.display())));
     }
     // Relaxed: the flag guards no other memory; the swap alone decides who is first.
     if ADOPTED.swap(true, Ordering::Relaxed) {
-        return Err(io::Error::other(
-            "this process has taken the connection to its launcher already",
-        ));
+        return Err(io::Error::other("this process has taken the connection to its launcher already"));
     }
     // SAFETY: `from_raw_fd` requires an open descriptor that nobody else owns. Open: checked above through /proc, and
     // a launcher's descriptor is not closed by anybody who does not own it. Owned by nobody else: the number comes
@@ -59,11 +52,7 @@ mod tests {
     #[test]
     fn only_an_open_socket_and_only_once() {
         let pipe = std::io::pipe().unwrap();
-        for (raw, word) in [
-            (0, "standard"),
-            (1_000_000, "not an open"),
-            (pipe.0.as_raw_fd(), "not a socket"),
-        ] {
+        for (raw, word) in [(0, "standard"), (1_000_000, "not an open"), (pipe.0.as_raw_fd(), "not a socket")] {
             let error = adopt_socket(raw).unwrap_err().to_string();
             assert!(error.contains(word), "{raw}: {error}");
         }
@@ -71,15 +60,7 @@ mod tests {
         let raw = ours.into_raw_fd();
         let fd = adopt_socket(raw).unwrap();
         assert_eq!(fd.as_raw_fd(), raw);
-        assert_eq!(
-            rustix::io::fcntl_getfd(&fd).unwrap(),
-            rustix::io::FdFlags::CLOEXEC
-        );
-        assert!(
-            adopt_socket(raw)
-                .unwrap_err()
-                .to_string()
-                .contains("already")
-        );
+        assert_eq!(rustix::io::fcntl_getfd(&fd).unwrap(), rustix::io::FdFlags::CLOEXEC);
+        assert!(adopt_socket(raw).unwrap_err().to_string().contains("already"));
     }
 }

@@ -84,20 +84,12 @@ pub(crate) const MAX_KEY: usize = 63;
 
 /// Whether `key` may be used with every implementation.
 fn check_key(key: &str) -> Result<(), BootstrapError> {
-    let bad = |why: String| BootstrapError::BadKey {
-        key: key.to_owned(),
-        why,
-    };
+    let bad = |why: String| BootstrapError::BadKey { key: key.to_owned(), why };
     if key.is_empty() || key.len() > MAX_KEY {
-        return Err(bad(format!(
-            "it has {} bytes, of 1 to {MAX_KEY}",
-            key.len()
-        )));
+        return Err(bad(format!("it has {} bytes, of 1 to {MAX_KEY}", key.len())));
     }
     match key.chars().find(|c| !c.is_ascii_graphic() || *c == '=') {
-        Some(c) => Err(bad(format!(
-            "it has the character {c:?}; printable ASCII without space or '=' is allowed"
-        ))),
+        Some(c) => Err(bad(format!("it has the character {c:?}; printable ASCII without space or '=' is allowed"))),
         None => Ok(()),
     }
 }

@@ -44,10 +44,7 @@ impl Pmi1 {
     /// # Errors
     /// A descriptor that is not an open socket, or was taken before; those of [`Pmi1::join`].
     pub fn inherit(fd: i32, rank: usize, size: usize) -> Result<Self, BootstrapError> {
-        let socket = adopt_socket(fd).map_err(|error| BootstrapError::Descriptor {
-            fd,
-            why: error.to_string(),
-        })?;
+        let socket = adopt_socket(fd).map_err(|error| BootstrapError::Descriptor { fd, why: error.to_string() })?;
         Self::join(socket, rank, size)
     }
 
@@ -57,23 +54,11 @@ impl Pmi1 {
     /// A launcher that does not answer within 30 s, that refuses, or that answers something else than PMI-1.
     pub fn join(socket: OwnedFd, rank: usize, size: usize) -> Result<Self, BootstrapError> {
         let socket = UnixStream::from(socket);
-        let failed = |source| BootstrapError::Io {
-            during: "init",
-            source,
-        };
+        let failed = |source| BootstrapError::Io { during: "init", source };
         socket.set_nonblocking(false).map_err(failed)?;
         socket.set_read_timeout(Some(INIT_LIMIT)).map_err(failed)?;
         let (kvsname, lines, put) = (String::new(), LineBuffer::default(), HashSet::new());
-        let mut pmi = Self {
-            socket,
-            lines,
-            rank,
-            size,
-            kvsname,
-            value_limit: 0,
-            put,
-            left: false,
-        };
+        let mut pmi = Self { socket, lines, rank, size, kvsname, value_limit: 0, put, left: false };
         pmi.handshake()?;
         pmi.socket.set_read_timeout(None).map_err(failed)?;
         Ok(pmi)
@@ -99,31 +84,18 @@ impl Pmi1 {
     }
 
     fn handshake(&mut self) -> Result<(), BootstrapError> {
-        let answer = self.ask_ok(
-            "init",
-            "cmd=init pmi_version=1 pmi_subversion=1\n",
-            "response_to_init",
-        )?;
-        if Words::new(&answer)
-            .get("pmi_version")
-            .is_some_and(|version| version != "1")
-        {
+        let answer = self.ask_ok("init", "cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
+        if Words::new(&answer).get("pmi_version").is_some_and(|version| version != "1") {
             return Err(protocol("init", &answer, "version 1 is needed"));
         }
         let answer = self.ask_ok("get_maxes", "cmd=get_maxes\n", "maxes")?;
         let max = |name| {
-            let value: Option<usize> = Words::new(&answer)
-                .get(name)
-                .and_then(|text| text.parse().ok());
+            let value: Option<usize> = Words::new(&answer).get(name).and_then(|text| text.parse().ok());
             value.ok_or_else(|| protocol("get_maxes", &answer, "a limit is missing"))
         };
         let (keylen, vallen) = (max("keylen_max")?, max("vallen_max")?);
         if keylen <= MAX_KEY {
-            return Err(protocol(
-                "get_maxes",
-                &answer,
-                "keys of 63 characters and a zero are needed",
-            ));
+            return Err(protocol("get_maxes", &answer, "keys of 63 characters and a zero are needed"));
         }
         let answer = self.ask_ok("get_my_kvsname", "cmd=get_my_kvsname\n", "my_kvsname")?;
         let Some(kvsname) = Words::new(&answer).get("kvsname") else {
@@ -132,56 +104,30 @@ impl Pmi1 {
         kvsname.clone_into(&mut self.kvsname);
         let around = put_line(kvsname, "", "").len() + MAX_KEY;
         // The launcher's limit counts a terminating zero; two digits a byte come after the mark.
-        self.value_limit = MAX_LINE
-            .saturating_sub(around)
-            .min(vallen.saturating_sub(1))
-            .saturating_sub(1)
-            / 2;
+        self.value_limit = MAX_LINE.saturating_sub(around).min(vallen.saturating_sub(1)).saturating_sub(1) / 2;
         if self.value_limit < 16 {
-            return Err(protocol(
-                "get_maxes",
-                &answer,
-                "no room for a value in a line",
-            ));
+            return Err(protocol("get_maxes", &answer, "no room for a value in a line"));
         }
         Ok(())
     }
 
     fn check_open(&self, during: &'static str) -> Result<(), BootstrapError> {
-        if self.left {
-            Err(BootstrapError::Finalized { during })
-        } else {
-            Ok(())
-        }
+        if self.left { Err(BootstrapError::Finalized { during }) } else { Ok(()) }
     }
 
     /// Sends a command, and takes its answer, which must be an `expected`.
-    fn ask(
-        &mut self,
-        during: &'static str,
-        command: &str,
-        expected: &str,
-    ) -> Result<String, BootstrapError> {
+    fn ask(&mut self, during: &'static str, command: &str, expected: &str) -> Result<String, BootstrapError> {
         self.tell(during, command)?;
         let answer = self.read_line(during)?;
         if Words::new(&answer).get("cmd") == Some(expected) {
             Ok(answer)
         } else {
-            Err(protocol(
-                during,
-                &answer,
-                &format!("cmd={expected} was expected"),
-            ))
+            Err(protocol(during, &answer, &format!("cmd={expected} was expected")))
         }
     }
 
     /// As `ask`, and an `rc` other than 0 is an error.
-    fn ask_ok(
-        &mut self,
-        during: &'static str,
-        command: &str,
-        expected: &str,
-    ) -> Result<String, BootstrapError> {
+    fn ask_ok(&mut self, during: &'static str, command: &str, expected: &str) -> Result<String, BootstrapError> {
         let answer = self.ask(during, command, expected)?;
         match Words::new(&answer).get("rc") {
             None | Some("0") => Ok(answer),
@@ -199,10 +145,7 @@ impl Pmi1 {
                     return Err(BootstrapError::Closed { during });
                 }
                 Err(error) => {
-                    return Err(BootstrapError::Io {
-                        during,
-                        source: error.into(),
-                    });
+                    return Err(BootstrapError::Io { during, source: error.into() });
                 }
             }
         }
@@ -225,16 +168,10 @@ impl Pmi1 {
                 Ok((got, _)) => self.lines.push(&bytes[..got]),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
-                    return Err(BootstrapError::NoAnswer {
-                        seconds: INIT_LIMIT.as_secs(),
-                        during,
-                    });
+                    return Err(BootstrapError::NoAnswer { seconds: INIT_LIMIT.as_secs(), during });
                 }
                 Err(error) => {
-                    return Err(BootstrapError::Io {
-                        during,
-                        source: io::Error::from(error),
-                    });
+                    return Err(BootstrapError::Io { during, source: io::Error::from(error) });
                 }
             }
         }
@@ -259,30 +196,18 @@ impl Bootstrap for Pmi1 {
         check_key(key)?;
         if value.len() > self.value_limit {
             let (key, length) = (key.to_owned(), value.len());
-            return Err(BootstrapError::TooLong {
-                key,
-                length,
-                limit: self.value_limit,
-            });
+            return Err(BootstrapError::TooLong { key, length, limit: self.value_limit });
         }
         if !self.put.insert(key.to_owned()) {
-            return Err(BootstrapError::DuplicateKey {
-                key: key.to_owned(),
-            });
+            return Err(BootstrapError::DuplicateKey { key: key.to_owned() });
         }
         let value = format!("{VALUE_MARK}{}", to_hex(value));
         let answer = self.ask("put", &put_line(&self.kvsname, key, &value), "put_result")?;
         let words = Words::new(&answer);
         match words.get("rc") {
             None | Some("0") => Ok(()),
-            Some(_)
-                if words
-                    .get("msg")
-                    .is_some_and(|text| text.contains("duplicate")) =>
-            {
-                Err(BootstrapError::DuplicateKey {
-                    key: key.to_owned(),
-                })
+            Some(_) if words.get("msg").is_some_and(|text| text.contains("duplicate")) => {
+                Err(BootstrapError::DuplicateKey { key: key.to_owned() })
             }
             Some(_) => Err(protocol("put", &answer, "it refused")),
         }
@@ -290,8 +215,7 @@ impl Bootstrap for Pmi1 {
 
     fn barrier(&mut self) -> Result<(), BootstrapError> {
         self.check_open("barrier")?;
-        self.ask_ok("barrier", "cmd=barrier_in\n", "barrier_out")
-            .map(drop)
+        self.ask_ok("barrier", "cmd=barrier_in\n", "barrier_out").map(drop)
     }
 
     fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
@@ -302,10 +226,7 @@ impl Bootstrap for Pmi1 {
             key: key.to_owned(),
             why: format!("{text:?} is not {VALUE_MARK:?} and an even number of hexadecimal digits"),
         };
-        text.strip_prefix(VALUE_MARK)
-            .and_then(from_hex)
-            .map(Some)
-            .ok_or_else(malformed)
+        text.strip_prefix(VALUE_MARK).and_then(from_hex).map(Some).ok_or_else(malformed)
     }
 
     fn finalize(&mut self) -> Result<(), BootstrapError> {
@@ -322,15 +243,9 @@ impl Bootstrap for Pmi1 {
         // Only transom-run reads the reason, and others may stumble over a word that they do not know.
         if std::env::var_os("TRANSOM_LAUNCHER").is_some() {
             let why: String = why.chars().take(MAX_WHY).collect();
-            return self.tell(
-                "abort",
-                &format!("cmd=abort exitcode={code} why={}\n", to_hex(why.as_bytes())),
-            );
+            return self.tell("abort", &format!("cmd=abort exitcode={code} why={}\n", to_hex(why.as_bytes())));
         }
-        eprintln!(
-            "transom: rank {} aborts the job with status {code}: {why}",
-            self.rank
-        );
+        eprintln!("transom: rank {} aborts the job with status {code}: {why}", self.rank);
         self.tell("abort", &format!("cmd=abort exitcode={code}\n"))
     }
 }
@@ -340,9 +255,5 @@ fn put_line(kvsname: &str, key: &str, value: &str) -> String {
 }
 
 fn protocol(during: &'static str, answer: &str, why: &str) -> BootstrapError {
-    BootstrapError::Protocol {
-        during,
-        answer: answer.to_owned(),
-        why: why.to_owned(),
-    }
+    BootstrapError::Protocol { during, answer: answer.to_owned(), why: why.to_owned() }
 }

@@ -16,28 +16,17 @@ impl Solo {
     /// A job of one rank, this one.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            values: HashMap::new(),
-            value_limit: usize::MAX,
-            left: false,
-        }
+        Self { values: HashMap::new(), value_limit: usize::MAX, left: false }
     }
 
     /// One whose values are limited to `limit` bytes, to exercise what cuts values to the limit.
     #[cfg(test)]
     pub(super) fn with_value_limit(limit: usize) -> Self {
-        Self {
-            value_limit: limit,
-            ..Self::new()
-        }
+        Self { value_limit: limit, ..Self::new() }
     }
 
     fn check_open(&self, during: &'static str) -> Result<(), BootstrapError> {
-        if self.left {
-            Err(BootstrapError::Finalized { during })
-        } else {
-            Ok(())
-        }
+        if self.left { Err(BootstrapError::Finalized { during }) } else { Ok(()) }
     }
 }
 
@@ -65,11 +54,7 @@ impl Bootstrap for Solo {
         check_key(key)?;
         let key = key.to_owned();
         if value.len() > self.value_limit {
-            return Err(BootstrapError::TooLong {
-                key,
-                length: value.len(),
-                limit: self.value_limit,
-            });
+            return Err(BootstrapError::TooLong { key, length: value.len(), limit: self.value_limit });
         }
         if self.values.contains_key(&key) {
             return Err(BootstrapError::DuplicateKey { key });
@@ -115,20 +100,14 @@ mod tests {
         assert_eq!(solo.get("b").unwrap(), None);
         assert_eq!(solo.allgather("all", b"me").unwrap(), [b"me".to_vec()]);
         solo.finalize().unwrap();
-        assert!(matches!(
-            solo.barrier(),
-            Err(BootstrapError::Finalized { during: "barrier" })
-        ));
+        assert!(matches!(solo.barrier(), Err(BootstrapError::Finalized { during: "barrier" })));
     }
 
     #[test]
     fn a_key_is_written_once() {
         let mut solo = Solo::new();
         solo.put("a", b"1").unwrap();
-        assert!(matches!(
-            solo.put("a", b"2"),
-            Err(BootstrapError::DuplicateKey { .. })
-        ));
+        assert!(matches!(solo.put("a", b"2"), Err(BootstrapError::DuplicateKey { .. })));
         assert_eq!(solo.get("a").unwrap().as_deref(), Some(&b"1"[..]));
     }
 }

@@ -18,10 +18,7 @@ impl<'a> Words<'a> {
 
     /// The value of `key`, up to the next white space.
     pub(crate) fn get(self, key: &str) -> Option<&'a str> {
-        let mut pairs = self
-            .0
-            .split_ascii_whitespace()
-            .filter_map(|word| word.split_once('='));
+        let mut pairs = self.0.split_ascii_whitespace().filter_map(|word| word.split_once('='));
         pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 }
@@ -64,27 +61,17 @@ impl LineBuffer {
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The bytes that `text` names; `None` where it is not an even number of hexadecimal digits.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let nibble = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|value| u8::try_from(value).ok())
-    };
+    let nibble = |byte: u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if !rest.is_empty() {
         return None;
     }
-    pairs
-        .iter()
-        .map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?))
-        .collect()
+    pairs.iter().map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?)).collect()
 }
 
 #[cfg(test)]
@@ -93,8 +80,7 @@ mod tests {
 
     #[test]
     fn words_come_in_any_order_and_empty_values_are_values() {
-        let words =
-            Words::new("rc=0  value=(vector,(0,1,2)) junk a=b=c empty= cmd=get_result rc=9");
+        let words = Words::new("rc=0  value=(vector,(0,1,2)) junk a=b=c empty= cmd=get_result rc=9");
         assert_eq!(words.get("cmd"), Some("get_result"));
         assert_eq!(words.get("value"), Some("(vector,(0,1,2))"));
         assert_eq!(words.get("a"), Some("b=c"));
@@ -124,11 +110,7 @@ mod tests {
                 buffer.push(bytes);
                 lines.extend(std::iter::from_fn(|| buffer.next_line()));
             }
-            assert_eq!(
-                lines,
-                ["cmd=a x=1", "", "cmd=b", "cmd=c tail"],
-                "parts of {part}"
-            );
+            assert_eq!(lines, ["cmd=a x=1", "", "cmd=b", "cmd=c tail"], "parts of {part}");
             assert!(!buffer.overflows());
         }
     }

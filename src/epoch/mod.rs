@@ -3,7 +3,7 @@
 /// The access epoch that a process has open on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum State {
+pub(crate) enum State {
     /// None.
     Closed = 0,
     /// A fence was called; whether it opened an epoch depends on what follows (MPI §11.5.1).
@@ -12,11 +12,13 @@ pub enum State {
     Fence = 2,
     /// `lock_all`.
     LockAll = 3,
+    /// The window is freed: nothing is allowed.
+    Freed = 4,
 }
 
 /// The calls that an epoch allows or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub(crate) enum Call {
     /// A put, get or atomic.
     Operation,
     /// A fence that may open an epoch.
@@ -36,11 +38,12 @@ pub enum Call {
 impl State {
     /// The state from its number; numbers that are no state count as closed.
     #[inline]
-    pub const fn from_number(number: u8) -> State {
+    pub(crate) const fn from_number(number: u8) -> State {
         match number {
             1 => State::Fenced,
             2 => State::Fence,
             3 => State::LockAll,
+            4 => State::Freed,
             _ => State::Closed,
         }
     }
@@ -50,9 +53,10 @@ impl State {
     /// # Errors
     /// The rule that the call breaks; the state stays.
     #[inline]
-    pub const fn after(self, call: Call) -> Result<State, &'static str> {
-        use State::{Closed, Fence, Fenced, LockAll};
+    pub(crate) const fn after(self, call: Call) -> Result<State, &'static str> {
+        use State::{Closed, Fence, Fenced, Freed, LockAll};
         match (call, self) {
+            (_, Freed) => Err("the window was freed (MPI §11.2.5)"),
             (Call::Operation, Fenced | Fence) => Ok(Fence),
             (Call::Operation, LockAll) => Ok(LockAll),
             (Call::Operation, Closed) => {
@@ -74,8 +78,10 @@ impl State {
             (Call::Flush, Closed | Fenced | Fence) => {
                 Err("a flush outside a passive-target epoch; open one by lock_all (MPI §11.5.4)")
             }
-            (Call::Free, Closed | Fenced) => Ok(Closed),
-            (Call::Free, Fence) => Err("free within a fence epoch that has operations; end it by a fence first (MPI §11.2.5)"),
+            (Call::Free, Closed | Fenced) => Ok(Freed),
+            (Call::Free, Fence) => {
+                Err("free within a fence epoch that has operations; end it by a fence first (MPI §11.2.5)")
+            }
             (Call::Free, LockAll) => Err("free within a lock_all epoch; call unlock_all first (MPI §11.2.5)"),
         }
     }
@@ -85,20 +91,20 @@ impl State {
 mod tests {
     use super::*;
 
-    const STATES: [State; 4] = [State::Closed, State::Fenced, State::Fence, State::LockAll];
+    const STATES: [State; 5] = [State::Closed, State::Fenced, State::Fence, State::LockAll, State::Freed];
 
-    /// The whole table: for each call, the outcome in Closed, Fenced, Fence, LockAll.
+    /// The whole table: for each call, the outcome in Closed, Fenced, Fence, LockAll, Freed.
     #[test]
     fn every_transition_is_as_the_chapter_says() {
-        use State::{Closed, Fence, Fenced, LockAll};
-        let table: [(Call, [Option<State>; 4]); 7] = [
-            (Call::Operation, [None, Some(Fence), Some(Fence), Some(LockAll)]),
-            (Call::Fence, [Some(Fenced), Some(Fenced), Some(Fenced), None]),
-            (Call::LastFence, [Some(Closed), Some(Closed), Some(Closed), None]),
-            (Call::LockAll, [Some(LockAll), Some(LockAll), None, None]),
-            (Call::UnlockAll, [None, None, None, Some(Closed)]),
-            (Call::Flush, [None, None, None, Some(LockAll)]),
-            (Call::Free, [Some(Closed), Some(Closed), None, None]),
+        use State::{Closed, Fence, Fenced, Freed, LockAll};
+        let table: [(Call, [Option<State>; 5]); 7] = [
+            (Call::Operation, [None, Some(Fence), Some(Fence), Some(LockAll), None]),
+            (Call::Fence, [Some(Fenced), Some(Fenced), Some(Fenced), None, None]),
+            (Call::LastFence, [Some(Closed), Some(Closed), Some(Closed), None, None]),
+            (Call::LockAll, [Some(LockAll), Some(LockAll), None, None, None]),
+            (Call::UnlockAll, [None, None, None, Some(Closed), None]),
+            (Call::Flush, [None, None, None, Some(LockAll), None]),
+            (Call::Free, [Some(Freed), Some(Freed), None, None, None]),
         ];
         for (call, outcomes) in table {
             for (state, outcome) in STATES.into_iter().zip(outcomes) {

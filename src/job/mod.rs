@@ -280,13 +280,12 @@ impl JobCore {
     pub(crate) fn link(&self, rank: usize) -> Result<&Link> {
         let peer = peer(rank);
         self.links.get_or_try_insert(peer, || {
-            let lane = self.lane(rank).unwrap_or(Lane::Shm);
+            let lane = self.wire.reach(peer)?;
             let card = &self.cards[rank];
-            let (address, key) = match lane {
-                Lane::Shm => (&card.shm_address, &card.shm_block),
-                Lane::Net => (&card.net_address, &card.net_block),
+            let key = match lane {
+                Lane::Shm => &card.shm_block,
+                Lane::Net => &card.net_block,
             };
-            self.wire.connect(lane, peer, address)?;
             Ok(Link { lane, block: self.wire.import(lane, peer, key)? })
         })
     }
@@ -356,7 +355,7 @@ impl JobCore {
     }
 
     pub(crate) fn barrier(&self) -> Result<()> {
-        let value = signals::next(&self.barriers);
+        let value = next(&self.barriers);
         let theirs = |rank| Ok(self.link(rank)?.block.memory());
         let words = Words { job: self, key: JOB, mine: &self.block, theirs };
         barrier::dissemination(self.rank, self.size, value, &words)

@@ -30,7 +30,6 @@ pub(crate) struct Words<'j, F> {
     pub(crate) theirs: F,
 }
 
-
 /// The number of the next barrier: 31 bits, from 1.
 pub(crate) fn next(counter: &AtomicU32) -> u32 {
     // Relaxed: barriers of one window are called by one thread at a time (MPI §11.5.1).

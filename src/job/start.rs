@@ -34,7 +34,8 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
     let block = early.allocate(BLOCK)?;
     let block_shm = early.register_shm(&block)?;
 
-    let mut cards = exchange_cards(&mut boot, &settings, shm.as_ref().map(|(_, domain)| domain.port().address()), &block_shm)?;
+    let mut cards =
+        exchange_cards(&mut boot, &settings, shm.as_ref().map(|(_, domain)| domain.port().address()), &block_shm)?;
     let nodes = find_nodes(&mut boot, &early, &cards)?;
     let one_node = nodes.iter().all(|&node| node == 0);
     let net = match simulated {
@@ -45,7 +46,17 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
     let wire = Arc::new(Wire::new(shm, net));
     let (block_net, actor) = join_net(&mut boot, &wire, &settings, &block, &nodes, &mut cards)?;
     let neighbours = nodes.iter().filter(|&&node| node == nodes[rank]).count();
-    let core = assemble(Assembly { boot, settings, wire, actor, nodes, cards, block, regions: (block_shm, block_net), neighbours })?;
+    let core = assemble(Assembly {
+        boot,
+        settings,
+        wire,
+        actor,
+        nodes,
+        cards,
+        block,
+        regions: (block_shm, block_net),
+        neighbours,
+    })?;
     if core.settings.info && rank == 0 {
         // tidy-allow(print): the user asked for it by TRANSOM_INFO=1
         eprint!("{}", crate::info::of_job(&core));
@@ -70,12 +81,14 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let Assembly { boot, settings, wire, actor, nodes, cards, block, regions, neighbours } = parts;
     let cpus = topology::allowed_cpus().len();
     // A bound rank is allowed one core, which it has for itself: the launcher binds so only where there are enough.
-    let crowded = neighbours > cpus.max(std::thread::available_parallelism().map_or(1, usize::from)) && neighbours > online_cpus();
+    let crowded = neighbours > cpus.max(std::thread::available_parallelism().map_or(1, usize::from))
+        && neighbours > online_cpus();
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(neighbours, neighbours) };
     let messages = Arc::new(Messages::default());
     let has_net = wire.has(Lane::Net);
     let passive = wire.net().is_none_or(Net::passive_target);
     let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), crowded);
+    wire.set_addresses(addresses(boot.rank(), &nodes, &cards));
     let core = Arc::new(JobCore {
         rank: boot.rank(),
         size: boot.size(),
@@ -102,6 +115,18 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     Ok(core)
 }
 
+/// The way to each rank: shared memory within the node, else the net, where a rank may be its own peer.
+fn addresses(me: usize, nodes: &[usize], cards: &[Card]) -> Vec<Option<(Lane, Vec<u8>)>> {
+    let way = |(rank, card): (usize, &Card)| {
+        if rank != me && nodes[rank] == nodes[me] {
+            Some((Lane::Shm, card.shm_address.clone()))
+        } else {
+            Some((Lane::Net, card.net_address.clone())).filter(|(_, address)| !address.is_empty())
+        }
+    };
+    cards.iter().enumerate().map(way).collect()
+}
+
 /// CPUs of the machine, whatever this process is bound to.
 fn online_cpus() -> usize {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
@@ -119,7 +144,12 @@ fn node_identity() -> String {
     format!("{} {pids}", boot.trim())
 }
 
-fn exchange_cards(boot: &mut Boot, settings: &Settings, address: Option<Vec<u8>>, block: &Option<ShmRegion>) -> Result<Vec<Card>> {
+fn exchange_cards(
+    boot: &mut Boot,
+    settings: &Settings,
+    address: Option<Vec<u8>>,
+    block: &Option<ShmRegion>,
+) -> Result<Vec<Card>> {
     let node = if settings.shm && address.is_some() { node_identity() } else { String::new() };
     let key = block.as_ref().map(wire::shm_key).unwrap_or_default();
     let mine = pack(&[
@@ -138,13 +168,19 @@ fn exchange_cards(boot: &mut Boot, settings: &Settings, address: Option<Vec<u8>>
             let why = format!("rank {rank} has version {version}, {agreement}; rank {} has {mine}", boot.rank());
             return Err(ErrorKind::Job(format!("the ranks differ in their settings: {why}")).into());
         }
-        cards.push(Card { shm_address: address, shm_block: key_from(&key), node: String::from_utf8_lossy(&node).into(), ..Card::default() });
+        cards.push(Card {
+            shm_address: address,
+            shm_block: key_from(&key),
+            node: String::from_utf8_lossy(&node).into(),
+            ..Card::default()
+        });
     }
     Ok(cards)
 }
 
 fn unreadable(rank: usize) -> Error {
-    ErrorKind::Job(format!("rank {rank} told something that this version can't read; do all run the same program?")).into()
+    ErrorKind::Job(format!("rank {rank} told something that this version can't read; do all run the same program?"))
+        .into()
 }
 
 /// Who shares a node with whom: claimed by identity, proven by mapping the leader's memory (DESIGN §5).

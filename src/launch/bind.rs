@@ -20,9 +20,7 @@ pub(super) fn plan(bind: Bind, size: usize, allowed: &[usize]) -> Option<Vec<usi
 /// The CPUs that this thread may use, in rising order; none where the system does not tell.
 pub(super) fn allowed_cpus() -> Vec<usize> {
     match sched_getaffinity(None) {
-        Ok(set) => (0..CpuSet::MAX_CPU)
-            .filter(|cpu| set.is_set(*cpu))
-            .collect(),
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
         Err(_) => Vec::new(),
     }
 }

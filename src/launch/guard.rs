@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, Signal, WaitOptions, child_subreaper, getpid, kill_process_group, set_child_subreaper,
-    setpgid, waitpgid,
+    Pid, Signal, WaitOptions, child_subreaper, getpid, kill_process_group, set_child_subreaper, setpgid, waitpgid,
 };
 
 /// How long [`Guard::end`] waits for killed processes to be gone, at most.
@@ -36,12 +35,7 @@ impl Guard {
         setpgid(Some(group), Some(group))?;
         let was_subreaper = child_subreaper()?.is_some();
         set_child_subreaper(Some(getpid()))?;
-        Ok(Self {
-            group,
-            _alive: write,
-            was_subreaper,
-            ended: false,
-        })
+        Ok(Self { group, _alive: write, was_subreaper, ended: false })
     }
 
     /// The process group's number, which is the guard's process number.
@@ -107,11 +101,7 @@ fn fork_guard(alive: &OwnedFd) -> io::Result<Pid> {
     let error = io::Error::last_os_error();
     // SAFETY: `before` was filled in by the call above, and the old mask is not wanted.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    if child < 0 {
-        Err(error)
-    } else {
-        Pid::from_raw(child).ok_or(error)
-    }
+    if child < 0 { Err(error) } else { Pid::from_raw(child).ok_or(error) }
 }
 
 /// The whole life of the guard: blocks on the pipe until the launcher is gone, then kills its group, itself included.
@@ -137,9 +127,7 @@ fn guard_main(alive: libc::c_int) -> ! {
         }
         let mut byte = 0_u8;
         // Nobody writes: anything but an interruption is the end of file.
-        while libc::read(0, (&raw mut byte).cast(), 1) < 0
-            && *libc::__errno_location() == libc::EINTR
-        {}
+        while libc::read(0, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
         libc::kill(0, libc::SIGKILL);
         libc::_exit(1)
     }
@@ -155,21 +143,13 @@ mod tests {
     fn ending_kills_the_members_of_the_group_only() {
         let mut guard = Guard::start().unwrap();
         let group = guard.group().as_raw_nonzero().get();
-        let mut inside = Command::new("sleep")
-            .arg("1000")
-            .process_group(group)
-            .spawn()
-            .unwrap();
+        let mut inside = Command::new("sleep").arg("1000").process_group(group).spawn().unwrap();
         let mut outside = Command::new("sleep").arg("1000").spawn().unwrap();
         guard.signal(rustix::process::Signal::TERM);
         assert_eq!(inside.wait().unwrap().signal(), Some(libc::SIGTERM));
         let name = std::fs::read_to_string(format!("/proc/{group}/comm")).unwrap();
         assert_eq!(name, "transom-guard\n", "the guard outlives SIGTERM");
-        let mut inside = Command::new("sleep")
-            .arg("1000")
-            .process_group(group)
-            .spawn()
-            .unwrap();
+        let mut inside = Command::new("sleep").arg("1000").process_group(group).spawn().unwrap();
         guard.signal(rustix::process::Signal::KILL);
         assert_eq!(inside.wait().unwrap().signal(), Some(libc::SIGKILL));
         guard.end();

@@ -196,25 +196,15 @@ impl std::fmt::Display for Failure {
             Self::Exit(code) => write!(f, "exited with status {code}"),
             Self::Signal { signal, core } => {
                 let dump = if *core { ", core dumped" } else { "" };
-                write!(
-                    f,
-                    "was killed by signal {signal} ({}{dump})",
-                    signals::name(*signal)
-                )
+                write!(f, "was killed by signal {signal} ({}{dump})", signals::name(*signal))
             }
             Self::Abort { code, why } if why.is_empty() => {
                 write!(f, "aborted the job with status {code}")
             }
             Self::Abort { code, why } => write!(f, "aborted the job with status {code}: {why}"),
-            Self::NotFinalized => write!(
-                f,
-                "exited with status 0 after joining the job, without finalizing"
-            ),
+            Self::NotFinalized => write!(f, "exited with status 0 after joining the job, without finalizing"),
             Self::LeftBarrier { waiting } => {
-                write!(
-                    f,
-                    "left the job while rank {waiting} waits for it in a barrier"
-                )
+                write!(f, "left the job while rank {waiting} waits for it in a barrier")
             }
             Self::NotPmi => write!(f, "wrote something other than PMI-1 to its socket"),
         }
@@ -229,9 +219,7 @@ pub enum LaunchError {
     #[error("a job has at least 1 rank, and 0 were asked for")]
     NoRanks,
     /// More ranks than this process may hold descriptors for.
-    #[error(
-        "{size} ranks need {needed} descriptors in the launcher, and the hard limit is {limit} (ulimit -Hn)"
-    )]
+    #[error("{size} ranks need {needed} descriptors in the launcher, and the hard limit is {limit} (ulimit -Hn)")]
     TooManyRanks {
         /// The number of ranks.
         size: usize,
@@ -276,8 +264,5 @@ impl LaunchError {
 
 /// For `map_err`: a failed system call that was about `doing`.
 fn io_error<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> LaunchError {
-    move |source| LaunchError::Io {
-        doing,
-        source: source.into(),
-    }
+    move |source| LaunchError::Io { doing, source: source.into() }
 }

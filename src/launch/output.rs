@@ -35,14 +35,7 @@ pub(super) struct Sink {
 impl Sink {
     /// A buffer before `stream`, which may be blocking.
     pub(super) fn new(stream: OwnedFd) -> Self {
-        Self {
-            stream,
-            waiting: Vec::new(),
-            written: 0,
-            open: None,
-            last: b'\n',
-            broken: false,
-        }
+        Self { stream, waiting: Vec::new(), written: 0, open: None, last: b'\n', broken: false }
     }
 
     /// Appends `bytes` from `source`. Where another source has left an incomplete line, it is completed first.
@@ -140,13 +133,7 @@ pub(super) struct Splitter {
 
 impl Splitter {
     pub(super) fn new(rank: usize, style: Style) -> Self {
-        Self {
-            rank,
-            style,
-            tail: Vec::new(),
-            inside: false,
-            returned: false,
-        }
+        Self { rank, style, tail: Vec::new(), inside: false, returned: false }
     }
 
     /// Takes the next bytes of the stream, and gives the pieces that they complete to `sink`.
@@ -228,37 +215,20 @@ mod tests {
             let expected = String::from_utf8_lossy(text);
             // A newline that comes a read after its carriage return is apart from it; nothing else may be.
             assert!(own == expected, "cut at {cut}: {out:?}");
-            assert!(
-                out.starts_with("other\n")
-                    || out.contains("\nother\n")
-                    || out.contains("\rother\n"),
-                "{out:?}"
-            );
+            assert!(out.starts_with("other\n") || out.contains("\nother\n") || out.contains("\rother\n"), "{out:?}");
         }
     }
 
     #[test]
     fn every_line_has_one_tag_in_front() {
-        let parts: [(usize, &[u8]); 6] = [
-            (0, b"a"),
-            (2, b"x\ny"),
-            (0, b"b\n"),
-            (2, b"z\r"),
-            (2, b"\nlast"),
-            (1, b"\n"),
-        ];
-        assert_eq!(
-            through(Style::Tagged, &parts),
-            "[2] x\n[0] ab\n[2] yz\r\n[1] \n[2] last"
-        );
+        let parts: [(usize, &[u8]); 6] =
+            [(0, b"a"), (2, b"x\ny"), (0, b"b\n"), (2, b"z\r"), (2, b"\nlast"), (1, b"\n")];
+        assert_eq!(through(Style::Tagged, &parts), "[2] x\n[0] ab\n[2] yz\r\n[1] \n[2] last");
     }
 
     #[test]
     fn incomplete_last_lines_of_several_ranks_stay_apart() {
-        assert_eq!(
-            through(Style::Lines, &[(1, b"one"), (0, b"zero"), (2, b"two\n")]),
-            "two\nzero\none"
-        );
+        assert_eq!(through(Style::Lines, &[(1, b"one"), (0, b"zero"), (2, b"two\n")]), "two\nzero\none");
     }
 
     #[test]

@@ -7,9 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, getpgid, kill_process, pidfd_open};
 
 use super::bind::Bound;
@@ -62,33 +60,17 @@ pub(super) struct Feed {
 
 impl Rank {
     /// Starts rank `number` of `job` in the process group `group`, bound to `cpu` where there is one.
-    pub(super) fn start(
-        job: &Job,
-        number: usize,
-        group: Pid,
-        cpu: Option<usize>,
-    ) -> Result<Self, LaunchError> {
-        let (ours, theirs) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .map_err(io_error("a socket pair"))?;
+    pub(super) fn start(job: &Job, number: usize, group: Pid, cpu: Option<usize>) -> Result<Self, LaunchError> {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(io_error("a socket pair"))?;
         ioctl_fionbio(&ours, true).map_err(io_error("a socket"))?;
         let mut command = command(job, number, group, theirs.as_raw_fd());
-        let bound = cpu
-            .map(Bound::to)
-            .transpose()
-            .map_err(io_error("binding to a CPU"))?;
+        let bound = cpu.map(Bound::to).transpose().map_err(io_error("binding to a CPU"))?;
         // From here to the spawn, a program that another thread of this process starts would inherit this end too.
         fcntl_setfd(&theirs, FdFlags::empty()).map_err(io_error("a socket"))?;
         let spawned = command.spawn();
         drop((theirs, bound));
-        let mut child = spawned.map_err(|source| LaunchError::Program {
-            program: job.program.clone(),
-            source,
-        })?;
+        let mut child = spawned.map_err(|source| LaunchError::Program { program: job.program.clone(), source })?;
         let connected = connect(&mut child, job, number);
         let (pid, ended, out, err) = match connected {
             Ok(parts) => parts,
@@ -98,20 +80,8 @@ impl Rank {
                 return Err(io_error("watching a rank")(error));
             }
         };
-        let pmi = Conn {
-            socket: ours,
-            lines: LineBuffer::default(),
-            unsent: Vec::new(),
-        };
-        Ok(Self {
-            child,
-            pid,
-            ended,
-            exit: None,
-            pmi: Some(pmi),
-            out: Some(out),
-            err: Some(err),
-        })
+        let pmi = Conn { socket: ours, lines: LineBuffer::default(), unsent: Vec::new() };
+        Ok(Self { child, pid, ended, exit: None, pmi: Some(pmi), out: Some(out), err: Some(err) })
     }
 
     /// Takes the status if the process has ended.
@@ -174,11 +144,7 @@ impl Conn {
     /// Sends what the socket takes. A rank that is gone is noticed by its end, not here.
     pub(super) fn flush(&mut self) {
         while !self.unsent.is_empty() {
-            match send(
-                &self.socket,
-                &self.unsent,
-                SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-            ) {
+            match send(&self.socket, &self.unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) => drop(self.unsent.drain(..sent)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
@@ -191,10 +157,7 @@ impl Conn {
 impl Feed {
     fn new(pipe: OwnedFd, number: usize, style: Style) -> io::Result<Self> {
         ioctl_fionbio(&pipe, true)?;
-        Ok(Self {
-            pipe,
-            splitter: Splitter::new(number, style),
-        })
+        Ok(Self { pipe, splitter: Splitter::new(number, style) })
     }
 
     /// Moves what the rank has written into `sink`. False at the end of the stream, when the last part has been moved.
@@ -226,9 +189,7 @@ impl Feed {
 
 fn command(job: &Job, number: usize, group: Pid, pmi_fd: i32) -> Command {
     let mut command = Command::new(&job.program);
-    command
-        .args(&job.args)
-        .process_group(group.as_raw_nonzero().get());
+    command.args(&job.args).process_group(group.as_raw_nonzero().get());
     for name in FOREIGN {
         command.env_remove(name);
     }

@@ -46,16 +46,8 @@ impl Server {
     pub(super) fn new(size: usize, id: u32) -> Self {
         let mut store = HashMap::new();
         // One node with all ranks, by the MPICH convention: a vector of (first node, nodes, ranks per node).
-        store.insert(
-            "PMI_process_mapping".to_owned(),
-            format!("(vector,(0,1,{size}))"),
-        );
-        Self {
-            kvsname: format!("kvs_{id}_0"),
-            store,
-            members: vec![Standing::default(); size],
-            waiting: 0,
-        }
+        store.insert("PMI_process_mapping".to_owned(), format!("(vector,(0,1,{size}))"));
+        Self { kvsname: format!("kvs_{id}_0"), store, members: vec![Standing::default(); size], waiting: 0 }
     }
 
     /// Takes one line, without its newline, from `rank`; appends what is to be sent.
@@ -65,9 +57,7 @@ impl Server {
         let answer = match words.get("cmd").unwrap_or("") {
             "init" => self.init(rank, words),
             "get_maxes" => {
-                format!(
-                    "cmd=maxes rc=0 kvsname_max={KVSNAME_MAX} keylen_max={KEYLEN_MAX} vallen_max={VALLEN_MAX}"
-                )
+                format!("cmd=maxes rc=0 kvsname_max={KVSNAME_MAX} keylen_max={KEYLEN_MAX} vallen_max={VALLEN_MAX}")
             }
             "get_appnum" => "cmd=appnum rc=0 appnum=0".to_owned(),
             "get_universe_size" => format!("cmd=universe_size rc=0 size={size}"),
@@ -105,18 +95,12 @@ impl Server {
             return None;
         }
         let waiting = self.members.iter().position(|member| member.waiting)?;
-        let missing = self
-            .members
-            .iter()
-            .position(|member| member.gone || member.finalized)?;
+        let missing = self.members.iter().position(|member| member.gone || member.finalized)?;
         Some((missing, waiting))
     }
 
     fn init(&mut self, rank: usize, words: Words<'_>) -> String {
-        if words
-            .get("pmi_version")
-            .is_some_and(|version| version != "1")
-        {
+        if words.get("pmi_version").is_some_and(|version| version != "1") {
             return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1".to_owned();
         }
         self.members[rank].joined = true;
@@ -128,10 +112,7 @@ impl Server {
         let (Some(key), Some(value)) = (words.get("key"), words.get("value")) else {
             return refuse("key_or_value_missing");
         };
-        if words
-            .get("kvsname")
-            .is_some_and(|name| name != self.kvsname)
-        {
+        if words.get("kvsname").is_some_and(|name| name != self.kvsname) {
             return refuse("unknown_kvsname");
         }
         if key.is_empty() || key.len() >= KEYLEN_MAX || value.len() >= VALLEN_MAX {
@@ -167,23 +148,10 @@ impl Server {
 }
 
 fn abort(words: Words<'_>) -> Request {
-    let code = words
-        .get("exitcode")
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(1);
+    let code = words.get("exitcode").and_then(|text| text.parse().ok()).unwrap_or(1);
     // `why` is this library's, hexadecimal; the other two are what MPICH has called it.
-    let own = words
-        .get("why")
-        .and_then(from_hex)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let why = own
-        .or_else(|| {
-            words
-                .get("error_msg")
-                .or(words.get("message"))
-                .map(str::to_owned)
-        })
-        .unwrap_or_default();
+    let own = words.get("why").and_then(from_hex).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let why = own.or_else(|| words.get("error_msg").or(words.get("message")).map(str::to_owned)).unwrap_or_default();
     Request::Abort { code, why }
 }
 
@@ -198,8 +166,7 @@ mod tests {
 
     /// Serves `size` ranks over socket pairs, a thread each, while `rank` runs as each of them.
     fn serve(size: usize, rank: impl Fn(Pmi1) + Sync) {
-        let (theirs, ours): (Vec<_>, Vec<_>) =
-            (0..size).map(|_| UnixStream::pair().unwrap()).unzip();
+        let (theirs, ours): (Vec<_>, Vec<_>) = (0..size).map(|_| UnixStream::pair().unwrap()).unzip();
         let server = Mutex::new(Server::new(size, 7));
         std::thread::scope(|scope| {
             let (server, ours, rank) = (&server, &ours, &rank);
@@ -224,23 +191,14 @@ mod tests {
     fn ranks_gather_values_of_every_length_through_lines_of_text() {
         serve(3, |mut pmi| {
             let (me, edge) = (pmi.rank(), pmi.value_limit() - 4);
-            for (round, length) in [0, 1, edge - 1, edge, edge + 1, 10 * edge]
-                .into_iter()
-                .enumerate()
-            {
+            for (round, length) in [0, 1, edge - 1, edge, edge + 1, 10 * edge].into_iter().enumerate() {
                 let value = |rank: usize| vec![u8::try_from(rank).unwrap(); length + rank];
                 let all = pmi.allgather(&format!("round{round}"), &value(me)).unwrap();
                 assert_eq!(all, [value(0), value(1), value(2)], "length {length}");
             }
-            assert_eq!(
-                pmi.get_text("PMI_process_mapping").unwrap().as_deref(),
-                Some("(vector,(0,1,3))")
-            );
+            assert_eq!(pmi.get_text("PMI_process_mapping").unwrap().as_deref(), Some("(vector,(0,1,3))"));
             let foreign = pmi.get("PMI_process_mapping");
-            assert!(
-                matches!(foreign, Err(BootstrapError::Malformed { .. })),
-                "{foreign:?}"
-            );
+            assert!(matches!(foreign, Err(BootstrapError::Malformed { .. })), "{foreign:?}");
             pmi.finalize().unwrap();
         });
     }
@@ -250,30 +208,18 @@ mod tests {
         let (theirs, ours) = UnixStream::pair().unwrap();
         drop(ours);
         let closed = Pmi1::join(theirs.into(), 0, 1);
-        assert!(
-            matches!(closed, Err(BootstrapError::Closed { during: "init" })),
-            "{closed:?}"
-        );
+        assert!(matches!(closed, Err(BootstrapError::Closed { during: "init" })), "{closed:?}");
         let (theirs, ours) = UnixStream::pair().unwrap();
         (&ours).write_all(b"HTTP/1.1 400 Bad Request\r\n").unwrap();
         let nonsense = Pmi1::join(theirs.into(), 0, 1);
-        assert!(
-            matches!(
-                nonsense,
-                Err(BootstrapError::Protocol { during: "init", .. })
-            ),
-            "{nonsense:?}"
-        );
+        assert!(matches!(nonsense, Err(BootstrapError::Protocol { during: "init", .. })), "{nonsense:?}");
     }
 
     fn ask(server: &mut Server, rank: usize, line: &str) -> String {
         let mut replies = Replies::new();
         assert_eq!(server.line(rank, line, &mut replies), Request::Nothing);
         let (to, text) = replies.pop().unwrap();
-        assert!(
-            to == rank && replies.is_empty() && text.ends_with('\n'),
-            "{replies:?}"
-        );
+        assert!(to == rank && replies.is_empty() && text.ends_with('\n'), "{replies:?}");
         text.trim_end().to_owned()
     }
 
@@ -281,38 +227,19 @@ mod tests {
     fn the_commands_of_pmi_1() {
         let mut server = Server::new(3, 7);
         let init = "cmd=init pmi_version=1 pmi_subversion=1";
-        assert_eq!(
-            ask(&mut server, 0, init),
-            "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
-        );
+        assert_eq!(ask(&mut server, 0, init), "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
         assert!(ask(&mut server, 1, "cmd=init pmi_version=2 pmi_subversion=0").ends_with("rc=-1"));
         assert!(server.is_member(0) && !server.is_member(1));
         assert_eq!(
             ask(&mut server, 0, "cmd=get_maxes"),
             "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024"
         );
-        assert_eq!(
-            ask(&mut server, 0, "cmd=get_universe_size"),
-            "cmd=universe_size rc=0 size=3"
-        );
-        assert_eq!(
-            ask(&mut server, 0, "cmd=get_appnum"),
-            "cmd=appnum rc=0 appnum=0"
-        );
-        assert_eq!(
-            ask(&mut server, 0, "cmd=get_my_kvsname"),
-            "cmd=my_kvsname rc=0 kvsname=kvs_7_0"
-        );
-        let mapping = ask(
-            &mut server,
-            2,
-            "cmd=get kvsname=kvs_7_0 key=PMI_process_mapping",
-        );
+        assert_eq!(ask(&mut server, 0, "cmd=get_universe_size"), "cmd=universe_size rc=0 size=3");
+        assert_eq!(ask(&mut server, 0, "cmd=get_appnum"), "cmd=appnum rc=0 appnum=0");
+        assert_eq!(ask(&mut server, 0, "cmd=get_my_kvsname"), "cmd=my_kvsname rc=0 kvsname=kvs_7_0");
+        let mapping = ask(&mut server, 2, "cmd=get kvsname=kvs_7_0 key=PMI_process_mapping");
         assert!(mapping.ends_with("value=(vector,(0,1,3))"), "{mapping}");
-        assert_eq!(
-            ask(&mut server, 0, "cmd=publish_name x=y"),
-            "cmd=publish_name_result rc=1 msg=unknown_command"
-        );
+        assert_eq!(ask(&mut server, 0, "cmd=publish_name x=y"), "cmd=publish_name_result rc=1 msg=unknown_command");
         assert_eq!(ask(&mut server, 0, "cmd=finalize"), "cmd=finalize_ack rc=0");
         assert!(!server.is_member(0));
     }
@@ -331,10 +258,7 @@ mod tests {
             (&long, "long"),
         ] {
             let answer = ask(&mut server, 0, line);
-            assert!(
-                answer.contains("rc=-1") && answer.contains(why),
-                "{line}: {answer}"
-            );
+            assert!(answer.contains("rc=-1") && answer.contains(why), "{line}: {answer}");
         }
         assert!(ask(&mut server, 0, "cmd=get key=a").ends_with("value=1"));
     }
@@ -376,14 +300,7 @@ mod tests {
             ("cmd=abort", 1, ""),
         ] {
             let request = server.line(0, line, &mut Replies::new());
-            assert_eq!(
-                request,
-                Request::Abort {
-                    code,
-                    why: why.to_owned()
-                },
-                "{line}"
-            );
+            assert_eq!(request, Request::Abort { code, why: why.to_owned() }, "{line}");
         }
     }
 }

@@ -28,20 +28,14 @@ impl Signals {
     /// Watches SIGINT, SIGTERM and SIGHUP, but for those that this process was told to ignore (`nohup`, `&`).
     pub(super) fn watch() -> io::Result<Self> {
         let ignored = ignored_signals();
-        let mut signals = Self {
-            watched: Vec::new(),
-        };
+        let mut signals = Self { watched: Vec::new() };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             if ignored >> (signal - 1) & 1 == 1 {
                 continue;
             }
             let (arrived, write) = UnixStream::pair()?;
             let id = pipe::register(signal, write)?;
-            signals.watched.push(Watched {
-                signal,
-                arrived,
-                id,
-            });
+            signals.watched.push(Watched { signal, arrived, id });
         }
         Ok(signals)
     }
@@ -78,8 +72,7 @@ pub(super) fn name(signal: i32) -> String {
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
-        .unwrap_or(0)
+    line.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -90,25 +83,15 @@ mod tests {
     #[test]
     fn a_signal_arrives_once_for_each_time() {
         let signals = Signals::watch().unwrap();
-        let term = signals
-            .watched
-            .iter()
-            .position(|watched| watched.signal == SIGTERM)
-            .unwrap();
+        let term = signals.watched.iter().position(|watched| watched.signal == SIGTERM).unwrap();
         assert_eq!(signals.take(term), None);
         signal_hook::low_level::raise(SIGTERM).unwrap();
         signal_hook::low_level::raise(SIGTERM).unwrap();
-        assert_eq!(
-            [signals.take(term), signals.take(term), signals.take(term)],
-            [Some(SIGTERM), Some(SIGTERM), None]
-        );
+        assert_eq!([signals.take(term), signals.take(term), signals.take(term)], [Some(SIGTERM), Some(SIGTERM), None]);
     }
 
     #[test]
     fn names() {
-        assert_eq!(
-            (name(9).as_str(), name(63).as_str()),
-            ("SIGKILL", "signal 63")
-        );
+        assert_eq!((name(9).as_str(), name(63).as_str()), ("SIGKILL", "signal 63"));
     }
 }

@@ -20,10 +20,7 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn new(pipe: Option<OwnedFd>) -> Self {
         let pipe = pipe.filter(|pipe| ioctl_fionbio(pipe, true).is_ok());
-        Self {
-            pipe,
-            waiting: Vec::new(),
-        }
+        Self { pipe, waiting: Vec::new() }
     }
 
     /// What to poll, and for what; nothing where there is nothing to forward now.

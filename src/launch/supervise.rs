@@ -96,9 +96,7 @@ impl Supervisor {
             out: Sink::new(duplicate(stdout()).map_err(io_error("standard output"))?),
             err: Sink::new(duplicate(stderr()).map_err(io_error("standard error"))?),
             input: Input::new(None),
-            deadline: job
-                .timeout
-                .and_then(|limit| Instant::now().checked_add(limit)),
+            deadline: job.timeout.and_then(|limit| Instant::now().checked_add(limit)),
             timeout: job.timeout.unwrap_or_default(),
             outcome: None,
             ending: Ending::No,
@@ -152,16 +150,8 @@ impl Supervisor {
                 add(Source::Ended(number), rank.ended.as_fd(), PollFlags::IN);
             }
             if let Some(conn) = &rank.pmi {
-                let sending = if conn.has_unsent() {
-                    PollFlags::OUT
-                } else {
-                    PollFlags::empty()
-                };
-                add(
-                    Source::Pmi(number),
-                    conn.socket.as_fd(),
-                    PollFlags::IN | sending,
-                );
+                let sending = if conn.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
+                add(Source::Pmi(number), conn.socket.as_fd(), PollFlags::IN | sending);
             }
             if let Some(feed) = rank.out.as_ref().filter(|_| !self.out.is_full()) {
                 add(Source::Out(number), feed.pipe.as_fd(), PollFlags::IN);
@@ -179,29 +169,17 @@ impl Supervisor {
             add(Source::Input, fd, flags);
         }
         poll_until(&mut fds, self.next_limit())?;
-        let ready = sources
-            .into_iter()
-            .zip(&fds)
-            .filter(|(_, fd)| !fd.revents().is_empty());
+        let ready = sources.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
         Ok(ready.map(|(source, _)| source).collect())
     }
 
     /// How long nothing may happen until this must look at the clock.
     fn next_limit(&self) -> Option<Duration> {
         let job = self.deadline.filter(|_| self.outcome.is_none());
-        let grace = if let Ending::Asked(at) = self.ending {
-            Some(at)
-        } else {
-            None
-        };
+        let grace = if let Ending::Asked(at) = self.ending { Some(at) } else { None };
         let now = Instant::now();
-        let times = [job, grace]
-            .into_iter()
-            .flatten()
-            .map(|at| at.saturating_duration_since(now));
-        times
-            .chain(self.input.is_suspended().then_some(SUSPENDED))
-            .min()
+        let times = [job, grace].into_iter().flatten().map(|at| at.saturating_duration_since(now));
+        times.chain(self.input.is_suspended().then_some(SUSPENDED)).min()
     }
 
     fn on_signal(&mut self, index: usize) {
@@ -213,14 +191,7 @@ impl Supervisor {
                 }
                 continue;
             }
-            self.end(
-                Outcome::Signalled(signal),
-                Some(&format!(
-                    "{}: {}",
-                    signals::name(signal),
-                    self.ending_whom()
-                )),
-            );
+            self.end(Outcome::Signalled(signal), Some(&format!("{}: {}", signals::name(signal), self.ending_whom())));
         }
     }
 
@@ -237,11 +208,7 @@ impl Supervisor {
             return;
         }
         let mut replies = Replies::new();
-        while let Some(line) = self.ranks[number]
-            .pmi
-            .as_mut()
-            .and_then(|conn| conn.lines.next_line())
-        {
+        while let Some(line) = self.ranks[number].pmi.as_mut().and_then(|conn| conn.lines.next_line()) {
             if let Request::Abort { code, why } = self.server.line(number, &line, &mut replies) {
                 self.fail(number, Failure::Abort { code, why });
             }
@@ -282,11 +249,7 @@ impl Supervisor {
     fn check_clock(&mut self) {
         let now = Instant::now();
         if self.outcome.is_none() && self.deadline.is_some_and(|at| at <= now) {
-            let text = format!(
-                "timeout after {} s: {}",
-                self.timeout.as_secs_f64(),
-                self.ending_whom()
-            );
+            let text = format!("timeout after {} s: {}", self.timeout.as_secs_f64(), self.ending_whom());
             self.end(Outcome::TimedOut, Some(&text));
         }
         if matches!(self.ending, Ending::Asked(at) if at <= now) {
@@ -300,20 +263,13 @@ impl Supervisor {
         }
         let pid = self.ranks[rank].pid.as_raw_nonzero().get();
         let whom = self.ending_whom();
-        let text = format!(
-            "rank {rank} (pid {pid}) {failure}{}{whom}",
-            if whom.is_empty() { "" } else { "; " }
-        );
+        let text = format!("rank {rank} (pid {pid}) {failure}{}{whom}", if whom.is_empty() { "" } else { "; " });
         self.end(Outcome::RankFailed { rank, pid, failure }, Some(&text));
     }
 
     /// Which ranks are about to be ended, in words; empty where none runs.
     fn ending_whom(&self) -> String {
-        let running = self
-            .ranks
-            .iter()
-            .enumerate()
-            .filter(|(_, rank)| rank.exit.is_none());
+        let running = self.ranks.iter().enumerate().filter(|(_, rank)| rank.exit.is_none());
         let numbers: Vec<usize> = running.map(|(number, _)| number).collect();
         match numbers.as_slice() {
             [] => String::new(),
@@ -352,10 +308,7 @@ impl Supervisor {
         self.guard.end();
         self.ending = Ending::Killed;
         for rank in &mut self.ranks {
-            for (feed, sink) in [
-                (&mut rank.out, &mut self.out),
-                (&mut rank.err, &mut self.err),
-            ] {
+            for (feed, sink) in [(&mut rank.out, &mut self.out), (&mut rank.err, &mut self.err)] {
                 forward(feed, sink);
                 if let Some(mut feed) = feed.take() {
                     feed.finish(sink);
@@ -367,10 +320,7 @@ impl Supervisor {
         // A reader that takes its time may; a signal, or the job's time limit, ends the wait.
         while !(self.hurried || self.out.is_empty() && self.err.is_empty()) {
             self.turn()?;
-            self.hurried |= matches!(
-                self.outcome,
-                Some(Outcome::Signalled(_) | Outcome::TimedOut)
-            );
+            self.hurried |= matches!(self.outcome, Some(Outcome::Signalled(_) | Outcome::TimedOut));
         }
         self.out.flush();
         self.err.flush();
@@ -399,10 +349,7 @@ fn judge(status: ExitStatus, is_member: bool) -> Option<Failure> {
     match (status.code(), status.signal()) {
         (Some(0), _) => is_member.then_some(Failure::NotFinalized),
         (Some(code), _) => Some(Failure::Exit(code)),
-        (None, signal) => Some(Failure::Signal {
-            signal: signal.unwrap_or(0),
-            core: status.core_dumped(),
-        }),
+        (None, signal) => Some(Failure::Signal { signal: signal.unwrap_or(0), core: status.core_dumped() }),
     }
 }
 
@@ -432,20 +379,9 @@ fn raise_descriptor_limit(size: usize) -> Result<(), LaunchError> {
         return Ok(());
     }
     if let Some(limit) = maximum.filter(|maximum| *maximum < needed) {
-        return Err(LaunchError::TooManyRanks {
-            size,
-            needed,
-            limit,
-        });
+        return Err(LaunchError::TooManyRanks { size, needed, limit });
     }
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: Some(needed),
-            maximum,
-        },
-    )
-    .map_err(io_error("raising RLIMIT_NOFILE"))
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).map_err(io_error("raising RLIMIT_NOFILE"))
 }
 
 #[cfg(test)]
@@ -464,12 +400,6 @@ mod tests {
         assert_eq!(judge(exit(0), false), None);
         assert_eq!(judge(exit(0), true), Some(Failure::NotFinalized));
         assert_eq!(judge(exit(3), true), Some(Failure::Exit(3)));
-        assert_eq!(
-            judge(ExitStatus::from_raw(9), false),
-            Some(Failure::Signal {
-                signal: 9,
-                core: false
-            })
-        );
+        assert_eq!(judge(ExitStatus::from_raw(9), false), Some(Failure::Signal { signal: 9, core: false }));
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Core {
     /// What is in flight to all targets.
     pub(crate) tally: Arc<Tally>,
     pub(super) place: usize,
-    pub(super) regions: Regions,
+    pub(super) _regions: Regions,
     pub(super) targets: PeerMap<Target>,
     pub(super) epoch: AtomicU8,
     pub(super) fences: AtomicU32,

@@ -47,11 +47,12 @@ impl Core {
             words: wire.register_shm(&words)?,
             net: wire.register_net(&memory)?,
         };
-        let key = |region: &Option<crate::wire::ShmRegion>| region.as_ref().map(crate::wire::shm_key).unwrap_or_default();
+        let key =
+            |region: &Option<crate::wire::ShmRegion>| region.as_ref().map(crate::wire::shm_key).unwrap_or_default();
         let part = Part {
             size: memory.len() as u64,
             unit,
-            skew: (memory.as_ptr() as usize % 8) as u8,
+            skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
             failed: false,
             shm: key(&regions.shm),
             net: regions.net.as_ref().map_or(RegionKey::default(), NetRegion::key),
@@ -73,7 +74,7 @@ impl Core {
             part,
             words,
             tally: Tally::new(),
-            regions,
+            _regions: regions,
             targets: PeerMap::new(),
             epoch: AtomicU8::new(State::Closed as u8),
             fences: AtomicU32::new(0),
@@ -82,19 +83,22 @@ impl Core {
 
     /// Ends peers' access, after a barrier in which each rank says that it accesses no more.
     pub(crate) fn free(&self) -> Result<()> {
+        let before = self.epoch.load(Ordering::Relaxed);
         self.step("free", Call::Free)?;
+        // Until the barrier is past the window is as it was: an error leaves it, and its memory, to the peers.
+        self.epoch.store(before, Ordering::Relaxed);
         let flushed = self.flush_all();
         self.barrier()?;
         self.job.retract(self.place);
         self.job.messages.forget(self.id);
         // Relaxed: read by this thread's drop of the window.
-        self.epoch.store(FREED, Ordering::Relaxed);
+        self.epoch.store(State::Freed as u8, Ordering::Relaxed);
         flushed
     }
 
     /// Whether `free` came to its end.
     pub(crate) fn is_freed(&self) -> bool {
-        self.epoch.load(Ordering::Relaxed) == FREED
+        self.epoch.load(Ordering::Relaxed) == State::Freed as u8
     }
 
     /// For a window that is dropped without `free`: says so, and keeps its memory, since peers may still access it.
@@ -110,6 +114,3 @@ impl Core {
         }
     }
 }
-
-/// The epoch's number after `free`: no state of an epoch.
-const FREED: u8 = u8::MAX;

@@ -85,7 +85,7 @@ impl RawWindow {
     ///
     /// # Errors
     /// `RmaSync` within an epoch; otherwise as for [`Window::free`](crate::Window::free).
-    pub fn free(&mut self) -> Result<()> {
+    pub fn free(&self) -> Result<()> {
         self.core.free()
     }
 
@@ -212,7 +212,14 @@ impl RawWindow {
     /// # Errors
     /// As for [`RawWindow::fetch_and_op`].
     #[inline]
-    pub fn compare_and_swap(&self, target: usize, displacement: u64, int: IntType, expected: u64, new: u64) -> Result<u64> {
+    pub fn compare_and_swap(
+        &self,
+        target: usize,
+        displacement: u64,
+        int: IntType,
+        expected: u64,
+        new: u64,
+    ) -> Result<u64> {
         self.core.step("compare_and_swap", Call::Operation)?;
         self.core.amo_now("compare_and_swap", target, displacement, Amo::compare_swap(int.width(), expected, new))
     }

@@ -4,11 +4,13 @@
 
 mod remote;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use transom_fabric::sim::SimDomain;
-use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Width};
+use transom_fabric::{
+    AmoKind, Coherence, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Width,
+};
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 
@@ -51,7 +53,9 @@ pub(crate) struct Wire {
     heap: Option<Arc<Heap>>,
     shm: Option<Arc<ShmDomain>>,
     net: Option<Net>,
-    /// Which way leads to a peer: written at first contact.
+    /// Which way leads to each rank, and its address there; `None` for the rank itself where it needs none.
+    addresses: OnceLock<Vec<Option<(Lane, Vec<u8>)>>>,
+    /// The peers that were contacted.
     lanes: PeerMap<Lane>,
 }
 
@@ -150,7 +154,7 @@ impl NetRegion {
 impl Wire {
     pub(crate) fn new(shm: Option<(Arc<Heap>, Arc<ShmDomain>)>, net: Option<Net>) -> Wire {
         let (heap, shm) = shm.map_or((None, None), |(heap, shm)| (Some(heap), Some(shm)));
-        Wire { heap, shm, net, lanes: PeerMap::new() }
+        Wire { heap, shm, net, addresses: OnceLock::new(), lanes: PeerMap::new() }
     }
 
     /// Memory for a window: of the heap, which ranks of the node can map.
@@ -185,6 +189,23 @@ impl Wire {
         Ok(())
     }
 
+    /// Tells the way to each rank, once all have told their addresses.
+    pub(crate) fn set_addresses(&self, addresses: Vec<Option<(Lane, Vec<u8>)>>) {
+        // Set once, by the start of the job.
+        let _ = self.addresses.set(addresses);
+    }
+
+    /// Makes a rank reachable by the way that leads to it, at first contact.
+    pub(crate) fn reach(&self, peer: Peer) -> Result<Lane, FabricError> {
+        if let Some(&lane) = self.lanes.get(peer) {
+            return Ok(lane);
+        }
+        match self.addresses.get().and_then(|all| all.get(peer.index())?.as_ref()) {
+            Some((lane, address)) => self.connect(*lane, peer, address).map(|()| *lane),
+            None => Err(FabricError::failed(format!("reaching {peer}"), "no way leads there")),
+        }
+    }
+
     /// Lets ranks of the node access `memory`.
     pub(crate) fn register_shm(&self, memory: &Memory) -> Result<Option<ShmRegion>, FabricError> {
         self.shm.as_ref().filter(|_| !memory.is_empty()).map(|shm| shm.register(memory)).transpose()
@@ -204,12 +225,13 @@ impl Wire {
         }
     }
 
-    /// Sends a message by the peer's lane. Answers `Broken` where the peer was never connected.
+    /// Sends a message by the way that leads to the peer, whom it contacts where this is the first one.
     pub(crate) fn send(&self, peer: Peer, bytes: &[u8]) -> Post {
-        match (self.lanes.get(peer), &self.shm, &self.net) {
-            (Some(Lane::Shm), Some(shm), _) => shm.port().send(peer, bytes),
-            (Some(Lane::Net), _, Some(net)) => each_net!(net, domain => domain.port().send(peer, bytes)),
-            _ => Post::Broken(Box::new(transom_fabric::Fault { peer, reason: "not connected".into() })),
+        match (self.reach(peer), &self.shm, &self.net) {
+            (Ok(Lane::Shm), Some(shm), _) => shm.port().send(peer, bytes),
+            (Ok(Lane::Net), _, Some(net)) => each_net!(net, domain => domain.port().send(peer, bytes)),
+            (Ok(lane), ..) => Post::Broken(Box::new(Fault { peer, reason: absent(lane).to_string() })),
+            (Err(error), ..) => Post::Broken(Box::new(Fault { peer, reason: error.to_string() })),
         }
     }
 

@@ -160,8 +160,9 @@ impl Endpoint {
     pub fn insert(&self, address: &[u8]) -> Result<sys::fi_addr_t, FabricError> {
         let mut handle = 0;
         // SAFETY: one address, which the provider reads at its own length; `fi_getname` of a peer gave it.
-        let inserted =
-            unsafe { call!(self.av, ops, insert(address.as_ptr().cast(), 1, &raw mut handle, 0, std::ptr::null_mut())) };
+        let inserted = unsafe {
+            call!(self.av, ops, insert(address.as_ptr().cast(), 1, &raw mut handle, 0, std::ptr::null_mut()))
+        };
         if inserted == 1 {
             return Ok(handle);
         }
@@ -176,7 +177,8 @@ impl Endpoint {
     /// # Safety
     /// The memory stays until the registration is dropped.
     pub unsafe fn register(&self, base: *const u8, len: usize, key: u64) -> Result<Registration, FabricError> {
-        let access = sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_SEND | sys::FI_RECV;
+        let access =
+            sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_SEND | sys::FI_RECV;
         let mut region = std::ptr::null_mut();
         // SAFETY: an open domain; the memory is the caller's promise.
         let status = unsafe {

@@ -13,14 +13,8 @@ use crate::sys;
 pub const SONAME: &str = "libfabric.so.1";
 const TRANSPORT: &str = "libfabric";
 
-type GetInfo = unsafe extern "C" fn(
-    u32,
-    *const c_char,
-    *const c_char,
-    u64,
-    *const sys::fi_info,
-    *mut *mut sys::fi_info,
-) -> c_int;
+type GetInfo =
+    unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const sys::fi_info, *mut *mut sys::fi_info) -> c_int;
 
 /// The opened library: its version and the functions that are not in tables.
 pub struct Library {

@@ -101,7 +101,14 @@ impl OfiPort {
             // endpoint is open (see Drop).
             let status = unsafe {
                 let receive = (*(*self.open.endpoint.ep).msg).recv.expect("recv");
-                receive(self.open.endpoint.ep, slot.buffer().cast(), BUFFER, self.descriptor(1), u64::MAX, slot.context())
+                receive(
+                    self.open.endpoint.ep,
+                    slot.buffer().cast(),
+                    BUFFER,
+                    self.descriptor(1),
+                    u64::MAX,
+                    slot.context(),
+                )
             };
             match -status {
                 0 => return Ok(()),
@@ -287,6 +294,7 @@ impl Port for OfiPort {
             return outside(to, offset, len);
         }
         if len == 0 {
+            fill(&mut []);
             return Post::Done;
         }
         self.operate(to.peer, tally, Span::EMPTY, |slot| {
@@ -343,13 +351,35 @@ impl Port for OfiPort {
                 if amo.kind == AmoKind::CompareSwap {
                     let swap = (*(*ep).atomic).compwrite.expect("compwrite");
                     return swap(
-                        ep, operand, 1, descriptor, compare, descriptor, result, descriptor, on.address, remote, on.key,
-                        datatype, operation, slot.context(),
+                        ep,
+                        operand,
+                        1,
+                        descriptor,
+                        compare,
+                        descriptor,
+                        result,
+                        descriptor,
+                        on.address,
+                        remote,
+                        on.key,
+                        datatype,
+                        operation,
+                        slot.context(),
                     );
                 }
                 let fetch = (*(*ep).atomic).readwrite.expect("readwrite");
                 fetch(
-                    ep, operand, 1, descriptor, result, descriptor, on.address, remote, on.key, datatype, operation,
+                    ep,
+                    operand,
+                    1,
+                    descriptor,
+                    result,
+                    descriptor,
+                    on.address,
+                    remote,
+                    on.key,
+                    datatype,
+                    operation,
                     slot.context(),
                 )
             }

@@ -62,7 +62,8 @@ pub(crate) fn run(library: &Arc<Library>, name: &str, loopback: bool) -> Result<
             }
             target.word64(8).store(5, std::sync::atomic::Ordering::SeqCst);
             let amo = Amo { kind, width, operand: 7, compare: 5 };
-            let into = origin_memory.span().slice(32, width.bytes()).ok_or_else(|| FabricError::failed("probe", "range"))?;
+            let into =
+                origin_memory.span().slice(32, width.bytes()).ok_or_else(|| FabricError::failed("probe", "range"))?;
             // A provider may claim atomics and refuse each (ENOSYS).
             // SAFETY: as above.
             let done = attempt.complete(&tally, || unsafe { origin.port().amo(&remote, 8, amo, into, &tally) });

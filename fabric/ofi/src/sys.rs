@@ -205,8 +205,7 @@ pub struct fi_ops_cq {
     pub sread: Unused,
     pub sreadfrom: Unused,
     pub signal: Unused,
-    pub strerror:
-        Option<unsafe extern "C" fn(*mut fid_cq, c_int, *const c_void, *mut c_char, usize) -> *const c_char>,
+    pub strerror: Option<unsafe extern "C" fn(*mut fid_cq, c_int, *const c_void, *mut c_char, usize) -> *const c_char>,
 }
 
 #[repr(C)]

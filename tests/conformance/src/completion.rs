@@ -72,6 +72,13 @@ pub fn ten_thousand_outstanding(fixture: &impl Fixture) {
 pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
     run(fixture, 3, |rank| {
         let window = rank.window(64);
+        // A provider may answer `Again` until a target that it has no connection to makes progress.
+        for remote in &window.remotes {
+            let tally = Tally::new();
+            rank.put(remote, 16 + 8 * rank.me.index(), &filled(&pattern(1, 8)), &tally);
+            rank.flush(&tally);
+        }
+        rank.barrier();
         if rank.me == Peer(2) {
             rank.pause();
         }

@@ -9,8 +9,9 @@ use transom_ofi::{OfiDomain, OfiOptions};
 struct Ofi(&'static str);
 
 impl Ofi {
-    fn options(&self) -> OfiOptions {
+    fn options(&self, rank: Peer) -> OfiOptions {
         OfiOptions {
+            rank,
             provider: Some(self.0.to_owned()),
             ..OfiOptions::default()
         }
@@ -27,7 +28,7 @@ impl Fixture for Ofi {
     fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
         let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
         let domains: Vec<_> = peers()
-            .map(|_| Arc::new(OfiDomain::open(&self.options()).expect("the provider is here")))
+            .map(|peer| OfiDomain::open(&self.options(peer)).expect("the provider is here"))
             .collect();
         for domain in &domains {
             for (peer, other) in peers().zip(&domains) {
@@ -45,10 +46,10 @@ impl Fixture for Ofi {
 
 mod rxm {
     use super::*;
-    conformance!([super::super::Ofi("tcp;ofi_rxm")]);
+    conformance!([super::Ofi("tcp;ofi_rxm")]);
 }
 
 mod net {
     use super::*;
-    conformance!([super::super::Ofi("net")]);
+    conformance!([super::Ofi("net")]);
 }

@@ -1,1 +1,128 @@
-//! Being written.
+//! Tests of several processes. A test program hands its bodies to [`main`]: started by cargo it runs each body as jobs of
+//! `transom-run`; started as a rank of such a job it runs the body. Every rank has a watchdog that prints where it
+//! stood ([`step`]). It judges nothing but how a job ended; what is right, the bodies say.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use transom::Job;
+
+/// What a body answers.
+pub type Outcome = Result<(), Box<dyn Error>>;
+
+/// A test: what each rank does, with how many ranks, and under which extra environment.
+pub struct Test {
+    /// Its name.
+    pub name: &'static str,
+    /// The sizes of the jobs that run it.
+    pub ranks: &'static [usize],
+    /// Variables beside those that the test program was started with.
+    pub env: &'static [(&'static str, &'static str)],
+    /// What each rank does.
+    pub body: fn(&Job) -> Outcome,
+}
+
+impl std::fmt::Debug for Test {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// How long a rank may take: longer than any body needs on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+static STEP: Mutex<String> = Mutex::new(String::new());
+
+/// Says where this rank stands, for the watchdog.
+pub fn step(what: impl Into<String>) {
+    *STEP.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+}
+
+/// Fails where `found` is not `expected`, naming what it is.
+///
+/// # Errors
+/// The difference.
+pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Outcome {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("{what}: {found:?} instead of {expected:?}").into())
+}
+
+/// Fails where `holds` is false.
+///
+/// # Errors
+/// What does not hold.
+pub fn ensure(holds: bool, what: &str) -> Outcome {
+    if holds { Ok(()) } else { Err(format!("not so: {what}").into()) }
+}
+
+/// The main function of a test program; `launcher` is `env!("CARGO_BIN_EXE_transom-run")`.
+pub fn main(launcher: &'static str, tests: &'static [Test]) -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some("--rank") {
+        return rank(&args.next().unwrap_or_default(), tests);
+    }
+    let trials = tests.iter().flat_map(|test| test.ranks.iter().map(move |&ranks| (test, ranks)));
+    let trials = trials.map(|(test, ranks)| {
+        Trial::test(format!("{}::ranks_{ranks}", test.name), move || job(launcher, test, ranks).map_err(Failed::from))
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+/// Runs a test's job and says how it ended.
+fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new(launcher)
+        .args(["-n", &ranks.to_string(), "--bind", "none", "--tag-output", "--timeout"])
+        .arg((LIMIT + Duration::from_secs(15)).as_secs().to_string())
+        .arg(Path::new(&program))
+        .args(["--rank", test.name])
+        .envs(test.env.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{launcher}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Err(format!("{ranks} ranks: {}\n{}{}", output.status, text(&output.stdout), text(&output.stderr)))
+}
+
+/// Runs a body as a rank.
+fn rank(name: &str, tests: &[Test]) -> ExitCode {
+    let Some(test) = tests.iter().find(|test| test.name == name) else {
+        eprintln!("no body is called {name:?}");
+        return ExitCode::FAILURE;
+    };
+    std::thread::spawn(|| {
+        std::thread::sleep(LIMIT);
+        eprintln!(
+            "watchdog: after {LIMIT:?} this rank stood at: {}",
+            STEP.lock().unwrap_or_else(PoisonError::into_inner)
+        );
+        std::process::abort();
+    });
+    step("init");
+    let done = joined(test);
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: at {}: {error}", STEP.lock().unwrap_or_else(PoisonError::into_inner));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn joined(test: &Test) -> Outcome {
+    let world = transom::init()?;
+    step("body");
+    (test.body)(&world)?;
+    step("the end of the body");
+    world.barrier()?;
+    Ok(world.finalize()?)
+}
