@@ -417,7 +417,8 @@ fn no_growth(world: &Job) -> Outcome {
     }
     let after = count()?;
     same("mappings and descriptors", &after[..2].to_vec(), &before[..2].to_vec())?;
-    ensure(after[2] < before[2] + 2048, &format!("{} KiB grew to {} KiB", before[2], after[2]))
+    // Providers fill pools of their own for a while; a leak of one page per window would be 38 MiB.
+    ensure(after[2] < before[2] + 8192, &format!("{} KiB grew to {} KiB", before[2], after[2]))
 }
 
 /// REQUIREMENTS S5: while the target computes and calls nothing, everything completes, and the data is there.

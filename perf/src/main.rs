@@ -1,2 +1,69 @@
-//! Being written.
-fn main() {}
+//! `transom-perf`: what windows cost, between two ranks, beside what the machine itself can do in the same run.
+//!
+//! Tables have the form of the OSU benchmarks. Started alone it starts its ranks by itself; under a launcher it is a rank.
+//! Rank 0 is the origin, rank 1 the target; further ranks wait.
+
+mod floor;
+mod measure;
+mod options;
+mod passive;
+mod pattern;
+mod report;
+mod tests;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Parser;
+use transom::launch;
+
+use options::{Options, Test};
+
+/// What the parts of the program answer.
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if std::env::var_os("PMI_FD").is_none() {
+        return start_ranks(&options);
+    }
+    match rank(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("transom-perf: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts this program again as the ranks of a job.
+fn start_ranks(options: &Options) -> ExitCode {
+    let outcome = std::env::current_exe().map_err(Into::into).and_then(|program| {
+        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+        let job = launch::Job::new(program, options.ranks).args(arguments);
+        job.run().map_err(Box::<dyn Error>::from)
+    });
+    match outcome {
+        Ok(outcome) => ExitCode::from(outcome.status()),
+        Err(error) => {
+            eprintln!("transom-perf: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What each rank does; whether all was as it should be.
+fn rank(options: &Options) -> Outcome<bool> {
+    options.check()?;
+    let world = transom::init()?;
+    if world.size() < 2 {
+        return Err("it takes two ranks: an origin and a target".into());
+    }
+    let fine = match options.test {
+        Test::Passive => passive::run(&world, options)?,
+        _ => tests::run(&world, options)?,
+    };
+    world.finalize()?;
+    Ok(fine)
+}

@@ -1,0 +1,169 @@
+//! RandomAccess of the HPC Challenge (GUPS): XOR updates at random places of a table that all ranks hold together.
+//!
+//! `transom-run -n 4 target/release/examples/gups [LOG2_TABLE]`: a table of 2^LOG2_TABLE words (default 18), 4 updates a
+//! word, from the benchmark's own stream. An update is a compare-and-swap loop, so that none is lost; verification repeats
+//! all updates, which must bring every word back to its index. The benchmark allows 1 % errors; here there must be none.
+
+use std::error::Error;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use transom::{Job, LockAllEpoch, Window};
+
+/// The stream's polynomial (HPCC RandomAccess, `POLY`).
+const POLY: u64 = 7;
+/// The stream's period (`PERIOD`).
+const PERIOD: i64 = 1_317_624_576_693_539_401;
+
+/// The next number of the stream.
+fn next(ran: u64) -> u64 {
+    (ran << 1) ^ if ran.cast_signed() < 0 { POLY } else { 0 }
+}
+
+/// The stream's number `n` (`HPCC_starts`): jumps by squaring, so that each rank begins at its own part.
+fn start(n: i64) -> u64 {
+    let n = n.rem_euclid(PERIOD);
+    if n == 0 {
+        return 1;
+    }
+    // m2[i] is the stream after 2 * i steps.
+    let mut m2 = [0u64; 64];
+    let mut value = 1;
+    for slot in &mut m2 {
+        *slot = value;
+        value = next(next(value));
+    }
+    let mut ran = 2u64;
+    for bit in (0..n.ilog2()).rev() {
+        ran = m2.iter().enumerate().filter(|(i, _)| ran >> i & 1 == 1).fold(0, |sum, (_, word)| sum ^ word);
+        if n >> bit & 1 == 1 {
+            ran = next(ran);
+        }
+    }
+    ran
+}
+
+/// The table: words spread over the ranks in blocks.
+struct Table<'j> {
+    world: &'j Job,
+    words: u64,
+    block: u64,
+    win: Window<u64>,
+}
+
+impl Table<'_> {
+    /// The rank and displacement of a word.
+    fn place(&self, word: u64) -> (usize, u64) {
+        (usize::try_from(word / self.block).unwrap_or(usize::MAX), word % self.block)
+    }
+
+    /// Does this rank's part of the updates; how many.
+    fn update(&self, epoch: &LockAllEpoch<'_, '_>, show: &Progress) -> Result<u64, transom::Error> {
+        let (all, size, me) = (4 * self.words, self.world.size() as u64, self.world.rank() as u64);
+        let (first, last) = (all * me / size, all * (me + 1) / size);
+        let mut ran = start(first.cast_signed());
+        for done in first..last {
+            ran = next(ran);
+            let (rank, at) = self.place(ran & (self.words - 1));
+            let mut seen = epoch.fetch_value::<u64>(rank, at)?;
+            loop {
+                let found = epoch.compare_and_swap(rank, at, seen, seen ^ ran)?;
+                if found == seen {
+                    break;
+                }
+                seen = found;
+            }
+            if (done - first).is_multiple_of(4096) {
+                show.at(done - first, last - first);
+            }
+        }
+        Ok(last - first)
+    }
+
+    /// The words of this rank that are not their own index.
+    fn errors(&self) -> Result<u64, transom::Error> {
+        let mut mine = vec![0; self.win.len()];
+        self.win.load(0, &mut mine)?;
+        let first = self.block * self.world.rank() as u64;
+        Ok(mine.iter().zip(first..).filter(|(word, index)| **word != *index).count() as u64)
+    }
+}
+
+/// A line on the terminal of rank 0, where the work is long.
+struct Progress {
+    shown: bool,
+    since: Instant,
+}
+
+impl Progress {
+    fn new(world: &Job) -> Progress {
+        let terminal = std::io::stderr().is_terminal() || std::env::var_os("TRANSOM_STDERR_IS_TERMINAL").is_some();
+        Progress { shown: terminal && world.rank() == 0, since: Instant::now() }
+    }
+
+    fn at(&self, done: u64, all: u64) {
+        if self.shown && self.since.elapsed().as_secs() >= 2 {
+            eprint!("{:3} % of {all} updates\r", done * 100 / all.max(1));
+            // Progress that can't be shown is no failure of the run.
+            let _ = std::io::stderr().flush();
+        }
+    }
+}
+
+fn run() -> Result<bool, Box<dyn Error>> {
+    let log2: u32 = std::env::args().nth(1).map_or(Ok(18), |text| text.parse())?;
+    if !(1..=40).contains(&log2) {
+        return Err(format!("LOG2_TABLE is {log2}; it is 1 to 40").into());
+    }
+    let world = transom::init()?;
+    let words = 1u64 << log2;
+    let block = words.div_ceil(world.size() as u64);
+    let first = (block * world.rank() as u64).min(words);
+    let mine: Vec<u64> = (first..(first + block).min(words)).collect();
+    let table = Table { world: &world, words, block, win: Window::allocate(&world, mine.len())? };
+    table.win.store(0, &mine)?;
+    world.barrier()?;
+
+    let show = Progress::new(&world);
+    let begin = Instant::now();
+    table.win.lock_all(|epoch| table.update(epoch, &show))?;
+    world.barrier()?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let changed = table.errors()?;
+    world.barrier()?;
+    table.win.lock_all(|epoch| table.update(epoch, &show))?;
+    world.barrier()?;
+
+    let sums = Window::<u64>::allocate(&world, 2)?;
+    sums.lock_all(|epoch| epoch.fetch_add(0, 0, table.errors()?).and(epoch.fetch_add(0, 1, changed)))?;
+    world.barrier()?;
+    let mut total = [0; 2];
+    sums.lock_all(|epoch| epoch.scope(|part| part.get(0, 0, &mut total)))?;
+    sums.free()?;
+    table.win.free()?;
+    let [errors, changed] = total;
+    // A table that the first pass left as it was would verify by doing nothing.
+    let passed = errors == 0 && changed > words / 2;
+    if world.rank() == 0 {
+        let updates = 4 * words;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{} ranks, table of 2^{log2} words, {updates} updates in {seconds:.3} s", world.size())?;
+        #[allow(clippy::cast_precision_loss)] // a rate to read
+        writeln!(out, "{:.6} GUPS", updates as f64 / seconds / 1e9)?;
+        writeln!(out, "{changed} words changed, {errors} errors after repeating all updates")?;
+        writeln!(out, "Verification: {}", if passed { "passed" } else { "FAILED" })?;
+    }
+    Ok(passed)
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("gups: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What the machine does without the library, between the same two processes: memory of the other mapped here, or bare
+//! libfabric calls on the same provider.
+
+#[allow(unsafe_code)]
+mod bare_ofi;
+#[allow(unsafe_code)]
+mod bare_shm;
+
+use transom::{Job, Route, Window};
+
+use crate::Outcome;
+use crate::options::{Options, Test};
+use bare_ofi::BareOfi;
+use bare_shm::BareShm;
+
+/// The bare way between ranks 0 and 1.
+pub(crate) enum Floor {
+    Shm(BareShm),
+    Ofi(BareOfi),
+}
+
+impl Floor {
+    /// Opens the floor of the route that the job uses. Collective over ranks 0 and 1, with `room` bytes at each.
+    pub(crate) fn open(world: &Job, room: usize) -> Outcome<Option<Floor>> {
+        let exchange = |mine: &[u8]| swap_cards(world, mine);
+        if world.rank() > 1 {
+            swap_cards(world, &[])?;
+            return Ok(None);
+        }
+        Ok(Some(match world.route(1 - world.rank())? {
+            Route::Shm => Floor::Shm(BareShm::open(world.rank(), room, exchange)?),
+            _ => Floor::Ofi(BareOfi::open(world.rank(), room, exchange)?),
+        }))
+    }
+
+    /// Does the test's operation `count` times, by itself; the origin's side.
+    pub(crate) fn batch(&self, options: &Options, size: usize, count: usize) -> Outcome<()> {
+        match self {
+            Floor::Shm(shm) => shm.batch(options.test, size, options.window, count),
+            Floor::Ofi(ofi) => ofi.batch(options.test, size, options.window, count)?,
+        }
+        Ok(())
+    }
+
+    /// Whether the test has a floor on this route.
+    pub(crate) fn has(&self, test: Test) -> bool {
+        match (self, test) {
+            (_, Test::Passive | Test::Floor) => false,
+            (Floor::Shm(_), _) => true,
+            (Floor::Ofi(ofi), Test::FopLatency | Test::CasLatency) => ofi.has_atomics(),
+            (Floor::Ofi(_), Test::FenceLatency) => false,
+            (Floor::Ofi(_), _) => true,
+        }
+    }
+
+    /// Takes part in `count` bare barriers; both sides call it.
+    pub(crate) fn barriers(&self, count: usize) {
+        if let Floor::Shm(shm) = self {
+            shm.barriers(count);
+        }
+    }
+}
+
+/// Gives the other of ranks 0 and 1 some bytes; the other's.
+fn swap_cards(world: &Job, mine: &[u8]) -> Outcome<Vec<u8>> {
+    const ROOM: usize = 1024;
+    let win = Window::<u8>::allocate(world, ROOM)?;
+    let mut card = vec![0; ROOM];
+    card[..8].copy_from_slice(&(mine.len() as u64).to_le_bytes());
+    card[8..8 + mine.len()].copy_from_slice(mine);
+    if world.rank() < 2 {
+        win.lock_all(|epoch| epoch.put(1 - world.rank(), 0, &card))?;
+    }
+    world.barrier()?;
+    win.load(0, &mut card)?;
+    win.free()?;
+    let (len, rest) = card.split_first_chunk::<8>().ok_or("a card without length")?;
+    Ok(rest[..usize::try_from(u64::from_le_bytes(*len))?].to_vec())
+}

@@ -1,0 +1,127 @@
+//! Timing: library and floor in alternating rounds of one run, so that a noisy neighbour disturbs both alike. What is
+//! reported is the median round.
+
+use std::time::{Duration, Instant};
+
+use crate::Outcome;
+
+/// Rounds of each kind.
+const ROUNDS: usize = 15;
+/// What one size may take.
+const BUDGET: Duration = Duration::from_secs(2);
+
+/// Times of one operation over the rounds, in nanoseconds, sorted.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Times {
+    /// The median round.
+    pub(crate) median_ns: f64,
+    /// The best round.
+    pub(crate) min_ns: f64,
+    /// Nine of ten rounds were at most this long.
+    pub(crate) p90_ns: f64,
+    /// The worst round.
+    pub(crate) max_ns: f64,
+    /// Operations in all rounds.
+    pub(crate) iterations: usize,
+}
+
+/// How often an operation is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    /// Operations in all rounds.
+    pub(crate) iterations: usize,
+    /// Operations before the first.
+    pub(crate) skip: usize,
+}
+
+/// Something that does its operation a number of times.
+pub(crate) type Batch<'b> = dyn FnMut(usize) -> Outcome<()> + 'b;
+
+/// Measures the library's batch, and the floor's in between, where there is one.
+pub(crate) fn alternate(counts: Counts, library: &mut Batch<'_>, floor: Option<&mut Batch<'_>>) -> Outcome<(Times, Option<Times>)> {
+    library(counts.skip.max(1))?;
+    let each = per_round(counts, library)?;
+    let mut samples = (Vec::new(), Vec::new());
+    let mut floor = floor;
+    let mut floor_each = 0;
+    if let Some(floor) = floor.as_mut() {
+        floor(counts.skip.max(1))?;
+        floor_each = per_round(counts, floor)?;
+    }
+    for _ in 0..ROUNDS {
+        samples.0.push(timed(each, library)?);
+        if let Some(floor) = floor.as_mut() {
+            samples.1.push(timed(floor_each, floor)?);
+        }
+    }
+    let floor = (!samples.1.is_empty()).then(|| Times::of(samples.1, floor_each));
+    Ok((Times::of(samples.0, each), floor))
+}
+
+/// How many operations a round has: those asked for, or as many as the budget allows.
+fn per_round(counts: Counts, batch: &mut Batch<'_>) -> Outcome<usize> {
+    let wanted = counts.iterations.div_ceil(ROUNDS).max(1);
+    let trial = wanted.min(8);
+    let nanoseconds = timed(trial, batch)?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // a rough count
+    let affordable = (BUDGET.as_nanos() as f64 / ROUNDS as f64 / 2.0 / nanoseconds.max(0.1)) as usize;
+    Ok(wanted.min(affordable.max(1)))
+}
+
+fn timed(count: usize, batch: &mut Batch<'_>) -> Outcome<f64> {
+    let start = Instant::now();
+    batch(count)?;
+    #[allow(clippy::cast_precision_loss)] // nanoseconds of seconds fit
+    Ok(start.elapsed().as_nanos() as f64 / count as f64)
+}
+
+impl Times {
+    /// Of rounds of `each` operations.
+    pub(crate) fn of_durations(rounds: &[Duration], each: usize) -> Times {
+        #[allow(clippy::cast_precision_loss)] // nanoseconds of seconds fit
+        let samples = rounds.iter().map(|round| round.as_nanos() as f64 / each as f64).collect();
+        Times::of(samples, each)
+    }
+
+    fn of(mut samples: Vec<f64>, each: usize) -> Times {
+        samples.sort_by(f64::total_cmp);
+        let at = |per_cent: usize| samples[(samples.len() - 1) * per_cent / 100];
+        Times {
+            median_ns: at(50),
+            min_ns: at(0),
+            p90_ns: at(90),
+            max_ns: at(100),
+            iterations: each * samples.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_alternate_and_counts_are_kept() {
+        let (mut library, mut floor) = (0, 0);
+        let counts = Counts { iterations: 150, skip: 7 };
+        let (times, bare) = alternate(
+            counts,
+            &mut |count| {
+                library += count;
+                Ok(())
+            },
+            Some(&mut |count| {
+                floor += count;
+                Ok(())
+            }),
+        )
+        .expect("nothing fails");
+        assert_eq!((times.iterations, bare.map(|times| times.iterations)), (150, Some(150)));
+        assert_eq!((library, floor), (7 + 8 + 150, 7 + 8 + 150));
+    }
+
+    #[test]
+    fn a_failing_batch_ends_it() {
+        assert!(alternate(Counts { iterations: 1, skip: 0 }, &mut |_| Err("no".into()), None).is_err());
+    }
+}

@@ -1,0 +1,170 @@
+//! The command line: OSU's options, and our own.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+/// Measures one-sided windows between two ranks, in tables of the OSU form.
+///
+/// Started alone it starts its ranks itself, one a core. The route is chosen as for every program: TRANSOM_TRANSPORTS=^shm
+/// measures libfabric between ranks of one machine, TRANSOM_PROVIDER picks the provider.
+#[derive(Clone, Debug, Parser)]
+#[command(version)]
+pub(crate) struct Options {
+    /// What to measure.
+    #[arg(value_enum)]
+    pub(crate) test: Test,
+    /// Smallest and largest message in bytes; sizes double. A single number is the largest.
+    #[arg(short = 'm', value_name = "MIN:MAX", value_parser = sizes)]
+    pub(crate) sizes: Option<(usize, usize)>,
+    /// Iterations for each size; by default 10000 up to 8 KiB and 1000 above (bandwidth: 1000 and 100), fewer where a
+    /// size would take longer than some two seconds.
+    #[arg(short = 'i', value_name = "ITERATIONS")]
+    pub(crate) iterations: Option<usize>,
+    /// Iterations that are not measured; by default 100 up to 8 KiB and 10 above.
+    #[arg(short = 'x', value_name = "SKIP")]
+    pub(crate) skip: Option<usize>,
+    /// Operations in flight in the bandwidth tests.
+    #[arg(short = 'W', value_name = "OPERATIONS", default_value_t = 64)]
+    pub(crate) window: usize,
+    /// How the window comes to its memory.
+    #[arg(short = 'w', value_enum, default_value_t = Creation::Allocate)]
+    pub(crate) creation: Creation,
+    /// What completes an operation.
+    #[arg(short = 's', value_enum, default_value_t = Synchronization::Flush)]
+    pub(crate) synchronization: Synchronization,
+    /// Verify the data of every size.
+    #[arg(short = 'c', long)]
+    pub(crate) check: bool,
+    /// Measure in the same run what the machine can do without the library, and print the ratio.
+    #[arg(long)]
+    pub(crate) vs_floor: bool,
+    /// Write the results to a file as JSON too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Ranks to start, where it was started alone.
+    #[arg(short = 'n', value_name = "RANKS", default_value_t = 2)]
+    pub(crate) ranks: usize,
+}
+
+/// The tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Test {
+    /// Put and its completion.
+    PutLatency,
+    /// Get and its completion.
+    GetLatency,
+    /// Fetch-and-add of 8 bytes.
+    FopLatency,
+    /// Compare-and-swap of 8 bytes.
+    CasLatency,
+    /// A fence with one put of 8 bytes.
+    FenceLatency,
+    /// Puts in flight, then one completion.
+    PutBw,
+    /// Gets in flight, then one completion.
+    GetBw,
+    /// Every operation while the target computes and calls nothing.
+    Passive,
+    /// What the machine can do without the library.
+    Floor,
+}
+
+/// How the window comes to its memory (`MPI_Win_create`, `MPI_Win_allocate`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Creation {
+    /// Over memory of the program.
+    Create,
+    /// With memory of the library.
+    Allocate,
+}
+
+/// What completes an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Synchronization {
+    /// A flush within `lock_all`.
+    Flush,
+    /// A local flush within `lock_all`.
+    FlushLocal,
+    /// A whole `lock_all` epoch for each operation.
+    LockAll,
+}
+
+impl Test {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether the table is in MB/s.
+    pub(crate) fn is_bandwidth(self) -> bool {
+        matches!(self, Test::PutBw | Test::GetBw)
+    }
+
+    /// Whether there is one size only.
+    pub(crate) fn is_word(self) -> bool {
+        matches!(self, Test::FopLatency | Test::CasLatency | Test::FenceLatency)
+    }
+}
+
+impl Options {
+    /// What can't be measured.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.test.is_word() && self.sizes.is_some_and(|sizes| sizes != (8, 8)) {
+            return Err(format!("{} measures 8 bytes; -m 8:8 is its only size", self.test.name()));
+        }
+        if self.window == 0 || self.iterations == Some(0) {
+            return Err("-W and -i are at least 1".into());
+        }
+        if matches!(self.test, Test::FenceLatency) && self.synchronization != Synchronization::Flush {
+            return Err("fence_latency has its own synchronization; leave out -s".into());
+        }
+        Ok(())
+    }
+
+    /// The sizes of the table, doubling.
+    pub(crate) fn sizes(&self) -> Vec<usize> {
+        let (least, most) = if self.test.is_word() { (8, 8) } else { self.sizes.unwrap_or((1, 4 << 20)) };
+        let mut sizes = vec![least];
+        while let Some(next) = sizes.last().map(|size| (size * 2).max(1)).filter(|&size| size <= most) {
+            sizes.push(next);
+        }
+        sizes
+    }
+}
+
+fn sizes(text: &str) -> Result<(usize, usize), String> {
+    let number = |text: &str| text.parse::<usize>().map_err(|error| format!("{text:?}: {error}"));
+    let (least, most) = match text.split_once(':') {
+        Some((least, most)) => (number(least)?, number(most)?),
+        None => (1, number(text)?),
+    };
+    if least > most || most > 1 << 30 {
+        return Err(format!("{least}:{most} is no range of sizes up to 1 GiB"));
+    }
+    Ok((least, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_double_within_the_range() {
+        let list = |m: &str| Options::parse_from(["transom-perf", "put_latency", "-m", m]).sizes();
+        assert_eq!(list("8:8"), [8]);
+        assert_eq!(list("4"), [1, 2, 4]);
+        assert_eq!(list("3:20"), [3, 6, 12]);
+        assert_eq!(list("0:2"), [0, 1, 2]);
+        assert!(sizes("9:8").is_err() && sizes("x").is_err() && sizes("1:99999999999").is_err());
+    }
+
+    #[test]
+    fn atomics_have_one_size() {
+        let options = Options::parse_from(["transom-perf", "cas_latency", "-m", "1:64"]);
+        assert!(options.check().is_err());
+        assert_eq!(Options::parse_from(["transom-perf", "fop_latency"]).sizes(), [8]);
+    }
+}

@@ -1,0 +1,108 @@
+//! Tables of the OSU form, and JSON.
+
+use std::io::Write;
+
+use serde::Serialize;
+use transom::{Job, Route};
+
+use crate::Outcome;
+use crate::measure::Times;
+use crate::options::Options;
+
+/// One line of the table.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    /// What was measured, in tables of several things.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) what: Option<String>,
+    /// Bytes.
+    pub(crate) size: usize,
+    /// Of the library; in the floor's table, of the floor.
+    pub(crate) library: Times,
+    /// Of the machine.
+    pub(crate) floor: Option<Times>,
+    /// Library by floor, of times: above 1 is slower.
+    pub(crate) ratio: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Document<'d> {
+    test: String,
+    route: &'d str,
+    actor: String,
+    window: String,
+    synchronization: String,
+    operations_in_flight: usize,
+    checked: bool,
+    rows: &'d [Row],
+}
+
+impl Row {
+    pub(crate) fn new(size: usize, library: Times, floor: Option<Times>) -> Row {
+        let ratio = floor.as_ref().map(|floor| library.median_ns / floor.median_ns);
+        Row { what: None, size, library, floor, ratio }
+    }
+}
+
+/// The way between the two ranks, in words.
+pub(crate) fn route(world: &Job) -> Outcome<String> {
+    Ok(match world.route(1 - world.rank().min(1))? {
+        Route::Shm => "shared memory".into(),
+        _ => world.net().unwrap_or_else(|| "unknown".into()),
+    })
+}
+
+/// Prints the lines above a table.
+pub(crate) fn header(options: &Options, world: &Job) -> Outcome<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "# transom-perf {} {}", options.test.name(), env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "# Window creation: {:?}", options.creation)?;
+    writeln!(out, "# Synchronization: {:?}", options.synchronization)?;
+    writeln!(out, "# Route: {}; atomics: {}; checked: {}", route(world)?, world.actor(), options.check)?;
+    let unit = if options.test.is_bandwidth() { "Bandwidth (MB/s)" } else { "Latency (us)" };
+    write!(out, "{:<10}{unit:>20}", "# Size")?;
+    if options.vs_floor {
+        write!(out, "{:>20}{:>20}", "Floor", "Time / floor")?;
+    }
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+/// Prints one line.
+pub(crate) fn line(options: &Options, row: &Row) -> Outcome<()> {
+    let mut out = std::io::stdout().lock();
+    write!(out, "{:<10}{:>20}", row.size, number(options, row.size, &row.library))?;
+    if let (Some(floor), Some(ratio)) = (&row.floor, row.ratio) {
+        write!(out, "{:>20}{ratio:>20.2}", number(options, row.size, floor))?;
+    }
+    writeln!(out, "{}", row.what.as_ref().map(|what| format!("   {what}")).unwrap_or_default())?;
+    Ok(out.flush()?)
+}
+
+/// OSU prints two decimals; below a microsecond they would hide what is measured, so latencies have four.
+fn number(options: &Options, size: usize, times: &Times) -> String {
+    if options.test.is_bandwidth() {
+        #[allow(clippy::cast_precision_loss)] // sizes up to 1 GiB
+        let bytes = size as f64 * options.window as f64;
+        format!("{:.2}", bytes / times.median_ns * 1000.0)
+    } else {
+        format!("{:.4}", times.median_ns / 1000.0)
+    }
+}
+
+/// Writes the JSON file, if one is wanted.
+pub(crate) fn json(options: &Options, world: &Job, rows: &[Row]) -> Outcome<()> {
+    let Some(path) = &options.json else { return Ok(()) };
+    let document = Document {
+        test: options.test.name(),
+        route: &route(world)?,
+        actor: world.actor().to_string(),
+        window: format!("{:?}", options.creation),
+        synchronization: format!("{:?}", options.synchronization),
+        operations_in_flight: if options.test.is_bandwidth() { options.window } else { 1 },
+        checked: options.check,
+        rows,
+    };
+    let text = serde_json::to_string_pretty(&document)?;
+    std::fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()).into())
+}

@@ -1,0 +1,259 @@
+//! The latency and bandwidth tests, and the floor's own table.
+
+use transom::{Job, LockAllEpoch, Window};
+
+use crate::Outcome;
+use crate::floor::Floor;
+use crate::measure::{Counts, alternate};
+use crate::options::{Creation, Options, Synchronization, Test};
+use crate::pattern;
+use crate::report::{self, Row};
+
+/// Runs the test that was asked for; whether all was as it should be.
+pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
+    let sizes = options.sizes();
+    let room = sizes.last().copied().unwrap_or(8).max(64);
+    let floor = if options.vs_floor || options.test == Test::Floor { Floor::open(world, room)? } else { None };
+    if world.rank() == 0 {
+        report::header(options, world)?;
+    }
+    let mut rows = Vec::new();
+    let mut show = |options: &Options, row: Option<Row>| -> Outcome<()> {
+        if let Some(row) = row {
+            report::line(options, &row)?;
+            rows.push(row);
+        }
+        Ok(())
+    };
+    match options.test {
+        Test::Floor => floors(world, options, floor.as_ref(), &mut show)?,
+        Test::FenceLatency => show(options, fence(world, options, floor.as_ref())?)?,
+        Test::FopLatency | Test::CasLatency => show(options, atomic(world, options, floor.as_ref())?)?,
+        _ => {
+            for (turn, size) in sizes.into_iter().enumerate() {
+                show(options, copy(world, options, floor.as_ref(), size, turn)?)?;
+            }
+        }
+    }
+    if world.rank() == 0 {
+        report::json(options, world, &rows)?;
+    }
+    Ok(true)
+}
+
+/// OSU's counts: fewer for long messages, and a tenth where each iteration is a window of operations.
+fn counts(options: &Options, size: usize) -> Counts {
+    let (iterations, skip) = if size <= 8192 { (10_000, 100) } else { (1000, 10) };
+    let share = if options.test.is_bandwidth() { 10 } else { 1 };
+    Counts { iterations: options.iterations.unwrap_or(iterations / share), skip: options.skip.unwrap_or(skip / share) }
+}
+
+fn window(world: &Job, options: &Options, size: usize) -> Outcome<Window<u8>> {
+    // Whole words, so that atomics fit.
+    let size = size.next_multiple_of(8);
+    Ok(match options.creation {
+        Creation::Allocate => Window::allocate(world, size)?,
+        Creation::Create => Window::create(world, vec![0; size])?,
+    })
+}
+
+/// Puts and gets of one size: the row at the origin.
+fn copy(world: &Job, options: &Options, floor: Option<&Floor>, size: usize, turn: usize) -> Outcome<Option<Row>> {
+    let win = window(world, options, size)?;
+    let gets = matches!(options.test, Test::GetLatency | Test::GetBw);
+    let mut buffer = vec![0; size];
+    if world.rank() == usize::from(gets) {
+        pattern::fill(&mut buffer, turn);
+    }
+    if gets && world.rank() == 1 {
+        win.store(0, &buffer)?;
+    }
+    world.barrier()?;
+    let row = if world.rank() == 0 {
+        let row = origin(options, floor, &win, &mut buffer, gets)?;
+        if options.check && gets {
+            pattern::verify("get", &buffer, turn)?;
+        }
+        Some(row)
+    } else {
+        None
+    };
+    world.barrier()?;
+    if options.check && !gets && world.rank() == 1 {
+        win.load(0, &mut buffer)?;
+        pattern::verify("put", &buffer, turn)?;
+    }
+    win.free()?;
+    Ok(row)
+}
+
+fn origin(options: &Options, floor: Option<&Floor>, win: &Window<u8>, buffer: &mut [u8], gets: bool) -> Outcome<Row> {
+    let size = buffer.len();
+    let flight = if options.test.is_bandwidth() { options.window } else { 1 };
+    let counts = counts(options, size);
+    let mut bare = floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, size, count));
+    let bare = bare.as_mut().map(|bare| bare as &mut crate::measure::Batch<'_>);
+    let (library, floor) = if gets {
+        alternate(counts, &mut |count| get_batch(options, win, buffer, flight, count), bare)?
+    } else {
+        let source = &*buffer;
+        alternate(counts, &mut |count| put_batch(options, win, source, flight, count), bare)?
+    };
+    Ok(Row::new(size, library, floor))
+}
+
+fn complete(options: &Options, epoch: &LockAllEpoch<'_, '_>) -> transom::Result<()> {
+    match options.synchronization {
+        Synchronization::Flush => epoch.flush(1),
+        Synchronization::FlushLocal => epoch.flush_local(1),
+        Synchronization::LockAll => Ok(()),
+    }
+}
+
+/// The plain user's puts: `flight` of them and their completion, `count` times.
+fn put_batch(options: &Options, win: &Window<u8>, source: &[u8], flight: usize, count: usize) -> Outcome<()> {
+    let epochs = if options.synchronization == Synchronization::LockAll { count } else { 1 };
+    for _ in 0..epochs {
+        win.lock_all(|epoch| {
+            for _ in 0..count / epochs {
+                for _ in 0..flight {
+                    epoch.put(1, 0, source)?;
+                }
+                complete(options, epoch)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// The plain user's gets: a scope borrows the buffers and its end completes them. With several in flight each has a
+/// buffer of its own, as it must in a program.
+fn get_batch(options: &Options, win: &Window<u8>, buffer: &mut [u8], flight: usize, count: usize) -> Outcome<()> {
+    let epochs = if options.synchronization == Synchronization::LockAll { count } else { 1 };
+    let mut buffers: Vec<Vec<u8>> = (1..flight).map(|_| vec![0; buffer.len()]).collect();
+    for _ in 0..epochs {
+        win.lock_all(|epoch| {
+            for _ in 0..count / epochs {
+                epoch.scope(|part| {
+                    part.get(1, 0, &mut *buffer)?;
+                    buffers.iter_mut().try_for_each(|buffer| part.get(1, 0, buffer))
+                })?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Fetch-and-add or compare-and-swap of one word.
+fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
+    let win = match options.creation {
+        Creation::Allocate => Window::<u64>::allocate(world, 1)?,
+        Creation::Create => Window::create(world, vec![0u64])?,
+    };
+    world.barrier()?;
+    let mut done = 0u64;
+    let row = if world.rank() == 0 {
+        let mut bare = floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, 8, count));
+        let bare = bare.as_mut().map(|bare| bare as &mut crate::measure::Batch<'_>);
+        let swaps = options.test == Test::CasLatency;
+        let mut batch = |count: usize| -> Outcome<()> {
+            win.lock_all(|epoch| {
+                for _ in 0..count {
+                    let old = if swaps {
+                        epoch.compare_and_swap(1, 0, done, done + 1)?
+                    } else {
+                        epoch.fetch_add(1, 0, 1u64)?
+                    };
+                    // One compare and no branch that is taken: part of what any user of the result does.
+                    assert!(old == done, "rank 1's word was {old} before operation {done}");
+                    done += 1;
+                }
+                Ok(())
+            })?;
+            Ok(())
+        };
+        let (library, floor) = alternate(counts(options, 8), &mut batch, bare)?;
+        Some(Row::new(8, library, floor))
+    } else {
+        None
+    };
+    world.barrier()?;
+    if options.check && world.rank() == 0 {
+        let last = win.lock_all(|epoch| epoch.fetch_value::<u64>(1, 0))?;
+        if last != done {
+            return Err(format!("rank 1's word is {last} after {done} operations").into());
+        }
+    }
+    world.barrier()?;
+    win.free()?;
+    Ok(row)
+}
+
+/// Fences with one put of 8 bytes to each other, beside barriers of two flags. Both ranks run the same rounds.
+fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
+    let win = window(world, options, 8)?;
+    let mut turn = 0u64;
+    let fences = std::cell::RefCell::new(&mut turn);
+    let counts = Counts { iterations: options.iterations.unwrap_or(3000), skip: options.skip.unwrap_or(100) };
+    // A count that both ranks know: the budget of time would let them choose differently.
+    const ROUNDS: usize = 15;
+    let each = counts.iterations.div_ceil(ROUNDS);
+    let peer = if world.rank() < 2 { 1 - world.rank() } else { world.rank() };
+    let mut times = (Vec::new(), Vec::new());
+    win.fence(|epoch| {
+        for round in 0..=ROUNDS {
+            let start = std::time::Instant::now();
+            for _ in 0..each {
+                **fences.borrow_mut() += 1;
+                epoch.put_value(peer, 0, **fences.borrow())?;
+                epoch.fence()?;
+            }
+            let library = start.elapsed();
+            let start = std::time::Instant::now();
+            if let Some(floor) = floor.filter(|_| world.size() == 2) {
+                floor.barriers(each);
+            }
+            // The first round warms up.
+            if round > 0 {
+                times.0.push(library);
+                times.1.push(start.elapsed());
+            }
+        }
+        Ok(())
+    })?;
+    let mut last = [0; 8];
+    win.load(0, &mut last)?;
+    if options.check && world.size() == 2 && u64::from_ne_bytes(last) != turn {
+        return Err(format!("the last put was {}, not {turn}", u64::from_ne_bytes(last)).into());
+    }
+    win.free()?;
+    let shown = floor.is_some_and(|floor| floor.has(Test::FenceLatency)) && world.size() == 2;
+    let bare = shown.then(|| crate::measure::Times::of_durations(&times.1, each));
+    Ok((world.rank() == 0).then(|| Row::new(8, crate::measure::Times::of_durations(&times.0, each), bare)))
+}
+
+/// The floor's own table: each bare operation for each size.
+fn floors(
+    world: &Job,
+    options: &Options,
+    floor: Option<&Floor>,
+    show: &mut dyn FnMut(&Options, Option<Row>) -> Outcome<()>,
+) -> Outcome<()> {
+    for test in [Test::PutLatency, Test::GetLatency, Test::FopLatency, Test::CasLatency, Test::PutBw, Test::GetBw] {
+        let options = Options { test, vs_floor: false, sizes: options.sizes.filter(|_| !test.is_word()), ..options.clone() };
+        for size in options.sizes() {
+            world.barrier()?;
+            if let Some(floor) = floor.filter(|floor| world.rank() == 0 && floor.has(test)) {
+                let mut batch = |count| floor.batch(&options, size, count);
+                let (times, _) = alternate(counts(&options, size), &mut batch, None)?;
+                let unit = if test.is_bandwidth() { "MB/s" } else { "us" };
+                let what = Some(format!("bare {}, {unit}", test.name()));
+                show(&options, Some(Row { what, ..Row::new(size, times, None) }))?;
+            }
+            world.barrier()?;
+        }
+    }
+    Ok(())
+}

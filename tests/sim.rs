@@ -1,0 +1,454 @@
+//! Jobs whose ranks are threads on the simulated net, which does its worst within the contract: what windows promise
+//! holds at every seed, and what calls cost in remote operations is counted. Knows no real transport.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use transom::bootstrap::local::Board;
+use transom::{Actor, Class, IntType, Job, Op, RawWindow, RmaInt, Window};
+use transom_fabric::sim::{SimAmo, SimCounters, SimNet, SimOptions};
+use transom_fabric::{Coherence, Peer};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// How long a job may take: longer than any needs on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A rank of a simulated job.
+struct Rank {
+    job: Job,
+    net: Arc<SimNet>,
+    stands: Arc<Vec<Mutex<String>>>,
+}
+
+impl Deref for Rank {
+    type Target = Job;
+    fn deref(&self) -> &Job {
+        &self.job
+    }
+}
+
+impl Rank {
+    /// Says where this rank stands, for who waits for it in vain.
+    fn step(&self, what: impl Into<String>) {
+        stand(&self.stands, self.rank(), what);
+    }
+
+    /// What this rank has posted so far.
+    fn counters(&self) -> SimCounters {
+        self.net.counters(peer(self.rank()))
+    }
+}
+
+fn peer(rank: usize) -> Peer {
+    Peer(u32::try_from(rank).expect("few ranks"))
+}
+
+fn stand(stands: &[Mutex<String>], rank: usize, what: impl Into<String>) {
+    *stands[rank].lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+}
+
+/// Runs `body` at each of `ranks` ranks; the first failure, or the deadline, is told with where every rank stood.
+fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Outcome + Send + Sync + 'static) {
+    let (net, board, body) = (SimNet::new(ranks, options.clone()), Board::new(ranks), Arc::new(body));
+    let stands: Arc<Vec<_>> = Arc::new((0..ranks).map(|_| Mutex::new("starting".to_owned())).collect());
+    let (tell, told) = mpsc::channel();
+    for rank in 0..ranks {
+        let (net, board, body, stands) = (Arc::clone(&net), Arc::clone(&board), Arc::clone(&body), Arc::clone(&stands));
+        let tell = tell.clone();
+        let thread = move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| one(rank, &net, &board, &*body, &stands)));
+            let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into())).map_err(|error| error.to_string());
+            // A runner that gave up listens no more.
+            let _ = tell.send((rank, outcome));
+        };
+        std::thread::Builder::new().stack_size(256 << 10).spawn(thread).expect("a thread for a rank");
+    }
+    let (deadline, mut left) = (Instant::now() + LIMIT, ranks);
+    while left > 0 {
+        let failure = match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok((_, Ok(()))) => {
+                left -= 1;
+                continue;
+            }
+            Ok((rank, Err(error))) => format!("rank {rank}: {error}"),
+            Err(RecvTimeoutError::Timeout) => format!("{left} ranks not done after {LIMIT:?}"),
+            Err(RecvTimeoutError::Disconnected) => format!("{left} ranks went without a word"),
+        };
+        let stood = stands.iter().map(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let stood: Vec<String> = stood.enumerate().map(|(rank, at)| format!("  rank {rank} at: {at}")).collect();
+        panic!("{ranks} ranks on {options:?}\n{failure}\n{}", stood.join("\n"));
+    }
+}
+
+fn one(
+    rank: usize,
+    net: &Arc<SimNet>,
+    board: &Arc<Board>,
+    body: &dyn Fn(&Rank) -> Outcome,
+    stands: &Arc<Vec<Mutex<String>>>,
+) -> Outcome {
+    let job = Job::simulated(net.domain(peer(rank))?, Box::new(board.rank(rank)))?;
+    let me = Rank { job, net: Arc::clone(net), stands: Arc::clone(stands) };
+    me.step("body");
+    if let Err(error) = body(&me) {
+        // Leaving would wait for the others, who may wait for this one.
+        std::mem::forget(me);
+        return Err(error);
+    }
+    me.step("leaving");
+    me.job.finalize()?;
+    stand(stands, rank, "done");
+    Ok(())
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Outcome {
+    if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} instead of {expected:?}").into()) }
+}
+
+/// Nets that differ in everything that a protocol could lean on.
+fn nets() -> impl Iterator<Item = SimOptions> {
+    const AMOS: [SimAmo; 4] = [
+        SimAmo::All(Coherence::DeviceOnly),
+        SimAmo::None,
+        SimAmo::All(Coherence::WithCpu),
+        SimAmo::Only64(Coherence::DeviceOnly),
+    ];
+    (0..16).map(|seed: u64| SimOptions {
+        seed,
+        delay: [3, 0, 9][usize::try_from(seed % 3).expect("small")],
+        again_one_in: [8, 2, 0][usize::try_from(seed / 3 % 3).expect("small")],
+        done_one_in: if seed % 5 == 0 { 2 } else { 0 },
+        reorder: seed % 7 != 3,
+        tear_words: seed % 2 == 0,
+        passive_target: seed / 4 % 2 == 0,
+        inline_max: if seed % 3 == 1 { 4 } else { 24 },
+        mailbox: (seed % 4 == 1 || seed % 4 == 2).then_some(3),
+        amo: AMOS[usize::try_from(seed % 4).expect("small")],
+        ..SimOptions::default()
+    })
+}
+
+fn on_every_net(ranks: usize, body: impl Fn(&Rank) -> Outcome + Send + Sync + Clone + 'static) {
+    for options in nets() {
+        run(ranks, &options, body.clone());
+    }
+}
+
+/// DESIGN §3: one actor for all ranks, the net only where it performs every atomic by itself.
+#[test]
+fn the_actor_follows_the_nets_atomics() {
+    for options in nets() {
+        let expected = if matches!(options.amo, SimAmo::All(_)) { Actor::Nic } else { Actor::Cpu };
+        run(2, &options, move |world| {
+            let win = Window::<u64>::allocate(world, 1)?;
+            same("the actor", &(world.actor(), win.actor()), &(expected, expected))?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// MPI §11.3.1, §11.5.3: a put is at the target once its epoch's end and a barrier are past, whatever its length.
+#[test]
+fn a_ring_of_puts_arrives() {
+    on_every_net(3, |world| {
+        let (me, size) = (world.rank(), world.size());
+        let win = Window::<u64>::allocate(world, 151)?;
+        for turn in 0..4 {
+            world.step(format!("turn {turn}"));
+            let values = |from: usize| (0..150).map(move |i| (turn * 1_000_000 + from * 1000 + i) as u64);
+            let mine: Vec<u64> = values(me).collect();
+            win.lock_all(|epoch| {
+                epoch.put((me + 1) % size, 0, &mine)?;
+                epoch.put_value((me + 1) % size, 150, turn as u64)
+            })?;
+            world.barrier()?;
+            win.sync();
+            let mut found = [0; 151];
+            win.load(0, &mut found)?;
+            same("what the rank before put", &found[..150].to_vec(), &values((me + size - 1) % size).collect())?;
+            same("the value behind", &found[150], &(turn as u64))?;
+            world.barrier()?;
+        }
+        Ok(win.free()?)
+    });
+}
+
+/// MPI §11.5.4: what is flushed is at the target, though the target calls nothing.
+#[test]
+fn a_flushed_put_is_seen_by_a_target_that_only_looks() {
+    for options in nets() {
+        let meet = Barrier::new(2);
+        run(2, &options, move |world| {
+            let win = Window::<u64>::allocate(world, 40)?;
+            for turn in 1..=5u64 {
+                let values = [turn; 38];
+                world.step(format!("turn {turn}"));
+                if world.rank() == 0 {
+                    win.lock_all(|epoch| {
+                        epoch.put(1, 1, &values)?;
+                        epoch.put_value(1, 0, turn)?;
+                        epoch.flush(1)?;
+                        meet.wait();
+                        meet.wait();
+                        Ok(())
+                    })?;
+                } else {
+                    meet.wait();
+                    let mut found = [0; 40];
+                    win.load(0, &mut found)?;
+                    meet.wait();
+                    same("what was flushed", &found[..39].to_vec(), &vec![turn; 39])?;
+                    same("what nobody put", &found[39], &0)?;
+                }
+            }
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// MPI §11.3.2: a get's result is there when its epoch or scope ends, from every rank, itself included.
+#[test]
+fn gets_bring_what_the_target_has() {
+    on_every_net(4, |world| {
+        let (me, size) = (world.rank(), world.size());
+        let pattern = |rank: usize| (0..300).map(move |i| (rank * 1000 + i) as u32);
+        let win = Window::<u32>::create(world, pattern(me).collect())?;
+        let mut whole = vec![vec![0u32; 300]; size];
+        world.step("whole windows");
+        win.lock_all(|epoch| {
+            whole.iter_mut().enumerate().try_for_each(|(rank, into)| epoch.get((me + rank) % size, 0, into))
+        })?;
+        for (rank, found) in whole.iter().enumerate() {
+            same("a whole window", found, &pattern((me + rank) % size).collect())?;
+        }
+        world.step("elements");
+        win.lock_all(|epoch| {
+            for at in (0..300).step_by(37) {
+                let (mut found, target) = ([0; 2], (me + at) % size);
+                epoch.scope(|part| part.get(target, at as u64, &mut found))?;
+                assert_eq!(found.to_vec(), pattern(target).skip(at).take(2).collect::<Vec<_>>(), "at {at}");
+            }
+            Ok(())
+        })?;
+        same("the buffer", &win.reclaim()?, &pattern(me).collect())
+    });
+}
+
+/// MPI §11.3.4, §11.7.1: every ticket is given out once, and increments by compare-and-swap lose nothing; the target counts too.
+fn atomics<T: RmaInt + Ord + From<u8>>(world: &Rank, tickets: &Mutex<BTreeSet<T>>, number: fn(T) -> u64) -> Outcome {
+    const TURNS: u64 = 30;
+    let one = T::from(1);
+    let win = Window::<T>::allocate(world, 2)?;
+    let target = world.size() - 1;
+    world.step("tickets");
+    let mine = win.lock_all(|epoch| (0..TURNS).map(|_| epoch.fetch_add(target, 0, one)).collect::<Result<Vec<_>, _>>())?;
+    same("sorted", &mine.is_sorted_by(|a, b| a < b), &true)?;
+    tickets.lock().unwrap_or_else(PoisonError::into_inner).extend(mine);
+    world.step("swaps");
+    win.lock_all(|epoch| {
+        let mut seen = T::from(0);
+        for _ in 0..TURNS {
+            loop {
+                let found = epoch.compare_and_swap(target, 1, seen, T::from_bits(number(seen) + 1))?;
+                let done = found == seen;
+                seen = if done { T::from_bits(number(seen) + 1) } else { found };
+                if done {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    world.barrier()?;
+    let expected = TURNS * world.size() as u64;
+    let counted = win.lock_all(|epoch| Ok([epoch.fetch_value(0, 0)?, epoch.fetch_value(target, 1)?]))?;
+    same("increments", &number(counted[1]), &expected)?;
+    let given = tickets.lock().unwrap_or_else(PoisonError::into_inner);
+    same("tickets", &given.iter().map(|&ticket| number(ticket)).collect::<Vec<_>>(), &(0..expected).collect())?;
+    drop(given);
+    Ok(win.free()?)
+}
+
+#[test]
+fn atomics_of_64_bits_are_exact() {
+    for options in nets() {
+        let tickets = Mutex::default();
+        run(3, &options, move |world| atomics::<u64>(world, &tickets, |value| value));
+    }
+}
+
+#[test]
+fn atomics_of_32_bits_are_exact() {
+    for options in nets() {
+        let tickets = Mutex::default();
+        run(3, &options, move |world| atomics::<u32>(world, &tickets, u64::from));
+    }
+}
+
+/// MPI §11.5.1: what is put before a fence is there after it, and what is put after it is not there before.
+#[test]
+fn fences_separate_phases() {
+    on_every_net(5, |world| {
+        let (me, size) = (world.rank(), world.size());
+        let win = Window::<u64>::allocate(world, size)?;
+        win.fence(|epoch| {
+            for phase in 1..=6u64 {
+                world.step(format!("phase {phase}"));
+                for target in 0..size {
+                    epoch.put_value(target, me as u64, phase * 100 + me as u64)?;
+                }
+                epoch.fence()?;
+                let mut found = vec![0; size];
+                win.load(0, &mut found)?;
+                let mut theirs = vec![0; size];
+                epoch.scope(|part| part.get((me + 1) % size, 0, &mut theirs))?;
+                let expected: Vec<u64> = (0..size as u64).map(|from| phase * 100 + from).collect();
+                assert_eq!((&found, &theirs), (&expected, &expected), "rank {me} after phase {phase}");
+                epoch.fence()?;
+            }
+            Ok(())
+        })?;
+        Ok(win.free()?)
+    });
+}
+
+/// MPI §11.5: epochs of different windows are independent; a fence of one goes with a lock_all of another.
+#[test]
+fn two_windows_at_once_do_not_mix() {
+    on_every_net(3, |world| {
+        let (me, size) = (world.rank(), world.size());
+        let next = (me + 1) % size;
+        let (first, second) = (Window::<u64>::allocate(world, 4)?, Window::<u32>::allocate(world, 8)?);
+        for turn in 0..4u32 {
+            world.step(format!("turn {turn}"));
+            first.lock_all(|a| {
+                second.fence(|b| {
+                    a.put_value(next, u64::from(turn), u64::from(turn) + 10)?;
+                    b.put_value(next, u64::from(turn), turn + 20)?;
+                    a.flush(next)?;
+                    b.fence()?;
+                    a.fetch_add(next, u64::from(turn), 100u64)?;
+                    b.put_value(next, u64::from(turn) + 4, turn + 30)
+                })
+            })?;
+        }
+        let mut found = ([0; 4], [0; 8]);
+        world.barrier()?;
+        first.load(0, &mut found.0)?;
+        second.load(0, &mut found.1)?;
+        same("both", &found, &([110, 111, 112, 113], [20, 21, 22, 23, 30, 31, 32, 33]))?;
+        // In another order than created, which frees the wrong one if keys mix.
+        first.free()?;
+        second.lock_all(|epoch| epoch.put_value(next, 0, 1u32))?;
+        Ok(second.free()?)
+    });
+}
+
+/// REQUIREMENTS O7, E1: the error names rank, displacement, length and limit; nothing is posted, nothing written.
+#[test]
+fn accesses_outside_post_nothing() {
+    on_every_net(2, |world| {
+        let other = 1 - world.rank();
+        let win = RawWindow::allocate(world, 64 + 8 * world.rank(), 1)?;
+        let size = 64 + 8 * other as u64;
+        let add = |rank, at| win.fetch_and_op(rank, at, Op::Sum, IntType::Int64, 1);
+        same("outside an epoch", &add(other, 0).map_err(|error| error.class()), &Err(Class::RmaSync))?;
+        win.lock_all()?;
+        add(other, 0)?;
+        win.flush(other)?;
+        let before = world.counters();
+        for at in [size - 7, size, size + 1, u64::MAX - 7, u64::MAX] {
+            let error = add(other, at).expect_err("it is outside");
+            same("class", &error.class(), &Class::RmaRange)?;
+            let text = error.to_string();
+            for word in [format!("rank {other}"), at.to_string(), "8 bytes".into(), size.to_string()] {
+                same(&format!("{text:?} has {word:?}"), &text.contains(&word), &true)?;
+            }
+        }
+        same("misaligned", &add(other, 4).map_err(|error| error.class()), &Err(Class::Type))?;
+        same("no rank", &add(2, 0).map_err(|error| error.class()), &Err(Class::Rank))?;
+        same("no rank to flush", &win.flush(9).map_err(|error| error.class()), &Err(Class::Rank))?;
+        same("posted", &world.counters(), &before)?;
+        win.unlock_all()?;
+        world.barrier()?;
+        let mut found = vec![9; win.size()];
+        win.load(0, &mut found);
+        let mut expected = vec![0; win.size()];
+        expected[..8].copy_from_slice(&1u64.to_ne_bytes());
+        same("the window", &found, &expected)?;
+        Ok(win.free()?)
+    });
+}
+
+/// What a call posted at this rank.
+fn cost(world: &Rank, call: impl FnOnce() -> transom::Result<()>) -> Result<SimCounters, transom::Error> {
+    let before = world.counters();
+    call()?;
+    let after = world.counters();
+    Ok(SimCounters {
+        puts: after.puts - before.puts,
+        gets: after.gets - before.gets,
+        amos: after.amos - before.amos,
+        messages: after.messages - before.messages,
+        bytes: 0,
+    })
+}
+
+fn messages(messages: u64) -> SimCounters {
+    SimCounters { messages, ..SimCounters::default() }
+}
+
+/// DESIGN §6, §9: remote operations of synchronization, at every rank: ceil(log2 p) messages a fence, barrier, window
+/// creation or free; none for lock_all, unlock_all and flush. First contact with a rank's window reads its directory once.
+fn synchronization_costs(ranks: usize) {
+    let rounds = u64::from(ranks.next_power_of_two().trailing_zeros());
+    let options = SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), ..SimOptions::default() };
+    run(ranks, &options, move |world| {
+        let next = (world.rank() + 1) % world.size();
+        same("barrier", &cost(world, || world.barrier())?, &messages(rounds))?;
+        let mut made = None;
+        let creation = cost(world, || {
+            made = Some(RawWindow::allocate(world, 64, 8)?);
+            Ok(())
+        })?;
+        same("creation", &creation, &messages(rounds))?;
+        let win = made.ok_or("no window")?;
+        world.step("first fence");
+        let first = cost(world, || win.fence(transom::Fence::Opens))?;
+        same("messages of the first fence", &first.messages, &rounds)?;
+        let slots = first.gets;
+        same("first contacts", &(first.puts, first.amos, slots <= 2 * rounds), &(0, 0, true))?;
+        world.step("fences");
+        for _ in 0..3 {
+            same("fence", &cost(world, || win.fence(transom::Fence::Opens))?, &messages(rounds))?;
+        }
+        win.fence(transom::Fence::Closes)?;
+        same("lock_all", &cost(world, || win.lock_all())?, &messages(0))?;
+        let add = cost(world, || win.fetch_and_op(next, 0, Op::Sum, IntType::Int64, 1).map(drop))?;
+        same("an atomic", &add, &SimCounters { amos: 1, ..SimCounters::default() })?;
+        same("flush", &cost(world, || win.flush(next))?, &messages(0))?;
+        same("flush of an untouched target", &cost(world, || win.flush(world.size() / 2))?, &messages(0))?;
+        same("flush_all", &cost(world, || win.flush_all())?, &messages(0))?;
+        same("unlock_all", &cost(world, || win.unlock_all())?, &messages(0))?;
+        world.step("free");
+        same("free", &cost(world, || win.free())?, &messages(rounds))
+    });
+}
+
+#[test]
+fn synchronization_costs_log2_messages() {
+    for ranks in [1, 2, 3, 4, 8, 16, 64] {
+        synchronization_costs(ranks);
+    }
+}
+
+#[test]
+fn synchronization_costs_9_messages_at_512_ranks() {
+    synchronization_costs(512);
+}
