@@ -1,8 +1,8 @@
 //! The hot path of shared memory, operation by operation, for callgrind to count: each function runs [`TURNS`] turns
-//! of one operation on the other rank's part. ci/instructions runs it as two ranks under callgrind with
-//! `--toggle-collect='instructions::measured::*'` and does the arithmetic; without callgrind it only checks the results.
+//! of one operation on the other rank's part. ci/instructions runs it as two ranks under callgrind, which counts within
+//! one of the functions, and does the arithmetic. The program knows no callgrind: it only checks the results.
 
-use transom::{LockAllEpoch, Window};
+use transom::{LockAllEpoch, Route, Window};
 
 /// Turns of each function; ci/instructions reads it from the output.
 const TURNS: u64 = 1000;
@@ -12,6 +12,7 @@ fn main() -> transom::Result<()> {
     let win = Window::<u64>::allocate(&world, 2)?;
     if world.rank() == 0 {
         let target = world.size() - 1;
+        assert_ne!(win.route(target)?, Route::Net, "memory is shared: what is counted is a store");
         let source = [7u64];
         let mut result = [0u64; TURNS as usize];
         let counted = win.lock_all(|epoch| {

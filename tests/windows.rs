@@ -63,7 +63,7 @@ fn puts_reach_the_next_rank(world: &Job) -> Outcome {
 }
 
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
-    (0..len).map(|i| ((i * 7 + i / 251 + seed * 31) % 256) as u8).collect()
+    (0..len).map(|i| (i * 7 + i / 251 + seed * 31).to_le_bytes()[0]).collect()
 }
 
 /// MPI §11.3.1-2: whole, at any alignment, and nothing beside it.
@@ -158,9 +158,9 @@ fn tickets_of<T: RmaInt + Ord>(world: &Job, one: T, turns: usize, index: impl Fn
 /// MPI §11.3.4, §11.7.1: fetch-and-op is atomic per element, among all origins, the target included.
 fn tickets(world: &Job) -> Outcome {
     step("64 bits");
-    tickets_of::<u64>(world, 1, 500, |ticket| ticket as usize)?;
+    tickets_of::<u64>(world, 1, 500, |ticket| usize::try_from(ticket).unwrap_or(usize::MAX))?;
     step("32 bits, signed");
-    tickets_of::<i32>(world, 1, 200, |ticket| ticket as usize)
+    tickets_of::<i32>(world, 1, 200, |ticket| usize::try_from(ticket).unwrap_or(usize::MAX))
 }
 
 /// MPI §11.3.4: increments by compare-and-swap lose nothing.
@@ -230,7 +230,7 @@ fn sizes_and_units(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, size_of(world.rank()), unit(world.rank()))?;
     same("own size and unit", &(win.size(), win.disp_unit()), &(size_of(world.rank()), unit(world.rank())))?;
     win.fence(Fence::Opens)?;
-    let byte = [world.rank() as u8 + 1];
+    let byte = [world.rank().to_le_bytes()[0] + 1];
     for rank in 0..world.size() {
         let count = size_of(rank) as u64 / u64::from(unit(rank));
         // SAFETY: `byte` lives to the end of the function, past the closing fence.
@@ -246,7 +246,7 @@ fn sizes_and_units(world: &Job) -> Outcome {
     for (at, value) in mine.iter().enumerate() {
         let from = at / unit(world.rank()) as usize;
         let hit = from < world.size() && at.is_multiple_of(unit(world.rank()) as usize);
-        same(&format!("byte {at}"), value, &(if hit { from as u8 + 1 } else { 0 }))?;
+        same(&format!("byte {at}"), value, &(if hit { from.to_le_bytes()[0] + 1 } else { 0 }))?;
     }
     Ok(win.free()?)
 }

@@ -44,12 +44,7 @@ pub enum AmoKind {
 
 impl AmoKind {
     /// Every kind, for tables and tests.
-    pub const ALL: [AmoKind; 4] = [
-        AmoKind::Sum,
-        AmoKind::Replace,
-        AmoKind::Read,
-        AmoKind::CompareSwap,
-    ];
+    pub const ALL: [AmoKind; 4] = [AmoKind::Sum, AmoKind::Replace, AmoKind::Read, AmoKind::CompareSwap];
 }
 
 /// One atomic operation on one location. Values are in the low bits of a register, in the machine's byte order.
@@ -69,23 +64,13 @@ impl Amo {
     /// An atomic other than compare-and-swap.
     #[inline]
     pub const fn new(kind: AmoKind, width: Width, operand: u64) -> Amo {
-        Amo {
-            kind,
-            width,
-            operand,
-            compare: 0,
-        }
+        Amo { kind, width, operand, compare: 0 }
     }
 
     /// A compare-and-swap: stores `operand` where `compare` is found.
     #[inline]
     pub const fn compare_swap(width: Width, compare: u64, operand: u64) -> Amo {
-        Amo {
-            kind: AmoKind::CompareSwap,
-            width,
-            operand,
-            compare,
-        }
+        Amo { kind: AmoKind::CompareSwap, width, operand, compare }
     }
 
     /// The value that the location holds after the operation found `old` there.
@@ -95,11 +80,7 @@ impl Amo {
             AmoKind::Sum => old.wrapping_add(self.operand),
             AmoKind::Replace => self.operand,
             AmoKind::Read => old,
-            AmoKind::CompareSwap
-                if self.width.truncate(old) == self.width.truncate(self.compare) =>
-            {
-                self.operand
-            }
+            AmoKind::CompareSwap if self.width.truncate(old) == self.width.truncate(self.compare) => self.operand,
             AmoKind::CompareSwap => old,
         };
         self.width.truncate(new)
@@ -123,10 +104,7 @@ mod tests {
     fn apply_wraps_at_the_width() {
         let add = Amo::new(AmoKind::Sum, Width::W32, 1);
         assert_eq!(add.apply(0xffff_ffff), 0);
-        assert_eq!(
-            Amo::new(AmoKind::Sum, Width::W64, 1).apply(0xffff_ffff),
-            0x1_0000_0000
-        );
+        assert_eq!(Amo::new(AmoKind::Sum, Width::W64, 1).apply(0xffff_ffff), 0x1_0000_0000);
     }
 
     #[test]

@@ -127,14 +127,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     ///
     /// # Safety
     /// As for [`Port::get`].
-    unsafe fn amo(
-        &self,
-        on: &Self::Remote,
-        offset: u64,
-        amo: Amo,
-        into: Span,
-        tally: &Arc<Tally>,
-    ) -> Post;
+    unsafe fn amo(&self, on: &Self::Remote, offset: u64, amo: Amo, into: Span, tally: &Arc<Tally>) -> Post;
 
     /// Sends a message of at most [`Limits::message_max`] bytes, copied before this returns. It arrives once; not
     /// necessarily in order. Answers `Done`, `Again` or `Broken`.

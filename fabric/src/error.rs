@@ -30,10 +30,7 @@ pub enum FabricError {
 impl FabricError {
     /// A failed call: what was being done and what the system answered.
     pub fn failed(what: impl Into<String>, reason: impl std::fmt::Display) -> FabricError {
-        FabricError::Failed {
-            what: what.into(),
-            reason: reason.to_string(),
-        }
+        FabricError::Failed { what: what.into(), reason: reason.to_string() }
     }
 }
 

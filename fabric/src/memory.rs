@@ -26,27 +26,18 @@ unsafe impl Sync for Span {}
 
 impl Span {
     /// The empty span: no bytes.
-    pub const EMPTY: Span = Span {
-        base: NonNull::<u8>::dangling().as_ptr(),
-        len: 0,
-    };
+    pub const EMPTY: Span = Span { base: NonNull::<u8>::dangling().as_ptr(), len: 0 };
 
     /// A span over bytes that will only be read.
     #[inline]
     pub fn of(bytes: &[u8]) -> Span {
-        Span {
-            base: bytes.as_ptr().cast_mut(),
-            len: bytes.len(),
-        }
+        Span { base: bytes.as_ptr().cast_mut(), len: bytes.len() }
     }
 
     /// A span over bytes that will be written.
     #[inline]
     pub fn of_mut(bytes: &mut [u8]) -> Span {
-        Span {
-            base: bytes.as_mut_ptr(),
-            len: bytes.len(),
-        }
+        Span { base: bytes.as_mut_ptr(), len: bytes.len() }
     }
 
     /// A span from its parts.
@@ -77,10 +68,7 @@ impl Span {
     #[inline]
     pub fn slice(self, at: usize, len: usize) -> Option<Span> {
         let end = at.checked_add(len)?;
-        (end <= self.len).then(|| Span {
-            base: self.base.wrapping_add(at),
-            len,
-        })
+        (end <= self.len).then(|| Span { base: self.base.wrapping_add(at), len })
     }
 }
 
@@ -109,23 +97,14 @@ impl Memory {
     /// # Safety
     /// `[base, base + len)` is readable and writable for as long as `owner` lives (for `None`: as long as any clone of
     /// the result), and nobody holds a Rust reference to its bytes while others may write them.
-    pub unsafe fn new(
-        base: NonNull<u8>,
-        len: usize,
-        owner: Option<Arc<dyn Any + Send + Sync>>,
-    ) -> Memory {
-        Memory {
-            base,
-            len,
-            _owner: owner,
-        }
+    pub unsafe fn new(base: NonNull<u8>, len: usize, owner: Option<Arc<dyn Any + Send + Sync>>) -> Memory {
+        Memory { base, len, _owner: owner }
     }
 
     /// Zeroed memory of this process alone, aligned to 8 bytes: for tests and small buffers.
     pub fn private(len: usize) -> Memory {
         let words: Arc<[AtomicU64]> = (0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
-        let base =
-            NonNull::new(words.as_ptr().cast_mut().cast::<u8>()).unwrap_or(NonNull::dangling());
+        let base = NonNull::new(words.as_ptr().cast_mut().cast::<u8>()).unwrap_or(NonNull::dangling());
         // SAFETY: the words live in the Arc that becomes the owner; atomics may be written through a shared pointer,
         // and nobody else holds a reference to them.
         unsafe { Memory::new(base, len, Some(Arc::new(words))) }
@@ -152,29 +131,18 @@ impl Memory {
     /// The whole as a [`Span`].
     #[inline]
     pub fn span(&self) -> Span {
-        Span {
-            base: self.base.as_ptr(),
-            len: self.len,
-        }
+        Span { base: self.base.as_ptr(), len: self.len }
     }
 
     /// The part `[at, at + len)`, which keeps the whole alive; `None` where that is not inside.
     pub fn slice(&self, at: usize, len: usize) -> Option<Memory> {
         let part = self.span().slice(at, len)?;
-        Some(Memory {
-            base: NonNull::new(part.base)?,
-            len,
-            _owner: self._owner.clone(),
-        })
+        Some(Memory { base: NonNull::new(part.base)?, len, _owner: self._owner.clone() })
     }
 
     #[inline]
     fn at(&self, at: usize, len: usize) -> *mut u8 {
-        assert!(
-            len <= self.len && at <= self.len - len,
-            "{len} bytes at {at} of {} bytes",
-            self.len
-        );
+        assert!(len <= self.len && at <= self.len - len, "{len} bytes at {at} of {} bytes", self.len);
         // SAFETY: `at` is inside the memory, which the owner keeps alive.
         unsafe { self.base.as_ptr().add(at) }
     }
@@ -227,10 +195,7 @@ impl Memory {
     #[inline]
     pub fn word32(&self, at: usize) -> &AtomicU32 {
         let word = self.at(at, 4).cast::<u32>();
-        assert!(
-            word.is_aligned(),
-            "a 32-bit word at the misaligned address {word:p}"
-        );
+        assert!(word.is_aligned(), "a 32-bit word at the misaligned address {word:p}");
         // SAFETY: inside, aligned, alive as long as `self`; shared with other processes by atomics.
         unsafe { AtomicU32::from_ptr(word) }
     }
@@ -242,10 +207,7 @@ impl Memory {
     #[inline]
     pub fn word64(&self, at: usize) -> &AtomicU64 {
         let word = self.at(at, 8).cast::<u64>();
-        assert!(
-            word.is_aligned(),
-            "a 64-bit word at the misaligned address {word:p}"
-        );
+        assert!(word.is_aligned(), "a 64-bit word at the misaligned address {word:p}");
         // SAFETY: as in `word32`.
         unsafe { AtomicU64::from_ptr(word) }
     }
@@ -261,12 +223,7 @@ impl Memory {
             Width::W64 => amo64(self.word64(at), amo),
             #[allow(clippy::cast_possible_truncation)]
             // the width says that the low half is the value
-            Width::W32 => u64::from(amo32(
-                self.word32(at),
-                amo.kind,
-                amo.operand as u32,
-                amo.compare as u32,
-            )),
+            Width::W32 => u64::from(amo32(self.word32(at), amo.kind, amo.operand as u32, amo.compare as u32)),
         }
     }
 }
@@ -291,9 +248,9 @@ fn amo32(word: &AtomicU32, kind: AmoKind, operand: u32, compare: u32) -> u32 {
         AmoKind::Sum => word.fetch_add(operand, Ordering::SeqCst),
         AmoKind::Replace => word.swap(operand, Ordering::SeqCst),
         AmoKind::Read => word.load(Ordering::SeqCst),
-        AmoKind::CompareSwap => word
-            .compare_exchange(compare, operand, Ordering::SeqCst, Ordering::SeqCst)
-            .unwrap_or_else(|found| found),
+        AmoKind::CompareSwap => {
+            word.compare_exchange(compare, operand, Ordering::SeqCst, Ordering::SeqCst).unwrap_or_else(|found| found)
+        }
     }
 }
 
@@ -320,12 +277,7 @@ mod tests {
             for kind in AmoKind::ALL {
                 for (old, operand, compare) in [(5, 7, 5), (5, 7, 6), (u64::MAX, 2, u64::MAX)] {
                     memory.word64(8).store(old, Ordering::Relaxed);
-                    let amo = Amo {
-                        kind,
-                        width,
-                        operand,
-                        compare: width.truncate(compare),
-                    };
+                    let amo = Amo { kind, width, operand, compare: width.truncate(compare) };
                     assert_eq!(memory.amo(8, amo), width.truncate(old), "{amo:?}");
                     let now = width.truncate(memory.word64(8).load(Ordering::Relaxed));
                     assert_eq!(now, amo.apply(old), "{amo:?} on {old}");

@@ -56,9 +56,7 @@ impl<T> Default for PeerMap<T> {
 
 impl<T: fmt::Debug> fmt::Debug for PeerMap<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeerMap")
-            .field("peers", &self.len())
-            .finish()
+        f.debug_struct("PeerMap").field("peers", &self.len()).finish()
     }
 }
 
@@ -68,10 +66,7 @@ impl<T> PeerMap<T> {
         let table = Box::into_raw(Box::new(Table::with_slots(FIRST_SLOTS)));
         PeerMap {
             table: AtomicPtr::new(table),
-            writer: Mutex::new(Writer {
-                entries: Vec::new(),
-                tables: vec![table],
-            }),
+            writer: Mutex::new(Writer { entries: Vec::new(), tables: vec![table] }),
             _owns: PhantomData,
         }
     }
@@ -104,25 +99,15 @@ impl<T> PeerMap<T> {
     ///
     /// # Errors
     /// Those of `make`; then the peer stays unknown.
-    pub fn get_or_try_insert<E>(
-        &self,
-        peer: Peer,
-        make: impl FnOnce() -> Result<T, E>,
-    ) -> Result<&T, E> {
+    pub fn get_or_try_insert<E>(&self, peer: Peer, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if let Some(known) = self.get(peer) {
             return Ok(known);
         }
-        let mut writer = self
-            .writer
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(known) = self.get(peer) {
             return Ok(known);
         }
-        let entry = Box::into_raw(Box::new(Entry {
-            peer,
-            value: make()?,
-        }));
+        let entry = Box::into_raw(Box::new(Entry { peer, value: make()? }));
         self.insert(&mut writer, entry);
         // SAFETY: the entry was just made, and lives until the map is dropped.
         Ok(unsafe { &(*entry).value })
@@ -130,11 +115,7 @@ impl<T> PeerMap<T> {
 
     /// How many peers are known.
     pub fn len(&self) -> usize {
-        self.writer
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .entries
-            .len()
+        self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).entries.len()
     }
 
     /// Whether no peer is known.
@@ -163,11 +144,7 @@ impl<T> PeerMap<T> {
 
 impl<T> Table<T> {
     fn with_slots(slots: usize) -> Table<T> {
-        Table {
-            slots: (0..slots)
-                .map(|_| AtomicPtr::new(std::ptr::null_mut()))
-                .collect(),
-        }
+        Table { slots: (0..slots).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect() }
     }
 
     /// Puts an entry into the first free slot from its rank's; there always is one, since tables are at most half full.
@@ -186,10 +163,7 @@ impl<T> Table<T> {
 
 impl<T> Drop for PeerMap<T> {
     fn drop(&mut self) {
-        let writer = self
-            .writer
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for &entry in &writer.entries {
             // SAFETY: from `Box::into_raw`, freed once; nobody borrows from the map any more.
             drop(unsafe { Box::from_raw(entry) });
@@ -207,8 +181,7 @@ mod tests {
     use std::convert::Infallible;
 
     fn insert(map: &PeerMap<u32>, rank: u32) -> u32 {
-        *map.get_or_try_insert(Peer(rank), || Ok::<_, Infallible>(rank * 10))
-            .unwrap_or_else(|never| match never {})
+        *map.get_or_try_insert(Peer(rank), || Ok::<_, Infallible>(rank * 10)).unwrap_or_else(|never| match never {})
     }
 
     #[test]
@@ -234,10 +207,7 @@ mod tests {
         }
         assert_eq!(map.len(), 1000);
         assert!((0..1000).all(|rank| map.get(Peer(rank)) == Some(&(rank * 10))));
-        assert_eq!(
-            std::ptr::from_ref(map.get(Peer(7)).expect("inserted")),
-            before
-        );
+        assert_eq!(std::ptr::from_ref(map.get(Peer(7)).expect("inserted")), before);
     }
 
     #[test]

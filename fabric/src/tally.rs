@@ -38,10 +38,7 @@ impl Tally {
 
     /// A tally whose operations count in `parent` as well.
     pub fn within(parent: &Arc<Tally>) -> Arc<Tally> {
-        Arc::new(Tally {
-            parent: Some(Arc::clone(parent)),
-            ..Tally::default()
-        })
+        Arc::new(Tally { parent: Some(Arc::clone(parent)), ..Tally::default() })
     }
 
     /// Counts one operation. For backends: before the operation is handed over, so that its completion can't come first.
@@ -112,10 +109,7 @@ mod tests {
         assert!(a.idle());
         assert!(!b.idle());
         assert_eq!(window.outstanding(), 1);
-        b.fail(&Fault {
-            peer: Peer(3),
-            reason: "gone".into(),
-        });
+        b.fail(&Fault { peer: Peer(3), reason: "gone".into() });
         assert!(window.idle());
         assert_eq!(window.fault().map(|f| f.peer), Some(Peer(3)));
         assert!(a.fault().is_none());

@@ -38,7 +38,11 @@ pub(crate) struct Counts {
 pub(crate) type Batch<'b> = dyn FnMut(usize) -> Outcome<()> + 'b;
 
 /// Measures the library's batch, and the floor's in between, where there is one.
-pub(crate) fn alternate(counts: Counts, library: &mut Batch<'_>, floor: Option<&mut Batch<'_>>) -> Outcome<(Times, Option<Times>)> {
+pub(crate) fn alternate(
+    counts: Counts,
+    library: &mut Batch<'_>,
+    floor: Option<&mut Batch<'_>>,
+) -> Outcome<(Times, Option<Times>)> {
     library(counts.skip.max(1))?;
     let each = per_round(counts, library)?;
     let mut samples = (Vec::new(), Vec::new());
@@ -86,13 +90,7 @@ impl Times {
     fn of(mut samples: Vec<f64>, each: usize) -> Times {
         samples.sort_by(f64::total_cmp);
         let at = |per_cent: usize| samples[(samples.len() - 1) * per_cent / 100];
-        Times {
-            median_ns: at(50),
-            min_ns: at(0),
-            p90_ns: at(90),
-            max_ns: at(100),
-            iterations: each * samples.len(),
-        }
+        Times { median_ns: at(50), min_ns: at(0), p90_ns: at(90), max_ns: at(100), iterations: each * samples.len() }
     }
 }
 

@@ -33,7 +33,11 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         report::header(&Options { vs_floor: false, ..options.clone() }, world)?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "# Target computes {} s without a call; times in us", COMPUTE.as_secs())?;
-        writeln!(out, "{:<10}{:<20}{:>20}{:>20}{:>10}", "# Window", "Operation", "Computing target", "Waiting target", "Passive")?;
+        writeln!(
+            out,
+            "{:<10}{:<20}{:>20}{:>20}{:>10}",
+            "# Window", "Operation", "Computing target", "Waiting target", "Passive"
+        )?;
     }
     for creation in [Creation::Allocate, Creation::Create] {
         let win = match creation {
@@ -95,7 +99,11 @@ fn arrived(win: &Window<u64>, value: u64) -> Outcome<()> {
     if long && short == [value, value + 1, value + 1] {
         return Ok(());
     }
-    Err(format!("after computing, the target has {short:?} and a long put that is {}", if long { "whole" } else { "not whole" }).into())
+    Err(format!(
+        "after computing, the target has {short:?} and a long put that is {}",
+        if long { "whole" } else { "not whole" }
+    )
+    .into())
 }
 
 /// Each operation and its completion, timed.

@@ -13,7 +13,8 @@ use crate::report::{self, Row};
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let sizes = options.sizes();
     let room = sizes.last().copied().unwrap_or(8).max(64);
-    let floor = if options.vs_floor || options.test == Test::Floor { Floor::open(world, room)? } else { None };
+    let floor =
+        if options.vs_floor || options.test == Test::Floor { Floor::open(world, room, flight(options))? } else { None };
     if world.rank() == 0 {
         report::header(options, world)?;
     }
@@ -39,6 +40,11 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         report::json(options, world, &rows)?;
     }
     Ok(true)
+}
+
+/// Gets in flight: each has a buffer of its own.
+fn flight(options: &Options) -> usize {
+    if matches!(options.test, Test::GetBw | Test::Floor) { options.window } else { 1 }
 }
 
 /// OSU's counts: fewer for long messages, and a tenth where each iteration is a window of operations.
@@ -91,10 +97,12 @@ fn origin(options: &Options, floor: Option<&Floor>, win: &Window<u8>, buffer: &m
     let size = buffer.len();
     let flight = if options.test.is_bandwidth() { options.window } else { 1 };
     let counts = counts(options, size);
-    let mut bare = floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, size, count));
+    let mut bare =
+        floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, size, count));
     let bare = bare.as_mut().map(|bare| bare as &mut crate::measure::Batch<'_>);
     let (library, floor) = if gets {
-        alternate(counts, &mut |count| get_batch(options, win, buffer, flight, count), bare)?
+        let mut more: Vec<Vec<u8>> = (1..flight).map(|_| vec![0; size]).collect();
+        alternate(counts, &mut |count| get_batch(options, win, buffer, &mut more, count), bare)?
     } else {
         let source = &*buffer;
         alternate(counts, &mut |count| put_batch(options, win, source, flight, count), bare)?
@@ -129,15 +137,20 @@ fn put_batch(options: &Options, win: &Window<u8>, source: &[u8], flight: usize, 
 
 /// The plain user's gets: a scope borrows the buffers and its end completes them. With several in flight each has a
 /// buffer of its own, as it must in a program.
-fn get_batch(options: &Options, win: &Window<u8>, buffer: &mut [u8], flight: usize, count: usize) -> Outcome<()> {
+fn get_batch(
+    options: &Options,
+    win: &Window<u8>,
+    buffer: &mut [u8],
+    more: &mut [Vec<u8>],
+    count: usize,
+) -> Outcome<()> {
     let epochs = if options.synchronization == Synchronization::LockAll { count } else { 1 };
-    let mut buffers: Vec<Vec<u8>> = (1..flight).map(|_| vec![0; buffer.len()]).collect();
     for _ in 0..epochs {
         win.lock_all(|epoch| {
             for _ in 0..count / epochs {
                 epoch.scope(|part| {
                     part.get(1, 0, &mut *buffer)?;
-                    buffers.iter_mut().try_for_each(|buffer| part.get(1, 0, buffer))
+                    more.iter_mut().try_for_each(|buffer| part.get(1, 0, buffer))
                 })?;
             }
             Ok(())
@@ -155,7 +168,8 @@ fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Opti
     world.barrier()?;
     let mut done = 0u64;
     let row = if world.rank() == 0 {
-        let mut bare = floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, 8, count));
+        let mut bare =
+            floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, 8, count));
         let bare = bare.as_mut().map(|bare| bare as &mut crate::measure::Batch<'_>);
         let swaps = options.test == Test::CasLatency;
         let mut batch = |count: usize| -> Outcome<()> {
@@ -242,7 +256,8 @@ fn floors(
     show: &mut dyn FnMut(&Options, Option<Row>) -> Outcome<()>,
 ) -> Outcome<()> {
     for test in [Test::PutLatency, Test::GetLatency, Test::FopLatency, Test::CasLatency, Test::PutBw, Test::GetBw] {
-        let options = Options { test, vs_floor: false, sizes: options.sizes.filter(|_| !test.is_word()), ..options.clone() };
+        let options =
+            Options { test, vs_floor: false, sizes: options.sizes.filter(|_| !test.is_word()), ..options.clone() };
         for size in options.sizes() {
             world.barrier()?;
             if let Some(floor) = floor.filter(|floor| world.rank() == 0 && floor.has(test)) {

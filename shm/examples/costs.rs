@@ -55,10 +55,7 @@ fn main() -> Result<(), transom_fabric::FabricError> {
     });
     println!("8-byte write to the mapping {write:.2} ns, by put_inline {put:.2} ns");
 
-    for (name, budget) in [
-        ("spinning", SpinBudget::choose(2, 2)),
-        ("sleeping", SpinBudget::NONE),
-    ] {
+    for (name, budget) in [("spinning", SpinBudget::choose(2, 2)), ("sleeping", SpinBudget::NONE)] {
         const ROUNDS: u32 = 20_000;
         let theirs = block.clone();
         let other = thread::spawn(move || {

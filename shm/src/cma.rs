@@ -71,18 +71,12 @@ unsafe fn transfer(call: Call, local: Span, remote: Remote) -> io::Result<()> {
     let mut done = 0;
     while done < local.len() {
         let left = local.len() - done;
-        let ours = libc::iovec {
-            iov_base: local.as_ptr().wrapping_add(done).cast(),
-            iov_len: left,
-        };
+        let ours = libc::iovec { iov_base: local.as_ptr().wrapping_add(done).cast(), iov_len: left };
         let at = usize::try_from(remote.address)
             .ok()
             .and_then(|address| address.checked_add(done))
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EFAULT))?;
-        let theirs = libc::iovec {
-            iov_base: std::ptr::without_provenance_mut(at),
-            iov_len: left,
-        };
+        let theirs = libc::iovec { iov_base: std::ptr::without_provenance_mut(at), iov_len: left };
         // SAFETY: both vectors live through the call; `ours` is inside `local`, which the caller vouches for; `theirs`
         // is never dereferenced in this process.
         let moved = unsafe { call(remote.pid, &raw const ours, 1, &raw const theirs, 1, 0) };

@@ -38,10 +38,7 @@ impl Contact {
         let cannot = |what: &str, error: io::Error| format!("{what} {path}: {error}");
         // A process-id that is another process's now must not make this open whatever that has there.
         let target = std::fs::read_link(&path).map_err(|error| cannot("reading", error))?;
-        if !target
-            .to_string_lossy()
-            .starts_with(&format!("/memfd:{NAME}"))
-        {
+        if !target.to_string_lossy().starts_with(&format!("/memfd:{NAME}")) {
             return Err(format!("{path} is no heap but {}", target.display()));
         }
         let file = File::options()
@@ -52,26 +49,16 @@ impl Contact {
             .map_err(|error| cannot("opening", error))?;
         let found = identity(&file).map_err(|error| cannot("reading the token of", error))?;
         if found != (MAGIC, address.token) {
-            return Err(format!(
-                "{path} is another heap: its token is not the peer's"
-            ));
+            return Err(format!("{path} is another heap: its token is not the peer's"));
         }
-        let size = file
-            .metadata()
-            .map_err(|error| cannot("measuring", error))?
-            .len();
+        let size = file.metadata().map_err(|error| cannot("measuring", error))?.len();
         if size != address.capacity {
             let said = address.capacity;
             return Err(format!("{path} has {size} bytes, the peer said {said}"));
         }
         let header = map(&file, 0, address.header_len)?;
         let ring = ring::Shared::in_header(&header).ok_or("its header is too short for a ring")?;
-        Ok(Contact {
-            address,
-            ring,
-            file,
-            attach: OnceLock::new(),
-        })
+        Ok(Contact { address, ring, file, attach: OnceLock::new() })
     }
 
     /// The range `[offset, offset + len)` of the peer's heap as memory of this process.
@@ -81,9 +68,7 @@ impl Contact {
     pub(crate) fn map(&self, offset: u64, len: u64) -> Result<Memory, String> {
         let capacity = self.address.capacity;
         if offset.checked_add(len).is_none_or(|end| end > capacity) {
-            return Err(format!(
-                "{len} bytes at {offset} of a heap of {capacity} bytes"
-            ));
+            return Err(format!("{len} bytes at {offset} of a heap of {capacity} bytes"));
         }
         map(&self.file, offset, len)
     }
@@ -98,10 +83,7 @@ impl Contact {
 
     fn probe(&self) -> Result<(), String> {
         let mut bytes = [0; 16];
-        let token = cma::Remote {
-            pid: self.address.pid,
-            address: self.address.header_at + 8,
-        };
+        let token = cma::Remote { pid: self.address.pid, address: self.address.header_at + 8 };
         cma::read_into(token, &mut bytes).map_err(|error| {
             format!(
                 "process_vm_readv of process {}: {error} (is kernel.yama.ptrace_scope above 0, or does a container forbid the call?)",
@@ -113,10 +95,7 @@ impl Contact {
         if seen == self.address.token {
             Ok(())
         } else {
-            Err(format!(
-                "process_vm_readv of process {} reads another process's memory",
-                self.address.pid
-            ))
+            Err(format!("process_vm_readv of process {} reads another process's memory", self.address.pid))
         }
     }
 }
@@ -141,15 +120,12 @@ fn map(file: &File, offset: u64, len: u64) -> Result<Memory, String> {
     };
     let size = |bytes: u64| usize::try_from(bytes).map_err(|error| failed(&error));
     let whole = size((lead + len).next_multiple_of(page))?;
-    let mapping =
-        Mapping::new(file.as_fd(), offset - lead, whole).map_err(|errno| failed(&errno))?;
+    let mapping = Mapping::new(file.as_fd(), offset - lead, whole).map_err(|errno| failed(&errno))?;
     if whole <= POPULATE_MAX {
         mapping.populate().map_err(|errno| failed(&errno))?;
     }
     let memory = mapping.into_memory(whole, ());
-    memory
-        .slice(size(lead)?, size(len)?)
-        .ok_or_else(|| failed(&"the range is outside its pages"))
+    memory.slice(size(lead)?, size(len)?).ok_or_else(|| failed(&"the range is outside its pages"))
 }
 
 /// The part `[at, at + len)` of a span, or why there is none.

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{
-    AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width,
-};
+use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width};
 
 use crate::heap::{Heap, Token};
 use crate::port::ShmPort;
@@ -66,12 +64,7 @@ impl ShmDomain {
         }
         let regions = Arc::new(Regions::default());
         let port = ShmPort::new(&heap, me, Arc::clone(&regions))?;
-        Ok(Arc::new(ShmDomain {
-            heap,
-            port,
-            regions,
-            generation: AtomicU32::new(0),
-        }))
+        Ok(Arc::new(ShmDomain { heap, port, regions, generation: AtomicU32::new(0) }))
     }
 
     /// The heap that the domain was made with.
@@ -96,18 +89,9 @@ impl Domain for ShmDomain {
         };
         // Relaxed: only has to be another number each time.
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
-        let key = Key {
-            kind,
-            at,
-            len: memory.len() as u64,
-            owner: owner_check(self.heap.token()),
-            generation,
-        };
+        let key = Key { kind, at, len: memory.len() as u64, owner: owner_check(self.heap.token()), generation };
         self.regions.lock().insert(generation, memory.clone());
-        Ok(ShmRegion {
-            key,
-            regions: Arc::clone(&self.regions),
-        })
+        Ok(ShmRegion { key, regions: Arc::clone(&self.regions) })
     }
 }
 

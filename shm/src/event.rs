@@ -26,25 +26,16 @@ pub struct SpinBudget {
 
 impl SpinBudget {
     /// Sleeps at once.
-    pub const NONE: SpinBudget = SpinBudget {
-        spin: Duration::ZERO,
-        yields: 0,
-    };
+    pub const NONE: SpinBudget = SpinBudget { spin: Duration::ZERO, yields: 0 };
 
     /// The budget for `ranks` processes of this node on `cpus` processors that they may use *together* (not the one
     /// processor that a bound rank has for itself): 20 us where each has its own, as much as several sleeps and wakes
     /// cost; one `sched_yield` where they share.
     pub const fn choose(ranks: usize, cpus: usize) -> SpinBudget {
         if ranks <= cpus {
-            SpinBudget {
-                spin: Duration::from_micros(20),
-                yields: 0,
-            }
+            SpinBudget { spin: Duration::from_micros(20), yields: 0 }
         } else {
-            SpinBudget {
-                spin: Duration::ZERO,
-                yields: 1,
-            }
+            SpinBudget { spin: Duration::ZERO, yields: 1 }
         }
     }
 
@@ -73,13 +64,7 @@ pub fn reached(word: &AtomicU32, n: u32) -> bool {
 /// calling `idle` now and then, then sleeps; `idle` is not called during a sleep, so that whoever has other work to
 /// look after gives a short `limit` and calls again. Any number of threads of any process may wait for one word.
 #[inline]
-pub fn wait(
-    word: &AtomicU32,
-    n: u32,
-    spin: SpinBudget,
-    limit: Duration,
-    mut idle: impl FnMut(),
-) -> bool {
+pub fn wait(word: &AtomicU32, n: u32, spin: SpinBudget, limit: Duration, mut idle: impl FnMut()) -> bool {
     reached(word, n) || wait_on(word, n, spin, limit, &mut idle)
 }
 
@@ -97,13 +82,7 @@ fn signal_on(word: &impl Word32, n: u32) {
     }
 }
 
-fn wait_on(
-    word: &impl Word32,
-    n: u32,
-    spin: SpinBudget,
-    limit: Duration,
-    idle: &mut dyn FnMut(),
-) -> bool {
+fn wait_on(word: &impl Word32, n: u32, spin: SpinBudget, limit: Duration, idle: &mut dyn FnMut()) -> bool {
     if spin_on(word, n, spin, limit, idle) {
         return true;
     }
@@ -120,23 +99,13 @@ fn wait_on(
         }
         let asleep = value | WAITING;
         // Relaxed: announces only; the order of changes to one word is all that counts (see `signal_on`).
-        if value == asleep
-            || word
-                .compare_exchange(value, asleep, Ordering::Relaxed)
-                .is_ok()
-        {
+        if value == asleep || word.compare_exchange(value, asleep, Ordering::Relaxed).is_ok() {
             word.sleep(asleep, left);
         }
     }
 }
 
-fn spin_on(
-    word: &impl Word32,
-    n: u32,
-    budget: SpinBudget,
-    limit: Duration,
-    idle: &mut dyn FnMut(),
-) -> bool {
+fn spin_on(word: &impl Word32, n: u32, budget: SpinBudget, limit: Duration, idle: &mut dyn FnMut()) -> bool {
     // Acquire, here and below: pairs with the Release in `signal_on`.
     let seen = || is_reached(word.load(Ordering::Acquire), n);
     let spin = budget.spin.min(limit);
@@ -222,11 +191,7 @@ mod tests {
 
     #[test]
     fn two_threads_count_each_other_up() {
-        for budget in [
-            SpinBudget::NONE,
-            SpinBudget::choose(2, 2),
-            SpinBudget::choose(2, 1),
-        ] {
+        for budget in [SpinBudget::NONE, SpinBudget::choose(2, 2), SpinBudget::choose(2, 1)] {
             let words = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
             let theirs = Arc::clone(&words);
             let other = thread::spawn(move || {
@@ -262,13 +227,7 @@ mod loom_tests {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || {
                     let (word, data) = &*shared;
-                    assert!(wait_on(
-                        word,
-                        2,
-                        SpinBudget::NONE,
-                        Duration::MAX,
-                        &mut || ()
-                    ));
+                    assert!(wait_on(word, 2, SpinBudget::NONE, Duration::MAX, &mut || ()));
                     assert_eq!(data.load(Ordering::Relaxed), 7);
                 })
             };
@@ -288,13 +247,7 @@ mod loom_tests {
                 .map(|_| {
                     let word = Arc::clone(&word);
                     thread::spawn(move || {
-                        assert!(wait_on(
-                            &*word,
-                            1,
-                            SpinBudget::NONE,
-                            Duration::MAX,
-                            &mut || ()
-                        ));
+                        assert!(wait_on(&*word, 1, SpinBudget::NONE, Duration::MAX, &mut || ()));
                     })
                 })
                 .collect();

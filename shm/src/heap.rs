@@ -40,10 +40,7 @@ pub struct HeapOptions {
 
 impl Default for HeapOptions {
     fn default() -> Self {
-        HeapOptions {
-            capacity: 1 << 40,
-            populate_max: 64 << 20,
-        }
+        HeapOptions { capacity: 1 << 40, populate_max: 64 << 20 }
     }
 }
 
@@ -95,17 +92,9 @@ impl Heap {
         header.write(8, &token[0].to_ne_bytes());
         header.write(16, &token[1].to_ne_bytes());
         header.write(0, &MAGIC.to_ne_bytes());
-        let book = Book {
-            free: Ranges::new(header_len / page, capacity / page),
-            blocks: BTreeMap::new(),
-        };
+        let book = Book { free: Ranges::new(header_len / page, capacity / page), blocks: BTreeMap::new() };
         Ok(Arc::new(Heap {
-            core: Arc::new(Core {
-                fd,
-                capacity,
-                page,
-                book: Mutex::new(book),
-            }),
+            core: Arc::new(Core { fd, capacity, page, book: Mutex::new(book) }),
             header,
             token,
             populate_max: options.populate_max,
@@ -123,44 +112,30 @@ impl Heap {
         }
         let core = &self.core;
         let refused = |reason: String| {
-            let what = format!(
-                "allocating {len} bytes of a heap with a capacity of {} bytes",
-                core.capacity
-            );
+            let what = format!("allocating {len} bytes of a heap with a capacity of {} bytes", core.capacity);
             FabricError::failed(what, reason)
         };
         let pages = (len as u64).div_ceil(core.page);
         let mut book = core.book();
         let Some(first) = book.free.take(pages) else {
             let left = book.free.free_pages() * core.page;
-            return Err(refused(format!(
-                "no range of that length is free; {left} bytes are, in pieces"
-            )));
+            return Err(refused(format!("no range of that length is free; {left} bytes are, in pieces")));
         };
         drop(book);
-        let block = Block {
-            core: Arc::clone(core),
-            first,
-            pages,
-        };
+        let block = Block { core: Arc::clone(core), first, pages };
         // A length in pages may exceed an address only where `len` did, and then nothing was free.
         let rounded = len.next_multiple_of(rustix::param::page_size());
         let offset = first * core.page;
-        let mapping = Mapping::new(core.fd.as_fd(), offset, rounded)
-            .map_err(|errno| refused(format!("mmap: {errno}")))?;
+        let mapping =
+            Mapping::new(core.fd.as_fd(), offset, rounded).map_err(|errno| refused(format!("mmap: {errno}")))?;
         if len <= self.populate_max
             && let Err(errno) = mapping.populate()
         {
             drop(mapping);
             return Err(refused(format!("the system has no memory for it: {errno}")));
         }
-        core.book()
-            .blocks
-            .insert(mapping.address(), (offset, rounded));
-        let listed = Listed {
-            address: mapping.address(),
-            block,
-        };
+        core.book().blocks.insert(mapping.address(), (offset, rounded));
+        let listed = Listed { address: mapping.address(), block };
         Ok(mapping.into_memory(len, listed))
     }
 
@@ -187,8 +162,7 @@ impl Heap {
     /// # Errors
     /// What `fstat` answers.
     pub fn resident(&self) -> Result<u64, FabricError> {
-        let stat = rustix::fs::fstat(&self.core.fd)
-            .map_err(|errno| FabricError::failed("fstat of the heap", errno))?;
+        let stat = rustix::fs::fstat(&self.core.fd).map_err(|errno| FabricError::failed("fstat of the heap", errno))?;
         Ok(u64::try_from(stat.st_blocks).unwrap_or(0) * 512)
     }
 
@@ -230,11 +204,7 @@ impl Drop for Listed {
         // the entry is that one's, told by its offset.
         let offset = self.block.first * self.block.core.page;
         let mut book = self.block.core.book();
-        if book
-            .blocks
-            .get(&self.address)
-            .is_some_and(|&(at, _)| at == offset)
-        {
+        if book.blocks.get(&self.address).is_some_and(|&(at, _)| at == offset) {
             book.blocks.remove(&self.address);
         }
     }
@@ -245,9 +215,7 @@ impl Drop for Block {
         let core = &self.core;
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let (offset, len) = (self.first * core.page, self.pages * core.page);
-        let punched = rustix::io::retry_on_intr(|| {
-            rustix::fs::fallocate(core.fd.as_fd(), punch, offset, len)
-        });
+        let punched = rustix::io::retry_on_intr(|| rustix::fs::fallocate(core.fd.as_fd(), punch, offset, len));
         // A range that could not be emptied is not given out again: its contents would not be zero.
         if punched.is_ok() {
             core.book().free.give(self.first, self.pages);
@@ -278,13 +246,9 @@ fn sealed_memfd(capacity: u64) -> Result<OwnedFd, FabricError> {
         Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
         other => other,
     }
-    .map_err(|errno| FabricError::Unavailable {
-        transport: "shm",
-        reason: format!("memfd_create: {errno}"),
-    })?;
+    .map_err(|errno| FabricError::Unavailable { transport: "shm", reason: format!("memfd_create: {errno}") })?;
     let what = || format!("making a heap with a capacity of {capacity} bytes");
-    rustix::fs::ftruncate(&fd, capacity)
-        .map_err(|errno| FabricError::failed(what(), format!("ftruncate: {errno}")))?;
+    rustix::fs::ftruncate(&fd, capacity).map_err(|errno| FabricError::failed(what(), format!("ftruncate: {errno}")))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&fd, seals)
         .map_err(|errno| FabricError::failed(what(), format!("F_ADD_SEALS: {errno}")))?;
@@ -292,8 +256,7 @@ fn sealed_memfd(capacity: u64) -> Result<OwnedFd, FabricError> {
 }
 
 fn map_header(fd: BorrowedFd<'_>, len: u64) -> Result<Memory, FabricError> {
-    let failed =
-        |errno| FabricError::failed(format!("mapping a heap's header of {len} bytes"), errno);
+    let failed = |errno| FabricError::failed(format!("mapping a heap's header of {len} bytes"), errno);
     let len = usize::try_from(len).map_err(|_| failed(Errno::NOMEM))?;
     let mapping = Mapping::new(fd, 0, len).map_err(failed)?;
     mapping.populate().map_err(failed)?;
@@ -306,10 +269,7 @@ fn random_token() -> Result<Token, FabricError> {
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(|error| FabricError::failed("reading 16 bytes of /dev/urandom", error))?;
     let (a, b) = bytes.split_at(8);
-    let word = |half: &[u8]| {
-        half.iter()
-            .fold(0, |word, &byte| word << 8 | u64::from(byte))
-    };
+    let word = |half: &[u8]| half.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
     Ok([word(a), word(b)])
 }
 
@@ -319,10 +279,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn heap(capacity: u64) -> Arc<Heap> {
-        let options = HeapOptions {
-            capacity,
-            ..HeapOptions::default()
-        };
+        let options = HeapOptions { capacity, ..HeapOptions::default() };
         Heap::create(options).expect("a heap")
     }
 

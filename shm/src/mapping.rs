@@ -53,13 +53,7 @@ impl Mapping {
     /// ENOMEM or EFAULT: there is no memory for the pages, and a later store would have been killed by a signal.
     pub(crate) fn populate(&self) -> Result<(), Errno> {
         // SAFETY: the range is this mapping's own; populating changes no content.
-        let done = unsafe {
-            madvise(
-                self.base.as_ptr().cast(),
-                self.len,
-                Advice::LinuxPopulateWrite,
-            )
-        };
+        let done = unsafe { madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite) };
         match done {
             Err(Errno::INVAL) => Ok(()),
             other => other,
@@ -76,10 +70,7 @@ impl Mapping {
     pub(crate) fn into_memory<T: Send + Sync + 'static>(self, len: usize, after: T) -> Memory {
         assert!(len <= self.len, "{len} of {} mapped bytes", self.len);
         let base = self.base;
-        let keep = Keep {
-            _mapping: self,
-            _after: after,
-        };
+        let keep = Keep { _mapping: self, _after: after };
         // SAFETY: the range is mapped readable and writable until `keep`, which becomes the owner, is dropped; the
         // memfd is sealed against shrinking, so its pages stay; the address is not handed out but through Memory.
         unsafe { Memory::new(base, len, Some(Arc::new(keep))) }

@@ -43,8 +43,7 @@ impl Address {
     }
 
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        let process =
-            u64::from(self.pid.cast_unsigned()) << 32 | u64::from(self.fd.cast_unsigned());
+        let process = u64::from(self.pid.cast_unsigned()) << 32 | u64::from(self.fd.cast_unsigned());
         let words: [u64; WORDS] = [
             MAGIC,
             self.boot,
@@ -63,29 +62,12 @@ impl Address {
     /// The bytes are not an address of this backend.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Address, String> {
         let (chunks, rest) = bytes.as_chunks::<8>();
-        let words: Vec<u64> = chunks
-            .iter()
-            .map(|chunk| u64::from_le_bytes(*chunk))
-            .collect();
-        let (
-            true,
-            [
-                MAGIC,
-                boot,
-                pid_space,
-                process,
-                t0,
-                t1,
-                capacity,
-                header_len,
-                header_at,
-            ],
-        ) = (rest.is_empty(), &words[..])
+        let words: Vec<u64> = chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
+        let (true, [MAGIC, boot, pid_space, process, t0, t1, capacity, header_len, header_at]) =
+            (rest.is_empty(), &words[..])
         else {
             let length = bytes.len();
-            return Err(format!(
-                "{length} bytes that are not an address of shared memory"
-            ));
+            return Err(format!("{length} bytes that are not an address of shared memory"));
         };
         let half = |shift: u32| u32::try_from(process >> shift & 0xffff_ffff).unwrap_or(0);
         Ok(Address {
@@ -123,17 +105,12 @@ impl Address {
 
 /// What a peer that is not on this node gets told.
 pub(crate) fn not_here(reason: &str) -> FabricError {
-    FabricError::Unavailable {
-        transport: "shm",
-        reason: format!("the peer's memory can't be mapped here: {reason}"),
-    }
+    FabricError::Unavailable { transport: "shm", reason: format!("the peer's memory can't be mapped here: {reason}") }
 }
 
 /// Fowler-Noll-Vo, 64 bits: equal on every machine, unlike the standard library's hashes.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(all(test, not(loom)))]

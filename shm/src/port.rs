@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port,
-    Post, RegionKey, Span, Tally, Width,
+    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port, Post, RegionKey, Span,
+    Tally, Width,
 };
 
 use crate::cma;
@@ -55,11 +55,7 @@ enum Route {
 }
 
 impl ShmPort {
-    pub(crate) fn new(
-        heap: &Heap,
-        me: Peer,
-        regions: Arc<Regions>,
-    ) -> Result<ShmPort, FabricError> {
+    pub(crate) fn new(heap: &Heap, me: Peer, regions: Arc<Regions>) -> Result<ShmPort, FabricError> {
         let ring = ring::Shared::in_header(heap.header())
             .ok_or_else(|| FabricError::failed("opening shared memory", "no room for the ring"))?;
         let port = ShmPort {
@@ -83,10 +79,7 @@ impl ShmPort {
     }
 
     fn contact(&self, peer: Peer) -> Result<&Contact, Fault> {
-        self.contacts.get(peer).ok_or_else(|| Fault {
-            peer,
-            reason: "not connected over shared memory".into(),
-        })
+        self.contacts.get(peer).ok_or_else(|| Fault { peer, reason: "not connected over shared memory".into() })
     }
 }
 
@@ -99,10 +92,7 @@ impl ShmRemote {
                 format!("{doing} {len} bytes at address {address:#x} of process {pid}: {error}")
             }
         };
-        Post::Broken(Box::new(Fault {
-            peer: self.peer,
-            reason,
-        }))
+        Post::Broken(Box::new(Fault { peer: self.peer, reason }))
     }
 
     /// Moves bytes by the way that leads there: `mapped` copies, `attached` asks the kernel.
@@ -125,10 +115,7 @@ impl ShmRemote {
         if let Err(outside) = part_of(len, offset, span) {
             return self.broken(offset, span.len(), doing, &outside);
         }
-        let remote = cma::Remote {
-            pid,
-            address: address.wrapping_add(offset),
-        };
+        let remote = cma::Remote { pid, address: address.wrapping_add(offset) };
         match attached(remote) {
             Ok(()) => Post::Done,
             Err(error) => self.broken(offset, span.len(), doing, &error),
@@ -159,8 +146,7 @@ impl Port for ShmPort {
     }
 
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<ShmRemote, FabricError> {
-        let refused =
-            |reason: String| FabricError::failed(format!("importing a region of {peer}"), reason);
+        let refused = |reason: String| FabricError::failed(format!("importing a region of {peer}"), reason);
         let contact = self.contact(peer)?;
         let parts = Key::unpack(key)
             .filter(|parts| parts.owner == owner_check(contact.address.token))
@@ -173,11 +159,7 @@ impl Port for ShmPort {
             Route::Memory(contact.map(parts.at, parts.len).map_err(refused)?)
         } else {
             contact.attach().map_err(refused)?;
-            Route::Attached {
-                pid: contact.address.pid,
-                address: parts.at,
-                len: parts.len,
-            }
+            Route::Attached { pid: contact.address.pid, address: parts.at, len: parts.len }
         };
         Ok(ShmRemote { peer, amo, route })
     }
@@ -214,10 +196,7 @@ impl Port for ShmPort {
         fill: impl FnOnce(&mut [u8]),
         tally: &Arc<Tally>,
     ) -> Post {
-        assert!(
-            len <= PACKED_MAX,
-            "{len} bytes packed, at most {PACKED_MAX}"
-        );
+        assert!(len <= PACKED_MAX, "{len} bytes packed, at most {PACKED_MAX}");
         if let Route::Attached { len: limit, .. } = to.route {
             let place = Span::from_raw(std::ptr::null_mut(), len);
             if let Err(outside) = part_of(limit, offset, place) {
@@ -265,14 +244,7 @@ impl Port for ShmPort {
     }
 
     #[inline]
-    unsafe fn amo(
-        &self,
-        on: &ShmRemote,
-        offset: u64,
-        amo: Amo,
-        into: Span,
-        _tally: &Arc<Tally>,
-    ) -> Post {
+    unsafe fn amo(&self, on: &ShmRemote, offset: u64, amo: Amo, into: Span, _tally: &Arc<Tally>) -> Post {
         let (Route::Memory(memory), Some(_)) = (&on.route, on.amo) else {
             let reason = "no atomic reaches memory that is not of the heap";
             return on.broken(offset, amo.width.bytes(), "an atomic on", &reason);
@@ -425,10 +397,7 @@ mod tests {
         let remote = a.port().import(Peer(1), &region.key()).expect("imported");
         let coherence = region.amo(AmoKind::Sum, Width::W64);
         assert_eq!(coherence, Some(Coherence::WithCpu));
-        assert_eq!(
-            a.port().amo_on(&remote, AmoKind::Sum, Width::W64),
-            coherence
-        );
+        assert_eq!(a.port().amo_on(&remote, AmoKind::Sum, Width::W64), coherence);
         assert_eq!(a.port().direct(&remote).map(Memory::len), Some(4_000));
         for len in [0usize, 1, 8, 512, 513, 3_000] {
             let fill = |bytes: &mut [u8]| bytes.fill(len.to_le_bytes()[0] | 1);
@@ -485,27 +454,19 @@ mod tests {
         key.0[1] = 4096;
         let nowhere = a.port().import(Peer(1), &key).expect("found out at use");
         let fault = reason(&get(a.port(), &nowhere, 0, 8).expect_err("EFAULT"));
-        assert!(
-            fault.contains("rank 1") && fault.contains("8 bytes at address 0x1000"),
-            "{fault}"
-        );
+        assert!(fault.contains("rank 1") && fault.contains("8 bytes at address 0x1000"), "{fault}");
     }
 
     #[test]
     fn keys_and_addresses_that_do_not_fit_are_refused() {
         let (a, b) = pair();
         let c = domain(2);
-        let region = c
-            .register(&c.heap().allocate(8).expect("8 bytes"))
-            .expect("a region");
+        let region = c.register(&c.heap().allocate(8).expect("8 bytes")).expect("a region");
         for key in [region.key(), RegionKey::default(), RegionKey([1, 2, 3, 4])] {
             let error = a.port().import(Peer(1), &key).expect_err("not rank 1's");
             assert!(error.to_string().contains("rank 1"), "{error}");
         }
-        let error = a
-            .port()
-            .import(Peer(2), &region.key())
-            .expect_err("unknown");
+        let error = a.port().import(Peer(2), &region.key()).expect_err("unknown");
         assert!(error.to_string().contains("not connected"), "{error}");
         let mut beyond = b.register(&Memory::private(0)).expect("empty").key();
         beyond.0[1] = b.heap().capacity() - 8;
@@ -517,9 +478,7 @@ mod tests {
             let error = a.port().connect(Peer(2), &address).expect_err("refused");
             assert!(error.to_string().contains(what), "{error}");
         }
-        a.port()
-            .connect(Peer(2), &c.port().address())
-            .expect("tried again");
+        a.port().connect(Peer(2), &c.port().address()).expect("tried again");
         assert!(ShmDomain::new(Arc::clone(c.heap()), Peer(3)).is_err());
     }
 
@@ -542,16 +501,13 @@ mod tests {
     #[test]
     fn windows_leave_nothing_behind() {
         let (a, b) = pair();
-        let lines =
-            || std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
+        let lines = || std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
         let files = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
         let before = (lines(), files(), b.heap().resident().expect("fstat"));
         for _ in 0..100 {
             let windows: Vec<_> = (0..100)
                 .map(|_| {
-                    let region = b
-                        .register(&b.heap().allocate(64).expect("64 bytes"))
-                        .expect("a region");
+                    let region = b.register(&b.heap().allocate(64).expect("64 bytes")).expect("a region");
                     let remote = a.port().import(Peer(1), &region.key()).expect("imported");
                     (region, remote)
                 })
@@ -559,18 +515,8 @@ mod tests {
             assert_eq!(windows.len(), 100);
         }
         assert_eq!(b.heap().resident().expect("fstat"), before.2);
-        assert!(
-            lines() < before.0 + 100,
-            "{} mappings, {} before",
-            lines(),
-            before.0
-        );
-        assert!(
-            files() < before.1 + 50,
-            "{} files, {} before",
-            files(),
-            before.1
-        );
+        assert!(lines() < before.0 + 100, "{} mappings, {} before", lines(), before.0);
+        assert!(files() < before.1 + 50, "{} files, {} before", files(), before.1);
     }
 
     #[test]
@@ -588,10 +534,7 @@ mod tests {
             inbox.0.into_inner()
         });
         assert!(matches!(a.port().send(Peer(1), b"over"), Post::Done));
-        assert!(matches!(
-            b.port().send(Peer(1), &[7; MESSAGE_MAX]),
-            Post::Done
-        ));
+        assert!(matches!(b.port().send(Peer(1), &[7; MESSAGE_MAX]), Post::Done));
         assert!(reason(&a.port().send(Peer(9), b"x")).contains("rank 9"));
         let mut arrived = waiter.join().expect("no panic");
         arrived.sort_unstable_by_key(|(from, _)| *from);

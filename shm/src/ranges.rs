@@ -12,9 +12,7 @@ impl Ranges {
     /// Pages `[first, end)` are free.
     pub(crate) fn new(first: u64, end: u64) -> Ranges {
         let free = (first < end).then(|| (first, end - first));
-        Ranges {
-            free: free.into_iter().collect(),
-        }
+        Ranges { free: free.into_iter().collect() }
     }
 
     /// Takes `pages` (at least 1) from the first range that has them; the first page.

@@ -75,10 +75,7 @@ pub(crate) fn send(ring: &impl Cells, sender: u32, message: &[u8]) -> bool {
         let state = ring.state(cell).load(Ordering::Acquire);
         if state == free {
             // Relaxed: claims only; the cell's state publishes.
-            match ring
-                .tail()
-                .compare_exchange(position, position + 1, Ordering::Relaxed)
-            {
+            match ring.tail().compare_exchange(position, position + 1, Ordering::Relaxed) {
                 Ok(_) => break cell,
                 Err(moved) => position = moved,
             }
@@ -134,9 +131,7 @@ pub(crate) fn knock(ring: &impl Cells) {
     // SeqCst: pairs with the fence in `sleep`.
     fence(Ordering::SeqCst);
     // Relaxed, twice: ordered by the fence; several that knock at once may each wake, which is harmless.
-    if ring.bell().load(Ordering::Relaxed) != AWAKE
-        && ring.bell().swap(AWAKE, Ordering::Relaxed) != AWAKE
-    {
+    if ring.bell().load(Ordering::Relaxed) != AWAKE && ring.bell().swap(AWAKE, Ordering::Relaxed) != AWAKE {
         ring.bell().wake_all();
     }
 }

@@ -6,9 +6,7 @@
 pub fn allowed_cpus() -> Vec<usize> {
     use rustix::thread::{CpuSet, sched_getaffinity};
     match sched_getaffinity(None) {
-        Ok(set) => (0..CpuSet::MAX_CPU)
-            .filter(|&cpu| set.is_set(cpu))
-            .collect(),
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
         Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
     }
 }
@@ -18,15 +16,8 @@ pub fn numa_nodes() -> usize {
     let Ok(entries) = std::fs::read_dir("/sys/devices/system/node") else {
         return 1;
     };
-    let is_node = |name: &str| {
-        name.strip_prefix("node")
-            .is_some_and(|number| number.parse::<u32>().is_ok())
-    };
-    entries
-        .flatten()
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_node))
-        .count()
-        .max(1)
+    let is_node = |name: &str| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
+    entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_node)).count().max(1)
 }
 
 #[cfg(all(test, not(loom)))]

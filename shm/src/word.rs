@@ -96,11 +96,7 @@ pub(crate) mod model {
 
     impl ModelFutex {
         pub(crate) fn new() -> ModelFutex {
-            ModelFutex {
-                value: AtomicU32::new(0),
-                bucket: Mutex::new(()),
-                sleepers: Condvar::new(),
-            }
+            ModelFutex { value: AtomicU32::new(0), bucket: Mutex::new(()), sleepers: Condvar::new() }
         }
     }
 
@@ -114,20 +110,14 @@ pub(crate) mod model {
         }
 
         fn compare_exchange(&self, current: u32, new: u32, success: Ordering) -> Result<u32, u32> {
-            self.value
-                .compare_exchange(current, new, success, Ordering::Relaxed)
+            self.value.compare_exchange(current, new, success, Ordering::Relaxed)
         }
 
         fn sleep(&self, expected: u32, limit: Option<Duration>) {
             assert_eq!(limit, None, "the model has no clock");
             let bucket = self.bucket.lock().expect("no model thread panics");
             // The kernel compares under the bucket's lock; a read-modify-write sees the last value, as it does.
-            let unchanged = self.value.compare_exchange(
-                expected,
-                expected,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
+            let unchanged = self.value.compare_exchange(expected, expected, Ordering::Relaxed, Ordering::Relaxed);
             if unchanged.is_ok() {
                 drop(self.sleepers.wait(bucket).expect("no model thread panics"));
             }

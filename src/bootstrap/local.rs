@@ -88,7 +88,7 @@ impl Bootstrap for Local {
     }
 
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
-        // tidy-allow(print): the reason of an abort has no other way out
+        // The reason of an abort has no other way out
         eprintln!("rank {} aborts with {code}: {why}", self.rank);
         Ok(())
     }

@@ -97,7 +97,7 @@ pub fn init() -> Result<Job> {
     let bootstrap = bootstrap::detect()?;
     if bootstrap.rank() == 0 {
         for name in crate::settings::unknown(std::env::vars().map(|(name, _)| name)) {
-            // tidy-allow(print): CONVENTIONS: an unknown variable of ours gets a warning, and there is no other channel
+            // CONVENTIONS: an unknown variable of ours gets a warning, and there is no other channel
             eprintln!("transom: warning: {name} is no variable of this version; `transom-info --env` lists them");
         }
     }
@@ -196,7 +196,7 @@ impl Drop for Leaves {
         if !std::thread::panicking()
             && let Err(error) = self.0.leave()
         {
-            // tidy-allow(print): a drop can't return it
+            // A drop can't return it
             eprintln!("transom: rank {}: leaving the job: {error}", self.0.rank);
         }
     }
@@ -266,7 +266,7 @@ impl JobCore {
     /// Says something of this job's routes once per process: a fallback is never silent (REQUIREMENTS T5).
     pub(crate) fn warn_once(&self, what: &str) {
         if !self.warned.swap(true, Ordering::Relaxed) {
-            // tidy-allow(print): see above; there is no other channel
+            // See above; there is no other channel
             eprintln!("transom: rank {}: {what}", self.rank);
         }
     }
@@ -343,7 +343,7 @@ impl JobCore {
         if !tally.idle()
             && let Err(error) = self.progress.until(|| tally.idle())
         {
-            // tidy-allow(print): the process ends here
+            // The process ends here
             eprintln!("transom: rank {}: operations in flight can't be completed: {error}", self.rank);
             std::process::abort();
         }

@@ -15,7 +15,7 @@ use crate::messages::Messages;
 use crate::plan::{self, Actor, Claim};
 use crate::progress::Progress;
 use crate::settings::Settings;
-use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Wire, topology};
+use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
 
 type Boot = Box<dyn Bootstrap>;
 
@@ -58,7 +58,7 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
         neighbours,
     })?;
     if core.settings.info && rank == 0 {
-        // tidy-allow(print): the user asked for it by TRANSOM_INFO=1
+        // The user asked for it by TRANSOM_INFO=1
         eprint!("{}", crate::info::of_job(&core));
     }
     Ok(core)
@@ -116,7 +116,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
 }
 
 /// The way to each rank: shared memory within the node, else the net, where a rank may be its own peer.
-fn addresses(me: usize, nodes: &[usize], cards: &[Card]) -> Vec<Option<(Lane, Vec<u8>)>> {
+fn addresses(me: usize, nodes: &[usize], cards: &[Card]) -> Vec<Option<Way>> {
     let way = |(rank, card): (usize, &Card)| {
         if rank != me && nodes[rank] == nodes[me] {
             Some((Lane::Shm, card.shm_address.clone()))
@@ -198,7 +198,7 @@ fn find_nodes(boot: &mut Boot, wire: &Wire, cards: &[Card]) -> Result<Vec<usize>
     let proven: Vec<bool> = told.iter().map(Vec::is_empty).collect();
     if rank == 0 {
         for (rank, reason) in told.iter().enumerate().filter(|(_, reason)| !reason.is_empty()) {
-            // tidy-allow(print): a fallback is never silent (REQUIREMENTS T5)
+            // A fallback is never silent (REQUIREMENTS T5)
             eprintln!("transom: rank {rank} does not share memory with its node: {}", String::from_utf8_lossy(reason));
         }
     }

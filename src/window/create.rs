@@ -109,7 +109,7 @@ impl Core {
         core.settle();
         std::mem::forget(Arc::clone(core));
         if !std::thread::panicking() {
-            // tidy-allow(print): a drop can't return it
+            // A drop can't return it
             eprintln!("transom: rank {}: {core:?} was dropped without free; its memory is kept", core.job.rank);
         }
     }

@@ -30,6 +30,9 @@ pub(crate) enum Lane {
     Shm,
 }
 
+/// The lane to a rank, and its address there.
+pub(crate) type Way = (Lane, Vec<u8>);
+
 /// What goes between nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Net {
@@ -54,7 +57,7 @@ pub(crate) struct Wire {
     shm: Option<Arc<ShmDomain>>,
     net: Option<Net>,
     /// Which way leads to each rank, and its address there; `None` for the rank itself where it needs none.
-    addresses: OnceLock<Vec<Option<(Lane, Vec<u8>)>>>,
+    addresses: OnceLock<Vec<Option<Way>>>,
     /// The peers that were contacted.
     lanes: PeerMap<Lane>,
 }
@@ -190,7 +193,7 @@ impl Wire {
     }
 
     /// Tells the way to each rank, once all have told their addresses.
-    pub(crate) fn set_addresses(&self, addresses: Vec<Option<(Lane, Vec<u8>)>>) {
+    pub(crate) fn set_addresses(&self, addresses: Vec<Option<Way>>) {
         // Set once, by the start of the job.
         let _ = self.addresses.set(addresses);
     }

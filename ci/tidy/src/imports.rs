@@ -24,95 +24,27 @@ struct Area {
 
 /// The first area that fits a path rules it.
 const AREAS: &[Area] = &[
-    Area {
-        prefix: "fabric/ofi/",
-        own: OFI,
-        may: &[FABRIC],
-    },
-    Area {
-        prefix: "fabric/",
-        own: FABRIC,
-        may: &[],
-    },
-    Area {
-        prefix: "shm/",
-        own: SHM,
-        may: &[FABRIC],
-    },
+    Area { prefix: "fabric/ofi/", own: OFI, may: &[FABRIC] },
+    Area { prefix: "fabric/", own: FABRIC, may: &[] },
+    Area { prefix: "shm/", own: SHM, may: &[FABRIC] },
     // Pure logic: testable without any transport.
-    Area {
-        prefix: "src/epoch",
-        own: "",
-        may: &[],
-    },
-    Area {
-        prefix: "src/datatype",
-        own: "",
-        may: &[],
-    },
-    Area {
-        prefix: "src/reduce",
-        own: "",
-        may: &[],
-    },
+    Area { prefix: "src/epoch", own: "", may: &[] },
+    Area { prefix: "src/datatype", own: "", may: &[] },
+    Area { prefix: "src/reduce", own: "", may: &[] },
     // The one place where backends become the routes of a job.
-    Area {
-        prefix: "src/wire",
-        own: "",
-        may: &[FABRIC, OFI, SHM],
-    },
+    Area { prefix: "src/wire", own: "", may: &[FABRIC, OFI, SHM] },
     // Prints what each backend finds on this machine, without a job.
-    Area {
-        prefix: "src/bin/transom-info",
-        own: TRANSOM,
-        may: &[FABRIC, OFI, SHM],
-    },
-    Area {
-        prefix: "src/bin/",
-        own: TRANSOM,
-        may: &[],
-    },
-    Area {
-        prefix: "src/",
-        own: "",
-        may: &[FABRIC],
-    },
+    Area { prefix: "src/bin/transom-info", own: TRANSOM, may: &[FABRIC, OFI, SHM] },
+    Area { prefix: "src/bin/", own: TRANSOM, may: &[] },
+    Area { prefix: "src/", own: "", may: &[FABRIC] },
     // Measures the floor of the machine below transom, so it uses the backends bare.
-    Area {
-        prefix: "perf/",
-        own: "transom_perf",
-        may: &[TRANSOM, FABRIC, OFI, SHM, HARNESS],
-    },
-    Area {
-        prefix: "benches/",
-        own: TRANSOM,
-        may: &[FABRIC, OFI, SHM, HARNESS],
-    },
-    Area {
-        prefix: "tests/harness/",
-        own: HARNESS,
-        may: &[],
-    },
-    Area {
-        prefix: "tests/conformance/",
-        own: CONFORMANCE,
-        may: &[FABRIC, OFI, SHM, HARNESS],
-    },
-    Area {
-        prefix: "tests/",
-        own: TRANSOM,
-        may: &[FABRIC, HARNESS],
-    },
-    Area {
-        prefix: "examples/",
-        own: TRANSOM,
-        may: &[],
-    },
-    Area {
-        prefix: "ci/tidy/",
-        own: "transom_tidy",
-        may: &[],
-    },
+    Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, FABRIC, OFI, SHM, HARNESS] },
+    Area { prefix: "benches/", own: TRANSOM, may: &[FABRIC, OFI, SHM, HARNESS] },
+    Area { prefix: "tests/harness/", own: HARNESS, may: &[] },
+    Area { prefix: "tests/conformance/", own: CONFORMANCE, may: &[FABRIC, OFI, SHM, HARNESS] },
+    Area { prefix: "tests/", own: TRANSOM, may: &[FABRIC, HARNESS] },
+    Area { prefix: "examples/", own: TRANSOM, may: &[] },
+    Area { prefix: "ci/tidy/", own: "transom_tidy", may: &[] },
 ];
 
 /// The crates of this workspace that a package may depend on, and those that only its tests may.
@@ -123,54 +55,19 @@ struct Package {
 }
 
 const PACKAGES: &[Package] = &[
-    Package {
-        name: "transom_fabric",
-        may: &[],
-        tests_may: &[],
-    },
-    Package {
-        name: "transom_ofi",
-        may: &[FABRIC],
-        tests_may: &[HARNESS],
-    },
-    Package {
-        name: "transom_shm",
-        may: &[FABRIC],
-        tests_may: &[HARNESS],
-    },
-    Package {
-        name: "transom",
-        may: &[FABRIC, OFI, SHM],
-        tests_may: &[HARNESS],
-    },
-    Package {
-        name: "transom_perf",
-        may: &[TRANSOM, FABRIC, OFI, SHM],
-        tests_may: &[HARNESS],
-    },
-    Package {
-        name: "transom_harness",
-        may: &[],
-        tests_may: &[],
-    },
-    Package {
-        name: "transom_conformance",
-        may: &[FABRIC, OFI, SHM],
-        tests_may: &[HARNESS],
-    },
-    Package {
-        name: "transom_tidy",
-        may: &[],
-        tests_may: &[],
-    },
+    Package { name: "transom_fabric", may: &[], tests_may: &[] },
+    Package { name: "transom_ofi", may: &[FABRIC], tests_may: &[HARNESS] },
+    Package { name: "transom_shm", may: &[FABRIC], tests_may: &[HARNESS] },
+    Package { name: "transom", may: &[FABRIC, OFI, SHM], tests_may: &[HARNESS] },
+    Package { name: "transom_perf", may: &[TRANSOM, FABRIC, OFI, SHM], tests_may: &[HARNESS] },
+    Package { name: "transom_harness", may: &[], tests_may: &[] },
+    Package { name: "transom_conformance", may: &[FABRIC, OFI, SHM], tests_may: &[HARNESS] },
+    Package { name: "transom_tidy", may: &[], tests_may: &[] },
 ];
 
 /// Crates of the workspace that the code of `source` names against the table.
 pub(crate) fn check_source(source: &Source) -> Vec<Violation> {
-    let Some(area) = AREAS
-        .iter()
-        .find(|area| source.path.starts_with(area.prefix))
-    else {
+    let Some(area) = AREAS.iter().find(|area| source.path.starts_with(area.prefix)) else {
         let what = "this folder is not in tidy's table of who may import whom: add it there";
         return vec![Violation::new(&source.path, 1, RULE, what)];
     };
@@ -178,11 +75,7 @@ pub(crate) fn check_source(source: &Source) -> Vec<Violation> {
         if !names_crate(&source.code, at, word) || word == area.own || area.may.contains(&word) {
             return None;
         }
-        let what = format!(
-            "`{}*` may not name `{word}`; it may name {}",
-            area.prefix,
-            list(area.may)
-        );
+        let what = format!("`{}*` may not name `{word}`; it may name {}", area.prefix, list(area.may));
         Some(Violation::new(&source.path, source.line(at), RULE, what))
     };
     words(&source.code).filter_map(judge).collect()
@@ -192,10 +85,7 @@ pub(crate) fn check_source(source: &Source) -> Vec<Violation> {
 pub(crate) fn check_manifest(manifest: &Manifest) -> Vec<Violation> {
     let name = manifest.package.replace('-', "_");
     let Some(package) = PACKAGES.iter().find(|package| package.name == name) else {
-        let what = format!(
-            "package `{}` is not in tidy's table of who may depend on whom",
-            manifest.package
-        );
+        let what = format!("package `{}` is not in tidy's table of who may depend on whom", manifest.package);
         return vec![Violation::new(&manifest.path, 1, RULE, what)];
     };
     let judge = |dependency: &crate::manifest::Dependency| {
@@ -204,10 +94,7 @@ pub(crate) fn check_manifest(manifest: &Manifest) -> Vec<Violation> {
         if !is_ours(&on) || package.may.contains(&on.as_str()) || for_tests {
             return None;
         }
-        let what = format!(
-            "`{name}` may not depend on `{on}`; it may on {}",
-            list(package.may)
-        );
+        let what = format!("`{name}` may not depend on `{on}`; it may on {}", list(package.may));
         Some(Violation::new(&manifest.path, dependency.line, RULE, what))
     };
     manifest.dependencies.iter().filter_map(judge).collect()
@@ -224,18 +111,12 @@ fn names_crate(code: &str, at: usize, word: &str) -> bool {
     }
     let before = code[..at].trim_end();
     let after = code[at + word.len()..].trim_start();
-    let imported = ["use", "use ::", "crate"]
-        .iter()
-        .any(|keyword| before.ends_with(keyword));
+    let imported = ["use", "use ::", "crate"].iter().any(|keyword| before.ends_with(keyword));
     (after.starts_with("::") || imported) && !before.ends_with("crate::")
 }
 
 fn list(names: &[&str]) -> String {
-    if names.is_empty() {
-        "no crate of the workspace".to_owned()
-    } else {
-        names.join(", ")
-    }
+    if names.is_empty() { "no crate of the workspace".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]
@@ -243,10 +124,7 @@ mod tests {
     use super::*;
 
     fn lines(path: &str, text: &str) -> Vec<usize> {
-        check_source(&Source::new(path, text))
-            .iter()
-            .map(|v| v.line)
-            .collect()
+        check_source(&Source::new(path, text)).iter().map(|v| v.line).collect()
     }
 
     fn dependencies(package: &str, rest: &str) -> Vec<usize> {
@@ -258,10 +136,7 @@ mod tests {
     #[test]
     fn backends_do_not_import_each_other() {
         assert_eq!(lines("shm/src/lib.rs", "\nuse transom_ofi::Domain;"), [2]);
-        assert_eq!(
-            lines("fabric/ofi/src/lib.rs", "fn f() { transom_shm::f() }"),
-            [1]
-        );
+        assert_eq!(lines("fabric/ofi/src/lib.rs", "fn f() { transom_shm::f() }"), [1]);
         assert!(lines("shm/src/lib.rs", "use transom_fabric::Port;").is_empty());
     }
 
@@ -275,32 +150,17 @@ mod tests {
 
     #[test]
     fn only_wire_and_info_name_backends() {
-        for path in [
-            "src/rma/put.rs",
-            "src/lib.rs",
-            "src/bin/transom-run.rs",
-            "tests/put.rs",
-        ] {
+        for path in ["src/rma/put.rs", "src/lib.rs", "src/bin/transom-run.rs", "tests/put.rs"] {
             assert_eq!(lines(path, "use transom_shm as s;"), [1], "{path}");
         }
-        for path in [
-            "src/wire.rs",
-            "src/wire/net.rs",
-            "src/bin/transom-info.rs",
-            "perf/src/floor.rs",
-        ] {
+        for path in ["src/wire.rs", "src/wire/net.rs", "src/bin/transom-info.rs", "perf/src/floor.rs"] {
             assert!(lines(path, "use transom_shm as s;").is_empty(), "{path}");
         }
     }
 
     #[test]
     fn pure_logic_imports_no_transport() {
-        for path in [
-            "src/epoch.rs",
-            "src/epoch/access.rs",
-            "src/datatype/mod.rs",
-            "src/reduce.rs",
-        ] {
+        for path in ["src/epoch.rs", "src/epoch/access.rs", "src/datatype/mod.rs", "src/reduce.rs"] {
             assert_eq!(lines(path, "use transom_fabric::Op;"), [1], "{path}");
         }
         assert!(lines("src/rma.rs", "use transom_fabric::Op;").is_empty());
@@ -320,58 +180,22 @@ mod tests {
 
     #[test]
     fn manifests_obey_the_same_directions() {
-        assert_eq!(
-            dependencies(
-                "transom-shm",
-                "[dependencies]\ntransom-ofi.workspace = true\n"
-            ),
-            [4]
-        );
-        assert_eq!(
-            dependencies(
-                "transom-fabric",
-                "[dev-dependencies]\ntransom = { path = \"..\" }\n"
-            ),
-            [4]
-        );
-        assert!(
-            dependencies(
-                "transom-shm",
-                "[dependencies]\ntransom-fabric.workspace = true\n"
-            )
-            .is_empty()
-        );
+        assert_eq!(dependencies("transom-shm", "[dependencies]\ntransom-ofi.workspace = true\n"), [4]);
+        assert_eq!(dependencies("transom-fabric", "[dev-dependencies]\ntransom = { path = \"..\" }\n"), [4]);
+        assert!(dependencies("transom-shm", "[dependencies]\ntransom-fabric.workspace = true\n").is_empty());
         assert_eq!(dependencies("transom-new", "[dependencies]\n"), [1]);
     }
 
     #[test]
     fn the_harness_is_for_tests_only() {
-        assert_eq!(
-            dependencies(
-                "transom",
-                "[dependencies]\ntransom-harness.workspace = true\n"
-            ),
-            [4]
-        );
-        assert!(
-            dependencies(
-                "transom",
-                "[dev-dependencies]\ntransom-harness.workspace = true\n"
-            )
-            .is_empty()
-        );
+        assert_eq!(dependencies("transom", "[dependencies]\ntransom-harness.workspace = true\n"), [4]);
+        assert!(dependencies("transom", "[dev-dependencies]\ntransom-harness.workspace = true\n").is_empty());
     }
 
     #[test]
     fn a_renamed_dependency_is_seen() {
         let rest = "[dependencies]\ns = { package = \"transom-ofi\", path = \"../o\" }\n";
         assert_eq!(dependencies("transom-shm", rest), [4]);
-        assert_eq!(
-            dependencies(
-                "transom-shm",
-                "[dependencies.transom-ofi]\npath = \"../o\"\n"
-            ),
-            [3]
-        );
+        assert_eq!(dependencies("transom-shm", "[dependencies.transom-ofi]\npath = \"../o\"\n"), [3]);
     }
 }

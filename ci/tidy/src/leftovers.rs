@@ -44,10 +44,7 @@ fn notes(source: &Source) -> Vec<Violation> {
         let named = |rest: &str| rest.starts_with('(') && rest.find(')').is_some_and(|end| end > 1);
         let is_note = NOTES.contains(&word);
         let excused = word == NOTES[0] && named(&source.comments[at + word.len()..]);
-        let what = format!(
-            "`{word}` in a comment: do it, or name the issue that will, as in `{}(#12)`",
-            NOTES[0]
-        );
+        let what = format!("`{word}` in a comment: do it, or name the issue that will, as in `{}(#12)`", NOTES[0]);
         (is_note && !excused).then(|| Violation::new(&source.path, source.line(at), "note", what))
     };
     words(&source.comments).filter_map(judge).collect()
@@ -66,20 +63,11 @@ fn forbidden_code(source: &Source, is_library: bool, is_program: bool) -> Vec<Vi
         if is_macro && UNFINISHED.contains(&word) {
             complain("unfinished", format!("`{word}!` left behind"));
         } else if is_macro && is_library && ["print", "println"].contains(&word) {
-            complain(
-                "print",
-                format!("`{word}!` in a library: its standard output is the program's"),
-            );
+            complain("print", format!("`{word}!` in a library: its standard output is the program's"));
         } else if word == "exit" && before.ends_with("process::") && !is_program {
-            complain(
-                "exit",
-                "`process::exit` outside a program: return an error".to_owned(),
-            );
+            complain("exit", "`process::exit` outside a program: return an error".to_owned());
         } else if word == "ignore" && before.ends_with("#[") && after.starts_with(']') {
-            complain(
-                "ignore",
-                "`#[ignore]` without a reason: write `#[ignore = \"why\"]`".to_owned(),
-            );
+            complain("ignore", "`#[ignore]` without a reason: write `#[ignore = \"why\"]`".to_owned());
         }
     }
     found
@@ -89,15 +77,9 @@ fn commented_code(source: &Source) -> Vec<Violation> {
     let judge = |(index, line): (usize, &str)| {
         let what = "code in a comment: delete it, history keeps it";
         let comment = line.trim().strip_prefix("// ")?.trim();
-        is_statement(comment)
-            .then(|| Violation::new(&source.path, index + 1, "commented-code", what))
+        is_statement(comment).then(|| Violation::new(&source.path, index + 1, "commented-code", what))
     };
-    source
-        .comments
-        .lines()
-        .enumerate()
-        .filter_map(judge)
-        .collect()
+    source.comments.lines().enumerate().filter_map(judge).collect()
 }
 
 /// Whether a comment reads as a statement and not as a sentence.
@@ -118,9 +100,7 @@ fn is_statement(comment: &str) -> bool {
 
 fn opening(source: &Source) -> Option<Violation> {
     let first = source.text.lines().next().unwrap_or("");
-    let opens = first
-        .strip_prefix("//!")
-        .is_some_and(|text| text.contains(' ') && text.trim().len() >= 8);
+    let opens = first.strip_prefix("//!").is_some_and(|text| text.contains(' ') && text.trim().len() >= 8);
     let what = "a file opens with a `//!` paragraph: what it owns and what it must not know";
     (!opens).then(|| Violation::new(&source.path, 1, "opening", what))
 }
@@ -136,30 +116,15 @@ mod tests {
 
     fn rules(text: &str, is_library: bool, is_program: bool) -> Vec<&'static str> {
         let source = Source::new("a.rs", &format!("//! Owns nothing much.\n{text}"));
-        check(&source, is_library, is_program)
-            .iter()
-            .map(|v| v.rule)
-            .collect()
+        check(&source, is_library, is_program).iter().map(|v| v.rule).collect()
     }
 
     #[test]
     fn notes_to_oneself_are_found_in_comments() {
-        for text in [
-            "// TODO later",
-            "/* TODO: x */",
-            "/// FIXME",
-            "f(); // XXX",
-            "// TODO() x",
-        ] {
+        for text in ["// TODO later", "/* TODO: x */", "/// FIXME", "f(); // XXX", "// TODO() x"] {
             assert_eq!(library(text), ["note"], "{text}");
         }
-        for text in [
-            "// TODO(#12) later",
-            "// TODO(verbs) x",
-            "f(\"TODO\", \"XXX\");",
-            "// XXXXXX",
-            "let TODO = 1;",
-        ] {
+        for text in ["// TODO(#12) later", "// TODO(verbs) x", "f(\"TODO\", \"XXX\");", "// XXXXXX", "let TODO = 1;"] {
             assert!(library(text).is_empty(), "{text}");
         }
     }
@@ -169,12 +134,7 @@ mod tests {
         for text in ["dbg!(x);", "todo!()", "unimplemented ! ()"] {
             assert_eq!(library(text), ["unfinished"], "{text}");
         }
-        for text in [
-            "// dbg!(x)",
-            "f(\"todo!()\")",
-            "if todo != 1 {}",
-            "my_dbg!(x)",
-        ] {
+        for text in ["// dbg!(x)", "f(\"todo!()\")", "if todo != 1 {}", "my_dbg!(x)"] {
             assert!(library(text).is_empty(), "{text}");
         }
     }
@@ -196,44 +156,23 @@ mod tests {
 
     #[test]
     fn code_in_comments_is_found_and_prose_is_not() {
-        let code = [
-            "// let x = 1;",
-            "    // fn f(x: u8) {",
-            "// use a::b;",
-            "// pub fn f() {",
-            "// let x;",
-            "// use a;",
-        ];
+        let code =
+            ["// let x = 1;", "    // fn f(x: u8) {", "// use a::b;", "// pub fn f() {", "// let x;", "// use a;"];
         for text in code {
             assert_eq!(library(text), ["commented-code"], "{text}");
         }
-        for text in [
-            "// let us see;",
-            "// use the lock;",
-            "/// let x = 1;",
-            "// fn pointers differ;",
-            "f(\"// let x = 1;\")",
-        ] {
+        for text in
+            ["// let us see;", "// use the lock;", "/// let x = 1;", "// fn pointers differ;", "f(\"// let x = 1;\")"]
+        {
             assert!(library(text).is_empty(), "{text}");
         }
     }
 
     #[test]
     fn a_file_opens_with_a_paragraph() {
-        let first = |text: &str| {
-            check(&Source::new("a.rs", text), true, false)
-                .iter()
-                .map(|v| v.rule)
-                .collect::<Vec<_>>()
-        };
-        for text in [
-            "",
-            "use a::b;\n",
-            "// Owns it.\n",
-            "//!\n",
-            "\n//! Owns the map.\n",
-            "/// Owns the map.\n",
-        ] {
+        let first =
+            |text: &str| check(&Source::new("a.rs", text), true, false).iter().map(|v| v.rule).collect::<Vec<_>>();
+        for text in ["", "use a::b;\n", "// Owns it.\n", "//!\n", "\n//! Owns the map.\n", "/// Owns the map.\n"] {
             assert_eq!(first(text), ["opening"], "{text}");
         }
         assert!(first("//! Owns the map.\n").is_empty());
@@ -242,18 +181,12 @@ mod tests {
     #[test]
     fn paths_of_one_machine_are_found_anywhere() {
         for folder in PRIVATE {
-            for text in [
-                format!("f(\"/{folder}/a\")"),
-                format!("// see /{folder}/a"),
-                format!("A=/{folder}/x"),
-            ] {
+            for text in [format!("f(\"/{folder}/a\")"), format!("// see /{folder}/a"), format!("A=/{folder}/x")] {
                 assert_eq!(library(&text), ["path"], "{text}");
             }
-            for text in [
-                format!("// a/{folder}/b"),
-                format!("// https://a.org/{folder}/b"),
-                format!("// $HOME/{folder}/b"),
-            ] {
+            for text in
+                [format!("// a/{folder}/b"), format!("// https://a.org/{folder}/b"), format!("// $HOME/{folder}/b")]
+            {
                 assert!(library(&text).is_empty(), "{text}");
             }
         }

@@ -17,12 +17,7 @@ pub(crate) fn check(source: &Source) -> Vec<Violation> {
     let lines = source.line_count();
     if lines > HARD_FILE {
         let what = format!("the file has {lines} lines, {HARD_FILE} are the limit: divide it");
-        found.push(Violation::new(
-            &source.path,
-            HARD_FILE + 1,
-            "long-file",
-            what,
-        ));
+        found.push(Violation::new(&source.path, HARD_FILE + 1, "long-file", what));
     }
     for (name, first, last) in functions(source) {
         let lines = last - first + 1;
@@ -49,18 +44,11 @@ fn functions(source: &Source) -> Vec<(&str, usize, usize)> {
             return None;
         }
         let rest = code[at + word.len()..].trim_start();
-        let rest = rest
-            .strip_prefix("r#")
-            .or(rest.strip_prefix('$'))
-            .unwrap_or(rest);
+        let rest = rest.strip_prefix("r#").or(rest.strip_prefix('$')).unwrap_or(rest);
         let (_, name) = words(rest).next().filter(|&(offset, _)| offset == 0)?;
         let signature = code.len() - rest.len() + name.len();
         let open = body(code, signature)?;
-        Some((
-            name,
-            source.line(at),
-            source.line(closing_brace(code, open)),
-        ))
+        Some((name, source.line(at), source.line(closing_brace(code, open))))
     };
     words(code).filter_map(find).collect()
 }
@@ -85,62 +73,32 @@ mod tests {
     use super::*;
 
     fn rules(text: &str) -> Vec<(usize, &'static str)> {
-        check(&Source::new("a.rs", text))
-            .iter()
-            .map(|v| (v.line, v.rule))
-            .collect()
+        check(&Source::new("a.rs", text)).iter().map(|v| (v.line, v.rule)).collect()
     }
 
     /// A function of `lines` lines whose inner lines are `inner`.
     fn function(lines: usize, inner: &str) -> String {
-        format!(
-            "fn long() {{\n{}}}\n",
-            format!("{inner}\n").repeat(lines - 2)
-        )
+        format!("fn long() {{\n{}}}\n", format!("{inner}\n").repeat(lines - 2))
     }
 
     #[test]
     fn a_function_may_have_seventy_lines() {
         assert!(rules(&function(70, "x();")).is_empty());
-        assert_eq!(
-            rules(&format!("\n{}", function(71, "x();"))),
-            [(2, "long-function")]
-        );
+        assert_eq!(rules(&format!("\n{}", function(71, "x();"))), [(2, "long-function")]);
     }
 
     #[test]
     fn braces_in_strings_and_comments_do_not_end_a_function() {
-        assert_eq!(
-            rules(&function(71, "f(\"}\", '}', r\"}\"); // }")),
-            [(1, "long-function")]
-        );
-        assert_eq!(
-            rules(&format!(
-                "{}{}",
-                function(40, "f(\"{\"); // {"),
-                function(40, "x();")
-            )),
-            []
-        );
+        assert_eq!(rules(&function(71, "f(\"}\", '}', r\"}\"); // }")), [(1, "long-function")]);
+        assert_eq!(rules(&format!("{}{}", function(40, "f(\"{\"); // {"), function(40, "x();"))), []);
     }
 
     #[test]
     fn declarations_pointers_and_array_types_are_understood() {
-        let names = |text: &str| {
-            functions(&Source::new("a.rs", text))
-                .iter()
-                .map(|f| (f.1, f.2))
-                .collect::<Vec<_>>()
-        };
+        let names = |text: &str| functions(&Source::new("a.rs", text)).iter().map(|f| (f.1, f.2)).collect::<Vec<_>>();
         assert!(names("trait T { fn f(x: [u8; 4]); }\ntype F = fn(u8) -> u8;\n").is_empty());
-        assert_eq!(
-            names("fn f<'a>(x: [u8; 4]) -> [u8; 2] where X: Y {\n}\n"),
-            [(1, 2)]
-        );
-        assert_eq!(
-            names("m! {\nfn $name() {\n}\nfn r#type() {}\n}"),
-            [(2, 3), (4, 4)]
-        );
+        assert_eq!(names("fn f<'a>(x: [u8; 4]) -> [u8; 2] where X: Y {\n}\n"), [(1, 2)]);
+        assert_eq!(names("m! {\nfn $name() {\n}\nfn r#type() {}\n}"), [(2, 3), (4, 4)]);
     }
 
     #[test]

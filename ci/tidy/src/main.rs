@@ -18,12 +18,7 @@ use std::process::ExitCode;
 use tree::Tree;
 
 /// Files that a release of the repository is incomplete without.
-const REQUIRED: [&str; 4] = [
-    "Cargo.lock",
-    "LICENSE-APACHE",
-    "LICENSE-MIT",
-    unsafety::LIST,
-];
+const REQUIRED: [&str; 4] = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", unsafety::LIST];
 
 fn main() -> ExitCode {
     let root = std::env::args_os().nth(1).unwrap_or_else(|| ".".into());
@@ -41,9 +36,7 @@ fn main() -> ExitCode {
 fn run(root: &Path, out: &mut impl Write) -> io::Result<usize> {
     let tree = Tree::read(root)?;
     if !tree.paths.iter().any(|path| path == "Cargo.toml") {
-        return Err(io::Error::other(
-            "not the root of the workspace: no Cargo.toml here",
-        ));
+        return Err(io::Error::other("not the root of the workspace: no Cargo.toml here"));
     }
     for note in tree.sources.iter().filter_map(lengths::note) {
         writeln!(out, "{note}")?;
@@ -52,53 +45,31 @@ fn run(root: &Path, out: &mut impl Write) -> io::Result<usize> {
     for violation in &violations {
         writeln!(out, "{violation}")?;
     }
-    writeln!(
-        out,
-        "tidy: {} Rust files, {} violations",
-        tree.sources.len(),
-        violations.len()
-    )?;
+    writeln!(out, "tidy: {} Rust files, {} violations", tree.sources.len(), violations.len())?;
     Ok(violations.len())
 }
 
 /// Every violation in `tree`, sorted by place.
 fn check(tree: &Tree) -> Vec<Violation> {
-    let list = tree
-        .texts
-        .iter()
-        .find(|(path, _)| path == unsafety::LIST)
-        .map_or("", |(_, text)| text);
+    let list = tree.texts.iter().find(|(path, _)| path == unsafety::LIST).map_or("", |(_, text)| text);
     let mut found = unsafety::check_list(list, &tree.sources);
     for source in &tree.sources {
-        let (is_library, is_program) =
-            (tree.is_library(&source.path), tree.is_program(&source.path));
+        let (is_library, is_program) = (tree.is_library(&source.path), tree.is_program(&source.path));
         let mut of_file = imports::check_source(source);
         of_file.extend(unsafety::check_arguments(source));
         of_file.extend(lengths::check(source));
         of_file.extend(leftovers::check(source, is_library, is_program));
         found.extend(report::apply_exceptions(source, of_file));
     }
-    for manifest in tree
-        .manifests
-        .iter()
-        .filter(|manifest| manifest.is_package())
-    {
+    for manifest in tree.manifests.iter().filter(|manifest| manifest.is_package()) {
         found.extend(imports::check_manifest(manifest));
         found.extend(manifest::check(manifest));
     }
     for (path, text) in &tree.texts {
         found.extend(leftovers::private_paths(path, text));
     }
-    for path in REQUIRED
-        .iter()
-        .filter(|path| !tree.paths.iter().any(|have| have == *path))
-    {
-        found.push(Violation::new(
-            path,
-            1,
-            "missing-file",
-            "the repository must have this file",
-        ));
+    for path in REQUIRED.iter().filter(|path| !tree.paths.iter().any(|have| have == *path)) {
+        found.push(Violation::new(path, 1, "missing-file", "the repository must have this file"));
     }
     found.sort();
     found
@@ -111,10 +82,7 @@ mod tests {
 
     #[test]
     fn a_bare_tree_lacks_its_files() {
-        let missing: Vec<_> = check(&Tree::default())
-            .into_iter()
-            .map(|v| v.path)
-            .collect();
+        let missing: Vec<_> = check(&Tree::default()).into_iter().map(|v| v.path).collect();
         assert_eq!(missing, REQUIRED);
     }
 
@@ -122,30 +90,15 @@ mod tests {
     fn every_rule_is_called() {
         let text = "fn f() { unsafe { transom_shm::g() } }\n// TODO\n";
         let tree = Tree {
-            sources: vec![
-                Source::new("src/a.rs", text),
-                Source::new("src/b.rs", &"\n".repeat(801)),
-            ],
-            manifests: vec![manifest::Manifest::parse(
-                "Cargo.toml",
-                "[package]\nname = \"new\"",
-            )],
+            sources: vec![Source::new("src/a.rs", text), Source::new("src/b.rs", &"\n".repeat(801))],
+            manifests: vec![manifest::Manifest::parse("Cargo.toml", "[package]\nname = \"new\"")],
             texts: vec![("README.md".to_owned(), format!("/{}/x", "home"))],
             paths: REQUIRED.map(str::to_owned).to_vec(),
         };
         let mut rules: Vec<_> = check(&tree).into_iter().map(|v| v.rule).collect();
         rules.sort_unstable();
         rules.dedup();
-        let expected = [
-            "import",
-            "lints",
-            "long-file",
-            "note",
-            "opening",
-            "path",
-            "safety-comment",
-            "unsafe-list",
-        ];
+        let expected = ["import", "lints", "long-file", "note", "opening", "path", "safety-comment", "unsafe-list"];
         assert_eq!(rules, expected);
     }
 
@@ -155,11 +108,6 @@ mod tests {
         std::fs::create_dir(&empty).expect("temporary folder");
         let answer = run(&empty, &mut Vec::new());
         std::fs::remove_dir(&empty).expect("temporary folder removed");
-        assert!(
-            answer
-                .expect_err("no workspace there")
-                .to_string()
-                .contains("Cargo.toml")
-        );
+        assert!(answer.expect_err("no workspace there").to_string().contains("Cargo.toml"));
     }
 }

@@ -30,12 +30,8 @@ pub(crate) struct Dependency {
 impl Manifest {
     /// Reads `text`, the content of the manifest at `path`.
     pub(crate) fn parse(path: &str, text: &str) -> Self {
-        let mut manifest = Self {
-            path: path.to_owned(),
-            package: String::new(),
-            dependencies: Vec::new(),
-            inherits_lints: false,
-        };
+        let mut manifest =
+            Self { path: path.to_owned(), package: String::new(), dependencies: Vec::new(), inherits_lints: false };
         let mut section = String::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.split(" #").next().unwrap_or(line).trim();
@@ -43,11 +39,7 @@ impl Manifest {
                 continue;
             }
             if let Some(header) = line.strip_prefix('[') {
-                section = header
-                    .trim_end_matches(']')
-                    .trim_start_matches('[')
-                    .trim()
-                    .to_owned();
+                section = header.trim_end_matches(']').trim_start_matches('[').trim().to_owned();
                 manifest.take_header(&section, index + 1);
             } else {
                 manifest.take_line(&section, line, index + 1);
@@ -66,11 +58,7 @@ impl Manifest {
         if let Some((table, name)) = section.rsplit_once('.')
             && let Some(only_tests) = dependency_table(table)
         {
-            self.dependencies.push(Dependency {
-                name: unquoted(name),
-                line,
-                only_tests,
-            });
+            self.dependencies.push(Dependency { name: unquoted(name), line, only_tests });
         }
     }
 
@@ -85,13 +73,8 @@ impl Manifest {
             _ => {}
         }
         if let Some(only_tests) = dependency_table(section) {
-            let name =
-                renamed(value).unwrap_or_else(|| unquoted(key.split('.').next().unwrap_or(key)));
-            self.dependencies.push(Dependency {
-                name,
-                line: number,
-                only_tests,
-            });
+            let name = renamed(value).unwrap_or_else(|| unquoted(key.split('.').next().unwrap_or(key)));
+            self.dependencies.push(Dependency { name, line: number, only_tests });
         }
     }
 }
@@ -120,11 +103,7 @@ fn dependency_table(section: &str) -> Option<bool> {
 /// The name after `package =` in an inline table.
 fn renamed(value: &str) -> Option<String> {
     let (_, rest) = value.split_once("package")?;
-    let rest = rest
-        .trim_start()
-        .strip_prefix('=')?
-        .trim_start()
-        .strip_prefix('"')?;
+    let rest = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('"')?;
     rest.split_once('"').map(|(name, _)| name.to_owned())
 }
 
@@ -158,35 +137,17 @@ workspace = true
     #[test]
     fn every_kind_of_dependency_is_read() {
         let manifest = Manifest::parse("Cargo.toml", TEXT);
-        let found: Vec<_> = manifest
-            .dependencies
-            .iter()
-            .map(|d| (d.name.as_str(), d.line, d.only_tests))
-            .collect();
+        let found: Vec<_> = manifest.dependencies.iter().map(|d| (d.name.as_str(), d.line, d.only_tests)).collect();
         assert_eq!(manifest.package, "a-b");
-        let expected = [
-            ("x", 9, false),
-            ("y", 10, false),
-            ("real", 11, false),
-            ("t", 13, true),
-            ("cc", 14, false),
-        ];
+        let expected = [("x", 9, false), ("y", 10, false), ("real", 11, false), ("t", 13, true), ("cc", 14, false)];
         assert_eq!(found, expected);
     }
 
     #[test]
     fn lints_must_be_inherited() {
         assert!(check(&Manifest::parse("Cargo.toml", TEXT)).is_empty());
-        for text in [
-            "[package]\nname = \"a\"",
-            "[lints]\nworkspace = false",
-            "[lints.rust]\nworkspace = true",
-        ] {
-            assert_eq!(
-                check(&Manifest::parse("Cargo.toml", text)).len(),
-                1,
-                "{text}"
-            );
+        for text in ["[package]\nname = \"a\"", "[lints]\nworkspace = false", "[lints.rust]\nworkspace = true"] {
+            assert_eq!(check(&Manifest::parse("Cargo.toml", text)).len(), 1, "{text}");
         }
     }
 }

@@ -38,11 +38,7 @@ impl Source {
                 Kind::Literal => {}
             }
         }
-        let newlines = text
-            .bytes()
-            .enumerate()
-            .filter(|&(_, b)| b == b'\n')
-            .map(|(i, _)| i + 1);
+        let newlines = text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(i, _)| i + 1);
         Self {
             path: path.to_owned(),
             text: text.to_owned(),
@@ -99,9 +95,7 @@ fn is_word(byte: u8) -> bool {
 
 /// As many spaces as `text` has bytes, with the line feeds kept.
 fn blank(text: &str) -> Vec<u8> {
-    text.bytes()
-        .map(|b| if b == b'\n' { b } else { b' ' })
-        .collect()
+    text.bytes().map(|b| if b == b'\n' { b } else { b' ' }).collect()
 }
 
 /// The whole of `text` as runs of one kind, in order. The delimiters of a literal are code, its inside is not.
@@ -146,9 +140,7 @@ fn literal_or_comment(text: &[u8], at: usize) -> Option<(Kind, Range<usize>)> {
             let length = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
             Some((Kind::Comment, at..at + length))
         }
-        b'/' if rest.starts_with(b"/*") => {
-            Some((Kind::Comment, at..at + block_comment_length(rest)))
-        }
+        b'/' if rest.starts_with(b"/*") => Some((Kind::Comment, at..at + block_comment_length(rest))),
         b'"' => Some((Kind::Literal, at + 1..quoted_end(text, at + 1, b'"'))),
         b'\'' if opens_char(rest) => Some((Kind::Literal, at + 1..quoted_end(text, at + 1, b'\''))),
         b'r' | b'b' | b'c' if boundary => raw_string(text, at),
@@ -214,15 +206,8 @@ fn raw_string(text: &[u8], at: usize) -> Option<(Kind, Range<usize>)> {
     if text.get(start - 1) != Some(&b'"') {
         return None;
     }
-    let closes = |&i: &usize| {
-        text[i] == b'"'
-            && text[i + 1..]
-                .iter()
-                .take(hashes)
-                .filter(|&&b| b == b'#')
-                .count()
-                == hashes
-    };
+    let closes =
+        |&i: &usize| text[i] == b'"' && text[i + 1..].iter().take(hashes).filter(|&&b| b == b'#').count() == hashes;
     let end = (start..text.len()).find(closes).unwrap_or(text.len());
     Some((Kind::Literal, start..end))
 }
@@ -260,22 +245,13 @@ mod tests {
 
     #[test]
     fn lifetimes_are_not_character_literals() {
-        assert_eq!(
-            code("fn f<'a, 'b>(x: &'a u8) {}"),
-            "fn f<'a, 'b>(x: &'a u8) {}"
-        );
-        assert_eq!(
-            code("'outer: loop { break 'outer; }"),
-            "'outer: loop { break 'outer; }"
-        );
+        assert_eq!(code("fn f<'a, 'b>(x: &'a u8) {}"), "fn f<'a, 'b>(x: &'a u8) {}");
+        assert_eq!(code("'outer: loop { break 'outer; }"), "'outer: loop { break 'outer; }");
     }
 
     #[test]
     fn character_literals_hide_quotes_and_braces() {
-        assert_eq!(
-            code("('{', '\"', '\\'', b'}', '\u{e9}', 'a')"),
-            "(' ', ' ', ' ', b' ', ' ', ' ')"
-        );
+        assert_eq!(code("('{', '\"', '\\'', b'}', '\u{e9}', 'a')"), "(' ', ' ', ' ', b' ', ' ', ' ')");
         assert_eq!(code("'\\u{7d}' x"), "' ' x");
     }
 
@@ -288,10 +264,7 @@ mod tests {
     #[test]
     fn a_string_may_hold_a_comment_and_lines() {
         assert_eq!(code("f(\"// no\n/* no\") // yes"), "f(\" \")");
-        assert_eq!(
-            Source::new("a.rs", "f(\"// no\") // yes").comments.trim(),
-            "// yes"
-        );
+        assert_eq!(Source::new("a.rs", "f(\"// no\") // yes").comments.trim(), "// yes");
     }
 
     #[test]

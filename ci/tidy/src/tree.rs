@@ -35,11 +35,9 @@ impl Tree {
         tree.paths.sort();
         for path in &tree.paths {
             let (name, extension) = parts(path);
-            let in_ci =
-                (path.starts_with("ci/") || path.starts_with(".ci/")) && extension.is_empty();
+            let in_ci = (path.starts_with("ci/") || path.starts_with(".ci/")) && extension.is_empty();
             if extension == "rs" {
-                tree.sources
-                    .push(Source::new(path, &fs::read_to_string(root.join(path))?));
+                tree.sources.push(Source::new(path, &fs::read_to_string(root.join(path))?));
             } else if TEXTS.contains(&extension) || in_ci {
                 // Not every file below ci is text.
                 let Ok(text) = fs::read_to_string(root.join(path)) else {
@@ -65,9 +63,7 @@ impl Tree {
 
     /// Whether the file belongs to a program: an example, a benchmark, or what below `src` is not the library.
     pub(crate) fn is_program(&self, path: &str) -> bool {
-        let of_cargo = ["examples/", "benches/"]
-            .iter()
-            .any(|folder| path.starts_with(folder));
+        let of_cargo = ["examples/", "benches/"].iter().any(|folder| path.starts_with(folder));
         of_cargo || package_folder(path).is_some() && !self.is_library(path)
     }
 }
@@ -87,21 +83,14 @@ fn is_main(below_package: &str) -> bool {
 /// File name and extension; a name without a dot has an empty one.
 fn parts(path: &str) -> (&str, &str) {
     let name = path.rsplit('/').next().unwrap_or(path);
-    (
-        name,
-        name.rsplit_once('.').map_or("", |(_, extension)| extension),
-    )
+    (name, name.rsplit_once('.').map_or("", |(_, extension)| extension))
 }
 
 fn walk(root: &Path, below: &str, paths: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(root.join(below))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if below.is_empty() {
-            name.clone()
-        } else {
-            format!("{below}/{name}")
-        };
+        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
         let kind = entry.file_type()?;
         if kind.is_dir() {
             let hidden = name.starts_with('.') && path != ".ci";
@@ -122,13 +111,8 @@ mod tests {
 
     #[test]
     fn libraries_and_programs_are_told_apart() {
-        let paths = ["src/lib.rs", "perf/src/main.rs"]
-            .map(str::to_owned)
-            .to_vec();
-        let tree = Tree {
-            paths,
-            ..Tree::default()
-        };
+        let paths = ["src/lib.rs", "perf/src/main.rs"].map(str::to_owned).to_vec();
+        let tree = Tree { paths, ..Tree::default() };
         for (path, library, program) in [
             ("src/rma/put.rs", true, false),
             ("src/bin/transom-run.rs", false, true),
@@ -136,11 +120,7 @@ mod tests {
             ("examples/gups.rs", false, true),
             ("tests/put.rs", false, false),
         ] {
-            assert_eq!(
-                (tree.is_library(path), tree.is_program(path)),
-                (library, program),
-                "{path}"
-            );
+            assert_eq!((tree.is_library(path), tree.is_program(path)), (library, program), "{path}");
         }
     }
 

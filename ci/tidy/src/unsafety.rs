@@ -21,8 +21,7 @@ pub(crate) fn check_list(list: &str, sources: &[Source]) -> Vec<Violation> {
             continue;
         }
         let (path, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let mut complain =
-            |what: String| found.push(Violation::new(LIST, index + 1, "unsafe-list", what));
+        let mut complain = |what: String| found.push(Violation::new(LIST, index + 1, "unsafe-list", what));
         match sources.iter().find(|source| source.path == path) {
             None => complain(format!("`{path}` does not exist: remove the line")),
             Some(source) if keywords(source).next().is_none() => {
@@ -36,18 +35,10 @@ pub(crate) fn check_list(list: &str, sources: &[Source]) -> Vec<Violation> {
         }
         listed.push(path);
     }
-    for source in sources
-        .iter()
-        .filter(|source| !listed.contains(&source.path.as_str()))
-    {
+    for source in sources.iter().filter(|source| !listed.contains(&source.path.as_str())) {
         if let Some(at) = keywords(source).next() {
             let what = format!("`unsafe` in a file that is not in {LIST}");
-            found.push(Violation::new(
-                &source.path,
-                source.line(at),
-                "unsafe-list",
-                what,
-            ));
+            found.push(Violation::new(&source.path, source.line(at), "unsafe-list", what));
         }
     }
     found
@@ -61,19 +52,11 @@ pub(crate) fn check_arguments(source: &Source) -> Vec<Violation> {
         let (argued, what) = match purpose(&source.code, at) {
             Purpose::Type => return None,
             Purpose::Promise => {
-                let argued = comments[line.saturating_sub(1 + REACH)..line]
-                    .iter()
-                    .any(|c| c.contains("SAFETY:"));
-                (
-                    argued,
-                    format!(
-                        "`unsafe` without a `SAFETY:` comment on its line or in the {REACH} above"
-                    ),
-                )
+                let argued = comments[line.saturating_sub(1 + REACH)..line].iter().any(|c| c.contains("SAFETY:"));
+                (argued, format!("`unsafe` without a `SAFETY:` comment on its line or in the {REACH} above"))
             }
             Purpose::Demand => {
-                let what =
-                    "an unsafe function or trait without a `# Safety` section in its documentation";
+                let what = "an unsafe function or trait without a `# Safety` section in its documentation";
                 (has_safety_section(source, line), what.to_owned())
             }
         };
@@ -94,17 +77,14 @@ enum Purpose {
 }
 
 fn keywords(source: &Source) -> impl Iterator<Item = usize> {
-    words(&source.code)
-        .filter(|&(_, word)| word == "unsafe")
-        .map(|(at, _)| at)
+    words(&source.code).filter(|&(_, word)| word == "unsafe").map(|(at, _)| at)
 }
 
 fn purpose(code: &str, at: usize) -> Purpose {
     let mut rest = code[at + "unsafe".len()..].trim_start();
     if let Some(after) = rest.strip_prefix("extern") {
         // The ABI is a string whose inside the scanner has blanked out.
-        rest = after
-            .trim_start_matches(|c: char| c.is_whitespace() || c == '"' || c == '#' || c == 'r');
+        rest = after.trim_start_matches(|c: char| c.is_whitespace() || c == '"' || c == '#' || c == 'r');
     }
     if words(rest).next() == Some((0, "trait")) {
         return Purpose::Demand;
@@ -117,11 +97,7 @@ fn purpose(code: &str, at: usize) -> Purpose {
     }
     let header = enclosing_header(code, at);
     let has = |keyword: &str| words(header).any(|(_, word)| word == keyword);
-    if has("extern") || has("impl") && has("for") {
-        Purpose::Type
-    } else {
-        Purpose::Demand
-    }
+    if has("extern") || has("impl") && has("for") { Purpose::Type } else { Purpose::Demand }
 }
 
 /// What stands before the brace that opens the innermost block around `at`; empty at the top of a file.
@@ -131,9 +107,7 @@ fn enclosing_header(code: &str, at: usize) -> &str {
         match byte {
             b'}' => depth += 1,
             b'{' if depth == 0 => {
-                let from = code[..i]
-                    .rfind([';', '{', '}'])
-                    .map_or(0, |before| before + 1);
+                let from = code[..i].rfind([';', '{', '}']).map_or(0, |before| before + 1);
                 return &code[from..i];
             }
             b'{' => depth -= 1,
@@ -149,14 +123,8 @@ fn has_safety_section(source: &Source, line: usize) -> bool {
     text[..line - 1]
         .iter()
         .rev()
-        .take_while(|above| {
-            above.starts_with("//") || above.starts_with("#[") || above.ends_with(")]")
-        })
-        .any(|above| {
-            above
-                .strip_prefix("///")
-                .is_some_and(|doc| doc.trim() == "# Safety")
-        })
+        .take_while(|above| above.starts_with("//") || above.starts_with("#[") || above.ends_with(")]"))
+        .any(|above| above.strip_prefix("///").is_some_and(|doc| doc.trim() == "# Safety"))
 }
 
 #[cfg(test)]
@@ -165,17 +133,11 @@ mod tests {
 
     fn listed(list: &str, text: &str) -> Vec<String> {
         let found = check_list(list, &[Source::new("src/a.rs", text)]);
-        found
-            .into_iter()
-            .map(|v| format!("{}:{}", v.path, v.line))
-            .collect()
+        found.into_iter().map(|v| format!("{}:{}", v.path, v.line)).collect()
     }
 
     fn arguments(text: &str) -> Vec<usize> {
-        check_arguments(&Source::new("a.rs", text))
-            .iter()
-            .map(|v| v.line)
-            .collect()
+        check_arguments(&Source::new("a.rs", text)).iter().map(|v| v.line).collect()
     }
 
     #[test]
@@ -194,14 +156,8 @@ mod tests {
 
     #[test]
     fn unused_entries_are_violations() {
-        assert_eq!(
-            listed("src/a.rs maps memory", "fn f() {}"),
-            ["ci/unsafe-files.txt:1"]
-        );
-        assert_eq!(
-            listed("\nsrc/gone.rs maps memory", "fn f() {}"),
-            ["ci/unsafe-files.txt:2"]
-        );
+        assert_eq!(listed("src/a.rs maps memory", "fn f() {}"), ["ci/unsafe-files.txt:1"]);
+        assert_eq!(listed("\nsrc/gone.rs maps memory", "fn f() {}"), ["ci/unsafe-files.txt:2"]);
         let twice = "src/a.rs maps memory\nsrc/a.rs maps memory";
         assert_eq!(listed(twice, "unsafe {}"), ["ci/unsafe-files.txt:2"]);
     }
@@ -221,12 +177,7 @@ mod tests {
 
     #[test]
     fn the_comment_reaches_eight_lines() {
-        let at = |blanks: usize| {
-            arguments(&format!(
-                "// SAFETY: fine.{}unsafe {{}}",
-                "\n".repeat(blanks)
-            ))
-        };
+        let at = |blanks: usize| arguments(&format!("// SAFETY: fine.{}unsafe {{}}", "\n".repeat(blanks)));
         assert!(at(8).is_empty());
         assert_eq!(at(9), [10]);
     }
@@ -243,26 +194,15 @@ mod tests {
         assert_eq!(arguments("/// Reads.\npub unsafe fn f() {}"), [2]);
         assert_eq!(arguments("/// Plain memory.\nunsafe trait Plain {}"), [2]);
         assert_eq!(arguments("pub const unsafe extern \"C\" fn f() {}"), [1]);
-        assert!(
-            arguments(
-                "/// Reads.\n///\n/// # Safety\n/// `p` is valid.\n#[inline]\nunsafe fn f() {}"
-            )
-            .is_empty()
-        );
+        assert!(arguments("/// Reads.\n///\n/// # Safety\n/// `p` is valid.\n#[inline]\nunsafe fn f() {}").is_empty());
         assert_eq!(arguments("/// # Safety\nfn g() {}\nunsafe fn f() {}"), [3]);
     }
 
     #[test]
     fn pointers_bindings_and_implemented_functions_need_none() {
-        assert!(
-            arguments("type F = unsafe fn(u8);\ntype G = Option<unsafe extern \"C\" fn(u8)>;")
-                .is_empty()
-        );
+        assert!(arguments("type F = unsafe fn(u8);\ntype G = Option<unsafe extern \"C\" fn(u8)>;").is_empty());
         let text = "// SAFETY: it forwards.\nunsafe impl Alloc for A {\n    unsafe fn f() {}\n}";
         assert!(arguments(text).is_empty());
-        assert_eq!(
-            arguments("impl A {\n    fn g() {}\n    unsafe fn f() {}\n}"),
-            [3]
-        );
+        assert_eq!(arguments("impl A {\n    fn g() {}\n    unsafe fn f() {}\n}"), [3]);
     }
 }

@@ -16,7 +16,7 @@ const TRANSPORT: &str = "libfabric";
 type GetInfo =
     unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const sys::fi_info, *mut *mut sys::fi_info) -> c_int;
 
-/// The opened library: its version and the functions that are not in tables.
+/// The opened library, which stays loaded: its version and the functions that are not in tables.
 pub struct Library {
     version: u32,
     getinfo: GetInfo,
@@ -24,8 +24,6 @@ pub struct Library {
     dupinfo: unsafe extern "C" fn(*const sys::fi_info) -> *mut sys::fi_info,
     pub(crate) fabric: unsafe extern "C" fn(*mut sys::fi_fabric_attr, *mut *mut sys::fid_fabric, *mut c_void) -> c_int,
     strerror: unsafe extern "C" fn(c_int) -> *const c_char,
-    // Last: the functions above are its.
-    _dynamic: Dynamic,
 }
 
 impl fmt::Debug for Library {
@@ -61,15 +59,17 @@ impl Library {
         // 1.x and 2.x keep them for the structures declared in `sys`.
         unsafe {
             let version = *dynamic.get::<unsafe extern "C" fn() -> u32>(b"fi_version\0").map_err(missing)?;
-            Ok(Arc::new(Library {
+            let library = Library {
                 version: version(),
                 getinfo: *dynamic.get(b"fi_getinfo\0").map_err(missing)?,
                 freeinfo: *dynamic.get(b"fi_freeinfo\0").map_err(missing)?,
                 dupinfo: *dynamic.get(b"fi_dupinfo\0").map_err(missing)?,
                 fabric: *dynamic.get(b"fi_fabric\0").map_err(missing)?,
                 strerror: *dynamic.get(b"fi_strerror\0").map_err(missing)?,
-                _dynamic: dynamic,
-            }))
+            };
+            // It stays loaded: its initializers allocate each time, and its threads outlive its objects.
+            std::mem::forget(dynamic);
+            Ok(Arc::new(library))
         }
     }
 

@@ -9,8 +9,7 @@ use super::domain::SimRemote;
 use super::flight::{Source, Work};
 use super::net::SimNet;
 use crate::{
-    Amo, AmoKind, Coherence, FabricError, Handler, Limits, Memory, Peer, Port, Post, RegionKey,
-    Span, Tally, Width,
+    Amo, AmoKind, Coherence, FabricError, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, Tally, Width,
 };
 
 /// What a get's buffer holds until the data comes.
@@ -145,31 +144,16 @@ impl Port for SimPort {
         within("a get", into.len(), self.limits.transfer_max);
         // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
         let work = || Work::Get(unsafe { Lent::new(into) });
-        self.net
-            .post(self.me, from, offset, into.len(), work, tally)
+        self.net.post(self.me, from, offset, into.len(), work, tally)
     }
 
-    unsafe fn amo(
-        &self,
-        on: &SimRemote,
-        offset: u64,
-        amo: Amo,
-        into: Span,
-        tally: &Arc<Tally>,
-    ) -> Post {
+    unsafe fn amo(&self, on: &SimRemote, offset: u64, amo: Amo, into: Span, tally: &Arc<Tally>) -> Post {
         let width = amo.width.bytes();
         let Some(coherence) = self.amo_on(on, amo.kind, amo.width) else {
             panic!("{:?} on {:?}, which amo_on denies", amo.kind, amo.width);
         };
-        assert!(
-            offset.is_multiple_of(width as u64),
-            "an atomic of {width} bytes at the misaligned offset {offset}"
-        );
-        assert!(
-            into.is_empty() || into.len() == width,
-            "a result of {} bytes for an atomic of {width}",
-            into.len()
-        );
+        assert!(offset.is_multiple_of(width as u64), "an atomic of {width} bytes at the misaligned offset {offset}");
+        assert!(into.is_empty() || into.len() == width, "a result of {} bytes for an atomic of {width}", into.len());
         // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
         let work = || Work::Amo(amo, coherence, unsafe { Lent::new(into) });
         self.net.post(self.me, on, offset, width, work, tally)

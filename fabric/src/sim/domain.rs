@@ -15,9 +15,7 @@ pub struct SimDomain {
 impl SimDomain {
     pub(super) fn new(net: Arc<SimNet>, me: Peer) -> SimDomain {
         let limits = net.options().limits();
-        SimDomain {
-            port: SimPort { net, me, limits },
-        }
+        SimDomain { port: SimPort { net, me, limits } }
     }
 }
 
@@ -31,10 +29,7 @@ impl Domain for SimDomain {
 
     fn register(&self, memory: &Memory) -> Result<SimRegion, FabricError> {
         let SimPort { net, me, .. } = &self.port;
-        Ok(SimRegion {
-            key: net.register(*me, memory)?,
-            net: Arc::clone(net),
-        })
+        Ok(SimRegion { key: net.register(*me, memory)?, net: Arc::clone(net) })
     }
 }
 

@@ -124,11 +124,7 @@ fn device_amo(memory: &Memory, at: usize, amo: Amo) -> u64 {
 
 /// Cuts `len` bytes into up to three pieces in any order. `aligned_from`: the target's address, at whose aligned words only
 /// cuts are made.
-pub(super) fn cut(
-    chance: &mut Chance,
-    len: usize,
-    aligned_from: Option<usize>,
-) -> Vec<Range<usize>> {
+pub(super) fn cut(chance: &mut Chance, len: usize, aligned_from: Option<usize>) -> Vec<Range<usize>> {
     let mut cuts = vec![0, len];
     for _ in 0..chance.below(3) {
         let mut at = chance.below(len + 1);

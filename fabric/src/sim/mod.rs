@@ -33,9 +33,7 @@ impl SimAmo {
     /// The answer of [`crate::Region::amo`].
     pub fn coherence(self, _kind: AmoKind, width: Width) -> Option<Coherence> {
         match (self, width) {
-            (SimAmo::All(coherence), _) | (SimAmo::Only64(coherence), Width::W64) => {
-                Some(coherence)
-            }
+            (SimAmo::All(coherence), _) | (SimAmo::Only64(coherence), Width::W64) => Some(coherence),
             _ => None,
         }
     }

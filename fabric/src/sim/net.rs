@@ -114,9 +114,7 @@ impl SimNet {
         ranks[rank.index()].dead = true;
         ranks[rank.index()].inbox.clear();
         for known in ranks {
-            known
-                .inbox
-                .retain(|letter| letter.from != rank || chance.one_in(2));
+            known.inbox.retain(|letter| letter.from != rank || chance.one_in(2));
             let concerned = |flight: &mut Flight| flight.target == rank || flight.origin == rank;
             for flight in known.underway.extract_if(.., concerned) {
                 fail(flight, &killed(rank));
@@ -146,10 +144,7 @@ impl SimNet {
     }
 
     pub(super) fn address(&self, me: Peer) -> Vec<u8> {
-        [MAGIC, self.id, u64::from(me.0)]
-            .iter()
-            .flat_map(|word| word.to_ne_bytes())
-            .collect()
+        [MAGIC, self.id, u64::from(me.0)].iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
     pub(super) fn connect(&self, me: Peer, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
@@ -169,11 +164,7 @@ impl SimNet {
         let live = state.ranks[me.index()].regions;
         if self.options.max_regions.is_some_and(|most| live >= most) {
             return Err(FabricError::failed(
-                format!(
-                    "registering {} bytes at {:p} for {me}",
-                    memory.len(),
-                    memory.as_ptr()
-                ),
+                format!("registering {} bytes at {:p} for {me}", memory.len(), memory.as_ptr()),
                 format!("it has {live} regions already, which is the limit"),
             ));
         }
@@ -182,9 +173,7 @@ impl SimNet {
         state.ranks[me.index()].regions += 1;
         let memory = memory.clone();
         let len = memory.len() as u64;
-        state
-            .regions
-            .insert(region, Registered { owner: me, memory });
+        state.regions.insert(region, Registered { owner: me, memory });
         Ok(RegionKey([MAGIC ^ self.id, region, u64::from(me.0), len]))
     }
 
@@ -195,12 +184,7 @@ impl SimNet {
         }
     }
 
-    pub(super) fn import(
-        &self,
-        me: Peer,
-        peer: Peer,
-        key: &RegionKey,
-    ) -> Result<SimRemote, FabricError> {
+    pub(super) fn import(&self, me: Peer, peer: Peer, key: &RegionKey) -> Result<SimRemote, FabricError> {
         let refused = |reason: &str| {
             let importing = format!("importing the key {:x?} of {peer} at {me}", key.0);
             Err(FabricError::failed(importing, reason))
@@ -215,11 +199,7 @@ impl SimNet {
         }
         match state.regions.get(&region) {
             Some(known) if known.owner == peer && known.memory.len() as u64 == len => {
-                Ok(SimRemote {
-                    peer,
-                    region,
-                    len: known.memory.len(),
-                })
+                Ok(SimRemote { peer, region, len: known.memory.len() })
             }
             _ => refused("there is no such region"),
         }
@@ -239,15 +219,11 @@ impl SimNet {
         if let Some(fault) = state.obstacle(me, to.peer) {
             return Post::Broken(Box::new(fault));
         }
-        let Some(offset) = usize::try_from(offset)
-            .ok()
-            .filter(|at| at.checked_add(len).is_some_and(|end| end <= to.len))
+        let Some(offset) =
+            usize::try_from(offset).ok().filter(|at| at.checked_add(len).is_some_and(|end| end <= to.len))
         else {
             let reason = format!("{len} bytes at {offset} of a region of {}", to.len);
-            return Post::Broken(Box::new(Fault {
-                peer: to.peer,
-                reason,
-            }));
+            return Post::Broken(Box::new(Fault { peer: to.peer, reason }));
         };
         if self.push_back(&mut state, me) {
             return Post::Again;
@@ -298,11 +274,7 @@ impl SimNet {
         let counters = &mut state.ranks[me.index()].counters;
         counters.messages += 1;
         counters.bytes += message.len() as u64;
-        let letter = Letter {
-            from: me,
-            bytes: message.to_vec(),
-            left: state.chance.steps(self.options.delay),
-        };
+        let letter = Letter { from: me, bytes: message.to_vec(), left: state.chance.steps(self.options.delay) };
         state.ranks[to.index()].inbox.push(letter);
         self.bells[to.index()].notify_all();
         Post::Done
@@ -339,8 +311,7 @@ impl SimNet {
         let (mut state, _) = self.bells[me.index()]
             .wait_timeout_while(self.state(), limit, |state| {
                 let rank = &state.ranks[me.index()];
-                let idle =
-                    rank.underway.is_empty() && rank.completing.is_empty() && rank.inbox.is_empty();
+                let idle = rank.underway.is_empty() && rank.completing.is_empty() && rank.inbox.is_empty();
                 idle && !rank.woken && !rank.dead
             })
             .unwrap_or_else(PoisonError::into_inner);
@@ -360,10 +331,8 @@ impl State {
         if let Some(gone) = [to, me].into_iter().find(|rank| dead(*rank)) {
             return Some(killed(gone));
         }
-        (!self.ranks[me.index()].connected.contains(&to)).then(|| Fault {
-            peer: to,
-            reason: format!("{me} is not connected to it"),
-        })
+        (!self.ranks[me.index()].connected.contains(&to))
+            .then(|| Fault { peer: to, reason: format!("{me} is not connected to it") })
     }
 
     fn pieces(
@@ -379,11 +348,7 @@ impl State {
         }
         let base = self.regions.get(&to.region);
         let address = base.map_or(0, |known| known.memory.as_ptr().addr() + offset);
-        cut(
-            &mut self.chance,
-            len,
-            (!options.tear_words).then_some(address),
-        )
+        cut(&mut self.chance, len, (!options.tear_words).then_some(address))
     }
 
     /// Applies the next piece of an operation, or all of them.
@@ -445,10 +410,7 @@ impl State {
         if options.reorder {
             self.chance.shuffle(completing);
         }
-        due(completing, options.reorder, |(left, _)| left)
-            .into_iter()
-            .map(|(_, tally)| tally.finish())
-            .count()
+        due(completing, options.reorder, |(left, _)| left).into_iter().map(|(_, tally)| tally.finish()).count()
     }
 
     fn deliver(&mut self, options: &SimOptions, me: Peer) -> Vec<Letter> {
@@ -482,10 +444,7 @@ fn fail(flight: Flight, fault: &Fault) {
 }
 
 fn killed(rank: Peer) -> Fault {
-    Fault {
-        peer: rank,
-        reason: "it was killed".into(),
-    }
+    Fault { peer: rank, reason: "it was killed".into() }
 }
 
 fn rank_of(index: usize) -> Peer {

@@ -25,36 +25,21 @@ struct Pair {
 /// Two ranks; the memory is rank 1's, the remote is for rank 0.
 fn pair(options: SimOptions) -> Pair {
     let net = SimNet::new(2, options);
-    let domains: Vec<_> = (0..2)
-        .map(|rank| net.domain(Peer(rank)).expect("not open yet"))
-        .collect();
+    let domains: Vec<_> = (0..2).map(|rank| net.domain(Peer(rank)).expect("not open yet")).collect();
     for domain in &domains {
         for (rank, peer) in (0..).zip(&domains) {
             let address = peer.port().address();
-            domain
-                .port()
-                .connect(Peer(rank), &address)
-                .expect("its own");
+            domain.port().connect(Peer(rank), &address).expect("its own");
         }
     }
     let memory = Memory::private(512);
     let region = domains[1].register(&memory).expect("no limit");
     let remote = domains[0].port().import(Peer(1), &region.key());
-    Pair {
-        net,
-        remote: remote.expect("connected"),
-        domains,
-        memory,
-        _region: region,
-    }
+    Pair { net, remote: remote.expect("connected"), domains, memory, _region: region }
 }
 
 fn calm() -> SimOptions {
-    SimOptions {
-        again_one_in: 0,
-        done_one_in: 0,
-        ..SimOptions::default()
-    }
+    SimOptions { again_one_in: 0, done_one_in: 0, ..SimOptions::default() }
 }
 
 fn finish(port: &SimPort, tally: &Tally) -> usize {
@@ -85,10 +70,7 @@ fn a_put_is_invisible_until_progress_and_counted_once() {
 #[test]
 fn one_seed_gives_one_course() {
     let course = |seed| {
-        let pair = pair(SimOptions {
-            seed,
-            ..SimOptions::default()
-        });
+        let pair = pair(SimOptions { seed, ..SimOptions::default() });
         let port = pair.domains[0].port();
         let mut seen = Vec::new();
         for value in 0..64u64 {
@@ -119,19 +101,14 @@ fn operations_overtake_each_other() {
     let mut overtaken = false;
     while tallies.iter().any(|tally| !tally.idle()) {
         port.progress(&Nobody).expect("nobody was killed");
-        overtaken |= tallies
-            .windows(2)
-            .any(|two| !two[0].idle() && two[1].idle());
+        overtaken |= tallies.windows(2).any(|two| !two[0].idle() && two[1].idle());
     }
     assert!(overtaken);
 }
 
 #[test]
 fn without_passive_progress_only_the_target_applies() {
-    let pair = pair(SimOptions {
-        passive_target: false,
-        ..calm()
-    });
+    let pair = pair(SimOptions { passive_target: false, ..calm() });
     let tally = Tally::new();
     let port = pair.domains[0].port();
     let post = port.put_inline(&pair.remote, 0, &[9], &tally);
@@ -145,10 +122,7 @@ fn without_passive_progress_only_the_target_applies() {
         pair.domains[1].port().progress(&Nobody).expect("alive");
     }
     finish(port, &tally);
-    assert_eq!(
-        pair.memory.word64(0).load(Ordering::Relaxed).to_ne_bytes()[0],
-        9
-    );
+    assert_eq!(pair.memory.word64(0).load(Ordering::Relaxed).to_ne_bytes()[0], 9);
 }
 
 #[test]
@@ -172,16 +146,10 @@ fn a_killed_peer_breaks_posts_and_fails_what_is_under_way() {
 
 #[test]
 fn regions_are_limited_and_ranges_checked() {
-    let pair = pair(SimOptions {
-        max_regions: Some(1),
-        ..calm()
-    });
+    let pair = pair(SimOptions { max_regions: Some(1), ..calm() });
     let refused = pair.domains[1].register(&pair.memory);
     let words = refused.expect_err("one is registered").to_string();
-    assert!(
-        words.contains("512 bytes") && words.contains("1 regions"),
-        "{words}"
-    );
+    assert!(words.contains("512 bytes") && words.contains("1 regions"), "{words}");
     let (port, tally) = (pair.domains[0].port(), Tally::new());
     match port.put_inline(&pair.remote, 510, &[1; 3], &tally) {
         Post::Broken(fault) => assert!(fault.reason.contains("3 bytes at 510 of a region of 512")),

@@ -23,7 +23,12 @@ pub(crate) struct BareOfi {
 }
 
 impl BareOfi {
-    pub(super) fn open(rank: usize, room: usize, exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>) -> Outcome<BareOfi> {
+    pub(super) fn open(
+        rank: usize,
+        room: usize,
+        flight: usize,
+        exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>,
+    ) -> Outcome<BareOfi> {
         let provider = std::env::var("TRANSOM_PROVIDER").ok().filter(|name| !name.is_empty());
         let rank = Peer(u32::try_from(rank)?);
         let options = OfiOptions { provider, passive: PassiveProbe::Known(true), rank, ..OfiOptions::default() };
@@ -38,7 +43,7 @@ impl BareOfi {
         let address = domain.endpoint().insert(address)?;
         let atomics = domain.endpoint().claims_atomic(sys::FI_UINT64, sys::FI_SUM, sys::FI_FETCH_ATOMIC);
         Ok(BareOfi {
-            buffer: Memory::private(room.max(64)),
+            buffer: Memory::private(room.max(64) * flight),
             address,
             key: u64::from_le_bytes(words[1]),
             base: u64::from_le_bytes(words[2]),
@@ -61,7 +66,7 @@ impl BareOfi {
             let mut done = 0;
             while done < window {
                 if posted < window {
-                    match -self.post(test, size) {
+                    match -self.post(test, size, posted) {
                         0 => posted += 1,
                         sys::FI_EAGAIN => {}
                         error => return Err(self.domain.endpoint().library().strerror(error).into()),
@@ -75,9 +80,10 @@ impl BareOfi {
         Ok(())
     }
 
-    /// Posts one operation; libfabric's answer.
-    fn post(&self, test: Test, size: usize) -> isize {
-        assert!(size <= self.buffer.len(), "room for {size} bytes");
+    /// Posts the operation number `turn` of those in flight; libfabric's answer.
+    fn post(&self, test: Test, size: usize, turn: usize) -> isize {
+        let turn = if test == Test::GetBw { turn } else { 0 };
+        assert!((turn + 1) * size <= self.buffer.len(), "room for {size} bytes");
         let endpoint: &Endpoint = self.domain.endpoint();
         let (ep, local, null) = (endpoint.ep, self.buffer.as_ptr(), std::ptr::null_mut());
         // SAFETY: an open endpoint; the buffers live as long as `self`, and `batch` takes every completion before it returns.
@@ -85,7 +91,8 @@ impl BareOfi {
             match test {
                 Test::GetLatency | Test::GetBw => {
                     let read = (*(*ep).rma).read.expect("read");
-                    read(ep, local.cast(), size, null, self.address, self.base, self.key, null)
+                    let into = local.add(turn * size).cast();
+                    read(ep, into, size, null, self.address, self.base, self.key, null)
                 }
                 Test::FopLatency => {
                     let fetch = (*(*ep).atomic).readwrite.expect("readwrite");

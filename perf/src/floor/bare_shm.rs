@@ -25,7 +25,12 @@ pub(crate) struct BareShm {
 }
 
 impl BareShm {
-    pub(super) fn open(rank: usize, room: usize, exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>) -> Outcome<BareShm> {
+    pub(super) fn open(
+        rank: usize,
+        room: usize,
+        flight: usize,
+        exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>,
+    ) -> Outcome<BareShm> {
         let me = Peer(u32::try_from(rank)?);
         let heap = Heap::create(HeapOptions::default())?;
         let domain = ShmDomain::new(Arc::clone(&heap), me)?;
@@ -43,7 +48,7 @@ impl BareShm {
         domain.port().connect(other, address)?;
         let remote = domain.port().import(other, &RegionKey(words))?;
         let theirs = domain.port().direct(&remote).ok_or("the other rank's memory is not mapped")?.clone();
-        let buffer = heap.allocate(room)?;
+        let buffer = Memory::private(room * flight);
         Ok(BareShm { mine, theirs, buffer, turns: AtomicU32::new(0), _keeps: (region, domain) })
     }
 
@@ -60,22 +65,26 @@ impl BareShm {
                 let _ = black_box(word.compare_exchange(found, found + 1, Ordering::SeqCst, Ordering::SeqCst));
             }),
             Test::FenceLatency => self.barriers(count),
-            Test::GetLatency => self.copies(true, size, count),
-            Test::GetBw => self.copies(true, size, count * window),
-            Test::PutBw => self.copies(false, size, count * window),
-            Test::PutLatency | Test::Passive | Test::Floor => self.copies(false, size, count),
+            Test::GetLatency => self.copies(true, size, 1, count),
+            Test::GetBw => self.copies(true, size, window, count),
+            Test::PutBw => self.copies(false, size, window, count),
+            Test::PutLatency | Test::Passive | Test::Floor => self.copies(false, size, 1, count),
         }
     }
 
-    /// `memcpy` of a length that the compiler does not know, as a program would do it.
-    fn copies(&self, from_there: bool, size: usize, count: usize) {
-        assert!(size <= self.buffer.len() && size <= self.theirs.len() - DATA, "room for {size} bytes");
+    /// `memcpy` of a length that the compiler does not know, as a program would do it: `flight` of them, `count` times.
+    /// Like the library's tests, puts have one source, and gets a buffer each.
+    fn copies(&self, from_there: bool, size: usize, flight: usize, count: usize) {
+        let room = if from_there { size * flight } else { size };
+        assert!(room <= self.buffer.len() && size <= self.theirs.len() - DATA, "room for {size} bytes");
         let (here, there) = (self.buffer.as_ptr(), self.theirs.as_ptr().wrapping_add(DATA));
-        let (from, to) = if from_there { (there, here) } else { (here, there) };
         for _ in 0..count {
-            // SAFETY: both ranges have `size` bytes (asserted), are mapped as long as `self`, and don't overlap; no
-            // Rust reference to either exists.
-            unsafe { std::ptr::copy_nonoverlapping(black_box(from.cast_const()), black_box(to), black_box(size)) };
+            for turn in 0..flight {
+                let (from, to) = if from_there { (there, here.wrapping_add(turn * size)) } else { (here, there) };
+                // SAFETY: both ranges have `size` bytes (asserted), are there as long as `self`, and don't overlap; no
+                // Rust reference to either exists.
+                unsafe { std::ptr::copy_nonoverlapping(black_box(from.cast_const()), black_box(to), black_box(size)) };
+            }
         }
     }
 

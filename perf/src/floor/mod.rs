@@ -20,16 +20,17 @@ pub(crate) enum Floor {
 }
 
 impl Floor {
-    /// Opens the floor of the route that the job uses. Collective over ranks 0 and 1, with `room` bytes at each.
-    pub(crate) fn open(world: &Job, room: usize) -> Outcome<Option<Floor>> {
+    /// Opens the floor of the route that the job uses, with `room` bytes at each of ranks 0 and 1, and as many for each
+    /// of `flight` gets. Collective.
+    pub(crate) fn open(world: &Job, room: usize, flight: usize) -> Outcome<Option<Floor>> {
         let exchange = |mine: &[u8]| swap_cards(world, mine);
         if world.rank() > 1 {
             swap_cards(world, &[])?;
             return Ok(None);
         }
         Ok(Some(match world.route(1 - world.rank())? {
-            Route::Shm => Floor::Shm(BareShm::open(world.rank(), room, exchange)?),
-            _ => Floor::Ofi(BareOfi::open(world.rank(), room, exchange)?),
+            Route::Shm => Floor::Shm(BareShm::open(world.rank(), room, flight, exchange)?),
+            _ => Floor::Ofi(BareOfi::open(world.rank(), room, flight, exchange)?),
         }))
     }
 

@@ -11,17 +11,9 @@ use crate::{Fixture, Rank, Window, run};
 const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
 
 /// What the port says; where it says no, so must the region, and the report says so.
-fn offered<F: Fixture>(
-    rank: &Rank<'_, F>,
-    window: &Window<F>,
-    kind: AmoKind,
-    width: Width,
-) -> Option<Coherence> {
+fn offered<F: Fixture>(rank: &Rank<'_, F>, window: &Window<F>, kind: AmoKind, width: Width) -> Option<Coherence> {
     let target = window.remotes.len() - 1;
-    let answer = rank
-        .domain()
-        .port()
-        .amo_on(&window.remotes[target], kind, width);
+    let answer = rank.domain().port().amo_on(&window.remotes[target], kind, width);
     if answer.is_none() && rank.me.0 == 0 {
         // A report that can't be written is no failure of the backend.
         let _ = writeln!(std::io::stderr(), "absent: {kind:?} {width:?}");
@@ -51,13 +43,7 @@ fn set(memory: &Memory, at: usize, width: Width, value: u64) {
 }
 
 /// Performs one atomic on rank `target` and waits for it; the value from before.
-fn perform<F: Fixture>(
-    rank: &Rank<'_, F>,
-    window: &Window<F>,
-    target: usize,
-    offset: u64,
-    amo: Amo,
-) -> u64 {
+fn perform<F: Fixture>(rank: &Rank<'_, F>, window: &Window<F>, target: usize, offset: u64, amo: Amo) -> u64 {
     let (old, tally) = (Memory::private(amo.width.bytes()), Tally::new());
     rank.amo(&window.remotes[target], offset, amo, &old, &tally);
     rank.flush(&tally);
@@ -66,12 +52,8 @@ fn perform<F: Fixture>(
 
 /// "Performs an atomic at the target and brings the value from before it into `into`, whose length is the atomic's width (or 0)".
 pub fn every_kind_does_what_apply_says(fixture: &impl Fixture) {
-    const CASES: [(u64, u64, u64); 4] = [
-        (5, 7, 5),
-        (5, 7, 6),
-        (u64::MAX, 2, u64::MAX),
-        (0x8000_0000_7fff_ffff, 0xffff_ffff_8000_0001, 0x7fff_ffff),
-    ];
+    const CASES: [(u64, u64, u64); 4] =
+        [(5, 7, 5), (5, 7, 6), (u64::MAX, 2, u64::MAX), (0x8000_0000_7fff_ffff, 0xffff_ffff_8000_0001, 0x7fff_ffff)];
     run(fixture, 2, |rank| {
         let window = rank.window(32);
         for width in WIDTHS {
@@ -83,12 +65,7 @@ pub fn every_kind_does_what_apply_says(fixture: &impl Fixture) {
                     window.memory.write(0, &[0xEE; 32]);
                     set(&window.memory, 16, width, before);
                     rank.barrier();
-                    let amo = Amo {
-                        kind,
-                        width,
-                        operand: width.truncate(operand),
-                        compare: width.truncate(compare),
-                    };
+                    let amo = Amo { kind, width, operand: width.truncate(operand), compare: width.truncate(compare) };
                     if rank.me.0 == 0 {
                         let old = perform(rank, &window, 1, 16, amo);
                         assert_eq!(old, width.truncate(before), "{amo:?}");
@@ -135,12 +112,7 @@ pub fn tickets_are_given_once(fixture: &impl Fixture) {
             for ticket in &tickets {
                 let slot = 8 + 8 * value(ticket, 0, width);
                 assert!(slot < 8 + 8 * 3 * EACH as u64, "ticket of slot {slot}");
-                rank.put(
-                    &window.remotes[2],
-                    slot,
-                    &crate::team::filled(&mark),
-                    &tally,
-                );
+                rank.put(&window.remotes[2], slot, &crate::team::filled(&mark), &tally);
             }
             rank.flush(&tally);
             rank.barrier();

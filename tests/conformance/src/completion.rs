@@ -53,9 +53,7 @@ pub fn ten_thousand_outstanding(fixture: &impl Fixture) {
                 if at % 2 == 0 || small {
                     rank.put(&window.remotes[1], offset, &filled(&number(at)), &tally);
                 } else {
-                    rank.post(|port| {
-                        port.put_inline(&window.remotes[1], offset, &number(at), &tally)
-                    });
+                    rank.post(|port| port.put_inline(&window.remotes[1], offset, &number(at), &tally));
                 }
             }
             rank.flush(&tally);
@@ -75,7 +73,7 @@ pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
         // A provider may answer `Again` until a target that it has no connection to makes progress.
         for remote in &window.remotes {
             let tally = Tally::new();
-            rank.put(remote, 16 + 8 * rank.me.index(), &filled(&pattern(1, 8)), &tally);
+            rank.put(remote, 16 + 8 * u64::from(rank.me.0), &filled(&pattern(1, 8)), &tally);
             rank.flush(&tally);
         }
         rank.barrier();
@@ -84,11 +82,7 @@ pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
         }
         rank.barrier();
         let all = Tally::new();
-        let tallies = [
-            Tally::within(&all),
-            Tally::within(&all),
-            Tally::within(&all),
-        ];
+        let tallies = [Tally::within(&all), Tally::within(&all), Tally::within(&all)];
         if rank.me.0 == 0 {
             let data = filled(&pattern(9, 8));
             for target in [2, 1] {
@@ -105,10 +99,7 @@ pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
         rank.barrier();
         if rank.me.0 == 0 {
             rank.flush(&tallies[2]);
-            assert!(
-                all.idle(),
-                "the parent counts its children's operations only"
-            );
+            assert!(all.idle(), "the parent counts its children's operations only");
         }
         rank.barrier();
         if rank.me.0 == 2 {

@@ -13,9 +13,7 @@ pub fn gets_are_whole(fixture: &impl Fixture) {
         let lengths = lengths(rank.domain().port().limits().transfer_max);
         let longest = lengths.last().copied().unwrap_or(0);
         let window = rank.window(longest + 32);
-        window
-            .memory
-            .write(0, &pattern(rank.me.index(), longest + 32));
+        window.memory.write(0, &pattern(rank.me.index(), longest + 32));
         rank.barrier();
         if rank.me.0 == 0 {
             let target = pattern(1, longest + 32);
@@ -35,10 +33,7 @@ pub fn gets_are_whole(fixture: &impl Fixture) {
         }
         rank.barrier();
         let own = bytes(&window.memory, 0, longest + 32);
-        assert!(
-            own == pattern(rank.me.index(), longest + 32),
-            "a get only reads"
-        );
+        assert!(own == pattern(rank.me.index(), longest + 32), "a get only reads");
     });
 }
 

@@ -32,13 +32,7 @@ impl<F: Fixture> Rank<'_, F> {
     }
 
     /// [`Port::put`] once, whatever it answers.
-    pub fn try_put(
-        &self,
-        to: &RemoteOf<F>,
-        offset: u64,
-        from: &Memory,
-        tally: &Arc<Tally>,
-    ) -> Post {
+    pub fn try_put(&self, to: &RemoteOf<F>, offset: u64, from: &Memory, tally: &Arc<Tally>) -> Post {
         self.keep(from);
         // SAFETY: as in `put`.
         unsafe { self.domain().port().put(to, offset, from.span(), tally) }

@@ -11,17 +11,10 @@ pub fn limits_make_sense(fixture: &impl Fixture) {
         let port = rank.domain().port();
         let limits = port.limits();
         assert!(limits.inline_max <= limits.transfer_max, "{limits:?}");
-        assert!(
-            limits.packed_max >= 1 && limits.transfer_max >= 8,
-            "{limits:?}"
-        );
+        assert!(limits.packed_max >= 1 && limits.transfer_max >= 8, "{limits:?}");
         assert!(limits.message_max >= 64, "{limits:?}");
         let address = port.address();
-        assert!(
-            (1..=256).contains(&address.len()),
-            "{} bytes",
-            address.len()
-        );
+        assert!((1..=256).contains(&address.len()), "{} bytes", address.len());
     });
 }
 
@@ -47,24 +40,16 @@ pub fn foreign_keys_are_refused(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let window = rank.window(64);
         let port = rank.domain().port();
-        let keys = [
-            RegionKey::default(),
-            RegionKey([u64::MAX; 4]),
-            RegionKey([1, 2, 3, 4]),
-            RegionKey([0xdead_beef; 4]),
-        ];
+        let keys =
+            [RegionKey::default(), RegionKey([u64::MAX; 4]), RegionKey([1, 2, 3, 4]), RegionKey([0xdead_beef; 4])];
         for key in keys {
             let refused = port.import(Peer(1), &key).map(drop);
-            let error = refused
-                .expect_err("a key that no backend wrote")
-                .to_string();
+            let error = refused.expect_err("a key that no backend wrote").to_string();
             assert!(!error.is_empty());
         }
         let unknown = Peer(12_345);
         let refused = port.import(unknown, &window.region.key()).map(drop);
-        let error = refused
-            .expect_err("nobody is connected as this")
-            .to_string();
+        let error = refused.expect_err("nobody is connected as this").to_string();
         assert!(error.contains("12345"), "it names the peer: {error}");
     });
 }

@@ -29,8 +29,7 @@ fn peers<F: Fixture>(rank: &Rank<'_, F>) -> impl Iterator<Item = Peer> + use<F> 
 pub fn messages_arrive_once(fixture: &impl Fixture) {
     const EACH: u32 = 200;
     run(fixture, 3, |rank| {
-        let text =
-            |from: Peer, to: Peer, at: u32| [from.0, to.0, at].map(u32::to_ne_bytes).concat();
+        let text = |from: Peer, to: Peer, at: u32| [from.0, to.0, at].map(u32::to_ne_bytes).concat();
         for at in 0..EACH {
             for to in peers(rank) {
                 rank.send(to, &text(rank.me, to, at));
@@ -43,9 +42,8 @@ pub fn messages_arrive_once(fixture: &impl Fixture) {
         for _ in 0..100 {
             rank.progress();
         }
-        let mut all: Vec<_> = peers(rank)
-            .flat_map(|from| (0..EACH).map(move |at| (from, text(from, rank.me, at))))
-            .collect();
+        let mut all: Vec<_> =
+            peers(rank).flat_map(|from| (0..EACH).map(move |at| (from, text(from, rank.me, at)))).collect();
         all.sort();
         assert!(take(rank) == all, "{} got other messages", rank.me);
     });
@@ -63,11 +61,8 @@ pub fn messages_of_every_length(fixture: &impl Fixture) {
             }
         } else {
             rank.until("all lengths", || arrived(rank) >= lengths.len());
-            let mut expected: Vec<_> = lengths
-                .iter()
-                .enumerate()
-                .map(|(turn, len)| (Peer(0), pattern(turn, *len)))
-                .collect();
+            let mut expected: Vec<_> =
+                lengths.iter().enumerate().map(|(turn, len)| (Peer(0), pattern(turn, *len))).collect();
             expected.sort();
             assert!(take(rank) == expected, "the messages differ");
         }
@@ -86,12 +81,7 @@ pub fn a_handler_may_post(fixture: &impl Fixture) {
                 rank.send(to, &[1, at]);
             }
         }
-        let owed = || {
-            rank.owed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_front()
-        };
+        let owed = || rank.owed.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         // Of every rank its messages and the echoes of our own.
         let expected = 2 * 3 * usize::from(EACH);
         rank.until("messages and echoes", || {
@@ -106,9 +96,7 @@ pub fn a_handler_may_post(fixture: &impl Fixture) {
         }
         rank.barrier();
         let mut all: Vec<_> = peers(rank)
-            .flat_map(|from| {
-                (0..EACH).flat_map(move |at| [(from, vec![0, at]), (from, vec![1, at])])
-            })
+            .flat_map(|from| (0..EACH).flat_map(move |at| [(from, vec![0, at]), (from, vec![1, at])]))
             .collect();
         all.sort();
         assert!(take(rank) == all, "{} got other messages", rank.me);

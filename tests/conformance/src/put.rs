@@ -84,13 +84,7 @@ fn whole<F: Fixture>(fixture: &F, shape: Shape) {
             rank.barrier();
             if rank.me.0 == 0 {
                 let tally = Tally::new();
-                shape.post(
-                    rank,
-                    &window.remotes[1],
-                    offset,
-                    &pattern(turn, len),
-                    &tally,
-                );
+                shape.post(rank, &window.remotes[1], offset, &pattern(turn, len), &tally);
                 rank.flush(&tally);
             }
             rank.barrier();
@@ -131,8 +125,7 @@ pub fn outstanding_puts_keep_to_their_ranges<F: Fixture>(fixture: &F) {
             for stripe in (0..STRIPES).filter(|at| shapes[at % 3].limit(rank) >= len(*at)) {
                 for from in 0..3 {
                     let at = place(from, stripe);
-                    expected[at..at + len(stripe)]
-                        .copy_from_slice(&pattern(stripe + from, len(stripe)));
+                    expected[at..at + len(stripe)].copy_from_slice(&pattern(stripe + from, len(stripe)));
                 }
             }
             assert!(expected.iter().any(|byte| *byte != 0));

@@ -86,20 +86,13 @@ pub fn run<F: Fixture>(fixture: &F, ranks: usize, body: impl Fn(&Rank<'_, F>) + 
     let domains = fixture.open(ranks);
     assert_eq!(domains.len(), ranks, "{} opens every rank", fixture.name());
     let team = Team {
-        meeting: Mutex::new(Meeting {
-            arrived: 0,
-            round: 0,
-            failed: false,
-            keys: vec![RegionKey::default(); ranks],
-        }),
+        meeting: Mutex::new(Meeting { arrived: 0, round: 0, failed: false, keys: vec![RegionKey::default(); ranks] }),
         bell: Condvar::new(),
         steps: (0..ranks).map(|_| Mutex::default()).collect(),
         stop: AtomicBool::new(false),
     };
-    let members: Vec<Rank<'_, F>> = (0..)
-        .zip(domains)
-        .map(|(me, domain)| Rank::new(Peer(me), ranks, domain, fixture, &team))
-        .collect();
+    let members: Vec<Rank<'_, F>> =
+        (0..).zip(domains).map(|(me, domain)| Rank::new(Peer(me), ranks, domain, fixture, &team)).collect();
     let test = thread::current().name().unwrap_or("?").to_owned();
     let failed = thread::scope(|scope| {
         let (done, ended) = channel::<()>();
@@ -115,14 +108,8 @@ pub fn run<F: Fixture>(fixture: &F, ranks: usize, body: impl Fn(&Rank<'_, F>) + 
             .filter(|rank| !rank.domain.port().limits().passive_target)
             .map(|rank| scope.spawn(|| rank.serve()))
             .collect();
-        let threads: Vec<_> = members
-            .iter()
-            .map(|rank| scope.spawn(|| rank.live(&body)))
-            .collect();
-        let mut failed = threads
-            .into_iter()
-            .filter_map(|thread| thread.join().err())
-            .collect::<Vec<_>>();
+        let threads: Vec<_> = members.iter().map(|rank| scope.spawn(|| rank.live(&body))).collect();
+        let mut failed = threads.into_iter().filter_map(|thread| thread.join().err()).collect::<Vec<_>>();
         // Relaxed: only tells the helpers to end.
         team.stop.store(true, Ordering::Relaxed);
         members.iter().for_each(|rank| rank.domain.port().wake());
@@ -145,10 +132,7 @@ impl Team {
 
     fn report_and_abort(&self, what: &str) {
         let limit = WATCHDOG.as_secs();
-        let text = format!(
-            "{what} hangs after {limit} s; where each rank stood:\n{}",
-            self.describe()
-        );
+        let text = format!("{what} hangs after {limit} s; where each rank stood:\n{}", self.describe());
         // Nothing is left to do if that fails too.
         let _ = std::io::stderr().write_all(text.as_bytes());
         std::process::abort();
@@ -166,10 +150,7 @@ impl Team {
         }
         while meeting.round == round {
             assert!(!meeting.failed, "another rank failed");
-            meeting = self
-                .bell
-                .wait(meeting)
-                .unwrap_or_else(PoisonError::into_inner);
+            meeting = self.bell.wait(meeting).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -187,13 +168,7 @@ impl Drop for Alarm<'_> {
 }
 
 impl<'t, F: Fixture> Rank<'t, F> {
-    fn new(
-        me: Peer,
-        ranks: usize,
-        domain: Arc<F::Domain>,
-        fixture: &'t F,
-        team: &'t Team,
-    ) -> Rank<'t, F> {
+    fn new(me: Peer, ranks: usize, domain: Arc<F::Domain>, fixture: &'t F, team: &'t Team) -> Rank<'t, F> {
         Rank {
             me,
             ranks,
@@ -342,19 +317,13 @@ impl<'t, F: Fixture> Rank<'t, F> {
         let keys = lock(&self.team.meeting).keys.clone();
         let remotes = (0..)
             .zip(&keys)
-            .map(
-                |(peer, key)| match self.domain.port().import(Peer(peer), key) {
-                    Ok(remote) => remote,
-                    Err(error) => panic!("{}: importing from rank {peer}: {error}", self.me),
-                },
-            )
+            .map(|(peer, key)| match self.domain.port().import(Peer(peer), key) {
+                Ok(remote) => remote,
+                Err(error) => panic!("{}: importing from rank {peer}: {error}", self.me),
+            })
             .collect();
         self.barrier();
-        Window {
-            memory,
-            region,
-            remotes,
-        }
+        Window { memory, region, remotes }
     }
 }
 
@@ -383,9 +352,7 @@ pub(crate) fn bytes(memory: &Memory, at: usize, len: usize) -> Vec<u8> {
 
 /// Bytes that differ by place and by `salt`, none of them 0.
 pub(crate) fn pattern(salt: usize, len: usize) -> Vec<u8> {
-    (0..len)
-        .map(|at| u8::try_from((at * 7 + at / 251 + salt * 31) % 255 + 1).expect("at most 255"))
-        .collect()
+    (0..len).map(|at| u8::try_from((at * 7 + at / 251 + salt * 31) % 255 + 1).expect("at most 255")).collect()
 }
 
 /// Private memory with these bytes.

@@ -10,11 +10,7 @@ struct Ofi(&'static str);
 
 impl Ofi {
     fn options(&self, rank: Peer) -> OfiOptions {
-        OfiOptions {
-            rank,
-            provider: Some(self.0.to_owned()),
-            ..OfiOptions::default()
-        }
+        OfiOptions { rank, provider: Some(self.0.to_owned()), ..OfiOptions::default() }
     }
 }
 
@@ -27,9 +23,8 @@ impl Fixture for Ofi {
 
     fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
         let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
-        let domains: Vec<_> = peers()
-            .map(|peer| OfiDomain::open(&self.options(peer)).expect("the provider is here"))
-            .collect();
+        let domains: Vec<_> =
+            peers().map(|peer| OfiDomain::open(&self.options(peer)).expect("the provider is here")).collect();
         for domain in &domains {
             for (peer, other) in peers().zip(&domains) {
                 let address = other.port().address();

@@ -18,9 +18,7 @@ impl Fixture for Sim {
     fn open(&self, ranks: usize) -> Vec<Arc<SimDomain>> {
         let net = SimNet::new(ranks, self.0.clone());
         let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
-        let domains: Vec<_> = peers()
-            .map(|peer| net.domain(peer).expect("opened once"))
-            .collect();
+        let domains: Vec<_> = peers().map(|peer| net.domain(peer).expect("opened once")).collect();
         for domain in &domains {
             for (peer, other) in peers().zip(&domains) {
                 let address = other.port().address();
