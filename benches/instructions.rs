@@ -5,7 +5,7 @@
 use transom::{LockAllEpoch, Route, Window};
 
 /// Turns of each function; ci/instructions reads it from the output.
-const TURNS: u64 = 1000;
+const TURNS: usize = 1000;
 
 fn main() -> transom::Result<()> {
     let world = transom::init()?;
@@ -14,7 +14,7 @@ fn main() -> transom::Result<()> {
         let target = world.size() - 1;
         assert_ne!(win.route(target)?, Route::Net, "memory is shared: what is counted is a store");
         let source = [7u64];
-        let mut result = [0u64; TURNS as usize];
+        let mut result = [0u64; TURNS];
         let counted = win.lock_all(|epoch| {
             // First contact is not the hot path.
             epoch.put(target, 0, &source)?;
@@ -27,8 +27,8 @@ fn main() -> transom::Result<()> {
             measured::fetch_add(epoch, target)?;
             epoch.fetch_value::<u64>(target, 1)
         })?;
-        assert_eq!(result, [7; TURNS as usize], "every get found what was put");
-        assert_eq!(counted, TURNS, "every fetch_add counted");
+        assert_eq!(result, [7; TURNS], "every get found what was put");
+        assert_eq!(counted, TURNS as u64, "every fetch_add counted");
         eprintln!("turns {TURNS}");
     }
     world.barrier()?;

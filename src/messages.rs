@@ -26,10 +26,10 @@ pub(crate) enum Request<'a> {
 /// What travels.
 #[derive(Debug, PartialEq, Eq)]
 enum Message<'a> {
-    /// This sender has reached `round` of barrier number `value` of the thing with this key.
+    /// The slot of a barrier, that of the thing with this key, now holds `value`.
     Signal {
         key: u64,
-        round: u32,
+        slot: u32,
         value: u32,
     },
     Request {
@@ -81,13 +81,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Messages {
     /// The message that raises a signal.
-    pub(crate) fn signal(key: u64, round: u32, value: u32) -> Vec<u8> {
-        Message::Signal { key, round, value }.encode()
+    pub(crate) fn signal(key: u64, slot: u32, value: u32) -> Vec<u8> {
+        Message::Signal { key, slot, value }.encode()
     }
 
-    /// Whether the signal has arrived.
-    pub(crate) fn reached(&self, key: u64, round: u32, value: u32) -> bool {
-        locked(&self.signals).get(&(key, round)).is_some_and(|&seen| barrier::reached(seen, value))
+    /// What the slot holds, where it has reached `value`.
+    pub(crate) fn signalled(&self, key: u64, slot: u32, value: u32) -> Option<u32> {
+        locked(&self.signals).get(&(key, slot)).copied().filter(|&seen| barrier::reached(seen, value))
     }
 
     /// Lets requests for the window `key` act on `memory`.
@@ -174,9 +174,9 @@ impl Messages {
 impl Handler for Messages {
     fn message(&self, from: Peer, bytes: &[u8]) {
         match Message::decode(bytes) {
-            Some(Message::Signal { key, round, value }) => {
+            Some(Message::Signal { key, slot, value }) => {
                 let mut signals = locked(&self.signals);
-                let seen = signals.entry((key, round)).or_insert(value);
+                let seen = signals.entry((key, slot)).or_insert(value);
                 if barrier::reached(value, *seen) {
                     *seen = value;
                 }
@@ -219,7 +219,7 @@ impl<'a> Message<'a> {
             out
         };
         match *self {
-            Message::Signal { key, round, value } => words(1, &[key, u64::from(round) << 32 | u64::from(value)], &[]),
+            Message::Signal { key, slot, value } => words(1, &[key, u64::from(slot) << 32 | u64::from(value)], &[]),
             Message::Request { token, window, request: Request::Put { at, bytes } } => {
                 words(2, &[token, window, at], bytes)
             }
@@ -247,8 +247,8 @@ impl<'a> Message<'a> {
         };
         if kind == 1 {
             let (key, both) = (word()?, word()?);
-            let (round, value) = (u32::try_from(both >> 32).ok()?, u32::try_from(both & 0xffff_ffff).ok()?);
-            return Some(Message::Signal { key, round, value });
+            let (slot, value) = (u32::try_from(both >> 32).ok()?, u32::try_from(both & 0xffff_ffff).ok()?);
+            return Some(Message::Signal { key, slot, value });
         }
         let token = word()?;
         if kind >= 5 {
@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
         for message in [
-            Message::Signal { key: u64::MAX, round: 31, value: 0x7fff_ffff },
+            Message::Signal { key: u64::MAX, slot: 63, value: 0x7fff_ffff },
             Message::Reply { token: 1, bytes: &[] },
             Message::Refusal { token: 2, reason: "no" },
         ] {
@@ -336,6 +336,7 @@ mod tests {
         for value in [2, 1] {
             messages.message(Peer(1), &Messages::signal(7, 0, value));
         }
-        assert!(messages.reached(7, 0, 2) && !messages.reached(7, 0, 3) && !messages.reached(7, 1, 1));
+        assert_eq!(messages.signalled(7, 0, 1), Some(2));
+        assert!(messages.signalled(7, 0, 3).is_none() && messages.signalled(7, 1, 1).is_none());
     }
 }

@@ -22,6 +22,7 @@ static TESTS: &[Test] = &[
     test("all_integer_operations", &[1, 2], integer_operations),
     test("sizes_and_units_differ_by_rank", &[1, 3], sizes_and_units),
     test("accesses_outside_are_refused_and_write_nothing", &[1, 2], refusals),
+    test("a_window_that_one_rank_cannot_create_is_nobodys", &[1, 2, 3, 5], failed_creation),
     test("epochs_are_checked", &[1, 2], epochs),
     test("four_gibibytes_sparse", &[1, 2], four_gibibytes),
     test("windows_come_and_go_without_growth", &[2], no_growth),
@@ -308,6 +309,22 @@ fn misaligned(world: &Job, target: usize) -> Outcome {
     win.load(0, &mut mine);
     same("nothing was added", &mine, &[0; 32])?;
     Ok(win.free()?)
+}
+
+/// Creation is collective in its outcome too: nobody is left waiting for a rank that is not in the window.
+fn failed_creation(world: &Job) -> Outcome {
+    let last = world.rank() == world.size() - 1;
+    let bad_unit = RawWindow::allocate(world, 64, u32::from(!last)).err();
+    ensure(
+        bad_unit.as_ref().is_some_and(|error| !last || error.class() == Class::Disp),
+        &format!("unit: {bad_unit:?}"),
+    )?;
+    let too_long = Window::<u64>::allocate(world, if last { 1 << 45 } else { 8 }).err();
+    ensure(
+        too_long.as_ref().is_some_and(|error| !last || error.class() == Class::Size),
+        &format!("size: {too_long:?}"),
+    )?;
+    puts_reach_the_next_rank(world)
 }
 
 /// REQUIREMENTS E2: misuse is an error at the call, and the window goes on working.

@@ -100,7 +100,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     fn put_inline(&self, to: &Self::Remote, offset: u64, bytes: &[u8], tally: &Arc<Tally>) -> Post;
 
     /// Puts `len` bytes, at most [`Limits::packed_max`], which `fill` writes straight into the send buffer. `fill` is
-    /// called once, and not at all when the answer is [`Post::Again`] or [`Post::Broken`].
+    /// called at most once; where the answer is [`Post::Again`] or [`Post::Broken`] after it was, what it wrote is gone.
     fn put_packed(
         &self,
         to: &Self::Remote,

@@ -355,10 +355,15 @@ impl JobCore {
     }
 
     pub(crate) fn barrier(&self) -> Result<()> {
-        let value = next(&self.barriers);
+        self.barrier_telling(false).map(drop)
+    }
+
+    /// A barrier of all ranks that tells whether any of them came with `flag`.
+    pub(crate) fn barrier_telling(&self, flag: bool) -> Result<bool> {
+        let turn = next(&self.barriers);
         let theirs = |rank| Ok(self.link(rank)?.block.memory());
         let words = Words { job: self, key: JOB, mine: &self.block, theirs };
-        barrier::dissemination(self.rank, self.size, value, &words)
+        barrier::dissemination(self.rank, self.size, turn, flag, &words)
     }
 
     /// Publishes this rank's part of window `id`.

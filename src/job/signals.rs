@@ -9,13 +9,13 @@ use transom_fabric::Memory;
 use super::JobCore;
 use crate::error::Result;
 use crate::messages::Messages;
-use crate::sync::barrier::{MAX_ROUNDS, Signals};
+use crate::sync::barrier::{MAX_SLOTS, Signals};
 use crate::wire::{Lane, event};
 
 /// Bytes between two words: each has a cache line of its own, since each has another writer.
 const STRIDE: usize = 64;
 /// What one barrier's words take.
-pub(crate) const WORDS_BYTES: usize = MAX_ROUNDS * STRIDE;
+pub(crate) const WORDS_BYTES: usize = MAX_SLOTS * STRIDE;
 /// How long one sleep on a word lasts before it looks again.
 const NAP: Duration = Duration::from_secs(1);
 
@@ -30,36 +30,40 @@ pub(crate) struct Words<'j, F> {
     pub(crate) theirs: F,
 }
 
-/// The number of the next barrier: 31 bits, from 1.
+/// The number of the next barrier, from 1; it wraps.
 pub(crate) fn next(counter: &AtomicU32) -> u32 {
     // Relaxed: barriers of one window are called by one thread at a time (MPI §11.5.1).
-    counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & event::COUNTER
+    counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
 impl<'j, F: Fn(usize) -> Result<Option<&'j Memory>>> Signals for Words<'j, F> {
     #[inline]
-    fn raise(&self, peer: usize, round: usize, value: u32) -> Result<()> {
+    fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()> {
         if let Some(words) = (self.theirs)(peer)? {
-            event::signal(words.word32(round * STRIDE), value);
+            event::signal(words.word32(slot * STRIDE), value);
             return Ok(());
         }
-        #[allow(clippy::cast_possible_truncation)] // rounds are below 32
-        self.job.send(peer, &Messages::signal(self.key, round as u32, value))
+        #[allow(clippy::cast_possible_truncation)] // slots are below 64
+        self.job.send(peer, &Messages::signal(self.key, slot as u32, value))
     }
 
     #[inline]
-    fn await_from(&self, peer: usize, round: usize, value: u32) -> Result<()> {
+    fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32> {
         let job = self.job;
         if job.lane(peer) != Some(Lane::Shm) {
-            #[allow(clippy::cast_possible_truncation)] // rounds are below 32
-            return job.progress.until(|| job.messages.reached(self.key, round as u32, value));
+            #[allow(clippy::cast_possible_truncation)] // slots are below 64
+            let seen = || job.messages.signalled(self.key, slot as u32, value);
+            job.progress.until(|| seen().is_some())?;
+            return Ok(seen().unwrap_or(value));
         }
-        let word = self.mine.word32(round * STRIDE);
+        let word = self.mine.word32(slot * STRIDE);
         if job.polls() {
-            return wait_polling(job, word, value);
+            wait_polling(job, word, value)?;
+        } else {
+            while !event::wait(word, value, job.spin, NAP, || ()) {}
         }
-        while !event::wait(word, value, job.spin, NAP, || ()) {}
-        Ok(())
+        // Acquire: pairs with the signal's Release, as in the wait before.
+        Ok(word.load(Ordering::Acquire) & event::COUNTER)
     }
 }
 

@@ -4,36 +4,41 @@
 
 use crate::error::Result;
 
-/// More rounds than any job needs: 2^32 ranks.
-pub(crate) const MAX_ROUNDS: usize = 32;
+/// More than any job needs: 32 rounds are 2^32 ranks, and barriers take turns with two sets of slots.
+pub(crate) const MAX_SLOTS: usize = 64;
 
-/// How signals of one barrier travel. Each (round, receiver) has one sender, so that a signal is a plain store of a
-/// number that only grows.
+/// How signals of one barrier travel. Each (slot, receiver) has one sender, so that a signal is a plain store of a number
+/// that only grows. A slot is a round of the even or of the odd barriers: a sender can be one barrier ahead of its receiver,
+/// never two, so that what a slot says stays until it was read.
 pub(crate) trait Signals {
-    /// Tells `peer` that this rank has reached `round` of barrier number `value`.
-    fn raise(&self, peer: usize, round: usize, value: u32) -> Result<()>;
+    /// Stores `value` in the slot at `peer`.
+    fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()>;
 
-    /// Waits until `peer` has told that for `round` of barrier number `value`, or of a later one.
-    fn await_from(&self, peer: usize, round: usize, value: u32) -> Result<()>;
+    /// Waits until the slot here, which `peer` writes, has reached `value`; what it holds then.
+    fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32>;
 }
 
-/// Passes barrier number `value` of `size` ranks.
+/// Passes barrier number `turn` of `size` ranks; whether any rank came with `flag`.
 #[inline]
-pub(crate) fn dissemination(me: usize, size: usize, value: u32, signals: &impl Signals) -> Result<()> {
-    let (mut distance, mut round) = (1, 0);
+pub(crate) fn dissemination(me: usize, size: usize, turn: u32, flag: bool, signals: &impl Signals) -> Result<bool> {
+    let number = (turn << 1) & COUNTER;
+    let (mut distance, mut slot, mut any) = (1, usize::from(turn & 1 == 1), flag);
     while distance < size {
         let (to, from) = (me + distance, me + size - distance);
-        signals.raise(if to < size { to } else { to - size }, round, value)?;
-        signals.await_from(if from < size { from } else { from - size }, round, value)?;
+        signals.raise(if to < size { to } else { to - size }, slot, number | u32::from(any))?;
+        any |= signals.await_from(if from < size { from } else { from - size }, slot, number)? & 1 == 1;
         distance *= 2;
-        round += 1;
+        slot += 2;
     }
-    Ok(())
+    Ok(any)
 }
+
+/// Slots hold 31 bits: a barrier's number, and lowest the flag.
+const COUNTER: u32 = 0x7fff_ffff;
 
 /// Whether the counter `seen` has reached `value`; both wrap at 31 bits.
 pub(crate) fn reached(seen: u32, value: u32) -> bool {
-    seen.wrapping_sub(value) & 0x7fff_ffff < 0x4000_0000
+    seen.wrapping_sub(value) & COUNTER < 0x4000_0000
 }
 
 #[cfg(test)]
@@ -47,21 +52,21 @@ mod tests {
     struct Record(RefCell<Vec<(usize, usize)>>);
 
     impl Signals for Record {
-        fn raise(&self, peer: usize, _round: usize, _value: u32) -> Result<()> {
+        fn raise(&self, peer: usize, _slot: usize, _value: u32) -> Result<()> {
             self.0.borrow_mut().push((peer, usize::MAX));
             Ok(())
         }
-        fn await_from(&self, peer: usize, _round: usize, _value: u32) -> Result<()> {
+        fn await_from(&self, peer: usize, _slot: usize, value: u32) -> Result<u32> {
             if let Some(last) = self.0.borrow_mut().last_mut() {
                 last.1 = peer;
             }
-            Ok(())
+            Ok(value)
         }
     }
 
     fn partners(me: usize, size: usize) -> Vec<(usize, usize)> {
         let record = Record::default();
-        dissemination(me, size, 1, &record).expect("recording can't fail");
+        dissemination(me, size, 1, false, &record).expect("recording can't fail");
         record.0.into_inner()
     }
 

@@ -287,9 +287,12 @@ impl Core {
 
     #[inline]
     pub(crate) fn barrier(&self) -> Result<()> {
-        let theirs = |rank| Ok(self.target("fence", rank)?.words.as_ref());
+        let theirs = |rank| match self.job.lane(rank) {
+            Some(Lane::Net) => Ok(None),
+            _ => Ok(self.target("fence", rank)?.words.as_ref()),
+        };
         let words = Words { job: &self.job, key: self.id, mine: &self.words, theirs };
-        barrier::dissemination(self.job.rank, self.job.size, job::next(&self.fences), &words)
+        barrier::dissemination(self.job.rank, self.job.size, job::next(&self.fences), false, &words).map(drop)
     }
 
     /// The way to a rank's data.

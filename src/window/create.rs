@@ -10,14 +10,14 @@ use super::core::{Core, Regions};
 use super::target::Flavor;
 use crate::directory::Part;
 use crate::epoch::{Call, State};
-use crate::error::{Class, Error, Result};
+use crate::error::{Class, Error, ErrorKind, Result};
 use crate::job::{Job, JobCore, WORDS_BYTES};
 use crate::plan::Actor;
 use crate::wire::{Lane, NetRegion};
 
 impl Core {
-    /// Creates this rank's side of a window over all ranks. A rank that can't create its part still takes part in the
-    /// barrier, so that nobody hangs; the others learn of it at first contact.
+    /// Creates this rank's side of a window over all ranks. A rank that can't create its part says so in the barrier, and
+    /// then no rank has the window: nobody waits later for a rank that is not in it.
     pub(crate) fn create(
         job: &Job,
         flavor: Flavor,
@@ -31,12 +31,16 @@ impl Core {
         } else {
             memory(&job).and_then(|memory| Core::open(&job, id, flavor, unit, memory))
         };
-        if made.is_err() {
-            // Where even this does not fit, peers find no part: also an error that names this rank.
-            let _ = job.publish(id, &Part { failed: true, ..Part::default() });
+        let failed = job.barrier_telling(made.is_err())?;
+        match made {
+            Ok(core) if failed => {
+                core.withdraw();
+                let why =
+                    format!("window {id}: another rank could not create its part, so that no rank has the window");
+                Err(ErrorKind::Job(why).into())
+            }
+            made => made.map(Arc::new),
         }
-        job.barrier()?;
-        made.map(Arc::new)
     }
 
     fn open(job: &Arc<JobCore>, id: u64, flavor: Flavor, unit: u32, memory: Memory) -> Result<Core> {
@@ -53,7 +57,6 @@ impl Core {
             size: memory.len() as u64,
             unit,
             skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
-            failed: false,
             shm: key(&regions.shm),
             net: regions.net.as_ref().map_or(RegionKey::default(), NetRegion::key),
             words: key(&regions.words),
@@ -89,11 +92,16 @@ impl Core {
         self.epoch.store(before, Ordering::Relaxed);
         let flushed = self.flush_all();
         self.barrier()?;
+        self.withdraw();
+        flushed
+    }
+
+    /// Takes this rank's part away, once no peer uses it.
+    fn withdraw(&self) {
         self.job.retract(self.place);
         self.job.messages.forget(self.id);
         // Relaxed: read by this thread's drop of the window.
         self.epoch.store(State::Freed as u8, Ordering::Relaxed);
-        flushed
     }
 
     /// Whether `free` came to its end.

@@ -7,7 +7,7 @@ use transom_fabric::{Memory, Tally};
 
 use super::core::Core;
 use crate::directory::Part;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::job::peer;
 use crate::plan::Actor;
 use crate::wire::{Lane, Remote};
@@ -61,9 +61,6 @@ impl Target {
     /// Another rank's part: what it published, and the way there.
     pub(crate) fn contact(core: &Core, rank: usize) -> Result<Target> {
         let part = core.job.lookup(rank, core.id)?;
-        if part.failed {
-            return Err(ErrorKind::Job(format!("rank {rank} could not create its part of window {}", core.id)).into());
-        }
         let lane = core.job.link(rank)?.lane;
         let data = match lane {
             _ if part.size == 0 => Remote::Memory(Memory::private(0)),

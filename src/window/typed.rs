@@ -28,7 +28,7 @@ impl<T: RmaElem> Window<T> {
     /// Allocates `len` zeroed elements at this rank (`MPI_WIN_ALLOCATE`, MPI §11.2.2); 0 is legal. Collective.
     ///
     /// # Errors
-    /// `Size` where the memory can't be had. The other ranks' creation succeeds; their accesses to this rank fail.
+    /// `Size` where the memory can't be had. Where one rank fails, all do: then no rank has the window.
     pub fn allocate(job: &Job, len: usize) -> Result<Window<T>> {
         let core = Core::create(job, Flavor::Allocate, unit::<T>(), |job| {
             let bytes = len.checked_mul(size_of::<T>());

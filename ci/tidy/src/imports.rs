@@ -40,7 +40,7 @@ const AREAS: &[Area] = &[
     // Measures the floor of the machine below transom, so it uses the backends bare.
     Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, FABRIC, OFI, SHM, HARNESS] },
     Area { prefix: "benches/", own: TRANSOM, may: &[FABRIC, OFI, SHM, HARNESS] },
-    Area { prefix: "tests/harness/", own: HARNESS, may: &[] },
+    Area { prefix: "tests/harness/", own: HARNESS, may: &[TRANSOM] },
     Area { prefix: "tests/conformance/", own: CONFORMANCE, may: &[FABRIC, OFI, SHM, HARNESS] },
     Area { prefix: "tests/", own: TRANSOM, may: &[FABRIC, HARNESS] },
     Area { prefix: "examples/", own: TRANSOM, may: &[] },
@@ -60,7 +60,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "transom_shm", may: &[FABRIC], tests_may: &[HARNESS] },
     Package { name: "transom", may: &[FABRIC, OFI, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_perf", may: &[TRANSOM, FABRIC, OFI, SHM], tests_may: &[HARNESS] },
-    Package { name: "transom_harness", may: &[], tests_may: &[] },
+    Package { name: "transom_harness", may: &[TRANSOM], tests_may: &[] },
     Package { name: "transom_conformance", may: &[FABRIC, OFI, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_tidy", may: &[], tests_may: &[] },
 ];
