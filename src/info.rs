@@ -2,9 +2,41 @@
 
 use std::fmt::Write;
 
-use crate::job::JobCore;
+use crate::error::{ErrorKind, Result};
+use crate::job::{JobCore, Route};
+use crate::plan::{self, Actor};
+use crate::settings::Settings;
 pub use crate::settings::{VARIABLES, Variable};
 use crate::wire::{Lane, Net};
+
+/// What was found to work on a machine, for [`outlook`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Processes can map each other's memory.
+    pub shm: bool,
+    /// Whether a net can be opened; where it can, whether it performs every atomic by itself.
+    pub net: Option<bool>,
+}
+
+/// The route and the atomicity actor that a window would get for two ranks of a machine, by the rules that [`crate::init`]
+/// follows, under the `TRANSOM_` variables that `get` reads.
+///
+/// # Errors
+/// A variable has no meaning, or the job could not start; why, in words.
+pub fn outlook(found: Found, get: impl Fn(&str) -> Option<String>) -> Result<(Route, Actor)> {
+    let settings = Settings::read(get)?;
+    let unable = |why: String| ErrorKind::Job(why).into();
+    if settings.shm && found.shm {
+        let actor = plan::actor(settings.atomics, &[0, 0], false).map_err(unable)?;
+        return Ok((Route::Shm, actor));
+    }
+    let amos = match found.net {
+        _ if !settings.ofi => return Err(unable("shared memory can't be used, and ofi is excluded".into())),
+        None => return Err(unable("a net is needed, and libfabric can't be used".into())),
+        Some(amos) => amos,
+    };
+    Ok((Route::Net, plan::actor(settings.atomics, &[0, 1], amos).map_err(unable)?))
+}
 
 /// What `TRANSOM_INFO=1` prints.
 pub(crate) fn of_job(job: &JobCore) -> String {
@@ -23,4 +55,33 @@ pub(crate) fn of_job(job: &JobCore) -> String {
     }
     let _ = writeln!(text, "  atomics of windows over all ranks: {}", job.actor);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(shm: bool, net: Option<bool>, variables: &[(&str, &str)]) -> Option<(Route, Actor)> {
+        let value =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        outlook(Found { shm, net }, value).ok()
+    }
+
+    #[test]
+    fn the_outlook_follows_what_is_there_and_what_is_set() {
+        let excluded = ("TRANSOM_TRANSPORTS", "^shm");
+        assert_eq!(told(true, Some(true), &[]), Some((Route::Shm, Actor::Cpu)));
+        assert_eq!(told(false, Some(true), &[]), Some((Route::Net, Actor::Nic)));
+        assert_eq!(told(true, Some(true), &[excluded]), Some((Route::Net, Actor::Nic)));
+        assert_eq!(told(true, Some(false), &[excluded]), Some((Route::Net, Actor::Cpu)));
+        assert_eq!(told(true, Some(true), &[excluded, ("TRANSOM_ATOMICS", "cpu")]), Some((Route::Net, Actor::Cpu)));
+    }
+
+    #[test]
+    fn what_could_not_start_is_an_error() {
+        assert_eq!(told(true, None, &[("TRANSOM_TRANSPORTS", "^shm")]), None);
+        assert_eq!(told(false, Some(true), &[("TRANSOM_TRANSPORTS", "shm")]), None);
+        assert_eq!(told(true, Some(true), &[("TRANSOM_ATOMICS", "nic")]), None);
+        assert_eq!(told(true, Some(true), &[("TRANSOM_TRANSPORTS", "infiniband")]), None);
+    }
 }

@@ -3,7 +3,22 @@
 use std::process::{Command, Output, Stdio};
 
 fn info(args: &[&str]) -> String {
-    text(&Command::new(env!("CARGO_BIN_EXE_transom-info")).args(args).stdin(Stdio::null()).output().expect("it starts"))
+    with(args, &[])
+}
+
+/// Under these variables and no other of ours: ci/test sets some.
+fn with(args: &[&str], variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_transom-info"));
+    for variable in transom::info::VARIABLES {
+        command.env_remove(variable.name);
+    }
+    text(&command.args(args).envs(variables.iter().copied()).stdin(Stdio::null()).output().expect("it starts"))
+}
+
+fn line<'t>(text: &'t str, begins: &str) -> &'t str {
+    text.lines()
+        .find(|line| line.trim_start().starts_with(begins))
+        .unwrap_or_else(|| panic!("no {begins:?} in\n{text}"))
 }
 
 fn text(output: &Output) -> String {
@@ -16,24 +31,71 @@ fn text(output: &Output) -> String {
 #[test]
 fn it_tells_transports_routes_and_actor() {
     let text = info(&[]);
-    for part in ["shared memory: available", "CPUs", "route: shared memory; atomics: cpu", "TRANSOM_TRANSPORTS=^shm"] {
+    for part in ["CPUs", "NUMA node", "shared memory: available", "user memory of peers"] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
+    assert!(line(&text, "as set now").ends_with("route shared memory, atomics cpu"), "{text}");
+}
+
+#[test]
+fn it_lists_libfabrics_providers_or_says_why_not() {
+    let text = info(&[]);
+    if text.contains("libfabric is not available") {
+        assert!(text.contains("apt-get install libfabric1"), "{text}");
+        return;
+    }
+    assert!(line(&text, "libfabric ").contains("what its providers say"), "{text}");
+    for provider in ["tcp;ofi_rxm ", "tcp ", "net ", "sockets "] {
+        let said = line(&text, provider);
+        assert!(said.contains("inject") || said.contains("not here: "), "{said}");
+    }
+    assert!(line(&text, "with TRANSOM_TRANSPORTS=^shm").contains("route libfabric"), "{text}");
+}
+
+/// It once told the route of a job without variables to users who had set some.
+#[test]
+fn the_variables_count_in_what_it_tells() {
+    let text = with(&[], &[("TRANSOM_ATOMICS", "nic")]);
+    assert!(line(&text, "as set now").contains("no net is open"), "{text}");
+    let text = with(&[], &[("TRANSOM_TRANSPORTS", "infiniband")]);
+    assert!(line(&text, "as set now").contains("knows the transports shm and ofi"), "{text}");
+    let absent = ["--library", "libfabric-not-there.so.1"];
+    let text = with(&absent, &[("TRANSOM_TRANSPORTS", "^shm")]);
+    assert!(line(&text, "as set now").contains("libfabric can't be used"), "{text}");
 }
 
 #[test]
 fn a_missing_libfabric_is_named_with_how_to_get_it() {
     let text = info(&["--library", "libfabric-not-there.so.1"]);
-    for part in ["libfabric is not available", "apt-get install libfabric1", "shared memory: available"] {
-        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    let said = line(&text, "libfabric (libfabric-not-there.so.1)");
+    assert!(said.contains("is not available") && said.contains("apt-get install libfabric1"), "{said}");
+    assert!(text.contains("shared memory: available"), "{text}");
+    assert!(line(&text, "as set now").ends_with("route shared memory, atomics cpu"), "{text}");
+}
+
+/// `transom-info | head` once ended with a panic.
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    for args in [&["--env"][..], &[]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_transom-info"));
+        let said = text(&command.args(args).stdout(writer).stderr(Stdio::piped()).output().expect("it starts"));
+        assert_eq!(said, "", "{args:?}");
     }
 }
 
 #[test]
-fn every_variable_is_listed_with_its_meaning() {
-    let text = info(&["--env"]);
+fn every_variable_is_listed_with_default_value_and_meaning() {
+    let text = with(&["--env"], &[("TRANSOM_CMA", "n")]);
     for variable in transom::info::VARIABLES {
-        assert!(text.contains(variable.name) && text.contains(variable.meaning), "{}", variable.name);
+        let listed = text.split_once(&format!("{}\n", variable.name)).expect(variable.name).1;
+        let value = if variable.name == "TRANSOM_CMA" { "\"n\"" } else { "not set" };
+        for (line, label, told) in
+            [(0, "value", value), (1, "default", variable.default), (2, "meaning", variable.meaning)]
+        {
+            assert_eq!(listed.lines().nth(line), Some(&*format!("  {label:<8} {told}")), "{}", variable.name);
+        }
     }
 }
 

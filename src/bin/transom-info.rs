@@ -1,126 +1,167 @@
 //! `transom-info`: which transports exist on this machine, why another does not, and what a window would use.
-#![allow(clippy::print_stdout)]
+
+use std::io::{self, Write};
 
 use clap::Parser;
-use transom::info;
-use transom_fabric::Peer;
-use transom_ofi::{Offer, OfiDomain, OfiOptions, SONAME};
+use transom::{Route, info};
+use transom_fabric::{AmoKind, Domain, FabricError, Memory, Peer, Port, Region, Width};
+use transom_ofi::{Offer, OfiDomain, OfiOptions, OfiRegion, ProviderInfo, SONAME};
 use transom_shm::{Heap, HeapOptions, ShmDomain, topology};
 
-/// Tells which transports this machine has, what each provider of libfabric offers, and what windows would use.
+/// Tells which transports this machine has, what each provider of libfabric offers, and what windows would use under the
+/// TRANSOM_ variables as they are set.
+///
+/// A transport that is missing is no error: the exit status is 0, and the text says what is missing and how to get it.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
     /// List the TRANSOM_ variables with their defaults, values and meanings.
     #[arg(long)]
     env: bool,
-    /// The library that is asked for instead of libfabric's usual name.
+    /// Ask for this library instead of libfabric's usual name; windows of jobs always use the usual one.
     #[arg(long, value_name = "SONAME", default_value = SONAME)]
     library: String,
 }
 
-fn main() {
+fn main() -> io::Result<()> {
     let arguments = Arguments::parse();
-    if arguments.env {
-        return variables();
-    }
-    println!("transom {}", env!("CARGO_PKG_VERSION"));
-    println!(
-        "machine: {} CPUs for this process, {} NUMA nodes",
-        topology::allowed_cpus().len(),
-        topology::numa_nodes()
-    );
-    let shared = shared_memory();
-    let net = libfabric(&arguments.library);
-    println!("windows of ranks on this machine:");
-    match (&shared, &net) {
-        (true, _) => println!("  route: shared memory; atomics: cpu"),
-        (false, Some(atomics)) => println!("  route: libfabric; atomics: {atomics}"),
-        (false, None) => println!("  route: none; only jobs of one rank can run"),
-    }
-    match net {
-        Some(atomics) => println!("  with TRANSOM_TRANSPORTS=^shm: route libfabric; atomics: {atomics}"),
-        None => println!("  with TRANSOM_TRANSPORTS=^shm: an error, since libfabric can't be used"),
+    let mut out = io::stdout().lock();
+    match if arguments.env { variables(&mut out) } else { machine(&mut out, &arguments.library) } {
+        // The reader had enough: `transom-info | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
     }
 }
 
-/// Tries what ranks of a node do to each other, with this process in both roles.
-fn shared_memory() -> bool {
-    let tried = Heap::create(HeapOptions::default()).and_then(|heap| {
-        use transom_fabric::{Domain, Port};
-        let domain = ShmDomain::new(heap, Peer(0))?;
-        domain.port().connect(Peer(1), &domain.port().address())?;
-        Ok(())
-    });
-    match tried {
-        Ok(()) => {
-            println!("shared memory: available (memfd, opened by peers through /proc; proven by mapping)");
-            let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-            match scope.trim() {
-                "" | "0" => println!("  user memory of other processes: cross-memory attach"),
-                scope => println!("  user memory of other processes: by messages, since ptrace_scope is {scope}"),
-            }
-            true
-        }
+/// Tells what the machine has and what windows would use.
+fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
+    writeln!(out, "transom {}", env!("CARGO_PKG_VERSION"))?;
+    let nodes = topology::numa_nodes();
+    let plural = if nodes == 1 { "" } else { "s" };
+    let cpus = ranges(&topology::allowed_cpus());
+    writeln!(out, "machine: this process may use CPUs {cpus}; {nodes} NUMA node{plural}")?;
+    let found = info::Found { shm: shared_memory(out)?, net: libfabric(out, library)? };
+    writeln!(out, "windows of ranks on this machine:")?;
+    let set = |name: &str| std::env::var(name).ok();
+    window(out, "as set now", found, set)?;
+    window(out, "with TRANSOM_TRANSPORTS=^shm", found, |name| {
+        if name == "TRANSOM_TRANSPORTS" { Some("^shm".into()) } else { set(name) }
+    })
+}
+
+/// What a window would get under the variables that `get` reads.
+fn window(
+    out: &mut impl Write,
+    when: &str,
+    found: info::Found,
+    get: impl Fn(&str) -> Option<String>,
+) -> io::Result<()> {
+    match info::outlook(found, get) {
+        Ok((Route::Net, actor)) => writeln!(out, "  {when}: route libfabric, atomics {actor}"),
+        Ok((_, actor)) => writeln!(out, "  {when}: route shared memory, atomics {actor}"),
+        Err(error) => writeln!(out, "  {when}: none: {error}"),
+    }
+}
+
+/// Tries what ranks of a node do to each other, with this process in both roles; whether it works.
+fn shared_memory(out: &mut impl Write) -> io::Result<bool> {
+    let attach = match try_shared_memory() {
+        Ok(attach) => attach,
         Err(error) => {
-            println!("shared memory: not available: {error}");
-            false
+            writeln!(out, "shared memory: not available: {error}")?;
+            return Ok(false);
         }
-    }
+    };
+    writeln!(out, "shared memory: available (memfd, mapped by peers through /proc/PID/fd; tried with this process)")?;
+    // A process may always attach to itself, so that ptrace_scope is asked besides.
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let user = match (attach, scope.trim()) {
+        (Ok(()), "" | "0") => "cross-memory attach (allowed)".into(),
+        (Ok(()), scope) => format!("by messages, since kernel.yama.ptrace_scope is {scope}"),
+        (Err(error), _) => format!("by messages: {error}"),
+    };
+    writeln!(out, "  user memory of peers: {user}")?;
+    Ok(true)
 }
 
-/// Lists libfabric's providers; who would perform atomics through the first that opens.
-fn libfabric(library: &str) -> Option<String> {
+/// Maps a heap as a peer would; whether cross-memory attach works.
+fn try_shared_memory() -> Result<Result<(), FabricError>, FabricError> {
+    let domain = ShmDomain::new(Heap::create(HeapOptions::default())?, Peer(0))?;
+    domain.port().connect(Peer(1), &domain.port().address())?;
+    let user = domain.register(&Memory::private(64))?;
+    Ok(domain.port().import(Peer(1), &user.key()).map(drop))
+}
+
+/// Lists libfabric's providers; whether the one that jobs would open performs all atomics, `None` where none opens.
+fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<bool>> {
     let (version, providers) = match transom_ofi::providers(library) {
         Ok(found) => found,
         Err(error) => {
-            println!("libfabric: {error}");
-            return None;
+            writeln!(out, "libfabric ({library}): {error}")?;
+            return Ok(None);
         }
     };
-    println!("libfabric {version}:");
-    for provider in providers {
-        match provider.offer {
-            Ok(Offer { atomics, inject, mr_mode, auto_progress }) => {
-                let word = |yes| if yes { "yes" } else { "no" };
-                let (atomics, auto) = (word(atomics), word(auto_progress));
-                let text = format!(
-                    "RMA yes, atomics {atomics}, inject {inject} B, mr_mode {mr_mode:#x}, automatic progress {auto}"
-                );
-                println!("  {:<14}{text} (by its own word)", provider.name);
-            }
-            Err(reason) => println!("  {:<14}not here: {reason}", provider.name),
-        }
+    writeln!(out, "libfabric {version}, what its providers say of themselves:")?;
+    for provider in &providers {
+        writeln!(out, "  {:<14}{}", provider.name, offer(provider))?;
     }
     let provider = std::env::var("TRANSOM_PROVIDER").ok().filter(|name| !name.is_empty());
     let options = OfiOptions { library: library.to_owned(), provider, ..OfiOptions::default() };
     match OfiDomain::open(&options) {
-        Ok(domain) => Some(probed(&domain)),
+        Ok(domain) => probed(out, &domain).map(Some),
         Err(error) => {
-            println!("  none opens: {error}");
-            None
+            writeln!(out, "  none can be used: {error}")?;
+            Ok(None)
         }
     }
 }
 
-/// What a probe showed of the provider that was opened.
-fn probed(domain: &OfiDomain) -> String {
-    use transom_fabric::{AmoKind, Domain, Memory, Port, Region, Width};
-    let passive =
-        if domain.port().limits().passive_target { "served" } else { "not served: a progress thread does it" };
-    println!("  chosen: {}; probed: targets that make no call are {passive}", domain.provider());
-    let has = |region: &transom_ofi::OfiRegion| {
+fn offer(provider: &ProviderInfo) -> String {
+    let word = |yes| if yes { "yes" } else { "no" };
+    match &provider.offer {
+        Ok(Offer { atomics, inject, mr_mode, auto_progress }) => {
+            let (atomics, auto) = (word(*atomics), word(*auto_progress));
+            format!("atomics {atomics:<3}  inject {inject:>4} B  mr_mode {mr_mode:#x}  auto progress {auto}")
+        }
+        Err(reason) => format!("not here: {reason}"),
+    }
+}
+
+/// Tells what a probe showed of the provider that was opened; whether it performs all atomics.
+fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<bool> {
+    let has = |region: &OfiRegion| {
         AmoKind::ALL.iter().all(|&kind| [Width::W32, Width::W64].iter().all(|&width| region.amo(kind, width).is_some()))
     };
     let all = domain.register(&Memory::private(64)).is_ok_and(|region| has(&region));
-    if all { "nic (the provider performs them)".into() } else { "cpu (by messages)".into() }
+    let passive = domain.port().limits().passive_target;
+    let served = if passive { "served by the provider" } else { "not served, so that jobs run a progress thread" };
+    let atomics = if all { "all performed by the provider" } else { "not all performed by the provider" };
+    writeln!(out, "  {} would be used; a probe shows:", domain.provider())?;
+    writeln!(out, "    targets that make no call: {served}")?;
+    writeln!(out, "    atomics: {atomics}")?;
+    Ok(all)
 }
 
 /// Lists the variables.
-fn variables() {
-    for variable in info::VARIABLES {
-        let value = std::env::var(variable.name).map_or_else(|_| "not set".into(), |value| format!("set to {value:?}"));
-        println!("{} ({value}; default {})", variable.name, variable.default);
-        println!("    {}", variable.meaning);
+fn variables(out: &mut impl Write) -> io::Result<()> {
+    for info::Variable { name, default, meaning } in info::VARIABLES {
+        let value = std::env::var(name).map_or_else(|_| "not set".into(), |value| format!("{value:?}"));
+        writeln!(out, "{name}")?;
+        for (label, told) in [("value", &*value), ("default", default), ("meaning", meaning)] {
+            writeln!(out, "  {label:<8} {told}")?;
+        }
     }
+    Ok(())
+}
+
+/// Ascending numbers as `0-3,8`.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    let texts: Vec<String> = runs
+        .map(|run| match run {
+            [one] => one.to_string(),
+            _ => format!("{}-{}", run[0], run[run.len() - 1]),
+        })
+        .collect();
+    texts.join(",")
 }

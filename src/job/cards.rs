@@ -5,9 +5,9 @@ use transom_fabric::RegionKey;
 /// What one rank needs of another to contact it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Card {
-    /// What ranks of one node have in common; empty where shared memory is excluded.
-    pub(super) node: String,
-    /// The address within the node; empty where shared memory is excluded.
+    /// What ranks of one machine have in common.
+    pub(super) machine: String,
+    /// The address within the node; empty where there is no memory to share.
     pub(super) shm_address: Vec<u8>,
     /// The job block within the node.
     pub(super) shm_block: RegionKey,

@@ -36,7 +36,7 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
 
     let mut cards =
         exchange_cards(&mut boot, &settings, shm.as_ref().map(|(_, domain)| domain.port().address()), &block_shm)?;
-    let nodes = find_nodes(&mut boot, &early, &cards)?;
+    let nodes = find_nodes(&mut boot, &early, &settings, &cards)?;
     let one_node = nodes.iter().all(|&node| node == 0);
     let net = match simulated {
         Some(domain) => Some(Net::Sim(domain)),
@@ -45,7 +45,7 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
     };
     let wire = Arc::new(Wire::new(shm, net));
     let (block_net, actor) = join_net(&mut boot, &wire, &settings, &block, &nodes, &mut cards)?;
-    let neighbours = nodes.iter().filter(|&&node| node == nodes[rank]).count();
+    let on_machine = cards.iter().filter(|card| card.machine == cards[rank].machine).count();
     let core = assemble(Assembly {
         boot,
         settings,
@@ -55,7 +55,7 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
         cards,
         block,
         regions: (block_shm, block_net),
-        neighbours,
+        on_machine,
     })?;
     if core.settings.info && rank == 0 {
         // The user asked for it by TRANSOM_INFO=1
@@ -74,16 +74,15 @@ struct Assembly {
     cards: Vec<Card>,
     block: Memory,
     regions: (Option<ShmRegion>, Option<NetRegion>),
-    neighbours: usize,
+    on_machine: usize,
 }
 
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
-    let Assembly { boot, settings, wire, actor, nodes, cards, block, regions, neighbours } = parts;
+    let Assembly { boot, settings, wire, actor, nodes, cards, block, regions, on_machine } = parts;
     let cpus = topology::allowed_cpus().len();
     // A bound rank is allowed one core, which it has for itself: the launcher binds so only where there are enough.
-    let crowded = neighbours > cpus.max(std::thread::available_parallelism().map_or(1, usize::from))
-        && neighbours > online_cpus();
-    let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(neighbours, neighbours) };
+    let crowded = on_machine > if cpus == 1 { online_cpus() } else { cpus };
+    let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(on_machine, on_machine) };
     let messages = Arc::new(Messages::default());
     let has_net = wire.has(Lane::Net);
     let passive = wire.net().is_none_or(Net::passive_target);
@@ -138,7 +137,7 @@ fn online_cpus() -> usize {
 }
 
 /// What ranks that could map each other's memory have in common: the running kernel and the view of processes.
-fn node_identity() -> String {
+fn machine_identity() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let pids = std::fs::read_link("/proc/self/ns/pid").map(|path| path.display().to_string()).unwrap_or_default();
     format!("{} {pids}", boot.trim())
@@ -150,18 +149,18 @@ fn exchange_cards(
     address: Option<Vec<u8>>,
     block: &Option<ShmRegion>,
 ) -> Result<Vec<Card>> {
-    let node = if settings.shm && address.is_some() { node_identity() } else { String::new() };
+    let machine = machine_identity();
     let key = block.as_ref().map(wire::shm_key).unwrap_or_default();
     let mine = pack(&[
         env!("CARGO_PKG_VERSION").as_bytes(),
         settings.agreement().as_bytes(),
-        node.as_bytes(),
+        machine.as_bytes(),
         &address.unwrap_or_default(),
         &key_bytes(&key),
     ]);
     let mut cards = Vec::with_capacity(boot.size());
     for (rank, value) in boot.allgather("transom.card", &mine)?.iter().enumerate() {
-        let [version, agreement, node, address, key] = unpack::<5>(value).ok_or_else(|| unreadable(rank))?;
+        let [version, agreement, machine, address, key] = unpack::<5>(value).ok_or_else(|| unreadable(rank))?;
         let (version, agreement) = (String::from_utf8_lossy(&version), String::from_utf8_lossy(&agreement));
         if version != env!("CARGO_PKG_VERSION") || agreement != settings.agreement() {
             let mine = format!("version {}, {}", env!("CARGO_PKG_VERSION"), settings.agreement());
@@ -171,7 +170,7 @@ fn exchange_cards(
         cards.push(Card {
             shm_address: address,
             shm_block: key_from(&key),
-            node: String::from_utf8_lossy(&node).into(),
+            machine: String::from_utf8_lossy(&machine).into(),
             ..Card::default()
         });
     }
@@ -184,9 +183,10 @@ fn unreadable(rank: usize) -> Error {
 }
 
 /// Who shares a node with whom: claimed by identity, proven by mapping the leader's memory (DESIGN §5).
-fn find_nodes(boot: &mut Boot, wire: &Wire, cards: &[Card]) -> Result<Vec<usize>> {
+fn find_nodes(boot: &mut Boot, wire: &Wire, settings: &Settings, cards: &[Card]) -> Result<Vec<usize>> {
+    let shares = |card: &Card| settings.shm && !card.shm_address.is_empty();
     let claims: Vec<Claim> =
-        cards.iter().map(|card| Claim { node: Some(card.node.clone()).filter(|node| !node.is_empty()) }).collect();
+        cards.iter().map(|card| Claim { node: shares(card).then(|| card.machine.clone()) }).collect();
     let candidates = plan::candidates(&claims);
     let (rank, leader) = (boot.rank(), candidates[boot.rank()]);
     let proof = if leader == rank { Ok(()) } else { wire.connect(Lane::Shm, peer(leader), &cards[leader].shm_address) };

@@ -51,7 +51,7 @@ impl Library {
     pub fn open(soname: &str) -> Result<Arc<Library>, FabricError> {
         let missing = |error: libloading::Error| FabricError::Unavailable {
             transport: TRANSPORT,
-            reason: format!("{error}; on Debian: apt-get install libfabric1"),
+            reason: format!("{}; on Debian: apt-get install libfabric1", cause(&error)),
         };
         // SAFETY: libfabric's initializers only register providers; no other thread depends on their order.
         let dynamic = unsafe { Dynamic::new(soname) }.map_err(missing)?;
@@ -122,6 +122,11 @@ impl Library {
         }
         Ok(Info { raw: found, library: Arc::clone(self) })
     }
+}
+
+/// What the loader said, which is behind the error and not in its text.
+fn cause(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
 impl Info {
