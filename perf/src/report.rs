@@ -7,7 +7,7 @@ use transom::{Job, Route};
 
 use crate::Outcome;
 use crate::measure::Times;
-use crate::options::Options;
+use crate::options::{Options, Test};
 
 /// One line of the table.
 #[derive(Debug, Serialize)]
@@ -59,6 +59,9 @@ pub(crate) fn header(options: &Options, world: &Job) -> Outcome<()> {
     writeln!(out, "# Window creation: {:?}", options.creation)?;
     writeln!(out, "# Synchronization: {:?}", options.synchronization)?;
     writeln!(out, "# Route: {}; atomics: {}; checked: {}", route(world)?, world.actor(), options.check)?;
+    if options.test == Test::Passive {
+        return Ok(out.flush()?);
+    }
     let unit = if options.test.is_bandwidth() { "Bandwidth (MB/s)" } else { "Latency (us)" };
     write!(out, "{:<10}{unit:>20}", "# Size")?;
     if options.vs_floor {
