@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use transom_fabric::{Amo, Memory, Port, Post, Span, Tally};
+use transom_fabric::{Amo, Blocks, Memory, Port, Post, Span, Tally};
 
 /// Origin bytes that stay readable, and unwritten, until their operation is complete.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +82,14 @@ impl Source {
         unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len()) }
     }
 
+    /// Stores equal blocks of these bytes, the first at `from`, into `memory`, the first at `at`.
+    #[inline]
+    pub(crate) fn store_blocks(&self, from: Steps, memory: &Memory, at: i64, stride: i64) {
+        let blocks = from.within(self.0);
+        // SAFETY: the blocks are inside (`within`), readable and unwritten until the operation is complete.
+        unsafe { memory.copy_blocks::<true>(at, stride, blocks) }
+    }
+
     /// The part from `at`, at most `len` bytes long.
     pub(crate) fn part(&self, at: usize, len: usize) -> Source {
         Source(self.0.slice(at, len.min(self.0.len() - at)).unwrap_or(Span::EMPTY))
@@ -121,9 +129,40 @@ impl Sink {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.as_ptr(), len) };
     }
 
+    /// Fills equal blocks of these bytes, the first at `into`, from `memory`, the first at `at`.
+    #[inline]
+    pub(crate) fn load_blocks(&self, into: Steps, memory: &Memory, at: i64, stride: i64) {
+        let blocks = into.within(self.0);
+        // SAFETY: the blocks are inside (`within`), writable and ours alone until the operation is complete.
+        unsafe { memory.copy_blocks::<false>(at, stride, blocks) }
+    }
+
     /// The part from `at`, at most `len` bytes long. Parts of one sink must not overlap.
     pub(crate) fn part(&self, at: usize, len: usize) -> Sink {
         Sink(self.0.slice(at, len.min(self.0.len() - at)).unwrap_or(Span::EMPTY))
+    }
+}
+
+/// Equal blocks within a buffer: where the first begins, bytes from one to the next, bytes of each, and how many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steps {
+    pub(crate) at: i64,
+    pub(crate) stride: i64,
+    pub(crate) len: usize,
+    pub(crate) count: usize,
+}
+
+impl Steps {
+    /// The blocks, which must be inside `span`.
+    #[inline]
+    fn within(self, span: Span) -> Blocks {
+        let Steps { at, stride, len, count } = self;
+        let inside = |at: i64| usize::try_from(at).is_ok_and(|at| span.slice(at, len).is_some());
+        let last = i64::try_from(count).ok().and_then(|count| at.checked_add((count - 1).checked_mul(stride)?));
+        assert!(count > 0 && inside(at) && last.is_some_and(inside), "{self:?} in a buffer of {} bytes", span.len());
+        #[allow(clippy::cast_possible_truncation)] // inside the span
+        let base = span.as_ptr().wrapping_offset(at as isize);
+        Blocks { base, stride, len, count }
     }
 }
 
@@ -194,5 +233,60 @@ impl<T> Reclaim<T> {
     pub(crate) unsafe fn take(self) -> Vec<T> {
         // SAFETY: the parts of a vector that was forgotten in `owned_memory`, rebuilt once.
         unsafe { Vec::from_raw_parts(self.base, self.len, self.capacity) }
+    }
+}
+
+/// What a [`LentBuffer`] lends: the same bytes, to be read or to be filled.
+#[derive(Debug)]
+pub(crate) struct Lend(Span);
+
+impl Lend {
+    /// To be read.
+    pub(crate) fn source(self) -> Source {
+        Source(self.0)
+    }
+
+    /// To be filled.
+    pub(crate) fn sink(self) -> Sink {
+        Sink(self.0)
+    }
+}
+
+/// An owned buffer that one operation uses, counted by a tally of its own: it comes back when the tally is idle. Dropped before, it
+/// keeps (leaks) the buffer.
+#[derive(Debug)]
+pub(crate) struct LentBuffer<T> {
+    buffer: Reclaim<T>,
+    tally: Option<Arc<Tally>>,
+}
+
+impl<T: bytemuck::Pod + Send + Sync> LentBuffer<T> {
+    /// Lends a buffer to what `post` posts, which counts all of it in the tally that it leaves, or has ended before it returns.
+    pub(crate) fn lend<E>(
+        buffer: Vec<T>,
+        tally: &mut Option<Arc<Tally>>,
+        post: impl FnOnce(Lend, &mut Option<Arc<Tally>>) -> Result<(), E>,
+    ) -> (LentBuffer<T>, Result<(), E>) {
+        let (memory, buffer) = owned_memory(buffer);
+        let posted = post(Lend(memory.span()), tally);
+        (LentBuffer { buffer, tally: tally.clone() }, posted)
+    }
+
+    /// What counts the operation; `None`: it ended at once.
+    pub(crate) fn tally(&self) -> Option<&Tally> {
+        self.tally.as_deref()
+    }
+
+    /// The buffer back.
+    ///
+    /// # Panics
+    /// Where the operation is in flight: callers have waited.
+    pub(crate) fn take(self) -> Vec<T> {
+        assert!(
+            self.tally.as_ref().is_none_or(|tally| tally.idle()),
+            "a buffer is wanted back from an operation in flight"
+        );
+        // SAFETY: no operation uses it any more (the line above), and the memory that `lend` made is gone.
+        unsafe { self.buffer.take() }
     }
 }

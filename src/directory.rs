@@ -20,15 +20,17 @@ pub(crate) struct Part {
     pub(crate) unit: u32,
     /// The address of the first byte, modulo 8: what alignment offsets have.
     pub(crate) skew: u8,
+    /// How atomics on the part are performed, as bits that must be the same at all ranks.
+    pub(crate) rules: u8,
     /// The data for ranks of the node.
     pub(crate) shm: RegionKey,
     /// The data for others.
     pub(crate) net: RegionKey,
-    /// The words that fences signal, for ranks of the node.
-    pub(crate) words: RegionKey,
+    /// Where in the shared segment of rank 0 the part begins, in bytes, for a contiguous shared window.
+    pub(crate) offset: u64,
 }
 
-/// A slot's words: 0 the window's id (0: free), 1 size, 2 unit and skew, 3.. the keys.
+/// A slot's words: 0 the window's id (0: free), 1 size, 2 unit, skew and rules, 3.. the keys, 11 the offset.
 pub(crate) type Slot = [u64; WORDS];
 
 impl Part {
@@ -36,10 +38,10 @@ impl Part {
         let mut slot = [0; WORDS];
         slot[0] = id;
         slot[1] = self.size;
-        slot[2] = u64::from(self.unit) | u64::from(self.skew) << 32;
+        slot[2] = u64::from(self.unit) | u64::from(self.skew) << 32 | u64::from(self.rules) << 40;
         slot[3..7].copy_from_slice(&self.shm.0);
         slot[7..11].copy_from_slice(&self.net.0);
-        slot[11..15].copy_from_slice(&self.words.0);
+        slot[11] = self.offset;
         slot
     }
 
@@ -47,14 +49,15 @@ impl Part {
     pub(crate) fn decode(slot: &Slot, id: u64) -> Option<Part> {
         let key = |from: usize| RegionKey([slot[from], slot[from + 1], slot[from + 2], slot[from + 3]]);
         let [unit @ .., _, _, _, _] = slot[2].to_le_bytes();
-        let [_, _, _, _, skew, ..] = slot[2].to_le_bytes();
+        let [_, _, _, _, skew, rules, ..] = slot[2].to_le_bytes();
         (slot[0] == id).then(|| Part {
             size: slot[1],
             unit: u32::from_le_bytes(unit),
             skew,
+            rules,
             shm: key(3),
             net: key(7),
-            words: key(11),
+            offset: slot[11],
         })
     }
 }
@@ -78,16 +81,24 @@ pub(crate) fn load(table: &Memory, base: usize, place: usize) -> Slot {
     slot
 }
 
-/// Publishes this rank's part of window `id` in its own table; `None` where the table is full.
-pub(crate) fn publish(table: &Memory, base: usize, id: u64, part: &Part) -> Option<usize> {
-    let word = |place: usize, index: usize| table.word64(base + place * SLOT_BYTES + index * 8);
-    let place = places(id).find(|&place| word(place, 0).load(Ordering::Relaxed) == 0)?;
-    for (index, value) in part.encode(id).into_iter().enumerate().skip(1) {
-        word(place, index).store(value, Ordering::Relaxed);
-    }
+/// A free place for window `id` in this rank's own table; `None` where the table is full.
+pub(crate) fn free_place(table: &Memory, base: usize, id: u64) -> Option<usize> {
+    places(id).find(|&place| table.word64(base + place * SLOT_BYTES).load(Ordering::Relaxed) == 0)
+}
+
+/// Publishes this rank's part of window `id` at a free place of its own table.
+pub(crate) fn publish(table: &Memory, base: usize, place: usize, id: u64, part: &Part) {
+    update(table, base, place, id, part);
     // Release: pairs with the Acquire in `load`. RDMA reads are ordered by the barrier that follows.
-    word(place, 0).store(id, Ordering::Release);
-    Some(place)
+    table.word64(base + place * SLOT_BYTES).store(id, Ordering::Release);
+}
+
+/// Publishes a part again, at the place that it has; no peer reads it meanwhile.
+pub(crate) fn update(table: &Memory, base: usize, place: usize, id: u64, part: &Part) {
+    for (index, value) in part.encode(id).into_iter().enumerate().skip(1) {
+        // Relaxed: ordered by the barrier that lets peers read it.
+        table.word64(base + place * SLOT_BYTES + index * 8).store(value, Ordering::Relaxed);
+    }
 }
 
 /// Takes a part back.
@@ -101,14 +112,19 @@ mod tests {
 
     fn part(size: u64) -> Part {
         let key = |n| RegionKey([n, n + 1, n + 2, n + 3]);
-        Part { size, unit: 8, skew: 3, shm: key(10), net: key(20), words: key(30) }
+        Part { size, unit: 8, skew: 3, rules: 2, shm: key(10), net: key(20), offset: 9 }
     }
 
     #[test]
     fn parts_come_back_and_colliding_windows_are_told_apart() {
         let table = Memory::private(64 + SLOTS * SLOT_BYTES);
         let ids = [1, 1 + SLOTS as u64, 1 + 2 * SLOTS as u64, 2];
-        let placed: Vec<_> = ids.iter().map(|&id| publish(&table, 64, id, &part(id)).expect("room")).collect();
+        let place = |&id: &u64| {
+            let place = free_place(&table, 64, id).expect("room");
+            publish(&table, 64, place, id, &part(id));
+            place
+        };
+        let placed: Vec<_> = ids.iter().map(place).collect();
         let find = |id| places(id).find_map(|place| Part::decode(&load(&table, 64, place), id));
         assert!(ids.iter().all(|&id| find(id) == Some(part(id))));
         retract(&table, 64, placed[0]);
@@ -120,8 +136,9 @@ mod tests {
     fn a_full_table_says_so() {
         let table = Memory::private(SLOTS * SLOT_BYTES);
         for id in 1..=SLOTS as u64 {
-            assert!(publish(&table, 0, id, &part(id)).is_some());
+            let place = free_place(&table, 0, id).expect("room");
+            publish(&table, 0, place, id, &part(id));
         }
-        assert_eq!(publish(&table, 0, 9999, &part(1)), None);
+        assert_eq!(free_place(&table, 0, 9999), None);
     }
 }

@@ -20,6 +20,24 @@ pub enum Class {
     Rank,
     /// `MPI_ERR_TYPE`: a type, or its alignment at the target.
     Type,
+    /// `MPI_ERR_COUNT`: a count that can't be.
+    Count,
+    /// `MPI_ERR_OP`: an operation that is not defined on the type.
+    Op,
+    /// `MPI_ERR_LOCKTYPE`: a lock on a window whose hints say that it has none.
+    LockType,
+    /// `MPI_ERR_ASSERT`: assertions that contradict each other or do not belong to the call.
+    Assert,
+    /// `MPI_ERR_ARG`: another argument that can't be.
+    Arg,
+    /// `MPI_ERR_RMA_CONFLICT`: accesses that conflict.
+    RmaConflict,
+    /// `MPI_ERR_RMA_ATTACH`: memory that can't be attached to a dynamic window, or is not attached.
+    RmaAttach,
+    /// `MPI_ERR_RMA_SHARED`: memory that can't be shared.
+    RmaShared,
+    /// `MPI_ERR_RMA_FLAVOR`: a window of another flavor is needed.
+    RmaFlavor,
     /// `MPI_ERR_RMA_RANGE`: outside the target's window.
     RmaRange,
     /// `MPI_ERR_RMA_SYNC`: a call in the wrong epoch.
@@ -119,6 +137,9 @@ pub enum ErrorKind {
     /// A transport.
     #[error("{0}")]
     Transport(#[from] FabricError),
+    /// The target would not execute an operation: it reaches memory that is not of the window there.
+    #[error("refused by {0}")]
+    Refused(Fault),
     /// A peer that is gone.
     #[error("{0}")]
     Peer(#[from] Fault),
@@ -141,7 +162,7 @@ impl Error {
     /// The MPI class.
     pub fn class(&self) -> Class {
         match &*self.0 {
-            ErrorKind::Range { .. } => Class::RmaRange,
+            ErrorKind::Range { .. } | ErrorKind::Refused(_) => Class::RmaRange,
             ErrorKind::Rank { .. } => Class::Rank,
             ErrorKind::Misaligned { .. } => Class::Type,
             ErrorKind::Epoch { .. } => Class::RmaSync,

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::error::{ErrorKind, Result};
 use crate::job::{JobCore, Route};
+pub use crate::plan::Amos;
 use crate::plan::{self, Actor};
 use crate::settings::Settings;
 pub use crate::settings::{VARIABLES, Variable};
@@ -14,8 +15,8 @@ use crate::wire::{Lane, Net};
 pub struct Found {
     /// Processes can map each other's memory.
     pub shm: bool,
-    /// Whether a net can be opened; where it can, whether it performs every atomic by itself.
-    pub net: Option<bool>,
+    /// Whether a net can be opened; where it can, what atomics it has.
+    pub net: Option<Amos>,
 }
 
 /// The route and the atomicity actor that a window would get for two ranks of a machine, by the rules that [`crate::init`]
@@ -27,7 +28,7 @@ pub fn outlook(found: Found, get: impl Fn(&str) -> Option<String>) -> Result<(Ro
     let settings = Settings::read(get)?;
     let unable = |why: String| ErrorKind::Job(why).into();
     if settings.shm && found.shm {
-        let actor = plan::actor(settings.atomics, &[0, 0], false).map_err(unable)?;
+        let actor = plan::actor(settings.atomics, &[0, 0], Amos::None).map_err(unable)?;
         return Ok((Route::Shm, actor));
     }
     let amos = match found.net {
@@ -61,7 +62,7 @@ pub(crate) fn of_job(job: &JobCore) -> String {
 mod tests {
     use super::*;
 
-    fn told(shm: bool, net: Option<bool>, variables: &[(&str, &str)]) -> Option<(Route, Actor)> {
+    fn told(shm: bool, net: Option<Amos>, variables: &[(&str, &str)]) -> Option<(Route, Actor)> {
         let value =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         outlook(Found { shm, net }, value).ok()
@@ -70,18 +71,21 @@ mod tests {
     #[test]
     fn the_outlook_follows_what_is_there_and_what_is_set() {
         let excluded = ("TRANSOM_TRANSPORTS", "^shm");
-        assert_eq!(told(true, Some(true), &[]), Some((Route::Shm, Actor::Cpu)));
-        assert_eq!(told(false, Some(true), &[]), Some((Route::Net, Actor::Nic)));
-        assert_eq!(told(true, Some(true), &[excluded]), Some((Route::Net, Actor::Nic)));
-        assert_eq!(told(true, Some(false), &[excluded]), Some((Route::Net, Actor::Cpu)));
-        assert_eq!(told(true, Some(true), &[excluded, ("TRANSOM_ATOMICS", "cpu")]), Some((Route::Net, Actor::Cpu)));
+        assert_eq!(told(true, Some(Amos::Native), &[]), Some((Route::Shm, Actor::Cpu)));
+        assert_eq!(told(false, Some(Amos::Native), &[]), Some((Route::Net, Actor::Nic)));
+        assert_eq!(told(true, Some(Amos::Native), &[excluded]), Some((Route::Net, Actor::Nic)));
+        assert_eq!(told(true, Some(Amos::Software), &[excluded]), Some((Route::Net, Actor::Cpu)));
+        assert_eq!(
+            told(true, Some(Amos::Native), &[excluded, ("TRANSOM_ATOMICS", "cpu")]),
+            Some((Route::Net, Actor::Cpu))
+        );
     }
 
     #[test]
     fn what_could_not_start_is_an_error() {
         assert_eq!(told(true, None, &[("TRANSOM_TRANSPORTS", "^shm")]), None);
-        assert_eq!(told(false, Some(true), &[("TRANSOM_TRANSPORTS", "shm")]), None);
-        assert_eq!(told(true, Some(true), &[("TRANSOM_ATOMICS", "nic")]), None);
-        assert_eq!(told(true, Some(true), &[("TRANSOM_TRANSPORTS", "infiniband")]), None);
+        assert_eq!(told(false, Some(Amos::Native), &[("TRANSOM_TRANSPORTS", "shm")]), None);
+        assert_eq!(told(true, Some(Amos::Native), &[("TRANSOM_ATOMICS", "nic")]), None);
+        assert_eq!(told(true, Some(Amos::Native), &[("TRANSOM_TRANSPORTS", "infiniband")]), None);
     }
 }

@@ -25,21 +25,31 @@
 pub mod bootstrap;
 #[allow(unsafe_code)]
 mod buffers;
+pub mod datatype;
 mod directory;
 mod epoch;
 mod error;
+mod hints;
 pub mod info;
 mod job;
 pub mod launch;
 mod messages;
 mod plan;
 mod progress;
+pub mod reduce;
+mod rma;
 mod settings;
 mod sync;
 mod window;
 mod wire;
 
+pub use datatype::Datatype;
 pub use error::{Class, Error, ErrorKind, Result};
-pub use job::{Job, Route, init};
+pub use hints::{Info, Model};
+pub use job::{Job, PROC_NULL, Route, init};
 pub use plan::Actor;
-pub use window::{Access, Fence, FenceEpoch, Flavor, IntType, LockAllEpoch, Op, RawWindow, RmaElem, RmaInt, Window};
+pub use reduce::{BasicType, Element, Op, ops};
+pub use window::{
+    Access, Assert, At, BufferRequest, FenceEpoch, Flavor, Items, Lock, LockAllEpoch, LockEpoch, Passive, RawWindow,
+    Request, RmaElem, SharedPart, StartEpoch, Window,
+};

@@ -47,19 +47,48 @@ pub(crate) fn nodes(candidates: &[usize], proven: &[bool]) -> Vec<usize> {
         .collect()
 }
 
-/// The atomicity actor of windows over all ranks. `net_amos`: the net performs every atomic by itself, at every rank.
+/// What atomics the net has, at every rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Amos {
+    /// Not all that a window needs.
+    None,
+    /// All, performed by the provider's software at the target: no faster than messages of ours.
+    Software,
+    /// All, performed by the device.
+    Native,
+}
+
+impl Amos {
+    /// What it comes to that a libfabric provider has `all` atomics: providers over sockets, and the layers that give others
+    /// messages, perform them by software.
+    pub fn of_provider(provider: &str, all: bool) -> Amos {
+        const SOFTWARE: [&str; 7] = ["ofi_rxm", "ofi_rxd", "tcp", "udp", "net", "sockets", "shm"];
+        match all {
+            false => Amos::None,
+            true if provider.split(';').any(|part| SOFTWARE.contains(&part)) => Amos::Software,
+            true => Amos::Native,
+        }
+    }
+}
+
+/// The atomicity actor of integers of 32 and 64 bits in windows, and of windows' control words. Other types are always the
+/// target CPU's.
 ///
 /// # Errors
 /// What was asked for can't be, and why.
-pub(crate) fn actor(wanted: Atomics, nodes: &[usize], net_amos: bool) -> Result<Actor, String> {
+pub(crate) fn actor(wanted: Atomics, nodes: &[usize], amos: Amos) -> Result<Actor, String> {
     let alone = nodes.iter().enumerate().all(|(rank, &node)| rank == node);
     let one_node = nodes.iter().all(|&node| node == 0);
     match wanted {
         Atomics::Cpu => Ok(Actor::Cpu),
-        Atomics::Auto if one_node || !alone || !net_amos => Ok(Actor::Cpu),
+        Atomics::Auto if one_node || !alone || amos < Amos::Native => Ok(Actor::Cpu),
         Atomics::Auto => Ok(Actor::Nic),
-        Atomics::Nic if one_node => Err("TRANSOM_ATOMICS=nic, but all ranks share one node and no net is open".into()),
-        Atomics::Nic if !net_amos => Err("TRANSOM_ATOMICS=nic, but the provider does not perform all atomics".into()),
+        Atomics::Nic if one_node => {
+            Err("atomics by nic are wanted, but all ranks share one node and no net is open".into())
+        }
+        Atomics::Nic if amos == Amos::None => {
+            Err("atomics by nic are wanted, but the provider does not perform all atomics".into())
+        }
         Atomics::Nic => Ok(Actor::Nic),
     }
 }
@@ -82,13 +111,15 @@ mod tests {
 
     #[test]
     fn the_actor_follows_the_three_rules() {
+        use Amos::{Native, None, Software};
         use Atomics::{Auto, Cpu, Nic};
-        assert_eq!(actor(Auto, &[0, 0, 0], true), Ok(Actor::Cpu));
-        assert_eq!(actor(Auto, &[0, 1, 2], true), Ok(Actor::Nic));
-        assert_eq!(actor(Auto, &[0, 1, 2], false), Ok(Actor::Cpu));
-        assert_eq!(actor(Auto, &[0, 0, 2], true), Ok(Actor::Cpu));
-        assert_eq!(actor(Cpu, &[0, 1, 2], true), Ok(Actor::Cpu));
-        assert_eq!(actor(Nic, &[0, 0, 2], true), Ok(Actor::Nic));
-        assert!(actor(Nic, &[0, 1, 2], false).is_err() && actor(Nic, &[0, 0], true).is_err());
+        assert_eq!(actor(Auto, &[0, 0, 0], Native), Ok(Actor::Cpu));
+        assert_eq!(actor(Auto, &[0, 1, 2], Native), Ok(Actor::Nic));
+        assert_eq!(actor(Auto, &[0, 1, 2], Software), Ok(Actor::Cpu));
+        assert_eq!(actor(Auto, &[0, 1, 2], None), Ok(Actor::Cpu));
+        assert_eq!(actor(Auto, &[0, 0, 2], Native), Ok(Actor::Cpu));
+        assert_eq!(actor(Cpu, &[0, 1, 2], Native), Ok(Actor::Cpu));
+        assert_eq!(actor(Nic, &[0, 0, 2], Software), Ok(Actor::Nic));
+        assert!(actor(Nic, &[0, 1, 2], None).is_err() && actor(Nic, &[0, 0], Native).is_err());
     }
 }

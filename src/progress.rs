@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use transom_fabric::Tally;
+use transom_fabric::{Failure, Tally};
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::messages::Messages;
 use crate::wire::{Lane, Wire};
 
@@ -94,7 +94,7 @@ impl Progress {
     /// Waits until nothing that `tally` counts is in flight.
     #[inline]
     pub(crate) fn complete(&self, tally: &Tally) -> Result<()> {
-        if tally.idle() && tally.fault().is_none() {
+        if tally.idle() && !tally.has_failed() {
             return Ok(());
         }
         self.complete_late(tally)
@@ -104,9 +104,10 @@ impl Progress {
     #[cold]
     fn complete_late(&self, tally: &Tally) -> Result<()> {
         self.until(|| tally.idle())?;
-        match tally.fault() {
+        match tally.take_failure() {
             None => Ok(()),
-            Some(fault) => Err(fault.clone().into()),
+            Some(Failure::Broken(fault)) => Err(fault.into()),
+            Some(Failure::Refused(fault)) => Err(ErrorKind::Refused(fault).into()),
         }
     }
 

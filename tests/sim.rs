@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::fmt::Debug;
+use std::ops::Add;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,7 +12,8 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use transom::bootstrap::local::Board;
-use transom::{Actor, Class, Fence, IntType, Job, Op, RawWindow, RmaInt, Window};
+use transom::ops::{Reduction, Swappable};
+use transom::{Actor, Assert, BasicType, Class, Info, Job, Op, RawWindow, Window, ops};
 use transom_fabric::sim::{SimAmo, SimCounters, SimNet, SimOptions};
 use transom_fabric::{Coherence, Peer};
 
@@ -107,7 +110,7 @@ fn one(
     Ok(())
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Outcome {
+fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} instead of {expected:?}").into()) }
 }
 
@@ -240,8 +243,21 @@ fn gets_bring_what_the_target_has() {
     });
 }
 
+/// `fetch_and_op` of a byte-level window on a value in a register.
+fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, ty: BasicType, operand: u64) -> transom::Result<u64> {
+    let mut old = [0; 8];
+    win.fetch_and_op(&operand.to_le_bytes()[..ty.size()], &mut old[..ty.size()], ty, target, at, op)?;
+    Ok(u64::from_le_bytes(old))
+}
+
 /// MPI §11.3.4, §11.7.1: every ticket is given out once, and increments by compare-and-swap lose nothing; the target counts too.
-fn atomics<T: RmaInt + Ord + From<u8>>(world: &Rank, tickets: &Mutex<BTreeSet<T>>, number: fn(T) -> u64) -> Outcome {
+fn atomics<T>(world: &Rank, tickets: &Mutex<BTreeSet<T>>, number: fn(T) -> u64) -> Outcome
+where
+    T: Swappable + Ord + From<u8> + Debug + Add<Output = T>,
+    ops::Sum: Reduction<T>,
+    ops::NoOp: Reduction<T>,
+{
+    let next = |seen: T| seen + T::from(1);
     const TURNS: u64 = 30;
     let one = T::from(1);
     let win = Window::<T>::allocate(world, 2)?;
@@ -256,9 +272,9 @@ fn atomics<T: RmaInt + Ord + From<u8>>(world: &Rank, tickets: &Mutex<BTreeSet<T>
         let mut seen = T::from(0);
         for _ in 0..TURNS {
             loop {
-                let found = epoch.compare_and_swap(target, 1, seen, T::from_bits(number(seen) + 1))?;
+                let found = epoch.compare_and_swap(target, 1, seen, next(seen))?;
                 let done = found == seen;
-                seen = if done { T::from_bits(number(seen) + 1) } else { found };
+                seen = if done { next(seen) } else { found };
                 if done {
                     break;
                 }
@@ -356,11 +372,11 @@ fn two_windows_at_once_do_not_mix() {
 fn accesses_outside_post_nothing() {
     on_every_net(2, |world| {
         let other = 1 - world.rank();
-        let win = RawWindow::allocate(world, 64 + 8 * world.rank(), 1)?;
+        let win = RawWindow::allocate(world, 64 + 8 * world.rank(), 1, &Info::new())?;
         let size = 64 + 8 * other as u64;
-        let add = |rank, at| win.fetch_and_op(rank, at, Op::Sum, IntType::Int64, 1);
+        let add = |rank, at| fetch(&win, rank, at, Op::Sum, BasicType::Int64, 1);
         same("outside an epoch", &add(other, 0).map_err(|error| error.class()), &Err(Class::RmaSync))?;
-        win.lock_all()?;
+        win.lock_all(Assert::NONE)?;
         add(other, 0)?;
         win.flush(other)?;
         // Past this barrier no request of the other rank is left to be answered from here, which would count too.
@@ -408,7 +424,7 @@ fn messages(messages: u64) -> SimCounters {
 }
 
 /// DESIGN §6, §9: remote operations of synchronization, at every rank: ceil(log2 p) messages a fence, barrier, window
-/// creation or free; none for lock_all, unlock_all and flush. First contact with a rank's window reads its directory once.
+/// creation or free; one atomic for lock_all and unlock_all each; none for a flush. First contact with a rank's window reads its directory once.
 fn synchronization_costs(ranks: usize) {
     let rounds = u64::from(ranks.next_power_of_two().trailing_zeros());
     let options = SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), ..SimOptions::default() };
@@ -417,30 +433,34 @@ fn synchronization_costs(ranks: usize) {
         same("barrier", &cost(world, || world.barrier())?, &messages(rounds))?;
         let mut made = None;
         let creation = cost(world, || {
-            made = Some(RawWindow::allocate(world, 64, 8)?);
+            made = Some(RawWindow::allocate(world, 64, 8, &Info::new())?);
             Ok(())
         })?;
         same("creation", &creation, &messages(rounds))?;
         let win = made.ok_or("no window")?;
         world.step("first fence");
-        let first = cost(world, || win.fence(Fence::Opens))?;
+        let first = cost(world, || win.fence(Assert::NONE))?;
         same("first fence", &first, &messages(rounds))?;
         world.step("fences");
         for _ in 0..3 {
-            same("fence", &cost(world, || win.fence(Fence::Opens))?, &messages(rounds))?;
+            same("fence", &cost(world, || win.fence(Assert::NONE))?, &messages(rounds))?;
         }
-        win.fence(Fence::Closes)?;
-        same("lock_all", &cost(world, || win.lock_all())?, &messages(0))?;
-        // A rank that is alone performs its atomics by its CPU.
+        win.fence(Assert::NOSUCCEED)?;
+        // A rank that is alone performs its atomics by its CPU. The master's word is at rank 0, which is contacted first here.
         let amos = u64::from(world.size() > 1);
-        for (what, gets) in [("an atomic at first contact", amos), ("an atomic", 0)] {
-            let add = cost(world, || win.fetch_and_op(next, 0, Op::Sum, IntType::Int64, 1).map(drop))?;
+        let contact = u64::from(world.rank() != 0);
+        let all = SimCounters { amos, gets: contact, ..SimCounters::default() };
+        same("lock_all", &cost(world, || win.lock_all(Assert::NONE))?, &all)?;
+        for (what, gets) in [("an atomic at first contact", u64::from(next != 0)), ("an atomic", 0)] {
+            let add = cost(world, || fetch(&win, next, 0, Op::Sum, BasicType::Int64, 1).map(drop))?;
             same(what, &add, &SimCounters { amos, gets, ..SimCounters::default() })?;
         }
         same("flush", &cost(world, || win.flush(next))?, &messages(0))?;
         same("flush of an untouched target", &cost(world, || win.flush(world.size() / 2))?, &messages(0))?;
         same("flush_all", &cost(world, || win.flush_all())?, &messages(0))?;
-        same("unlock_all", &cost(world, || win.unlock_all())?, &messages(0))?;
+        same("unlock_all", &cost(world, || win.unlock_all())?, &SimCounters { amos, ..SimCounters::default() })?;
+        let nothing = cost(world, || win.lock_all(Assert::NOCHECK).and_then(|()| win.unlock_all()))?;
+        same("lock_all and unlock_all without a check", &nothing, &messages(0))?;
         world.step("free");
         same("free", &cost(world, || win.free())?, &messages(rounds))
     });

@@ -6,7 +6,8 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use transom::{Class, Fence, IntType, Job, Op, RawWindow, RmaInt, Route, Window};
+use transom::ops::{Reduction, Swappable};
+use transom::{Assert, BasicType, Class, Info, Job, Op, RawWindow, Route, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
@@ -134,9 +135,28 @@ fn created_windows(world: &Job) -> Outcome {
     same("the count", &mine[0], &(if me == 0 { 100 * size as u64 } else { me as u64 }))
 }
 
-fn tickets_of<T: RmaInt + Ord>(world: &Job, one: T, turns: usize, index: impl Fn(T) -> usize) -> Outcome {
+/// `fetch_and_op` of a byte-level window on a value in a register.
+fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, ty: BasicType, operand: u64) -> transom::Result<u64> {
+    let mut old = [0; 8];
+    win.fetch_and_op(&operand.to_le_bytes()[..ty.size()], &mut old[..ty.size()], ty, target, at, op)?;
+    Ok(u64::from_le_bytes(old))
+}
+
+/// `compare_and_swap` of a byte-level window on values in registers.
+fn swap(win: &RawWindow, target: usize, at: u64, ty: BasicType, expected: u64, new: u64) -> transom::Result<u64> {
+    let mut old = [0; 8];
+    let (expected, new) = (expected.to_le_bytes(), new.to_le_bytes());
+    let size = ty.size();
+    win.compare_and_swap(&new[..size], &expected[..size], &mut old[..size], ty, target, at)?;
+    Ok(u64::from_le_bytes(old))
+}
+
+fn tickets_of<T: Swappable + Ord>(world: &Job, one: T, turns: usize, index: impl Fn(T) -> usize) -> Outcome
+where
+    ops::Sum: Reduction<T>,
+{
     for create in [false, true] {
-        let zero = T::from_bits(0);
+        let zero = <T as bytemuck::Zeroable>::zeroed();
         let win = if create { Window::create(world, vec![zero; 4])? } else { Window::<T>::allocate(world, 4)? };
         let mut mine =
             win.lock_all(|epoch| (0..turns).map(|_| epoch.fetch_add(0, 3, one)).collect::<Result<Vec<_>, _>>())?;
@@ -192,17 +212,17 @@ fn compare_and_swap(world: &Job) -> Outcome {
 /// MPI §11.3.4 with SUM, REPLACE, NO_OP on each integer type; sums wrap.
 fn integer_operations(world: &Job) -> Outcome {
     let target = world.size() - 1;
-    let win = RawWindow::allocate(world, 64, 4)?;
+    let win = RawWindow::allocate(world, 64, 4, &Info::new())?;
     if world.rank() == 0 {
-        win.lock_all()?;
-        for (int, at, top) in [(IntType::Int32, 1, u64::from(u32::MAX)), (IntType::Int64, 2, u64::MAX)] {
-            let op = |op, value| win.fetch_and_op(target, at, op, int, value);
+        win.lock_all(Assert::NONE)?;
+        for (int, at, top) in [(BasicType::Int32, 1, u64::from(u32::MAX)), (BasicType::Int64, 2, u64::MAX)] {
+            let op = |op, value| fetch(&win, target, at, op, int, value);
             same("replace", &op(Op::Replace, top)?, &0)?;
             same("read", &op(Op::NoOp, 5)?, &top)?;
             same("sum", &op(Op::Sum, 3)?, &top)?;
             same("wrapped", &op(Op::NoOp, 0)?, &2)?;
-            same("swap refused", &win.compare_and_swap(target, at, int, 9, 10)?, &2)?;
-            same("swap", &win.compare_and_swap(target, at, int, 2, 10)?, &2)?;
+            same("swap refused", &swap(&win, target, at, int, 9, 10)?, &2)?;
+            same("swap", &swap(&win, target, at, int, 2, 10)?, &2)?;
             same("swapped", &op(Op::Replace, 0)?, &10)?;
         }
         win.unlock_all()?;
@@ -215,9 +235,9 @@ fn integer_operations(world: &Job) -> Outcome {
     let typed = Window::<u32>::allocate(world, 2)?;
     typed.lock_all(|epoch| {
         let [first, second] = &mut started;
-        epoch.start_fetch_add(world.rank(), 1, 6, first)?;
+        epoch.start_fetch_and_op(world.rank(), 1, 6, first, ops::Sum)?;
         epoch.flush(world.rank())?;
-        epoch.start_fetch_add(world.rank(), 1, 6, second)
+        epoch.start_fetch_and_op(world.rank(), 1, 6, second, ops::Sum)
     })?;
     same("started ones", &started, &[0, 6])?;
     typed.free()?;
@@ -228,9 +248,9 @@ fn integer_operations(world: &Job) -> Outcome {
 fn sizes_and_units(world: &Job) -> Outcome {
     let unit = |rank: usize| 1u32 << (rank * 2);
     let size_of = |rank: usize| rank * 640;
-    let win = RawWindow::allocate(world, size_of(world.rank()), unit(world.rank()))?;
+    let win = RawWindow::allocate(world, size_of(world.rank()), unit(world.rank()), &Info::new())?;
     same("own size and unit", &(win.size(), win.disp_unit()), &(size_of(world.rank()), unit(world.rank())))?;
-    win.fence(Fence::Opens)?;
+    win.fence(Assert::NONE)?;
     let byte = [world.rank().to_le_bytes()[0] + 1];
     for rank in 0..world.size() {
         let count = size_of(rank) as u64 / u64::from(unit(rank));
@@ -241,7 +261,7 @@ fn sizes_and_units(world: &Job) -> Outcome {
         }
         ensure(put(count).is_err_and(|error| error.class() == Class::RmaRange), "the unit behind the end is outside")?;
     }
-    win.fence(Fence::Closes)?;
+    win.fence(Assert::NOSUCCEED)?;
     let mut mine = vec![0; win.size()];
     win.load(0, &mut mine);
     for (at, value) in mine.iter().enumerate() {
@@ -291,10 +311,10 @@ fn refusals(world: &Job) -> Outcome {
 }
 
 fn misaligned(world: &Job, target: usize) -> Outcome {
-    let win = RawWindow::allocate(world, 32, 1)?;
-    win.lock_all()?;
-    for (at, int, width) in [(4, IntType::Int64, 8), (1, IntType::Int32, 4), (2, IntType::Int32, 4)] {
-        let error = win.fetch_and_op(target, at, Op::Sum, int, 1).err();
+    let win = RawWindow::allocate(world, 32, 1, &Info::new())?;
+    win.lock_all(Assert::NONE)?;
+    for (at, int, width) in [(4, BasicType::Int64, 8), (1, BasicType::Int32, 4), (2, BasicType::Int32, 4)] {
+        let error = fetch(&win, target, at, Op::Sum, int, 1).err();
         let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
         ensure(error.is_some_and(|error| error.class() == Class::Type), "misaligned atomics are refused")?;
         for part in
@@ -314,7 +334,7 @@ fn misaligned(world: &Job, target: usize) -> Outcome {
 /// Creation is collective in its outcome too: nobody is left waiting for a rank that is not in the window.
 fn failed_creation(world: &Job) -> Outcome {
     let last = world.rank() == world.size() - 1;
-    let bad_unit = RawWindow::allocate(world, 64, u32::from(!last)).err();
+    let bad_unit = RawWindow::allocate(world, 64, u32::from(!last), &Info::new()).err();
     ensure(
         bad_unit.as_ref().is_some_and(|error| !last || error.class() == Class::Disp),
         &format!("unit: {bad_unit:?}"),
@@ -329,7 +349,7 @@ fn failed_creation(world: &Job) -> Outcome {
 
 /// REQUIREMENTS E2: misuse is an error at the call, and the window goes on working.
 fn epochs(world: &Job) -> Outcome {
-    let win = RawWindow::allocate(world, 8, 1)?;
+    let win = RawWindow::allocate(world, 8, 1, &Info::new())?;
     let byte = [9u8];
     let sync = |what: &str, outcome: transom::Result<()>| {
         ensure(outcome.is_err_and(|error| error.class() == Class::RmaSync), what)
@@ -340,19 +360,19 @@ fn epochs(world: &Job) -> Outcome {
     sync("flush outside an epoch", win.flush(0))?;
     sync("flush_all outside an epoch", win.flush_all())?;
     sync("unlock_all without lock_all", win.unlock_all())?;
-    sync("fetch_and_op outside an epoch", win.fetch_and_op(0, 0, Op::Sum, IntType::Int32, 1).map(drop))?;
-    win.lock_all()?;
-    sync("lock_all twice", win.lock_all())?;
-    sync("a fence within lock_all", win.fence(Fence::Opens))?;
+    sync("fetch_and_op outside an epoch", fetch(&win, 0, 0, Op::Sum, BasicType::Int32, 1).map(drop))?;
+    win.lock_all(Assert::NONE)?;
+    sync("lock_all twice", win.lock_all(Assert::NONE))?;
+    sync("a fence within lock_all", win.fence(Assert::NONE))?;
     win.unlock_all()?;
-    win.fence(Fence::Opens)?;
+    win.fence(Assert::NONE)?;
     put()?;
-    sync("lock_all within a fence epoch", win.lock_all())?;
+    sync("lock_all within a fence epoch", win.lock_all(Assert::NONE))?;
     sync("a flush within a fence epoch", win.flush_local(0))?;
     sync("free within a fence epoch", win.free())?;
-    win.fence(Fence::Closes)?;
+    win.fence(Assert::NOSUCCEED)?;
     sync("put after the last fence", put())?;
-    win.lock_all()?;
+    win.lock_all(Assert::NONE)?;
     sync("free within lock_all", win.free())?;
     win.unlock_all()?;
     if world.rank() == 0 {
@@ -361,7 +381,7 @@ fn epochs(world: &Job) -> Outcome {
         same("only the legal put arrived", &mine, &[0, 0, 0, 9, 0, 0, 0, 0])?;
     }
     win.free()?;
-    sync("lock_all after free", win.lock_all())?;
+    sync("lock_all after free", win.lock_all(Assert::NONE))?;
     sync("free after free", win.free())?;
     let typed = Window::<u8>::allocate(world, 1)?;
     let nested = typed.lock_all(|_| typed.lock_all(|_| Ok(())));

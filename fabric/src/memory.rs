@@ -101,12 +101,12 @@ impl Memory {
         Memory { base, len, _owner: owner }
     }
 
-    /// Zeroed memory of this process alone, aligned to 8 bytes: for tests and small buffers.
+    /// Zeroed memory of this process alone, aligned to 8 bytes. Pages that nobody touches take no memory.
     pub fn private(len: usize) -> Memory {
-        let words: Arc<[AtomicU64]> = (0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
-        let base = NonNull::new(words.as_ptr().cast_mut().cast::<u8>()).unwrap_or(NonNull::dangling());
-        // SAFETY: the words live in the Arc that becomes the owner; atomics may be written through a shared pointer,
-        // and nobody else holds a reference to them.
+        let mut words = vec![0u64; len.div_ceil(8)];
+        let base = NonNull::new(words.as_mut_ptr().cast::<u8>()).unwrap_or(NonNull::dangling());
+        // SAFETY: the vector is not touched again before the owner drops it, so that its memory stays and no reference
+        // to its elements exists; moving a vector does not move its elements.
         unsafe { Memory::new(base, len, Some(Arc::new(words))) }
     }
 
@@ -188,6 +188,48 @@ impl Memory {
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
     }
 
+    /// Copies blocks of one length between `ours` and this memory, without a check per block: into this memory where
+    /// `WRITE`, else out of it. Strides are bytes from one block to the next and may be negative.
+    ///
+    /// # Panics
+    /// Where a block is not inside this memory.
+    ///
+    /// # Safety
+    /// Every block of `ours`, from its first byte on, is readable (and nobody writes it) where `WRITE`, else writable (and
+    /// nobody else touches it), during the call.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // addresses have the width of isize
+    pub unsafe fn copy_blocks<const WRITE: bool>(&self, at: i64, stride: i64, ours: Blocks) {
+        let Blocks { base, stride: step, len, count } = ours;
+        if count == 0 || len == 0 {
+            return;
+        }
+        let last = at.checked_add(stride.saturating_mul(i64::try_from(count - 1).unwrap_or(i64::MAX)));
+        let inside = |at: i64| usize::try_from(at).is_ok_and(|at| len <= self.len && at <= self.len - len);
+        assert!(
+            inside(at) && last.is_some_and(inside),
+            "{count} blocks of {len} bytes at {at} by {stride} of {self:?}"
+        );
+        let theirs = self.base.as_ptr();
+        // SAFETY: the first and the last block are inside, so all are, whatever the stride's sign; ours are by the
+        // caller's promise. Both pointers stay within their blocks.
+        unsafe {
+            match len {
+                4 => blocks::<WRITE, u32>(theirs, at, stride, base, step, count),
+                8 => blocks::<WRITE, u64>(theirs, at, stride, base, step, count),
+                16 => blocks::<WRITE, u128>(theirs, at, stride, base, step, count),
+                _ => {
+                    let (mut there, mut here) = (theirs.wrapping_offset(at as isize), base);
+                    for _ in 0..count {
+                        let (from, to) = if WRITE { (here, there) } else { (there, here) };
+                        std::ptr::copy_nonoverlapping(from, to, len);
+                        (there, here) = (there.wrapping_offset(stride as isize), here.wrapping_offset(step as isize));
+                    }
+                }
+            }
+        }
+    }
+
     /// The aligned 32-bit word at byte `at`.
     ///
     /// # Panics
@@ -225,6 +267,47 @@ impl Memory {
             // the width says that the low half is the value
             Width::W32 => u64::from(amo32(self.word32(at), amo.kind, amo.operand as u32, amo.compare as u32)),
         }
+    }
+}
+
+/// Equal blocks of memory of this process, as [`Memory::copy_blocks`] takes them.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks {
+    /// The first byte of the first block.
+    pub base: *mut u8,
+    /// Bytes from one block to the next.
+    pub stride: i64,
+    /// Bytes of a block.
+    pub len: usize,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// Copies blocks of the size of `W`, one load and one store each.
+///
+/// # Safety
+/// All blocks of both sides are inside memory that may be read or written, as [`Memory::copy_blocks`] says.
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // addresses have the width of isize
+unsafe fn blocks<const WRITE: bool, W: Copy>(
+    theirs: *mut u8,
+    at: i64,
+    stride: i64,
+    ours: *mut u8,
+    step: i64,
+    count: usize,
+) {
+    let (mut there, mut here) = (theirs.wrapping_offset(at as isize), ours);
+    for _ in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if WRITE {
+                there.cast::<W>().write_unaligned(here.cast::<W>().read_unaligned());
+            } else {
+                here.cast::<W>().write_unaligned(there.cast::<W>().read_unaligned());
+            }
+        }
+        (there, here) = (there.wrapping_offset(stride as isize), here.wrapping_offset(step as isize));
     }
 }
 
@@ -284,6 +367,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn blocks_are_copied_both_ways_at_any_stride() {
+        for len in [1usize, 3, 4, 8, 16, 20] {
+            let memory = Memory::private(400);
+            let mut source: Vec<u8> = (1..=100).collect();
+            let ours = Blocks { base: source.as_mut_ptr(), stride: len as i64, len, count: 5 };
+            // SAFETY: 5 blocks of at most 20 bytes of the vector.
+            unsafe { memory.copy_blocks::<true>(300, -50, ours) };
+            for block in 0..5 {
+                let mut seen = vec![0; len];
+                memory.read(300 - block * 50, &mut seen);
+                assert_eq!(seen, source[block * len..(block + 1) * len], "block {block} of {len} bytes");
+            }
+            let mut back = vec![0u8; 100];
+            let last = back.as_mut_ptr().wrapping_add(4 * len);
+            // SAFETY: 5 blocks of the vector, the last one first.
+            unsafe {
+                memory.copy_blocks::<false>(100, 50, Blocks { base: last, stride: -(len as i64), len, count: 5 });
+            }
+            assert_eq!(back[..5 * len], source[..5 * len]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "3 blocks of 8 bytes at 16 by -9")]
+    fn blocks_outside_are_refused() {
+        let mut ours = [0u8; 24];
+        let blocks = Blocks { base: ours.as_mut_ptr(), stride: 8, len: 8, count: 3 };
+        // SAFETY: 3 blocks of the array.
+        unsafe { Memory::private(64).copy_blocks::<true>(16, -9, blocks) };
     }
 
     #[test]

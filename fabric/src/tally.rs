@@ -3,8 +3,8 @@
 //! A [`Tally`] belongs to one target of one window. Its parent counts the whole window, so that a flush of all
 //! targets looks at one number and a flush of one target at another; neither walks a list.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Fault;
 
@@ -22,12 +22,22 @@ pub enum Post {
     Broken(Box<Fault>),
 }
 
+/// Why an operation did not complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The peer can't be reached any more.
+    Broken(Fault),
+    /// The peer is well, and would not execute it.
+    Refused(Fault),
+}
+
 /// Counts operations that were posted and are not complete at the target yet.
 #[derive(Debug, Default)]
 pub struct Tally {
     outstanding: AtomicU64,
     parent: Option<Arc<Tally>>,
-    fault: OnceLock<Fault>,
+    failed: AtomicBool,
+    failure: Mutex<Option<Failure>>,
 }
 
 impl Tally {
@@ -61,17 +71,29 @@ impl Tally {
         }
     }
 
-    /// Takes one operation off that will never complete. The first fault is kept, here and in the parent.
+    /// Takes one operation off that will never complete, since its peer is gone. The first failure is kept, here and in the parent.
     pub fn fail(&self, fault: &Fault) {
-        self.record(fault);
+        self.record(&Failure::Broken(fault.clone()));
         self.finish();
     }
 
-    fn record(&self, fault: &Fault) {
-        // A later fault of the same target adds nothing: the first one names it.
-        let _ = self.fault.set(fault.clone());
+    /// Takes one operation off that its peer would not execute. The first failure is kept, here and in the parent.
+    pub fn refuse(&self, fault: &Fault) {
+        self.record(&Failure::Refused(fault.clone()));
+        self.finish();
+    }
+
+    fn failure(&self) -> std::sync::MutexGuard<'_, Option<Failure>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, failure: &Failure) {
+        // A later failure of the same target adds nothing: the first one names it.
+        self.failure().get_or_insert_with(|| failure.clone());
+        // Release: pairs with the Acquire in `has_failed`.
+        self.failed.store(true, Ordering::Release);
         if let Some(parent) = &self.parent {
-            parent.record(fault);
+            parent.record(failure);
         }
     }
 
@@ -87,10 +109,23 @@ impl Tally {
         self.outstanding.load(Ordering::Acquire)
     }
 
-    /// The first fault that an operation of this tally met.
+    /// Whether an operation of this tally failed and nobody took the failure yet.
     #[inline]
-    pub fn fault(&self) -> Option<&Fault> {
-        self.fault.get()
+    pub fn has_failed(&self) -> bool {
+        // Acquire: pairs with the Release in `record`.
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// The first failure since the last call, which is told once: here, and once by the parent.
+    pub fn take_failure(&self) -> Option<Failure> {
+        let mut failure = self.failure();
+        self.failed.store(false, Ordering::Relaxed);
+        failure.take()
+    }
+
+    /// The first fault that an operation of this tally met and nobody took yet.
+    pub fn fault(&self) -> Option<Fault> {
+        self.failure().as_ref().map(|(Failure::Broken(fault) | Failure::Refused(fault))| fault.clone())
     }
 }
 
@@ -112,6 +147,12 @@ mod tests {
         b.fail(&Fault { peer: Peer(3), reason: "gone".into() });
         assert!(window.idle());
         assert_eq!(window.fault().map(|f| f.peer), Some(Peer(3)));
-        assert!(a.fault().is_none());
+        assert!(a.fault().is_none() && b.has_failed() && !a.has_failed());
+        let fault = Fault { peer: Peer(3), reason: "gone".into() };
+        assert_eq!(window.take_failure(), Some(Failure::Broken(fault.clone())));
+        assert!(window.take_failure().is_none() && !window.has_failed(), "told once");
+        a.begin();
+        a.refuse(&fault);
+        assert_eq!(window.take_failure(), Some(Failure::Refused(fault)));
     }
 }

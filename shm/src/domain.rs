@@ -67,9 +67,26 @@ impl ShmDomain {
         Ok(Arc::new(ShmDomain { heap, port, regions, generation: AtomicU32::new(0) }))
     }
 
+    /// Lets peers access the whole address space of this process by cross-memory attach: offsets are addresses, and what of
+    /// them is meant is the callers' business. Whether the system lets them shows when a peer imports the region.
+    pub fn register_addresses(&self) -> ShmRegion {
+        self.enter(Kind::Foreign, 0, u64::MAX, &Memory::private(0))
+    }
+
     /// The heap that the domain was made with.
     pub fn heap(&self) -> &Arc<Heap> {
         &self.heap
+    }
+}
+
+impl ShmDomain {
+    /// Enters a region into the book of those that there are.
+    fn enter(&self, kind: Kind, at: u64, len: u64, memory: &Memory) -> ShmRegion {
+        // Relaxed: only has to be another number each time.
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed);
+        let key = Key { kind, at, len, owner: owner_check(self.heap.token()), generation };
+        self.regions.lock().insert(generation, memory.clone());
+        ShmRegion { key, regions: Arc::clone(&self.regions) }
     }
 }
 
@@ -87,11 +104,7 @@ impl Domain for ShmDomain {
             None if memory.is_empty() => (Kind::Mapped, 0),
             None => (Kind::Foreign, memory.as_ptr().addr() as u64),
         };
-        // Relaxed: only has to be another number each time.
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed);
-        let key = Key { kind, at, len: memory.len() as u64, owner: owner_check(self.heap.token()), generation };
-        self.regions.lock().insert(generation, memory.clone());
-        Ok(ShmRegion { key, regions: Arc::clone(&self.regions) })
+        Ok(self.enter(kind, at, memory.len() as u64, memory))
     }
 }
 

@@ -107,6 +107,18 @@ impl Heap {
     /// # Errors
     /// No range of that length is free, or the system has no memory or address room for it: both name the length and the capacity.
     pub fn allocate(&self, len: usize) -> Result<Memory, FabricError> {
+        self.block(len, len <= self.populate_max)
+    }
+
+    /// As [`Heap::allocate`], but the block gets its memory page by page at the first touch, whatever its length.
+    ///
+    /// # Errors
+    /// As for [`Heap::allocate`].
+    pub fn reserve(&self, len: usize) -> Result<Memory, FabricError> {
+        self.block(len, false)
+    }
+
+    fn block(&self, len: usize, populate: bool) -> Result<Memory, FabricError> {
         if len == 0 {
             return Ok(mapping::empty());
         }
@@ -128,9 +140,7 @@ impl Heap {
         let offset = first * core.page;
         let mapping =
             Mapping::new(core.fd.as_fd(), offset, rounded).map_err(|errno| refused(format!("mmap: {errno}")))?;
-        if len <= self.populate_max
-            && let Err(errno) = mapping.populate()
-        {
+        if populate && let Err(errno) = mapping.populate() {
             drop(mapping);
             return Err(refused(format!("the system has no memory for it: {errno}")));
         }

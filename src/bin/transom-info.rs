@@ -92,8 +92,8 @@ fn try_shared_memory() -> Result<Result<(), FabricError>, FabricError> {
     Ok(domain.port().import(Peer(1), &user.key()).map(drop))
 }
 
-/// Lists libfabric's providers; whether the one that jobs would open performs all atomics, `None` where none opens.
-fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<bool>> {
+/// Lists libfabric's providers; what atomics the one has that jobs would open, `None` where none opens.
+fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Amos>> {
     let (version, providers) = match transom_ofi::providers(library) {
         Ok(found) => found,
         Err(error) => {
@@ -127,19 +127,26 @@ fn offer(provider: &ProviderInfo) -> String {
     }
 }
 
-/// Tells what a probe showed of the provider that was opened; whether it performs all atomics.
-fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<bool> {
+/// Tells what a probe showed of the provider that was opened; what atomics it has.
+fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::Amos> {
     let has = |region: &OfiRegion| {
         AmoKind::ALL.iter().all(|&kind| [Width::W32, Width::W64].iter().all(|&width| region.amo(kind, width).is_some()))
     };
     let all = domain.register(&Memory::private(64)).is_ok_and(|region| has(&region));
     let passive = domain.port().limits().passive_target;
     let served = if passive { "served by the provider" } else { "not served, so that jobs run a progress thread" };
-    let atomics = if all { "all performed by the provider" } else { "not all performed by the provider" };
+    let amos = info::Amos::of_provider(&domain.provider(), all);
+    let atomics = match amos {
+        info::Amos::None => "not all performed by the provider",
+        info::Amos::Software => {
+            "performed by the provider's software, so that the target's CPU performs them unless asked"
+        }
+        info::Amos::Native => "performed by the device",
+    };
     writeln!(out, "  {} would be used; a probe shows:", domain.provider())?;
     writeln!(out, "    targets that make no call: {served}")?;
     writeln!(out, "    atomics: {atomics}")?;
-    Ok(all)
+    Ok(amos)
 }
 
 /// Lists the variables.

@@ -1,9 +1,10 @@
-//! The access epoch of a window as a pure state machine: which call is allowed where (MPI §11.5). No I/O, no atomics.
+//! The epochs of a window at one process as pure state machines: which call is allowed where (MPI §11.5). No I/O, no
+//! atomics. Access and exposure epochs are independent of each other, but for what §11.5 forbids together.
 
 /// The access epoch that a process has open on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum State {
+pub(crate) enum Access {
     /// None.
     Closed = 0,
     /// A fence was called; whether it opened an epoch depends on what follows (MPI §11.5.1).
@@ -12,15 +13,31 @@ pub(crate) enum State {
     Fence = 2,
     /// `lock_all`.
     LockAll = 3,
+    /// One target or several are locked.
+    Lock = 4,
+    /// Between `start` and `complete`.
+    Start = 5,
     /// The window is freed: nothing is allowed.
-    Freed = 4,
+    Freed = 6,
 }
 
-/// The calls that an epoch allows or not.
+/// The exposure epoch that a process has open by `post`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exposure {
+    /// None.
+    Closed = 0,
+    /// Between `post` and `wait`.
+    Posted = 1,
+}
+
+/// The calls that an epoch allows or not. `held`: the target of the call is locked by this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// A put, get or atomic.
+    /// A put, get or accumulate.
     Operation,
+    /// Its request form.
+    Request,
     /// A fence that may open an epoch.
     Fence,
     /// A fence after which no epoch follows (`MPI_MODE_NOSUCCEED`).
@@ -29,94 +46,167 @@ pub(crate) enum Call {
     LockAll,
     /// `unlock_all`.
     UnlockAll,
-    /// A flush of any kind.
-    Flush,
+    /// `lock` of one target.
+    Lock { held: bool, own: bool },
+    /// `unlock` of one target; `last`: no other target is locked.
+    Unlock { held: bool, last: bool },
+    /// A flush of one target.
+    Flush { held: bool },
+    /// A flush of all targets.
+    FlushAll,
+    /// `start`.
+    Start,
+    /// `complete`.
+    Complete,
+    /// `post`.
+    Post { own_locked: bool },
+    /// `wait` or `test`, which has come to its end.
+    Wait,
     /// `free`.
     Free,
 }
 
-impl State {
-    /// The state from its number; numbers that are no state count as closed.
-    #[inline]
-    pub(crate) const fn from_number(number: u8) -> State {
-        match number {
-            1 => State::Fenced,
-            2 => State::Fence,
-            3 => State::LockAll,
-            4 => State::Freed,
-            _ => State::Closed,
-        }
-    }
+/// Both epochs of a process.
+pub(crate) type State = (Access, Exposure);
 
-    /// The state after `call`.
-    ///
-    /// # Errors
-    /// The rule that the call breaks; the state stays.
-    #[inline]
-    pub(crate) const fn after(self, call: Call) -> Result<State, &'static str> {
-        use State::{Closed, Fence, Fenced, Freed, LockAll};
-        match (call, self) {
-            (_, Freed) => Err("the window was freed (MPI §11.2.5)"),
-            (Call::Operation, Fenced | Fence) => Ok(Fence),
-            (Call::Operation, LockAll) => Ok(LockAll),
-            (Call::Operation, Closed) => {
-                Err("no access epoch is open: operations go between fences or within lock_all (MPI §11.5)")
-            }
-            (Call::Fence, Closed | Fenced | Fence) => Ok(Fenced),
-            (Call::LastFence, Closed | Fenced | Fence) => Ok(Closed),
-            (Call::Fence | Call::LastFence, LockAll) => {
-                Err("a fence within a lock_all epoch; call unlock_all first (MPI §11.5.1)")
-            }
-            (Call::LockAll, Closed | Fenced) => Ok(LockAll),
-            (Call::LockAll, Fence) => {
-                Err("lock_all within a fence epoch that has operations; end it by a fence first (MPI §11.5.3)")
-            }
-            (Call::LockAll, LockAll) => Err("lock_all twice; epochs of one window are disjoint (MPI §11.5.3)"),
-            (Call::UnlockAll, LockAll) => Ok(Closed),
-            (Call::UnlockAll, Closed | Fenced | Fence) => Err("unlock_all without lock_all (MPI §11.5.3)"),
-            (Call::Flush, LockAll) => Ok(LockAll),
-            (Call::Flush, Closed | Fenced | Fence) => {
-                Err("a flush outside a passive-target epoch; open one by lock_all (MPI §11.5.4)")
-            }
-            (Call::Free, Closed | Fenced) => Ok(Freed),
-            (Call::Free, Fence) => {
-                Err("free within a fence epoch that has operations; end it by a fence first (MPI §11.2.5)")
-            }
-            (Call::Free, LockAll) => Err("free within a lock_all epoch; call unlock_all first (MPI §11.2.5)"),
-        }
+/// The state after `call`.
+///
+/// # Errors
+/// The rule that the call breaks; the state stays.
+#[inline]
+pub(crate) const fn after(state: State, call: Call) -> Result<State, &'static str> {
+    let (access, exposure) = state;
+    if matches!(access, Access::Freed) {
+        return Err("the window was freed (MPI §11.2.5)");
     }
+    match call {
+        Call::Operation | Call::Request | Call::Flush { .. } | Call::FlushAll => match within(access, call) {
+            Ok(access) => Ok((access, exposure)),
+            Err(reason) => Err(reason),
+        },
+        Call::Post { .. } | Call::Wait => match expose(state, call) {
+            Ok(exposure) => Ok((access, exposure)),
+            Err(reason) => Err(reason),
+        },
+        _ => match switch(state, call) {
+            Ok(access) => Ok((access, exposure)),
+            Err(reason) => Err(reason),
+        },
+    }
+}
+
+/// Calls that stay within an epoch.
+#[inline]
+const fn within(access: Access, call: Call) -> Result<Access, &'static str> {
+    use Access::{Fence, Fenced, Lock, LockAll, Start};
+    match (call, access) {
+        (Call::Operation, Fenced | Fence) => Ok(Fence),
+        (Call::Operation | Call::Request | Call::Flush { .. } | Call::FlushAll, LockAll) => Ok(LockAll),
+        // Which targets, the window checks: that they are locked, or in the group of `start`.
+        (Call::Operation | Call::Request | Call::FlushAll, Lock) => Ok(Lock),
+        (Call::Operation, Start) => Ok(Start),
+        (Call::Flush { held: true }, Lock) => Ok(Lock),
+        (Call::Flush { held: false }, Lock) => {
+            Err("a flush of a target that is not locked; lock it first (MPI §11.5.4)")
+        }
+        (Call::Request, Fenced | Fence | Start) => {
+            Err("a request-based operation outside a passive-target epoch (MPI §11.3.5)")
+        }
+        (Call::Flush { .. } | Call::FlushAll, _) => {
+            Err("a flush outside a passive-target epoch; open one by lock or lock_all (MPI §11.5.4)")
+        }
+        _ => Err(
+            "no access epoch is open: operations go between fences, between start and complete, or within a lock (MPI §11.5)",
+        ),
+    }
+}
+
+/// Calls that open or end an access epoch.
+const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
+    use Access::{Closed, Fence, Fenced, Freed, Lock, LockAll, Start};
+    match (call, state.0) {
+        (Call::Fence | Call::LastFence | Call::Free, _) if matches!(state.1, Exposure::Posted) => Err(match call {
+            Call::Free => "free within an exposure epoch; call wait first (MPI §11.2.5)",
+            _ => "a fence within an exposure epoch; call wait first (MPI §11.5.1)",
+        }),
+        (Call::Fence, Closed | Fenced | Fence) => Ok(Fenced),
+        (Call::LastFence, Closed | Fenced | Fence) => Ok(Closed),
+        (Call::Fence | Call::LastFence, LockAll | Lock) => {
+            Err("a fence within a passive-target epoch; unlock first (MPI §11.5.1)")
+        }
+        (Call::Fence | Call::LastFence, Start) => {
+            Err("a fence within an epoch of start; call complete first (MPI §11.5.1)")
+        }
+        (Call::LockAll | Call::Lock { .. } | Call::Start, Fence) => Err(
+            "within a fence epoch that has operations; end it by a fence first: epochs of one window are disjoint (MPI §11.5)",
+        ),
+        (Call::LockAll, Closed | Fenced) => Ok(LockAll),
+        (Call::LockAll, LockAll) => Err("lock_all twice; epochs of one window are disjoint (MPI §11.5.3)"),
+        (Call::LockAll, Lock) => Err("lock_all while a target is locked; unlock it first (MPI §11.5.3)"),
+        (Call::LockAll | Call::Lock { .. }, Start) => {
+            Err("a lock within an epoch of start; call complete first (MPI §11.5.3)")
+        }
+        (Call::UnlockAll, LockAll) => Ok(Closed),
+        (Call::UnlockAll, _) => Err("unlock_all without lock_all (MPI §11.5.3)"),
+        (Call::Lock { own: true, .. }, _) if matches!(state.1, Exposure::Posted) => {
+            Err("a lock of this process's own part within its exposure epoch; call wait first (MPI §11.5.3)")
+        }
+        (Call::Lock { held: true, .. }, _) => Err("the target is locked by this process already (MPI §11.5.3)"),
+        (Call::Lock { held: false, .. }, Closed | Fenced | Lock) => Ok(Lock),
+        (Call::Lock { .. }, LockAll) => Err("a lock within a lock_all epoch; call unlock_all first (MPI §11.5.3)"),
+        (Call::Unlock { held: true, last }, Lock) => Ok(if last { Closed } else { Lock }),
+        (Call::Unlock { .. }, _) => Err("unlock of a target that is not locked (MPI §11.5.3)"),
+        (Call::Start, Closed | Fenced) => Ok(Start),
+        (Call::Start, Start) => Err("start twice; call complete first (MPI §11.5.2)"),
+        (Call::Start, LockAll | Lock) => Err("start within a passive-target epoch; unlock first (MPI §11.5.2)"),
+        (Call::Complete, Start) => Ok(Closed),
+        (Call::Complete, _) => Err("complete without start (MPI §11.5.2)"),
+        (Call::Free, Closed | Fenced) => Ok(Freed),
+        (Call::Free, Fence) => {
+            Err("free within a fence epoch that has operations; end it by a fence first (MPI §11.2.5)")
+        }
+        (Call::Free, LockAll | Lock) => Err("free within a passive-target epoch; unlock first (MPI §11.2.5)"),
+        (Call::Free, Start) => Err("free within an epoch of start; call complete first (MPI §11.2.5)"),
+        _ => Err("the window was freed (MPI §11.2.5)"),
+    }
+}
+
+/// Calls that open or end an exposure epoch.
+const fn expose(state: State, call: Call) -> Result<Exposure, &'static str> {
+    match (call, state) {
+        (Call::Post { .. }, (_, Exposure::Posted)) => Err("post twice; call wait first (MPI §11.5.2)"),
+        (Call::Post { .. }, (Access::Fence, _)) => {
+            Err("post within a fence epoch that has operations; end it by a fence first (MPI §11.5.2)")
+        }
+        (Call::Post { own_locked: true }, _) => {
+            Err("post while this process has its own part locked; unlock it first (MPI §11.5.3)")
+        }
+        (Call::Post { .. }, _) => Ok(Exposure::Posted),
+        (_, (_, Exposure::Posted)) => Ok(Exposure::Closed),
+        _ => Err("wait or test without post (MPI §11.5.2)"),
+    }
+}
+
+/// The state as one number, for an atomic.
+#[inline]
+pub(crate) const fn number(state: State) -> u8 {
+    state.0 as u8 | (state.1 as u8) << 7
+}
+
+/// The state of a number that [`number`] gave.
+#[inline]
+pub(crate) const fn from_number(number: u8) -> State {
+    let access = match number & 0x7f {
+        0 => Access::Closed,
+        1 => Access::Fenced,
+        2 => Access::Fence,
+        3 => Access::LockAll,
+        4 => Access::Lock,
+        5 => Access::Start,
+        _ => Access::Freed,
+    };
+    (access, if number & 0x80 == 0 { Exposure::Closed } else { Exposure::Posted })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STATES: [State; 5] = [State::Closed, State::Fenced, State::Fence, State::LockAll, State::Freed];
-
-    /// The whole table: for each call, the outcome in Closed, Fenced, Fence, LockAll, Freed.
-    #[test]
-    fn every_transition_is_as_the_chapter_says() {
-        use State::{Closed, Fence, Fenced, Freed, LockAll};
-        let table: [(Call, [Option<State>; 5]); 7] = [
-            (Call::Operation, [None, Some(Fence), Some(Fence), Some(LockAll), None]),
-            (Call::Fence, [Some(Fenced), Some(Fenced), Some(Fenced), None, None]),
-            (Call::LastFence, [Some(Closed), Some(Closed), Some(Closed), None, None]),
-            (Call::LockAll, [Some(LockAll), Some(LockAll), None, None, None]),
-            (Call::UnlockAll, [None, None, None, Some(Closed), None]),
-            (Call::Flush, [None, None, None, Some(LockAll), None]),
-            (Call::Free, [Some(Freed), Some(Freed), None, None, None]),
-        ];
-        for (call, outcomes) in table {
-            for (state, outcome) in STATES.into_iter().zip(outcomes) {
-                assert_eq!(state.after(call).ok(), outcome, "{call:?} in {state:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn numbers_and_states_are_one_to_one() {
-        for state in STATES {
-            assert_eq!(State::from_number(state as u8), state);
-        }
-    }
-}
+mod tests;

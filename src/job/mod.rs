@@ -3,9 +3,10 @@
 mod cards;
 mod signals;
 mod start;
+mod team;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use transom_fabric::sim::SimDomain;
@@ -14,21 +15,22 @@ use transom_fabric::{Memory, Peer, PeerMap, Post, Tally};
 use crate::bootstrap::{self, Bootstrap};
 use crate::buffers;
 use crate::directory::{self, Part, Slot};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Class, Error, ErrorKind, Result};
 use crate::messages::Messages;
-use crate::plan::Actor;
+use crate::plan::{self, Actor, Amos};
 use crate::progress::Progress;
-use crate::settings::Settings;
+use crate::settings::{Atomics, Settings};
 use crate::sync::barrier;
+use crate::window::words;
 use crate::wire::{Lane, NetRegion, Remote, ShmRegion, SpinBudget, Wire};
 use cards::Card;
-pub(crate) use signals::{WORDS_BYTES, Words, next};
+pub(crate) use signals::{Words, next};
+pub(crate) use team::Team;
 
 /// Where the directory begins in the job block; before it are the words of the job's barrier.
 const DIRECTORY: usize = 4096;
-const BLOCK: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
-/// The key of the job's own barrier among the windows' keys.
-const JOB: u64 = 0;
+/// Where the windows' control words begin, those of the window in the directory's first slot first.
+const WORDS: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -44,10 +46,15 @@ pub enum Route {
     Net,
 }
 
-/// One rank's membership in a job. Cheap to clone; [`Job::finalize`] or the drop of the last clone leaves the job.
+/// The rank that stands for nobody (`MPI_PROC_NULL`): an operation on it does nothing, successfully (MPI §11.3).
+pub const PROC_NULL: usize = usize::MAX;
+
+/// One rank's membership in a job, or in a subset of its ranks. Cheap to clone; [`Job::finalize`] or the drop of the last
+/// clone leaves the job.
 #[derive(Clone)]
 pub struct Job {
     core: Arc<JobCore>,
+    team: Arc<Team>,
     _leaves: Arc<Leaves>,
 }
 
@@ -62,17 +69,21 @@ pub(crate) struct JobCore {
     pub(crate) messages: Arc<Messages>,
     pub(crate) progress: Progress,
     pub(crate) spin: SpinBudget,
-    settings: Settings,
+    world: Arc<Team>,
+    pub(crate) settings: Settings,
+    /// What atomics the net has, at every rank.
+    amos: Amos,
     /// The node of each rank, by its leader's rank.
     nodes: Vec<usize>,
     cards: Vec<Card>,
     links: PeerMap<Link>,
     block: Memory,
     _regions: (Option<ShmRegion>, Option<NetRegion>),
-    barriers: AtomicU32,
-    windows: AtomicU64,
+    made: team::Made,
     /// Whether waiting on shared words must poll ports as well.
     polls: AtomicBool,
+    /// How many windows of this process are in the directory; held while it changes.
+    directory: Mutex<usize>,
     warned: AtomicBool,
     bootstrap: Mutex<Box<dyn Bootstrap>>,
 }
@@ -118,7 +129,8 @@ impl fmt::Debug for JobCore {
 
 impl Job {
     fn new(core: Arc<JobCore>) -> Job {
-        Job { _leaves: Arc::new(Leaves(Arc::clone(&core))), core }
+        let team = Arc::clone(&core.world);
+        Job { _leaves: Arc::new(Leaves(Arc::clone(&core))), core, team }
     }
 
     /// A rank of a job whose ranks are threads of one process on the simulated net: for tests of protocols.
@@ -129,14 +141,32 @@ impl Job {
         start::start(bootstrap, Settings::default(), Some(net)).map(Job::new)
     }
 
-    /// This rank, 0-based.
+    /// This rank, 0-based; in a subset its number there.
     pub fn rank(&self) -> usize {
-        self.core.rank
+        self.team.me
     }
 
     /// The number of ranks.
     pub fn size(&self) -> usize {
-        self.core.size
+        self.team.size
+    }
+
+    /// Some ranks of the job as a job of their own, for windows and barriers among them, numbered in the order of `ranks`, which are
+    /// ranks of the whole job (`MPI_COMM_CREATE_GROUP`). Called by exactly these ranks, with the same list; it
+    /// communicates nothing.
+    ///
+    /// # Errors
+    /// `Rank`: a rank that does not exist or is listed twice, or this one is not in the list.
+    pub fn subset(&self, ranks: &[usize]) -> Result<Job> {
+        let team = Team::of(self.core.rank, self.core.size, ranks, &self.core.made)?;
+        Ok(Job { core: Arc::clone(&self.core), team: Arc::new(team), _leaves: Arc::clone(&self._leaves) })
+    }
+
+    /// The ranks that share this one's node and so can share memory with it, in the order of the job (`MPI_COMM_SPLIT_TYPE`).
+    pub fn node_ranks(&self) -> Vec<usize> {
+        let core = &self.core;
+        let ranks = (0..self.team.size).map(|member| self.team.rank(member));
+        ranks.filter(|&rank| core.lane(rank) != Some(Lane::Net)).collect()
     }
 
     /// Waits until all ranks are here. It synchronizes processes; to see what they put, end an epoch or `sync` (MPI §11.7).
@@ -144,7 +174,7 @@ impl Job {
     /// # Errors
     /// A transport that failed.
     pub fn barrier(&self) -> Result<()> {
-        self.core.barrier()
+        self.core.barrier_telling(&self.team, false).map(drop)
     }
 
     /// The way to `rank`.
@@ -152,8 +182,8 @@ impl Job {
     /// # Errors
     /// There is no such rank.
     pub fn route(&self, rank: usize) -> Result<Route> {
-        self.core.check_rank("route", rank)?;
-        Ok(match self.core.lane(rank) {
+        check_rank(&self.team, "route", rank)?;
+        Ok(match self.core.lane(self.team.rank(rank)) {
             None => Route::Own,
             Some(Lane::Shm) => Route::Shm,
             Some(Lane::Net) => Route::Net,
@@ -188,6 +218,18 @@ impl Job {
     pub(crate) fn core(&self) -> &Arc<JobCore> {
         &self.core
     }
+
+    pub(crate) fn team(&self) -> &Arc<Team> {
+        &self.team
+    }
+}
+
+/// Fails where a team has no such member.
+pub(crate) fn check_rank(team: &Team, call: &'static str, rank: usize) -> Result<()> {
+    if rank < team.size {
+        return Ok(());
+    }
+    Err(ErrorKind::Rank { call, rank, size: team.size }.into())
 }
 
 impl Drop for Leaves {
@@ -225,13 +267,6 @@ impl JobCore {
         }
     }
 
-    pub(crate) fn check_rank(&self, call: &'static str, rank: usize) -> Result<()> {
-        if rank < self.size {
-            return Ok(());
-        }
-        Err(ErrorKind::Rank { call, rank, size: self.size }.into())
-    }
-
     /// The lane to a rank; `None` to itself.
     pub(crate) fn lane(&self, rank: usize) -> Option<Lane> {
         if rank == self.rank {
@@ -246,11 +281,6 @@ impl JobCore {
     /// Whether another rank shares this one's node.
     pub(crate) fn has_neighbours(&self) -> bool {
         (0..self.size).any(|rank| self.lane(rank) == Some(Lane::Shm))
-    }
-
-    /// The number of the next window; the same at all ranks, which create windows in the same order.
-    pub(crate) fn next_window(&self) -> u64 {
-        self.windows.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// From here on waiting on shared words polls ports too, and a thread serves origins on `lane`.
@@ -290,8 +320,15 @@ impl JobCore {
         })
     }
 
-    /// What `rank` published of window `id`.
-    pub(crate) fn lookup(&self, rank: usize, id: u64) -> Result<Part> {
+    /// What `rank` published of window `id`, and at which place.
+    pub(crate) fn lookup(&self, rank: usize, id: u64) -> Result<(Part, usize)> {
+        if rank == self.rank {
+            let found = directory::places(id).find_map(|place| {
+                let slot = directory::load(&self.block, DIRECTORY, place);
+                Part::decode(&slot, id).map(|part| (part, place))
+            });
+            return found.ok_or_else(|| missing(rank, id));
+        }
         let link = self.link(rank)?;
         for place in directory::places(id) {
             let slot = match link.block.memory() {
@@ -299,10 +336,10 @@ impl JobCore {
                 None => self.fetch_slot(link, place)?,
             };
             if let Some(part) = Part::decode(&slot, id) {
-                return Ok(part);
+                return Ok((part, place));
             }
         }
-        Err(ErrorKind::Job(format!("rank {rank} has no window {id}; was it freed there?")).into())
+        Err(missing(rank, id))
     }
 
     fn fetch_slot(&self, link: &Link, place: usize) -> Result<Slot> {
@@ -354,29 +391,66 @@ impl JobCore {
         self.post(|| Some(self.wire.send(peer(rank), bytes)))
     }
 
-    pub(crate) fn barrier(&self) -> Result<()> {
-        self.barrier_telling(false).map(drop)
+    /// A barrier of a team that tells whether any member came with `flag`.
+    pub(crate) fn barrier_telling(&self, team: &Team, flag: bool) -> Result<bool> {
+        let turn = next(&team.barriers);
+        let world = team.key == 0;
+        let theirs = |member| if world { Ok(self.link(team.rank(member))?.block.memory()) } else { Ok(None) };
+        let words = Words { job: self, team, key: team.key, mine: world.then_some(&self.block), at: 0, theirs };
+        barrier::dissemination(team.me, team.size, turn, flag, &words)
     }
 
-    /// A barrier of all ranks that tells whether any of them came with `flag`.
-    pub(crate) fn barrier_telling(&self, flag: bool) -> Result<bool> {
-        let turn = next(&self.barriers);
-        let theirs = |rank| Ok(self.link(rank)?.block.memory());
-        let words = Words { job: self, key: JOB, mine: &self.block, theirs };
-        barrier::dissemination(self.rank, self.size, turn, flag, &words)
+    /// Publishes this rank's part of window `id`, with its control words zeroed; the place, and the words.
+    pub(crate) fn publish(&self, id: u64, part: &Part) -> Result<(usize, Memory)> {
+        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = directory::free_place(&self.block, DIRECTORY, id).ok_or_else(|| {
+            ErrorKind::Job(format!("{} windows live in this process, which is the limit", directory::SLOTS))
+        })?;
+        let (at, len) = (self.words_at(place), words::bytes(self.size));
+        let words = self.block.slice(at, len).ok_or_else(|| missing(self.rank, id))?;
+        words.write(0, &vec![0; len]);
+        directory::publish(&self.block, DIRECTORY, place, id, part);
+        *directory += 1;
+        Ok((place, words))
     }
 
-    /// Publishes this rank's part of window `id`.
-    pub(crate) fn publish(&self, id: u64, part: &Part) -> Result<usize> {
-        directory::publish(&self.block, DIRECTORY, id, part).ok_or_else(|| {
-            ErrorKind::Job(format!("{} windows live in this process, which is the limit", directory::SLOTS)).into()
-        })
+    /// Publishes a part again, changed, while no peer reads it.
+    pub(crate) fn republish(&self, place: usize, id: u64, part: &Part) {
+        directory::update(&self.block, DIRECTORY, place, id, part);
     }
 
     /// Takes a part back.
     pub(crate) fn retract(&self, place: usize) {
+        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
         directory::retract(&self.block, DIRECTORY, place);
+        *directory -= 1;
     }
+
+    /// Where in a job block the control words of the window at `place` begin.
+    pub(crate) fn words_at(&self, place: usize) -> usize {
+        WORDS + place * words::bytes(self.size)
+    }
+
+    /// How a contacted rank's job block is reached.
+    pub(crate) fn block_of(&self, rank: usize) -> Result<&Remote> {
+        Ok(&self.link(rank)?.block)
+    }
+
+    /// The atomicity actor of a window whose hint wants it so; without a hint the job's.
+    pub(crate) fn actor_for(&self, hint: Option<Atomics>) -> Result<Actor> {
+        let Some(wanted) = hint else { return Ok(self.actor) };
+        plan::actor(wanted, &self.nodes, self.amos).map_err(|why| Error::argument(Class::InfoValue, "info", why))
+    }
+}
+
+/// The bytes of a job block in a job of `ranks` ranks.
+pub(crate) fn block_bytes(ranks: usize) -> usize {
+    WORDS + directory::SLOTS * words::bytes(ranks)
+}
+
+#[cold]
+fn missing(rank: usize, id: u64) -> Error {
+    ErrorKind::Job(format!("rank {rank} has no window {id:x}; was it freed there?")).into()
 }
 
 /// The rank as transports know it. Jobs have fewer than 2^32 ranks: `start` checked it.

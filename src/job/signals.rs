@@ -1,32 +1,33 @@
-//! Signals of barriers over what leads to each rank: a store into the peer's words within a node, a message between
-//! nodes. The waiter looks where its peer's lane delivers.
+//! Signals of barriers over what leads to each member of a team: a store into the peer's words within a node, a message
+//! between nodes, or where a team has no words. The waiter looks where its peer's way delivers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use transom_fabric::Memory;
 
-use super::JobCore;
+use super::{JobCore, Team};
 use crate::error::Result;
 use crate::messages::Messages;
-use crate::sync::barrier::{MAX_SLOTS, Signals};
+use crate::sync::barrier::Signals;
 use crate::wire::{Lane, event};
 
 /// Bytes between two words: each has a cache line of its own, since each has another writer.
 const STRIDE: usize = 64;
-/// What one barrier's words take.
-pub(crate) const WORDS_BYTES: usize = MAX_SLOTS * STRIDE;
 /// How long one sleep on a word lasts before it looks again.
 const NAP: Duration = Duration::from_secs(1);
 
 /// The signals of one barrier.
 pub(crate) struct Words<'j, F> {
     pub(crate) job: &'j JobCore,
+    pub(crate) team: &'j Team,
     /// What the barrier belongs to, in messages.
     pub(crate) key: u64,
-    /// The words that peers signal here.
-    pub(crate) mine: &'j Memory,
-    /// The words of a rank of the node, `None` where it is reached by messages only.
+    /// The words that members of this node signal here; `None`: all signals are messages.
+    pub(crate) mine: Option<&'j Memory>,
+    /// Where the slots begin in the words, in bytes.
+    pub(crate) at: usize,
+    /// The words of a member on the node, `None` where it is reached by messages only.
     pub(crate) theirs: F,
 }
 
@@ -40,23 +41,23 @@ impl<'j, F: Fn(usize) -> Result<Option<&'j Memory>>> Signals for Words<'j, F> {
     #[inline]
     fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()> {
         if let Some(words) = (self.theirs)(peer)? {
-            event::signal(words.word32(slot * STRIDE), value);
+            event::signal(words.word32(self.at + slot * STRIDE), value);
             return Ok(());
         }
         #[allow(clippy::cast_possible_truncation)] // slots are below 64
-        self.job.send(peer, &Messages::signal(self.key, slot as u32, value))
+        self.job.send(self.team.rank(peer), &Messages::signal(self.key, slot as u32, value))
     }
 
     #[inline]
     fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32> {
         let job = self.job;
-        if job.lane(peer) != Some(Lane::Shm) {
+        let Some(mine) = self.mine.filter(|_| job.lane(self.team.rank(peer)) == Some(Lane::Shm)) else {
             #[allow(clippy::cast_possible_truncation)] // slots are below 64
             let seen = || job.messages.signalled(self.key, slot as u32, value);
             job.progress.until(|| seen().is_some())?;
             return Ok(seen().unwrap_or(value));
-        }
-        let word = self.mine.word32(slot * STRIDE);
+        };
+        let word = mine.word32(self.at + slot * STRIDE);
         if job.polls() {
             wait_polling(job, word, value)?;
         } else {

@@ -1,18 +1,18 @@
 //! How a job starts: own memory, who shares a node with whom, the net where one is needed, and what all agree on.
 //! Four exchanges through the bootstrap at most; a job on one node opens no net and makes two.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{Domain, FabricError, Memory, PeerMap, Port};
 
 use super::cards::{Card, key_bytes, key_from, pack, unpack};
-use super::{BLOCK, JobCore, peer};
+use super::{JobCore, Team, block_bytes, peer, team};
 use crate::bootstrap::Bootstrap;
 use crate::error::{Error, ErrorKind, Result};
 use crate::messages::Messages;
-use crate::plan::{self, Actor, Claim};
+use crate::plan::{self, Actor, Amos, Claim};
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
@@ -22,6 +22,7 @@ type Boot = Box<dyn Bootstrap>;
 /// Starts this rank. With `simulated` every rank is a node of its own on that net, and no memory is shared.
 pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
     let (rank, size) = (boot.rank(), boot.size());
+    // Ranks travel in 32 bits, and a job's own barrier has slots for 2^32 ranks.
     if u32::try_from(size).is_err() {
         return Err(ErrorKind::Job(format!("{size} ranks are more than this version takes")).into());
     }
@@ -31,7 +32,7 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
     };
     // The block must exist before the wire does, since the wire takes the net, which is opened once nodes are known.
     let early = Wire::new(shm.clone(), None);
-    let block = early.allocate(BLOCK)?;
+    let block = early.reserve(block_bytes(size))?;
     let block_shm = early.register_shm(&block)?;
 
     let mut cards =
@@ -44,13 +45,15 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
         None => Some(open_net(&mut boot, &settings, &nodes)?),
     };
     let wire = Arc::new(Wire::new(shm, net));
-    let (block_net, actor) = join_net(&mut boot, &wire, &settings, &block, &nodes, &mut cards)?;
+    let (block_net, amos) = join_net(&mut boot, &wire, &block, &mut cards)?;
+    let actor = plan::actor(settings.atomics, &nodes, amos).map_err(ErrorKind::Job)?;
     let on_machine = cards.iter().filter(|card| card.machine == cards[rank].machine).count();
     let core = assemble(Assembly {
         boot,
         settings,
         wire,
         actor,
+        amos,
         nodes,
         cards,
         block,
@@ -70,6 +73,7 @@ struct Assembly {
     settings: Settings,
     wire: Arc<Wire>,
     actor: Actor,
+    amos: Amos,
     nodes: Vec<usize>,
     cards: Vec<Card>,
     block: Memory,
@@ -78,7 +82,7 @@ struct Assembly {
 }
 
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
-    let Assembly { boot, settings, wire, actor, nodes, cards, block, regions, on_machine } = parts;
+    let Assembly { boot, settings, wire, actor, amos, nodes, cards, block, regions, on_machine } = parts;
     let cpus = topology::allowed_cpus().len();
     // A bound rank is allowed one core, which it has for itself: the launcher binds so only where there are enough.
     let crowded = on_machine > if cpus == 1 { online_cpus() } else { cpus };
@@ -91,19 +95,21 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let core = Arc::new(JobCore {
         rank: boot.rank(),
         size: boot.size(),
+        world: Arc::new(Team::world(boot.rank(), boot.size())),
         actor,
         wire,
         messages,
         progress,
         spin,
         settings,
+        amos,
         nodes,
         cards,
         links: PeerMap::new(),
         block,
         _regions: regions,
-        barriers: AtomicU32::new(0),
-        windows: AtomicU64::new(0),
+        made: team::Made::default(),
+        directory: Mutex::new(0),
         polls: AtomicBool::new(has_net),
         warned: AtomicBool::new(false),
         bootstrap: Mutex::new(boot),
@@ -228,25 +234,15 @@ fn open_net(boot: &mut Boot, settings: &Settings, nodes: &[usize]) -> Result<Net
     }
 }
 
-/// Exchanges the net's addresses and settles the atomicity actor.
-fn join_net(
-    boot: &mut Boot,
-    wire: &Wire,
-    settings: &Settings,
-    block: &Memory,
-    nodes: &[usize],
-    cards: &mut [Card],
-) -> Result<(Option<NetRegion>, Actor)> {
-    let unable = |why: String| Error::from(ErrorKind::Job(why));
-    let Some(net) = wire.net() else {
-        return Ok((None, plan::actor(settings.atomics, nodes, false).map_err(unable)?));
-    };
+/// Exchanges the net's addresses, and what atomics it has at all ranks.
+fn join_net(boot: &mut Boot, wire: &Wire, block: &Memory, cards: &mut [Card]) -> Result<(Option<NetRegion>, Amos)> {
+    let Some(net) = wire.net() else { return Ok((None, Amos::None)) };
     let region = wire.register_net(block)?;
     let key = region.as_ref().map(NetRegion::key).unwrap_or_default();
-    let amos = region.as_ref().is_some_and(NetRegion::has_all_amos);
+    let amos = region.as_ref().map_or(Amos::None, |region| net.amos(region));
     let name = net.name();
-    let mine = pack(&[name.as_bytes(), &[u8::from(amos)], &net.address(), &key_bytes(&key)]);
-    let mut all_amos = true;
+    let mine = pack(&[name.as_bytes(), &[amos as u8], &net.address(), &key_bytes(&key)]);
+    let mut all_amos = amos;
     for (rank, value) in boot.allgather("transom.net", &mine)?.iter().enumerate() {
         let [theirs, amos, address, key] = unpack::<4>(value).ok_or_else(|| unreadable(rank))?;
         if theirs != name.as_bytes() {
@@ -254,11 +250,12 @@ fn join_net(
             let why = format!("rank {rank} uses {theirs}, rank {} {name}; set TRANSOM_PROVIDER", boot.rank());
             return Err(ErrorKind::Job(why).into());
         }
-        all_amos &= amos == [1];
+        let amos = [Amos::None, Amos::Software, Amos::Native].into_iter().find(|known| amos == [*known as u8]);
+        all_amos = all_amos.min(amos.unwrap_or(Amos::None));
         cards[rank].net_address = address;
         cards[rank].net_block = key_from(&key);
     }
     // The Nic actor reaches this rank's own part through the net too.
     net.connect(peer(boot.rank()), &net.address())?;
-    Ok((region, plan::actor(settings.atomics, nodes, all_amos).map_err(unable)?))
+    Ok((region, all_amos))
 }

@@ -4,8 +4,10 @@
 
 use crate::error::Result;
 
-/// More than any job needs: 32 rounds are 2^32 ranks, and barriers take turns with two sets of slots.
-pub(crate) const MAX_SLOTS: usize = 64;
+/// The slots that barriers of `ranks` ranks use: one for each round, of even and of odd barriers.
+pub(crate) const fn slots(ranks: usize) -> usize {
+    2 * ranks.next_power_of_two().trailing_zeros() as usize
+}
 
 /// How signals of one barrier travel. Each (slot, receiver) has one sender, so that a signal is a plain store of a number
 /// that only grows. A slot is a round of the even or of the odd barriers: a sender can be one barrier ahead of its receiver,

@@ -1,3 +1,5 @@
 //! Synchronization protocols, written once over remote words and messages.
 
 pub(crate) mod barrier;
+pub(crate) mod lock;
+pub(crate) mod stripe;

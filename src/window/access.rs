@@ -1,21 +1,26 @@
-//! Epochs as closures (DESIGN §8). An [`Access`] is the right to operate within an epoch or a part of one: buffers are
-//! lent to it for as long as it lasts, and its end waits for what is in flight, also when it unwinds. So the borrow
-//! checker and not a destructor keeps a buffer alive.
+//! Operations within epochs of a typed window (DESIGN §8). An [`Access`] is the right to operate within an epoch or a part of
+//! one: buffers are lent to it for as long as it lasts, and its end waits for what is in flight, also when it unwinds. So the
+//! borrow checker and not a destructor keeps a buffer alive.
 
-use std::ops::Deref;
-
-use transom_fabric::{Amo, AmoKind};
-
+use super::accumulate::{Accumulate, LARGEST};
 use super::core::Core;
-use super::element::{RmaElem, RmaInt};
+use super::element::RmaElem;
+use super::raw::At;
+use super::request::{BufferRequest, Request};
+use super::transfer::{Count, From, Into};
 use crate::buffers::{self, Scope};
-use crate::error::Result;
+use crate::datatype::Datatype;
+use crate::error::{Class, Error, Result};
+use crate::reduce::kernel::{bits_of, value_of};
+use crate::reduce::ops::{self, Reduction, Swappable};
+use crate::reduce::{Element, Op};
+use crate::rma::layout::Layout;
 
-/// The right to put, get and perform atomics, for as long as `'scope` lasts. Ranks are those of the job; displacements
-/// count the target's displacement units, which for a [`Window<T>`](crate::Window) is one `T`.
+/// The right to put, get and accumulate, for as long as `'scope` lasts. Ranks are those of the window's group;
+/// displacements count the target's displacement units, which for a [`Window<T>`](crate::Window) is one `T`.
 ///
 /// Operations complete at the end of the epoch, at a flush, or at the end of [`Access::scope`]; until then lent buffers
-/// are borrowed.
+/// are borrowed. Those on [`PROC_NULL`](crate::PROC_NULL) do nothing; those that give a value give 0.
 ///
 /// ```compile_fail
 /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<()> {
@@ -27,26 +32,27 @@ use crate::error::Result;
 /// ```
 #[derive(Debug)]
 pub struct Access<'scope, 'env: 'scope> {
-    core: &'env Core,
-    scope: &'scope Scope<'scope, 'env>,
+    pub(super) core: &'env Core,
+    pub(super) scope: &'scope Scope<'scope, 'env>,
+    /// The epoch is one of some targets only, which each operation checks.
+    pub(super) checked: bool,
 }
 
-/// An epoch of `lock_all` (MPI §11.5.3).
-#[derive(Debug)]
-pub struct LockAllEpoch<'scope, 'env: 'scope>(Access<'scope, 'env>);
-
-/// An epoch between fences (MPI §11.5.1).
-#[derive(Debug)]
-pub struct FenceEpoch<'scope, 'env: 'scope>(Access<'scope, 'env>);
-
 impl<'scope, 'env> Access<'scope, 'env> {
+    #[inline]
+    pub(super) fn admit(&self, call: &'static str, target: usize) -> Result<()> {
+        if self.checked { self.core.admit(call, target) } else { Ok(()) }
+    }
+
     /// Puts `source` at `displacement` of `target` (MPI §11.3.1).
     ///
     /// # Errors
-    /// `RmaRange` outside the target's window, `Rank`, `Other` from the transport; nothing is written.
+    /// `RmaRange` outside the target's window, `Rank`, `Other` from the transport; nothing is written. `RmaSync` in an epoch
+    /// that does not have the target.
     #[inline]
     pub fn put<T: RmaElem>(&self, target: usize, displacement: u64, source: &'scope [T]) -> Result<()> {
-        self.core.put(target, displacement, self.scope.source(bytemuck::cast_slice(source)))
+        self.admit("put", target)?;
+        self.core.put(target, displacement, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
     }
 
     /// Puts one value, which is copied: no buffer is borrowed.
@@ -55,6 +61,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// As for [`Access::put`].
     #[inline]
     pub fn put_value<T: RmaElem>(&self, target: usize, displacement: u64, value: T) -> Result<()> {
+        self.admit("put", target)?;
         self.core.put_copied(target, displacement, bytemuck::bytes_of(&value))
     }
 
@@ -64,61 +71,207 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// As for [`Access::put`].
     #[inline]
     pub fn get<T: RmaElem>(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<()> {
-        self.core.get(target, displacement, self.scope.sink(bytemuck::cast_slice_mut(result)))
+        self.admit("get", target)?;
+        self.core.get(target, displacement, self.scope.sink(bytemuck::cast_slice_mut(result)), Count::Target)
     }
 
-    /// Adds `operand` and gives the value from before (`MPI_FETCH_AND_OP` with `MPI_SUM`); waits for it.
+    /// Puts `count` items of `ty`, whose displacements count from the begin of `source`, as the items of `target`
+    /// (MPI §11.3.1 with derived datatypes).
+    ///
+    /// # Errors
+    /// As for [`Access::put`]; `Type` where the signatures differ or items of the target overlap; `Count` where the items reach
+    /// outside of `source`.
+    pub fn put_items<T: RmaElem>(
+        &self,
+        source: &'scope [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+    ) -> Result<()> {
+        self.admit("put", target.rank)?;
+        let bytes = bytemuck::cast_slice(source);
+        let from = From { bytes: self.scope.source(bytes), low: 0, layout: within("put", bytes.len(), count, ty)? };
+        self.core.put_layout(target.rank, target.displacement, &from, &target.layout(), Count::Target)
+    }
+
+    /// Gets the items of `target` as `count` items of `ty`, whose displacements count from the begin of `result`.
+    ///
+    /// # Errors
+    /// As for [`Access::put_items`].
+    pub fn get_items<T: RmaElem>(
+        &self,
+        result: &'scope mut [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+    ) -> Result<()> {
+        self.admit("get", target.rank)?;
+        let bytes = bytemuck::cast_slice_mut(result);
+        let layout = within("get", bytes.len(), count, ty)?;
+        let into = Into { bytes: self.scope.sink(bytes), low: 0, layout };
+        self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), Count::Target)
+    }
+
+    /// Combines the target's elements with `source` by `op`, one of [`ops`] (`MPI_ACCUMULATE`, MPI §11.3.4.1). Atomic for each
+    /// element with the whole family on the same type; a pair that MPI does not define does not compile.
+    ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<f64>) -> transom::Result<()> {
+    /// let mine = vec![0.5; 1000];
+    /// win.lock_all(|epoch| epoch.accumulate(1, 0, &mine, transom::ops::Sum))
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As for [`Access::put`]; `Type` where the place is not aligned to the type.
     #[inline]
-    pub fn fetch_add<T: RmaInt>(&self, target: usize, displacement: u64, operand: T) -> Result<T> {
-        self.fetch(target, displacement, AmoKind::Sum, operand)
+    pub fn accumulate<T: Element, R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: u64,
+        source: &'scope [T],
+        _op: R,
+    ) -> Result<()> {
+        self.admit("accumulate", target)?;
+        let from = From::contiguous(self.scope.source(bytemuck::cast_slice(source)));
+        let accumulate = whole::<T>("accumulate", R::OP, Some(from), None, size_of_val(source));
+        self.core.accumulate(target, displacement, &accumulate, Count::Target)
     }
 
-    /// Replaces the value by `operand` and gives the one from before (`MPI_REPLACE`); waits for it.
+    /// [`Access::accumulate`] that also gets the values from before (`MPI_GET_ACCUMULATE`, MPI §11.3.4.2); both buffers are equally
+    /// long.
     ///
     /// # Errors
-    /// As for [`Access::fetch_add`].
-    #[inline]
-    pub fn swap<T: RmaInt>(&self, target: usize, displacement: u64, operand: T) -> Result<T> {
-        self.fetch(target, displacement, AmoKind::Replace, operand)
+    /// As for [`Access::accumulate`]; `Type` where the lengths differ.
+    pub fn get_accumulate<T: Element, R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: u64,
+        source: &'scope [T],
+        result: &'scope mut [T],
+        _op: R,
+    ) -> Result<()> {
+        self.admit("get_accumulate", target)?;
+        let from = From::contiguous(self.scope.source(bytemuck::cast_slice(source)));
+        let into = Into::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
+        let accumulate = whole::<T>("get_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
+        self.core.accumulate(target, displacement, &accumulate, Count::Target)
     }
 
-    /// Reads atomically (`MPI_NO_OP`); waits for the value.
+    /// Gets elements atomically, each for itself (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`).
     ///
     /// # Errors
-    /// As for [`Access::fetch_add`].
-    #[inline]
-    pub fn fetch_value<T: RmaInt>(&self, target: usize, displacement: u64) -> Result<T> {
-        self.fetch(target, displacement, AmoKind::Read, T::from_bits(0))
+    /// As for [`Access::accumulate`].
+    pub fn get_atomic<T: Element>(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<()> {
+        self.admit("get_accumulate", target)?;
+        let len = size_of_val(result);
+        let into = Into::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
+        let accumulate = whole::<T>("get_accumulate", Op::NoOp, None, Some(into), len);
+        self.core.accumulate(target, displacement, &accumulate, Count::Target)
     }
 
-    /// Stores `new` if the value equals `expected`; gives the value from before (`MPI_COMPARE_AND_SWAP`); waits for it.
+    /// Combines one element with `operand` and gives its value from before (`MPI_FETCH_AND_OP`, MPI §11.3.4.3); waits for it.
     ///
     /// # Errors
-    /// As for [`Access::fetch_add`].
+    /// As for [`Access::accumulate`].
     #[inline]
-    pub fn compare_and_swap<T: RmaInt>(&self, target: usize, displacement: u64, expected: T, new: T) -> Result<T> {
-        let amo = Amo::compare_swap(T::WIDTH, expected.to_bits(), new.to_bits());
-        self.core.amo_now("compare_and_swap", target, displacement, amo).map(T::from_bits)
+    pub fn fetch_and_op<T: Element, R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: u64,
+        operand: T,
+        _op: R,
+    ) -> Result<T> {
+        self.admit("fetch_and_op", target)?;
+        if size_of::<T>() <= 8 {
+            return self.core.fetch_op(target, displacement, R::OP, T::TYPE, bits_of(operand)).map(value_of);
+        }
+        let mut old = [0; LARGEST];
+        let old = &mut old[..size_of::<T>()];
+        self.core.fetch_bytes(target, displacement, R::OP, T::TYPE, bytemuck::bytes_of(&operand), old)?;
+        Ok(bytemuck::pod_read_unaligned(old))
     }
 
-    /// [`Access::fetch_add`] that does not wait: the value from before is in `result` when the operation is complete.
+    /// [`Access::fetch_and_op`] that does not wait: the value from before is in `result` when the operation is complete.
     ///
     /// # Errors
-    /// As for [`Access::fetch_add`].
+    /// As for [`Access::accumulate`].
     #[inline]
-    pub fn start_fetch_add<T: RmaInt>(
+    pub fn start_fetch_and_op<T: Element, R: Reduction<T>>(
         &self,
         target: usize,
         displacement: u64,
         operand: T,
         result: &'scope mut T,
+        _op: R,
     ) -> Result<()> {
-        let amo = Amo::new(AmoKind::Sum, T::WIDTH, operand.to_bits());
+        self.admit("fetch_and_op", target)?;
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
-        self.core.amo("fetch_and_op", target, displacement, amo, into)
+        self.core.start_fetch(target, displacement, R::OP, T::TYPE, bytemuck::bytes_of(&operand), into)
+    }
+
+    /// Adds `operand` and gives the value from before; waits for it.
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate`].
+    #[inline]
+    pub fn fetch_add<T: Element>(&self, target: usize, displacement: u64, operand: T) -> Result<T>
+    where
+        ops::Sum: Reduction<T>,
+    {
+        self.fetch_and_op(target, displacement, operand, ops::Sum)
+    }
+
+    /// Replaces the value by `operand` and gives the one from before; waits for it.
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate`].
+    #[inline]
+    pub fn swap<T: Element>(&self, target: usize, displacement: u64, operand: T) -> Result<T>
+    where
+        ops::Replace: Reduction<T>,
+    {
+        self.fetch_and_op(target, displacement, operand, ops::Replace)
+    }
+
+    /// Reads one element atomically; waits for the value.
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate`].
+    #[inline]
+    pub fn fetch_value<T: Element>(&self, target: usize, displacement: u64) -> Result<T>
+    where
+        ops::NoOp: Reduction<T>,
+    {
+        self.fetch_and_op(target, displacement, T::zeroed(), ops::NoOp)
+    }
+
+    /// Stores `new` if the value equals `expected`, bit for bit; gives the value from before (`MPI_COMPARE_AND_SWAP`,
+    /// MPI §11.3.4.4); waits for it.
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate`].
+    #[inline]
+    pub fn compare_and_swap<T: Swappable>(&self, target: usize, displacement: u64, expected: T, new: T) -> Result<T> {
+        self.admit("compare_and_swap", target)?;
+        self.core.compare_swap(target, displacement, T::TYPE, bits_of(expected), bits_of(new)).map(value_of)
+    }
+
+    /// [`Access::compare_and_swap`] that does not wait: the value from before is in `result` when the operation is complete.
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate`].
+    pub fn start_compare_and_swap<T: Swappable>(
+        &self,
+        target: usize,
+        displacement: u64,
+        expected: T,
+        new: T,
+        result: &'scope mut T,
+    ) -> Result<()> {
+        self.admit("compare_and_swap", target)?;
+        let into = self.scope.sink(bytemuck::bytes_of_mut(result));
+        self.core.start_compare_swap(target, displacement, T::TYPE, (bits_of(expected), bits_of(new)), into)
     }
 
     /// A part of the epoch: operations posted in it are complete, and its buffers free again, when it ends.
@@ -137,102 +290,190 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// Those of `body` and of completing its operations.
     #[inline]
     pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Access<'part, 's>) -> Result<R>) -> Result<R> {
-        Access::run(self.core, |access: &Access<'_, 's>| {
+        Access::run(self.core, self.checked, |access: &Access<'_, 's>| {
             let done = body(access);
-            access.core.flush_all()?;
-            done
+            let flushed = access.core.flush_all();
+            done.and_then(|done| flushed.map(|()| done))
         })
-    }
-
-    #[inline]
-    fn fetch<T: RmaInt>(&self, target: usize, displacement: u64, kind: AmoKind, operand: T) -> Result<T> {
-        let amo = Amo::new(kind, T::WIDTH, operand.to_bits());
-        self.core.amo_now("fetch_and_op", target, displacement, amo).map(T::from_bits)
     }
 
     /// Runs `body` with an access to the window; what it posted is not in flight any more afterwards.
     #[inline]
-    pub(super) fn run<R>(core: &'env Core, body: impl for<'part> FnOnce(&Access<'part, 'env>) -> R) -> R {
-        buffers::scoped(|| core.settle(), |scope| body(&Access { core, scope }))
+    pub(super) fn run<R>(
+        core: &'env Core,
+        checked: bool,
+        body: impl for<'part> FnOnce(&Access<'part, 'env>) -> R,
+    ) -> R {
+        buffers::scoped(|| core.settle(), |scope| body(&Access { core, scope, checked }))
     }
 }
 
-impl<'scope, 'env> LockAllEpoch<'scope, 'env> {
-    pub(super) fn new(access: &Access<'scope, 'env>) -> LockAllEpoch<'scope, 'env> {
-        LockAllEpoch(Access { core: access.core, scope: access.scope })
-    }
+/// What only passive epochs have: those of `lock` and `lock_all` (MPI §11.5.3).
+#[derive(Debug)]
+pub struct Passive<'scope, 'env: 'scope>(pub(super) Access<'scope, 'env>);
 
+impl<'scope, 'env> std::ops::Deref for Passive<'scope, 'env> {
+    type Target = Access<'scope, 'env>;
+    #[inline]
+    fn deref(&self) -> &Access<'scope, 'env> {
+        &self.0
+    }
+}
+
+impl<'scope> Passive<'scope, '_> {
     /// Completes all operations to `target`, at both sides (MPI §11.5.4). On shared memory it costs nothing.
     ///
     /// # Errors
     /// `Rank`, or `Other` for an operation that could not be completed.
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
-        self.core.flush("flush", target)
+        if self.0.checked {
+            self.0.core.may_flush("flush", target)?;
+        }
+        self.0.core.flush("flush", target)
     }
 
     /// Completes all operations to all targets, at both sides.
     ///
     /// # Errors
-    /// As for [`LockAllEpoch::flush`].
+    /// As for [`Passive::flush`].
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
-        self.core.flush_all()
+        self.0.core.flush_all()
     }
 
     /// Completes all operations to `target` at this side: buffers could be used again. No transport of this version
     /// knows it earlier than completion at both sides.
     ///
     /// # Errors
-    /// As for [`LockAllEpoch::flush`].
+    /// As for [`Passive::flush`].
     #[inline]
     pub fn flush_local(&self, target: usize) -> Result<()> {
-        self.core.flush("flush_local", target)
+        self.flush(target)
     }
 
-    /// [`LockAllEpoch::flush_local`] for all targets.
+    /// [`Passive::flush_local`] for all targets.
     ///
     /// # Errors
-    /// As for [`LockAllEpoch::flush`].
+    /// As for [`Passive::flush`].
     #[inline]
     pub fn flush_local_all(&self) -> Result<()> {
-        self.core.flush_all()
+        self.0.core.flush_all()
     }
 
     /// Orders this rank's own accesses to its window with those of others (`MPI_WIN_SYNC`).
     #[inline]
     pub fn sync(&self) {
-        self.core.sync();
-    }
-}
-
-impl<'scope, 'env> FenceEpoch<'scope, 'env> {
-    pub(super) fn new(access: &Access<'scope, 'env>) -> FenceEpoch<'scope, 'env> {
-        FenceEpoch(Access { core: access.core, scope: access.scope })
+        self.0.core.sync();
     }
 
-    /// Ends one phase and begins the next: all operations of all ranks are complete, at both sides. Collective.
+    /// [`Access::put`] with a request (`MPI_RPUT`, MPI §11.3.5), to wait for this operation alone.
     ///
     /// # Errors
-    /// `Other` for an operation or a barrier that could not be completed.
+    /// As for [`Access::put`].
     #[inline]
-    pub fn fence(&self) -> Result<()> {
-        self.core.fence()
+    pub fn rput<T: RmaElem>(&self, target: usize, displacement: u64, source: &'scope [T]) -> Result<Request> {
+        self.0.admit("rput", target)?;
+        let mut tally = None;
+        let source = self.0.scope.source(bytemuck::cast_slice(source));
+        self.0.core.put(target, displacement, source, Count::Request(&mut tally))?;
+        Ok(Request::new(&self.0.core.job, tally))
+    }
+
+    /// Puts from a buffer that the request gives back when it may be used again (`MPI_RPUT`).
+    ///
+    /// # Errors
+    /// As for [`Access::put`].
+    pub fn rput_owned<T: RmaElem>(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
+        self.0.admit("rput", target)?;
+        BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
+            self.0.core.put(target, displacement, buffer.source(), Count::Request(tally))
+        })
+    }
+
+    /// Gets into a buffer that the request gives back with the data (`MPI_RGET`).
+    ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<Vec<u64>> {
+    /// win.lock_all(|epoch| {
+    ///     let first = epoch.rget(1, 0, vec![0; 100])?;
+    ///     let second = epoch.rget(1, 100, vec![0; 100])?; // both in flight
+    ///     let mut all = first.wait()?;
+    ///     all.extend(second.wait()?);
+    ///     Ok(all)
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Access::put`].
+    pub fn rget<T: RmaElem>(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
+        self.0.admit("rget", target)?;
+        BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
+            self.0.core.get(target, displacement, buffer.sink(), Count::Request(tally))
+        })
+    }
+
+    /// [`Access::accumulate`] with a request (`MPI_RACCUMULATE`).
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate`].
+    pub fn raccumulate<T: Element, R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: u64,
+        source: &'scope [T],
+        _op: R,
+    ) -> Result<Request> {
+        self.0.admit("raccumulate", target)?;
+        let mut tally = None;
+        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
+        self.0.core.accumulate(target, displacement, &accumulate, Count::Request(&mut tally))?;
+        Ok(Request::new(&self.0.core.job, tally))
+    }
+
+    /// [`Access::get_accumulate`] whose values from before come in a buffer that the request gives back
+    /// (`MPI_RGET_ACCUMULATE`).
+    ///
+    /// # Errors
+    /// As for [`Access::get_accumulate`].
+    pub fn rget_accumulate<T: Element, R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: u64,
+        source: &'scope [T],
+        result: Vec<T>,
+        _op: R,
+    ) -> Result<BufferRequest<T>> {
+        self.0.admit("rget_accumulate", target)?;
+        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        BufferRequest::lend(&self.0.core.job, result, |result, tally| {
+            let into = Into::contiguous(result.sink());
+            let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
+            self.0.core.accumulate(target, displacement, &accumulate, Count::Request(tally))
+        })
     }
 }
 
-impl<'scope, 'env> Deref for LockAllEpoch<'scope, 'env> {
-    type Target = Access<'scope, 'env>;
-    #[inline]
-    fn deref(&self) -> &Access<'scope, 'env> {
-        &self.0
-    }
+/// An accumulate of contiguous elements.
+fn whole<'a, T: Element>(
+    call: &'static str,
+    op: Op,
+    from: Option<From<'a>>,
+    into: Option<Into<'a>>,
+    len: usize,
+) -> Accumulate<'a> {
+    let from = from.filter(|_| op != Op::NoOp);
+    Accumulate { call, op, ty: T::TYPE, from, into, to: Layout::Bytes(len) }
 }
 
-impl<'scope, 'env> Deref for FenceEpoch<'scope, 'env> {
-    type Target = Access<'scope, 'env>;
-    #[inline]
-    fn deref(&self) -> &Access<'scope, 'env> {
-        &self.0
+/// Items as a layout, if they lie within `len` bytes.
+fn within<'t>(call: &'static str, len: usize, count: usize, ty: &'t Datatype) -> Result<Layout<'t>> {
+    let (low, end) = ty.span(count).unwrap_or((0, 0));
+    if low >= 0 && end.cast_unsigned() <= len as u64 {
+        return Ok(Layout::Items(ty, count));
     }
+    let why = format!("{count} items reach from byte {low} to {end} of a buffer of {len} bytes");
+    Err(Error::argument(Class::Count, call, why))
 }

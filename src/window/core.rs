@@ -1,34 +1,50 @@
-//! What a window is at one rank, and the operations on it. The hot paths: decide by what [`Target`] says, touch memory,
-//! return. Epoch rules are checked by the callers, each in its own way.
+//! What a window is at one rank: its parts, its epochs, the way to each target, completion. What is done to memory is in
+//! `transfer` and `accumulate`; the protocols are in `lock`, `pscw` and here (fence).
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Amo, Memory, PeerMap, Tally, Width};
+use transom_fabric::{Memory, PeerMap, Tally};
 
-use super::target::{AmoBy, Flavor, Target};
-use crate::buffers::{Sink, Source};
+use super::model::Separate;
+use super::target::{Flavor, Hold, Target};
+use super::words;
 use crate::directory::Part;
-use crate::epoch::{Call, State};
+use crate::epoch::{self, Access, Call};
 use crate::error::{Error, ErrorKind, Result};
-use crate::job::{self, JobCore, Route, Words, peer};
-use crate::messages::{OVERHEAD, Request};
+use crate::hints::{Hints, Info, Model};
+use crate::job::{self, JobCore, Route, Team, Words, peer};
+use crate::messages::Exposed;
 use crate::plan::Actor;
+use crate::rma::attached::Attached;
+use crate::rma::layout::Layout;
 use crate::sync::barrier;
-use crate::wire::{Lane, NetRegion, Remote, ShmRegion};
+use crate::wire::{Lane, NetRegion, ShmRegion};
 
 /// One rank's side of a window.
 pub(crate) struct Core {
     pub(crate) job: Arc<JobCore>,
-    /// The window's number in the job, from 1.
+    pub(crate) team: Arc<Team>,
+    /// The window's number in the job.
     pub(crate) id: u64,
     pub(crate) flavor: Flavor,
-    /// This rank's part.
+    /// This rank's part: the public copy, which others reach.
     pub(crate) memory: Memory,
+    /// The private copy, where the model is separate.
+    pub(super) separate: Option<Separate>,
     pub(crate) part: Part,
-    /// The words that other ranks' fences signal here.
+    /// The control words that other ranks reach here.
     pub(crate) words: Memory,
+    pub(super) exposed: Arc<Exposed>,
+    /// What is attached, in a dynamic window.
+    pub(super) attached: Arc<Attached>,
+    /// The whole segment of a contiguous shared window.
+    pub(super) segment: Option<Memory>,
+    pub(super) hints: Mutex<Hints>,
+    pub(super) ordered: AtomicBool,
+    pub(super) per_element: bool,
+    pub(super) actor: Actor,
     /// What is in flight to all targets.
     pub(crate) tally: Arc<Tally>,
     pub(super) place: usize,
@@ -36,213 +52,152 @@ pub(crate) struct Core {
     pub(super) targets: PeerMap<Target>,
     pub(super) epoch: AtomicU8,
     pub(super) fences: AtomicU32,
+    /// Targets locked, and exclusively among them.
+    pub(super) locks: AtomicU32,
+    pub(super) exclusives: AtomicU32,
+    /// Whether `lock_all` took the master's word.
+    pub(super) holds_all: AtomicBool,
+    /// The group of `start`.
+    pub(super) started: Mutex<Vec<usize>>,
+    /// The origins of `post`.
+    pub(super) origins: AtomicU32,
 }
 
 /// What keeps peers' access to this rank's part open.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     pub(crate) shm: Option<ShmRegion>,
-    pub(crate) words: Option<ShmRegion>,
     pub(crate) net: Option<NetRegion>,
 }
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "window {} ({:?}, {} bytes, unit {})", self.id, self.flavor, self.part.size, self.part.unit)
+        write!(f, "window {:x} ({:?}, {} bytes, unit {})", self.id, self.flavor, self.part.size, self.part.unit)
     }
 }
 
 impl Core {
-    /// Passes `call` through the epoch's state machine.
+    pub(super) fn state(&self) -> epoch::State {
+        // Relaxed: a window's synchronization calls come from one thread at a time (MPI §11.5); the state orders nothing.
+        epoch::from_number(self.epoch.load(Ordering::Relaxed))
+    }
+
+    /// What the state would be after `call`.
+    #[inline]
+    pub(crate) fn check(&self, name: &'static str, call: Call) -> Result<epoch::State> {
+        epoch::after(self.state(), call).map_err(|reason| ErrorKind::Epoch { call: name, reason }.into())
+    }
+
+    /// Passes `call` through the epochs' state machine.
     #[inline]
     pub(crate) fn step(&self, name: &'static str, call: Call) -> Result<()> {
-        // Relaxed: a window's synchronization calls come from one thread at a time (MPI §11.5); the state orders nothing.
-        let state = State::from_number(self.epoch.load(Ordering::Relaxed));
-        match state.after(call) {
-            Ok(next) => {
-                if next != state {
-                    self.epoch.store(next as u8, Ordering::Relaxed);
-                }
-                Ok(())
-            }
-            Err(reason) => Err(ErrorKind::Epoch { call: name, reason }.into()),
+        let next = self.check(name, call)?;
+        self.enter(next);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn enter(&self, state: epoch::State) {
+        self.epoch.store(epoch::number(state), Ordering::Relaxed);
+    }
+
+    /// Whether an operation on `target` may begin, which in an epoch of `start` waits for the target's post.
+    #[inline]
+    pub(crate) fn begin(&self, name: &'static str, target: usize) -> Result<()> {
+        match self.state().0 {
+            Access::LockAll | Access::Fence => Ok(()),
+            _ => self.begin_checked(name, target),
         }
     }
 
-    /// The target, contacted before or now.
+    #[cold]
+    fn begin_checked(&self, name: &'static str, target: usize) -> Result<()> {
+        self.step(name, Call::Operation)?;
+        match self.state().0 {
+            Access::Lock | Access::Start => self.admit(name, target),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Core::begin`], for a request-based operation (MPI §11.3.5).
     #[inline]
-    pub(crate) fn target(&self, call: &'static str, rank: usize) -> Result<&Target> {
-        if rank < self.job.size
+    pub(crate) fn begin_request(&self, name: &'static str, target: usize) -> Result<()> {
+        self.check(name, Call::Request)?;
+        match self.state().0 {
+            Access::Lock => self.admit(name, target),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the open epoch, which is one of some targets only, has this one in it.
+    pub(crate) fn admit(&self, name: &'static str, rank: usize) -> Result<()> {
+        let Some(target) = self.target(name, rank)? else { return Ok(()) };
+        match target.hold() {
+            Hold::Shared | Hold::Exclusive | Hold::Unchecked | Hold::Open => Ok(()),
+            Hold::Started => self.await_post(target),
+            Hold::None if self.state().0 == Access::Start => {
+                Err(ErrorKind::Epoch { call: name, reason: "the target is not in the group of start (MPI §11.5.2)" }
+                    .into())
+            }
+            Hold::None => Err(ErrorKind::Epoch { call: name, reason: "the target is not locked (MPI §11.5.3)" }.into()),
+        }
+    }
+
+    /// The target, contacted before or now; `None` for `PROC_NULL`.
+    #[inline]
+    pub(crate) fn target(&self, call: &'static str, rank: usize) -> Result<Option<&Target>> {
+        if rank < self.team.size
             && let Some(target) = self.targets.get(peer(rank))
         {
-            return Ok(target);
+            return Ok(Some(target));
         }
         self.contact(call, rank)
     }
 
     #[cold]
-    fn contact(&self, call: &'static str, rank: usize) -> Result<&Target> {
-        self.job.check_rank(call, rank)?;
-        self.targets.get_or_try_insert(peer(rank), || {
-            if rank == self.job.rank { Target::own(self) } else { Target::contact(self, rank) }
-        })
+    fn contact(&self, call: &'static str, rank: usize) -> Result<Option<&Target>> {
+        if rank == job::PROC_NULL {
+            return Ok(None);
+        }
+        job::check_rank(&self.team, call, rank)?;
+        self.targets.get_or_try_insert(peer(rank), || Target::contact(self, rank)).map(Some)
     }
 
     /// The target and the byte offset of an access of `len` bytes, checked against the target's size (REQUIREMENTS O7).
     #[inline]
-    fn locate(&self, call: &'static str, rank: usize, displacement: u64, len: usize) -> Result<(&Target, u64)> {
-        let target = self.target(call, rank)?;
+    pub(super) fn locate(
+        &self,
+        call: &'static str,
+        rank: usize,
+        displacement: u64,
+        len: usize,
+    ) -> Result<Option<(&Target, u64)>> {
+        let Some(target) = self.target(call, rank)? else { return Ok(None) };
         match displacement.checked_mul(u64::from(target.unit)) {
-            Some(at) if at <= target.size && len as u64 <= target.size - at => Ok((target, at)),
+            Some(at) if at <= target.size && len as u64 <= target.size - at => Ok(Some((target, at))),
             _ => Err(outside(call, target, displacement, len)),
         }
     }
 
-    /// Puts (MPI §11.3.1).
-    #[inline]
-    pub(crate) fn put(&self, rank: usize, displacement: u64, from: Source) -> Result<()> {
-        let (target, at) = self.locate("put", rank, displacement, from.len())?;
-        if let Remote::Memory(memory) = &target.data {
-            memory.write(index(at), from.bytes());
-            return Ok(());
-        }
-        self.put_far(target, at, from)
-    }
-
-    /// Puts bytes that are copied before this returns.
-    #[inline]
-    pub(crate) fn put_copied(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
-        let (target, at) = self.locate("put", rank, displacement, bytes.len())?;
-        if let Remote::Memory(memory) = &target.data {
-            memory.write(index(at), bytes);
-            return Ok(());
-        }
-        if bytes.len() <= target.data.inline_max() {
-            return self.job.post(|| target.data.put_inline(at, bytes, &target.tally));
-        }
-        crate::buffers::scoped(|| self.job.finish(&target.tally), |scope| self.put_far(target, at, scope.source(bytes)))
-    }
-
-    #[inline(never)]
-    fn put_far(&self, target: &Target, at: u64, from: Source) -> Result<()> {
-        let most = self.transfer_max(target);
-        let mut done = 0;
-        while done < from.len() {
-            let part = from.part(done, most);
-            let offset = at + done as u64;
-            done += part.len();
-            match target.data {
-                Remote::Messages => {
-                    self.ask(target, Request::Put { at: offset, bytes: part.bytes() }, Sink::NONE)?;
-                }
-                _ => self.job.post(|| target.data.put(offset, part, &target.tally))?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Gets (MPI §11.3.2).
-    #[inline]
-    pub(crate) fn get(&self, rank: usize, displacement: u64, into: Sink) -> Result<()> {
-        let (target, at) = self.locate("get", rank, displacement, into.len())?;
-        if let Remote::Memory(memory) = &target.data {
-            into.fill(memory, index(at));
-            return Ok(());
-        }
-        self.get_far(target, at, &into)
-    }
-
-    #[inline(never)]
-    fn get_far(&self, target: &Target, at: u64, into: &Sink) -> Result<()> {
-        let most = self.transfer_max(target);
-        let mut done = 0;
-        while done < into.len() {
-            let part = into.part(done, most);
-            let offset = at + done as u64;
-            done += part.len();
-            match target.data {
-                Remote::Messages => {
-                    let len = part.len() as u64;
-                    self.ask(target, Request::Get { at: offset, len }, part)?;
-                }
-                _ => self.job.post(|| target.data.get(offset, &part, &target.tally))?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Performs an atomic whose old value goes into `into` when the operation completes (MPI §11.3.4).
-    #[inline]
-    pub(crate) fn amo(&self, call: &'static str, rank: usize, displacement: u64, amo: Amo, into: Sink) -> Result<()> {
-        let (target, at) = self.locate_amo(call, rank, displacement, amo.width)?;
-        if let AmoBy::Memory(memory) = &target.amo {
-            let old = memory.amo(index(at), amo).to_ne_bytes();
-            into.fill_from(low_bytes(&old, amo.width));
-            return Ok(());
-        }
-        self.amo_far(target, at, amo, into)
-    }
-
-    /// Performs an atomic and waits for its old value.
-    #[inline]
-    pub(crate) fn amo_now(&self, call: &'static str, rank: usize, displacement: u64, amo: Amo) -> Result<u64> {
-        let (target, at) = self.locate_amo(call, rank, displacement, amo.width)?;
-        if let AmoBy::Memory(memory) = &target.amo {
-            return Ok(memory.amo(index(at), amo));
-        }
-        self.amo_now_far(target, at, amo)
-    }
-
-    #[inline(never)]
-    fn amo_now_far(&self, target: &Target, at: u64, amo: Amo) -> Result<u64> {
-        let mut old = [0; 8];
-        let into = match amo.width {
-            Width::W32 => &mut old[..4],
-            Width::W64 => &mut old[..],
+    /// The same for a layout, by its true span. The offset is that of the layout's origin, which may lie outside.
+    pub(super) fn locate_layout(
+        &self,
+        call: &'static str,
+        rank: usize,
+        displacement: u64,
+        layout: &Layout<'_>,
+    ) -> Result<Option<(&Target, i64)>> {
+        let Some(target) = self.target(call, rank)? else { return Ok(None) };
+        let (low, end) = layout.span();
+        let at = displacement.checked_mul(u64::from(target.unit)).and_then(|at| i64::try_from(at).ok());
+        let inside = |at: i64| {
+            let (low, end) = (at.checked_add(low)?, at.checked_add(end)?);
+            (low >= 0 && end.cast_unsigned() <= target.size).then_some(at)
         };
-        crate::buffers::scoped(
-            || self.job.finish(&target.tally),
-            |scope| self.amo_far(target, at, amo, scope.sink(into)),
-        )?;
-        self.job.progress.complete(&target.tally)?;
-        Ok(match amo.width {
-            Width::W32 => u64::from(u32::from_ne_bytes([old[0], old[1], old[2], old[3]])),
-            Width::W64 => u64::from_ne_bytes(old),
-        })
-    }
-
-    #[inline(never)]
-    fn amo_far(&self, target: &Target, at: u64, amo: Amo, into: Sink) -> Result<()> {
-        match &target.amo {
-            AmoBy::Post(remote) => self.job.post(|| remote.amo(at, amo, &into, &target.tally)),
-            AmoBy::Messages | AmoBy::Memory(_) => self.ask(target, Request::Amo { at, amo }, into),
+        match at.and_then(inside) {
+            Some(at) => Ok(Some((target, at))),
+            None => Err(outside(call, target, displacement, usize::try_from(end - low).unwrap_or(usize::MAX))),
         }
-    }
-
-    #[inline]
-    fn locate_amo(&self, call: &'static str, rank: usize, displacement: u64, width: Width) -> Result<(&Target, u64)> {
-        let (target, at) = self.locate(call, rank, displacement, width.bytes())?;
-        if (at + u64::from(target.skew)) & (width.bytes() as u64 - 1) != 0 {
-            return Err(misaligned(call, target, displacement, width));
-        }
-        Ok((target, at))
-    }
-
-    /// Sends a request that the target's CPU executes.
-    fn ask(&self, target: &Target, request: Request<'_>, into: Sink) -> Result<()> {
-        // The link was made at first contact; an atomic of the own part never comes here.
-        let (token, message) = self.job.messages.request(self.id, request, into, &target.tally);
-        self.job.send(target.rank, &message).inspect_err(|error| {
-            let fault = transom_fabric::Fault { peer: peer(target.rank), reason: error.to_string() };
-            self.job.messages.fail(token, &fault);
-        })
-    }
-
-    fn transfer_max(&self, target: &Target) -> usize {
-        target.data.transfer_max().unwrap_or_else(|| {
-            let lane = self.job.lane(target.rank).unwrap_or(Lane::Shm);
-            self.job.wire.message_max(lane).saturating_sub(OVERHEAD).max(1)
-        })
     }
 
     /// Completes all operations to `rank`, at both sides (MPI §11.5.4).
@@ -254,7 +209,8 @@ impl Core {
         match self.targets.get(peer(rank)) {
             Some(target) if target.rank == rank => self.job.progress.complete(&target.tally),
             // Never contacted: nothing is in flight.
-            _ => self.job.check_rank(call, rank),
+            _ if rank == job::PROC_NULL => Ok(()),
+            _ => job::check_rank(&self.team, call, rank),
         }
     }
 
@@ -265,73 +221,132 @@ impl Core {
         self.job.progress.complete(&self.tally)
     }
 
+    /// Whether a flush of one target is allowed now.
+    pub(crate) fn may_flush(&self, call: &'static str, rank: usize) -> Result<()> {
+        let held = match self.state().0 {
+            Access::Lock => self.target(call, rank)?.is_none_or(|target| target.hold() != Hold::None),
+            _ => true,
+        };
+        self.check(call, Call::Flush { held }).map(drop)
+    }
+
     /// Waits until no operation is in flight, errors or not: lent buffers go back.
     #[inline]
     pub(crate) fn settle(&self) {
         self.job.finish(&self.tally);
     }
 
-    /// Orders this rank's loads and stores of its window with what others did (MPI §11.5.4, `MPI_WIN_SYNC`).
+    /// Orders this rank's loads and stores of its window with what others did (MPI §11.5.4, `MPI_WIN_SYNC`); in the
+    /// separate model it brings both copies together.
     #[inline]
     pub(crate) fn sync(&self) {
         fence(Ordering::SeqCst);
+        if let Some(separate) = &self.separate {
+            separate.publish(&self.memory);
+            separate.refresh(&self.memory);
+        }
+    }
+
+    /// The private copy's changes become visible in the public one (MPI §11.7 rule 5).
+    #[inline]
+    pub(super) fn publish(&self) {
+        if let Some(separate) = &self.separate {
+            separate.publish(&self.memory);
+        }
+    }
+
+    /// The public copy's changes become visible in the private one (MPI §11.7 rule 6).
+    #[inline]
+    pub(super) fn refresh(&self) {
+        if let Some(separate) = &self.separate {
+            separate.refresh(&self.memory);
+        }
+    }
+
+    /// What this process loads and stores.
+    #[inline]
+    pub(crate) fn local(&self) -> &Memory {
+        self.separate.as_ref().map_or(&self.memory, Separate::private)
     }
 
     /// The fence's work: completes what this rank started, then a barrier of the window's ranks (MPI §11.5.1).
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {
         let flushed = self.flush_all();
+        self.publish();
         self.barrier()?;
+        self.refresh();
         flushed
     }
 
     #[inline]
     pub(crate) fn barrier(&self) -> Result<()> {
-        let theirs = |rank| match self.job.lane(rank) {
+        let theirs = |member: usize| match self.job.lane(self.team.rank(member)) {
             Some(Lane::Net) => Ok(None),
-            _ => Ok(self.target("fence", rank)?.words.as_ref()),
+            _ => Ok(self.target("fence", member)?.and_then(Target::words)),
         };
-        let words = Words { job: &self.job, key: self.id, mine: &self.words, theirs };
-        barrier::dissemination(self.job.rank, self.job.size, job::next(&self.fences), false, &words).map(drop)
+        let mine = Some(&self.words);
+        let words = Words { job: &self.job, team: &self.team, key: self.id, mine, at: words::FENCE, theirs };
+        barrier::dissemination(self.team.me, self.team.size, job::next(&self.fences), false, &words).map(drop)
     }
 
     /// The way to a rank's data.
     pub(crate) fn route(&self, rank: usize) -> Result<Route> {
-        self.job.check_rank("route", rank)?;
-        Ok(match self.job.lane(rank) {
+        job::check_rank(&self.team, "route", rank)?;
+        Ok(match self.job.lane(self.team.rank(rank)) {
             None => Route::Own,
             Some(Lane::Shm) => Route::Shm,
             Some(Lane::Net) => Route::Net,
         })
     }
 
+    /// The memory model (`MPI_WIN_MODEL`).
+    pub(crate) fn model(&self) -> Model {
+        if self.separate.is_some() { Model::Separate } else { Model::Unified }
+    }
+
+    /// Whether operations were begun since the last fence.
+    pub(crate) fn in_fence_epoch(&self) -> bool {
+        self.state().0 == Access::Fence
+    }
+
     pub(crate) fn actor(&self) -> Actor {
-        self.job.actor
+        self.actor
+    }
+
+    /// The window's ranks, as ranks of the whole job (`MPI_WIN_GET_GROUP`).
+    pub(crate) fn group(&self) -> Vec<usize> {
+        (0..self.team.size).map(|member| self.team.rank(member)).collect()
+    }
+
+    pub(super) fn hints(&self) -> MutexGuard<'_, Hints> {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hints in force (`MPI_WIN_GET_INFO`).
+    pub(crate) fn info(&self) -> Info {
+        self.hints().in_force()
+    }
+
+    /// Takes over hints that may change (`MPI_WIN_SET_INFO`).
+    pub(crate) fn set_info(&self, info: &Info) -> Result<()> {
+        let mut hints = self.hints();
+        hints.update(info)?;
+        // Relaxed: the caller orders its own operations.
+        self.ordered.store(hints.ordered(), Ordering::Relaxed);
+        Ok(())
     }
 }
 
 /// A checked offset as an index: it is below the size of memory that is mapped here.
 #[inline]
 #[allow(clippy::cast_possible_truncation)]
-fn index(at: u64) -> usize {
+pub(super) fn index(at: u64) -> usize {
     at as usize
-}
-
-/// The bytes of a register that are its value at this width.
-#[inline]
-fn low_bytes(value: &[u8; 8], width: Width) -> &[u8] {
-    let from = if cfg!(target_endian = "big") { 8 - width.bytes() } else { 0 };
-    &value[from..from + width.bytes()]
 }
 
 #[cold]
 fn outside(call: &'static str, target: &Target, displacement: u64, length: usize) -> Error {
     let Target { rank, unit, size: limit, .. } = *target;
     ErrorKind::Range { call, rank, displacement, unit, length, limit }.into()
-}
-
-#[cold]
-fn misaligned(call: &'static str, target: &Target, displacement: u64, width: Width) -> Error {
-    let Target { rank, unit, size: limit, .. } = *target;
-    ErrorKind::Misaligned { call, rank, displacement, unit, width: width.bytes(), limit }.into()
 }

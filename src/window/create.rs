@@ -1,98 +1,211 @@
 //! How a window comes and goes: each rank publishes its part, a barrier makes all parts known, and a barrier before the
-//! end makes sure that nobody accesses what goes (MPI §11.2.1, §11.2.5). One barrier each: O(log p) signals per rank.
+//! end makes sure that nobody accesses what goes (MPI §11.2.1, §11.2.5). One barrier each: O(log p) signals per rank; a
+//! contiguous shared window takes two more, since its segment needs all sizes first.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
+use std::sync::{Arc, Mutex};
 
 use transom_fabric::{Memory, PeerMap, RegionKey, Tally};
 
 use super::core::{Core, Regions};
+use super::model::Separate;
 use super::target::Flavor;
 use crate::directory::Part;
-use crate::epoch::{Call, State};
+use crate::epoch::Call;
 use crate::error::{Class, Error, ErrorKind, Result};
-use crate::job::{Job, JobCore, WORDS_BYTES};
+use crate::hints::{Hints, Info, Model};
+use crate::job::{Job, JobCore, peer};
+use crate::messages::{Exposed, Space};
 use crate::plan::Actor;
-use crate::wire::{Lane, NetRegion};
+use crate::rma::attached::Attached;
+use crate::wire::{self, Lane, NetRegion};
+
+/// What a window is to be.
+pub(super) struct Wanted<'i> {
+    pub(super) flavor: Flavor,
+    pub(super) unit: u32,
+    pub(super) info: &'i Info,
+}
+
+/// A part before it is published.
+struct Draft {
+    hints: Hints,
+    memory: Memory,
+    shared: Option<Share>,
+}
+
+/// What a part of a contiguous shared segment has more.
+struct Share {
+    segment: Memory,
+    /// Where the part begins in the segment.
+    offset: u64,
+    /// At the first rank: what lets the others map it.
+    region: Option<wire::ShmRegion>,
+    place: usize,
+    words: Memory,
+}
 
 impl Core {
-    /// Creates this rank's side of a window over all ranks. A rank that can't create its part says so in the barrier, and
+    /// Creates this rank's side of a window over all ranks of `job`. A rank that can't create its part says so in the barrier, and
     /// then no rank has the window: nobody waits later for a rank that is not in it.
-    pub(crate) fn create(
+    pub(super) fn create(
         job: &Job,
-        flavor: Flavor,
-        unit: u32,
-        memory: impl FnOnce(&JobCore) -> Result<Memory>,
+        wanted: &Wanted<'_>,
+        memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
     ) -> Result<Arc<Core>> {
-        let job = Arc::clone(job.core());
-        let id = job.next_window();
-        let made = if unit == 0 {
-            Err(Error::argument(Class::Disp, "creating a window", "the displacement unit is 0; it is at least 1 byte"))
-        } else {
-            memory(&job).and_then(|memory| Core::open(&job, id, flavor, unit, memory))
-        };
-        let failed = job.barrier_telling(made.is_err())?;
+        let id = job.team().next_window();
+        let made = Core::draft(job, wanted, memory).and_then(|draft| Core::open(job, id, wanted, draft));
+        Core::together(job, id, made)
+    }
+
+    /// Passes the barrier of creation with what this rank made.
+    fn together(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
+        let failed = job.core().barrier_telling(job.team(), made.is_err())?;
         match made {
             Ok(core) if failed => {
                 core.withdraw();
-                let why =
-                    format!("window {id}: another rank could not create its part, so that no rank has the window");
-                Err(ErrorKind::Job(why).into())
+                Err(nobodys(id))
             }
             made => made.map(Arc::new),
         }
     }
 
-    fn open(job: &Arc<JobCore>, id: u64, flavor: Flavor, unit: u32, memory: Memory) -> Result<Core> {
+    fn draft(job: &Job, wanted: &Wanted<'_>, memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>) -> Result<Draft> {
+        if wanted.unit == 0 {
+            let why = "the displacement unit is 0; it is at least 1 byte";
+            return Err(Error::argument(Class::Disp, "creating a window", why));
+        }
+        let hints = Hints::at_creation(wanted.info, wanted.flavor)?;
+        let memory = memory(job.core(), &hints)?;
+        Ok(Draft { hints, memory, shared: None })
+    }
+
+    /// Creates a window whose parts lie one after the other in one segment (MPI §11.2.3), unless the hint allows them
+    /// to lie apart.
+    pub(super) fn create_shared(job: &Job, wanted: &Wanted<'_>, size: usize) -> Result<Arc<Core>> {
+        let hints = Core::draft(job, wanted, |_, _| Ok(Memory::private(0))).and_then(|draft| {
+            let far = (0..job.size()).find(|&member| job.core().lane(job.team().rank(member)) == Some(Lane::Net));
+            let apart = |member| {
+                let why = format!(
+                    "ranks {} and {member} do not share memory: a shared window is over ranks of one node",
+                    job.rank()
+                );
+                Err(Error::argument(Class::RmaShared, "allocate_shared", why))
+            };
+            far.map_or(Ok(draft.hints), apart)
+        });
+        if hints.as_ref().is_ok_and(|hints| hints.noncontig) {
+            return Core::create(job, wanted, |job, hints| allocated(job, size, hints));
+        }
+        let id = job.team().next_window();
+        let sized = hints.and_then(|hints| Announced::publish(job, id, size, wanted.unit, hints));
+        if job.core().barrier_telling(job.team(), sized.is_err())? {
+            return sized.and_then(|sized| {
+                sized.withdraw();
+                Err(nobodys(id))
+            });
+        }
+        let segment = sized.and_then(Announced::segment);
+        if job.core().barrier_telling(job.team(), segment.is_err())? {
+            return segment.and_then(|(sized, _)| {
+                sized.withdraw();
+                Err(nobodys(id))
+            });
+        }
+        let made = segment.and_then(|(sized, region)| Core::open(job, id, wanted, sized.draft(region)?));
+        Core::together(job, id, made)
+    }
+
+    fn open(job: &Job, id: u64, wanted: &Wanted<'_>, draft: Draft) -> Result<Core> {
+        let Draft { hints, memory, shared } = draft;
+        let (job, team) = (job.core(), job.team());
         let wire = &job.wire;
-        let words = wire.allocate(WORDS_BYTES)?;
-        let regions = Regions {
-            shm: wire.register_shm(&memory)?,
-            words: wire.register_shm(&words)?,
-            net: wire.register_net(&memory)?,
+        let (memory, separate) = match hints.model {
+            Model::Unified => (memory, None),
+            Model::Separate => {
+                let public = wire.allocate(memory.len())?;
+                let separate = Separate::new(memory, &public);
+                (public, Some(separate))
+            }
         };
-        let key =
-            |region: &Option<crate::wire::ShmRegion>| region.as_ref().map(crate::wire::shm_key).unwrap_or_default();
+        let dynamic = wanted.flavor == Flavor::Dynamic;
+        let offset = shared.as_ref().map_or(0, |share| share.offset);
+        let (segment, region, published) = match shared {
+            Some(share) => (Some(share.segment), share.region, Some((share.place, share.words))),
+            None => (None, None, None),
+        };
+        let regions = match (dynamic, &segment) {
+            (true, _) => Regions { shm: wire.register_addresses(), net: None },
+            (false, Some(_)) => Regions { shm: region, net: wire.register_net(&memory)? },
+            (false, None) => Regions { shm: wire.register_shm(&memory)?, net: wire.register_net(&memory)? },
+        };
+        let actor = job.actor_for(hints.atomics)?;
         let part = Part {
-            size: memory.len() as u64,
-            unit,
+            size: if dynamic { u64::MAX } else { memory.len() as u64 },
+            unit: wanted.unit,
             skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
-            shm: key(&regions.shm),
+            rules: u8::from(hints.per_element()) | u8::from(actor == Actor::Nic) << 1,
+            shm: regions.shm.as_ref().map(wire::shm_key).unwrap_or_default(),
             net: regions.net.as_ref().map_or(RegionKey::default(), NetRegion::key),
-            words: key(&regions.words),
+            offset,
         };
-        job.messages.expose(id, memory.clone());
-        if flavor == Flavor::Create && job.has_neighbours() {
+        let (place, words) = match published {
+            Some((place, words)) => {
+                job.republish(place, id, &part);
+                (place, words)
+            }
+            None => job.publish(id, &part)?,
+        };
+        let attached = Arc::new(Attached::default());
+        let space = if dynamic { Space::Attached(Arc::clone(&attached)) } else { Space::Part(memory.clone()) };
+        let exposed = Arc::new(Exposed::new(space, words.clone(), hints.per_element()));
+        job.messages.expose(id, Arc::clone(&exposed));
+        if matches!(wanted.flavor, Flavor::Create | Flavor::Dynamic) && separate.is_none() && job.has_neighbours() {
             job.serve(Lane::Shm)?;
         }
-        if job.actor == Actor::Cpu && wire.has(Lane::Net) {
+        if wire.has(Lane::Net) {
             job.serve(Lane::Net)?;
         }
         Ok(Core {
-            place: job.publish(id, &part)?,
             job: Arc::clone(job),
+            team: Arc::clone(team),
             id,
-            flavor,
+            flavor: wanted.flavor,
             memory,
+            separate,
             part,
             words,
+            exposed,
+            attached,
+            segment,
+            ordered: AtomicBool::new(hints.ordered()),
+            per_element: hints.per_element(),
+            hints: Mutex::new(hints),
+            actor,
             tally: Tally::new(),
+            place,
             _regions: regions,
             targets: PeerMap::new(),
-            epoch: AtomicU8::new(State::Closed as u8),
+            epoch: AtomicU8::new(0),
             fences: AtomicU32::new(0),
+            locks: AtomicU32::new(0),
+            exclusives: AtomicU32::new(0),
+            holds_all: AtomicBool::new(false),
+            started: Mutex::default(),
+            origins: AtomicU32::new(0),
         })
     }
 
     /// Ends peers' access, after a barrier in which each rank says that it accesses no more.
     pub(crate) fn free(&self) -> Result<()> {
-        let before = self.epoch.load(Ordering::Relaxed);
-        self.step("free", Call::Free)?;
+        let freed = self.check("free", Call::Free)?;
         // Until the barrier is past the window is as it was: an error leaves it, and its memory, to the peers.
-        self.epoch.store(before, Ordering::Relaxed);
         let flushed = self.flush_all();
+        self.publish();
         self.barrier()?;
+        self.refresh();
         self.withdraw();
+        self.enter(freed);
         flushed
     }
 
@@ -100,13 +213,13 @@ impl Core {
     fn withdraw(&self) {
         self.job.retract(self.place);
         self.job.messages.forget(self.id);
-        // Relaxed: read by this thread's drop of the window.
-        self.epoch.store(State::Freed as u8, Ordering::Relaxed);
+        self.detach_all();
+        self.enter((crate::epoch::Access::Freed, crate::epoch::Exposure::Closed));
     }
 
     /// Whether `free` came to its end.
     pub(crate) fn is_freed(&self) -> bool {
-        self.epoch.load(Ordering::Relaxed) == State::Freed as u8
+        self.state().0 == crate::epoch::Access::Freed
     }
 
     /// For a window that is dropped without `free`: says so, and keeps its memory, since peers may still access it.
@@ -120,5 +233,98 @@ impl Core {
             // A drop can't return it
             eprintln!("transom: rank {}: {core:?} was dropped without free; its memory is kept", core.job.rank);
         }
+    }
+}
+
+#[cold]
+fn nobodys(id: u64) -> Error {
+    let why = format!("window {id:x}: another rank could not create its part, so that no rank has the window");
+    ErrorKind::Job(why).into()
+}
+
+/// Memory of the library for a window, aligned as the hints want, with the error that a user expects.
+pub(super) fn allocated(job: &JobCore, bytes: usize, hints: &Hints) -> Result<Memory> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::argument(Class::Size, "allocate", format!("{bytes} bytes at rank {}: {error}", job.rank))
+    };
+    // Blocks begin on pages.
+    if hints.alignment <= 4096 || bytes == 0 {
+        return job.wire.allocate(bytes).map_err(|error| failed(&error));
+    }
+    let room = bytes.checked_add(hints.alignment).ok_or_else(|| failed(&"the size overflows"))?;
+    let block = job.wire.allocate(room).map_err(|error| failed(&error))?;
+    let skip = block.as_ptr().addr().next_multiple_of(hints.alignment) - block.as_ptr().addr();
+    block.slice(skip, bytes).ok_or_else(|| failed(&"no room for the alignment"))
+}
+
+/// A part of a contiguous shared window while its size is published and its memory is not there.
+struct Announced {
+    job: Job,
+    id: u64,
+    place: usize,
+    words: Memory,
+    part: Part,
+    hints: Hints,
+}
+
+impl Announced {
+    fn publish(job: &Job, id: u64, size: usize, unit: u32, hints: Hints) -> Result<Announced> {
+        let part = Part { size: size as u64, unit, ..Part::default() };
+        let (place, words) = job.core().publish(id, &part)?;
+        Ok(Announced { job: job.clone(), id, place, words, part, hints })
+    }
+
+    fn withdraw(&self) {
+        self.job.core().retract(self.place);
+    }
+
+    /// The bytes of the parts before a member's, all parts' for the number of members.
+    fn before(&self, member: usize) -> Result<usize> {
+        let total = (0..member).try_fold(0u64, |sum, member| {
+            let (part, _) = self.job.core().lookup(self.job.team().rank(member), self.id)?;
+            let refused = || Error::argument(Class::Size, "allocate_shared", "the parts' sizes overflow together");
+            sum.checked_add(part.size).ok_or_else(refused)
+        })?;
+        Ok(usize::try_from(total).unwrap_or(usize::MAX))
+    }
+
+    /// At the first rank: memory for all parts, published.
+    fn segment(mut self) -> Result<(Announced, Option<(Memory, wire::ShmRegion)>)> {
+        if self.job.rank() != 0 {
+            return Ok((self, None));
+        }
+        let job = self.job.core();
+        let memory = allocated(job, self.before(self.job.size())?, &self.hints)?;
+        let Some(region) = job.wire.register_shm(&memory)? else { return Ok((self, None)) };
+        self.part.shm = wire::shm_key(&region);
+        job.republish(self.place, self.id, &self.part);
+        Ok((self, Some((memory, region))))
+    }
+
+    /// The part, once the segment is published.
+    fn draft(self, own: Option<(Memory, wire::ShmRegion)>) -> Result<Draft> {
+        let job = self.job.core();
+        let first = self.job.team().rank(0);
+        let (segment, region) = match own {
+            Some((memory, region)) => (memory, Some(region)),
+            None => {
+                let (part, _) = job.lookup(first, self.id)?;
+                let segment = match part.shm == RegionKey::default() {
+                    true => Some(Memory::private(0)),
+                    false => {
+                        job.link(first)?;
+                        job.wire.import(Lane::Shm, peer(first), &part.shm)?.memory().cloned()
+                    }
+                };
+                let refused = || Error::argument(Class::RmaShared, "allocate_shared", "the segment can't be mapped");
+                (segment.ok_or_else(refused)?, None)
+            }
+        };
+        let at = self.before(self.job.rank())?;
+        let memory = segment.slice(at, usize::try_from(self.part.size).unwrap_or(usize::MAX));
+        let missing = || Error::argument(Class::RmaShared, "allocate_shared", "the segment is shorter than its parts");
+        let memory = memory.ok_or_else(missing)?;
+        let share = Share { segment, offset: at as u64, region, place: self.place, words: self.words };
+        Ok(Draft { hints: self.hints, memory, shared: Some(share) })
     }
 }

@@ -1,20 +1,34 @@
 //! Windows: memory of each rank that the others access (MPI §11.2).
 //!
 //! [`Window`] is the typed, safe form with epochs as closures; [`RawWindow`] the byte-level form with explicit calls.
-//! Both are thin: [`core::Core`] holds a window's parts and does the operations.
+//! Both are thin: [`core::Core`] holds a window's parts and the modules beside it do the operations.
 
 mod access;
+mod accumulate;
 pub(crate) mod core;
 mod create;
+mod dynamic;
 mod element;
+mod epochs;
+mod lock;
+mod model;
+mod pscw;
 #[allow(unsafe_code)]
 mod raw;
+mod request;
+mod shared;
 mod target;
+mod transfer;
 #[allow(unsafe_code)]
 mod typed;
+pub(crate) mod words;
 
-pub use access::{Access, FenceEpoch, LockAllEpoch};
-pub use element::{RmaElem, RmaInt};
-pub use raw::{Fence, IntType, Op, RawWindow};
+pub use access::{Access, Passive};
+pub use element::RmaElem;
+pub use epochs::{FenceEpoch, LockAllEpoch, LockEpoch, StartEpoch};
+pub use lock::Lock;
+pub use raw::{Assert, At, Items, RawWindow};
+pub use request::{BufferRequest, Request};
+pub use shared::SharedPart;
 pub use target::Flavor;
 pub use typed::Window;

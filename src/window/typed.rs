@@ -3,13 +3,13 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::access::{Access, FenceEpoch, LockAllEpoch};
 use super::core::Core;
+use super::create::{Wanted, allocated};
 use super::element::RmaElem;
 use super::target::Flavor;
 use crate::buffers::{self, Reclaim};
-use crate::epoch::Call;
 use crate::error::{Class, Error, ErrorKind, Result};
+use crate::hints::{Info, Model};
 use crate::job::{Job, Route};
 use crate::plan::Actor;
 
@@ -19,7 +19,7 @@ use crate::plan::Actor;
 /// Dropping a window without [`Window::free`] warns and keeps the memory: it can't wait for the others.
 #[derive(Debug)]
 pub struct Window<T: RmaElem> {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     buffer: Option<Reclaim<T>>,
     _elements: PhantomData<fn() -> T>,
 }
@@ -30,13 +30,27 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// `Size` where the memory can't be had. Where one rank fails, all do: then no rank has the window.
     pub fn allocate(job: &Job, len: usize) -> Result<Window<T>> {
-        let core = Core::create(job, Flavor::Allocate, unit::<T>(), |job| {
-            let bytes = len.checked_mul(size_of::<T>());
-            let bytes = bytes.ok_or_else(|| {
-                Error::argument(Class::Size, "allocate", format!("{len} elements of {} bytes overflow", size_of::<T>()))
-            })?;
-            allocated(job, bytes)
-        })?;
+        Window::allocate_with(job, len, &Info::new())
+    }
+
+    /// [`Window::allocate`] with hints (MPI §11.2.2).
+    ///
+    /// # Errors
+    /// As for [`Window::allocate`]; `InfoValue` for a hint with a value that it can't have.
+    pub fn allocate_with(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
+        let wanted = Wanted { flavor: Flavor::Allocate, unit: unit::<T>(), info };
+        let core = Core::create(job, &wanted, |job, hints| allocated(job, bytes_of::<T>("allocate", len)?, hints))?;
+        Ok(Window { core, buffer: None, _elements: PhantomData })
+    }
+
+    /// Allocates `len` elements that all ranks, which must be of one node, load and store: one segment in which the parts lie in the order
+    /// of the ranks, or apart where the hint `alloc_shared_noncontig` allows it (`MPI_WIN_ALLOCATE_SHARED`, MPI §11.2.3). Collective.
+    ///
+    /// # Errors
+    /// As for [`Window::allocate_with`]; `RmaShared` where a rank is of another node.
+    pub fn allocate_shared(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
+        let wanted = Wanted { flavor: Flavor::Shared, unit: unit::<T>(), info };
+        let core = Core::create_shared(job, &wanted, bytes_of::<T>("allocate_shared", len)?)?;
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
@@ -46,8 +60,17 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// As for [`Window::allocate`].
     pub fn create(job: &Job, buffer: Vec<T>) -> Result<Window<T>> {
+        Window::create_with(job, buffer, &Info::new())
+    }
+
+    /// [`Window::create`] with hints (MPI §11.2.1).
+    ///
+    /// # Errors
+    /// As for [`Window::allocate_with`].
+    pub fn create_with(job: &Job, buffer: Vec<T>, info: &Info) -> Result<Window<T>> {
         let (memory, buffer) = buffers::owned_memory(buffer);
-        let core = Core::create(job, Flavor::Create, unit::<T>(), |_| Ok(memory))?;
+        let wanted = Wanted { flavor: Flavor::Create, unit: unit::<T>(), info };
+        let core = Core::create(job, &wanted, |_, _| Ok(memory))?;
         Ok(Window { core, buffer: Some(buffer), _elements: PhantomData })
     }
 
@@ -69,38 +92,6 @@ impl<T: RmaElem> Window<T> {
         Ok(self.buffer.take().map(|buffer| unsafe { buffer.take() }).unwrap_or_default())
     }
 
-    /// An access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI §11.5.3): shared, passive, not collective. Everything is
-    /// complete at both sides when it returns.
-    ///
-    /// # Errors
-    /// Those of `body`, `RmaSync` within another epoch of this window, or what completing met.
-    pub fn lock_all<'s, R>(&'s self, body: impl for<'e> FnOnce(&LockAllEpoch<'e, 's>) -> Result<R>) -> Result<R> {
-        self.core.step("lock_all", Call::LockAll)?;
-        let _ends = Ends(|| drop(self.core.step("unlock_all", Call::UnlockAll)));
-        Access::run(&self.core, |access| {
-            let done = body(&LockAllEpoch::new(access));
-            self.core.flush_all()?;
-            done
-        })
-    }
-
-    /// An epoch between two fences (`MPI_WIN_FENCE`, MPI §11.5.1). Collective; [`FenceEpoch::fence`] separates phases
-    /// in it. The closing fence also runs where `body` fails, since the other ranks wait in it.
-    ///
-    /// # Errors
-    /// Those of `body`, `RmaSync` within another epoch of this window, or what completing met.
-    pub fn fence<'s, R>(&'s self, body: impl for<'e> FnOnce(&FenceEpoch<'e, 's>) -> Result<R>) -> Result<R> {
-        self.core.step("fence", Call::Fence)?;
-        self.core.step("fence", Call::Operation)?;
-        let _ends = Ends(|| drop(self.core.step("fence", Call::LastFence)));
-        self.core.fence()?;
-        Access::run(&self.core, |access| {
-            let done = body(&FenceEpoch::new(access));
-            self.core.fence()?;
-            done
-        })
-    }
-
     /// The elements of this rank's part.
     pub fn len(&self) -> usize {
         self.core.memory.len() / size_of::<T>().max(1)
@@ -118,7 +109,7 @@ impl<T: RmaElem> Window<T> {
     /// `RmaRange` outside this rank's part.
     pub fn load(&self, first: usize, into: &mut [T]) -> Result<()> {
         let at = self.local("load", first, into.len())?;
-        self.core.memory.read(at, bytemuck::cast_slice_mut(into));
+        self.core.local().read(at, bytemuck::cast_slice_mut(into));
         Ok(())
     }
 
@@ -128,7 +119,7 @@ impl<T: RmaElem> Window<T> {
     /// As for [`Window::load`].
     pub fn store(&self, first: usize, from: &[T]) -> Result<()> {
         let at = self.local("store", first, from.len())?;
-        self.core.memory.write(at, bytemuck::cast_slice(from));
+        self.core.local().write(at, bytemuck::cast_slice(from));
         Ok(())
     }
 
@@ -145,7 +136,60 @@ impl<T: RmaElem> Window<T> {
         self.core.route(rank)
     }
 
-    /// Who performs this window's atomics.
+    /// Loads elements of another rank's part that this process can load and store (`MPI_WIN_SHARED_QUERY`, MPI §11.2.3).
+    ///
+    /// # Errors
+    /// `RmaShared` where load and store do not reach it, `RmaRange` outside of it, `Rank`.
+    pub fn load_from(&self, rank: usize, first: usize, into: &mut [T]) -> Result<()> {
+        let part = self.core.shared_query(rank)?;
+        let at = self.inside("load", part.rank, part.memory.len(), first, into.len())?;
+        part.memory.read(at, bytemuck::cast_slice_mut(into));
+        Ok(())
+    }
+
+    /// Stores elements into another rank's part that this process can load and store.
+    ///
+    /// # Errors
+    /// As for [`Window::load_from`].
+    pub fn store_to(&self, rank: usize, first: usize, from: &[T]) -> Result<()> {
+        let part = self.core.shared_query(rank)?;
+        let at = self.inside("store", part.rank, part.memory.len(), first, from.len())?;
+        part.memory.write(at, bytemuck::cast_slice(from));
+        Ok(())
+    }
+
+    /// The elements of a rank's part, where load and store reach it.
+    ///
+    /// # Errors
+    /// As for [`Window::load_from`].
+    pub fn shared_len(&self, rank: usize) -> Result<usize> {
+        Ok(self.core.shared_query(rank)?.size() / size_of::<T>().max(1))
+    }
+
+    /// The window's ranks, as ranks of the whole job (`MPI_WIN_GET_GROUP`).
+    pub fn group(&self) -> Vec<usize> {
+        self.core.group()
+    }
+
+    /// All hints with the values in force (`MPI_WIN_GET_INFO`, MPI §11.2.7).
+    pub fn info(&self) -> Info {
+        self.core.info()
+    }
+
+    /// Changes hints (`MPI_WIN_SET_INFO`), as [`RawWindow::set_info`](crate::RawWindow::set_info). Collective.
+    ///
+    /// # Errors
+    /// `InfoValue` for a value that can't be; then nothing changes.
+    pub fn set_info(&self, info: &Info) -> Result<()> {
+        self.core.set_info(info)
+    }
+
+    /// The memory model (`MPI_WIN_MODEL`).
+    pub fn model(&self) -> Model {
+        self.core.model()
+    }
+
+    /// Who performs atomics on integers of 32 and 64 bits; on all other types it is the CPU.
     pub fn actor(&self) -> Actor {
         self.core.actor()
     }
@@ -156,16 +200,20 @@ impl<T: RmaElem> Window<T> {
     }
 
     fn local(&self, call: &'static str, first: usize, len: usize) -> Result<usize> {
-        if first.checked_add(len).is_some_and(|end| end <= self.len()) {
+        self.inside(call, self.core.team.me, self.core.memory.len(), first, len)
+    }
+
+    fn inside(&self, call: &'static str, rank: usize, bytes: usize, first: usize, len: usize) -> Result<usize> {
+        if first.checked_add(len).is_some_and(|end| end <= bytes / size_of::<T>().max(1)) {
             return Ok(first * size_of::<T>());
         }
         Err(ErrorKind::Range {
             call,
-            rank: self.core.job.rank,
+            rank,
             displacement: first as u64,
             unit: unit::<T>(),
             length: len.saturating_mul(size_of::<T>()),
-            limit: self.core.part.size,
+            limit: bytes as u64,
         }
         .into())
     }
@@ -177,22 +225,13 @@ impl<T: RmaElem> Drop for Window<T> {
     }
 }
 
-/// Memory of the library for a window, with the error that a user expects of `allocate`.
-pub(super) fn allocated(job: &crate::job::JobCore, bytes: usize) -> Result<transom_fabric::Memory> {
-    job.wire.allocate(bytes).map_err(|error| {
-        Error::argument(Class::Size, "allocate", format!("{bytes} bytes at rank {}: {error}", job.rank))
-    })
+/// The bytes of so many elements.
+fn bytes_of<T>(call: &'static str, len: usize) -> Result<usize> {
+    let refused = || Error::argument(Class::Size, call, format!("{len} elements of {} bytes overflow", size_of::<T>()));
+    len.checked_mul(size_of::<T>()).ok_or_else(refused)
 }
 
 /// The displacement unit of a typed window; 1 for types without size, which have no bytes to address.
 fn unit<T>() -> u32 {
     u32::try_from(size_of::<T>()).unwrap_or(u32::MAX).max(1)
-}
-
-struct Ends<F: Fn()>(F);
-
-impl<F: Fn()> Drop for Ends<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }

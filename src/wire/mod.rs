@@ -15,6 +15,7 @@ use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 
 use crate::messages::Messages;
+use crate::plan::Amos;
 pub(crate) use remote::Remote;
 
 pub(crate) use transom_shm::event;
@@ -115,6 +116,16 @@ impl Net {
         each_net!(self, domain => domain.port().limits().passive_target)
     }
 
+    /// What atomics it has on a region.
+    pub(crate) fn amos(&self, region: &NetRegion) -> Amos {
+        let all = region.has_all_amos();
+        match self {
+            Net::Ofi(domain) => Amos::of_provider(&domain.provider(), all),
+            Net::Sim(_) if all => Amos::Native,
+            Net::Sim(_) => Amos::None,
+        }
+    }
+
     fn message_max(&self) -> usize {
         each_net!(self, domain => domain.port().limits().message_max)
     }
@@ -143,7 +154,7 @@ impl NetRegion {
     }
 
     /// Whether the net performs every atomic of this version on the region by itself.
-    pub(crate) fn has_all_amos(&self) -> bool {
+    fn has_all_amos(&self) -> bool {
         let has = |kind: AmoKind, width: Width| -> Option<Coherence> {
             match self {
                 NetRegion::Ofi(region) => region.amo(kind, width),
@@ -164,6 +175,14 @@ impl Wire {
     pub(crate) fn allocate(&self, len: usize) -> Result<Memory, FabricError> {
         match &self.heap {
             Some(heap) => heap.allocate(len),
+            None => Ok(Memory::private(len)),
+        }
+    }
+
+    /// Memory that peers can map, whose pages come at the first touch.
+    pub(crate) fn reserve(&self, len: usize) -> Result<Memory, FabricError> {
+        match &self.heap {
+            Some(heap) => heap.reserve(len),
             None => Ok(Memory::private(len)),
         }
     }
@@ -212,6 +231,11 @@ impl Wire {
     /// Lets ranks of the node access `memory`.
     pub(crate) fn register_shm(&self, memory: &Memory) -> Result<Option<ShmRegion>, FabricError> {
         self.shm.as_ref().filter(|_| !memory.is_empty()).map(|shm| shm.register(memory)).transpose()
+    }
+
+    /// Lets ranks of the node access all memory of this process by its addresses, as far as the system lets them.
+    pub(crate) fn register_addresses(&self) -> Option<ShmRegion> {
+        self.shm.as_ref().map(|shm| shm.register_addresses())
     }
 
     /// Lets ranks of other nodes access `memory`.

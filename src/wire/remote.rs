@@ -105,6 +105,22 @@ impl Remote {
         each_port!(self, port, at => port.put_inline(at, offset, bytes, tally))
     }
 
+    /// The longest put that is packed; 0 where nothing can be posted.
+    pub(crate) fn packed_max(&self) -> usize {
+        each_port!(self, port, _at => port.limits().packed_max).unwrap_or(0)
+    }
+
+    /// Posts a put of `len` bytes that `fill` writes; `None` where nothing can be posted.
+    pub(crate) fn put_packed(
+        &self,
+        offset: u64,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+        tally: &Arc<Tally>,
+    ) -> Option<Post> {
+        each_port!(self, port, at => port.put_packed(at, offset, len, fill, tally))
+    }
+
     /// Posts a get; `None` where nothing can be posted.
     #[inline]
     pub(crate) fn get(&self, offset: u64, into: &Sink, tally: &Arc<Tally>) -> Option<Post> {

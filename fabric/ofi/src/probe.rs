@@ -105,6 +105,6 @@ impl Attempt<'_> {
             }
             std::thread::yield_now();
         }
-        tally.fault().map_or(Ok(()), |fault| Err(fault.clone().into()))
+        tally.fault().map_or(Ok(()), |fault| Err(fault.into()))
     }
 }

@@ -1,0 +1,175 @@
+//! Derived datatypes as layouts of memory (MPI §5.1): what basic types there are, in which order, and where. Owns constructors,
+//! queries and the walk over the contiguous pieces; knows no buffers, transports or epochs.
+//!
+//! A datatype is compiled when it is made: into strips of equal blocks (a vector is one strip, whatever its count) and loops
+//! that repeat them, so memory depends on how irregular a datatype is and not on how much data it describes.
+
+mod build;
+mod layout;
+mod overlap;
+mod pieces;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+
+pub use build::Order;
+pub(crate) use layout::Strip;
+pub(crate) use pieces::{Pieces, Strips, zip};
+
+use crate::reduce::BasicType;
+use layout::Layout;
+use signature::Signature;
+
+/// An MPI datatype: a sequence of basic types, each at its offset. Immutable; a clone is the same datatype.
+#[derive(Clone, Debug)]
+pub struct Datatype(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    layout: Layout,
+    signature: Signature,
+    /// Bytes of data.
+    size: usize,
+    bounds: Bounds,
+    /// The lowest byte of data and the end of the highest; `None` without bytes.
+    data: Option<(i64, i64)>,
+    /// The strictest alignment of its elements.
+    align: usize,
+    /// Whether one item overlaps itself, once somebody asked.
+    overlaps: OnceLock<bool>,
+}
+
+/// Lower and upper bound (MPI §5.1.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bounds {
+    /// Of no elements and no markers.
+    None,
+    /// Of the elements.
+    Elements(i64, i64),
+    /// Of the markers that `resized` and `subarray` set; elements do not count beside them.
+    Markers(i64, i64),
+}
+
+impl Inner {
+    fn empty() -> Inner {
+        Inner {
+            layout: Layout::default(),
+            signature: Signature::EMPTY,
+            size: 0,
+            bounds: Bounds::None,
+            data: None,
+            align: 1,
+            overlaps: OnceLock::new(),
+        }
+    }
+
+    fn finish(self) -> Datatype {
+        Datatype(Arc::new(self))
+    }
+}
+
+impl Datatype {
+    /// The bytes of data of one item, gaps not included (`MPI_Type_size`). A pair type counts with its padding.
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// The lower bound in bytes (`MPI_Type_get_extent`).
+    pub fn lb(&self) -> i64 {
+        self.0.bounds.get().0
+    }
+
+    /// The bytes from one item to the next (`MPI_Type_get_extent`).
+    pub fn extent(&self) -> i64 {
+        let (lb, ub) = self.0.bounds.get();
+        ub - lb
+    }
+
+    /// The offset of the lowest byte of data (`MPI_Type_get_true_extent`); 0 without data.
+    pub fn true_lb(&self) -> i64 {
+        self.0.data.map_or(0, |(low, _)| low)
+    }
+
+    /// The bytes from the lowest byte of data to the end of the highest (`MPI_Type_get_true_extent`).
+    pub fn true_extent(&self) -> i64 {
+        self.0.data.map_or(0, |(low, end)| end - low)
+    }
+
+    /// Whether any number of items is one run of bytes from offset 0, in order and without gaps.
+    pub fn is_contiguous(&self) -> bool {
+        let inner = &*self.0;
+        let dense = match (&inner.layout.loops[..], &inner.layout.strips[..]) {
+            ([], []) => true,
+            ([], [strip]) => strip.offset == 0 && strip.count == 1,
+            _ => false,
+        };
+        dense && self.lb() == 0 && self.extent() == inner.size as i64
+    }
+
+    /// The basic type of all elements, which accumulates ask for; `None` where there are several, or no elements.
+    pub fn uniform(&self) -> Option<BasicType> {
+        self.0.signature.uniform()
+    }
+
+    /// Whether `count` items have the signature of `other_count` items of `other`: the same basic types in the same order
+    /// (MPI §3.3.1). Takes the logarithm of the counts. Different signatures pass for equal with a chance of 2^-122.
+    pub fn matches(&self, count: usize, other: &Datatype, other_count: usize) -> bool {
+        self.0.signature.matches(count, &other.0.signature, other_count)
+    }
+
+    /// Whether entries of `count` items overlap, which a target must not (MPI §12.3.1). Exact. Immediate where items keep
+    /// clear of each other; an irregular item is looked at once, in the order of its addresses. Where items interleave, memory
+    /// is that of their strips and time perhaps that of their blocks.
+    pub fn overlaps_itself(&self, count: usize) -> bool {
+        let inner = &*self.0;
+        let width = self.true_extent();
+        if count == 0 || inner.size == 0 {
+            return false;
+        }
+        let one = *inner.overlaps.get_or_init(|| overlap::overlap(&inner.layout, width, 0, 1));
+        if one || count == 1 || self.extent().unsigned_abs() >= width.unsigned_abs() {
+            return one;
+        }
+        overlap::overlap(&inner.layout, width, self.extent(), count)
+    }
+
+    /// The lowest byte of `count` items, and the end of the highest; `None` where they have no bytes. Ends that no `i64` holds
+    /// are given as the nearest one, and no window reaches there.
+    pub fn span(&self, count: usize) -> Option<(i64, i64)> {
+        let (low, end) = self.0.data?;
+        let last = (count as i128).checked_sub(1).filter(|&last| last >= 0)? * i128::from(self.extent());
+        let clamp = |wide: i128| i64::try_from(wide).unwrap_or(if wide < 0 { i64::MIN } else { i64::MAX });
+        Some((clamp(i128::from(low) + last.min(0)), clamp(i128::from(end) + last.max(0))))
+    }
+
+    /// The strips of `count` items in the order of the data. The span must be one of `i64` numbers.
+    pub(crate) fn strips(&self, count: usize) -> Strips<'_> {
+        Strips::items(&self.0.layout, self.extent(), count)
+    }
+
+    /// The contiguous pieces of `count` items in the order of the data. The span must be one of `i64` numbers.
+    pub(crate) fn pieces(&self, count: usize) -> Pieces<'_> {
+        Pieces::of(self.strips(count))
+    }
+}
+
+impl Bounds {
+    fn get(self) -> (i64, i64) {
+        match self {
+            Bounds::None => (0, 0),
+            Bounds::Elements(lb, ub) | Bounds::Markers(lb, ub) => (lb, ub),
+        }
+    }
+
+    /// The bounds of both together: elements do not count beside markers.
+    fn join(self, other: Bounds) -> Bounds {
+        match (self, other) {
+            (Bounds::None, bounds) | (bounds, Bounds::None) => bounds,
+            (Bounds::Elements(a, b), Bounds::Elements(c, d)) => Bounds::Elements(a.min(c), b.max(d)),
+            (Bounds::Markers(a, b), Bounds::Markers(c, d)) => Bounds::Markers(a.min(c), b.max(d)),
+            (markers @ Bounds::Markers(..), _) | (_, markers) => markers,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Walking a layout: the strips of items, their contiguous pieces in the order of the data, and two layouts side by side.
+//! The hot path of every derived operation: no allocation, no division per piece. Knows no basic types and no bounds: whoever
+//! walks has checked the span; where offsets leave `i64` they wrap.
+
+use super::layout::{Layout, Loop, Strip, place};
+
+/// The strips of items of a datatype, in the order of the data.
+#[derive(Clone, Debug)]
+pub(crate) struct Strips<'a> {
+    /// What is left of the present repetition.
+    rest: std::slice::Iter<'a, Strip>,
+    /// The one strip that says it all, where there is one.
+    single: Option<Strip>,
+    strips: &'a [Strip],
+    loops: &'a [Loop],
+    /// Bytes from item to item.
+    extent: i64,
+    /// Where the present repetition begins.
+    base: i64,
+    /// The number of the next repetition, and how many there are.
+    next: usize,
+    end: usize,
+    /// Repetitions that follow each by `step` bytes, before the next round of an outer loop.
+    run: usize,
+    step: i64,
+}
+
+impl<'a> Strips<'a> {
+    /// These strips, once.
+    pub(crate) fn of(strips: &'a [Strip]) -> Strips<'a> {
+        Strips {
+            rest: strips.iter(),
+            single: None,
+            strips,
+            loops: &[],
+            extent: 0,
+            base: 0,
+            next: 1,
+            end: 1,
+            run: 0,
+            step: 0,
+        }
+    }
+
+    /// `count` items of `layout`, `extent` bytes apart.
+    pub(super) fn items(layout: &'a Layout, extent: i64, count: usize) -> Strips<'a> {
+        if let ([], [strip]) = (&layout.loops[..], &layout.strips[..])
+            && count > 0
+            && let Some(all) = strip.repeated(count, extent)
+        {
+            return Strips { single: Some(all), ..Strips::of(&[]) };
+        }
+        let end = if layout.strips.is_empty() { 0 } else { count.saturating_mul(layout.repetitions()) };
+        Strips {
+            rest: [].iter(),
+            strips: &layout.strips,
+            loops: &layout.loops,
+            extent,
+            next: 0,
+            end,
+            step: layout.loops.last().map_or(extent, |inner| inner.stride),
+            ..Strips::of(&[])
+        }
+    }
+
+    /// Begins the next repetition; false after the last.
+    fn repeat(&mut self) -> bool {
+        if self.next == self.end {
+            return false;
+        }
+        if self.run > 0 {
+            self.run -= 1;
+            self.base = self.base.wrapping_add(self.step);
+        } else {
+            let (item, base) = place(self.loops, self.next);
+            self.base = (item as i64).wrapping_mul(self.extent).wrapping_add(base);
+            self.run = self.loops.last().map_or(self.end, |inner| inner.count) - 1;
+        }
+        self.next += 1;
+        self.rest = self.strips.iter();
+        true
+    }
+}
+
+impl Iterator for Strips<'_> {
+    type Item = Strip;
+
+    fn next(&mut self) -> Option<Strip> {
+        loop {
+            if let Some(strip) = self.rest.next() {
+                return Some(Strip { offset: strip.offset.wrapping_add(self.base), ..*strip });
+            }
+            if let Some(strip) = self.single.take() {
+                return Some(strip);
+            }
+            if !self.repeat() {
+                return None;
+            }
+        }
+    }
+
+    /// Exact, unless there are more than `usize` counts.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let now = self.rest.len() + usize::from(self.single.is_some());
+        let all = (self.end - self.next).checked_mul(self.strips.len()).and_then(|later| later.checked_add(now));
+        (all.unwrap_or(usize::MAX), all)
+    }
+}
+
+/// The contiguous pieces `(offset, length)` of items, in the order of the data. A clone goes on from where this one is.
+#[derive(Clone, Debug)]
+pub(crate) struct Pieces<'a> {
+    strips: Strips<'a>,
+    /// Where the present block begins, how long it is, how many follow in its strip, and how far apart.
+    begin: i64,
+    block: usize,
+    after: usize,
+    stride: i64,
+    /// What of the present block is still to come.
+    at: i64,
+    left: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// One piece of `length` bytes at offset 0.
+    pub(crate) fn contiguous(length: usize) -> Pieces<'static> {
+        Pieces { left: length, ..Pieces::of(Strips::of(&[])) }
+    }
+
+    /// The pieces of these strips.
+    pub(crate) fn of(strips: Strips<'a>) -> Pieces<'a> {
+        Pieces { strips, begin: 0, block: 0, after: 0, stride: 0, at: 0, left: 0 }
+    }
+
+    /// The next piece, cut after `most` bytes; what was cut off comes next. `None` at the end, and for a `most` of 0.
+    #[inline]
+    pub(crate) fn next_at_most(&mut self, most: usize) -> Option<(i64, usize)> {
+        if !self.fill() || most == 0 {
+            return None;
+        }
+        let length = self.left.min(most);
+        Some((self.cut(length), length))
+    }
+
+    /// Makes the next block the present one if nothing is left of it; false at the end.
+    #[inline]
+    fn fill(&mut self) -> bool {
+        if self.left > 0 {
+            return true;
+        }
+        if self.after == 0 {
+            return self.next_strip();
+        }
+        self.after -= 1;
+        self.begin = self.begin.wrapping_add(self.stride);
+        self.at = self.begin;
+        self.left = self.block;
+        true
+    }
+
+    fn next_strip(&mut self) -> bool {
+        let Some(strip) = self.strips.next() else { return false };
+        self.begin = strip.offset;
+        self.block = strip.block;
+        self.after = strip.count - 1;
+        self.stride = strip.stride;
+        self.at = strip.offset;
+        self.left = strip.block;
+        true
+    }
+
+    /// How many pieces of `length` bytes, no more than are left of the present block, come at equal distances from here on,
+    /// and at which distance.
+    fn even(&self, length: usize) -> (usize, i64) {
+        if self.left > length {
+            (self.left / length, length as i64)
+        } else if self.left == self.block {
+            (self.after + 1, self.stride)
+        } else {
+            (1, 0)
+        }
+    }
+
+    /// Takes `count` pieces of `length` bytes, as many as `even` promised or fewer; where the first begins.
+    fn cut_even(&mut self, length: usize, count: usize) -> i64 {
+        if self.left > length {
+            return self.cut(length * count);
+        }
+        let at = self.at;
+        self.after -= count - 1;
+        self.begin = self.begin.wrapping_add(self.stride.wrapping_mul(count as i64 - 1));
+        self.left = 0;
+        at
+    }
+
+    /// Takes `length` bytes, no more than are left of the present block; where they begin.
+    #[inline]
+    fn cut(&mut self, length: usize) -> i64 {
+        let at = self.at;
+        self.at = at.wrapping_add(length as i64);
+        self.left -= length;
+        at
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = (i64, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<(i64, usize)> {
+        self.next_at_most(usize::MAX)
+    }
+}
+
+/// `count` pieces of `length` bytes at equal distances, in two layouts side by side: what a copy loop takes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Where the first piece begins in each.
+    pub(crate) a: i64,
+    pub(crate) b: i64,
+    /// The bytes of one piece; not 0.
+    pub(crate) length: usize,
+    /// The number of pieces; not 0.
+    pub(crate) count: usize,
+    /// The bytes from the start of a piece to the start of the next, in each; of no meaning for one piece.
+    pub(crate) a_stride: i64,
+    pub(crate) b_stride: i64,
+}
+
+/// Two layouts side by side: `(offset in a, offset in b, length)` of what is contiguous in both; ends with the shorter.
+#[derive(Clone, Debug)]
+pub(crate) struct Zip<'a, 'b> {
+    a: Pieces<'a>,
+    b: Pieces<'b>,
+}
+
+/// The pieces of `a` and `b`, both cut at each other's borders.
+pub(crate) fn zip<'a, 'b>(a: Pieces<'a>, b: Pieces<'b>) -> Zip<'a, 'b> {
+    Zip { a, b }
+}
+
+impl Zip<'_, '_> {
+    /// The next piece, cut after `most` bytes; what was cut off comes next. `None` at the end, and for a `most` of 0.
+    #[inline]
+    pub(crate) fn next_at_most(&mut self, most: usize) -> Option<(i64, i64, usize)> {
+        if !self.a.fill() || !self.b.fill() || most == 0 {
+            return None;
+        }
+        let length = self.a.left.min(self.b.left).min(most);
+        Some((self.a.cut(length), self.b.cut(length), length))
+    }
+
+    /// The next pieces that are equally long and at equal distances, all at once.
+    pub(crate) fn next_run(&mut self) -> Option<Run> {
+        if !self.a.fill() || !self.b.fill() {
+            return None;
+        }
+        let length = self.a.left.min(self.b.left);
+        let (a_count, a_stride) = self.a.even(length);
+        let (b_count, b_stride) = self.b.even(length);
+        let count = a_count.min(b_count);
+        let (a, b) = (self.a.cut_even(length, count), self.b.cut_even(length, count));
+        Some(Run { a, b, length, count, a_stride, b_stride })
+    }
+}
+
+impl Iterator for Zip<'_, '_> {
+    type Item = (i64, i64, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<(i64, i64, usize)> {
+        self.next_at_most(usize::MAX)
+    }
+}

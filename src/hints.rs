@@ -1,0 +1,271 @@
+//! Hints of windows (MPI §11.2, `MPI_Info`): what a program promises or prefers, as text from users and as decisions for the
+//! window. Unknown keys are ignored, as MPI wants; a known key with a value that it can't have is an error.
+
+use crate::error::{Class, Error, Result};
+use crate::settings::Atomics;
+use crate::window::Flavor;
+
+/// Keys and values (`MPI_Info`).
+///
+/// ```
+/// let info = transom::Info::new().with("no_locks", "true").with("accumulate_ordering", "none");
+/// assert_eq!(info.get("no_locks"), Some("true"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info(Vec<(String, String)>);
+
+/// The memory model of a window (`MPI_WIN_MODEL`, MPI §11.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Model {
+    /// One copy: what others put is what this process loads, eventually (`MPI_WIN_UNIFIED`).
+    Unified,
+    /// A public and a private copy, which only synchronization calls bring together (`MPI_WIN_SEPARATE`). On request, by
+    /// `transom_model=separate`: a program that forgets a synchronization then sees stale data on every machine.
+    Separate,
+}
+
+impl Info {
+    /// No keys.
+    pub fn new() -> Info {
+        Info::default()
+    }
+
+    /// With one more key, or another value for one that is there.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Info {
+        let (key, value) = (key.into(), value.into());
+        match self.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((key, value)),
+        }
+        self
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// All keys with their values, in the order in which they were set.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}
+
+/// The hints in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hints {
+    pub(crate) no_locks: bool,
+    /// `rar`, `raw`, `war`, `waw`.
+    ordering: [bool; 4],
+    same_op: bool,
+    same_size: bool,
+    same_disp_unit: bool,
+    pub(crate) noncontig: bool,
+    /// 0: the library's choice.
+    granularity: u64,
+    pub(crate) alignment: usize,
+    pub(crate) model: Model,
+    /// `None`: as the job's setting says.
+    pub(crate) atomics: Option<Atomics>,
+}
+
+const ORDERINGS: [&str; 4] = ["rar", "raw", "war", "waw"];
+
+impl Default for Hints {
+    fn default() -> Self {
+        Hints {
+            no_locks: false,
+            ordering: [true; 4],
+            same_op: false,
+            same_size: false,
+            same_disp_unit: false,
+            noncontig: false,
+            granularity: 0,
+            alignment: 1,
+            model: Model::Unified,
+            atomics: None,
+        }
+    }
+}
+
+impl Hints {
+    /// The hints of a window that is created with `info`.
+    pub(crate) fn at_creation(info: &Info, flavor: Flavor) -> Result<Hints> {
+        let mut hints = Hints::default();
+        hints.update(info)?;
+        for (key, value) in info.iter() {
+            match key {
+                "alloc_shared_noncontig" => hints.noncontig = switch(key, value)?,
+                "mpi_accumulate_granularity" => hints.granularity = number(key, value)?,
+                "mpi_minimum_alignment" => {
+                    let alignment = number(key, value)?;
+                    let fits = alignment.is_power_of_two() && alignment <= 1 << 30;
+                    let wanted = usize::try_from(alignment).ok().filter(|_| fits);
+                    hints.alignment = wanted.ok_or_else(|| bad(key, value, "it is a power of two, at most 2^30"))?;
+                }
+                "transom_model" => hints.model = model(key, value)?,
+                "transom_atomics" => hints.atomics = atomics(key, value)?,
+                _ => {}
+            }
+        }
+        if matches!(flavor, Flavor::Shared | Flavor::Dynamic) {
+            // Load and store of others reach the memory itself: there is no second copy that they could see.
+            hints.model = Model::Unified;
+        }
+        Ok(hints)
+    }
+
+    /// Takes over what may change while the window lives (`MPI_WIN_SET_INFO`); the rest was decided at creation.
+    pub(crate) fn update(&mut self, info: &Info) -> Result<()> {
+        let mut new = self.clone();
+        for (key, value) in info.iter() {
+            match key {
+                "no_locks" => new.no_locks = switch(key, value)?,
+                "same_size" => new.same_size = switch(key, value)?,
+                "same_disp_unit" => new.same_disp_unit = switch(key, value)?,
+                "accumulate_ordering" => new.ordering = ordering(key, value)?,
+                "accumulate_ops" => {
+                    new.same_op = match value {
+                        "same_op" => true,
+                        "same_op_no_op" => false,
+                        _ => return Err(bad(key, value, "it is same_op or same_op_no_op")),
+                    }
+                }
+                _ => {}
+            }
+        }
+        *self = new;
+        Ok(())
+    }
+
+    /// Every hint with the value in force (`MPI_WIN_GET_INFO`).
+    pub(crate) fn in_force(&self) -> Info {
+        let switch = |on: bool| if on { "true" } else { "false" };
+        let kept: Vec<&str> =
+            ORDERINGS.iter().zip(self.ordering).filter(|(_, on)| *on).map(|(name, _)| *name).collect();
+        let atomics = match self.atomics {
+            None | Some(Atomics::Auto) => "auto",
+            Some(Atomics::Cpu) => "cpu",
+            Some(Atomics::Nic) => "nic",
+        };
+        Info::new()
+            .with("no_locks", switch(self.no_locks))
+            .with("accumulate_ordering", if kept.is_empty() { "none".to_owned() } else { kept.join(",") })
+            .with("accumulate_ops", if self.same_op { "same_op" } else { "same_op_no_op" })
+            .with("same_size", switch(self.same_size))
+            .with("same_disp_unit", switch(self.same_disp_unit))
+            .with("alloc_shared_noncontig", switch(self.noncontig))
+            .with("mpi_accumulate_granularity", self.granularity.to_string())
+            .with("mpi_minimum_alignment", self.alignment.to_string())
+            .with("transom_model", if self.model == Model::Separate { "separate" } else { "unified" })
+            .with("transom_atomics", atomics)
+    }
+
+    /// Whether accumulates of one origin on one location keep their order.
+    pub(crate) fn ordered(&self) -> bool {
+        self.ordering.contains(&true)
+    }
+
+    /// Whether accumulates go element by element by the CPU's atomics, instead of by locks and vector code: wanted by a
+    /// granularity of at most one element.
+    pub(crate) fn per_element(&self) -> bool {
+        (1..=8).contains(&self.granularity)
+    }
+}
+
+fn bad(key: &str, value: &str, reason: &str) -> Error {
+    Error::argument(Class::InfoValue, "info", format!("{key}={value}: {reason}"))
+}
+
+fn switch(key: &str, value: &str) -> Result<bool> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(bad(key, value, "it is true or false")),
+    }
+}
+
+fn number(key: &str, value: &str) -> Result<u64> {
+    value.parse().map_err(|_| bad(key, value, "it is a number of bytes"))
+}
+
+fn ordering(key: &str, value: &str) -> Result<[bool; 4]> {
+    let mut kept = [false; 4];
+    if value == "none" {
+        return Ok(kept);
+    }
+    for name in value.split(',').map(str::trim) {
+        let index = ORDERINGS.iter().position(|known| *known == name);
+        kept[index.ok_or_else(|| bad(key, value, "it is none, or a list of rar, raw, war and waw"))?] = true;
+    }
+    Ok(kept)
+}
+
+fn model(key: &str, value: &str) -> Result<Model> {
+    match value {
+        "unified" => Ok(Model::Unified),
+        "separate" => Ok(Model::Separate),
+        _ => Err(bad(key, value, "it is unified or separate")),
+    }
+}
+
+fn atomics(key: &str, value: &str) -> Result<Option<Atomics>> {
+    match value {
+        "auto" => Ok(None),
+        "cpu" => Ok(Some(Atomics::Cpu)),
+        "nic" => Ok(Some(Atomics::Nic)),
+        _ => Err(bad(key, value, "it is auto, cpu or nic")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows W6.
+    #[test]
+    fn all_hints_are_told_with_their_defaults_and_unknown_ones_are_ignored() {
+        let info = Info::new().with("no_locks", "true").with("color", "green").with("accumulate_ordering", "rar, waw");
+        let hints = Hints::at_creation(&info, Flavor::Allocate).expect("fine");
+        let told = hints.in_force();
+        assert_eq!((told.get("no_locks"), told.get("color")), (Some("true"), None));
+        assert_eq!(told.get("accumulate_ordering"), Some("rar,waw"));
+        let defaults: Vec<_> = Hints::default().in_force().0;
+        let expected = [
+            ("no_locks", "false"),
+            ("accumulate_ordering", "rar,raw,war,waw"),
+            ("accumulate_ops", "same_op_no_op"),
+            ("same_size", "false"),
+            ("same_disp_unit", "false"),
+            ("alloc_shared_noncontig", "false"),
+            ("mpi_accumulate_granularity", "0"),
+            ("mpi_minimum_alignment", "1"),
+            ("transom_model", "unified"),
+            ("transom_atomics", "auto"),
+        ];
+        assert_eq!(defaults, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    }
+
+    /// Shows W6.
+    #[test]
+    fn what_was_decided_at_creation_stays_and_bad_values_change_nothing() {
+        let info = Info::new().with("transom_model", "separate").with("mpi_accumulate_granularity", "8");
+        let mut hints = Hints::at_creation(&info, Flavor::Create).expect("fine");
+        assert!(hints.per_element() && hints.model == Model::Separate);
+        let before = hints.clone();
+        hints
+            .update(&Info::new().with("transom_model", "unified").with("mpi_accumulate_granularity", "0"))
+            .expect("ignored");
+        assert_eq!(hints, before);
+        let bad = Info::new().with("no_locks", "true").with("accumulate_ordering", "rar,none");
+        let error = hints.update(&bad).expect_err("none stands alone");
+        assert_eq!(error.class(), Class::InfoValue);
+        assert_eq!(hints, before, "nothing was taken over");
+        let shared = Hints::at_creation(&info, Flavor::Shared).expect("fine");
+        assert_eq!(shared.model, Model::Unified);
+        for (key, value) in [("no_locks", "1"), ("mpi_minimum_alignment", "12"), ("transom_atomics", "gpu")] {
+            assert!(Hints::at_creation(&Info::new().with(key, value), Flavor::Create).is_err(), "{key}={value}");
+        }
+    }
+}

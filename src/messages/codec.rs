@@ -1,0 +1,288 @@
+//! Messages as bytes. Words are in the machine's byte order: all ranks of a job run the same program. What can't be read
+//! is `None`; nothing of a message is trusted beyond its length.
+
+use transom_fabric::{Amo, AmoKind, Width};
+
+use crate::datatype::Strip;
+use crate::reduce::{BasicType, Op};
+
+/// The bytes of a request beside its strips and its data.
+pub(crate) const OVERHEAD: usize = 29;
+/// The bytes of a strip.
+pub(crate) const STRIP: usize = 32;
+/// The strips of one request, at most.
+pub(crate) const MAX_STRIPS: usize = 255;
+/// The bytes of a reply beside its data.
+pub(crate) const REPLY_OVERHEAD: usize = 9;
+
+/// What is asked of a target. Strips say where in the target's part, in bytes (in a dynamic window: at which addresses).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Request<'a> {
+    /// Store the data, strip after strip.
+    Scatter { strips: Vec<Strip>, data: &'a [u8] },
+    /// Answer with what is there.
+    Gather { strips: Vec<Strip> },
+    /// Combine each element with the data; answer with the values from before if `fetch`. No data: `MPI_NO_OP`.
+    Combine { op: Op, ty: BasicType, fetch: bool, strips: Vec<Strip>, data: &'a [u8] },
+    /// Store `new` where `expected` is found; answer with the value from before.
+    Swap { ty: BasicType, at: u64, expected: u64, new: u64 },
+    /// Change a control word.
+    Control { at: u64, amo: Amo },
+    /// Answer with the number of regions that are attached to the dynamic window, and with the address and length of at most
+    /// `most` of them, from the `first` on.
+    Regions { first: u64, most: u64 },
+}
+
+/// What a rank tells the window's other side of post-start-complete-wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// The sender exposes its part to the receiver.
+    Posted,
+    /// The sender's operations on the receiver's part are complete.
+    Completed,
+}
+
+/// What travels.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Message<'a> {
+    /// The slot of a barrier, that of the thing with this key, now holds `value`.
+    Signal {
+        key: u64,
+        slot: u32,
+        value: u32,
+    },
+    /// A member of the window's group tells.
+    Notice {
+        window: u64,
+        member: u32,
+        notice: Notice,
+    },
+    /// `order`: 0, or the request's place among those of its origin that keep their order, from 1.
+    Request {
+        token: u64,
+        window: u64,
+        order: u64,
+        request: Request<'a>,
+    },
+    Reply {
+        token: u64,
+        bytes: &'a [u8],
+    },
+    /// The request could not be executed; the reason in words.
+    Refusal {
+        token: u64,
+        reason: &'a str,
+    },
+}
+
+const SIGNAL: u8 = 1;
+const NOTICE: u8 = 2;
+const SCATTER: u8 = 3;
+const GATHER: u8 = 4;
+const COMBINE: u8 = 5;
+const SWAP: u8 = 6;
+const CONTROL: u8 = 7;
+const REGIONS: u8 = 8;
+const REPLY: u8 = 9;
+const REFUSAL: u8 = 10;
+
+impl<'a> Message<'a> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            Message::Signal { key, slot, value } => words(SIGNAL, &[*key, u64::from(*slot) << 32 | u64::from(*value)]),
+            Message::Notice { window, member, notice } => {
+                words(NOTICE, &[*window, u64::from(*member) << 1 | u64::from(*notice == Notice::Completed)])
+            }
+            Message::Request { token, window, order, request } => encode_request(*token, *window, *order, request),
+            Message::Reply { token, bytes } => with_bytes(words(REPLY, &[*token]), bytes),
+            Message::Refusal { token, reason } => with_bytes(words(REFUSAL, &[*token]), reason.as_bytes()),
+        }
+    }
+
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Message<'a>> {
+        let (&kind, rest) = bytes.split_first()?;
+        let mut reader = Reader(rest);
+        let first = reader.word()?;
+        Some(match kind {
+            SIGNAL => {
+                let both = reader.word()?;
+                Message::Signal { key: first, slot: high(both), value: low(both) }
+            }
+            NOTICE => {
+                let both = reader.word()?;
+                let notice = if both & 1 == 1 { Notice::Completed } else { Notice::Posted };
+                Message::Notice { window: first, member: low(both >> 1), notice }
+            }
+            REPLY => Message::Reply { token: first, bytes: reader.0 },
+            REFUSAL => Message::Refusal { token: first, reason: std::str::from_utf8(reader.0).ok()? },
+            _ => {
+                let (window, order) = (reader.word()?, reader.word()?);
+                Message::Request { token: first, window, order, request: decode_request(kind, &mut reader)? }
+            }
+        })
+    }
+}
+
+fn encode_request(token: u64, window: u64, order: u64, request: &Request<'_>) -> Vec<u8> {
+    let start = |kind| words(kind, &[token, window, order]);
+    // Four bytes after the words: the operation, the type, a flag, and the number of strips.
+    let how = |kind, op: u8, ty: u8, flag: bool| with_bytes(start(kind), &[op, ty, u8::from(flag), 0]);
+    match request {
+        Request::Scatter { strips, data } => with_bytes(with_strips(how(SCATTER, 0, 0, false), strips), data),
+        Request::Gather { strips } => with_strips(how(GATHER, 0, 0, false), strips),
+        Request::Combine { op, ty, fetch, strips, data } => {
+            with_bytes(with_strips(how(COMBINE, op.number(), ty.number(), *fetch), strips), data)
+        }
+        Request::Swap { ty, at, expected, new } => {
+            let mut out = how(SWAP, 0, ty.number(), false);
+            [at, expected, new].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
+            out
+        }
+        Request::Control { at, amo } => {
+            let mut out = how(CONTROL, kind_number(amo.kind), 0, amo.width == Width::W64);
+            [at, &amo.operand, &amo.compare].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
+            out
+        }
+        Request::Regions { first, most } => {
+            let mut out = how(REGIONS, 0, 0, false);
+            [first, most].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
+            out
+        }
+    }
+}
+
+fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> {
+    let (how, rest) = reader.0.split_first_chunk::<4>()?;
+    *reader = Reader(rest);
+    let [op, ty, flag, strips] = *how;
+    Some(match kind {
+        SCATTER => Request::Scatter { strips: reader.strips(strips)?, data: reader.0 },
+        GATHER => Request::Gather { strips: reader.strips(strips)? },
+        COMBINE => Request::Combine {
+            op: Op::from_number(op)?,
+            ty: BasicType::from_number(ty)?,
+            fetch: flag == 1,
+            strips: reader.strips(strips)?,
+            data: reader.0,
+        },
+        SWAP => Request::Swap {
+            ty: BasicType::from_number(ty)?,
+            at: reader.word()?,
+            expected: reader.word()?,
+            new: reader.word()?,
+        },
+        CONTROL => {
+            let (at, operand, compare) = (reader.word()?, reader.word()?, reader.word()?);
+            let width = if flag == 1 { Width::W64 } else { Width::W32 };
+            Request::Control { at, amo: Amo { kind: *AmoKind::ALL.get(usize::from(op))?, width, operand, compare } }
+        }
+        REGIONS => Request::Regions { first: reader.word()?, most: reader.word()? },
+        _ => return None,
+    })
+}
+
+fn words(kind: u8, words: &[u64]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    out.push(kind);
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
+    out
+}
+
+fn with_bytes(mut out: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
+    out.extend_from_slice(bytes);
+    out
+}
+
+/// Strips follow the four bytes, the last of which is their number: [`MAX_STRIPS`] at most.
+fn with_strips(mut out: Vec<u8>, strips: &[Strip]) -> Vec<u8> {
+    let count = out.len() - 1;
+    out[count] = u8::try_from(strips.len()).unwrap_or(u8::MAX);
+    for strip in strips {
+        strip.encode().iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
+    }
+    out
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn word(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_ne_bytes(*word))
+    }
+
+    fn strips(&mut self, count: u8) -> Option<Vec<Strip>> {
+        (0..count).map(|_| Strip::decode([self.word()?, self.word()?, self.word()?, self.word()?])).collect()
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // the half that is asked for
+fn low(word: u64) -> u32 {
+    word as u32
+}
+
+fn high(word: u64) -> u32 {
+    low(word >> 32)
+}
+
+/// The kind's place in [`AmoKind::ALL`].
+fn kind_number(kind: AmoKind) -> u8 {
+    match kind {
+        AmoKind::Sum => 0,
+        AmoKind::Replace => 1,
+        AmoKind::Read => 2,
+        AmoKind::CompareSwap => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_as_they_were() {
+        let strips = || vec![Strip::one(1 << 40, 4), Strip { offset: -8, block: 4, count: 3, stride: 12 }];
+        let requests = [
+            Request::Scatter { strips: strips(), data: b"data of strips..." },
+            Request::Gather { strips: strips() },
+            Request::Combine { op: Op::MaxLoc, ty: BasicType::TwoInt, fetch: true, strips: strips(), data: &[] },
+            Request::Swap { ty: BasicType::Uint8, at: 3, expected: 1, new: u64::MAX },
+            Request::Control { at: 8, amo: Amo::compare_swap(Width::W64, 7, u64::MAX) },
+            Request::Control { at: 8, amo: Amo::new(AmoKind::Read, Width::W32, 0) },
+            Request::Regions { first: 1000, most: 7 },
+        ];
+        for request in requests {
+            let message = Message::Request { token: 5, window: u64::MAX, order: 9, request };
+            assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+        let scatter = Request::Scatter { strips: strips(), data: b"data" };
+        let message = Message::Request { token: 5, window: 6, order: 0, request: scatter };
+        assert_eq!(message.encode().len(), OVERHEAD + 2 * STRIP + 4);
+        for message in [
+            Message::Signal { key: u64::MAX, slot: 63, value: 0x7fff_ffff },
+            Message::Notice { window: 1 << 63, member: u32::MAX, notice: Notice::Completed },
+            Message::Notice { window: 2, member: 0, notice: Notice::Posted },
+            Message::Reply { token: 1, bytes: &[1; 7] },
+            Message::Refusal { token: 2, reason: "no" },
+        ] {
+            assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+        assert_eq!(Message::Reply { token: 1, bytes: &[] }.encode().len(), REPLY_OVERHEAD);
+    }
+
+    #[test]
+    fn what_is_no_message_is_none() {
+        assert_eq!(Message::decode(&[]), None);
+        assert_eq!(Message::decode(&[SCATTER, 0, 0]), None);
+        assert_eq!(Message::decode(&[99; 40]), None);
+        let cut = Message::Request {
+            token: 1,
+            window: 1,
+            order: 0,
+            request: Request::Gather { strips: vec![Strip::one(0, 8)] },
+        };
+        let bytes = cut.encode();
+        assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), None, "a strip that is cut");
+    }
+}

@@ -1,0 +1,345 @@
+//! The target's side of a window: its memory, and what requests of others do to it. It executes by the same code as an
+//! origin that reaches the memory itself (`rma`), so that both are atomic with each other. It sends nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use transom_fabric::{AmoKind, Memory, Peer};
+
+use super::codec::{Notice, Request};
+use super::locked;
+use crate::datatype::Strip;
+use crate::reduce::{BasicType, Op};
+use crate::rma::accumulate::{Operand, Place, bytes_of};
+use crate::rma::attached::Attached;
+
+/// What requests act on.
+#[derive(Debug)]
+pub(crate) enum Space {
+    /// The part, by offsets.
+    Part(Memory),
+    /// What is attached, by addresses.
+    Attached(Arc<Attached>),
+}
+
+/// A window at this rank, as requests of others see it.
+#[derive(Debug)]
+pub(crate) struct Exposed {
+    pub(crate) space: Space,
+    pub(crate) words: Memory,
+    pub(crate) per_element: bool,
+    /// Requests that keep their order, by their origin.
+    orders: Mutex<HashMap<Peer, Order>>,
+    /// Posts that `start` has not consumed, by the member that posted.
+    posts: Mutex<HashMap<u32, u32>>,
+    /// Completions that `wait` has not consumed.
+    completions: AtomicU32,
+}
+
+/// One origin's requests that keep their order.
+#[derive(Debug, Default)]
+struct Order {
+    /// The last one that was executed.
+    done: u64,
+    /// Those that came too early, as they came.
+    early: BTreeMap<u64, Vec<u8>>,
+}
+
+/// The memory of one block of a request: whole, where in it, and where it begins in what stripes count from.
+struct Block {
+    memory: Memory,
+    at: usize,
+    base: usize,
+}
+
+impl Exposed {
+    pub(crate) fn new(space: Space, words: Memory, per_element: bool) -> Exposed {
+        Exposed {
+            space,
+            words,
+            per_element,
+            orders: Mutex::default(),
+            posts: Mutex::default(),
+            completions: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes a request that keeps its order: runs `execute` on it if it is its turn, and on those that waited for it.
+    pub(super) fn in_order(&self, from: Peer, order: u64, message: &[u8], mut execute: impl FnMut(&[u8])) {
+        let mut orders = locked(&self.orders);
+        let mine = orders.entry(from).or_default();
+        if order != mine.done + 1 {
+            mine.early.insert(order, message.to_vec());
+            return;
+        }
+        execute(message);
+        mine.done = order;
+        while let Some(message) = mine.early.remove(&(mine.done + 1)) {
+            execute(&message);
+            mine.done += 1;
+        }
+    }
+
+    pub(crate) fn notice(&self, member: u32, notice: Notice) {
+        match notice {
+            Notice::Posted => *locked(&self.posts).entry(member).or_default() += 1,
+            // Release: pairs with the Acquire in `completed`.
+            Notice::Completed => drop(self.completions.fetch_add(1, Ordering::Release)),
+        }
+    }
+
+    /// Consumes a post of `member`, if there is one.
+    pub(crate) fn take_post(&self, member: u32) -> bool {
+        let mut posts = locked(&self.posts);
+        let Some(count) = posts.get_mut(&member) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            posts.remove(&member);
+        }
+        true
+    }
+
+    /// Consumes `wanted` completions, if there are so many.
+    pub(crate) fn take_completions(&self, wanted: u32) -> bool {
+        // Acquire: pairs with the Release in `notice`. One thread at a time waits for a window's completions.
+        let here = self.completions.load(Ordering::Acquire) >= wanted;
+        if here {
+            // Relaxed: only counts down what was seen.
+            self.completions.fetch_sub(wanted, Ordering::Relaxed);
+        }
+        here
+    }
+
+    /// Does what is asked; the answer's bytes.
+    ///
+    /// # Errors
+    /// Why it can't be done, in words; then nothing was done.
+    pub(super) fn execute(&self, request: &Request<'_>) -> Result<Vec<u8>, String> {
+        match request {
+            Request::Scatter { strips, data } => {
+                let blocks = self.blocks(strips, data.len())?;
+                let mut rest = *data;
+                for (block, len) in blocks {
+                    let (part, tail) = rest.split_at(len);
+                    block.memory.write(block.at, part);
+                    rest = tail;
+                }
+                Ok(Vec::new())
+            }
+            Request::Gather { strips } => {
+                let blocks = self.blocks(strips, bytes(strips))?;
+                let mut data = vec![0; bytes(strips)];
+                let mut rest = &mut data[..];
+                for (block, len) in blocks {
+                    let (part, tail) = rest.split_at_mut(len);
+                    block.memory.read(block.at, part);
+                    rest = tail;
+                }
+                Ok(data)
+            }
+            Request::Combine { op, ty, fetch, strips, data } => self.combine(*op, *ty, *fetch, strips, data),
+            Request::Swap { ty, at, expected, new } => {
+                let block = self.block(i64::try_from(*at).unwrap_or(-1), ty.size())?;
+                aligned(&block, *ty)?;
+                let old = self.place(&block).swap(block.at, *ty, *expected, *new);
+                Ok(bytes_of(&old.to_ne_bytes(), ty.size()).to_vec())
+            }
+            Request::Control { at, amo } => {
+                let at = usize::try_from(*at).ok().filter(|at| at + 8 <= self.words.len() && at.is_multiple_of(8));
+                let at = at.ok_or_else(|| "there is no such control word".to_owned())?;
+                let old = self.words.amo(at, *amo);
+                Ok(if amo.kind == AmoKind::Read || amo.operand != 0 { old.to_ne_bytes().to_vec() } else { Vec::new() })
+            }
+            Request::Regions { first, most } => {
+                let Space::Attached(attached) = &self.space else {
+                    return Err("only a dynamic window has regions".into());
+                };
+                let index = |word: u64| usize::try_from(word).unwrap_or(usize::MAX);
+                let regions = attached.list(index(*first), index(*most));
+                let words = regions.iter().flat_map(|region| [region.address, region.len]);
+                Ok(std::iter::once(attached.len() as u64).chain(words).flat_map(u64::to_ne_bytes).collect())
+            }
+        }
+    }
+
+    fn combine(&self, op: Op, ty: BasicType, fetch: bool, strips: &[Strip], data: &[u8]) -> Result<Vec<u8>, String> {
+        let len = bytes(strips);
+        if !op.allows(ty) {
+            return Err(format!("{} is not defined on {}", op.name(), ty.name()));
+        }
+        if data.len() != len && !(data.is_empty() && matches!(op, Op::NoOp)) {
+            return Err(format!("{} bytes of data for {len} bytes of the target", data.len()));
+        }
+        let blocks = self.blocks(strips, len)?;
+        for (block, len) in &blocks {
+            aligned(block, ty)?;
+            if !len.is_multiple_of(ty.size()) {
+                return Err(format!("{len} bytes are no whole elements of {}", ty.name()));
+            }
+        }
+        let mut before = Vec::with_capacity(if fetch { len } else { 0 });
+        let mut done = 0;
+        for (block, len) in blocks {
+            let operand = data.get(done..done + len).map_or(Operand::Nothing(len), Operand::Bytes);
+            let mut old = |_: usize, bytes: &[u8]| before.extend_from_slice(bytes);
+            self.place(&block).many(block.at, op, ty, operand, if fetch { Some(&mut old) } else { None });
+            done += len;
+        }
+        Ok(before)
+    }
+
+    fn place<'a>(&'a self, block: &'a Block) -> Place<'a> {
+        Place { memory: &block.memory, words: &self.words, per_element: self.per_element, base: block.base }
+    }
+
+    /// The blocks of the strips, each checked, whose bytes are to be `len` together.
+    fn blocks(&self, strips: &[Strip], len: usize) -> Result<Vec<(Block, usize)>, String> {
+        if bytes(strips) != len {
+            return Err(format!("{len} bytes of data for {} bytes of the target", bytes(strips)));
+        }
+        let places = strips.iter().flat_map(|strip| {
+            (0..strip.count).map(move |index| (strip.offset + index as i64 * strip.stride, strip.block))
+        });
+        places.map(|(at, len)| Ok((self.block(at, len)?, len))).collect()
+    }
+
+    fn block(&self, at: i64, len: usize) -> Result<Block, String> {
+        match &self.space {
+            Space::Part(memory) => {
+                let found = usize::try_from(at).ok().filter(|&at| at <= memory.len() && len <= memory.len() - at);
+                let at = found.ok_or_else(|| format!("{len} bytes at {at} of a window of {} bytes", memory.len()))?;
+                Ok(Block { memory: memory.clone(), at, base: 0 })
+            }
+            Space::Attached(attached) => {
+                let address = at.cast_unsigned();
+                let (memory, base) = attached.find(address, len).ok_or_else(|| {
+                    format!("{len} bytes at address {address:#x}, which are not attached to the dynamic window")
+                })?;
+                let inside = usize::try_from(address - base).map_err(|error| error.to_string())?;
+                Ok(Block { memory, at: inside, base: usize::try_from(base).map_err(|error| error.to_string())? })
+            }
+        }
+    }
+}
+
+/// The bytes of all blocks together.
+fn bytes(strips: &[Strip]) -> usize {
+    strips.iter().map(|strip| strip.block * strip.count).sum()
+}
+
+fn aligned(block: &Block, ty: BasicType) -> Result<(), String> {
+    let address = block.memory.as_ptr().addr() + block.at;
+    if address.is_multiple_of(ty.align()) {
+        return Ok(());
+    }
+    Err(format!("an element of {} at an address that is not a multiple of {}", ty.name(), ty.align()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transom_fabric::{Amo, Width};
+
+    fn exposed(len: usize) -> Exposed {
+        let words = Memory::private(crate::window::words::bytes(4));
+        Exposed::new(Space::Part(Memory::private(len)), words, false)
+    }
+
+    /// Shows O7, E1.
+    #[test]
+    fn what_reaches_outside_is_refused_and_writes_nothing() {
+        let window = exposed(16);
+        let beyond = Strip { offset: 0, block: 4, count: 3, stride: 8 };
+        for strips in [vec![Strip::one(9, 8)], vec![Strip::one(-1, 8)], vec![Strip::one(0, 4), Strip::one(13, 4)]] {
+            let refused = window.execute(&Request::Scatter { strips, data: &[1; 8] });
+            assert!(refused.is_err(), "{refused:?}");
+        }
+        let refused = window.execute(&Request::Scatter { strips: vec![beyond], data: &[1; 12] });
+        assert_eq!(refused, Err("4 bytes at 16 of a window of 16 bytes".into()));
+        let gather = Request::Gather { strips: vec![Strip::one(0, 16)] };
+        assert_eq!(window.execute(&gather), Ok(vec![0; 16]), "nothing was written");
+        let combine =
+            |at, op, ty, data| Request::Combine { op, ty, fetch: false, strips: vec![Strip::one(at, 8)], data };
+        for (at, op, ty, data, why) in [
+            (4, Op::Sum, BasicType::Int64, &[1u8; 8][..], "multiple of 8"),
+            (8, Op::Max, BasicType::Complex32, &[1; 8], "not defined"),
+            (8, Op::Sum, BasicType::Int64, &[1; 4], "4 bytes of data"),
+            (0, Op::Sum, BasicType::DoubleInt, &[1; 8], ""),
+        ] {
+            let refused = window.execute(&combine(at, op, ty, data)).expect_err("refused");
+            assert!(refused.contains(why), "{refused}");
+        }
+        assert_eq!(window.execute(&gather), Ok(vec![0; 16]), "nothing was written");
+    }
+
+    #[test]
+    fn requests_scatter_gather_combine_and_swap() {
+        let window = exposed(64);
+        let every_other = || vec![Strip { offset: 0, block: 8, count: 4, stride: 16 }];
+        let data: Vec<u8> = [1u64, 2, 3, 4].into_iter().flat_map(u64::to_ne_bytes).collect();
+        window.execute(&Request::Scatter { strips: every_other(), data: &data }).expect("inside");
+        let combine =
+            Request::Combine { op: Op::Prod, ty: BasicType::Uint64, fetch: true, strips: every_other(), data: &data };
+        assert_eq!(window.execute(&combine), Ok(data.clone()));
+        let squares: Vec<u8> = [1u64, 4, 9, 16].into_iter().flat_map(u64::to_ne_bytes).collect();
+        assert_eq!(window.execute(&Request::Gather { strips: every_other() }), Ok(squares.clone()));
+        let read =
+            Request::Combine { op: Op::NoOp, ty: BasicType::Uint64, fetch: true, strips: every_other(), data: &[] };
+        assert_eq!(window.execute(&read), Ok(squares));
+        let swap = Request::Swap { ty: BasicType::Uint64, at: 16, expected: 4, new: 5 };
+        assert_eq!(window.execute(&swap), Ok(4u64.to_ne_bytes().to_vec()));
+        assert_eq!(window.execute(&swap), Ok(5u64.to_ne_bytes().to_vec()));
+        let add = Request::Control { at: 8, amo: Amo::new(AmoKind::Sum, Width::W64, 3) };
+        assert_eq!(window.execute(&add), Ok(0u64.to_ne_bytes().to_vec()));
+        assert_eq!(window.execute(&add), Ok(3u64.to_ne_bytes().to_vec()));
+        assert!(
+            window.execute(&Request::Control { at: 1 << 40, amo: Amo::new(AmoKind::Read, Width::W64, 0) }).is_err()
+        );
+    }
+
+    #[test]
+    fn attached_regions_are_reached_by_address_until_they_are_detached() {
+        let attached = Arc::new(Attached::default());
+        let memory = Memory::private(32);
+        let address = memory.as_ptr().addr() as u64;
+        attached.attach(memory).expect("the first");
+        let words = Memory::private(crate::window::words::bytes(4));
+        let window = Exposed::new(Space::Attached(Arc::clone(&attached)), words, false);
+        let at = |offset: u64| vec![Strip::one((address + offset).cast_signed(), 8)];
+        window.execute(&Request::Scatter { strips: at(24), data: &[7; 8] }).expect("inside");
+        assert_eq!(window.execute(&Request::Gather { strips: at(24) }), Ok(vec![7; 8]));
+        let regions: Vec<u8> = [1, address, 32].into_iter().flat_map(u64::to_ne_bytes).collect();
+        assert_eq!(window.execute(&Request::Regions { first: 0, most: 9 }), Ok(regions));
+        assert!(window.execute(&Request::Gather { strips: at(25) }).is_err());
+        attached.detach(address);
+        let refused = window.execute(&Request::Gather { strips: at(24) }).expect_err("detached");
+        assert!(refused.contains("not attached"), "{refused}");
+    }
+
+    /// Requests that overtook each other are executed in their origin's order.
+    /// Shows M4.
+    #[test]
+    fn requests_that_keep_their_order_wait_for_their_turn() {
+        let window = exposed(8);
+        let mut seen = Vec::new();
+        for order in [3, 1, 4, 2, 5] {
+            window.in_order(Peer(1), order, &[u8::try_from(order).expect("small")], |bytes| seen.push(bytes[0]));
+        }
+        window.in_order(Peer(2), 1, &[9], |bytes| seen.push(bytes[0]));
+        assert_eq!(seen, [1, 2, 3, 4, 5, 9]);
+    }
+
+    #[test]
+    fn notices_are_counted_and_consumed() {
+        let window = exposed(8);
+        assert!(!window.take_post(3));
+        window.notice(3, Notice::Posted);
+        window.notice(3, Notice::Posted);
+        assert!(window.take_post(3) && !window.take_post(4) && window.take_post(3) && !window.take_post(3));
+        window.notice(1, Notice::Completed);
+        assert!(!window.take_completions(2));
+        window.notice(1, Notice::Completed);
+        assert!(window.take_completions(2) && window.take_completions(0) && !window.take_completions(1));
+    }
+}

@@ -1,0 +1,297 @@
+//! The accumulate family on memory that this process reaches by load and store. Atomic for each element between all who
+//! come through here for the same memory: by the stripes' locks, under which large operations run vector code; or, where
+//! the window was created with element granularity, by the CPU's atomics. A type has one of the two, never both.
+
+use std::sync::atomic::Ordering;
+
+use transom_fabric::{Amo, Memory, Width};
+
+use crate::reduce::kernel::{combine, combine_one};
+use crate::reduce::{BasicType, Op};
+use crate::sync::stripe::{self, BLOCK};
+
+/// Memory, and what makes accumulates on it atomic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) memory: &'a Memory,
+    /// The control words of the part that the memory belongs to.
+    pub(crate) words: &'a Memory,
+    /// Elements that are whole words of 4 and 8 bytes go by the CPU's atomics instead of the stripes' locks.
+    pub(crate) per_element: bool,
+    /// Where the memory begins in the part: what stripes are counted from.
+    pub(crate) base: usize,
+}
+
+/// Room for a block, and for the element that sticks out of it; aligned for every type.
+#[repr(align(16))]
+struct Scratch<const N: usize>([u8; N]);
+
+/// Accumulates up to this many bytes use a small scratch, which costs less to clear.
+const SMALL: usize = 256;
+const LARGE: usize = BLOCK + 16;
+
+/// What takes old values: the offset within the operation, and the bytes there.
+pub(crate) type Old<'o> = &'o mut dyn FnMut(usize, &[u8]);
+
+impl<'a> Place<'a> {
+    #[inline]
+    fn lock(&self, at: usize) -> stripe::Held<'a> {
+        stripe::lock(self.words, self.base + at)
+    }
+
+    #[inline]
+    fn by_atomics(&self, ty: BasicType) -> bool {
+        self.per_element && matches!(ty.size(), 4 | 8) && ty.align() == ty.size()
+    }
+
+    /// Combines one element of at most 8 bytes; its value from before. Values are in the low bytes.
+    #[inline]
+    pub(crate) fn one(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
+        if self.by_atomics(ty) {
+            return self.one_by_atomics(at, op, ty, operand);
+        }
+        let _held = self.lock(at);
+        let old = load(self.memory, at, ty.size());
+        if !matches!(op, Op::NoOp) {
+            store(self.memory, at, ty.size(), combine_one(op, ty, old, operand));
+        }
+        old
+    }
+
+    /// Stores `new` where `expected` is found, comparing bits; the value from before.
+    #[inline]
+    pub(crate) fn swap(&self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
+        if self.by_atomics(ty) {
+            return self.memory.amo(at, Amo::compare_swap(width(ty), expected, new));
+        }
+        let _held = self.lock(at);
+        let old = load(self.memory, at, ty.size());
+        if old == truncate(expected, ty.size()) {
+            store(self.memory, at, ty.size(), new);
+        }
+        old
+    }
+
+    #[cold]
+    fn one_by_atomics(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
+        let width = width(ty);
+        let kind = match op {
+            Op::Sum if is_integer(ty) => Some(transom_fabric::AmoKind::Sum),
+            Op::Replace => Some(transom_fabric::AmoKind::Replace),
+            Op::NoOp => Some(transom_fabric::AmoKind::Read),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            return self.memory.amo(at, Amo::new(kind, width, operand));
+        }
+        // Relaxed: a guess, which the compare-and-swap judges.
+        let mut old = match width {
+            Width::W32 => u64::from(self.memory.word32(at).load(Ordering::Relaxed)),
+            Width::W64 => self.memory.word64(at).load(Ordering::Relaxed),
+        };
+        loop {
+            let new = combine_one(op, ty, old, operand);
+            let found = self.memory.amo(at, Amo::compare_swap(width, old, new));
+            if found == old {
+                return old;
+            }
+            old = found;
+        }
+    }
+
+    /// Combines whole elements with `operand`, block by block; hands the values from before to `old`.
+    pub(crate) fn many(&self, at: usize, op: Op, ty: BasicType, operand: Operand<'_>, old: Option<Old<'_>>) {
+        if self.by_atomics(ty) {
+            return self.many_by_atomics(at, op, ty, operand, old);
+        }
+        if operand.len() <= SMALL {
+            self.blocks(at, op, ty, operand, old, &mut Scratch([0; SMALL]).0);
+        } else {
+            self.blocks(at, op, ty, operand, old, &mut Scratch([0; LARGE]).0);
+        }
+    }
+
+    fn blocks(
+        &self,
+        at: usize,
+        op: Op,
+        ty: BasicType,
+        operand: Operand<'_>,
+        mut old: Option<Old<'_>>,
+        scratch: &mut [u8],
+    ) {
+        let (mut done, len, size) = (0, operand.len(), ty.size());
+        while done < len {
+            let from = at + done;
+            let end = ((self.base + from) / BLOCK + 1) * BLOCK - self.base;
+            // The element that sticks out belongs to the block that it begins in.
+            let part = (end - from).next_multiple_of(size).min(len - done);
+            let scratch = &mut scratch[..part];
+            let _held = self.lock(from);
+            if let (Op::Replace, None, Operand::Bytes(bytes)) = (op, &old, operand) {
+                self.memory.write(from, &bytes[done..done + part]);
+            } else {
+                self.memory.read(from, scratch);
+                if let Some(old) = &mut old {
+                    old(done, scratch);
+                }
+                if let (Operand::Bytes(bytes), false) = (operand, matches!(op, Op::NoOp)) {
+                    combine(op, ty, scratch, &bytes[done..done + part]);
+                    self.memory.write(from, scratch);
+                }
+            }
+            done += part;
+        }
+    }
+
+    #[cold]
+    fn many_by_atomics(&self, at: usize, op: Op, ty: BasicType, operand: Operand<'_>, mut old: Option<Old<'_>>) {
+        let size = ty.size();
+        for done in (0..operand.len()).step_by(size) {
+            let value = match operand {
+                Operand::Bytes(bytes) => value(&bytes[done..done + size]),
+                Operand::Nothing(_) => 0,
+            };
+            let before = self.one_by_atomics(at + done, op, ty, value);
+            if let Some(old) = &mut old {
+                old(done, bytes_of(&before.to_ne_bytes(), size));
+            }
+        }
+    }
+}
+
+/// What elements are combined with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operand<'a> {
+    Bytes(&'a [u8]),
+    /// Nothing (`MPI_NO_OP`), for so many bytes.
+    Nothing(usize),
+}
+
+impl Operand<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Operand::Bytes(bytes) => bytes.len(),
+            Operand::Nothing(len) => *len,
+        }
+    }
+}
+
+const fn is_integer(ty: BasicType) -> bool {
+    use BasicType::{Int32, Int64, Uint32, Uint64};
+    matches!(ty, Int32 | Int64 | Uint32 | Uint64)
+}
+
+/// The width of an element of 4 or 8 bytes.
+fn width(ty: BasicType) -> Width {
+    if ty.size() == 4 { Width::W32 } else { Width::W64 }
+}
+
+/// A register's low bytes, as the machine stores them.
+pub(crate) fn bytes_of(register: &[u8; 8], size: usize) -> &[u8] {
+    let from = if cfg!(target_endian = "big") { 8 - size } else { 0 };
+    &register[from..from + size]
+}
+
+/// The value of at most 8 bytes, in the low bytes of a register.
+#[inline]
+pub(crate) fn value(bytes: &[u8]) -> u64 {
+    if let Ok(word) = <[u8; 8]>::try_from(bytes) {
+        return u64::from_ne_bytes(word);
+    }
+    if let Ok(word) = <[u8; 4]>::try_from(bytes) {
+        return u64::from(u32::from_ne_bytes(word));
+    }
+    match *bytes {
+        [a, b] => u64::from(u16::from_ne_bytes([a, b])),
+        [a] => u64::from(a),
+        _ => 0,
+    }
+}
+
+/// The low `size` bytes.
+#[inline]
+pub(crate) const fn truncate(value: u64, size: usize) -> u64 {
+    if size >= 8 { value } else { value & ((1 << (size * 8)) - 1) }
+}
+
+#[inline]
+fn load(memory: &Memory, at: usize, size: usize) -> u64 {
+    let mut bytes = [0; 8];
+    match size {
+        8 => memory.read(at, &mut bytes),
+        4 => memory.read(at, &mut bytes[..4]),
+        2 => memory.read(at, &mut bytes[..2]),
+        _ => memory.read(at, &mut bytes[..1]),
+    }
+    match size {
+        8 => u64::from_ne_bytes(bytes),
+        4 => u64::from(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+        2 => u64::from(u16::from_ne_bytes([bytes[0], bytes[1]])),
+        _ => u64::from(bytes[0]),
+    }
+}
+
+#[inline]
+fn store(memory: &Memory, at: usize, size: usize, value: u64) {
+    let bytes = value.to_ne_bytes();
+    match size {
+        8 => memory.write(at, &bytes),
+        4 => memory.write(at, bytes_of(&bytes, 4)),
+        2 => memory.write(at, bytes_of(&bytes, 2)),
+        _ => memory.write(at, bytes_of(&bytes, 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memories() -> (Memory, Memory) {
+        (Memory::private(3 * BLOCK), Memory::private(crate::window::words::bytes(1)))
+    }
+
+    /// Every discipline does the same, whatever the count, across blocks too.
+    #[test]
+    fn small_and_large_and_both_disciplines_agree() {
+        for per_element in [false, true] {
+            let (memory, words) = memories();
+            let place = Place { memory: &memory, words: &words, per_element, base: 0 };
+            let operand: Vec<u8> = (0..1000u64).flat_map(u64::to_ne_bytes).collect();
+            let mut before = Vec::new();
+            let mut old = |at: usize, bytes: &[u8]| {
+                assert_eq!(at, before.len(), "old values come in order");
+                before.extend_from_slice(bytes);
+            };
+            place.many(8, Op::Sum, BasicType::Uint64, Operand::Bytes(&operand), None);
+            place.many(8, Op::Sum, BasicType::Uint64, Operand::Bytes(&operand), Some(&mut old));
+            assert_eq!(before, operand, "the first round's sums");
+            for index in [0usize, 1, 510, 511, 512, 999] {
+                let now = place.one(8 + index * 8, Op::NoOp, BasicType::Uint64, 0);
+                assert_eq!(now, 2 * index as u64);
+            }
+            assert_eq!(place.one(8008, Op::NoOp, BasicType::Uint64, 0), 0, "the element behind");
+            let nothing = Operand::Nothing(16);
+            let mut seen = Vec::new();
+            place.many(16, Op::NoOp, BasicType::Uint64, nothing, Some(&mut |_, bytes| seen.extend_from_slice(bytes)));
+            assert_eq!(seen, [2u64.to_ne_bytes(), 4u64.to_ne_bytes()].concat());
+        }
+    }
+
+    #[test]
+    fn elements_beside_are_left_alone() {
+        let types = [BasicType::Int8, BasicType::Uint16, BasicType::Int32, BasicType::Uint64];
+        for (ty, per_element) in types.into_iter().flat_map(|ty| [(ty, false), (ty, true)]) {
+            let (memory, words) = memories();
+            let place = Place { memory: &memory, words: &words, per_element, base: 0 };
+            let at = 16;
+            assert_eq!(place.one(at, Op::Sum, ty, truncate(u64::MAX, ty.size())), 0);
+            assert_eq!(place.one(at, Op::Sum, ty, 3), truncate(u64::MAX, ty.size()));
+            assert_eq!(place.swap(at, ty, 2, 9), 2);
+            assert_eq!(place.swap(at, ty, 2, 7), 9, "not swapped");
+            let mut all = [1; 32];
+            memory.read(0, &mut all);
+            assert!(all.iter().enumerate().all(|(i, &byte)| (byte == 0) != (i == 16)), "{ty:?}: {all:?}");
+        }
+    }
+}

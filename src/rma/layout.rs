@@ -1,0 +1,70 @@
+//! How the data of one side of an operation lies in memory: a run of bytes, or so many items of a datatype. Knows no
+//! addresses: everything is bytes from where the side begins.
+
+use crate::datatype::{Datatype, Pieces, Strip, Strips};
+
+/// One side's layout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Layout<'t> {
+    /// So many bytes.
+    Bytes(usize),
+    /// So many items of a type.
+    Items(&'t Datatype, usize),
+}
+
+impl<'t> Layout<'t> {
+    /// The bytes of data.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Layout::Bytes(len) => *len,
+            Layout::Items(ty, count) => ty.size().saturating_mul(*count),
+        }
+    }
+
+    /// The lowest byte and the end of the highest; both 0 where there is no data.
+    pub(crate) fn span(&self) -> (i64, i64) {
+        match self {
+            Layout::Bytes(len) => (0, i64::try_from(*len).unwrap_or(i64::MAX)),
+            Layout::Items(ty, count) => ty.span(*count).unwrap_or((0, 0)),
+        }
+    }
+
+    /// The contiguous pieces, in the order of the data.
+    pub(crate) fn pieces(&self) -> Pieces<'t> {
+        match self {
+            Layout::Bytes(len) => Pieces::contiguous(*len),
+            Layout::Items(ty, count) => ty.pieces(*count),
+        }
+    }
+
+    /// The offset of the data, where it is one run of bytes.
+    pub(crate) fn contiguous(&self) -> Option<i64> {
+        match self {
+            Layout::Bytes(_) => Some(0),
+            Layout::Items(ty, count) => {
+                one(ty.strips(*count)).filter(|strip| strip.count == 1).map(|strip| strip.offset)
+            }
+        }
+    }
+
+    /// Calls `each` with the strips, in the order of the data.
+    pub(crate) fn for_strips(&self, mut each: impl FnMut(Strip)) {
+        match self {
+            Layout::Bytes(0) => {}
+            Layout::Bytes(len) => each(Strip::one(0, *len)),
+            Layout::Items(ty, count) => ty.strips(*count).for_each(each),
+        }
+    }
+
+    /// The longest block that the data is made of.
+    pub(crate) fn longest(&self) -> usize {
+        let mut longest = 0;
+        self.for_strips(|strip| longest = longest.max(strip.block));
+        longest
+    }
+}
+
+fn one(mut strips: Strips<'_>) -> Option<Strip> {
+    let first = strips.next()?;
+    strips.next().is_none().then_some(first)
+}

@@ -1,0 +1,298 @@
+//! Locks of windows (MPI §11.5.3), after the two levels of foMPI (Gerstenberger, Besta and Hoefler, SC'13): a word at each
+//! target for its readers and its writer, and a master word at the window's first rank, where holders of all and holders of
+//! any exclusive lock exclude each other. Uncontended: shared 1 fetch-add, exclusive 1 compare-and-swap and, for the first
+//! one of a process, 1 fetch-add, `lock_all` 1 fetch-add; nothing grows with the ranks. Knows nothing of how a word is changed.
+//!
+//! Nobody starves: a writer that has to wait says so in the word, and readers that come later stay out; a reader that was
+//! kept out [`IMPATIENT`] times queues as a writer and turns its lock into a shared one; a holder of all that was kept out
+//! so often takes the turn, and new writers stay out until it is in.
+
+use crate::error::Result;
+
+/// The word that a step works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The lock of a rank's part.
+    Target(usize),
+    /// The master word.
+    Master,
+}
+
+/// Words of any rank, which all ranks change by the same actor.
+pub(crate) trait Words {
+    /// Adds, wrapping; the value from before.
+    fn add(&self, place: Place, delta: u64) -> Result<u64>;
+
+    /// Adds some time before whatever this process does next to the word; the value from before is not wanted.
+    fn release(&self, place: Place, delta: u64) -> Result<()>;
+
+    /// Stores `new` where `expected` is found; the value from before.
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64>;
+
+    /// Reads.
+    fn read(&self, place: Place) -> Result<u64>;
+
+    /// Lets others run before the next look; `turn` counts the looks of one wait.
+    fn pause(&self, turn: u32) -> Result<()>;
+}
+
+/// How often somebody is kept out before it takes a turn.
+const IMPATIENT: u32 = 8;
+
+// A target's word: who writes, how many wait to, how many read.
+const WRITER: u64 = 1 << 63;
+const WAITING_WRITER: u64 = 1 << 32;
+const WAITING_WRITERS: u64 = WRITER - WAITING_WRITER;
+const READERS: u64 = WAITING_WRITER - 1;
+
+// The master word: whose turn it is, how many processes hold or want exclusive locks, how many hold all.
+const TURN: u64 = 1 << 63;
+const WRITING: u64 = 1 << 32;
+const WRITINGS: u64 = TURN - WRITING;
+const ALL: u64 = 1;
+const ALLS: u64 = WRITING - 1;
+
+/// Locks a target shared.
+pub(crate) fn shared(words: &impl Words, target: usize) -> Result<()> {
+    let place = Place::Target(target);
+    for _ in 0..IMPATIENT {
+        if words.add(place, 1)? & (WRITER | WAITING_WRITERS) == 0 {
+            return Ok(());
+        }
+        words.add(place, 1u64.wrapping_neg())?;
+        wait_until(words, place, |word| word & (WRITER | WAITING_WRITERS) == 0)?;
+    }
+    take(words, target)?;
+    words.add(place, 1u64.wrapping_sub(WRITER)).map(drop)
+}
+
+/// Unlocks a target that was locked shared.
+pub(crate) fn shared_end(words: &impl Words, target: usize) -> Result<()> {
+    words.release(Place::Target(target), 1u64.wrapping_neg())
+}
+
+/// Locks a target exclusively; `first`: this process holds no other exclusive lock of the window.
+pub(crate) fn exclusive(words: &impl Words, target: usize, first: bool) -> Result<()> {
+    if first {
+        announce(words)?;
+    }
+    take(words, target)
+}
+
+/// Unlocks a target that was locked exclusively; `last`: this process holds no other exclusive lock of the window.
+pub(crate) fn exclusive_end(words: &impl Words, target: usize, last: bool) -> Result<()> {
+    words.release(Place::Target(target), WRITER.wrapping_neg())?;
+    if last { words.release(Place::Master, WRITING.wrapping_neg()) } else { Ok(()) }
+}
+
+/// Locks all targets shared.
+pub(crate) fn all(words: &impl Words) -> Result<()> {
+    for _ in 0..IMPATIENT {
+        if words.add(Place::Master, ALL)? & WRITINGS == 0 {
+            return Ok(());
+        }
+        words.add(Place::Master, ALL.wrapping_neg())?;
+        wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
+    }
+    // Takes the turn, waits for the writers that are there, and gives it back when it is in.
+    change(words, |word| (word & TURN == 0).then_some(word | TURN))?;
+    change(words, |word| (word & WRITINGS == 0).then_some((word & !TURN) + ALL))
+}
+
+/// Unlocks all targets.
+pub(crate) fn all_end(words: &impl Words) -> Result<()> {
+    words.release(Place::Master, ALL.wrapping_neg())
+}
+
+/// Says at the master that this process writes, and waits for those who hold all.
+fn announce(words: &impl Words) -> Result<()> {
+    loop {
+        let word = words.add(Place::Master, WRITING)?;
+        if word & TURN == 0 {
+            return match word & ALLS {
+                0 => Ok(()),
+                _ => wait_until(words, Place::Master, |word| word & ALLS == 0),
+            };
+        }
+        words.add(Place::Master, WRITING.wrapping_neg())?;
+        wait_until(words, Place::Master, |word| word & TURN == 0)?;
+    }
+}
+
+/// Becomes a target's writer.
+fn take(words: &impl Words, target: usize) -> Result<()> {
+    let place = Place::Target(target);
+    if words.swap(place, 0, WRITER)? == 0 {
+        return Ok(());
+    }
+    let mut word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
+    let mut turn = 0;
+    loop {
+        if word & (WRITER | READERS) == 0 {
+            let found = words.swap(place, word, word - WAITING_WRITER + WRITER)?;
+            if found == word {
+                return Ok(());
+            }
+            word = found;
+        } else {
+            words.pause(turn)?;
+            turn += 1;
+            word = words.read(place)?;
+        }
+    }
+}
+
+/// Changes the master word as soon as `to` gives what it shall become.
+fn change(words: &impl Words, to: impl Fn(u64) -> Option<u64>) -> Result<()> {
+    let mut turn = 0;
+    let mut word = words.read(Place::Master)?;
+    loop {
+        if let Some(new) = to(word) {
+            let found = words.swap(Place::Master, word, new)?;
+            if found == word {
+                return Ok(());
+            }
+            word = found;
+        } else {
+            words.pause(turn)?;
+            turn += 1;
+            word = words.read(Place::Master)?;
+        }
+    }
+}
+
+fn wait_until(words: &impl Words, place: Place, done: impl Fn(u64) -> bool) -> Result<()> {
+    let mut turn = 0;
+    while !done(words.read(place)?) {
+        words.pause(turn)?;
+        turn += 1;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+    /// Words of one process; counts the steps.
+    #[derive(Default)]
+    struct Local {
+        words: Mutex<HashMap<usize, u64>>,
+        steps: AtomicU64,
+    }
+
+    impl Local {
+        fn step(&self, place: Place, change: impl FnOnce(u64) -> u64) -> u64 {
+            // Relaxed: a count.
+            self.steps.fetch_add(1, Ordering::Relaxed);
+            let at = if let Place::Target(rank) = place { rank } else { usize::MAX };
+            let mut words = self.words.lock().expect("no panic");
+            let word = words.entry(at).or_default();
+            let old = *word;
+            *word = change(old);
+            old
+        }
+
+        fn counted(&self, what: impl FnOnce()) -> u64 {
+            let before = self.steps.load(Ordering::Relaxed);
+            what();
+            self.steps.load(Ordering::Relaxed) - before
+        }
+    }
+
+    impl Words for Local {
+        fn add(&self, place: Place, delta: u64) -> Result<u64> {
+            Ok(self.step(place, |word| word.wrapping_add(delta)))
+        }
+        fn release(&self, place: Place, delta: u64) -> Result<()> {
+            self.add(place, delta).map(drop)
+        }
+        fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+            Ok(self.step(place, |word| if word == expected { new } else { word }))
+        }
+        fn read(&self, place: Place) -> Result<u64> {
+            Ok(self.step(place, |word| word))
+        }
+        fn pause(&self, _turn: u32) -> Result<()> {
+            std::thread::yield_now();
+            Ok(())
+        }
+    }
+
+    /// DESIGN §6: what an uncontended lock costs.
+    /// Shows S2.
+    #[test]
+    fn uncontended_locks_take_one_or_two_steps() {
+        let words = Local::default();
+        let done = |result: Result<()>| result.expect("local words do not fail");
+        assert_eq!(words.counted(|| done(shared(&words, 3))), 1);
+        assert_eq!(words.counted(|| done(shared_end(&words, 3))), 1);
+        assert_eq!(words.counted(|| done(exclusive(&words, 3, true))), 2);
+        assert_eq!(words.counted(|| done(exclusive(&words, 4, false))), 1);
+        assert_eq!(words.counted(|| done(exclusive_end(&words, 3, false))), 1);
+        assert_eq!(words.counted(|| done(exclusive_end(&words, 4, true))), 2);
+        assert_eq!(words.counted(|| done(all(&words))), 1);
+        assert_eq!(words.counted(|| done(all_end(&words))), 1);
+        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+    }
+
+    /// Threads take every kind of lock on two targets; writers find nobody beside them, readers no writer.
+    /// Shows S2.
+    #[test]
+    fn writers_are_alone_and_all_come_through() {
+        let words = Local::default();
+        let (readers, writers) = ([AtomicU32::new(0), AtomicU32::new(0)], [AtomicU32::new(0), AtomicU32::new(0)]);
+        let ok = AtomicBool::new(true);
+        // SeqCst: the counts are the test's own; the strongest order keeps them out of question.
+        let look = |target: usize, write: bool| {
+            let mine = if write { &writers[target] } else { &readers[target] };
+            let before = mine.fetch_add(1, Ordering::SeqCst);
+            let others = if write { before + readers[target].load(Ordering::SeqCst) } else { 0 };
+            let writing = if write { 0 } else { writers[target].load(Ordering::SeqCst) };
+            std::thread::yield_now();
+            if others + writing != 0 {
+                ok.store(false, Ordering::SeqCst);
+            }
+            mine.fetch_sub(1, Ordering::SeqCst);
+        };
+        let turn = |number: u32, target: usize| -> Result<()> {
+            match number % 4 {
+                0 => {
+                    all(&words)?;
+                    look(0, false);
+                    look(1, false);
+                    all_end(&words)
+                }
+                1 => {
+                    shared(&words, target)?;
+                    look(target, false);
+                    shared_end(&words, target)
+                }
+                2 => {
+                    exclusive(&words, 0, true)?;
+                    exclusive(&words, 1, false)?;
+                    look(1, true);
+                    exclusive_end(&words, 1, false)?;
+                    look(0, true);
+                    exclusive_end(&words, 0, true)
+                }
+                _ => {
+                    exclusive(&words, target, true)?;
+                    look(target, true);
+                    exclusive_end(&words, target, true)
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..8u32 {
+                let turn = &turn;
+                scope.spawn(move || (0..100).for_each(|i| turn(thread + i / 25, (i % 2) as usize).expect("local")));
+            }
+        });
+        assert!(ok.load(Ordering::SeqCst), "somebody was beside a writer");
+        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+    }
+}

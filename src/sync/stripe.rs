@@ -1,0 +1,106 @@
+//! What makes accumulates atomic for each element: locks over stripes of a rank's part, taken by whoever executes an accumulate
+//! there, be it by one element or by vector code over a whole block (DESIGN §3.4). A lock word lies in shared memory, is
+//! held for the work on one block, and costs an uncontended operation one locked instruction. Knows nothing of types.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use transom_fabric::Memory;
+
+use crate::window::words::{LINE, STRIPE_LOCKS, STRIPES};
+
+/// Bytes of a block: what one lock is held for.
+pub(crate) const BLOCK: usize = 4096;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Looks before the waiter lets others run, and before it sleeps.
+const SPINS: u32 = 64;
+const YIELDED: u32 = 128;
+
+/// A held lock; dropping it unlocks.
+pub(crate) struct Held<'m>(&'m AtomicU32);
+
+/// Locks the block that byte `at` of the part lies in; `words` are the part's control words.
+#[inline]
+pub(crate) fn lock(words: &Memory, at: usize) -> Held<'_> {
+    let word = words.word32(STRIPE_LOCKS + at / BLOCK % STRIPES * LINE);
+    // Acquire: pairs with the Release in `drop`: what the holder before wrote is seen.
+    if word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        wait(word);
+    }
+    Held(word)
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `lock` and `wait`.
+        self.0.store(FREE, Ordering::Release);
+    }
+}
+
+#[cold]
+fn wait(word: &AtomicU32) {
+    let mut looks = 0u32;
+    loop {
+        // Relaxed: only looks; the exchange orders.
+        if word.load(Ordering::Relaxed) == FREE
+            && word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            return;
+        }
+        looks = looks.saturating_add(1);
+        match looks {
+            ..SPINS => std::hint::spin_loop(),
+            SPINS..YIELDED => std::thread::yield_now(),
+            // The holder was descheduled: its work is some hundred nanoseconds.
+            _ => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_a_stripe_exclude_each_other_and_others_do_not() {
+        let words = Memory::private(crate::window::words::bytes(1));
+        let held = lock(&words, 5);
+        let other = lock(&words, BLOCK);
+        drop(other);
+        let count = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let _held = lock(&words, BLOCK * STRIPES + 1);
+                count.load(Ordering::Relaxed)
+            });
+            std::thread::sleep(Duration::from_millis(5));
+            count.store(1, Ordering::Relaxed);
+            drop(held);
+            assert_eq!(waiter.join().expect("no panic"), 1, "it came in before the holder went");
+        });
+    }
+
+    #[test]
+    fn nothing_is_lost_under_contention() {
+        let words = Memory::private(crate::window::words::bytes(1));
+        let data = Memory::private(8);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        let _held = lock(&words, 0);
+                        let mut value = [0; 8];
+                        data.read(0, &mut value);
+                        data.write(0, &(u64::from_ne_bytes(value) + 1).to_ne_bytes());
+                    }
+                });
+            }
+        });
+        let mut value = [0; 8];
+        data.read(0, &mut value);
+        assert_eq!(u64::from_ne_bytes(value), 8000);
+    }
+}

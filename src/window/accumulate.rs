@@ -1,0 +1,590 @@
+//! The accumulate family on a window (MPI §11.3.4): by this CPU where it reaches the memory, by the net where it is the actor
+//! for the type, else by messages that the target's CPU executes. For one type of one window it is always the same actor. On every
+//! route the operands are copied, or used, before the call returns.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use transom_fabric::{Amo, AmoKind, Memory, Tally, Width};
+
+use super::core::{Core, index};
+use super::target::{Flavor, Target};
+use super::transfer::{Batch, Count, From, Into, no_overlap};
+use crate::buffers::Sink;
+use crate::datatype::Datatype;
+use crate::error::{Class, Error, ErrorKind, Result};
+use crate::messages::{Landing, Request};
+use crate::reduce::{BasicType, Op, kernel};
+use crate::rma::accumulate::{Operand, Place, bytes_of, truncate, value};
+use crate::rma::layout::Layout;
+use crate::rma::stream::Stream;
+use crate::wire::Remote;
+
+/// Elements up to this size travel in a register.
+const REGISTER: usize = 8;
+/// The largest element.
+pub(crate) const LARGEST: usize = 16;
+
+/// An accumulate with its buffers.
+pub(crate) struct Accumulate<'a> {
+    pub(crate) call: &'static str,
+    pub(crate) op: Op,
+    pub(crate) ty: BasicType,
+    /// What the target is combined with; `None` for `MPI_NO_OP`.
+    pub(crate) from: Option<From<'a>>,
+    /// Where the values from before go.
+    pub(crate) into: Option<Into<'a>>,
+    pub(crate) to: Layout<'a>,
+}
+
+/// Which integers the net performs, where it is the actor: of 32 and 64 bits. All other types are the target CPU's.
+const fn net_type(ty: BasicType) -> Option<Width> {
+    match ty {
+        BasicType::Int32 | BasicType::Uint32 => Some(Width::W32),
+        BasicType::Int64 | BasicType::Uint64 => Some(Width::W64),
+        _ => None,
+    }
+}
+
+impl Target {
+    /// The place that this CPU works on for elements of `ty`.
+    #[inline]
+    pub(super) fn place(&self, core: &Core, ty: BasicType) -> Option<Place<'_>> {
+        match (&self.mapped, &self.nic) {
+            (Some((memory, words)), nic) if nic.is_none() || net_type(ty).is_none() => {
+                Some(Place { memory, words, per_element: core.per_element, base: 0 })
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn by_net(&self, ty: BasicType) -> Option<(&Remote, Width)> {
+        Some((self.nic.as_ref()?, net_type(ty)?))
+    }
+}
+
+impl Core {
+    /// The target and offset of one element, checked against size and alignment.
+    #[inline]
+    fn locate_element(
+        &self,
+        call: &'static str,
+        rank: usize,
+        displacement: u64,
+        ty: BasicType,
+    ) -> Result<Option<(&Target, u64)>> {
+        let Some((target, at)) = self.locate(call, rank, displacement, ty.size())? else { return Ok(None) };
+        if (at + u64::from(target.skew)) & (ty.align() as u64 - 1) != 0 {
+            return Err(misaligned(call, target, displacement, ty));
+        }
+        Ok(Some((target, at)))
+    }
+
+    /// Combines one element of at most 8 bytes and waits for its value from before (MPI §11.3.4.3); for `PROC_NULL` it is 0.
+    #[inline]
+    pub(crate) fn fetch_op(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
+        let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(0) };
+        if let Some(place) = target.place(self, ty) {
+            return Ok(place.one(index(at), op, ty, operand));
+        }
+        self.fetch_op_far(target, at, op, ty, operand)
+    }
+
+    #[inline(never)]
+    fn fetch_op_far(&self, target: &Target, at: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
+        let operand = operand.to_ne_bytes();
+        let mut old = [0; REGISTER];
+        let size = ty.size();
+        self.fetch_bytes_far(target, at, op, ty, bytes_of(&operand, size), &mut old[..size])?;
+        Ok(value(&old[..size]))
+    }
+
+    /// [`Core::fetch_op`] for elements of any size, as bytes.
+    pub(crate) fn fetch_bytes(
+        &self,
+        rank: usize,
+        displacement: u64,
+        op: Op,
+        ty: BasicType,
+        operand: &[u8],
+        old: &mut [u8],
+    ) -> Result<()> {
+        let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
+        if let Some(place) = target.place(self, ty) {
+            let operand = if op == Op::NoOp { Operand::Nothing(ty.size()) } else { Operand::Bytes(operand) };
+            place.many(index(at), op, ty, operand, Some(&mut |_, bytes: &[u8]| old.copy_from_slice(bytes)));
+            return Ok(());
+        }
+        self.fetch_bytes_far(target, at, op, ty, operand, old)
+    }
+
+    fn fetch_bytes_far(
+        &self,
+        target: &Target,
+        at: u64,
+        op: Op,
+        ty: BasicType,
+        operand: &[u8],
+        old: &mut [u8],
+    ) -> Result<()> {
+        // Of its own, so that it does not wait for what else is in flight to the target.
+        let tally = Tally::within(&target.tally);
+        crate::buffers::scoped(
+            || self.job.finish(&tally),
+            |scope| {
+                let accumulate = Accumulate {
+                    call: "fetch_and_op",
+                    op,
+                    ty,
+                    from: (op != Op::NoOp).then(|| From::contiguous(scope.source(operand))),
+                    into: Some(Into::contiguous(scope.sink(old))),
+                    to: Layout::Bytes(ty.size()),
+                };
+                self.accumulate_far(target, at.cast_signed(), &accumulate, &tally)
+            },
+        )?;
+        self.job.progress.complete(&tally)
+    }
+
+    /// Combines one element; its value from before arrives in `into` when the operation completes.
+    #[inline]
+    pub(crate) fn start_fetch(
+        &self,
+        rank: usize,
+        displacement: u64,
+        op: Op,
+        ty: BasicType,
+        operand: &[u8],
+        into: Sink,
+    ) -> Result<()> {
+        let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
+        if let (Some(place), true) = (target.place(self, ty), ty.size() <= REGISTER) {
+            let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
+            into.fill_from(bytes_of(&old, ty.size()));
+            return Ok(());
+        }
+        // The operand is copied before this returns, as every accumulate's is.
+        crate::buffers::scoped(
+            || (),
+            |scope| {
+                let accumulate = Accumulate {
+                    call: "fetch_and_op",
+                    op,
+                    ty,
+                    from: (op != Op::NoOp).then(|| From::contiguous(scope.source(operand))),
+                    into: Some(Into::contiguous(into)),
+                    to: Layout::Bytes(ty.size()),
+                };
+                match target.place(self, ty) {
+                    Some(place) => local(&place, at.cast_signed(), &accumulate),
+                    None => return self.accumulate_far(target, at.cast_signed(), &accumulate, &target.tally),
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Stores `new` where `expected` is found and waits for the value from before (MPI §11.3.4.4); for `PROC_NULL` it is 0.
+    #[inline]
+    pub(crate) fn compare_swap(
+        &self,
+        rank: usize,
+        displacement: u64,
+        ty: BasicType,
+        expected: u64,
+        new: u64,
+    ) -> Result<u64> {
+        let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else { return Ok(0) };
+        if let Some(place) = target.place(self, ty) {
+            return Ok(place.swap(index(at), ty, expected, new));
+        }
+        let mut old = [0; REGISTER];
+        let tally = Tally::within(&target.tally);
+        let old = &mut old[..ty.size()];
+        crate::buffers::scoped(
+            || self.job.finish(&tally),
+            |scope| self.swap_far(target, at, ty, (expected, new), scope.sink(old), &tally),
+        )?;
+        self.job.progress.complete(&tally)?;
+        Ok(value(old))
+    }
+
+    /// [`Core::compare_swap`] whose result arrives when the operation completes.
+    pub(crate) fn start_compare_swap(
+        &self,
+        rank: usize,
+        displacement: u64,
+        ty: BasicType,
+        (expected, new): (u64, u64),
+        into: Sink,
+    ) -> Result<()> {
+        let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else {
+            return Ok(());
+        };
+        if let Some(place) = target.place(self, ty) {
+            let old = place.swap(index(at), ty, expected, new).to_ne_bytes();
+            into.fill_from(bytes_of(&old, ty.size()));
+            return Ok(());
+        }
+        self.swap_far(target, at, ty, (expected, new), into, &target.tally)
+    }
+
+    #[inline(never)]
+    fn swap_far(
+        &self,
+        target: &Target,
+        at: u64,
+        ty: BasicType,
+        (expected, new): (u64, u64),
+        into: Sink,
+        tally: &Arc<Tally>,
+    ) -> Result<()> {
+        if self.flavor == Flavor::Dynamic {
+            self.check_regions("compare_and_swap", target, at.cast_signed(), &Layout::Bytes(ty.size()), ty)?;
+            if target.rank == self.team.me {
+                let (memory, inside, base) = self.own_region("compare_and_swap", at, ty.size())?;
+                let place = self.own_place(&memory, base);
+                let old = place.swap(inside, ty, expected, new).to_ne_bytes();
+                into.fill_from(bytes_of(&old, ty.size()));
+                return Ok(());
+            }
+        }
+        if let Some((remote, width)) = target.by_net(ty) {
+            let amo = Amo::compare_swap(width, expected, new);
+            return self.post_amo(target, remote, at, amo, &into, tally);
+        }
+        let request = Request::Swap { ty, at, expected: truncate(expected, ty.size()), new };
+        self.ask(target, self.next_order(target), request, Landing::One(into), tally)
+    }
+
+    /// Accumulates, with or without the values from before (MPI §11.3.4.1-2).
+    pub(crate) fn accumulate(
+        &self,
+        rank: usize,
+        displacement: u64,
+        accumulate: &Accumulate<'_>,
+        count: Count<'_>,
+    ) -> Result<()> {
+        check(accumulate)?;
+        let call = accumulate.call;
+        let Some((target, at)) = self.locate_layout(call, rank, displacement, &accumulate.to)? else { return Ok(()) };
+        if self.flavor != Flavor::Dynamic && !aligned(at + i64::from(target.skew), accumulate) {
+            return Err(misaligned(call, target, displacement, accumulate.ty));
+        }
+        if let Some(place) = target.place(self, accumulate.ty) {
+            local(&place, at, accumulate);
+            return Ok(());
+        }
+        self.accumulate_far(target, at, accumulate, &count.tally(target))
+    }
+
+    #[inline(never)]
+    fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &Arc<Tally>) -> Result<()> {
+        if self.flavor == Flavor::Dynamic {
+            self.check_regions(it.call, target, at, &it.to, it.ty)?;
+            if target.rank == self.team.me {
+                return self.accumulate_own_regions(at, it);
+            }
+        }
+        if let Some((remote, width)) = target.by_net(it.ty) {
+            return self.accumulate_by_net(target, remote, width, at, it, tally);
+        }
+        self.combine(target, at, it, tally)
+    }
+
+    /// Accumulates by messages that the target's CPU executes.
+    fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &Arc<Tally>) -> Result<()> {
+        let size = it.ty.size();
+        let mut theirs = Stream::new(it.to.pieces());
+        let mut from = it.from.as_ref().map(|from| (from, Stream::new(from.layout.pieces())));
+        let mut into = it.into.as_ref().map(|into| (into, Stream::new(into.layout.pieces())));
+        let mut batch = Batch::new(self.message_max(target), size);
+        loop {
+            let mut len = theirs.left();
+            if let Some((_, stream)) = &mut from {
+                len = len.min(stream.left());
+            }
+            if let Some((_, stream)) = &mut into {
+                len = len.min(stream.left());
+            }
+            let room = batch.room(len, from.is_some());
+            if len > 0 && room > 0 {
+                let len = len.min(room);
+                batch.add(at + theirs.take(len), len);
+                if let Some((from, stream)) = &mut from {
+                    batch.data.extend_from_slice(from.part(stream.take(len), len).bytes());
+                }
+                if let Some((into, stream)) = &mut into {
+                    batch.landing.push(into.part(stream.take(len), len));
+                }
+                continue;
+            }
+            if !batch.is_empty() {
+                let (strips, landing) = (std::mem::take(&mut batch.strips), std::mem::take(&mut batch.landing));
+                let request =
+                    Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data: &batch.data };
+                let landing = if landing.is_empty() { Landing::Nowhere } else { Landing::Pieces(landing) };
+                self.ask(target, self.next_order(target), request, landing, tally)?;
+                batch.clear();
+            }
+            if len == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next request's place among those to the target that keep their order (MPI §11.7.2); 0 where none has to.
+    fn next_order(&self, target: &Target) -> u64 {
+        // Relaxed: accumulates whose order matters come from one thread, or were ordered by the program.
+        match self.ordered.load(Ordering::Relaxed) {
+            true => target.order.fetch_add(1, Ordering::Relaxed) + 1,
+            false => 0,
+        }
+    }
+
+    /// Accumulates by the net's atomics, one for each element.
+    fn accumulate_by_net(
+        &self,
+        target: &Target,
+        remote: &Remote,
+        width: Width,
+        at: i64,
+        it: &Accumulate<'_>,
+        tally: &Arc<Tally>,
+    ) -> Result<()> {
+        let size = width.bytes();
+        let mut theirs = Stream::new(it.to.pieces());
+        let mut from = it.from.as_ref().map(|from| (from, Stream::new(from.layout.pieces())));
+        let mut into = it.into.as_ref().map(|into| (into, Stream::new(into.layout.pieces())));
+        while theirs.left() >= size {
+            let there = (at + theirs.take(size)).cast_unsigned();
+            let operand = from.as_mut().map_or(0, |(from, stream)| {
+                stream.left();
+                value(from.part(stream.take(size), size).bytes())
+            });
+            let into = match &mut into {
+                Some((into, stream)) => {
+                    stream.left();
+                    into.part(stream.take(size), size)
+                }
+                None => Sink::NONE,
+            };
+            let kind = match it.op {
+                Op::Sum => Some(AmoKind::Sum),
+                Op::Replace => Some(AmoKind::Replace),
+                Op::NoOp => Some(AmoKind::Read),
+                _ => None,
+            };
+            match kind {
+                Some(kind) => {
+                    self.post_amo(target, remote, there, Amo::new(kind, width, operand), &into, tally)?;
+                }
+                None => {
+                    let old = self.by_swaps(target, remote, width, there, it, operand)?;
+                    into.fill_from(bytes_of(&old.to_ne_bytes(), size));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the net has no atomic for, by its compare-and-swap.
+    fn by_swaps(
+        &self,
+        target: &Target,
+        remote: &Remote,
+        width: Width,
+        at: u64,
+        it: &Accumulate<'_>,
+        operand: u64,
+    ) -> Result<u64> {
+        let now = |amo: Amo| -> Result<u64> {
+            let mut old = [0; REGISTER];
+            let bytes = &mut old[..width.bytes()];
+            let tally = Tally::within(&target.tally);
+            crate::buffers::scoped(
+                || self.job.finish(&tally),
+                |scope| {
+                    let into = scope.sink(&mut *bytes);
+                    self.post_amo(target, remote, at, amo, &into, &tally)
+                },
+            )?;
+            self.job.progress.complete(&tally)?;
+            Ok(value(bytes))
+        };
+        let mut old = now(Amo::new(AmoKind::Read, width, 0))?;
+        loop {
+            let new = kernel::combine_one(it.op, it.ty, old, operand);
+            let found = now(Amo::compare_swap(width, old, new))?;
+            if found == old {
+                return Ok(old);
+            }
+            old = found;
+        }
+    }
+
+    /// Posts an atomic of the net; one on a place that may have others in flight waits for them, since a port orders
+    /// nothing and MPI orders accumulates on one location (MPI §11.7.2).
+    fn post_amo(
+        &self,
+        target: &Target,
+        remote: &Remote,
+        at: u64,
+        amo: Amo,
+        into: &Sink,
+        tally: &Arc<Tally>,
+    ) -> Result<()> {
+        if self.ordered.load(Ordering::Relaxed) {
+            let bit = 1u64 << ((at >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58);
+            // Relaxed: as in `next_order`.
+            let busy = target.busy.load(Ordering::Relaxed);
+            let busy = if target.tally.idle() {
+                0
+            } else if busy & bit != 0 {
+                self.job.finish(&target.tally);
+                0
+            } else {
+                busy
+            };
+            target.busy.store(busy | bit, Ordering::Relaxed);
+        }
+        self.job.post(|| remote.amo(at, amo, into, tally))
+    }
+
+    fn own_place<'m>(&'m self, memory: &'m Memory, base: usize) -> Place<'m> {
+        Place { memory, words: &self.words, per_element: self.per_element, base }
+    }
+
+    /// Fails where an access by address is not within attached memory, or an element is misaligned.
+    fn check_regions(
+        &self,
+        call: &'static str,
+        target: &Target,
+        at: i64,
+        layout: &Layout<'_>,
+        ty: BasicType,
+    ) -> Result<()> {
+        for (offset, len) in layout.pieces() {
+            let address = at.wrapping_add(offset).cast_unsigned();
+            if !address.is_multiple_of(ty.align() as u64) {
+                return Err(misaligned(call, target, address, ty));
+            }
+            if target.rank == self.team.me {
+                self.own_region(call, address, len)?;
+            }
+        }
+        if target.rank == self.team.me { Ok(()) } else { self.covered(call, target, at, layout) }
+    }
+
+    fn accumulate_own_regions(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
+        for (offset, len) in it.to.pieces() {
+            self.own_region(it.call, at.wrapping_add(offset).cast_unsigned(), len)?;
+        }
+        let mut failed = Ok(());
+        pieces(it, |theirs, from, into, len| {
+            let address = at.wrapping_add(theirs).cast_unsigned();
+            match self.own_region(it.call, address, len) {
+                Ok((memory, inside, base)) => one_piece(&self.own_place(&memory, base), inside, it, from, into, len),
+                Err(error) => failed = Err(error),
+            }
+        });
+        failed
+    }
+}
+
+/// Whether every element at the target is at a multiple of its alignment.
+fn aligned(at: i64, it: &Accumulate<'_>) -> bool {
+    let align = i64::try_from(it.ty.align()).unwrap_or(1);
+    let mut aligned = true;
+    it.to.for_strips(|strip| {
+        aligned &= (at + strip.offset) % align == 0 && (strip.count == 1 || strip.stride % align == 0);
+    });
+    aligned
+}
+
+/// Accumulates on memory that this CPU reaches.
+fn local(place: &Place<'_>, at: i64, it: &Accumulate<'_>) {
+    pieces(it, |theirs, from, into, len| {
+        one_piece(place, index((at + theirs).cast_unsigned()), it, from, into, len);
+    });
+    // Accumulates are ordered among each other by the locks; loads and stores that follow are not moved before them.
+    fence(Ordering::AcqRel);
+}
+
+/// Walks the sides together: where each piece begins at the target, in `from`, in `into`, and its length.
+fn pieces(it: &Accumulate<'_>, mut each: impl FnMut(i64, i64, i64, usize)) {
+    let mut theirs = Stream::new(it.to.pieces());
+    let mut from = it.from.as_ref().map(|from| Stream::new(from.layout.pieces()));
+    let mut into = it.into.as_ref().map(|into| Stream::new(into.layout.pieces()));
+    loop {
+        let mut len = theirs.left();
+        for stream in [&mut from, &mut into].into_iter().flatten() {
+            len = len.min(stream.left());
+        }
+        if len == 0 {
+            return;
+        }
+        let from = from.as_mut().map_or(0, |stream| stream.take(len));
+        let into = into.as_mut().map_or(0, |stream| stream.take(len));
+        each(theirs.take(len), from, into, len);
+    }
+}
+
+fn one_piece(place: &Place<'_>, at: usize, it: &Accumulate<'_>, from: i64, into: i64, len: usize) {
+    let operand = it.from.as_ref().map(|side| side.part(from, len));
+    let operand = operand.as_ref().map_or(Operand::Nothing(len), |part| Operand::Bytes(part.bytes()));
+    match &it.into {
+        None => place.many(at, it.op, it.ty, operand, None),
+        Some(side) => {
+            let mut old = |done: usize, bytes: &[u8]| {
+                side.part(into + i64::try_from(done).unwrap_or(i64::MAX), bytes.len()).fill_from(bytes);
+            };
+            place.many(at, it.op, it.ty, operand, Some(&mut old));
+        }
+    }
+}
+
+/// The one basic type of both sides, which accumulates need (MPI §11.3.4).
+pub(crate) fn basic_type(call: &'static str, ty: &Datatype) -> Result<BasicType> {
+    ty.uniform().ok_or_else(|| {
+        Error::argument(Class::Type, call, "the type is not made of one predefined type, which accumulates need")
+    })
+}
+
+fn check(it: &Accumulate<'_>) -> Result<()> {
+    let call = it.call;
+    if !it.op.allows(it.ty) {
+        return Err(Error::argument(Class::Op, call, format!("{} is not defined on {}", it.op.name(), it.ty.name())));
+    }
+    let len = it.to.len();
+    for (whose, side) in
+        [("origin", it.from.as_ref().map(|from| from.layout)), ("result", it.into.as_ref().map(|into| into.layout))]
+    {
+        let Some(layout) = side else { continue };
+        let same = match layout {
+            Layout::Bytes(bytes) => bytes == len,
+            Layout::Items(ty, count) => {
+                ty.size().checked_mul(count) == Some(len) && (len == 0 || ty.uniform() == Some(it.ty))
+            }
+        };
+        if !same {
+            let why = format!("the {whose} has {} bytes, the target {len} of {}", layout.len(), it.ty.name());
+            return Err(Error::argument(Class::Type, call, why));
+        }
+    }
+    if !len.is_multiple_of(it.ty.size()) {
+        let why = format!("{len} bytes are no whole elements of {}", it.ty.name());
+        return Err(Error::argument(Class::Type, call, why));
+    }
+    if let Some(into) = &it.into {
+        no_overlap(call, "result", &into.layout)?;
+    }
+    no_overlap(call, "target", &it.to)
+}
+
+#[cold]
+fn misaligned(call: &'static str, target: &Target, displacement: u64, ty: BasicType) -> Error {
+    let Target { rank, unit, size: limit, .. } = *target;
+    ErrorKind::Misaligned { call, rank, displacement, unit, width: ty.align(), limit }.into()
+}

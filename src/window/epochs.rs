@@ -1,0 +1,223 @@
+//! The epochs of a typed window as closures, and what each kind has beside the operations. The end of a closure ends its epoch,
+//! also when it unwinds or fails.
+
+use std::ops::Deref;
+
+use super::access::{Access, Passive};
+use super::lock::Lock;
+use super::raw::Assert;
+use super::typed::Window;
+use super::{core::Core, element::RmaElem};
+use crate::epoch::Call;
+use crate::error::Result;
+
+/// An epoch of `lock_all` (MPI §11.5.3).
+#[derive(Debug)]
+pub struct LockAllEpoch<'scope, 'env: 'scope>(Passive<'scope, 'env>);
+
+/// An epoch of `lock`, of one target (MPI §11.5.3).
+#[derive(Debug)]
+pub struct LockEpoch<'scope, 'env: 'scope>(Passive<'scope, 'env>);
+
+/// An epoch between fences (MPI §11.5.1).
+#[derive(Debug)]
+pub struct FenceEpoch<'scope, 'env: 'scope>(Access<'scope, 'env>);
+
+/// An epoch between start and complete (MPI §11.5.2).
+#[derive(Debug)]
+pub struct StartEpoch<'scope, 'env: 'scope>(Access<'scope, 'env>);
+
+impl<T: RmaElem> Window<T> {
+    /// An access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI §11.5.3): shared, passive, not collective. Everything is
+    /// complete at both sides when it returns.
+    ///
+    /// # Errors
+    /// Those of `body`, `RmaSync` within another epoch of this window, `LockType` where the info says `no_locks`, or what
+    /// completing met.
+    pub fn lock_all<'s, R>(&'s self, body: impl for<'e> FnOnce(&LockAllEpoch<'e, 's>) -> Result<R>) -> Result<R> {
+        self.lock_all_with(Assert::NONE, body)
+    }
+
+    /// [`Window::lock_all`] with an assertion: NOCHECK.
+    ///
+    /// # Errors
+    /// As for [`Window::lock_all`]; `Assert`.
+    pub fn lock_all_with<'s, R>(
+        &'s self,
+        assert: Assert,
+        body: impl for<'e> FnOnce(&LockAllEpoch<'e, 's>) -> Result<R>,
+    ) -> Result<R> {
+        assert.only("lock_all", Assert::NOCHECK)?;
+        self.core.lock_all(!assert.has(Assert::NOCHECK))?;
+        let ends = Ends::new(&self.core, Core::unlock_all);
+        let done = Access::run(&self.core, false, |access| body(&LockAllEpoch(Passive(access.again()))));
+        ends.now(done)
+    }
+
+    /// An access epoch to `target` (`MPI_WIN_LOCK`, MPI §11.5.3), passive. Others may be locked within it. Everything to the target is
+    /// complete at both sides when it returns.
+    ///
+    /// # Errors
+    /// As for [`Window::lock_all`]; `RmaSync` where this rank has locked the target already.
+    pub fn lock<'s, R>(
+        &'s self,
+        kind: Lock,
+        target: usize,
+        body: impl for<'e> FnOnce(&LockEpoch<'e, 's>) -> Result<R>,
+    ) -> Result<R> {
+        self.lock_with(kind, target, Assert::NONE, body)
+    }
+
+    /// [`Window::lock`] with an assertion: NOCHECK.
+    ///
+    /// # Errors
+    /// As for [`Window::lock`]; `Assert`.
+    pub fn lock_with<'s, R>(
+        &'s self,
+        kind: Lock,
+        target: usize,
+        assert: Assert,
+        body: impl for<'e> FnOnce(&LockEpoch<'e, 's>) -> Result<R>,
+    ) -> Result<R> {
+        assert.only("lock", Assert::NOCHECK)?;
+        self.core.lock(kind, target, !assert.has(Assert::NOCHECK))?;
+        let ends = Ends::new(&self.core, move |core| core.unlock(target));
+        let done = Access::run(&self.core, true, |access| body(&LockEpoch(Passive(access.again()))));
+        ends.now(done)
+    }
+
+    /// An epoch between two fences (`MPI_WIN_FENCE`, MPI §11.5.1). Collective; [`FenceEpoch::fence`] separates phases
+    /// in it. The closing fence also runs where `body` fails, since the other ranks wait in it.
+    ///
+    /// # Errors
+    /// Those of `body`, `RmaSync` within another epoch of this window, or what completing met.
+    pub fn fence<'s, R>(&'s self, body: impl for<'e> FnOnce(&FenceEpoch<'e, 's>) -> Result<R>) -> Result<R> {
+        self.core.step("fence", Call::Fence)?;
+        self.core.step("fence", Call::Operation)?;
+        let ends = Ends::new(&self.core, |core| {
+            let fenced = core.fence();
+            core.step("fence", Call::LastFence).and(fenced)
+        });
+        let opened = self.core.fence();
+        let done = opened.and_then(|()| Access::run(&self.core, false, |access| body(&FenceEpoch(access.again()))));
+        ends.now(done)
+    }
+
+    /// An access epoch to `targets`, which expose their parts to this rank by [`Window::post`] (`MPI_WIN_START` and
+    /// `MPI_WIN_COMPLETE`, MPI §11.5.2). The first operation on a target waits for its post.
+    ///
+    /// # Errors
+    /// Those of `body`, `RmaSync` within another access epoch, `Rank`, or what completing met.
+    pub fn start<'s, R>(
+        &'s self,
+        targets: &[usize],
+        body: impl for<'e> FnOnce(&StartEpoch<'e, 's>) -> Result<R>,
+    ) -> Result<R> {
+        self.core.start(targets, true)?;
+        let ends = Ends::new(&self.core, Core::complete);
+        let done = Access::run(&self.core, true, |access| body(&StartEpoch(access.again())));
+        ends.now(done)
+    }
+
+    /// Exposes this rank's part to `origins` until [`Window::wait`] (`MPI_WIN_POST`, MPI §11.5.2). It does not wait.
+    ///
+    /// # Errors
+    /// `RmaSync` within an exposure epoch, `Rank`.
+    pub fn post(&self, origins: &[usize]) -> Result<()> {
+        self.core.post(origins, true)
+    }
+
+    /// Waits until all origins of [`Window::post`] have completed (`MPI_WIN_WAIT`).
+    ///
+    /// # Errors
+    /// `RmaSync` without `post`; a transport that failed.
+    pub fn wait(&self) -> Result<()> {
+        self.core.wait()
+    }
+
+    /// Ends the exposure epoch if all origins have completed; whether they have (`MPI_WIN_TEST`).
+    ///
+    /// # Errors
+    /// As for [`Window::wait`].
+    pub fn test(&self) -> Result<bool> {
+        self.core.test()
+    }
+}
+
+impl<'scope, 'env> Access<'scope, 'env> {
+    fn again(&self) -> Access<'scope, 'env> {
+        Access { core: self.core, scope: self.scope, checked: self.checked }
+    }
+}
+
+impl FenceEpoch<'_, '_> {
+    /// Ends one phase and begins the next: all operations of all ranks are complete, at both sides. Collective.
+    ///
+    /// # Errors
+    /// `Other` for an operation or a barrier that could not be completed.
+    #[inline]
+    pub fn fence(&self) -> Result<()> {
+        self.0.core.fence()
+    }
+}
+
+impl<'scope, 'env> Deref for LockAllEpoch<'scope, 'env> {
+    type Target = Passive<'scope, 'env>;
+    #[inline]
+    fn deref(&self) -> &Passive<'scope, 'env> {
+        &self.0
+    }
+}
+
+impl<'scope, 'env> Deref for LockEpoch<'scope, 'env> {
+    type Target = Passive<'scope, 'env>;
+    #[inline]
+    fn deref(&self) -> &Passive<'scope, 'env> {
+        &self.0
+    }
+}
+
+impl<'scope, 'env> Deref for FenceEpoch<'scope, 'env> {
+    type Target = Access<'scope, 'env>;
+    #[inline]
+    fn deref(&self) -> &Access<'scope, 'env> {
+        &self.0
+    }
+}
+
+impl<'scope, 'env> Deref for StartEpoch<'scope, 'env> {
+    type Target = Access<'scope, 'env>;
+    #[inline]
+    fn deref(&self) -> &Access<'scope, 'env> {
+        &self.0
+    }
+}
+
+/// Ends an epoch: with its outcome, or when the stack unwinds.
+struct Ends<'c, F: Fn(&Core) -> Result<()>> {
+    core: &'c Core,
+    end: F,
+    open: bool,
+}
+
+impl<'c, F: Fn(&Core) -> Result<()>> Ends<'c, F> {
+    fn new(core: &'c Core, end: F) -> Ends<'c, F> {
+        Ends { core, end, open: true }
+    }
+
+    /// Ends it after a body that returned; the body's failure goes first.
+    fn now<R>(mut self, done: Result<R>) -> Result<R> {
+        self.open = false;
+        let ended = (self.end)(self.core);
+        done.and_then(|done| ended.map(|()| done))
+    }
+}
+
+impl<F: Fn(&Core) -> Result<()>> Drop for Ends<'_, F> {
+    fn drop(&mut self) {
+        if self.open {
+            // Unwinding: what it met can't be returned.
+            let _ = (self.end)(self.core);
+        }
+    }
+}

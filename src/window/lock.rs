@@ -1,0 +1,215 @@
+//! Passive target synchronization of a window: locks over the control words of any rank (`sync::lock`), and the epochs that
+//! they open and end (MPI §11.5.3).
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use transom_fabric::{Amo, AmoKind, Memory, Tally, Width};
+
+use super::core::Core;
+use super::target::{Control, Hold, Target};
+use super::words;
+use crate::buffers;
+use crate::buffers::Sink;
+use crate::epoch::Call;
+use crate::error::{Class, Error, Result};
+use crate::job::PROC_NULL;
+use crate::messages::{Landing, Request};
+use crate::sync::lock::{self, Place, Words};
+
+/// Who may hold a target's lock together (MPI §11.5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lock {
+    /// With others that hold it shared (`MPI_LOCK_SHARED`).
+    Shared,
+    /// Alone (`MPI_LOCK_EXCLUSIVE`).
+    Exclusive,
+}
+
+/// Looks at a word before the waiter lets others run, and before it sleeps.
+const SPINS: u32 = 32;
+const YIELDED: u32 = 64;
+/// The first and the longest sleep between two looks.
+const FIRST_SLEEP: Duration = Duration::from_micros(20);
+const DOUBLINGS: u32 = 5;
+
+impl Core {
+    /// Opens a passive epoch to one target; `check`: false under `MPI_MODE_NOCHECK`, which takes no word.
+    pub(crate) fn lock(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
+        let Some(target) = self.target("lock", rank)? else { return Ok(()) };
+        let held = target.hold() != Hold::None;
+        let next = self.check("lock", Call::Lock { held, own: rank == self.team.me })?;
+        self.may_lock("lock")?;
+        let hold = match (check, kind) {
+            (false, _) => Hold::Unchecked,
+            (true, Lock::Shared) => {
+                lock::shared(self, rank)?;
+                Hold::Shared
+            }
+            (true, Lock::Exclusive) => {
+                lock::exclusive(self, rank, self.exclusives.load(Ordering::Relaxed) == 0)?;
+                // Relaxed, here and below: synchronization calls of a window come from one thread at a time.
+                self.exclusives.fetch_add(1, Ordering::Relaxed);
+                Hold::Exclusive
+            }
+        };
+        target.set_hold(hold);
+        self.locks.fetch_add(1, Ordering::Relaxed);
+        self.enter(next);
+        self.refresh();
+        Ok(())
+    }
+
+    /// Completes everything to the target and ends its epoch.
+    pub(crate) fn unlock(&self, rank: usize) -> Result<()> {
+        if rank == PROC_NULL {
+            return Ok(());
+        }
+        let Some(target) = self.target("unlock", rank)? else { return Ok(()) };
+        let hold = target.hold();
+        let last = self.locks.load(Ordering::Relaxed) == 1;
+        let next = self.check("unlock", Call::Unlock { held: hold != Hold::None, last })?;
+        // The lock goes whatever the operations met: others wait for it.
+        let flushed = self.flush("unlock", rank);
+        self.publish();
+        let released = match hold {
+            Hold::Shared => lock::shared_end(self, rank),
+            Hold::Exclusive => {
+                let last = self.exclusives.fetch_sub(1, Ordering::Relaxed) == 1;
+                lock::exclusive_end(self, rank, last)
+            }
+            _ => Ok(()),
+        };
+        target.set_hold(Hold::None);
+        self.locks.fetch_sub(1, Ordering::Relaxed);
+        self.enter(next);
+        flushed.and(released)
+    }
+
+    /// Opens a passive epoch to all targets.
+    pub(crate) fn lock_all(&self, check: bool) -> Result<()> {
+        let next = self.check("lock_all", Call::LockAll)?;
+        self.may_lock("lock_all")?;
+        if check {
+            lock::all(self)?;
+        }
+        self.holds_all.store(check, Ordering::Relaxed);
+        self.enter(next);
+        self.refresh();
+        Ok(())
+    }
+
+    /// Completes everything and ends the epoch.
+    pub(crate) fn unlock_all(&self) -> Result<()> {
+        let next = self.check("unlock_all", Call::UnlockAll)?;
+        let flushed = self.flush_all();
+        self.publish();
+        let released = if self.holds_all.swap(false, Ordering::Relaxed) { lock::all_end(self) } else { Ok(()) };
+        self.enter(next);
+        flushed.and(released)
+    }
+
+    fn may_lock(&self, call: &'static str) -> Result<()> {
+        if self.hints().no_locks {
+            let why = "the window's info says no_locks=true (MPI §11.2.1)";
+            return Err(Error::argument(Class::LockType, call, why));
+        }
+        Ok(())
+    }
+
+    /// Where a lock's word is.
+    fn word(&self, place: Place) -> Result<(&Target, usize)> {
+        let (rank, at) = match place {
+            Place::Target(rank) => (rank, words::LOCK),
+            Place::Master => (0, words::MASTER),
+        };
+        match self.target("lock", rank)? {
+            Some(target) => Ok((target, at)),
+            None => Err(Error::argument(Class::Rank, "lock", "nobody has no lock")),
+        }
+    }
+
+    /// Changes a control word and waits for its value from before.
+    fn change(&self, place: Place, amo: Amo) -> Result<u64> {
+        let (target, at) = self.word(place)?;
+        if let Control::Memory(words) = &target.control {
+            return Ok(words.amo(at, amo));
+        }
+        let mut old = 0u64;
+        let tally = Tally::within(&target.tally);
+        buffers::scoped(
+            || self.job.finish(&tally),
+            |scope| {
+                let into = scope.sink(bytemuck::bytes_of_mut(&mut old));
+                self.post_control(target, at, amo, into, &tally)
+            },
+        )?;
+        self.job.progress.complete(&tally)?;
+        Ok(old)
+    }
+
+    fn post_control(
+        &self,
+        target: &Target,
+        at: usize,
+        amo: Amo,
+        into: Sink,
+        tally: &std::sync::Arc<Tally>,
+    ) -> Result<()> {
+        match &target.control {
+            Control::Memory(words) => {
+                into.fill_from(&words.amo(at, amo).to_ne_bytes());
+                Ok(())
+            }
+            Control::Post(base) => {
+                let block = self.job.block_of(target.job_rank)?;
+                self.job.post(|| block.amo(base + at as u64, amo, &into, tally))
+            }
+            Control::Messages => {
+                self.ask(target, 0, Request::Control { at: at as u64, amo }, Landing::One(into), tally)
+            }
+        }
+    }
+}
+
+impl Words for Core {
+    fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        self.change(place, Amo::new(AmoKind::Sum, Width::W64, delta))
+    }
+
+    fn release(&self, place: Place, delta: u64) -> Result<()> {
+        let (target, at) = self.word(place)?;
+        let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
+        self.post_control(target, at, amo, Sink::NONE, &target.tally)
+    }
+
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        self.change(place, Amo::compare_swap(Width::W64, expected, new))
+    }
+
+    fn read(&self, place: Place) -> Result<u64> {
+        let (target, at) = self.word(place)?;
+        if let Control::Memory(words) = &target.control {
+            return Ok(load(words, at));
+        }
+        self.change(place, Amo::new(AmoKind::Read, Width::W64, 0))
+    }
+
+    fn pause(&self, turn: u32) -> Result<()> {
+        self.job.progress.poll()?;
+        match turn {
+            ..SPINS if !self.job.spin.spin().is_zero() => std::hint::spin_loop(),
+            ..YIELDED => std::thread::yield_now(),
+            _ => {
+                let doublings = ((turn - YIELDED) / 16).min(DOUBLINGS);
+                std::thread::sleep(FIRST_SLEEP * (1 << doublings));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn load(words: &Memory, at: usize) -> u64 {
+    // Acquire: pairs with the holder's release by `amo`, which is SeqCst.
+    words.word64(at).load(Ordering::Acquire)
+}

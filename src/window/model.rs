@@ -1,0 +1,106 @@
+//! The separate memory model (MPI §11.4) on machines that would not need it: the private copy, which this process loads and
+//! stores, and how it and the public copy come together. A shadow of what both last agreed on tells who changed what. It
+//! moves bytes only where a synchronization call asks for it, so that a program that forgets one sees what is stale.
+
+use std::sync::{Mutex, PoisonError};
+
+use transom_fabric::Memory;
+
+/// Bytes that are compared at a time.
+const PIECE: usize = 4096;
+
+/// The private copy of a window's part.
+#[derive(Debug)]
+pub(crate) struct Separate {
+    private: Memory,
+    /// What both copies held when they last came together; locked while they do.
+    agreed: Mutex<Memory>,
+}
+
+impl Separate {
+    /// Over `private`, whose bytes the public copy takes over.
+    pub(crate) fn new(private: Memory, public: &Memory) -> Separate {
+        let agreed = Memory::private(private.len());
+        copy(&private, public);
+        copy(&private, &agreed);
+        Separate { private, agreed: Mutex::new(agreed) }
+    }
+
+    /// What this process loads and stores.
+    pub(crate) fn private(&self) -> &Memory {
+        &self.private
+    }
+
+    /// Brings what this process stored into the public copy.
+    pub(crate) fn publish(&self, public: &Memory) {
+        self.merge(&self.private, public);
+    }
+
+    /// Brings what others put into the private copy.
+    pub(crate) fn refresh(&self, public: &Memory) {
+        self.merge(public, &self.private);
+    }
+
+    /// Takes over, byte by byte, what changed in `from` since both agreed.
+    fn merge(&self, from: &Memory, to: &Memory) {
+        let agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut new, mut old) = ([0; PIECE], [0; PIECE]);
+        for at in (0..from.len()).step_by(PIECE) {
+            let len = PIECE.min(from.len() - at);
+            let (new, old) = (&mut new[..len], &mut old[..len]);
+            from.read(at, new);
+            agreed.read(at, old);
+            let mut done = 0;
+            while let Some(first) = (done..len).find(|&index| new[index] != old[index]) {
+                let end = (first..len).find(|&index| new[index] == old[index]).unwrap_or(len);
+                to.write(at + first, &new[first..end]);
+                agreed.write(at + first, &new[first..end]);
+                done = end;
+            }
+        }
+    }
+}
+
+fn copy(from: &Memory, to: &Memory) {
+    let mut bytes = [0; PIECE];
+    for at in (0..from.len()).step_by(PIECE) {
+        let len = PIECE.min(from.len() - at);
+        from.read(at, &mut bytes[..len]);
+        to.write(at, &bytes[..len]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(memory: &Memory) -> Vec<u8> {
+        let mut bytes = vec![0; memory.len()];
+        memory.read(0, &mut bytes);
+        bytes
+    }
+
+    /// Each side keeps what it changed until it is told to give it, and takes over only what the other changed.
+    /// Shows M2.
+    #[test]
+    fn copies_are_distinct_until_they_are_brought_together() {
+        let (private, public) = (Memory::private(10_000), Memory::private(10_000));
+        private.write(0, &[9; 10_000]);
+        let separate = Separate::new(private, &public);
+        assert_eq!(bytes(&public), vec![9; 10_000], "what was there at creation");
+        separate.private().write(100, b"stored");
+        public.write(5000, b"put");
+        public.write(104, b"XX");
+        assert_eq!(bytes(&public)[100..104], [9; 4], "not yet");
+        separate.publish(&public);
+        assert_eq!(&bytes(&public)[100..106], b"stored");
+        assert_eq!(bytes(separate.private())[5000], 9, "not yet");
+        separate.refresh(&public);
+        let private = bytes(separate.private());
+        assert_eq!((&private[100..106], &private[5000..5003]), (&b"stored"[..], &b"put"[..]));
+        assert_eq!(private, bytes(&public));
+        separate.private().write(0, b"later");
+        separate.refresh(&public);
+        assert_eq!(&bytes(separate.private())[..5], b"later", "a refresh keeps what was stored and not published");
+    }
+}

@@ -1,0 +1,215 @@
+//! Requests (MPI §11.3.5): the handle of one operation, to test and wait for apart from the epoch. Completion is that of
+//! the buffer: what a get brings is there, what a put took may be used again. On shared memory the operation is over when
+//! its call returns, and a request is a word that says so.
+
+use std::fmt;
+use std::sync::Arc;
+
+use transom_fabric::Tally;
+
+use super::element::RmaElem;
+use crate::buffers::{Lend, LentBuffer};
+use crate::error::Result;
+use crate::job::JobCore;
+
+/// One operation of a [`RawWindow`](crate::RawWindow), whose buffers its caller has promised to keep.
+///
+/// A request that was waited for, or was told complete by a test, is inactive: to wait for it again costs nothing, and the functions on
+/// many requests leave it out.
+#[must_use = "an operation is complete when its request was waited for, or its epoch ended"]
+pub struct Request {
+    state: State,
+}
+
+enum State {
+    /// It was complete when it was made, and nobody asked yet.
+    Done,
+    /// In flight.
+    Pending(Pending),
+    /// Told.
+    Inactive,
+}
+
+struct Pending {
+    job: Arc<JobCore>,
+    tally: Arc<Tally>,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.state {
+            State::Done => "Request(complete)",
+            State::Pending(_) => "Request(in flight)",
+            State::Inactive => "Request(inactive)",
+        })
+    }
+}
+
+impl Request {
+    pub(crate) fn new(job: &Arc<JobCore>, tally: Option<Arc<Tally>>) -> Request {
+        let state = match tally {
+            None => State::Done,
+            Some(tally) => State::Pending(Pending { job: Arc::clone(job), tally }),
+        };
+        Request { state }
+    }
+
+    /// Whether it was not told complete yet.
+    pub fn is_active(&self) -> bool {
+        !matches!(self.state, State::Inactive)
+    }
+
+    /// Waits until the operation is complete (`MPI_WAIT`).
+    ///
+    /// # Errors
+    /// The operation failed: its target is gone, or would not execute it.
+    pub fn wait(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.state, State::Inactive) {
+            State::Pending(Pending { job, tally }) => job.progress.complete(&tally),
+            State::Done | State::Inactive => Ok(()),
+        }
+    }
+
+    /// Whether the operation is complete (`MPI_TEST`); makes progress, does not wait. True for an inactive request.
+    ///
+    /// # Errors
+    /// As for [`Request::wait`].
+    pub fn test(&mut self) -> Result<bool> {
+        if let State::Pending(Pending { job, tally }) = &self.state
+            && !tally.idle()
+        {
+            job.progress.poll()?;
+        }
+        if self.is_over() { self.wait().map(|()| true) } else { Ok(false) }
+    }
+
+    /// Waits for all (`MPI_WAITALL`); all are over, also where it fails.
+    ///
+    /// # Errors
+    /// The first failure, in the order of the requests.
+    pub fn wait_all<'r>(requests: impl IntoIterator<Item = &'r mut Request>) -> Result<()> {
+        let mut outcome = Ok(());
+        for request in requests {
+            outcome = outcome.and(request.wait());
+        }
+        outcome
+    }
+
+    /// Waits for one that is active; its index, or `None` where none is (`MPI_WAITANY`).
+    ///
+    /// # Errors
+    /// As for [`Request::wait`], of the one that came to its end.
+    pub fn wait_any(requests: &mut [Request]) -> Result<Option<usize>> {
+        let Some(first) = await_some(requests)? else { return Ok(None) };
+        requests[first].wait().map(|()| Some(first))
+    }
+
+    /// Waits for at least one that is active; the indices of all that are complete then, none where none is active
+    /// (`MPI_WAITSOME`).
+    ///
+    /// # Errors
+    /// As for [`Request::wait_all`], of those that came to their end.
+    pub fn wait_some(requests: &mut [Request]) -> Result<Vec<usize>> {
+        if await_some(requests)?.is_none() {
+            return Ok(Vec::new());
+        }
+        Request::test_some(requests)
+    }
+
+    /// The indices of the active ones that are complete (`MPI_TESTSOME`), without waiting.
+    ///
+    /// # Errors
+    /// As for [`Request::wait_some`].
+    pub fn test_some(requests: &mut [Request]) -> Result<Vec<usize>> {
+        if let Some(job) = requests.iter().find_map(Request::job) {
+            job.progress.poll()?;
+        }
+        let mut done = Vec::new();
+        let mut outcome = Ok(());
+        for (index, request) in requests.iter_mut().enumerate() {
+            if request.is_active() && request.is_over() {
+                done.push(index);
+                outcome = outcome.and(request.wait());
+            }
+        }
+        outcome.map(|()| done)
+    }
+
+    fn job(&self) -> Option<&JobCore> {
+        match &self.state {
+            State::Pending(pending) => Some(&pending.job),
+            _ => None,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match &self.state {
+            State::Pending(pending) => pending.tally.idle(),
+            _ => true,
+        }
+    }
+}
+
+/// Waits until an active request is over; the first such, `None` where none is active.
+fn await_some(requests: &[Request]) -> Result<Option<usize>> {
+    let over = || requests.iter().position(|request| request.is_active() && request.is_over());
+    if let (None, Some(job)) = (over(), requests.iter().find_map(Request::job)) {
+        job.progress.until(|| over().is_some())?;
+    }
+    Ok(over())
+}
+
+/// One operation of a typed window on a buffer that it owns until it is complete: [`BufferRequest::wait`] gives the buffer back. Dropping it
+/// waits; forgetting it leaks the buffer.
+#[must_use = "the buffer comes back from wait"]
+pub struct BufferRequest<T: RmaElem> {
+    request: Request,
+    buffer: Option<LentBuffer<T>>,
+    job: Arc<JobCore>,
+}
+
+impl<T: RmaElem> fmt::Debug for BufferRequest<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.request.fmt(f)
+    }
+}
+
+impl<T: RmaElem> BufferRequest<T> {
+    /// Lends `buffer` to what `post` posts and counts.
+    pub(crate) fn lend(
+        job: &Arc<JobCore>,
+        buffer: Vec<T>,
+        post: impl FnOnce(Lend, &mut Option<Arc<Tally>>) -> Result<()>,
+    ) -> Result<BufferRequest<T>> {
+        let mut tally = None;
+        let (buffer, posted) = LentBuffer::lend(buffer, &mut tally, post);
+        let request = BufferRequest { request: Request::new(job, tally), buffer: Some(buffer), job: Arc::clone(job) };
+        // Where it failed after a part was posted, the drop waits for that part.
+        posted.map(|()| request)
+    }
+
+    /// Whether the operation is complete; makes progress, does not wait.
+    ///
+    /// # Errors
+    /// As for [`BufferRequest::wait`].
+    pub fn test(&mut self) -> Result<bool> {
+        self.request.test()
+    }
+
+    /// Waits until the operation is complete; the buffer, for a get with what it brought.
+    ///
+    /// # Errors
+    /// The operation failed; the buffer is gone with it.
+    pub fn wait(mut self) -> Result<Vec<T>> {
+        self.request.wait()?;
+        Ok(self.buffer.take().map(LentBuffer::take).unwrap_or_default())
+    }
+}
+
+impl<T: RmaElem> Drop for BufferRequest<T> {
+    fn drop(&mut self) {
+        if let Some(tally) = self.buffer.as_ref().and_then(LentBuffer::tally) {
+            self.job.finish(tally);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Parts of other ranks that this process loads and stores itself (MPI §11.2.3, and for created and allocated windows
+//! where MPI-4.1 allows it).
+
+use transom_fabric::Memory;
+
+use super::core::Core;
+use super::target::{Flavor, Target};
+use crate::error::{Class, Error, Result};
+use crate::job::PROC_NULL;
+use crate::wire::Remote;
+
+/// A part that this process can load and store (`MPI_WIN_SHARED_QUERY`).
+#[derive(Clone, Debug)]
+pub struct SharedPart {
+    pub(super) rank: usize,
+    pub(super) memory: Memory,
+    pub(super) unit: u32,
+}
+
+impl SharedPart {
+    /// The rank whose part it is.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The first byte, as an address of this process.
+    pub fn base(&self) -> *mut u8 {
+        self.memory.as_ptr()
+    }
+
+    /// Its bytes.
+    pub fn size(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Its displacement unit in bytes.
+    pub fn disp_unit(&self) -> u32 {
+        self.unit
+    }
+}
+
+impl Core {
+    /// The part of a rank, or for `PROC_NULL` of the lowest rank that has one of more than no bytes (MPI §11.2.3).
+    pub(crate) fn shared_query(&self, rank: usize) -> Result<SharedPart> {
+        if self.flavor == Flavor::Dynamic {
+            let why = "a dynamic window's memory is not shared";
+            return Err(Error::argument(Class::RmaFlavor, "shared_query", why));
+        }
+        if rank != PROC_NULL {
+            let part = self.target("shared_query", rank)?.map(|target| self.part_of(target));
+            return part.unwrap_or_else(|| Err(Error::argument(Class::Rank, "shared_query", "nobody has no part")));
+        }
+        for rank in 0..self.team.size {
+            if let Some(target) = self.target("shared_query", rank)?
+                && target.size > 0
+            {
+                return self.part_of(target);
+            }
+        }
+        Ok(SharedPart { rank: 0, memory: Memory::private(0), unit: self.part.unit })
+    }
+
+    fn part_of(&self, target: &Target) -> Result<SharedPart> {
+        let memory = if target.rank == self.team.me { Some(self.local()) } else { target.data.memory() };
+        match (memory, self.separate.is_some() && target.rank != self.team.me, &target.data) {
+            (Some(memory), false, _) => Ok(SharedPart { rank: target.rank, memory: memory.clone(), unit: target.unit }),
+            (_, _, Remote::Memory(_)) => {
+                let why = format!("load and store do not reach rank {}'s copy in the separate model", target.rank);
+                Err(Error::argument(Class::RmaShared, "shared_query", why))
+            }
+            _ => {
+                let why = format!("load and store do not reach the part of rank {} from here", target.rank);
+                Err(Error::argument(Class::RmaShared, "shared_query", why))
+            }
+        }
+    }
+}

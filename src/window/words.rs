@@ -1,0 +1,36 @@
+//! The control words of a window at one rank: its lock, the master of exclusive locks, the version of attached regions,
+//! the locks that make accumulates atomic, and the slots of its fences. Layout only; zeroed words are a fresh window's.
+
+use crate::sync::barrier;
+
+/// The lock of this rank's part (`sync::lock`).
+pub(crate) const LOCK: usize = 0;
+/// At rank 0 of the window: who holds all, and who holds exclusively (`sync::lock`).
+pub(crate) const MASTER: usize = 8;
+/// Grows with every attach and detach of a dynamic window.
+pub(crate) const VERSION: usize = 16;
+/// The first of the words that accumulates lock, one for each of [`STRIPES`].
+pub(crate) const STRIPE_LOCKS: usize = LINE;
+/// How many there are: blocks of the window share them in turn.
+pub(crate) const STRIPES: usize = 8;
+/// The first of the slots of fences.
+pub(crate) const FENCE: usize = STRIPE_LOCKS + STRIPES * LINE;
+/// Bytes between words of different writers: a cache line.
+pub(crate) const LINE: usize = 64;
+
+/// The bytes that a window's words take in a job of `ranks` ranks: 576 and two lines for each doubling of the ranks.
+pub(crate) const fn bytes(ranks: usize) -> usize {
+    FENCE + barrier::slots(ranks) * LINE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_ranks_fit_into_a_page() {
+        assert_eq!(bytes(1), FENCE);
+        assert_eq!(bytes(512), FENCE + 18 * LINE);
+        assert!(bytes(1 << 20) <= 4096, "{} bytes", bytes(1 << 20));
+    }
+}
