@@ -1,12 +1,15 @@
 //! `transom-tidy [ROOT]` checks the invariants of the tree that the compiler does not: who imports whom, where `unsafe`
-//! stands and why, lengths, leftovers, openings, lints and licences. It prints `path:line: what` for each violation and
-//! exits with 1 if there is one, 2 if the tree cannot be read. Each rule is a file; this one only calls them.
+//! stands and why, lengths, leftovers, openings, lints and licences, what tests say they show. It prints `path:line:
+//! what` for each violation and exits with 1 if there is one, 2 if the tree cannot be read. `transom-tidy requirements
+//! [--brief] [ROOT]` prints which tests show which requirement instead, and what is wrong there. Each rule is a file or
+//! a folder; this one only calls them.
 
 mod imports;
 mod leftovers;
 mod lengths;
 mod manifest;
 mod report;
+mod requirements;
 mod source;
 mod tree;
 mod unsafety;
@@ -18,11 +21,28 @@ use std::process::ExitCode;
 use tree::Tree;
 
 /// Files that a release of the repository is incomplete without.
-const REQUIRED: [&str; 4] = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", unsafety::LIST];
+const REQUIRED: [&str; 5] = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", unsafety::LIST, requirements::LIST];
+
+/// What to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// The violations of all rules.
+    Check,
+    /// The table of requirements and tests.
+    Table,
+    /// A line for each requirement that has tests.
+    Brief,
+}
 
 fn main() -> ExitCode {
-    let root = std::env::args_os().nth(1).unwrap_or_else(|| ".".into());
-    match run(Path::new(&root), &mut io::stdout().lock()) {
+    let mut args = std::env::args_os().skip(1).peekable();
+    let mode = match args.next_if(|arg| arg == "requirements") {
+        Some(_) if args.next_if(|arg| arg == "--brief").is_some() => Mode::Brief,
+        Some(_) => Mode::Table,
+        None => Mode::Check,
+    };
+    let root = args.next().unwrap_or_else(|| ".".into());
+    match run(Path::new(&root), mode, &mut io::stdout().lock()) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
@@ -32,11 +52,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks the tree below `root`, writes what it finds to `out`, and answers how many violations there are.
-fn run(root: &Path, out: &mut impl Write) -> io::Result<usize> {
+/// Reads the tree below `root`, writes what `mode` asks for to `out`, and answers how many violations there are.
+fn run(root: &Path, mode: Mode, out: &mut impl Write) -> io::Result<usize> {
     let tree = Tree::read(root)?;
     if !tree.paths.iter().any(|path| path == "Cargo.toml") {
         return Err(io::Error::other("not the root of the workspace: no Cargo.toml here"));
+    }
+    if mode != Mode::Check {
+        return show_requirements(&tree, mode == Mode::Brief, out);
     }
     for note in tree.sources.iter().filter_map(lengths::note) {
         writeln!(out, "{note}")?;
@@ -46,6 +69,15 @@ fn run(root: &Path, out: &mut impl Write) -> io::Result<usize> {
         writeln!(out, "{violation}")?;
     }
     writeln!(out, "tidy: {} Rust files, {} violations", tree.sources.len(), violations.len())?;
+    Ok(violations.len())
+}
+
+fn show_requirements(tree: &Tree, brief: bool, out: &mut impl Write) -> io::Result<usize> {
+    let (shown, violations) = requirements::read(tree);
+    write!(out, "{}", if brief { shown.brief() } else { shown.table() })?;
+    for violation in &violations {
+        writeln!(out, "{violation}")?;
+    }
     Ok(violations.len())
 }
 
@@ -65,6 +97,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
         found.extend(imports::check_manifest(manifest));
         found.extend(manifest::check(manifest));
     }
+    found.extend(requirements::check(tree));
     for (path, text) in &tree.texts {
         found.extend(leftovers::private_paths(path, text));
     }
@@ -88,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_rule_is_called() {
-        let text = "fn f() { unsafe { transom_shm::g() } }\n// TODO\n";
+        let text = "fn f() { unsafe { transom_shm::g() } }\n// TODO\n// Shows W1.\n";
         let tree = Tree {
             sources: vec![Source::new("src/a.rs", text), Source::new("src/b.rs", &"\n".repeat(801))],
             manifests: vec![manifest::Manifest::parse("Cargo.toml", "[package]\nname = \"new\"")],
@@ -98,7 +131,8 @@ mod tests {
         let mut rules: Vec<_> = check(&tree).into_iter().map(|v| v.rule).collect();
         rules.sort_unstable();
         rules.dedup();
-        let expected = ["import", "lints", "long-file", "note", "opening", "path", "safety-comment", "unsafe-list"];
+        let expected =
+            ["import", "lints", "long-file", "note", "opening", "path", "safety-comment", "shows", "unsafe-list"];
         assert_eq!(rules, expected);
     }
 
@@ -106,7 +140,7 @@ mod tests {
     fn a_folder_without_a_workspace_is_an_error() {
         let empty = std::env::temp_dir().join(format!("transom-tidy-empty-{}", std::process::id()));
         std::fs::create_dir(&empty).expect("temporary folder");
-        let answer = run(&empty, &mut Vec::new());
+        let answer = run(&empty, Mode::Check, &mut Vec::new());
         std::fs::remove_dir(&empty).expect("temporary folder removed");
         assert!(answer.expect_err("no workspace there").to_string().contains("Cargo.toml"));
     }
