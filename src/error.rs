@@ -189,6 +189,7 @@ impl<E: Into<ErrorKind>> From<E> for Error {
 mod tests {
     use super::*;
 
+    /// Shows E1.
     #[test]
     fn a_range_error_names_rank_displacement_length_and_limit() {
         let error: Error =

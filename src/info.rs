@@ -68,6 +68,7 @@ mod tests {
         outlook(Found { shm, net }, value).ok()
     }
 
+    /// Shows T5.
     #[test]
     fn the_outlook_follows_what_is_there_and_what_is_set() {
         let excluded = ("TRANSOM_TRANSPORTS", "^shm");
@@ -81,6 +82,7 @@ mod tests {
         );
     }
 
+    /// Shows T5.
     #[test]
     fn what_could_not_start_is_an_error() {
         assert_eq!(told(true, None, &[("TRANSOM_TRANSPORTS", "^shm")]), None);

@@ -26,6 +26,7 @@ fn verified(ranks: usize, name: &str, args: &[&str]) {
     assert!(out.contains("Verification: passed"), "{name} with {ranks} ranks says:\n{out}{err}");
 }
 
+/// Shows A1.
 #[test]
 fn gups_verifies_at_any_number_of_ranks() {
     for ranks in [1, 2, 3, 4] {
@@ -35,6 +36,7 @@ fn gups_verifies_at_any_number_of_ranks() {
     verified(5, "gups", &["2"]);
 }
 
+/// Shows A1.
 #[test]
 fn stencil_equals_the_serial_run_bit_by_bit() {
     for ranks in [1, 2, 3, 4] {

@@ -1,4 +1,6 @@
 //! `transom-info` as a user types it, and `TRANSOM_INFO=1` of a running job.
+//!
+//! Route: program.
 
 use std::process::{Command, Output, Stdio};
 
@@ -28,6 +30,7 @@ fn text(output: &Output) -> String {
     text
 }
 
+/// Shows T5.
 #[test]
 fn it_tells_transports_routes_and_actor() {
     let text = info(&[]);
@@ -37,6 +40,7 @@ fn it_tells_transports_routes_and_actor() {
     assert!(line(&text, "as set now").ends_with("route shared memory, atomics cpu"), "{text}");
 }
 
+/// Shows T5.
 #[test]
 fn it_lists_libfabrics_providers_or_says_why_not() {
     let text = info(&[]);
@@ -53,6 +57,7 @@ fn it_lists_libfabrics_providers_or_says_why_not() {
 }
 
 /// It once told the route of a job without variables to users who had set some.
+/// Shows T5.
 #[test]
 fn the_variables_count_in_what_it_tells() {
     let text = with(&[], &[("TRANSOM_ATOMICS", "nic")]);
@@ -64,6 +69,7 @@ fn the_variables_count_in_what_it_tells() {
     assert!(line(&text, "as set now").contains("libfabric can't be used"), "{text}");
 }
 
+/// Shows T5.
 #[test]
 fn a_missing_libfabric_is_named_with_how_to_get_it() {
     let text = info(&["--library", "libfabric-not-there.so.1"]);
@@ -99,6 +105,8 @@ fn every_variable_is_listed_with_default_value_and_meaning() {
     }
 }
 
+/// Shows T5.
+/// Route: shm.
 #[test]
 fn a_job_prints_its_routes_once() {
     let stencil = std::env::current_exe().expect("a path");

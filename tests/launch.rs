@@ -1,5 +1,8 @@
 //! The launcher from outside: the real `transom-run` with ranks that are shells or this program itself (`--rank BODY`),
 //! under watchdogs. What a job prints, how it ends, and that nothing is left of it, whatever kills it.
+//!
+//! Shows B1.
+//! Route: program.
 #![allow(clippy::print_stdout)]
 
 use std::io::{BufRead, BufReader, Read};
@@ -267,6 +270,7 @@ fn a_barrier_that_cannot_complete_ends_the_job() {
     assert!(err.contains("rank 2 (pid ") && err.contains("waits for it in a barrier"), "{err}");
 }
 
+/// Shows E4.
 fn killing_the_launcher_leaves_no_process() {
     let (mut child, mut pids) = started(&["-n", "3", "sh", "-c", TWO_SLEEPERS], 6);
     let direct = children(child.id());
@@ -278,12 +282,14 @@ fn killing_the_launcher_leaves_no_process() {
     assert_all_gone(&pids);
 }
 
+/// Shows E4.
 fn grandchildren_end_with_the_job() {
     let (child, pids) = started(&["-n", "2", "sh", "-c", "sleep 1000 & echo $!"], 2);
     assert_eq!(finish_child(child).status.code(), Some(0));
     assert_all_gone(&pids);
 }
 
+/// Shows E4.
 fn signals_end_the_job() {
     for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
         let (child, pids) = started(&["-n", "2", "sh", "-c", TWO_SLEEPERS], 4);
@@ -296,6 +302,7 @@ fn signals_end_the_job() {
     }
 }
 
+/// Shows E4.
 fn a_second_interrupt_kills_at_once() {
     let script = "trap 'echo 0' TERM; echo $$; while :; do sleep 0.01; done";
     let (mut child, pids) = started(&["-n", "1", "sh", "-c", script], 1);

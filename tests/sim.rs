@@ -1,5 +1,7 @@
 //! Jobs whose ranks are threads on the simulated net, which does its worst within the contract: what windows promise
 //! holds at every seed, and what calls cost in remote operations is counted. Knows no real transport.
+//!
+//! Route: sim.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -144,6 +146,7 @@ fn on_every_net(ranks: usize, body: impl Fn(&Rank) -> Outcome + Send + Sync + Cl
 }
 
 /// DESIGN §3: one actor for all ranks, the net only where it performs every atomic by itself.
+/// Shows T5.
 #[test]
 fn the_actor_follows_the_nets_atomics() {
     for options in nets() {
@@ -157,6 +160,7 @@ fn the_actor_follows_the_nets_atomics() {
 }
 
 /// MPI §11.3.1, §11.5.3: a put is at the target once its epoch's end and a barrier are past, whatever its length.
+/// Shows W1, O1, S2.
 #[test]
 fn a_ring_of_puts_arrives() {
     on_every_net(3, |world| {
@@ -183,6 +187,7 @@ fn a_ring_of_puts_arrives() {
 }
 
 /// MPI §11.5.4: what is flushed is at the target, though the target calls nothing.
+/// Shows S3, S5, M1.
 #[test]
 fn a_flushed_put_is_seen_by_a_target_that_only_looks() {
     for options in nets() {
@@ -216,6 +221,7 @@ fn a_flushed_put_is_seen_by_a_target_that_only_looks() {
 }
 
 /// MPI §11.3.2: a get's result is there when its epoch or scope ends, from every rank, itself included.
+/// Shows W1, O1, O6.
 #[test]
 fn gets_bring_what_the_target_has() {
     on_every_net(4, |world| {
@@ -292,6 +298,7 @@ where
     Ok(win.free()?)
 }
 
+/// Shows O1, M3.
 #[test]
 fn atomics_of_64_bits_are_exact() {
     for options in nets() {
@@ -300,6 +307,7 @@ fn atomics_of_64_bits_are_exact() {
     }
 }
 
+/// Shows O1, M3.
 #[test]
 fn atomics_of_32_bits_are_exact() {
     for options in nets() {
@@ -309,6 +317,7 @@ fn atomics_of_32_bits_are_exact() {
 }
 
 /// MPI §11.5.1: what is put before a fence is there after it, and what is put after it is not there before.
+/// Shows S1.
 #[test]
 fn fences_separate_phases() {
     on_every_net(5, |world| {
@@ -336,6 +345,7 @@ fn fences_separate_phases() {
 }
 
 /// MPI §11.5: epochs of different windows are independent; a fence of one goes with a lock_all of another.
+/// Shows W7.
 #[test]
 fn two_windows_at_once_do_not_mix() {
     on_every_net(3, |world| {
@@ -368,6 +378,7 @@ fn two_windows_at_once_do_not_mix() {
 }
 
 /// REQUIREMENTS O7, E1: the error names rank, displacement, length and limit; nothing is posted, nothing written.
+/// Shows O7, E1.
 #[test]
 fn accesses_outside_post_nothing() {
     on_every_net(2, |world| {
@@ -466,6 +477,7 @@ fn synchronization_costs(ranks: usize) {
     });
 }
 
+/// Shows S3.
 #[test]
 fn synchronization_costs_log2_messages() {
     for ranks in [1, 2, 3, 4, 8, 16, 64] {
@@ -473,6 +485,7 @@ fn synchronization_costs_log2_messages() {
     }
 }
 
+/// Shows S3.
 #[test]
 fn synchronization_costs_9_messages_at_512_ranks() {
     synchronization_costs(512);

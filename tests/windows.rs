@@ -34,6 +34,8 @@ static TESTS: &[Test] = &[
     test("an_unwinding_epoch_completes", &[2], unwinding),
     test("many_operations_in_flight", &[2], many_in_flight),
     test("progress_threads_exist_only_where_needed", &[2], progress_threads),
+    // Shows T2.
+    // Route: shm.
     Test {
         name: "user_memory_without_cross_memory_attach",
         ranks: &[2, 4],
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
 }
 
 /// MPI §11.3.1, §11.5.3: a put is at the target when the epoch's end and a barrier are past.
+/// Shows W1, O1, S2.
 fn puts_reach_the_next_rank(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let win = Window::<u64>::allocate(world, 2)?;
@@ -69,6 +72,7 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
 }
 
 /// MPI §11.3.1-2: whole, at any alignment, and nothing beside it.
+/// Shows O1.
 fn every_length_arrives_whole(world: &Job) -> Outcome {
     let target = world.size() - 1;
     let most = (1 << 20) + 9;
@@ -102,6 +106,7 @@ fn every_length_arrives_whole(world: &Job) -> Outcome {
 }
 
 /// MPI §11.2.1: memory that the caller had serves as well, and comes back.
+/// Shows W1, O1.
 fn created_windows(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let win = Window::<u64>::create(world, vec![me as u64; 3000 + me])?;
@@ -177,6 +182,7 @@ where
 }
 
 /// MPI §11.3.4, §11.7.1: fetch-and-op is atomic per element, among all origins, the target included.
+/// Shows O1, M3.
 fn tickets(world: &Job) -> Outcome {
     step("64 bits");
     tickets_of::<u64>(world, 1, 500, |ticket| usize::try_from(ticket).unwrap_or(usize::MAX))?;
@@ -185,6 +191,7 @@ fn tickets(world: &Job) -> Outcome {
 }
 
 /// MPI §11.3.4: increments by compare-and-swap lose nothing.
+/// Shows O1, M3.
 fn compare_and_swap(world: &Job) -> Outcome {
     let win = Window::<i64>::allocate(world, 1)?;
     let turns = 200;
@@ -210,6 +217,7 @@ fn compare_and_swap(world: &Job) -> Outcome {
 }
 
 /// MPI §11.3.4 with SUM, REPLACE, NO_OP on each integer type; sums wrap.
+/// Shows O1.
 fn integer_operations(world: &Job) -> Outcome {
     let target = world.size() - 1;
     let win = RawWindow::allocate(world, 64, 4, &Info::new())?;
@@ -245,6 +253,7 @@ fn integer_operations(world: &Job) -> Outcome {
 }
 
 /// MPI §11.2.1: size and displacement unit are each rank's own; size 0 is legal.
+/// Shows W3, O7, S1.
 fn sizes_and_units(world: &Job) -> Outcome {
     let unit = |rank: usize| 1u32 << (rank * 2);
     let size_of = |rank: usize| rank * 640;
@@ -273,6 +282,7 @@ fn sizes_and_units(world: &Job) -> Outcome {
 }
 
 /// REQUIREMENTS O7, E1: an error that names rank, displacement, length and limit; nothing is written.
+/// Shows O7, E1.
 fn refusals(world: &Job) -> Outcome {
     let target = world.size() - 1;
     let win = Window::<u64>::allocate(world, 10)?;
@@ -332,6 +342,7 @@ fn misaligned(world: &Job, target: usize) -> Outcome {
 }
 
 /// Creation is collective in its outcome too: nobody is left waiting for a rank that is not in the window.
+/// Shows E1.
 fn failed_creation(world: &Job) -> Outcome {
     let last = world.rank() == world.size() - 1;
     let bad_unit = RawWindow::allocate(world, 64, u32::from(!last), &Info::new()).err();
@@ -348,6 +359,7 @@ fn failed_creation(world: &Job) -> Outcome {
 }
 
 /// REQUIREMENTS E2: misuse is an error at the call, and the window goes on working.
+/// Shows E2.
 fn epochs(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, 8, 1, &Info::new())?;
     let byte = [9u8];
@@ -390,6 +402,7 @@ fn epochs(world: &Job) -> Outcome {
 }
 
 /// REQUIREMENTS W3: displacements past 2^32, memory only where it was touched.
+/// Shows W3.
 fn four_gibibytes(world: &Job) -> Outcome {
     let target = world.size() - 1;
     let size = (1usize << 32) + 4096;
@@ -425,6 +438,7 @@ fn status(name: &str) -> Result<usize, Box<dyn std::error::Error>> {
 }
 
 /// REQUIREMENTS W7, issue: 100 windows created and freed 100 times, without growth of memory, mappings or descriptors.
+/// Shows W2, W7.
 fn no_growth(world: &Job) -> Outcome {
     let count = || -> Result<[usize; 3], Box<dyn std::error::Error>> {
         let maps = std::fs::read_to_string("/proc/self/maps")?.lines().count();
@@ -459,6 +473,7 @@ fn no_growth(world: &Job) -> Outcome {
 }
 
 /// REQUIREMENTS S5: while the target computes and calls nothing, everything completes, and the data is there.
+/// Shows S5, M1.
 fn passive_target(world: &Job) -> Outcome {
     for create in [false, true] {
         let win = if create { Window::create(world, vec![0u64; 9000])? } else { Window::<u64>::allocate(world, 9000)? };
@@ -512,6 +527,7 @@ fn compute_until(win: &Window<u64>, expected: u64) -> Outcome {
 }
 
 /// MPI §11.5.1: what was put before a fence is there after it, at every rank; the next phase may overwrite.
+/// Shows S1.
 fn fences(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let win = Window::<u64>::allocate(world, size)?;
@@ -534,6 +550,7 @@ fn fences(world: &Job) -> Outcome {
 }
 
 /// REQUIREMENTS S6: waiting ranks sleep; the watchdog is the limit.
+/// Shows S1, S6.
 fn many_fences(world: &Job) -> Outcome {
     let win = Window::<u32>::allocate(world, 100)?;
     win.fence(|epoch| {
@@ -551,6 +568,7 @@ fn many_fences(world: &Job) -> Outcome {
 }
 
 /// REQUIREMENTS W2: dropping a window without `free` warns and never deadlocks; its memory stays for the others.
+/// Shows W2.
 fn dropped(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 1)?;
     if world.rank() == 1 {
@@ -566,6 +584,7 @@ fn dropped(world: &Job) -> Outcome {
 }
 
 /// DESIGN §8: an epoch that unwinds completes what it started, and closes.
+/// Shows A1.
 fn unwinding(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 600)?;
     if world.rank() == 0 {
@@ -592,6 +611,7 @@ fn unwinding(world: &Job) -> Outcome {
 }
 
 /// REQUIREMENTS O1: more in flight than any queue holds; flush of one target, then of all.
+/// Shows O1, S3.
 fn many_in_flight(world: &Job) -> Outcome {
     let turns = 10_000;
     let win = Window::<u64>::allocate(world, turns)?;

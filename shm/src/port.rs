@@ -388,6 +388,7 @@ mod tests {
         }
     }
 
+    /// Shows T1.
     #[test]
     fn mapped_memory_is_put_got_and_changed_atomically() {
         let (a, b) = pair();
@@ -434,6 +435,7 @@ mod tests {
         assert!(gone.to_string().contains("not registered"), "{gone}");
     }
 
+    /// Shows T2.
     #[test]
     fn foreign_memory_is_reached_by_attach_and_checked() {
         let (a, b) = pair();
@@ -482,6 +484,7 @@ mod tests {
         assert!(ShmDomain::new(Arc::clone(c.heap()), Peer(3)).is_err());
     }
 
+    /// Shows W3, T1.
     #[test]
     fn four_gib_are_sparse_and_reached_past_32_bits() {
         let (a, b) = pair();

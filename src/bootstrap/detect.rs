@@ -102,6 +102,7 @@ mod tests {
         choose(&|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
     }
 
+    /// Shows B3.
     #[test]
     fn alone_is_a_job_of_one() {
         assert_eq!(with(&[]).unwrap(), Choice::Solo);
@@ -116,6 +117,7 @@ mod tests {
         assert_eq!(with(&pairs).unwrap(), Choice::Pmi1 { fd: 7, rank: 1, size: 2 });
     }
 
+    /// Shows B3.
     #[test]
     fn launchers_that_cannot_be_spoken_to_are_named_with_advice() {
         let cases: [(Pairs<'_>, &str, &str); 5] = [
@@ -131,6 +133,7 @@ mod tests {
         }
     }
 
+    /// Shows B3.
     #[test]
     fn nonsense_is_refused_with_the_value() {
         let cases: [(Pairs<'_>, &str); 5] = [

@@ -90,6 +90,7 @@ impl Bootstrap for Solo {
 mod tests {
     use super::{Bootstrap, BootstrapError, Solo};
 
+    /// Shows B3.
     #[test]
     fn a_job_of_one() {
         let mut solo = Solo::new();

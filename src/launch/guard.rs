@@ -139,6 +139,7 @@ mod tests {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::Command;
 
+    /// Shows E4.
     #[test]
     fn ending_kills_the_members_of_the_group_only() {
         let mut guard = Guard::start().unwrap();

@@ -203,6 +203,7 @@ mod tests {
         });
     }
 
+    /// Shows B3.
     #[test]
     fn a_launcher_that_closes_or_talks_nonsense_is_an_error() {
         let (theirs, ours) = UnixStream::pair().unwrap();

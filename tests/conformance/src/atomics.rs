@@ -91,6 +91,7 @@ pub fn every_kind_does_what_apply_says(fixture: &impl Fixture) {
 }
 
 /// Fetch-adds of all ranks at once give every value exactly once.
+/// Shows M3.
 pub fn tickets_are_given_once(fixture: &impl Fixture) {
     const EACH: usize = 50;
     run(fixture, 3, |rank| {
@@ -130,6 +131,7 @@ pub fn tickets_are_given_once(fixture: &impl Fixture) {
 }
 
 /// Increments by compare-and-swap, of all ranks at once, are not lost.
+/// Shows M3.
 pub fn compare_swap_increments_are_not_lost(fixture: &impl Fixture) {
     const EACH: u64 = 20;
     run(fixture, 3, |rank| {
@@ -176,6 +178,8 @@ pub fn capabilities_agree(fixture: &impl Fixture) {
 }
 
 /// "`WithCpu`: also with atomics that the target's CPU performs on the same location."
+/// Shows M3.
+/// Route: sim, shm.
 pub fn device_atomics_are_coherent_with_the_cpu_where_promised(fixture: &impl Fixture) {
     const EACH: u64 = 300;
     run(fixture, 2, |rank| {

@@ -67,6 +67,7 @@ pub fn ten_thousand_outstanding(fixture: &impl Fixture) {
 }
 
 /// "A count that falls means: the target has it": that of one target falls although another target makes no progress.
+/// Shows S3.
 pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
     run(fixture, 3, |rank| {
         let window = rank.window(64);
@@ -109,6 +110,7 @@ pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
 }
 
 /// A rank is a peer of itself, as of any other.
+/// Shows O6.
 pub fn the_own_rank_is_a_target(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let window = rank.window(64);

@@ -1,4 +1,7 @@
 //! The contract's tests over libfabric, on loopback: one run for each provider that is here. `tcp;ofi_rxm` must be.
+//!
+//! Shows T3.
+//! Route: tcp.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The contract's tests over shared memory: every rank has its own heap, as if it were a process of its own.
+//!
+//! Shows T1.
 
 use std::sync::Arc;
 
