@@ -4,7 +4,7 @@
 //! targets looks at one number and a flush of one target at another; neither walks a list.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Fault;
 
@@ -37,8 +37,18 @@ pub struct Tally {
     outstanding: AtomicU64,
     parent: Option<Arc<Tally>>,
     failed: AtomicBool,
-    failure: Mutex<Option<Failure>>,
+    failure: Mutex<Told>,
 }
+
+/// The failure that waits to be told, with its number, and the number up to which failures were told here.
+#[derive(Debug, Default)]
+struct Told {
+    failure: Option<(u64, Failure)>,
+    until: u64,
+}
+
+/// Failures of this process are numbered from 1, so that a tally and those above it know the same one.
+static FAILURES: AtomicU64 = AtomicU64::new(1);
 
 impl Tally {
     /// A tally that stands alone, or the parent of others.
@@ -83,18 +93,24 @@ impl Tally {
         self.finish();
     }
 
-    fn failure(&self) -> std::sync::MutexGuard<'_, Option<Failure>> {
+    fn record(&self, failure: &Failure) {
+        // Relaxed: only has to be another number each time.
+        let number = FAILURES.fetch_add(1, Ordering::Relaxed);
+        for tally in self.upwards() {
+            // A later failure adds nothing while one waits to be told: the first one names it.
+            tally.told().failure.get_or_insert_with(|| (number, failure.clone()));
+            // Release: pairs with the Acquire in `has_failed`.
+            tally.failed.store(true, Ordering::Release);
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, failure: &Failure) {
-        // A later failure of the same target adds nothing: the first one names it.
-        self.failure().get_or_insert_with(|| failure.clone());
-        // Release: pairs with the Acquire in `has_failed`.
-        self.failed.store(true, Ordering::Release);
-        if let Some(parent) = &self.parent {
-            parent.record(failure);
-        }
+    /// This tally, its parent, and so on.
+    fn upwards(&self) -> impl Iterator<Item = &Tally> {
+        std::iter::successors(Some(self), |tally| tally.parent.as_deref())
     }
 
     /// Whether nothing is outstanding. After `true`, what the completed operations wrote is visible.
@@ -116,16 +132,28 @@ impl Tally {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// The first failure since the last call, which is told once: here, and once by the parent.
+    /// The first failure that was not told yet: by this tally or one above it, which then will not tell it again.
     pub fn take_failure(&self) -> Option<Failure> {
-        let mut failure = self.failure();
+        let mut told = self.told();
         self.failed.store(false, Ordering::Relaxed);
-        failure.take()
+        let (number, failure) = told.failure.take()?;
+        told.until = told.until.max(number);
+        drop(told);
+        let mut news = true;
+        for above in self.upwards().skip(1) {
+            let mut told = above.told();
+            news &= told.until < number;
+            if told.failure.as_ref().is_some_and(|(waits, _)| *waits == number) {
+                told.failure = None;
+                above.failed.store(false, Ordering::Relaxed);
+            }
+        }
+        news.then_some(failure)
     }
 
     /// The first fault that an operation of this tally met and nobody took yet.
     pub fn fault(&self) -> Option<Fault> {
-        self.failure().as_ref().map(|(Failure::Broken(fault) | Failure::Refused(fault))| fault.clone())
+        self.told().failure.as_ref().map(|(_, Failure::Broken(fault) | Failure::Refused(fault))| fault.clone())
     }
 }
 
@@ -151,8 +179,10 @@ mod tests {
         let fault = Fault { peer: Peer(3), reason: "gone".into() };
         assert_eq!(window.take_failure(), Some(Failure::Broken(fault.clone())));
         assert!(window.take_failure().is_none() && !window.has_failed(), "told once");
+        assert!(b.take_failure().is_none(), "told by its parent before");
         a.begin();
         a.refuse(&fault);
-        assert_eq!(window.take_failure(), Some(Failure::Refused(fault)));
+        assert_eq!(a.take_failure(), Some(Failure::Refused(fault)));
+        assert!(window.take_failure().is_none() && !window.has_failed(), "told by its child before");
     }
 }

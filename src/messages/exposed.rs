@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use transom_fabric::{AmoKind, Memory, Peer};
+use transom_fabric::{Memory, Peer};
 
 use super::codec::{Notice, Request};
 use super::locked;
@@ -148,8 +148,7 @@ impl Exposed {
             Request::Control { at, amo } => {
                 let at = usize::try_from(*at).ok().filter(|at| at + 8 <= self.words.len() && at.is_multiple_of(8));
                 let at = at.ok_or_else(|| "there is no such control word".to_owned())?;
-                let old = self.words.amo(at, *amo);
-                Ok(if amo.kind == AmoKind::Read || amo.operand != 0 { old.to_ne_bytes().to_vec() } else { Vec::new() })
+                Ok(self.words.amo(at, *amo).to_ne_bytes().to_vec())
             }
             Request::Regions { first, most } => {
                 let Space::Attached(attached) = &self.space else {
@@ -239,7 +238,7 @@ fn aligned(block: &Block, ty: BasicType) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transom_fabric::{Amo, Width};
+    use transom_fabric::{Amo, AmoKind, Width};
 
     fn exposed(len: usize) -> Exposed {
         let words = Memory::private(crate::window::words::bytes(4));

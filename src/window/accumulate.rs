@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use transom_fabric::{Amo, AmoKind, Memory, Tally, Width};
+use transom_fabric::{Amo, Memory, Tally};
 
+use super::accumulate_net::net_type;
 use super::core::{Core, index};
 use super::target::{Flavor, Target};
 use super::transfer::{Batch, Count, From, Into, no_overlap};
@@ -14,11 +15,10 @@ use crate::buffers::Sink;
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::messages::{Landing, Request};
-use crate::reduce::{BasicType, Op, kernel};
+use crate::reduce::{BasicType, Op};
 use crate::rma::accumulate::{Operand, Place, bytes_of, truncate, value};
 use crate::rma::layout::Layout;
 use crate::rma::stream::Stream;
-use crate::wire::Remote;
 
 /// Elements up to this size travel in a register.
 const REGISTER: usize = 8;
@@ -37,15 +37,6 @@ pub(crate) struct Accumulate<'a> {
     pub(crate) to: Layout<'a>,
 }
 
-/// Which integers the net performs, where it is the actor: of 32 and 64 bits. All other types are the target CPU's.
-const fn net_type(ty: BasicType) -> Option<Width> {
-    match ty {
-        BasicType::Int32 | BasicType::Uint32 => Some(Width::W32),
-        BasicType::Int64 | BasicType::Uint64 => Some(Width::W64),
-        _ => None,
-    }
-}
-
 impl Target {
     /// The place that this CPU works on for elements of `ty`.
     #[inline]
@@ -56,11 +47,6 @@ impl Target {
             }
             _ => None,
         }
-    }
-
-    #[inline]
-    fn by_net(&self, ty: BasicType) -> Option<(&Remote, Width)> {
-        Some((self.nic.as_ref()?, net_type(ty)?))
     }
 }
 
@@ -341,115 +327,6 @@ impl Core {
             true => target.order.fetch_add(1, Ordering::Relaxed) + 1,
             false => 0,
         }
-    }
-
-    /// Accumulates by the net's atomics, one for each element.
-    fn accumulate_by_net(
-        &self,
-        target: &Target,
-        remote: &Remote,
-        width: Width,
-        at: i64,
-        it: &Accumulate<'_>,
-        tally: &Arc<Tally>,
-    ) -> Result<()> {
-        let size = width.bytes();
-        let mut theirs = Stream::new(it.to.pieces());
-        let mut from = it.from.as_ref().map(|from| (from, Stream::new(from.layout.pieces())));
-        let mut into = it.into.as_ref().map(|into| (into, Stream::new(into.layout.pieces())));
-        while theirs.left() >= size {
-            let there = (at + theirs.take(size)).cast_unsigned();
-            let operand = from.as_mut().map_or(0, |(from, stream)| {
-                stream.left();
-                value(from.part(stream.take(size), size).bytes())
-            });
-            let into = match &mut into {
-                Some((into, stream)) => {
-                    stream.left();
-                    into.part(stream.take(size), size)
-                }
-                None => Sink::NONE,
-            };
-            let kind = match it.op {
-                Op::Sum => Some(AmoKind::Sum),
-                Op::Replace => Some(AmoKind::Replace),
-                Op::NoOp => Some(AmoKind::Read),
-                _ => None,
-            };
-            match kind {
-                Some(kind) => {
-                    self.post_amo(target, remote, there, Amo::new(kind, width, operand), &into, tally)?;
-                }
-                None => {
-                    let old = self.by_swaps(target, remote, width, there, it, operand)?;
-                    into.fill_from(bytes_of(&old.to_ne_bytes(), size));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What the net has no atomic for, by its compare-and-swap.
-    fn by_swaps(
-        &self,
-        target: &Target,
-        remote: &Remote,
-        width: Width,
-        at: u64,
-        it: &Accumulate<'_>,
-        operand: u64,
-    ) -> Result<u64> {
-        let now = |amo: Amo| -> Result<u64> {
-            let mut old = [0; REGISTER];
-            let bytes = &mut old[..width.bytes()];
-            let tally = Tally::within(&target.tally);
-            crate::buffers::scoped(
-                || self.job.finish(&tally),
-                |scope| {
-                    let into = scope.sink(&mut *bytes);
-                    self.post_amo(target, remote, at, amo, &into, &tally)
-                },
-            )?;
-            self.job.progress.complete(&tally)?;
-            Ok(value(bytes))
-        };
-        let mut old = now(Amo::new(AmoKind::Read, width, 0))?;
-        loop {
-            let new = kernel::combine_one(it.op, it.ty, old, operand);
-            let found = now(Amo::compare_swap(width, old, new))?;
-            if found == old {
-                return Ok(old);
-            }
-            old = found;
-        }
-    }
-
-    /// Posts an atomic of the net; one on a place that may have others in flight waits for them, since a port orders
-    /// nothing and MPI orders accumulates on one location (MPI §11.7.2).
-    fn post_amo(
-        &self,
-        target: &Target,
-        remote: &Remote,
-        at: u64,
-        amo: Amo,
-        into: &Sink,
-        tally: &Arc<Tally>,
-    ) -> Result<()> {
-        if self.ordered.load(Ordering::Relaxed) {
-            let bit = 1u64 << ((at >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58);
-            // Relaxed: as in `next_order`.
-            let busy = target.busy.load(Ordering::Relaxed);
-            let busy = if target.tally.idle() {
-                0
-            } else if busy & bit != 0 {
-                self.job.finish(&target.tally);
-                0
-            } else {
-                busy
-            };
-            target.busy.store(busy | bit, Ordering::Relaxed);
-        }
-        self.job.post(|| remote.amo(at, amo, into, tally))
     }
 
     fn own_place<'m>(&'m self, memory: &'m Memory, base: usize) -> Place<'m> {

@@ -120,14 +120,7 @@ impl Core {
         let Draft { hints, memory, shared } = draft;
         let (job, team) = (job.core(), job.team());
         let wire = &job.wire;
-        let (memory, separate) = match hints.model {
-            Model::Unified => (memory, None),
-            Model::Separate => {
-                let public = wire.allocate(memory.len())?;
-                let separate = Separate::new(memory, &public);
-                (public, Some(separate))
-            }
-        };
+        let (memory, separate) = copies(job, memory, hints.model)?;
         let dynamic = wanted.flavor == Flavor::Dynamic;
         let offset = shared.as_ref().map_or(0, |share| share.offset);
         let (segment, region, published) = match shared {
@@ -160,12 +153,8 @@ impl Core {
         let space = if dynamic { Space::Attached(Arc::clone(&attached)) } else { Space::Part(memory.clone()) };
         let exposed = Arc::new(Exposed::new(space, words.clone(), hints.per_element()));
         job.messages.expose(id, Arc::clone(&exposed));
-        if matches!(wanted.flavor, Flavor::Create | Flavor::Dynamic) && separate.is_none() && job.has_neighbours() {
-            job.serve(Lane::Shm)?;
-        }
-        if wire.has(Lane::Net) {
-            job.serve(Lane::Net)?;
-        }
+        let foreign = matches!(wanted.flavor, Flavor::Create | Flavor::Dynamic) && separate.is_none();
+        serve(job, foreign)?;
         Ok(Core {
             job: Arc::clone(job),
             team: Arc::clone(team),
@@ -234,6 +223,26 @@ impl Core {
             eprintln!("transom: rank {}: {core:?} was dropped without free; its memory is kept", core.job.rank);
         }
     }
+}
+
+/// The public copy and, in the separate model, the private one.
+fn copies(job: &JobCore, memory: Memory, model: Model) -> Result<(Memory, Option<Separate>)> {
+    match model {
+        Model::Unified => Ok((memory, None)),
+        Model::Separate => {
+            let public = job.wire.allocate(memory.len())?;
+            let separate = Separate::new(memory, &public);
+            Ok((public, Some(separate)))
+        }
+    }
+}
+
+/// Serves what requests others may send to the window's rank while it computes.
+fn serve(job: &JobCore, foreign: bool) -> Result<()> {
+    if foreign && job.has_neighbours() {
+        job.serve(Lane::Shm)?;
+    }
+    if job.wire.has(Lane::Net) { job.serve(Lane::Net) } else { Ok(()) }
 }
 
 #[cold]

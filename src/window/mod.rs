@@ -5,6 +5,7 @@
 
 mod access;
 mod accumulate;
+mod accumulate_net;
 pub(crate) mod core;
 mod create;
 mod dynamic;

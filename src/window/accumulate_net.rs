@@ -1,0 +1,148 @@
+//! Accumulates by the net's atomics, where it is the actor: on integers of 32 and 64 bits, one atomic for each element. What it
+//! has no atomic for goes by its compare-and-swap, so that all of a type is the same actor's.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use transom_fabric::{Amo, AmoKind, Tally, Width};
+
+use super::accumulate::Accumulate;
+use super::core::Core;
+use super::target::Target;
+use crate::buffers::Sink;
+use crate::error::Result;
+use crate::reduce::{BasicType, Op, kernel};
+use crate::rma::accumulate::{bytes_of, value};
+use crate::rma::stream::Stream;
+use crate::wire::Remote;
+
+/// The largest value that the net's atomics bring.
+const REGISTER: usize = 8;
+
+/// Which integers the net performs, where it is the actor: of 32 and 64 bits. All other types are the target CPU's.
+pub(super) const fn net_type(ty: BasicType) -> Option<Width> {
+    match ty {
+        BasicType::Int32 | BasicType::Uint32 => Some(Width::W32),
+        BasicType::Int64 | BasicType::Uint64 => Some(Width::W64),
+        _ => None,
+    }
+}
+
+impl Target {
+    /// The part through the net, where the net performs elements of `ty`.
+    #[inline]
+    pub(super) fn by_net(&self, ty: BasicType) -> Option<(&Remote, Width)> {
+        Some((self.nic.as_ref()?, net_type(ty)?))
+    }
+}
+
+impl Core {
+    /// Accumulates by the net's atomics, one for each element.
+    pub(super) fn accumulate_by_net(
+        &self,
+        target: &Target,
+        remote: &Remote,
+        width: Width,
+        at: i64,
+        it: &Accumulate<'_>,
+        tally: &Arc<Tally>,
+    ) -> Result<()> {
+        let size = width.bytes();
+        let mut theirs = Stream::new(it.to.pieces());
+        let mut from = it.from.as_ref().map(|from| (from, Stream::new(from.layout.pieces())));
+        let mut into = it.into.as_ref().map(|into| (into, Stream::new(into.layout.pieces())));
+        while theirs.left() >= size {
+            let there = (at + theirs.take(size)).cast_unsigned();
+            let operand = from.as_mut().map_or(0, |(from, stream)| {
+                stream.left();
+                value(from.part(stream.take(size), size).bytes())
+            });
+            let into = match &mut into {
+                Some((into, stream)) => {
+                    stream.left();
+                    into.part(stream.take(size), size)
+                }
+                None => Sink::NONE,
+            };
+            let kind = match it.op {
+                Op::Sum => Some(AmoKind::Sum),
+                Op::Replace => Some(AmoKind::Replace),
+                Op::NoOp => Some(AmoKind::Read),
+                _ => None,
+            };
+            match kind {
+                Some(kind) => {
+                    self.post_amo(target, remote, there, Amo::new(kind, width, operand), &into, tally)?;
+                }
+                None => {
+                    let old = self.by_swaps(target, remote, width, there, it, operand)?;
+                    into.fill_from(bytes_of(&old.to_ne_bytes(), size));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the net has no atomic for, by its compare-and-swap.
+    fn by_swaps(
+        &self,
+        target: &Target,
+        remote: &Remote,
+        width: Width,
+        at: u64,
+        it: &Accumulate<'_>,
+        operand: u64,
+    ) -> Result<u64> {
+        let now = |amo: Amo| -> Result<u64> {
+            let mut old = [0; REGISTER];
+            let bytes = &mut old[..width.bytes()];
+            let tally = Tally::within(&target.tally);
+            crate::buffers::scoped(
+                || self.job.finish(&tally),
+                |scope| {
+                    let into = scope.sink(&mut *bytes);
+                    self.post_amo(target, remote, at, amo, &into, &tally)
+                },
+            )?;
+            self.job.progress.complete(&tally)?;
+            Ok(value(bytes))
+        };
+        let mut old = now(Amo::new(AmoKind::Read, width, 0))?;
+        loop {
+            let new = kernel::combine_one(it.op, it.ty, old, operand);
+            let found = now(Amo::compare_swap(width, old, new))?;
+            if found == old {
+                return Ok(old);
+            }
+            old = found;
+        }
+    }
+
+    /// Posts an atomic of the net; one on a place that may have others in flight waits for them, since a port orders
+    /// nothing and MPI orders accumulates on one location (MPI §11.7.2).
+    pub(super) fn post_amo(
+        &self,
+        target: &Target,
+        remote: &Remote,
+        at: u64,
+        amo: Amo,
+        into: &Sink,
+        tally: &Arc<Tally>,
+    ) -> Result<()> {
+        if self.ordered.load(Ordering::Relaxed) {
+            let bit = 1u64 << ((at >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58);
+            // Relaxed: as in `next_order`.
+            let busy = target.busy.load(Ordering::Relaxed);
+            let busy = if target.tally.idle() {
+                0
+            } else if busy & bit != 0 {
+                self.job.finish(&target.tally);
+                0
+            } else {
+                busy
+            };
+            target.busy.store(busy | bit, Ordering::Relaxed);
+        }
+        self.job.post(|| remote.amo(at, amo, into, tally))
+    }
+}

@@ -1,0 +1,81 @@
+//! The two sides of an operation at run time: items of a datatype at an address, and at a target.
+
+use super::super::transfer::{From, Into};
+use crate::buffers::{Sink, Source};
+use crate::datatype::Datatype;
+use crate::rma::layout::Layout;
+
+/// So many items of a type at an address: one side of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Items<'t> {
+    /// The address that the type's displacements count from.
+    pub base: *mut u8,
+    /// How many items.
+    pub count: usize,
+    /// Their type.
+    pub ty: &'t Datatype,
+}
+
+impl<'t> Items<'t> {
+    /// Items to be read.
+    pub fn of(base: *const u8, count: usize, ty: &'t Datatype) -> Items<'t> {
+        Items { base: base.cast_mut(), count, ty }
+    }
+
+    /// Items to be filled.
+    pub fn of_mut(base: *mut u8, count: usize, ty: &'t Datatype) -> Items<'t> {
+        Items { base, count, ty }
+    }
+
+    /// The lowest byte's offset, and the bytes from there to the highest.
+    fn reach(&self) -> (i64, usize) {
+        let (low, end) = self.ty.span(self.count).unwrap_or((0, 0));
+        (low, usize::try_from(end - low).unwrap_or(usize::MAX))
+    }
+
+    /// # Safety
+    /// The bytes of the items are readable, and nobody writes them, until the operation is complete.
+    pub(super) unsafe fn source(&self) -> From<'t> {
+        let (low, len) = self.reach();
+        #[allow(clippy::cast_possible_truncation)] // an offset within memory that exists
+        let base = self.base.wrapping_offset(low as isize);
+        // SAFETY: the caller's promise, for the bytes of the items; the ones between are not touched.
+        let bytes = unsafe { Source::promised(base, len) };
+        From { bytes, low, layout: Layout::Items(self.ty, self.count) }
+    }
+
+    /// # Safety
+    /// The bytes of the items are writable, and nobody else touches them, until the operation is complete.
+    pub(super) unsafe fn sink(&self) -> Into<'t> {
+        let (low, len) = self.reach();
+        #[allow(clippy::cast_possible_truncation)] // an offset within memory that exists
+        let base = self.base.wrapping_offset(low as isize);
+        // SAFETY: as in `source`.
+        let bytes = unsafe { Sink::promised(base, len) };
+        Into { bytes, low, layout: Layout::Items(self.ty, self.count) }
+    }
+}
+
+/// Where at a target: its rank, the displacement in its units, and so many items of a type from there.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'t> {
+    /// The target, or [`PROC_NULL`](crate::PROC_NULL).
+    pub rank: usize,
+    /// The displacement, in the target's displacement units; in a dynamic window the address.
+    pub displacement: u64,
+    /// How many items.
+    pub count: usize,
+    /// Their type.
+    pub ty: &'t Datatype,
+}
+
+impl<'t> At<'t> {
+    /// So many items of `ty` at `displacement` of `rank`.
+    pub fn new(rank: usize, displacement: u64, count: usize, ty: &'t Datatype) -> At<'t> {
+        At { rank, displacement, count, ty }
+    }
+
+    pub(in crate::window) fn layout(&self) -> Layout<'t> {
+        Layout::Items(self.ty, self.count)
+    }
+}

@@ -1,0 +1,265 @@
+//! The byte-level window's operations, plain and with requests. Their callers promise that buffers stay.
+
+use super::super::accumulate::{Accumulate, LARGEST, basic_type};
+use super::super::request::Request;
+use super::super::transfer::Count;
+use super::{At, Items, RawWindow};
+use crate::buffers::{Sink, Source};
+use crate::error::{Class, Error, Result};
+use crate::reduce::{BasicType, Op};
+use crate::rma::accumulate::{bytes_of, value};
+
+/// Operations (MPI §11.3). Those on [`PROC_NULL`](crate::PROC_NULL) do nothing.
+impl RawWindow {
+    /// Puts `len` bytes from `origin` at `displacement` of `target` (`MPI_PUT`, MPI §11.3.1).
+    ///
+    /// # Errors
+    /// `RmaSync` outside an access epoch, `Rank`, `RmaRange`; nothing is written.
+    ///
+    /// # Safety
+    /// `origin` is readable for `len` bytes, and nobody writes them, until the operation is complete at this side.
+    #[inline]
+    pub unsafe fn put(&self, origin: *const u8, len: usize, target: usize, displacement: u64) -> Result<()> {
+        self.core.begin("put", target)?;
+        // SAFETY: the caller's promise.
+        self.core.put(target, displacement, unsafe { Source::promised(origin, len) }, Count::Target)
+    }
+
+    /// Gets `len` bytes into `origin` (`MPI_GET`, MPI §11.3.2).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put`].
+    ///
+    /// # Safety
+    /// `origin` is writable for `len` bytes, and nobody else touches them, until the operation is complete.
+    #[inline]
+    pub unsafe fn get(&self, origin: *mut u8, len: usize, target: usize, displacement: u64) -> Result<()> {
+        self.core.begin("get", target)?;
+        // SAFETY: the caller's promise.
+        self.core.get(target, displacement, unsafe { Sink::promised(origin, len) }, Count::Target)
+    }
+
+    /// Puts items of a type as items of another with the same signature (`MPI_PUT`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put`]; `Type` where the signatures differ, or items of the target overlap.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put`], for the bytes of the items.
+    pub unsafe fn put_items(&self, origin: Items<'_>, target: At<'_>) -> Result<()> {
+        self.core.begin("put", target.rank)?;
+        // SAFETY: the caller's promise.
+        let from = unsafe { origin.source() };
+        self.core.put_layout(target.rank, target.displacement, &from, &target.layout(), Count::Target)
+    }
+
+    /// Gets items of a type as items of another with the same signature (`MPI_GET`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put_items`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::get`], for the bytes of the items.
+    pub unsafe fn get_items(&self, origin: Items<'_>, target: At<'_>) -> Result<()> {
+        self.core.begin("get", target.rank)?;
+        // SAFETY: the caller's promise.
+        let into = unsafe { origin.sink() };
+        self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), Count::Target)
+    }
+
+    /// Combines the target's elements with the origin's (`MPI_ACCUMULATE`, MPI §11.3.4.1): atomic for each element with the whole
+    /// family on the same type.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put_items`]; `Op` where the operation is not defined on the type; `Type` where a type is not of
+    /// one predefined type, or an element is misaligned.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put_items`].
+    pub unsafe fn accumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
+        self.core.begin("accumulate", target.rank)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.combine("accumulate", Some(origin), None, target, op, Count::Target) }
+    }
+
+    /// [`RawWindow::accumulate`] that also gets the values from before (`MPI_GET_ACCUMULATE`, MPI §11.3.4.2). `origin` is not looked
+    /// at for `MPI_NO_OP`.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::accumulate`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put_items`], and as for [`RawWindow::get_items`] for `result`, which does not overlap `origin`.
+    pub unsafe fn get_accumulate(&self, origin: Items<'_>, result: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
+        self.core.begin("get_accumulate", target.rank)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.combine("get_accumulate", Some(origin), Some(result), target, op, Count::Target) }
+    }
+
+    /// Combines one element and waits for its value from before (`MPI_FETCH_AND_OP`, MPI §11.3.4.3). `operand` and the result are the
+    /// element's bytes; for `PROC_NULL` the result is left alone.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::accumulate`]; `Count` where a slice is not one element long.
+    pub fn fetch_and_op(
+        &self,
+        operand: &[u8],
+        result: &mut [u8],
+        ty: BasicType,
+        target: usize,
+        displacement: u64,
+        op: Op,
+    ) -> Result<()> {
+        const CALL: &str = "fetch_and_op";
+        self.core.begin(CALL, target)?;
+        one_element(CALL, ty, if op == Op::NoOp { result.len() } else { operand.len() })?;
+        one_element(CALL, ty, result.len())?;
+        if !op.allows(ty) {
+            return Err(Error::argument(Class::Op, CALL, format!("{} is not defined on {}", op.name(), ty.name())));
+        }
+        let nothing = [0; LARGEST];
+        let operand = if op == Op::NoOp { &nothing[..ty.size()] } else { operand };
+        if target == crate::PROC_NULL {
+            return Ok(());
+        }
+        if ty.size() > 8 {
+            return self.core.fetch_bytes(target, displacement, op, ty, operand, result);
+        }
+        let old = self.core.fetch_op(target, displacement, op, ty, value(operand))?;
+        result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
+        Ok(())
+    }
+
+    /// Stores `new` where `expected` is found; waits for the value from before (`MPI_COMPARE_AND_SWAP`, MPI §11.3.4.4). All are one
+    /// element's bytes.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type that MPI does not allow here: integers, logical and byte.
+    pub fn compare_and_swap(
+        &self,
+        new: &[u8],
+        expected: &[u8],
+        result: &mut [u8],
+        ty: BasicType,
+        target: usize,
+        displacement: u64,
+    ) -> Result<()> {
+        const CALL: &str = "compare_and_swap";
+        self.core.begin(CALL, target)?;
+        for len in [new.len(), expected.len(), result.len()] {
+            one_element(CALL, ty, len)?;
+        }
+        if !Op::allows_compare_and_swap(ty) {
+            return Err(Error::argument(Class::Type, CALL, format!("it is not defined on {}", ty.name())));
+        }
+        if target == crate::PROC_NULL {
+            return Ok(());
+        }
+        let old = self.core.compare_swap(target, displacement, ty, value(expected), value(new))?;
+        result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for the public calls.
+    unsafe fn combine(
+        &self,
+        call: &'static str,
+        origin: Option<Items<'_>>,
+        result: Option<Items<'_>>,
+        target: At<'_>,
+        op: Op,
+        count: Count<'_>,
+    ) -> Result<()> {
+        let ty = match target.count {
+            0 => target.ty.uniform().unwrap_or(BasicType::Byte),
+            _ => basic_type(call, target.ty)?,
+        };
+        // SAFETY: the caller's promise.
+        let (from, into) = unsafe {
+            (origin.filter(|_| op != Op::NoOp).map(|origin| origin.source()), result.map(|result| result.sink()))
+        };
+        let accumulate = Accumulate { call, op, ty, from, into, to: target.layout() };
+        self.core.accumulate(target.rank, target.displacement, &accumulate, count)
+    }
+}
+
+/// Request-based operations (MPI §11.3.5), in passive epochs only. A request is complete when its buffers may be used again; for the get
+/// forms, when the data is there.
+impl RawWindow {
+    /// [`RawWindow::put_items`] with a request (`MPI_RPUT`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put_items`]; `RmaSync` outside a passive epoch.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put_items`].
+    pub unsafe fn rput(&self, origin: Items<'_>, target: At<'_>) -> Result<Request> {
+        self.core.begin_request("rput", target.rank)?;
+        // SAFETY: the caller's promise.
+        let from = unsafe { origin.source() };
+        self.requested(|count| self.core.put_layout(target.rank, target.displacement, &from, &target.layout(), count))
+    }
+
+    /// [`RawWindow::get_items`] with a request (`MPI_RGET`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::get_items`]; `RmaSync` outside a passive epoch.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::get_items`].
+    pub unsafe fn rget(&self, origin: Items<'_>, target: At<'_>) -> Result<Request> {
+        self.core.begin_request("rget", target.rank)?;
+        // SAFETY: the caller's promise.
+        let into = unsafe { origin.sink() };
+        self.requested(|count| self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), count))
+    }
+
+    /// [`RawWindow::accumulate`] with a request (`MPI_RACCUMULATE`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::accumulate`]; `RmaSync` outside a passive epoch.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::accumulate`].
+    pub unsafe fn raccumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<Request> {
+        self.core.begin_request("raccumulate", target.rank)?;
+        // SAFETY: the caller's promise.
+        self.requested(|count| unsafe { self.combine("raccumulate", Some(origin), None, target, op, count) })
+    }
+
+    /// [`RawWindow::get_accumulate`] with a request (`MPI_RGET_ACCUMULATE`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::get_accumulate`]; `RmaSync` outside a passive epoch.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::get_accumulate`].
+    pub unsafe fn rget_accumulate(
+        &self,
+        origin: Items<'_>,
+        result: Items<'_>,
+        target: At<'_>,
+        op: Op,
+    ) -> Result<Request> {
+        self.core.begin_request("rget_accumulate", target.rank)?;
+        // SAFETY: the caller's promise.
+        self.requested(|count| unsafe {
+            self.combine("rget_accumulate", Some(origin), Some(result), target, op, count)
+        })
+    }
+
+    fn requested(&self, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
+        let mut tally = None;
+        post(Count::Request(&mut tally))?;
+        Ok(Request::new(&self.core.job, tally))
+    }
+}
+
+fn one_element(call: &'static str, ty: BasicType, len: usize) -> Result<()> {
+    if len == ty.size() {
+        return Ok(());
+    }
+    let why = format!("{len} bytes are not one element of {}, which has {}", ty.name(), ty.size());
+    Err(Error::argument(Class::Count, call, why))
+}

@@ -1,0 +1,151 @@
+//! The byte-level window's synchronization calls: assertions are checked here, epochs by the core.
+
+use super::super::lock::Lock;
+use super::{Assert, RawWindow};
+use crate::epoch::Call;
+use crate::error::{Class, Error, Result};
+
+/// Synchronization (MPI §11.5).
+impl RawWindow {
+    /// Ends the fence epoch and perhaps opens another (`MPI_WIN_FENCE`, MPI §11.5.1). Collective. With both NOPRECEDE and
+    /// NOSUCCEED there is nothing to do, and nothing is done.
+    ///
+    /// # Errors
+    /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations; an operation that could not be completed.
+    pub fn fence(&self, assert: Assert) -> Result<()> {
+        let own = Assert::NOSTORE | Assert::NOPUT | Assert::NOPRECEDE | Assert::NOSUCCEED;
+        assert.only("fence", own)?;
+        if assert.has(Assert::NOPRECEDE) && self.core.in_fence_epoch() {
+            let why = "NOPRECEDE, but operations of this process precede the fence (MPI §11.5.5)";
+            return Err(Error::argument(Class::Assert, "fence", why));
+        }
+        let call = if assert.has(Assert::NOSUCCEED) { Call::LastFence } else { Call::Fence };
+        self.core.step("fence", call)?;
+        if assert.has(Assert::NOPRECEDE | Assert::NOSUCCEED) { Ok(()) } else { self.core.fence() }
+    }
+
+    /// Exposes this rank's part to `origins` (`MPI_WIN_POST`, MPI §11.5.2). It does not wait.
+    ///
+    /// # Errors
+    /// `RmaSync` within an exposure epoch or a fence epoch with operations; `Rank` for a group that can't be; `Assert`.
+    pub fn post(&self, origins: &[usize], assert: Assert) -> Result<()> {
+        assert.only("post", Assert::NOCHECK | Assert::NOSTORE | Assert::NOPUT)?;
+        self.core.post(origins, !assert.has(Assert::NOCHECK))
+    }
+
+    /// Opens an access epoch to `targets` (`MPI_WIN_START`, MPI §11.5.2). It does not wait: the first operation on a
+    /// target waits for its post, and [`RawWindow::complete`] for those without operations.
+    ///
+    /// # Errors
+    /// `RmaSync` within another access epoch; `Rank` for a group that can't be; `Assert`.
+    pub fn start(&self, targets: &[usize], assert: Assert) -> Result<()> {
+        assert.only("start", Assert::NOCHECK)?;
+        self.core.start(targets, !assert.has(Assert::NOCHECK))
+    }
+
+    /// Ends the epoch of [`RawWindow::start`] (`MPI_WIN_COMPLETE`): its operations are complete at both sides.
+    ///
+    /// # Errors
+    /// `RmaSync` without `start`; an operation that could not be completed.
+    pub fn complete(&self) -> Result<()> {
+        self.core.complete()
+    }
+
+    /// Ends the epoch of [`RawWindow::post`] when all its origins have completed (`MPI_WIN_WAIT`).
+    ///
+    /// # Errors
+    /// `RmaSync` without `post`; a transport that failed.
+    pub fn wait(&self) -> Result<()> {
+        self.core.wait()
+    }
+
+    /// Ends the epoch of [`RawWindow::post`] if all its origins have completed; whether they have (`MPI_WIN_TEST`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::wait`].
+    pub fn test(&self) -> Result<bool> {
+        self.core.test()
+    }
+
+    /// Opens a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI §11.5.3); several targets may be locked at once.
+    ///
+    /// # Errors
+    /// `RmaSync` within another epoch, or where the target is locked by this process; `LockType` where the info says
+    /// `no_locks`; `Rank`; `Assert`.
+    pub fn lock(&self, kind: Lock, target: usize, assert: Assert) -> Result<()> {
+        assert.only("lock", Assert::NOCHECK)?;
+        self.core.lock(kind, target, !assert.has(Assert::NOCHECK))
+    }
+
+    /// Completes everything to `target` at both sides and ends its epoch (`MPI_WIN_UNLOCK`).
+    ///
+    /// # Errors
+    /// `RmaSync` where it is not locked; an operation that could not be completed: the lock is given up all the same.
+    pub fn unlock(&self, target: usize) -> Result<()> {
+        self.core.unlock(target)
+    }
+
+    /// Opens a passive access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI §11.5.3). Not collective; one remote operation, none
+    /// with NOCHECK.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::lock`].
+    pub fn lock_all(&self, assert: Assert) -> Result<()> {
+        assert.only("lock_all", Assert::NOCHECK)?;
+        self.core.lock_all(!assert.has(Assert::NOCHECK))
+    }
+
+    /// Completes everything and ends the epoch (`MPI_WIN_UNLOCK_ALL`).
+    ///
+    /// # Errors
+    /// `RmaSync` without `lock_all`; an operation that could not be completed.
+    pub fn unlock_all(&self) -> Result<()> {
+        self.core.unlock_all()
+    }
+
+    /// Completes operations to `target` at both sides (`MPI_WIN_FLUSH`, MPI §11.5.4).
+    ///
+    /// # Errors
+    /// `RmaSync` outside a passive epoch, `Rank`, an operation that could not be completed.
+    #[inline]
+    pub fn flush(&self, target: usize) -> Result<()> {
+        self.core.may_flush("flush", target)?;
+        self.core.flush("flush", target)
+    }
+
+    /// Completes operations to all targets at both sides (`MPI_WIN_FLUSH_ALL`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::flush`].
+    #[inline]
+    pub fn flush_all(&self) -> Result<()> {
+        self.core.check("flush_all", Call::FlushAll)?;
+        self.core.flush_all()
+    }
+
+    /// Completes operations to `target` at this side: its buffers may be used again (`MPI_WIN_FLUSH_LOCAL`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::flush`].
+    #[inline]
+    pub fn flush_local(&self, target: usize) -> Result<()> {
+        self.core.may_flush("flush_local", target)?;
+        self.core.flush("flush_local", target)
+    }
+
+    /// Completes operations to all targets at this side (`MPI_WIN_FLUSH_LOCAL_ALL`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::flush`].
+    #[inline]
+    pub fn flush_local_all(&self) -> Result<()> {
+        self.core.check("flush_local_all", Call::FlushAll)?;
+        self.core.flush_all()
+    }
+
+    /// Orders this rank's own accesses with those of others; in the separate model it brings both copies together
+    /// (`MPI_WIN_SYNC`, MPI §11.5.4).
+    pub fn sync(&self) {
+        self.core.sync();
+    }
+}
