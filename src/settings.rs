@@ -50,6 +50,9 @@ pub const VARIABLES: [Variable; 6] = [
     },
 ];
 
+/// For tests: ranks take turns in pretending to be of so many nodes, so that one machine has both routes.
+const TEST_NODES: &str = "TRANSOM_TEST_NODES";
+
 /// Variables that the launcher sets.
 const FROM_LAUNCHER: [&str; 2] = ["TRANSOM_LAUNCHER", "TRANSOM_STDERR_IS_TERMINAL"];
 
@@ -63,6 +66,7 @@ pub(crate) struct Settings {
     pub(crate) atomics: Atomics,
     pub(crate) cma: bool,
     pub(crate) populate: usize,
+    pub(crate) pretended_nodes: Option<usize>,
 }
 
 /// What the user wants of the atomicity actor.
@@ -83,6 +87,7 @@ impl Default for Settings {
             atomics: Atomics::Auto,
             cma: true,
             populate: 64 << 20,
+            pretended_nodes: None,
         }
     }
 }
@@ -103,6 +108,11 @@ impl Settings {
         }
         if let Some(value) = get(POPULATE) {
             settings.populate = size(POPULATE, &value)?;
+        }
+        if let Some(value) = get(TEST_NODES) {
+            let nodes = value.parse().ok().filter(|&nodes: &usize| nodes > 0);
+            settings.pretended_nodes =
+                Some(nodes.ok_or_else(|| invalid(TEST_NODES, &value, "it is a number of nodes"))?);
         }
         if let Some(value) = get(ATOMICS) {
             settings.atomics = match value.as_str() {

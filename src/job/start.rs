@@ -142,11 +142,13 @@ fn online_cpus() -> usize {
     list.trim().split(',').filter_map(count).sum::<usize>().max(1)
 }
 
-/// What ranks that could map each other's memory have in common: the running kernel and the view of processes.
-fn machine_identity() -> String {
+/// What ranks that could map each other's memory have in common: the running kernel and the view of processes; where tests want
+/// several nodes on one machine, the rank's number among them too.
+fn machine_identity(rank: usize, pretended: Option<usize>) -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let pids = std::fs::read_link("/proc/self/ns/pid").map(|path| path.display().to_string()).unwrap_or_default();
-    format!("{} {pids}", boot.trim())
+    let node = pretended.map(|nodes| format!(" node {}", rank % nodes)).unwrap_or_default();
+    format!("{} {pids}{node}", boot.trim())
 }
 
 fn exchange_cards(
@@ -155,7 +157,7 @@ fn exchange_cards(
     address: Option<Vec<u8>>,
     block: &Option<ShmRegion>,
 ) -> Result<Vec<Card>> {
-    let machine = machine_identity();
+    let machine = machine_identity(boot.rank(), settings.pretended_nodes);
     let key = block.as_ref().map(wire::shm_key).unwrap_or_default();
     let mine = pack(&[
         env!("CARGO_PKG_VERSION").as_bytes(),
