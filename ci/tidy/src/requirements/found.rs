@@ -84,10 +84,15 @@ fn package_of<'t>(tree: &'t Tree, path: &str) -> &'t str {
     folders.filter(|folder| path.starts_with(folder)).max_by_key(|folder| folder.len()).unwrap_or("")
 }
 
-/// The groups of ci/test run the root package's `tests` among processes, over shared memory and over tcp.
+/// The groups of ci/test run the root package's `tests` among processes, over shared memory, over tcp, and over both; and
+/// those of simulated jobs once.
 fn default_routes(tree: &Tree, path: &str) -> Vec<String> {
     let among_processes = package_of(tree, path).is_empty() && path.starts_with("tests/");
-    let routes: &[&str] = if among_processes { &["shm", "tcp"] } else { &["unit"] };
+    let routes: &[&str] = match among_processes {
+        true if path.starts_with("tests/sim") => &["sim"],
+        true => &["shm", "tcp", "mixed"],
+        false => &["unit"],
+    };
     routes.iter().map(|&route| route.to_owned()).collect()
 }
 
@@ -292,8 +297,10 @@ mod tests {
     fn the_place_of_a_test_tells_its_routes() {
         for (path, routes) in [
             ("src/a.rs", "unit"),
-            ("tests/a.rs", "shm tcp"),
-            ("tests/a/b.rs", "shm tcp"),
+            ("tests/a.rs", "shm tcp mixed"),
+            ("tests/a/b.rs", "shm tcp mixed"),
+            ("tests/sim_a.rs", "sim"),
+            ("tests/simulated/b.rs", "sim"),
             ("fabric/tests/a.rs", "unit"),
             ("tests/suite/src/a.rs", "unit"),
         ] {

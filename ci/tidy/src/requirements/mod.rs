@@ -10,9 +10,9 @@
 //!   of the suite show it on that file's route.
 //!
 //! A test runs on the routes that a line `Route: sim.` above it, else in the head of its file, names. Without one, the
-//! root package's `tests` run on shm and tcp, where ci/test starts them twice; a conformance test on the route of each
-//! file that calls `conformance!`, which is the name of that file unless its head has a `Route:`; all others are `unit`,
-//! tests within one process over no route. `program` stands for tests that start programs of the package but move no
+//! root package's `tests` run on shm, tcp and mixed (both in one job), where ci/test starts them three times, those in
+//! files `tests/sim*` on sim; a conformance test on the route of each file that calls `conformance!`, which is the name of that
+//! file unless its head has a `Route:`; all others are `unit`, tests within one process over no route. `program` stands for tests that start programs of the package but move no
 //! data among ranks. An ignored test shows nothing.
 
 mod found;
@@ -30,7 +30,7 @@ use std::fmt::Write;
 use tags::{About, Placed, Tag};
 
 /// What a test may run on, in the order of the table.
-const ROUTES: [&str; 6] = ["unit", "program", "sim", "shm", "tcp", "verbs"];
+const ROUTES: [&str; 7] = ["unit", "program", "sim", "shm", "tcp", "mixed", "verbs"];
 
 /// What the tree's tests show of its requirements.
 pub(crate) struct Shown {
@@ -204,8 +204,8 @@ mod tests {
         let unit = "#[test]\nfn f() {}\n/// Shows W1.\n#[test]\nfn g() {}\n";
         assert_eq!(
             brief(&[("src/a.rs", unit), ("tests/a.rs", table)]),
-            "requirement W1: 3 tests, routes: unit shm tcp\nrequirement O7: 3 tests, routes: shm tcp\n\
-             requirement B2: 1 test, routes: shm tcp\n"
+            "requirement W1: 3 tests, routes: unit shm tcp mixed\nrequirement O7: 3 tests, routes: shm tcp mixed\n\
+             requirement B2: 1 test, routes: shm tcp mixed\n"
         );
     }
 
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn the_table_names_what_has_no_test() {
         let (shown, _) = sample(&[("tests/a.rs", "\n/// Shows O7.\n#[test]\nfn f() {}\n")]);
-        let expected = "W1  windows\nO7  ranges\n      shm tcp  tests/a.rs: f\nB2  launchers\n\n\
+        let expected = "W1  windows\nO7  ranges\n      shm tcp mixed  tests/a.rs: f\nB2  launchers\n\n\
                         without a test: 2 of 3\nW1  windows\nB2  launchers\n";
         assert_eq!(shown.table(), expected);
     }
