@@ -205,11 +205,15 @@ impl Job {
         self.core.progress.is_served()
     }
 
-    /// Leaves the job; the same as dropping its last clone, with the error. Collective. Free windows before it.
+    /// Leaves the job; the same as dropping its last clone, with the error. Collective. Free windows before it. A subset is
+    /// only dropped.
     ///
     /// # Errors
     /// The launcher is gone.
     pub fn finalize(self) -> Result<()> {
+        if self.team.key != 0 {
+            return Ok(());
+        }
         let core = Arc::clone(&self.core);
         drop(self);
         core.leave()
