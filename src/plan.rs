@@ -86,6 +86,9 @@ pub(crate) fn actor(wanted: Atomics, nodes: &[usize], amos: Amos) -> Result<Acto
         Atomics::Nic if one_node => {
             Err("atomics by nic are wanted, but all ranks share one node and no net is open".into())
         }
+        Atomics::Nic if !alone => {
+            Err("atomics by nic are wanted, but ranks share nodes, between which no net leads".into())
+        }
         Atomics::Nic if amos == Amos::None => {
             Err("atomics by nic are wanted, but the provider does not perform all atomics".into())
         }
@@ -119,7 +122,8 @@ mod tests {
         assert_eq!(actor(Auto, &[0, 1, 2], None), Ok(Actor::Cpu));
         assert_eq!(actor(Auto, &[0, 0, 2], Native), Ok(Actor::Cpu));
         assert_eq!(actor(Cpu, &[0, 1, 2], Native), Ok(Actor::Cpu));
-        assert_eq!(actor(Nic, &[0, 0, 2], Software), Ok(Actor::Nic));
+        assert_eq!(actor(Nic, &[0, 1, 2], Software), Ok(Actor::Nic));
         assert!(actor(Nic, &[0, 1, 2], None).is_err() && actor(Nic, &[0, 0], Native).is_err());
+        assert!(actor(Nic, &[0, 0, 2], Native).is_err(), "ranks of one node reach each other by no net");
     }
 }
