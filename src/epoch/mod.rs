@@ -58,7 +58,7 @@ pub(crate) enum Call {
     Start,
     /// `complete`.
     Complete,
-    /// `post`.
+    /// `post`; `own_locked`: this process has its own part locked, as `lock_all` does.
     Post { own_locked: bool },
     /// `wait` or `test`, which has come to its end.
     Wait,
@@ -139,6 +139,9 @@ const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
         }
         (Call::LockAll | Call::Lock { .. } | Call::Start, Fence) => Err(
             "within a fence epoch that has operations; end it by a fence first: epochs of one window are disjoint (MPI §11.5)",
+        ),
+        (Call::LockAll, Closed | Fenced) if matches!(state.1, Exposure::Posted) => Err(
+            "lock_all, which locks this process's own part, within its exposure epoch; call wait first (MPI §11.5.3)",
         ),
         (Call::LockAll, Closed | Fenced) => Ok(LockAll),
         (Call::LockAll, LockAll) => Err("lock_all twice; epochs of one window are disjoint (MPI §11.5.3)"),

@@ -52,7 +52,8 @@ fn an_exposure_epoch_excludes_what_the_chapter_says() {
         assert!(after((access, Exposure::Closed), Call::Post { own_locked: true }).is_err());
         let waited = after((access, Exposure::Posted), Call::Wait);
         assert_eq!(waited.is_ok(), access != Access::Freed, "wait in {access:?}");
-        for call in [Call::Fence, Call::LastFence, Call::Free, Call::Lock { held: false, own: true }] {
+        let own = Call::Lock { held: false, own: true };
+        for call in [Call::Fence, Call::LastFence, Call::Free, Call::LockAll, own] {
             assert!(after((access, Exposure::Posted), call).is_err(), "{call:?} while exposed, in {access:?}");
         }
     }

@@ -3,9 +3,11 @@
 //! any exclusive lock exclude each other. Uncontended: shared 1 fetch-add, exclusive 1 compare-and-swap and, for the first
 //! one of a process, 1 fetch-add, `lock_all` 1 fetch-add; nothing grows with the ranks. Knows nothing of how a word is changed.
 //!
-//! Nobody starves: a writer that has to wait says so in the word, and readers that come later stay out; a reader that was
-//! kept out [`IMPATIENT`] times queues as a writer and turns its lock into a shared one; a holder of all that was kept out
-//! so often takes the turn, and new writers stay out until it is in.
+//! Nobody starves: a writer that has to wait says so in the word, and readers that come later stay out until one writer has had
+//! its turn; a reader that finds a writer stays in line, and is in before the next writer (phases alternate, as in the
+//! phase-fair locks of Brandenburg and Anderson, 2010). A holder of all that was kept out for [`PATIENCE`] looks takes the
+//! turn, and new writers stay out until it is in. A process that holds a lock already (`nested`) defers to nobody who only waits:
+//! else two that each lock two targets could wait for each other through those who wait for them.
 
 use crate::error::Result;
 
@@ -36,8 +38,8 @@ pub(crate) trait Words {
     fn pause(&self, turn: u32) -> Result<()>;
 }
 
-/// How often somebody is kept out before it takes a turn.
-const IMPATIENT: u32 = 8;
+/// Looks at the master word before a holder of all takes the turn.
+const PATIENCE: u32 = 80;
 
 // A target's word: who writes, how many wait to, how many read.
 const WRITER: u64 = 1 << 63;
@@ -52,18 +54,21 @@ const WRITINGS: u64 = TURN - WRITING;
 const ALL: u64 = 1;
 const ALLS: u64 = WRITING - 1;
 
-/// Locks a target shared.
-pub(crate) fn shared(words: &impl Words, target: usize) -> Result<()> {
+/// Locks a target shared; `nested`: this process holds a lock of the window.
+pub(crate) fn shared(words: &impl Words, target: usize, nested: bool) -> Result<()> {
     let place = Place::Target(target);
-    for _ in 0..IMPATIENT {
-        if words.add(place, 1)? & (WRITER | WAITING_WRITERS) == 0 {
+    loop {
+        let word = words.add(place, 1)?;
+        if word & WRITER != 0 {
+            // Counted while a writer is in: no other writer gets in before this reader was.
+            return wait_until(words, place, |word| word & WRITER == 0);
+        }
+        if nested || word & WAITING_WRITERS == 0 {
             return Ok(());
         }
         words.add(place, 1u64.wrapping_neg())?;
-        wait_until(words, place, |word| word & (WRITER | WAITING_WRITERS) == 0)?;
+        wait_until(words, place, |word| word & WRITER != 0 || word & WAITING_WRITERS == 0)?;
     }
-    take(words, target)?;
-    words.add(place, 1u64.wrapping_sub(WRITER)).map(drop)
 }
 
 /// Unlocks a target that was locked shared.
@@ -71,10 +76,10 @@ pub(crate) fn shared_end(words: &impl Words, target: usize) -> Result<()> {
     words.release(Place::Target(target), 1u64.wrapping_neg())
 }
 
-/// Locks a target exclusively; `first`: this process holds no other exclusive lock of the window.
-pub(crate) fn exclusive(words: &impl Words, target: usize, first: bool) -> Result<()> {
+/// Locks a target exclusively; `first`: this process holds no other exclusive lock of the window; `nested`: it holds a lock.
+pub(crate) fn exclusive(words: &impl Words, target: usize, first: bool, nested: bool) -> Result<()> {
     if first {
-        announce(words)?;
+        announce(words, nested)?;
     }
     take(words, target)
 }
@@ -87,12 +92,17 @@ pub(crate) fn exclusive_end(words: &impl Words, target: usize, last: bool) -> Re
 
 /// Locks all targets shared.
 pub(crate) fn all(words: &impl Words) -> Result<()> {
-    for _ in 0..IMPATIENT {
+    let mut looks = 0;
+    while looks < PATIENCE {
         if words.add(Place::Master, ALL)? & WRITINGS == 0 {
             return Ok(());
         }
         words.add(Place::Master, ALL.wrapping_neg())?;
-        wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
+        while looks < PATIENCE && words.read(Place::Master)? & WRITINGS != 0 {
+            words.pause(looks)?;
+            looks += 1;
+        }
+        looks += 1;
     }
     // Takes the turn, waits for the writers that are there, and gives it back when it is in.
     change(words, |word| (word & TURN == 0).then_some(word | TURN))?;
@@ -105,10 +115,10 @@ pub(crate) fn all_end(words: &impl Words) -> Result<()> {
 }
 
 /// Says at the master that this process writes, and waits for those who hold all.
-fn announce(words: &impl Words) -> Result<()> {
+fn announce(words: &impl Words, nested: bool) -> Result<()> {
     loop {
         let word = words.add(Place::Master, WRITING)?;
-        if word & TURN == 0 {
+        if nested || word & TURN == 0 {
             return match word & ALLS {
                 0 => Ok(()),
                 _ => wait_until(words, Place::Master, |word| word & ALLS == 0),
@@ -228,10 +238,10 @@ mod tests {
     fn uncontended_locks_take_one_or_two_steps() {
         let words = Local::default();
         let done = |result: Result<()>| result.expect("local words do not fail");
-        assert_eq!(words.counted(|| done(shared(&words, 3))), 1);
+        assert_eq!(words.counted(|| done(shared(&words, 3, false))), 1);
         assert_eq!(words.counted(|| done(shared_end(&words, 3))), 1);
-        assert_eq!(words.counted(|| done(exclusive(&words, 3, true))), 2);
-        assert_eq!(words.counted(|| done(exclusive(&words, 4, false))), 1);
+        assert_eq!(words.counted(|| done(exclusive(&words, 3, true, false))), 2);
+        assert_eq!(words.counted(|| done(exclusive(&words, 4, false, true))), 1);
         assert_eq!(words.counted(|| done(exclusive_end(&words, 3, false))), 1);
         assert_eq!(words.counted(|| done(exclusive_end(&words, 4, true))), 2);
         assert_eq!(words.counted(|| done(all(&words))), 1);
@@ -267,20 +277,20 @@ mod tests {
                     all_end(&words)
                 }
                 1 => {
-                    shared(&words, target)?;
+                    shared(&words, target, false)?;
                     look(target, false);
                     shared_end(&words, target)
                 }
                 2 => {
-                    exclusive(&words, 0, true)?;
-                    exclusive(&words, 1, false)?;
+                    exclusive(&words, 0, true, false)?;
+                    exclusive(&words, 1, false, true)?;
                     look(1, true);
                     exclusive_end(&words, 1, false)?;
                     look(0, true);
                     exclusive_end(&words, 0, true)
                 }
                 _ => {
-                    exclusive(&words, target, true)?;
+                    exclusive(&words, target, true, false)?;
                     look(target, true);
                     exclusive_end(&words, target, true)
                 }
@@ -293,6 +303,75 @@ mod tests {
             }
         });
         assert!(ok.load(Ordering::SeqCst), "somebody was beside a writer");
+        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+    }
+
+    /// Runs `body` in a thread.
+    fn begun<'s>(
+        scope: &'s std::thread::Scope<'s, '_>,
+        body: impl FnOnce() -> Result<()> + Send + 's,
+    ) -> std::thread::ScopedJoinHandle<'s, ()> {
+        scope.spawn(|| body().expect("local words do not fail"))
+    }
+
+    fn seen(words: &Local, place: Place, wanted: impl Fn(u64) -> bool) {
+        wait_until(words, place, wanted).expect("local words do not fail");
+    }
+
+    /// A reader that came while a writer was in goes before the writer that waits; one that came after that waiting writer goes after it.
+    /// Shows S2.
+    #[test]
+    fn readers_and_writers_take_turns() {
+        let words = Local::default();
+        let place = Place::Target(0);
+        std::thread::scope(|scope| {
+            exclusive(&words, 0, true, false).expect("free");
+            let waiting = begun(scope, || exclusive(&words, 0, true, false));
+            seen(&words, place, |word| word & WAITING_WRITERS == WAITING_WRITER);
+            let reader = begun(scope, || shared(&words, 0, false));
+            seen(&words, place, |word| word & READERS == 1);
+            exclusive_end(&words, 0, true).expect("held");
+            reader.join().expect("the reader is in, though a writer waits");
+            // A polite reader sees no writer in, and one that waits.
+            let polite = begun(scope, || shared(&words, 0, false));
+            (0..1000).for_each(|_| std::thread::yield_now());
+            assert!(!polite.is_finished() && !waiting.is_finished());
+            // Who holds a lock already defers to nobody who only waits.
+            shared(&words, 0, true).expect("nested");
+            shared_end(&words, 0).expect("held");
+            shared_end(&words, 0).expect("held");
+            waiting.join().expect("the writer is in next");
+            exclusive_end(&words, 0, true).expect("held");
+            polite.join().expect("then the polite reader");
+            shared_end(&words, 0).expect("held");
+        });
+        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+    }
+
+    /// Writers that never leave the master word at rest do not keep a holder of all out; nor does its turn keep out one who holds a lock.
+    /// Shows S2.
+    #[test]
+    fn a_holder_of_all_takes_the_turn() {
+        let words = Local::default();
+        std::thread::scope(|scope| {
+            exclusive(&words, 0, true, false).expect("free");
+            let all = begun(scope, || all(&words));
+            seen(&words, Place::Master, |word| word & TURN != 0);
+            let late = begun(scope, || exclusive(&words, 1, true, false));
+            // It holds a shared lock of another target in the place of some process.
+            shared(&words, 2, false).expect("free");
+            exclusive(&words, 3, true, true).expect("nested: past the turn");
+            exclusive_end(&words, 3, true).expect("held");
+            (0..1000).for_each(|_| std::thread::yield_now());
+            assert!(!late.is_finished() && !all.is_finished());
+            exclusive_end(&words, 0, true).expect("held");
+            all.join().expect("all are held");
+            assert!(!late.is_finished());
+            all_end(&words).expect("held");
+            late.join().expect("the late writer is in");
+            exclusive_end(&words, 1, true).expect("held");
+            shared_end(&words, 2).expect("held");
+        });
         assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
     }
 }

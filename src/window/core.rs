@@ -112,10 +112,15 @@ impl Core {
 
     #[cold]
     fn begin_checked(&self, name: &'static str, target: usize) -> Result<()> {
-        self.step(name, Call::Operation)?;
-        match self.state().0 {
+        let next = self.check(name, Call::Operation)?;
+        match next.0 {
             Access::Lock | Access::Start => self.admit(name, target),
-            _ => Ok(()),
+            _ => {
+                // No fence epoch begins by an operation on a rank that is none.
+                self.target(name, target)?;
+                self.enter(next);
+                Ok(())
+            }
         }
     }
 

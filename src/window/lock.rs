@@ -40,14 +40,15 @@ impl Core {
         let held = target.hold() != Hold::None;
         let next = self.check("lock", Call::Lock { held, own: rank == self.team.me })?;
         self.may_lock("lock")?;
+        let nested = self.locks.load(Ordering::Relaxed) > 0;
         let hold = match (check, kind) {
             (false, _) => Hold::Unchecked,
             (true, Lock::Shared) => {
-                lock::shared(self, rank)?;
+                lock::shared(self, rank, nested)?;
                 Hold::Shared
             }
             (true, Lock::Exclusive) => {
-                lock::exclusive(self, rank, self.exclusives.load(Ordering::Relaxed) == 0)?;
+                lock::exclusive(self, rank, self.exclusives.load(Ordering::Relaxed) == 0, nested)?;
                 // Relaxed, here and below: synchronization calls of a window come from one thread at a time.
                 self.exclusives.fetch_add(1, Ordering::Relaxed);
                 Hold::Exclusive

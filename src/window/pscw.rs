@@ -17,6 +17,7 @@ impl Core {
     pub(crate) fn post(&self, origins: &[usize], check: bool) -> Result<()> {
         let own = match self.state().0 {
             Access::Lock => self.target("post", self.team.me)?.is_some_and(|own| own.hold() != Hold::None),
+            Access::LockAll => true,
             _ => false,
         };
         let next = self.check("post", Call::Post { own_locked: own })?;
@@ -38,10 +39,11 @@ impl Core {
     pub(crate) fn start(&self, targets: &[usize], check: bool) -> Result<()> {
         let next = self.check("start", Call::Start)?;
         self.check_group("start", targets)?;
-        for &rank in targets {
-            if let Some(target) = self.target("start", rank)? {
-                target.set_hold(if check { Hold::Started } else { Hold::Open });
-            }
+        // Who can't be reached fails the call before it has changed anything.
+        let contacted: Vec<&Target> =
+            targets.iter().filter_map(|&rank| self.target("start", rank).transpose()).collect::<Result<_>>()?;
+        for target in contacted {
+            target.set_hold(if check { Hold::Started } else { Hold::Open });
         }
         *self.group_of_start() = targets.to_vec();
         self.enter(next);
