@@ -47,6 +47,7 @@ pub use datatype::Datatype;
 pub use error::{Class, Error, ErrorKind, Result};
 pub use hints::{Info, Model};
 pub use job::{Job, PROC_NULL, Route, init};
+pub use num_complex::Complex;
 pub use plan::Actor;
 pub use reduce::{BasicType, Element, Op, ops};
 pub use window::{
