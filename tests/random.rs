@@ -1,0 +1,32 @@
+//! Random programs on real routes. A failure prints the seed and the program; `TRANSOM_TEST_SEED=0x... cargo test --test random`
+//! runs that one again, `TRANSOM_TEST_SEEDS=N` more of them. `tests/sim_random.rs` shrinks them on simulated nets.
+
+use std::process::ExitCode;
+
+use transom::Job;
+use transom_harness::{Outcome, Test, step};
+
+#[allow(dead_code)] // shrinking is for simulated jobs
+#[path = "random/mod.rs"]
+mod random;
+
+use random::Program;
+
+const TESTS: &[Test] =
+    &[Test { name: "programs_do_what_the_memory_model_allows", ranks: &[1, 2, 3, 5], env: &[], body: programs }];
+
+fn main() -> ExitCode {
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+}
+
+/// All ranks generate and run the same programs.
+/// Shows M1, M3, M4, O1, O2, O5, S1, S2, S3.
+fn programs(world: &Job) -> Outcome {
+    for seed in random::seeds(40) {
+        let program = Program::new(seed, world.size());
+        random::execute(world, &program, &|stand| step(stand)).map_err(|error| {
+            format!("{}={seed:#x} with {} ranks: {error}\n{program:#?}", random::SEED, world.size())
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Programs of operations and synchronizations from a seed, and what they may do to memory (MPI §11.7): the same seed gives the
+//! same program at every rank and on every route. Programs are legal: what conflicts is of the accumulate family and of one type, so
+//! that each location's values are known exactly, or form a chain that is checked when all ranks have told what they saw.
+
+mod oracle;
+mod program;
+mod run;
+
+pub(crate) use program::Program;
+pub(crate) use run::execute;
+
+/// The variable that names one program, in hexadecimal as a failure prints it.
+pub(crate) const SEED: &str = "TRANSOM_TEST_SEED";
+/// The variable that says how many programs are tried.
+pub(crate) const SEEDS: &str = "TRANSOM_TEST_SEEDS";
+
+/// The seeds to try: the one that [`SEED`] names, or as many as [`SEEDS`] or `usual` say.
+///
+/// # Panics
+/// Where a variable is no number.
+pub(crate) fn seeds(usual: u64) -> Vec<u64> {
+    if let Ok(text) = std::env::var(SEED) {
+        let digits = text.trim_start_matches("0x");
+        return vec![u64::from_str_radix(digits, 16).unwrap_or_else(|error| panic!("{SEED}={text}: {error}"))];
+    }
+    let count = std::env::var(SEEDS)
+        .map_or(usual, |text| text.parse().unwrap_or_else(|error| panic!("{SEEDS}={text}: {error}")));
+    (1..=count).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
+}

@@ -1,0 +1,143 @@
+//! What memory may hold after a program, and what its ranks may have seen: from the program alone, and for locations that
+//! several ranks work on at once, from all that they saw together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::program::{
+    Act, BIT_AT, BLOCK, CHAIN_AT, CHAINS, COUNTER_AT, LEN, LOCKED_AT, PEAK_AT, Phase, Program, VECTOR_AT,
+};
+
+/// What a fetching operation saw: the target, the element, the operand or new value, the value from before, and whether it
+/// changed the element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) target: u64,
+    pub(crate) element: u64,
+    pub(crate) new: u64,
+    pub(crate) old: u64,
+    pub(crate) changed: u64,
+}
+
+/// The parts of all ranks, as they are known before and after each phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts(Vec<Vec<u64>>);
+
+impl Parts {
+    pub(crate) fn new(ranks: usize) -> Parts {
+        Parts(vec![vec![0; LEN]; ranks])
+    }
+
+    /// A block as it is before the phase.
+    pub(crate) fn block(&self, target: usize, block: usize) -> &[u64] {
+        &self.0[target][block * BLOCK..(block + 1) * BLOCK]
+    }
+
+    /// What the phase makes of all but the chains, whose end depends on who came last.
+    pub(crate) fn after(&mut self, phase: &Phase) {
+        let acts = || phase.acts.iter().enumerate().flat_map(|(me, acts)| acts.iter().map(move |act| (me, act)));
+        // Owners store before they open their epochs.
+        for (me, act) in acts() {
+            if let Act::Store { block, value } = *act {
+                self.write(me, block, value);
+            }
+        }
+        for (_, act) in acts() {
+            match *act {
+                Act::Put { target, block, value, .. } | Act::PutGet { target, block, value } => {
+                    self.write(target, block, value);
+                }
+                Act::Count { target, counter, operand } => self.0[target][COUNTER_AT + counter] += operand,
+                Act::Peak { target, peak, operand } => {
+                    let element = &mut self.0[target][PEAK_AT + peak];
+                    *element = (*element).max(operand);
+                }
+                Act::Bits { target, bit, operand } => self.0[target][BIT_AT + bit] ^= operand,
+                Act::Vector { target, first, len, .. } => {
+                    self.0[target][VECTOR_AT + first..][..len].iter_mut().for_each(|element| *element += 1);
+                }
+                Act::Bump { target } => self.0[target][LOCKED_AT] += 1,
+                Act::Store { .. } | Act::Get { .. } | Act::Flush { .. } | Act::Swap { .. } | Act::Compare { .. } => {}
+            }
+        }
+    }
+
+    fn write(&mut self, target: usize, block: usize, value: u64) {
+        for (index, element) in self.0[target][block * BLOCK..(block + 1) * BLOCK].iter_mut().enumerate() {
+            *element = value + index as u64;
+        }
+    }
+
+    /// Fails where a rank's part is not what it must be.
+    pub(crate) fn check(&self, rank: usize, found: &[u64]) -> Result<(), String> {
+        let chains = CHAIN_AT..CHAIN_AT + CHAINS;
+        for (at, (found, expected)) in found.iter().zip(&self.0[rank]).enumerate() {
+            if found != expected && !chains.contains(&at) {
+                return Err(format!("rank {rank} has {found} at element {at}, where {expected} must be"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fails where what all ranks saw, each in its own order, is no serial order of the operations on some element.
+pub(crate) fn check_seen(program: &Program, seen: &[Vec<Seen>], ends: &[Vec<u64>]) -> Result<(), String> {
+    let mut elements: BTreeMap<(u64, u64), Vec<Seen>> = BTreeMap::new();
+    for one in seen.iter().flatten() {
+        elements.entry((one.target, one.element)).or_default().push(*one);
+    }
+    for ((target, element), all) in elements {
+        let at = usize::try_from(element).map_err(|error| error.to_string())?;
+        let end = ends[usize::try_from(target).map_err(|error| error.to_string())?][at];
+        let told = if (CHAIN_AT..CHAIN_AT + CHAINS).contains(&at) { chain(&all, end) } else { sums(&all, end) };
+        told.map_err(|why| format!("element {element} of rank {target}: {why} (window {})", program.window))?;
+    }
+    // Additions of one rank to one element happen in its order: each sees more than the one before.
+    for (rank, mine) in seen.iter().enumerate() {
+        let mut last: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        let counters = COUNTER_AT as u64..CHAIN_AT as u64;
+        for one in mine.iter().filter(|one| counters.contains(&one.element)) {
+            let before = last.insert((one.target, one.element), one.old);
+            if before.is_some_and(|before| before >= one.old) {
+                return Err(format!("rank {rank} saw {} after {before:?} on element {}", one.old, one.element));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fetched sums: in the order of what they saw, each saw the sum of all before it.
+fn sums(all: &[Seen], end: u64) -> Result<(), String> {
+    let mut sorted = all.to_vec();
+    sorted.sort_by_key(|one| one.old);
+    let mut sum = 0;
+    for one in sorted {
+        if one.old != sum {
+            return Err(format!("an addition of {} saw {}, where {sum} was next", one.new, one.old));
+        }
+        sum += one.new;
+    }
+    if sum == end { Ok(()) } else { Err(format!("it ends with {end}, the additions make {sum}")) }
+}
+
+/// Swaps of unique values: from 0 on each value is replaced once, up to the last.
+fn chain(all: &[Seen], end: u64) -> Result<(), String> {
+    let changed: Vec<&Seen> = all.iter().filter(|one| one.changed == 1).collect();
+    let next: BTreeMap<u64, u64> = changed.iter().map(|one| (one.old, one.new)).collect();
+    if next.len() != changed.len() {
+        return Err("a value was replaced twice".into());
+    }
+    let (mut value, mut visited) = (0, BTreeSet::from([0]));
+    while let Some(&then) = next.get(&value) {
+        if !visited.insert(then) {
+            return Err(format!("the value {then} came twice"));
+        }
+        value = then;
+    }
+    if visited.len() != changed.len() + 1 {
+        return Err(format!("{} swaps, of which {} follow each other", changed.len(), visited.len() - 1));
+    }
+    if let Some(one) = all.iter().find(|one| !visited.contains(&one.old)) {
+        return Err(format!("{} was seen, which nobody stored", one.old));
+    }
+    if value == end { Ok(()) } else { Err(format!("it ends with {end}, the last swap stored {value}")) }
+}

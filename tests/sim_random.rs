@@ -1,0 +1,126 @@
+//! Random programs on simulated nets that do their worst. A failure is shrunk, and printed with its seed and net:
+//! `TRANSOM_TEST_SEED=0x... cargo test --test sim_random` runs that seed again, `TRANSOM_TEST_SEEDS=N` more of them.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use transom::Job;
+use transom::bootstrap::local::Board;
+use transom_fabric::sim::{SimAmo, SimNet, SimOptions};
+use transom_fabric::{Coherence, Peer};
+
+#[path = "random/mod.rs"]
+mod random;
+
+use random::Program;
+
+/// How long a program may take: longer than any needs on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long a smaller one may take, which may hang for what the larger one failed of.
+const SHORT: Duration = Duration::from_secs(5);
+/// How many smaller programs are tried.
+const TRIES: usize = 80;
+
+/// The net of a seed.
+fn net(seed: u64) -> SimOptions {
+    let choose = |shift: u32, count: u64| seed >> shift & 0xff_ffff % count.max(1);
+    let amo = match choose(8, 4) % 4 {
+        0 => SimAmo::All(Coherence::DeviceOnly),
+        1 => SimAmo::Only64(Coherence::DeviceOnly),
+        _ => SimAmo::None,
+    };
+    SimOptions {
+        seed,
+        delay: u32::try_from(seed >> 16 & 7).unwrap_or(0),
+        again_one_in: [0, 3, 8][usize::try_from((seed >> 20) % 3).unwrap_or(0)],
+        done_one_in: if seed >> 24 & 3 == 0 { 3 } else { 0 },
+        reorder: seed >> 28 & 7 != 0,
+        passive_target: seed >> 32 & 1 == 0,
+        mailbox: (seed >> 36 & 3 == 0).then_some(3),
+        amo,
+        ..SimOptions::default()
+    }
+}
+
+fn peer(rank: usize) -> Peer {
+    Peer(u32::try_from(rank).unwrap_or(u32::MAX))
+}
+
+/// Runs a program with its ranks as threads; what failed, and where all stood.
+fn run(program: &Program, limit: Duration) -> Result<(), String> {
+    let (ranks, program) = (program.ranks, Arc::new(program.clone()));
+    let (net, board) = (SimNet::new(ranks, net(program.seed)), Board::new(ranks));
+    let stands: Arc<Vec<Mutex<String>>> = Arc::new((0..ranks).map(|_| Mutex::default()).collect());
+    let (tell, told) = mpsc::channel();
+    for rank in 0..ranks {
+        let (net, board, program, stands) =
+            (Arc::clone(&net), Arc::clone(&board), Arc::clone(&program), Arc::clone(&stands));
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            let stand = |at: String| *stands[rank].lock().unwrap_or_else(PoisonError::into_inner) = at;
+            let outcome = (|| {
+                let job = Job::simulated(net.domain(peer(rank))?, Box::new(board.rank(rank)))?;
+                let done = random::execute(&job, &program, &stand);
+                if done.is_err() {
+                    // Leaving would wait for the others, who may wait for this one.
+                    std::mem::forget(job);
+                    return done;
+                }
+                Ok(job.finalize()?)
+            })();
+            // A runner that gave up listens no more.
+            let _ = tell.send((rank, outcome.map_err(|error| error.to_string())));
+        });
+    }
+    drop(tell);
+    let deadline = Instant::now() + limit;
+    for _ in 0..ranks {
+        let failed = match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok((_, Ok(()))) => continue,
+            Ok((rank, Err(error))) => format!("rank {rank}: {error}"),
+            Err(RecvTimeoutError::Timeout) => format!("not done after {limit:?}"),
+            Err(RecvTimeoutError::Disconnected) => "a rank panicked".to_owned(),
+        };
+        let stood = stands.iter().map(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        return Err(format!("{failed}\n  ranks stood at: {:?}", stood.collect::<Vec<_>>()));
+    }
+    Ok(())
+}
+
+/// The smallest program found that still fails, and how.
+fn shrunk(program: &Program, why: String) -> (Program, String) {
+    let (mut program, mut why, mut tries) = (program.clone(), why, 0);
+    'smaller: loop {
+        for less in program.smaller() {
+            tries += 1;
+            if tries > TRIES {
+                return (program, why);
+            }
+            if let Err(reason) = run(&less, SHORT) {
+                (program, why) = (less, reason);
+                continue 'smaller;
+            }
+        }
+        return (program, why);
+    }
+}
+
+/// Shows M1, M3, M4, O1, O2, O5, S1, S2, S3.
+#[test]
+fn programs_do_what_the_memory_model_allows() {
+    for seed in random::seeds(150) {
+        let program = Program::new(seed, 2 + usize::try_from(seed >> 40 & 3).unwrap_or(0));
+        if let Err(why) = run(&program, LIMIT) {
+            let (small, reason) = shrunk(&program, why.clone());
+            panic!(
+                "{}={seed:#x} with {} ranks on {:?}\n{why}\nshrunk from {} to {} operations: {reason}\n{small:#?}",
+                random::SEED,
+                program.ranks,
+                net(seed),
+                program.len(),
+                small.len()
+            );
+        }
+    }
+}
