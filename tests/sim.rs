@@ -4,146 +4,17 @@
 //! Route: sim.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::fmt::Debug;
 use std::ops::Add;
-use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Barrier, Mutex, PoisonError};
 
-use transom::bootstrap::local::Board;
+use simulated::{Outcome, Rank, cost, messages, nets, on_every_net, peer, run, same};
 use transom::ops::{Reduction, Swappable};
-use transom::{Actor, Assert, BasicType, Class, Info, Job, Op, RawWindow, Window, ops};
-use transom_fabric::sim::{SimAmo, SimCounters, SimNet, SimOptions};
-use transom_fabric::{Coherence, Peer};
+use transom::{Actor, Assert, BasicType, Class, Info, Op, RawWindow, Window, ops};
+use transom_fabric::Coherence;
+use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
 
-type Outcome = Result<(), Box<dyn Error>>;
-
-/// How long a job may take: longer than any needs on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
-
-/// A rank of a simulated job.
-struct Rank {
-    job: Job,
-    net: Arc<SimNet>,
-    stands: Arc<Vec<Mutex<String>>>,
-}
-
-impl Deref for Rank {
-    type Target = Job;
-    fn deref(&self) -> &Job {
-        &self.job
-    }
-}
-
-impl Rank {
-    /// Says where this rank stands, for who waits for it in vain.
-    fn step(&self, what: impl Into<String>) {
-        stand(&self.stands, self.rank(), what);
-    }
-
-    /// What this rank has posted so far.
-    fn counters(&self) -> SimCounters {
-        self.net.counters(peer(self.rank()))
-    }
-}
-
-fn peer(rank: usize) -> Peer {
-    Peer(u32::try_from(rank).expect("few ranks"))
-}
-
-fn stand(stands: &[Mutex<String>], rank: usize, what: impl Into<String>) {
-    *stands[rank].lock().unwrap_or_else(PoisonError::into_inner) = what.into();
-}
-
-/// Runs `body` at each of `ranks` ranks; the first failure, or the deadline, is told with where every rank stood.
-fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Outcome + Send + Sync + 'static) {
-    let (net, board, body) = (SimNet::new(ranks, options.clone()), Board::new(ranks), Arc::new(body));
-    let stands: Arc<Vec<_>> = Arc::new((0..ranks).map(|_| Mutex::new("starting".to_owned())).collect());
-    let (tell, told) = mpsc::channel();
-    for rank in 0..ranks {
-        let (net, board, body, stands) = (Arc::clone(&net), Arc::clone(&board), Arc::clone(&body), Arc::clone(&stands));
-        let tell = tell.clone();
-        let thread = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| one(rank, &net, &board, &*body, &stands)));
-            let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into())).map_err(|error| error.to_string());
-            // A runner that gave up listens no more.
-            let _ = tell.send((rank, outcome));
-        };
-        std::thread::Builder::new().stack_size(256 << 10).spawn(thread).expect("a thread for a rank");
-    }
-    let (deadline, mut left) = (Instant::now() + LIMIT, ranks);
-    while left > 0 {
-        let failure = match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok((_, Ok(()))) => {
-                left -= 1;
-                continue;
-            }
-            Ok((rank, Err(error))) => format!("rank {rank}: {error}"),
-            Err(RecvTimeoutError::Timeout) => format!("{left} ranks not done after {LIMIT:?}"),
-            Err(RecvTimeoutError::Disconnected) => format!("{left} ranks went without a word"),
-        };
-        let stood = stands.iter().map(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let stood: Vec<String> = stood.enumerate().map(|(rank, at)| format!("  rank {rank} at: {at}")).collect();
-        panic!("{ranks} ranks on {options:?}\n{failure}\n{}", stood.join("\n"));
-    }
-}
-
-fn one(
-    rank: usize,
-    net: &Arc<SimNet>,
-    board: &Arc<Board>,
-    body: &dyn Fn(&Rank) -> Outcome,
-    stands: &Arc<Vec<Mutex<String>>>,
-) -> Outcome {
-    let job = Job::simulated(net.domain(peer(rank))?, Box::new(board.rank(rank)))?;
-    let me = Rank { job, net: Arc::clone(net), stands: Arc::clone(stands) };
-    me.step("body");
-    if let Err(error) = body(&me) {
-        // Leaving would wait for the others, who may wait for this one.
-        std::mem::forget(me);
-        return Err(error);
-    }
-    me.step("leaving");
-    me.job.finalize()?;
-    stand(stands, rank, "done");
-    Ok(())
-}
-
-fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Outcome {
-    if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} instead of {expected:?}").into()) }
-}
-
-/// Nets that differ in everything that a protocol could lean on.
-fn nets() -> impl Iterator<Item = SimOptions> {
-    const AMOS: [SimAmo; 4] = [
-        SimAmo::All(Coherence::DeviceOnly),
-        SimAmo::None,
-        SimAmo::All(Coherence::WithCpu),
-        SimAmo::Only64(Coherence::DeviceOnly),
-    ];
-    (0..16).map(|seed: u64| SimOptions {
-        seed,
-        delay: [3, 0, 9][usize::try_from(seed % 3).expect("small")],
-        again_one_in: [8, 2, 0][usize::try_from(seed / 3 % 3).expect("small")],
-        done_one_in: if seed.is_multiple_of(5) { 2 } else { 0 },
-        reorder: seed % 7 != 3,
-        tear_words: seed.is_multiple_of(2),
-        passive_target: (seed / 4).is_multiple_of(2),
-        inline_max: if seed % 3 == 1 { 4 } else { 24 },
-        mailbox: (seed % 4 == 1 || seed % 4 == 2).then_some(3),
-        amo: AMOS[usize::try_from(seed % 4).expect("small")],
-        ..SimOptions::default()
-    })
-}
-
-fn on_every_net(ranks: usize, body: impl Fn(&Rank) -> Outcome + Send + Sync + Clone + 'static) {
-    for options in nets() {
-        run(ranks, &options, body.clone());
-    }
-}
+mod simulated;
 
 /// DESIGN §3: one actor for all ranks, the net only where it performs every atomic by itself.
 /// Shows T5.
@@ -414,24 +285,6 @@ fn accesses_outside_post_nothing() {
         same("the window", &found, &expected)?;
         Ok(win.free()?)
     });
-}
-
-/// What a call posted at this rank.
-fn cost(world: &Rank, call: impl FnOnce() -> transom::Result<()>) -> Result<SimCounters, transom::Error> {
-    let before = world.counters();
-    call()?;
-    let after = world.counters();
-    Ok(SimCounters {
-        puts: after.puts - before.puts,
-        gets: after.gets - before.gets,
-        amos: after.amos - before.amos,
-        messages: after.messages - before.messages,
-        bytes: 0,
-    })
-}
-
-fn messages(messages: u64) -> SimCounters {
-    SimCounters { messages, ..SimCounters::default() }
 }
 
 /// DESIGN §6, §9: remote operations of synchronization, at every rank: ceil(log2 p) messages a fence, barrier, window

@@ -9,7 +9,7 @@ use super::raw::Assert;
 use super::typed::Window;
 use super::{core::Core, element::RmaElem};
 use crate::epoch::Call;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 
 /// An epoch of `lock_all` (MPI §11.5.3).
 #[derive(Debug)]
@@ -92,6 +92,11 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, or what completing met.
     pub fn fence<'s, R>(&'s self, body: impl for<'e> FnOnce(&FenceEpoch<'e, 's>) -> Result<R>) -> Result<R> {
+        if self.core.in_fence_epoch() {
+            // The inner one's end would close the outer one, whose handle lives on.
+            let reason = "a fence epoch within one; its phases are separated by FenceEpoch::fence (MPI §11.5.1)";
+            return Err(ErrorKind::Epoch { call: "fence", reason }.into());
+        }
         self.core.step("fence", Call::Fence)?;
         self.core.step("fence", Call::Operation)?;
         let ends = Ends::new(&self.core, |core| {

@@ -1,0 +1,209 @@
+//! Requests among real processes (MPI §11.3.5): tests and waits of one and of many, any number outstanding, buffers that come back. That
+//! they are refused outside passive epochs is in `misuse`.
+
+use std::process::ExitCode;
+
+use transom::{BufferRequest, Job, Lock, Request, Window, ops};
+use transom_harness::{Outcome, Test, ensure, same, step};
+
+const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
+    Test { name, ranks, env: &[], body }
+}
+
+static TESTS: &[Test] = &[
+    test("every_form_completes", &[1, 2, 3], every_form),
+    test("waits_and_tests_of_many", &[1, 2], many),
+    test("a_hundred_thousand_outstanding", &[1, 2], hundred_thousand),
+    test("buffers_come_back", &[1, 2], buffers),
+    test("dropped_and_forgotten", &[1, 2], dropped),
+];
+
+fn main() -> ExitCode {
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+}
+
+/// The data is there when a get form's request says so, in an epoch of `lock_all` and of `lock`.
+/// Shows O2.
+fn every_form(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let next = (me + 1) % size;
+    let win = Window::<u64>::allocate(world, 3000)?;
+    let data: Vec<u64> = (0..3000).map(|i| (me * 10_000 + i) as u64).collect();
+    let ones = vec![1u64; 3000];
+    win.lock(Lock::Exclusive, next, |epoch| {
+        for len in [1, 2, 40, 3000] {
+            step(format!("{len} elements"));
+            epoch.rput(next, 0, &data[..len])?.wait()?;
+            epoch.flush(next)?;
+            same_or_panic(&epoch.rget(next, 0, vec![0; len])?.wait()?, &data[..len]);
+            epoch.raccumulate(next, 0, &ones[..len], ops::Sum)?.wait()?;
+            let mut fetched = epoch.rget_accumulate(next, 0, &ones[..len], vec![0; len], ops::Sum)?;
+            while !fetched.test()? {
+                std::thread::yield_now();
+            }
+            let more = |by: u64| data[..len].iter().map(move |value| value + by).collect::<Vec<_>>();
+            same_or_panic(&fetched.wait()?, &more(1));
+            epoch.flush(next)?;
+            same_or_panic(&epoch.rget(next, 0, vec![0; len])?.wait()?, &more(2));
+        }
+        Ok(())
+    })?;
+    world.barrier()?;
+    Ok(win.free()?)
+}
+
+fn same_or_panic(found: &[u64], expected: &[u64]) {
+    assert_eq!(found, expected);
+}
+
+/// Requests that are complete, inactive and in flight in one list: every active one is told once, by whatever function.
+/// Shows O2.
+fn many(world: &Job) -> Outcome {
+    let next = (world.rank() + 1) % world.size();
+    let win = Window::<u64>::allocate(world, 4000)?;
+    let data: Vec<u64> = (0..4000).collect();
+    let told = win.lock_all(|epoch| {
+        let mut told = vec![0; 5];
+        for (round, told) in told.iter_mut().enumerate() {
+            step(format!("round {round}"));
+            let part = |i: usize| &data[i * 40..(i + 1) * 40];
+            let mut all = (0..100)
+                .map(|i| match i % 2 {
+                    0 => epoch.rput(next, i as u64 * 40, part(i)),
+                    _ => epoch.raccumulate(next, i as u64 * 40, part(i), ops::Replace),
+                })
+                .collect::<transom::Result<Vec<Request>>>()?;
+            for request in all.iter_mut().step_by(10) {
+                request.wait()?;
+                assert!(!request.is_active() && request.test()?, "told, and complete for ever");
+            }
+            let mut indices = Vec::new();
+            match round {
+                0 => {
+                    while let Some(index) = Request::wait_any(&mut all)? {
+                        indices.push(index);
+                    }
+                }
+                1 => loop {
+                    let some = Request::wait_some(&mut all)?;
+                    if some.is_empty() {
+                        break;
+                    }
+                    indices.extend(some);
+                },
+                2 => {
+                    while indices.len() < 90 {
+                        indices.extend(Request::test_some(&mut all)?);
+                    }
+                }
+                3 => {
+                    for (index, request) in all.iter_mut().enumerate().filter(|(index, _)| index % 10 != 0) {
+                        while !request.test()? {
+                            std::thread::yield_now();
+                        }
+                        indices.push(index);
+                    }
+                }
+                _ => {
+                    indices.extend((0..100).filter(|&index| all[index].is_active()));
+                    Request::wait_all(&mut all)?;
+                }
+            }
+            indices.sort_unstable();
+            assert_eq!(indices, (0..100).filter(|index| index % 10 != 0).collect::<Vec<_>>(), "each once");
+            assert!(!all.iter().any(Request::is_active));
+            assert_eq!(Request::wait_any(&mut all)?, None);
+            assert!(Request::wait_some(&mut all)?.is_empty() && Request::test_some(&mut all)?.is_empty());
+            Request::wait_all(&mut all)?;
+            *told = indices.len();
+        }
+        assert_eq!(Request::wait_any(&mut [])?, None);
+        Ok(told)
+    })?;
+    same("told", &told, &vec![90; 5])?;
+    world.barrier()?;
+    let mut found = vec![0; 4000];
+    win.load(0, &mut found)?;
+    ensure(found == data, "all arrived")?;
+    Ok(win.free()?)
+}
+
+/// Shows O2.
+fn hundred_thousand(world: &Job) -> Outcome {
+    const COUNT: usize = 100_000;
+    let next = (world.rank() + 1) % world.size();
+    let win = Window::<u64>::allocate(world, COUNT)?;
+    let data: Vec<u64> = (0..COUNT as u64).map(|i| i * i + 1).collect();
+    win.lock_all(|epoch| {
+        step("puts");
+        let puts = data.chunks(1).enumerate().map(|(at, value)| epoch.rput(next, at as u64, value));
+        let mut puts = puts.collect::<transom::Result<Vec<_>>>()?;
+        step("waiting for the puts");
+        Request::wait_all(&mut puts)?;
+        epoch.flush(next)?;
+        step("gets");
+        let gets = (0..COUNT).map(|at| epoch.rget(next, at as u64, vec![0u64; 1]));
+        let gets = gets.collect::<transom::Result<Vec<BufferRequest<u64>>>>()?;
+        step("waiting for the gets, the last first");
+        for (at, get) in gets.into_iter().enumerate().rev() {
+            assert_eq!(get.wait()?, [data[at]]);
+        }
+        Ok(())
+    })?;
+    world.barrier()?;
+    let mut found = vec![0; COUNT];
+    win.load(0, &mut found)?;
+    ensure(found == data, "all arrived")?;
+    Ok(win.free()?)
+}
+
+/// The buffer of a put may be overwritten after its wait: the target gets what it had.
+/// Shows O2, O6.
+fn buffers(world: &Job) -> Outcome {
+    let next = (world.rank() + 1) % world.size();
+    let win = Window::<u64>::allocate(world, 64 * 500)?;
+    win.lock_all(|epoch| {
+        let mut buffer = vec![0; 500];
+        for turn in 0..64u64 {
+            let len = if turn % 2 == 0 { 500 } else { 3 };
+            buffer.resize(len, 0);
+            buffer.fill(turn + 1);
+            let place = buffer.as_ptr();
+            buffer = epoch.rput_owned(next, turn * 500, buffer)?.wait()?;
+            assert_eq!((buffer.as_ptr(), buffer.len()), (place, len), "the same buffer");
+            buffer.fill(u64::MAX);
+        }
+        Ok(())
+    })?;
+    world.barrier()?;
+    let mut found = vec![0; 64 * 500];
+    win.load(0, &mut found)?;
+    for (turn, part) in found.chunks(500).enumerate() {
+        let len = if turn % 2 == 0 { 500 } else { 3 };
+        ensure(part[..len].iter().all(|&value| value == turn as u64 + 1), &format!("part {turn} is the old bytes"))?;
+    }
+    Ok(win.free()?)
+}
+
+/// A request that is dropped is waited for; one that is forgotten leaks its buffer, which stays good for what is in flight.
+/// Shows O2, O6.
+fn dropped(world: &Job) -> Outcome {
+    let next = (world.rank() + 1) % world.size();
+    let win = Window::<u64>::allocate(world, 5000)?;
+    win.lock_all(|epoch| {
+        for turn in 0..20u64 {
+            drop(epoch.rput_owned(next, 0, vec![turn; 5000])?);
+            std::mem::forget(epoch.rput_owned(next, 0, vec![turn + 100; 2500])?);
+            drop(epoch.rget(next, 0, vec![0u64; 5000])?);
+            std::mem::forget(epoch.rget(next, 0, vec![0u64; 5000])?);
+            epoch.flush(next)?;
+        }
+        Ok(())
+    })?;
+    world.barrier()?;
+    let mut found = vec![0; 5000];
+    win.load(0, &mut found)?;
+    ensure(found[..2500].iter().all(|&value| value == 119), "the forgotten put arrived")?;
+    ensure(found[2500..].iter().all(|&value| value == 19), "the dropped put arrived")?;
+    Ok(win.free()?)
+}

@@ -1,0 +1,122 @@
+//! Requests on simulated nets, which deliver late and in another order: what a request says is so. Knows no real transport.
+//!
+//! Route: sim.
+
+use simulated::{on_every_net, same};
+use transom::{Request, Window, ops};
+
+mod simulated;
+
+/// MPI §11.3.5: what a get form brings is there when its request is complete, whatever else is in flight.
+/// Shows O2.
+#[test]
+fn data_is_there_when_the_request_says_so() {
+    on_every_net(3, |world| {
+        let (me, size) = (world.rank(), world.size());
+        let next = (me + 1) % size;
+        let win = Window::<u64>::allocate(world, 400)?;
+        let data: Vec<u64> = (0..200).map(|i| (me * 1000 + i) as u64).collect();
+        let ones = [1u64; 50];
+        world.step("requests");
+        let found = win.lock_all(|epoch| {
+            epoch.rput(next, 0, &data)?.wait()?;
+            epoch.flush(next)?;
+            // Others in flight, which nobody waits for.
+            let _first = epoch.rput(next, 200, &data)?;
+            let got = epoch.rget(next, 0, vec![0; 50])?;
+            let fetched = epoch.rget_accumulate(next, 50, &ones, vec![0; 50], ops::Sum)?;
+            let _last = epoch.raccumulate(next, 100, &ones, ops::Sum)?;
+            let fetched = fetched.wait()?;
+            let after = epoch.rget_accumulate(next, 50, &ones, vec![0; 50], ops::NoOp)?.wait()?;
+            Ok((got.wait()?, fetched, after))
+        })?;
+        let part: Vec<u64> = data[50..100].to_vec();
+        same("fetched", &found.1, &part)?;
+        same("fetched after", &found.2, &part.iter().map(|value| value + 1).collect())?;
+        same("got", &found.0, &data[..50].to_vec())?;
+        world.barrier()?;
+        let before = (me + size - 1) % size;
+        let mut mine = vec![0; 400];
+        win.load(0, &mut mine)?;
+        let put = |i: usize| (before * 1000 + i) as u64 + u64::from((50..150).contains(&i));
+        same("the first half", &mine[..200].to_vec(), &(0..200).map(put).collect())?;
+        same("the second half", &mine[200..].to_vec(), &(0..200).map(|i| (before * 1000 + i) as u64).collect())?;
+        Ok(win.free()?)
+    });
+}
+
+/// MPI §11.3.5: once a put form's request is complete its buffer may be overwritten, and the target gets the old bytes.
+/// Shows O2, O6.
+#[test]
+fn buffers_may_be_overwritten_after_the_wait() {
+    on_every_net(2, |world| {
+        let other = 1 - world.rank();
+        let win = Window::<u64>::allocate(world, 16 * 40)?;
+        win.lock_all(|epoch| {
+            for turn in 0..16u64 {
+                let buffer = vec![turn + 1; if turn % 2 == 0 { 40 } else { 1 }];
+                let mut buffer = epoch.rput_owned(other, turn * 40, buffer)?.wait()?;
+                buffer.fill(u64::MAX);
+                drop(epoch.rget(other, 0, vec![0u64; 40])?);
+                std::mem::forget(epoch.rget(other, 0, vec![0u64; 4])?);
+            }
+            Ok(())
+        })?;
+        world.barrier()?;
+        let mut found = vec![0; 16 * 40];
+        win.load(0, &mut found)?;
+        for (turn, part) in found.chunks(40).enumerate() {
+            let mut expected = vec![if turn % 2 == 0 { turn as u64 + 1 } else { 0 }; 40];
+            expected[0] = turn as u64 + 1;
+            same(&format!("part {turn}"), &part.to_vec(), &expected)?;
+        }
+        Ok(win.free()?)
+    });
+}
+
+/// MPI §3.7.5: requests that are complete, inactive and in flight; each active one is told once.
+/// Shows O2.
+#[test]
+fn each_request_is_told_once() {
+    on_every_net(2, |world| {
+        let other = 1 - world.rank();
+        let win = Window::<u64>::allocate(world, 300)?;
+        let data: Vec<u64> = (1..=300).collect();
+        let told = win.lock_all(|epoch| {
+            let mut all = (0..100u64)
+                .map(|i| {
+                    let at = usize::try_from(i * 3).unwrap_or(0);
+                    match i % 2 {
+                        0 => epoch.rput(other, i * 3, &data[at..at + 3]),
+                        _ => epoch.raccumulate(other, i * 3, &data[at..at + 3], ops::Sum),
+                    }
+                })
+                .collect::<transom::Result<Vec<_>>>()?;
+            for request in all.iter_mut().step_by(7) {
+                request.wait()?;
+            }
+            let mut told: Vec<usize> = (0..100).filter(|index| index % 7 == 0).collect();
+            for _ in 0..20 {
+                told.extend(Request::wait_any(&mut all)?);
+                told.extend(Request::test_some(&mut all)?);
+            }
+            loop {
+                let some = Request::wait_some(&mut all)?;
+                if some.is_empty() {
+                    break;
+                }
+                told.extend(some);
+            }
+            assert_eq!(Request::wait_any(&mut all)?, None);
+            Ok(told)
+        })?;
+        let mut sorted = told.clone();
+        sorted.sort_unstable();
+        same("told", &sorted, &(0..100).collect())?;
+        world.barrier()?;
+        let mut found = vec![0; 300];
+        win.load(0, &mut found)?;
+        same("all arrived", &found, &data)?;
+        Ok(win.free()?)
+    });
+}

@@ -1,0 +1,57 @@
+//! Synchronization among real processes (MPI §11.5): fences, groups, locks. What each kind promises is shown by the data, and that nobody
+//! waits in vain by the watchdog. Every test runs over whatever route the environment chooses.
+
+use std::process::ExitCode;
+
+use transom::{BasicType, Job, Op, RawWindow};
+use transom_harness::{Outcome, Test};
+
+#[path = "synchronization/groups.rs"]
+mod groups;
+#[path = "synchronization/locks.rs"]
+mod locks;
+#[path = "synchronization/turns.rs"]
+mod turns;
+
+const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
+    Test { name, ranks, env: &[], body }
+}
+
+static TESTS: &[Test] = &[
+    test("fences_with_every_assertion", &[1, 2, 5], groups::fences_with_every_assertion),
+    test("groups_of_every_shape", &[1, 2, 5, 16], groups::groups_of_every_shape),
+    test("start_does_not_wait_for_a_late_post", &[2], groups::late_post),
+    test("an_exchange_in_opposite_orders", &[2], groups::opposite_orders),
+    test("access_and_exposure_overlap", &[1, 2, 5], groups::overlap),
+    test("groups_without_a_check", &[1, 2, 5], groups::unchecked),
+    test("exclusive_locks_exclude", &[1, 2, 5, 16], locks::exclusive_locks_exclude),
+    test("shared_locks_run_together", &[2, 5], locks::shared_locks_run_together),
+    test("many_targets_are_locked_at_once", &[1, 2, 5], locks::many_targets),
+    test("nested_locks_in_opposite_orders", &[4, 8], locks::opposite_orders),
+    test("lock_all_excludes_exclusive_locks", &[2, 5], locks::lock_all_excludes),
+    test("flushes_complete", &[2], locks::flushes),
+    test("a_window_without_locks", &[1, 2], locks::no_locks),
+    test("locks_of_a_computing_target", &[3], locks::computing_target),
+    test("writers_do_not_starve", &[4, 16], turns::writers),
+    test("readers_do_not_starve", &[4, 16], turns::readers),
+    test("lock_all_does_not_starve", &[4, 16], turns::holders_of_all),
+];
+
+fn main() -> ExitCode {
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+}
+
+/// `fetch_and_op` of 64 bits on a byte-level window.
+fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, operand: u64) -> transom::Result<u64> {
+    let mut old = [0; 8];
+    win.fetch_and_op(&operand.to_ne_bytes(), &mut old, BasicType::Uint64, target, at, op)?;
+    Ok(u64::from_ne_bytes(old))
+}
+
+/// A word of this rank's part.
+fn word(win: &RawWindow, index: usize) -> u64 {
+    let mut bytes = [0; 8];
+    win.sync();
+    win.load(index * 8, &mut bytes);
+    u64::from_ne_bytes(bytes)
+}

@@ -1,0 +1,72 @@
+//! Nobody starves (MPI §11.5.3, REQUIREMENTS S2): a stream of lockers goes on until the one that it might keep out has had its turns. The
+//! watchdog is the only limit of time.
+
+use transom::{Job, Lock, Window};
+use transom_harness::{Outcome, ensure, step};
+
+/// The turns that the one has to get.
+const TURNS: u64 = 10;
+
+/// Rank 0 gets its turns by `one`, which counts them in the word that `stream` of all others answers.
+fn against(
+    world: &Job,
+    one: fn(&Window<u64>) -> transom::Result<()>,
+    stream: fn(&Window<u64>) -> transom::Result<u64>,
+) -> Outcome {
+    let win = Window::<u64>::allocate(world, 1)?;
+    stream(&win)?;
+    world.barrier()?;
+    let mut rounds = 0u64;
+    if world.rank() == 0 {
+        for turn in 0..TURNS {
+            step(format!("turn {turn}"));
+            one(&win)?;
+        }
+    } else {
+        step("the stream");
+        while stream(&win)? < TURNS {
+            rounds += 1;
+        }
+    }
+    ensure(world.rank() == 0 || rounds < 50_000_000, "the stream ends because the one came through")?;
+    world.barrier()?;
+    Ok(win.free()?)
+}
+
+fn write(win: &Window<u64>) -> transom::Result<()> {
+    win.lock(Lock::Exclusive, 1, |epoch| {
+        let seen = epoch.fetch_value::<u64>(1, 0)?;
+        epoch.put_value(1, 0, seen + 1)
+    })
+}
+
+fn read(win: &Window<u64>) -> transom::Result<u64> {
+    win.lock(Lock::Shared, 1, |epoch| {
+        let seen = epoch.fetch_value(1, 0)?;
+        std::thread::yield_now();
+        Ok(seen)
+    })
+}
+
+fn alone(win: &Window<u64>) -> transom::Result<u64> {
+    win.lock(Lock::Exclusive, 1, |epoch| epoch.fetch_value(1, 0))
+}
+
+/// A writer gets in though readers keep coming.
+/// Shows S2, S6.
+pub(crate) fn writers(world: &Job) -> Outcome {
+    against(world, write, read)
+}
+
+/// A reader gets in though writers keep coming.
+/// Shows S2, S6.
+pub(crate) fn readers(world: &Job) -> Outcome {
+    against(world, |win| win.lock(Lock::Shared, 1, |epoch| epoch.fetch_add(1, 0, 1u64)).map(drop), alone)
+}
+
+/// `lock_all` gets in though writers keep coming, and a writer though holders of all keep coming.
+/// Shows S2, S6.
+pub(crate) fn holders_of_all(world: &Job) -> Outcome {
+    against(world, |win| win.lock_all(|epoch| epoch.fetch_add(1, 0, 1u64)).map(drop), alone)?;
+    against(world, write, |win| win.lock_all(|epoch| epoch.fetch_value(1, 0)))
+}
