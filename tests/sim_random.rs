@@ -24,8 +24,7 @@ const TRIES: usize = 80;
 
 /// The net of a seed.
 fn net(seed: u64) -> SimOptions {
-    let choose = |shift: u32, count: u64| seed >> shift & 0xff_ffff % count.max(1);
-    let amo = match choose(8, 4) % 4 {
+    let amo = match (seed >> 8) % 4 {
         0 => SimAmo::All(Coherence::DeviceOnly),
         1 => SimAmo::Only64(Coherence::DeviceOnly),
         _ => SimAmo::None,
