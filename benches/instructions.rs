@@ -2,18 +2,26 @@
 //! of one operation on the other rank's part. ci/instructions runs it as two ranks under callgrind, which counts within
 //! one of the functions, and does the arithmetic. The program knows no callgrind: it only checks the results.
 
-use transom::{LockAllEpoch, Route, Window};
+use transom::{At, BasicType, Datatype, Lock, LockAllEpoch, Route, Window};
 
 /// Turns of each function; ci/instructions reads it from the output.
 const TURNS: usize = 1000;
 
+/// Blocks of the strided put.
+const BLOCKS: usize = 64;
+/// What is accumulated.
+static ONE: [u64; 1] = [1];
+
 fn main() -> transom::Result<()> {
     let world = transom::init()?;
-    let win = Window::<u64>::allocate(&world, 2)?;
+    let win = Window::<u64>::allocate(&world, 2 + 2 * BLOCKS)?;
     if world.rank() == 0 {
         let target = world.size() - 1;
         assert_ne!(win.route(target)?, Route::Net, "memory is shared: what is counted is a store");
         let source = [7u64];
+        let many = [3u64; BLOCKS];
+        let word = Datatype::basic(BasicType::Uint64);
+        let every_other = Datatype::vector(BLOCKS, 1, 2, &word)?;
         let mut result = [0u64; TURNS];
         let counted = win.lock_all(|epoch| {
             // First contact is not the hot path.
@@ -25,10 +33,15 @@ fn main() -> transom::Result<()> {
             measured::flush(epoch, target)?;
             measured::get(epoch, target, &mut result)?;
             measured::fetch_add(epoch, target)?;
+            measured::accumulate(epoch, target, &ONE)?;
+            measured::rput(epoch, target, &source)?;
+            measured::strided_put(epoch, &many, &word, At::new(target, 2, 1, &every_other))?;
             epoch.fetch_value::<u64>(target, 1)
         })?;
         assert_eq!(result, [7; TURNS], "every get found what was put");
-        assert_eq!(counted, TURNS as u64, "every fetch_add counted");
+        assert_eq!(counted, 2 * TURNS as u64, "every fetch_add and every accumulate counted");
+        win.lock(Lock::Shared, target, |_| Ok(()))?;
+        measured::lock_shared(&win, target)?;
         eprintln!("turns {TURNS}");
     }
     world.barrier()?;
@@ -38,9 +51,9 @@ fn main() -> transom::Result<()> {
 
 /// What is counted: functions of their own names, which callgrind switches its counting by.
 mod measured {
-    use super::{LockAllEpoch, TURNS};
+    use super::{At, BLOCKS, Datatype, Lock, LockAllEpoch, TURNS, Window};
     use std::hint::black_box;
-    use transom::Result;
+    use transom::{Result, ops};
 
     /// The loop, whose cost is taken off the others'.
     #[inline(never)]
@@ -78,6 +91,47 @@ mod measured {
     pub(super) fn fetch_add(epoch: &LockAllEpoch<'_, '_>, target: usize) -> Result<()> {
         for _ in 0..TURNS {
             black_box(epoch.fetch_add(black_box(target), 1, black_box(1u64))?);
+        }
+        Ok(())
+    }
+
+    /// One element.
+    #[inline(never)]
+    pub(super) fn accumulate<'e>(epoch: &LockAllEpoch<'e, '_>, target: usize, source: &'e [u64]) -> Result<()> {
+        for _ in 0..TURNS {
+            epoch.accumulate(black_box(target), 1, black_box(source), ops::Sum)?;
+        }
+        Ok(())
+    }
+
+    /// With its wait.
+    #[inline(never)]
+    pub(super) fn rput<'e>(epoch: &LockAllEpoch<'e, '_>, target: usize, source: &'e [u64]) -> Result<()> {
+        for _ in 0..TURNS {
+            epoch.rput(black_box(target), 0, black_box(source))?.wait()?;
+        }
+        Ok(())
+    }
+
+    /// [`BLOCKS`] of 8 bytes each.
+    #[inline(never)]
+    pub(super) fn strided_put<'e>(
+        epoch: &LockAllEpoch<'e, '_>,
+        source: &'e [u64],
+        word: &Datatype,
+        target: At<'_>,
+    ) -> Result<()> {
+        for _ in 0..TURNS {
+            epoch.put_items(black_box(source), BLOCKS, word, black_box(target))?;
+        }
+        Ok(())
+    }
+
+    /// An epoch of one target without operations.
+    #[inline(never)]
+    pub(super) fn lock_shared(win: &Window<u64>, target: usize) -> Result<()> {
+        for _ in 0..TURNS {
+            win.lock(Lock::Shared, black_box(target), |_| Ok(()))?;
         }
         Ok(())
     }

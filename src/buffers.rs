@@ -201,6 +201,7 @@ pub(crate) unsafe fn promised_memory(base: *mut u8, len: usize) -> Option<Memory
 }
 
 /// The memory of an owned buffer. It is freed when the last clone of the result is gone and `owner` was taken back or dropped.
+#[inline]
 pub(crate) fn owned_memory<T: bytemuck::Pod + Send + Sync>(mut buffer: Vec<T>) -> (Memory, Reclaim<T>) {
     let len = size_of_val(buffer.as_slice());
     let base = buffer.as_mut_ptr();
@@ -230,6 +231,7 @@ impl<T> Reclaim<T> {
     ///
     /// # Safety
     /// No peer accesses it any more, and every clone of its [`Memory`] is unused from here on.
+    #[inline]
     pub(crate) unsafe fn take(self) -> Vec<T> {
         // SAFETY: the parts of a vector that was forgotten in `owned_memory`, rebuilt once.
         unsafe { Vec::from_raw_parts(self.base, self.len, self.capacity) }
@@ -262,6 +264,7 @@ pub(crate) struct LentBuffer<T> {
 
 impl<T: bytemuck::Pod + Send + Sync> LentBuffer<T> {
     /// Lends a buffer to what `post` posts, which counts all of it in the tally that it leaves, or has ended before it returns.
+    #[inline]
     pub(crate) fn lend<E>(
         buffer: Vec<T>,
         tally: &mut Option<Arc<Tally>>,
@@ -281,6 +284,7 @@ impl<T: bytemuck::Pod + Send + Sync> LentBuffer<T> {
     ///
     /// # Panics
     /// Where the operation is in flight: callers have waited.
+    #[inline]
     pub(crate) fn take(self) -> Vec<T> {
         assert!(
             self.tally.as_ref().is_none_or(|tally| tally.idle()),

@@ -94,7 +94,7 @@ impl Progress {
     /// Waits until nothing that `tally` counts is in flight.
     #[inline]
     pub(crate) fn complete(&self, tally: &Tally) -> Result<()> {
-        if tally.idle() && !tally.has_failed() {
+        if tally.settled() {
             return Ok(());
         }
         self.complete_late(tally)

@@ -142,7 +142,9 @@ impl Memory {
 
     #[inline]
     fn at(&self, at: usize, len: usize) -> *mut u8 {
-        assert!(len <= self.len && at <= self.len - len, "{len} bytes at {at} of {} bytes", self.len);
+        if len > self.len || at > self.len - len {
+            outside(at, len, self.len);
+        }
         // SAFETY: `at` is inside the memory, which the owner keeps alive.
         unsafe { self.base.as_ptr().add(at) }
     }
@@ -186,6 +188,24 @@ impl Memory {
         }
         // SAFETY: as in `write`, with the roles exchanged.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+    }
+
+    /// Replaces each whole `T` of `operand.len()` bytes from `at` on, by `function` of it and the `T` at its place in `operand`; at any
+    /// alignment. Not atomic: who else may access the memory is kept away by the caller, or sees what there is.
+    ///
+    /// # Panics
+    /// As for [`Memory::write`].
+    #[inline]
+    pub fn combine<T: bytemuck::Pod>(&self, at: usize, operand: &[u8], function: impl Fn(T, T) -> T) {
+        let (to, from) = (self.at(at, operand.len()).cast::<T>(), operand.as_ptr().cast::<T>());
+        for index in 0..operand.len().checked_div(size_of::<T>()).unwrap_or(0) {
+            // SAFETY: both have `operand.len()` bytes (`at`), which so many `T`s fit into; any bytes are a `T`, and unaligned
+            // accesses have no further requirement. No reference to this memory exists, so the operand is other memory.
+            unsafe {
+                let new = function(to.add(index).read_unaligned(), from.add(index).read_unaligned());
+                to.add(index).write_unaligned(new);
+            }
+        }
     }
 
     /// Copies blocks of one length between `ours` and this memory, without a check per block: into this memory where
@@ -237,7 +257,9 @@ impl Memory {
     #[inline]
     pub fn word32(&self, at: usize) -> &AtomicU32 {
         let word = self.at(at, 4).cast::<u32>();
-        assert!(word.is_aligned(), "a 32-bit word at the misaligned address {word:p}");
+        if !word.is_aligned() {
+            misaligned(32, word.addr());
+        }
         // SAFETY: inside, aligned, alive as long as `self`; shared with other processes by atomics.
         unsafe { AtomicU32::from_ptr(word) }
     }
@@ -249,7 +271,9 @@ impl Memory {
     #[inline]
     pub fn word64(&self, at: usize) -> &AtomicU64 {
         let word = self.at(at, 8).cast::<u64>();
-        assert!(word.is_aligned(), "a 64-bit word at the misaligned address {word:p}");
+        if !word.is_aligned() {
+            misaligned(64, word.addr());
+        }
         // SAFETY: as in `word32`.
         unsafe { AtomicU64::from_ptr(word) }
     }
@@ -268,6 +292,19 @@ impl Memory {
             Width::W32 => u64::from(amo32(self.word32(at), amo.kind, amo.operand as u32, amo.compare as u32)),
         }
     }
+}
+
+/// Apart, so that the hot path need not lay the numbers out in memory.
+#[cold]
+#[inline(never)]
+fn outside(at: usize, len: usize, of: usize) -> ! {
+    panic!("{len} bytes at {at} of {of} bytes");
+}
+
+#[cold]
+#[inline(never)]
+fn misaligned(bits: usize, at: usize) -> ! {
+    panic!("a {bits}-bit word at the misaligned address {at:#x}");
 }
 
 /// Equal blocks of memory of this process, as [`Memory::copy_blocks`] takes them.
@@ -297,19 +334,35 @@ unsafe fn blocks<const WRITE: bool, W: Copy>(
     step: i64,
     count: usize,
 ) {
-    let (mut there, mut here) = (theirs.wrapping_offset(at as isize), ours);
-    for _ in 0..count {
+    let (mut there, mut here, mut left) = (theirs.wrapping_offset(at as isize), ours, count);
+    let copy = |there: *mut u8, here: *mut u8| {
+        let (from, to) = if WRITE { (here, there) } else { (there, here) };
         // SAFETY: the caller's promise.
-        unsafe {
-            if WRITE {
-                there.cast::<W>().write_unaligned(here.cast::<W>().read_unaligned());
-            } else {
-                here.cast::<W>().write_unaligned(there.cast::<W>().read_unaligned());
+        unsafe { to.cast::<W>().write_unaligned(from.cast::<W>().read_unaligned()) };
+    };
+    // Several a round, at distances that the compiler takes as given: it would make one addition after the other of them,
+    // and each block wait for the one before.
+    let multiples = |by: i64| std::hint::black_box([1, 2, 3, 4].map(|times: isize| times.wrapping_mul(by as isize)));
+    if left >= 2 * UNROLL {
+        let (strides, steps) = (multiples(stride), multiples(step));
+        while left >= UNROLL {
+            copy(there, here);
+            for turn in 0..UNROLL - 1 {
+                copy(there.wrapping_offset(strides[turn]), here.wrapping_offset(steps[turn]));
             }
+            there = there.wrapping_offset(strides[UNROLL - 1]);
+            here = here.wrapping_offset(steps[UNROLL - 1]);
+            left -= UNROLL;
         }
+    }
+    for _ in 0..left {
+        copy(there, here);
         (there, here) = (there.wrapping_offset(stride as isize), here.wrapping_offset(step as isize));
     }
 }
+
+/// Blocks that [`blocks`] copies a round.
+const UNROLL: usize = 4;
 
 #[inline]
 fn amo64(word: &AtomicU64, amo: Amo) -> u64 {

@@ -3,7 +3,7 @@
 //! A [`Tally`] belongs to one target of one window. Its parent counts the whole window, so that a flush of all
 //! targets looks at one number and a flush of one target at another; neither walks a list.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Fault;
@@ -31,12 +31,15 @@ pub enum Failure {
     Refused(Fault),
 }
 
+/// The bit of a tally's state that says that an operation failed. In one word with the count, so that a flush looks once.
+const FAILED: u64 = 1 << 63;
+
 /// Counts operations that were posted and are not complete at the target yet.
 #[derive(Debug, Default)]
 pub struct Tally {
-    outstanding: AtomicU64,
+    /// How many are outstanding, and [`FAILED`].
+    state: AtomicU64,
     parent: Option<Arc<Tally>>,
-    failed: AtomicBool,
     failure: Mutex<Told>,
 }
 
@@ -65,7 +68,7 @@ impl Tally {
     #[inline]
     pub fn begin(&self) {
         // Relaxed: the thread that flushes is the one that posted, or was ordered after it by the program.
-        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        self.state.fetch_add(1, Ordering::Relaxed);
         if let Some(parent) = &self.parent {
             parent.begin();
         }
@@ -75,7 +78,7 @@ impl Tally {
     #[inline]
     pub fn finish(&self) {
         // Release: pairs with the Acquire in `idle`, so that what the completion brought is visible after a flush.
-        self.outstanding.fetch_sub(1, Ordering::Release);
+        self.state.fetch_sub(1, Ordering::Release);
         if let Some(parent) = &self.parent {
             parent.finish();
         }
@@ -99,8 +102,8 @@ impl Tally {
         for tally in self.upwards() {
             // A later failure adds nothing while one waits to be told: the first one names it.
             tally.told().failure.get_or_insert_with(|| (number, failure.clone()));
-            // Release: pairs with the Acquire in `has_failed`.
-            tally.failed.store(true, Ordering::Release);
+            // Release: pairs with the Acquire in `has_failed` and `settled`.
+            tally.state.fetch_or(FAILED, Ordering::Release);
         }
     }
 
@@ -116,26 +119,35 @@ impl Tally {
     /// Whether nothing is outstanding. After `true`, what the completed operations wrote is visible.
     #[inline]
     pub fn idle(&self) -> bool {
-        // Acquire: pairs with the Release in `finish`.
-        self.outstanding.load(Ordering::Acquire) == 0
+        self.outstanding() == 0
     }
 
     /// How many operations are outstanding.
+    #[inline]
     pub fn outstanding(&self) -> u64 {
-        self.outstanding.load(Ordering::Acquire)
+        // Acquire: pairs with the Release in `finish`.
+        self.state.load(Ordering::Acquire) & !FAILED
+    }
+
+    /// Whether nothing is outstanding, and no failure waits to be taken.
+    #[inline]
+    pub fn settled(&self) -> bool {
+        // Acquire: pairs with the Release in `finish` and `record`.
+        self.state.load(Ordering::Acquire) == 0
     }
 
     /// Whether an operation of this tally failed and nobody took the failure yet.
     #[inline]
     pub fn has_failed(&self) -> bool {
         // Acquire: pairs with the Release in `record`.
-        self.failed.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) & FAILED != 0
     }
 
     /// The first failure that was not told yet: by this tally or one above it, which then will not tell it again.
     pub fn take_failure(&self) -> Option<Failure> {
         let mut told = self.told();
-        self.failed.store(false, Ordering::Relaxed);
+        // Relaxed: the failure itself is under the lock.
+        self.state.fetch_and(!FAILED, Ordering::Relaxed);
         let (number, failure) = told.failure.take()?;
         told.until = told.until.max(number);
         drop(told);
@@ -145,7 +157,7 @@ impl Tally {
             news &= told.until < number;
             if told.failure.as_ref().is_some_and(|(waits, _)| *waits == number) {
                 told.failure = None;
-                above.failed.store(false, Ordering::Relaxed);
+                above.state.fetch_and(!FAILED, Ordering::Relaxed);
             }
         }
         news.then_some(failure)
@@ -173,12 +185,12 @@ mod tests {
         assert!(!b.idle());
         assert_eq!(window.outstanding(), 1);
         b.fail(&Fault { peer: Peer(3), reason: "gone".into() });
-        assert!(window.idle());
+        assert!(window.idle() && !window.settled(), "a failure waits");
         assert_eq!(window.fault().map(|f| f.peer), Some(Peer(3)));
         assert!(a.fault().is_none() && b.has_failed() && !a.has_failed());
         let fault = Fault { peer: Peer(3), reason: "gone".into() };
         assert_eq!(window.take_failure(), Some(Failure::Broken(fault.clone())));
-        assert!(window.take_failure().is_none() && !window.has_failed(), "told once");
+        assert!(window.take_failure().is_none() && !window.has_failed() && window.settled(), "told once");
         assert!(b.take_failure().is_none(), "told by its parent before");
         a.begin();
         a.refuse(&fault);

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use build::Order;
 pub(crate) use layout::Strip;
-pub(crate) use pieces::{Pieces, Strips, zip};
+pub(crate) use pieces::{Pieces, Run, Strips, zip};
 
 use crate::reduce::BasicType;
 use layout::Layout;
@@ -142,6 +142,14 @@ impl Datatype {
         let last = (count as i128).checked_sub(1).filter(|&last| last >= 0)? * i128::from(self.extent());
         let clamp = |wide: i128| i64::try_from(wide).unwrap_or(if wide < 0 { i64::MIN } else { i64::MAX });
         Some((clamp(i128::from(low) + last.min(0)), clamp(i128::from(end) + last.max(0))))
+    }
+
+    /// The one strip that `count` items are, where they are one.
+    pub(crate) fn strip(&self, count: usize) -> Option<Strip> {
+        match (&self.0.layout.loops[..], &self.0.layout.strips[..]) {
+            ([], [strip]) if count > 0 => strip.repeated(count, self.extent()),
+            _ => None,
+        }
     }
 
     /// The strips of `count` items in the order of the data. The span must be one of `i64` numbers.

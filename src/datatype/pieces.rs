@@ -227,6 +227,28 @@ pub(crate) struct Run {
     pub(crate) b_stride: i64,
 }
 
+impl Run {
+    /// Two strips with the same bytes of data as one run, where their blocks are equal, or one of them is a single block.
+    pub(crate) fn of(a: Strip, b: Strip) -> Option<Run> {
+        let run = |like: Strip, a_stride, b_stride| Run {
+            a: a.offset,
+            b: b.offset,
+            length: like.block,
+            count: like.count,
+            a_stride,
+            b_stride,
+        };
+        if a.block == b.block {
+            return Some(run(a, a.stride, b.stride));
+        }
+        match (a.count, b.count) {
+            (1, _) => Some(run(b, b.block as i64, b.stride)),
+            (_, 1) => Some(run(a, a.stride, a.block as i64)),
+            _ => None,
+        }
+    }
+}
+
 /// Two layouts side by side: `(offset in a, offset in b, length)` of what is contiguous in both; ends with the shorter.
 #[derive(Clone, Debug)]
 pub(crate) struct Zip<'a, 'b> {

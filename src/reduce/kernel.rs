@@ -28,12 +28,26 @@ pub(crate) fn combine(op: Op, ty: BasicType, target: &mut [u8], operand: &[u8]) 
     }
 }
 
+/// Elements that are not in a slice: who has them applies a function to each and its operand.
+pub(crate) trait Elements {
+    fn combine<T: Pod>(self, function: impl Fn(T, T) -> T);
+}
+
+/// [`combine`] for elements elsewhere, by an operation that computes: not `MPI_NO_OP` nor `MPI_REPLACE`.
+///
+/// # Panics
+/// Where MPI does not define `op` on `ty`: callers check.
+pub(crate) fn combine_elsewhere(op: Op, ty: BasicType, elements: impl Elements) {
+    with_function(op, ty, Elsewhere(elements));
+}
+
 /// What [`combine`] makes of one element: the new value, of the one in the target and the operand. A value is in the
 /// low bytes of its word, as many as `ty` has; the others are ignored, and 0 in the result.
 ///
 /// # Panics
 /// Where `ty` has more than 8 bytes, or MPI does not define `op` on `ty`: callers check.
-#[inline]
+// Always inlined, here and in `with_function`: with a known operation and type one instruction is left.
+#[inline(always)]
 pub(crate) fn combine_one(op: Op, ty: BasicType, old: u64, operand: u64) -> u64 {
     let size = ty.size();
     assert!(size <= WORD, "an element of {ty} has {size} bytes, a word {WORD}");
@@ -98,6 +112,17 @@ impl Visit for Arrays<'_> {
     }
 }
 
+struct Elsewhere<E>(E);
+
+impl<E: Elements> Visit for Elsewhere<E> {
+    type Output = ();
+
+    #[inline]
+    fn apply<T: Pod>(self, function: impl Fn(T, T) -> T) {
+        self.0.combine(function);
+    }
+}
+
 struct Words {
     old: u64,
     operand: u64,
@@ -113,7 +138,7 @@ impl Visit for Words {
 }
 
 /// Hands the function of `op` on `ty` to `visit`: the value in the target is its first argument.
-#[inline]
+#[inline(always)]
 fn with_function<V: Visit>(op: Op, ty: BasicType, visit: V) -> V::Output {
     match ty {
         BasicType::Int8 => integer::<i8, V>(op, visit),

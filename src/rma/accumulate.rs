@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use transom_fabric::{Amo, Memory, Width};
 
-use crate::reduce::kernel::{combine, combine_one};
+use crate::reduce::kernel::{Elements, combine, combine_elsewhere, combine_one};
 use crate::reduce::{BasicType, Op};
 use crate::sync::stripe::{self, BLOCK};
 
@@ -45,12 +45,26 @@ impl<'a> Place<'a> {
     }
 
     /// Combines one element of at most 8 bytes; its value from before. Values are in the low bytes.
-    #[inline]
+    // Always inlined, as what calls it; whatever may call a function is apart, so that it takes no registers here.
+    #[inline(always)]
     pub(crate) fn one(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         if self.by_atomics(ty) {
             return self.one_by_atomics(at, op, ty, operand);
         }
-        let _held = self.lock(at);
+        match stripe::try_lock(self.words, self.base + at) {
+            Some(held) => self.one_locked(&held, at, op, ty, operand),
+            None => (*self).one_contended(at, op, ty, operand),
+        }
+    }
+
+    /// By value, here and in `one_by_atomics`: so the hot path need not lay the place out in memory.
+    #[cold]
+    fn one_contended(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
+        self.one_locked(&self.lock(at), at, op, ty, operand)
+    }
+
+    #[inline(always)]
+    fn one_locked(&self, _held: &stripe::Held<'_>, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         let old = load(self.memory, at, ty.size());
         if !matches!(op, Op::NoOp) {
             store(self.memory, at, ty.size(), combine_one(op, ty, old, operand));
@@ -73,7 +87,7 @@ impl<'a> Place<'a> {
     }
 
     #[cold]
-    fn one_by_atomics(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
+    fn one_by_atomics(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         let width = width(ty);
         let kind = match op {
             Op::Sum if is_integer(ty) => Some(transom_fabric::AmoKind::Sum),
@@ -104,6 +118,9 @@ impl<'a> Place<'a> {
         if self.by_atomics(ty) {
             return self.many_by_atomics(at, op, ty, operand, old);
         }
+        if let (Operand::Bytes(bytes), None) = (operand, &old) {
+            return self.in_place(at, op, ty, bytes);
+        }
         if operand.len() <= SMALL {
             self.blocks(at, op, ty, operand, old, &mut Scratch([0; SMALL]).0);
         } else {
@@ -111,6 +128,30 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// Where a block of `len` bytes that begins at `from` ends: the element that sticks out of the stripe's block belongs to the
+    /// block that it begins in.
+    fn block(&self, from: usize, len: usize, size: usize) -> usize {
+        let end = ((self.base + from) / BLOCK + 1) * BLOCK - self.base;
+        (end - from).next_multiple_of(size).min(len)
+    }
+
+    /// Combines in the memory itself: nobody wants the values from before.
+    fn in_place(&self, at: usize, op: Op, ty: BasicType, operand: &[u8]) {
+        let mut done = 0;
+        while done < operand.len() {
+            let part = self.block(at + done, operand.len() - done, ty.size());
+            let _held = self.lock(at + done);
+            let operand = &operand[done..done + part];
+            match op {
+                Op::NoOp => {}
+                Op::Replace => self.memory.write(at + done, operand),
+                _ => combine_elsewhere(op, ty, InMemory { memory: self.memory, at: at + done, operand }),
+            }
+            done += part;
+        }
+    }
+
+    /// Combines in `scratch`, from which the values from before are handed over first.
     fn blocks(
         &self,
         at: usize,
@@ -120,25 +161,19 @@ impl<'a> Place<'a> {
         mut old: Option<Old<'_>>,
         scratch: &mut [u8],
     ) {
-        let (mut done, len, size) = (0, operand.len(), ty.size());
+        let (mut done, len) = (0, operand.len());
         while done < len {
             let from = at + done;
-            let end = ((self.base + from) / BLOCK + 1) * BLOCK - self.base;
-            // The element that sticks out belongs to the block that it begins in.
-            let part = (end - from).next_multiple_of(size).min(len - done);
+            let part = self.block(from, len - done, ty.size());
             let scratch = &mut scratch[..part];
             let _held = self.lock(from);
-            if let (Op::Replace, None, Operand::Bytes(bytes)) = (op, &old, operand) {
-                self.memory.write(from, &bytes[done..done + part]);
-            } else {
-                self.memory.read(from, scratch);
-                if let Some(old) = &mut old {
-                    old(done, scratch);
-                }
-                if let (Operand::Bytes(bytes), false) = (operand, matches!(op, Op::NoOp)) {
-                    combine(op, ty, scratch, &bytes[done..done + part]);
-                    self.memory.write(from, scratch);
-                }
+            self.memory.read(from, scratch);
+            if let Some(old) = &mut old {
+                old(done, scratch);
+            }
+            if let (Operand::Bytes(bytes), false) = (operand, matches!(op, Op::NoOp)) {
+                combine(op, ty, scratch, &bytes[done..done + part]);
+                self.memory.write(from, scratch);
             }
             done += part;
         }
@@ -157,6 +192,20 @@ impl<'a> Place<'a> {
                 old(done, bytes_of(&before.to_ne_bytes(), size));
             }
         }
+    }
+}
+
+/// Elements of memory that others may access too, from byte `at` on, and their operands.
+struct InMemory<'a> {
+    memory: &'a Memory,
+    at: usize,
+    operand: &'a [u8],
+}
+
+impl Elements for InMemory<'_> {
+    #[inline]
+    fn combine<T: bytemuck::Pod>(self, function: impl Fn(T, T) -> T) {
+        self.memory.combine(self.at, self.operand, function);
     }
 }
 

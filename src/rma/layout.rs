@@ -37,6 +37,15 @@ impl<'t> Layout<'t> {
         }
     }
 
+    /// The one strip that the data is, where it is one.
+    #[inline]
+    pub(crate) fn strip(&self) -> Option<Strip> {
+        match self {
+            Layout::Bytes(len) => (*len > 0).then_some(Strip::one(0, *len)),
+            Layout::Items(ty, count) => ty.strip(*count),
+        }
+    }
+
     /// The offset of the data, where it is one run of bytes.
     pub(crate) fn contiguous(&self) -> Option<i64> {
         match self {

@@ -24,12 +24,23 @@ pub(crate) struct Held<'m>(&'m AtomicU32);
 /// Locks the block that byte `at` of the part lies in; `words` are the part's control words.
 #[inline]
 pub(crate) fn lock(words: &Memory, at: usize) -> Held<'_> {
-    let word = words.word32(STRIPE_LOCKS + at / BLOCK % STRIPES * LINE);
+    try_lock(words, at).unwrap_or_else(|| wait(word(words, at)))
+}
+
+/// [`lock`] that does not wait: `None` where somebody holds it.
+#[inline(always)]
+pub(crate) fn try_lock(words: &Memory, at: usize) -> Option<Held<'_>> {
+    let word = word(words, at);
     // Acquire: pairs with the Release in `drop`: what the holder before wrote is seen.
-    if word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        wait(word);
+    match word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
+        Ok(_) => Some(Held(word)),
+        Err(_) => None,
     }
-    Held(word)
+}
+
+#[inline(always)]
+fn word(words: &Memory, at: usize) -> &AtomicU32 {
+    words.word32(STRIPE_LOCKS + at / BLOCK % STRIPES * LINE)
 }
 
 impl Drop for Held<'_> {
@@ -41,14 +52,14 @@ impl Drop for Held<'_> {
 }
 
 #[cold]
-fn wait(word: &AtomicU32) {
+fn wait(word: &AtomicU32) -> Held<'_> {
     let mut looks = 0u32;
     loop {
         // Relaxed: only looks; the exchange orders.
         if word.load(Ordering::Relaxed) == FREE
             && word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
         {
-            return;
+            return Held(word);
         }
         looks = looks.saturating_add(1);
         match looks {

@@ -133,9 +133,8 @@ impl<'scope, 'env> Access<'scope, 'env> {
         _op: R,
     ) -> Result<()> {
         self.admit("accumulate", target)?;
-        let from = From::contiguous(self.scope.source(bytemuck::cast_slice(source)));
-        let accumulate = whole::<T>("accumulate", R::OP, Some(from), None, size_of_val(source));
-        self.core.accumulate(target, displacement, &accumulate, Count::Target)
+        let source = self.scope.source(bytemuck::cast_slice(source));
+        self.core.accumulate_elements(target, displacement, R::OP, T::TYPE, source)
     }
 
     /// [`Access::accumulate`] that also gets the values from before (`MPI_GET_ACCUMULATE`, MPI §11.3.4.2); both buffers are equally
@@ -384,6 +383,7 @@ impl<'scope> Passive<'scope, '_> {
     ///
     /// # Errors
     /// As for [`Access::put`].
+    #[inline]
     pub fn rput_owned<T: RmaElem>(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         self.0.admit("rput", target)?;
         BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
@@ -407,6 +407,7 @@ impl<'scope> Passive<'scope, '_> {
     ///
     /// # Errors
     /// As for [`Access::put`].
+    #[inline]
     pub fn rget<T: RmaElem>(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         self.0.admit("rget", target)?;
         BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {

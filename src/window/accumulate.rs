@@ -11,7 +11,7 @@ use super::accumulate_net::net_type;
 use super::core::{Core, index};
 use super::target::{Flavor, Target};
 use super::transfer::{Batch, Count, From, Into, no_overlap};
-use crate::buffers::Sink;
+use crate::buffers::{Sink, Source};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::messages::{Landing, Request};
@@ -48,11 +48,16 @@ impl Target {
             _ => None,
         }
     }
+
+    /// Whether an element of `ty` at byte `at` is where its type wants it.
+    #[inline]
+    fn aligned(&self, at: u64, ty: BasicType) -> bool {
+        (at + u64::from(self.skew)) & (ty.align() as u64 - 1) == 0
+    }
 }
 
 impl Core {
     /// The target and offset of one element, checked against size and alignment.
-    #[inline]
     fn locate_element(
         &self,
         call: &'static str,
@@ -61,24 +66,36 @@ impl Core {
         ty: BasicType,
     ) -> Result<Option<(&Target, u64)>> {
         let Some((target, at)) = self.locate(call, rank, displacement, ty.size())? else { return Ok(None) };
-        if (at + u64::from(target.skew)) & (ty.align() as u64 - 1) != 0 {
+        if !target.aligned(at, ty) {
             return Err(misaligned(call, target, displacement, ty));
         }
         Ok(Some((target, at)))
     }
 
+    /// The place that this CPU works on and the offset in it, for `len` bytes of elements of `ty`. On the hot path, as
+    /// [`Core::located`].
+    #[inline(always)]
+    fn placed(&self, rank: usize, displacement: u64, ty: BasicType, len: usize) -> Option<(Place<'_>, usize)> {
+        let (target, at) = self.located(rank, displacement, len)?;
+        if target.aligned(at, ty) { Some((target.place(self, ty)?, index(at))) } else { None }
+    }
+
     /// Combines one element of at most 8 bytes and waits for its value from before (MPI §11.3.4.3); for `PROC_NULL` it is 0.
-    #[inline]
+    // Always inlined: where the caller knows the operation and the type, nothing is left of choosing among them.
+    #[inline(always)]
     pub(crate) fn fetch_op(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
+        if let Some((place, at)) = self.placed(rank, displacement, ty, ty.size()) {
+            return Ok(place.one(at, op, ty, operand));
+        }
+        self.fetch_op_far(rank, displacement, op, ty, operand)
+    }
+
+    #[inline(never)]
+    fn fetch_op_far(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(0) };
         if let Some(place) = target.place(self, ty) {
             return Ok(place.one(index(at), op, ty, operand));
         }
-        self.fetch_op_far(target, at, op, ty, operand)
-    }
-
-    #[inline(never)]
-    fn fetch_op_far(&self, target: &Target, at: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
         let operand = operand.to_ne_bytes();
         let mut old = [0; REGISTER];
         let size = ty.size();
@@ -181,6 +198,20 @@ impl Core {
         expected: u64,
         new: u64,
     ) -> Result<u64> {
+        if let Some((place, at)) = self.placed(rank, displacement, ty, ty.size()) {
+            return Ok(place.swap(at, ty, expected, new));
+        }
+        self.compare_swap_far(rank, displacement, ty, (expected, new))
+    }
+
+    #[inline(never)]
+    fn compare_swap_far(
+        &self,
+        rank: usize,
+        displacement: u64,
+        ty: BasicType,
+        (expected, new): (u64, u64),
+    ) -> Result<u64> {
         let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else { return Ok(0) };
         if let Some(place) = target.place(self, ty) {
             return Ok(place.swap(index(at), ty, expected, new));
@@ -244,7 +275,32 @@ impl Core {
         self.ask(target, self.next_order(target), request, Landing::One(into), tally)
     }
 
+    /// Accumulates contiguous elements of a type that `op` is defined on, without the values from before (MPI §11.3.4.1).
+    #[inline(always)]
+    pub(crate) fn accumulate_elements(
+        &self,
+        rank: usize,
+        displacement: u64,
+        op: Op,
+        ty: BasicType,
+        from: Source,
+    ) -> Result<()> {
+        if let Some((place, at)) = self.placed(rank, displacement, ty, from.len()) {
+            if from.len() == ty.size() && ty.size() <= REGISTER {
+                place.one(at, op, ty, value(from.bytes()));
+            } else {
+                place.many(at, op, ty, Operand::Bytes(from.bytes()), None);
+            }
+            return Ok(());
+        }
+        let to = Layout::Bytes(from.len());
+        let from = (op != Op::NoOp).then(|| From::contiguous(from));
+        let it = Accumulate { call: "accumulate", op, ty, from, into: None, to };
+        self.accumulate(rank, displacement, &it, Count::Target)
+    }
+
     /// Accumulates, with or without the values from before (MPI §11.3.4.1-2).
+    #[inline(never)]
     pub(crate) fn accumulate(
         &self,
         rank: usize,

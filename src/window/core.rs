@@ -151,12 +151,16 @@ impl Core {
     /// The target, contacted before or now; `None` for `PROC_NULL`.
     #[inline]
     pub(crate) fn target(&self, call: &'static str, rank: usize) -> Result<Option<&Target>> {
-        if rank < self.team.size
-            && let Some(target) = self.targets.get(peer(rank))
-        {
-            return Ok(Some(target));
+        match self.known(rank) {
+            Some(target) => Ok(Some(target)),
+            None => self.contact(call, rank),
         }
-        self.contact(call, rank)
+    }
+
+    /// The target, if it was contacted before.
+    #[inline]
+    fn known(&self, rank: usize) -> Option<&Target> {
+        if rank < self.team.size { self.targets.get(peer(rank)) } else { None }
     }
 
     #[cold]
@@ -166,6 +170,15 @@ impl Core {
         }
         job::check_rank(&self.team, call, rank)?;
         self.targets.get_or_try_insert(peer(rank), || Target::contact(self, rank)).map(Some)
+    }
+
+    /// The same as [`Core::locate`] on the hot path, where it is `None` for whatever is not plain: a first contact, `PROC_NULL`, an
+    /// access outside. Who gets `None` calls a function of its own that locates again, and so keeps no register for it.
+    #[inline(always)]
+    pub(super) fn located(&self, rank: usize, displacement: u64, len: usize) -> Option<(&Target, u64)> {
+        let target = self.known(rank)?;
+        let at = displacement.checked_mul(u64::from(target.unit))?;
+        (at.checked_add(len as u64)? <= target.size).then_some((target, at))
     }
 
     /// The target and the byte offset of an access of `len` bytes, checked against the target's size (REQUIREMENTS O7).

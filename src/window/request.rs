@@ -46,6 +46,7 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
+    #[inline]
     pub(crate) fn new(job: &Arc<JobCore>, tally: Option<Arc<Tally>>) -> Request {
         let state = match tally {
             None => State::Done,
@@ -63,7 +64,17 @@ impl Request {
     ///
     /// # Errors
     /// The operation failed: its target is gone, or would not execute it.
+    #[inline]
     pub fn wait(&mut self) -> Result<()> {
+        if let State::Pending(_) = &self.state {
+            return self.wait_pending();
+        }
+        self.state = State::Inactive;
+        Ok(())
+    }
+
+    #[cold]
+    fn wait_pending(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Inactive) {
             State::Pending(Pending { job, tally }) => job.progress.complete(&tally),
             State::Done | State::Inactive => Ok(()),
@@ -165,7 +176,8 @@ fn await_some(requests: &[Request]) -> Result<Option<usize>> {
 pub struct BufferRequest<T: RmaElem> {
     request: Request,
     buffer: Option<LentBuffer<T>>,
-    job: Arc<JobCore>,
+    /// Who can complete what is counted; `None` where it was over at once.
+    job: Option<Arc<JobCore>>,
 }
 
 impl<T: RmaElem> fmt::Debug for BufferRequest<T> {
@@ -176,6 +188,7 @@ impl<T: RmaElem> fmt::Debug for BufferRequest<T> {
 
 impl<T: RmaElem> BufferRequest<T> {
     /// Lends `buffer` to what `post` posts and counts.
+    #[inline]
     pub(crate) fn lend(
         job: &Arc<JobCore>,
         buffer: Vec<T>,
@@ -183,7 +196,8 @@ impl<T: RmaElem> BufferRequest<T> {
     ) -> Result<BufferRequest<T>> {
         let mut tally = None;
         let (buffer, posted) = LentBuffer::lend(buffer, &mut tally, post);
-        let request = BufferRequest { request: Request::new(job, tally), buffer: Some(buffer), job: Arc::clone(job) };
+        let pending = tally.is_some().then(|| Arc::clone(job));
+        let request = BufferRequest { request: Request::new(job, tally), buffer: Some(buffer), job: pending };
         // Where it failed after a part was posted, the drop waits for that part.
         posted.map(|()| request)
     }
@@ -200,6 +214,7 @@ impl<T: RmaElem> BufferRequest<T> {
     ///
     /// # Errors
     /// The operation failed; the buffer is gone with it.
+    #[inline]
     pub fn wait(mut self) -> Result<Vec<T>> {
         self.request.wait()?;
         Ok(self.buffer.take().map(LentBuffer::take).unwrap_or_default())
@@ -208,8 +223,8 @@ impl<T: RmaElem> BufferRequest<T> {
 
 impl<T: RmaElem> Drop for BufferRequest<T> {
     fn drop(&mut self) {
-        if let Some(tally) = self.buffer.as_ref().and_then(LentBuffer::tally) {
-            self.job.finish(tally);
+        if let (Some(job), Some(tally)) = (&self.job, self.buffer.as_ref().and_then(LentBuffer::tally)) {
+            job.finish(tally);
         }
     }
 }

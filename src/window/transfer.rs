@@ -8,7 +8,7 @@ use transom_fabric::{Fault, Memory, Tally};
 use super::core::{Core, index};
 use super::target::{Flavor, Target};
 use crate::buffers::{Sink, Source, Steps};
-use crate::datatype::{Strip, zip};
+use crate::datatype::{Run, Strip, zip};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::job::peer;
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
@@ -77,38 +77,55 @@ impl Core {
     /// Puts (MPI §11.3.1).
     #[inline]
     pub(crate) fn put(&self, rank: usize, displacement: u64, from: Source, count: Count<'_>) -> Result<()> {
+        if let Some((target, at)) = self.located(rank, displacement, from.len())
+            && let Remote::Memory(memory) = &target.data
+        {
+            memory.write(index(at), from.bytes());
+            return Ok(());
+        }
+        self.put_far(rank, displacement, from, count)
+    }
+
+    /// A put that is not just a store, or of which that is not known yet.
+    #[inline(never)]
+    fn put_far(&self, rank: usize, displacement: u64, from: Source, count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, from.len())? else { return Ok(()) };
         if let Remote::Memory(memory) = &target.data {
             memory.write(index(at), from.bytes());
             return Ok(());
         }
-        self.put_far(target, at, from, &count.tally(target))
+        self.put_posted(target, at, from, &count.tally(target))
     }
 
     /// Puts bytes that are copied before this returns.
     #[inline]
     pub(crate) fn put_copied(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
+        if let Some((target, at)) = self.located(rank, displacement, bytes.len())
+            && let Remote::Memory(memory) = &target.data
+        {
+            memory.write(index(at), bytes);
+            return Ok(());
+        }
+        self.put_copied_far(rank, displacement, bytes)
+    }
+
+    #[inline(never)]
+    fn put_copied_far(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, bytes.len())? else { return Ok(()) };
         if let Remote::Memory(memory) = &target.data {
             memory.write(index(at), bytes);
             return Ok(());
         }
-        self.put_copied_far(target, at, bytes)
-    }
-
-    #[inline(never)]
-    fn put_copied_far(&self, target: &Target, at: u64, bytes: &[u8]) -> Result<()> {
         if self.flavor != Flavor::Dynamic && bytes.len() <= target.data.inline_max() {
             return self.job.post(|| target.data.put_inline(at, bytes, &target.tally));
         }
         crate::buffers::scoped(
             || self.job.finish(&target.tally),
-            |scope| self.put_far(target, at, scope.source(bytes), &target.tally),
+            |scope| self.put_posted(target, at, scope.source(bytes), &target.tally),
         )
     }
 
-    #[inline(never)]
-    fn put_far(&self, target: &Target, at: u64, from: Source, tally: &Arc<Tally>) -> Result<()> {
+    fn put_posted(&self, target: &Target, at: u64, from: Source, tally: &Arc<Tally>) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
             return self.put_layout_far(
                 target,
@@ -219,21 +236,29 @@ impl Core {
     /// Gets (MPI §11.3.2).
     #[inline]
     pub(crate) fn get(&self, rank: usize, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
+        if let Some((target, at)) = self.located(rank, displacement, into.len())
+            && let Remote::Memory(memory) = &target.data
+        {
+            into.fill(memory, index(at));
+            return Ok(());
+        }
+        self.get_far(rank, displacement, into, count)
+    }
+
+    /// A get that is not just a load, or of which that is not known yet.
+    #[inline(never)]
+    fn get_far(&self, rank: usize, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("get", rank, displacement, into.len())? else { return Ok(()) };
         if let Remote::Memory(memory) = &target.data {
             into.fill(memory, index(at));
             return Ok(());
         }
-        self.get_far(target, at, into, &count.tally(target))
-    }
-
-    #[inline(never)]
-    fn get_far(&self, target: &Target, at: u64, into: Sink, tally: &Arc<Tally>) -> Result<()> {
+        let tally = count.tally(target);
         if self.flavor == Flavor::Dynamic || matches!(target.data, Remote::Messages) {
             let from = Layout::Bytes(into.len());
-            return self.get_layout_far(target, at.cast_signed(), &Into::contiguous(into), &from, tally);
+            return self.get_layout_far(target, at.cast_signed(), &Into::contiguous(into), &from, &tally);
         }
-        self.get_run(&target.data, at, &into, tally)
+        self.get_run(&target.data, at, &into, &tally)
     }
 
     /// Posts a get of bytes that are contiguous at both sides.
@@ -470,18 +495,30 @@ pub(super) fn no_overlap(call: &'static str, whose: &str, layout: &Layout<'_>) -
 }
 
 fn store(memory: &Memory, at: i64, from: &From<'_>, to: &Layout<'_>) {
-    let mut runs = zip(from.layout.pieces(), to.pieces());
-    while let Some(run) = runs.next_run() {
+    runs(&from.layout, to, |run| {
         let steps = Steps { at: run.a - from.low, stride: run.a_stride, len: run.length, count: run.count };
         from.bytes.store_blocks(steps, memory, at + run.b, run.b_stride);
-    }
+    });
 }
 
 fn load(memory: &Memory, at: i64, into: &Into<'_>, from: &Layout<'_>) {
-    let mut runs = zip(into.layout.pieces(), from.pieces());
-    while let Some(run) = runs.next_run() {
+    runs(&into.layout, from, |run| {
         let steps = Steps { at: run.a - into.low, stride: run.a_stride, len: run.length, count: run.count };
         into.bytes.load_blocks(steps, memory, at + run.b, run.b_stride);
+    });
+}
+
+/// Walks both sides together. Most are one strip each, and then one run.
+#[inline(always)]
+fn runs(ours: &Layout<'_>, theirs: &Layout<'_>, mut each: impl FnMut(Run)) {
+    if let (Some(ours), Some(theirs)) = (ours.strip(), theirs.strip())
+        && let Some(run) = Run::of(ours, theirs)
+    {
+        return each(run);
+    }
+    let mut runs = zip(ours.pieces(), theirs.pieces());
+    while let Some(run) = runs.next_run() {
+        each(run);
     }
 }
 

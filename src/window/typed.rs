@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::core::Core;
 use super::create::{Wanted, allocated};
 use super::element::RmaElem;
+use super::shared::SharedPart;
 use super::target::Flavor;
 use crate::buffers::{self, Reclaim};
 use crate::error::{Class, Error, ErrorKind, Result};
@@ -134,6 +135,15 @@ impl<T: RmaElem> Window<T> {
     /// There is no such rank.
     pub fn route(&self, rank: usize) -> Result<Route> {
         self.core.route(rank)
+    }
+
+    /// The part of `rank`, by address, where load and store reach it (`MPI_WIN_SHARED_QUERY`, MPI §11.2.3), as
+    /// [`RawWindow::shared_query`](crate::RawWindow::shared_query).
+    ///
+    /// # Errors
+    /// `RmaShared` where load and store do not reach it, `Rank`.
+    pub fn shared_query(&self, rank: usize) -> Result<SharedPart> {
+        self.core.shared_query(rank)
     }
 
     /// Loads elements of another rank's part that this process can load and store (`MPI_WIN_SHARED_QUERY`, MPI §11.2.3).
