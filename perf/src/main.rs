@@ -3,12 +3,16 @@
 //! Tables have the form of the OSU benchmarks. Started alone it starts its ranks by itself; under a launcher it is a rank.
 //! Rank 0 is the origin, rank 1 the target; further ranks wait.
 
+mod combined;
 mod floor;
+mod grid;
 mod measure;
 mod options;
 mod passive;
 mod pattern;
 mod report;
+mod requests;
+mod synchronization;
 mod tests;
 
 use std::error::Error;
@@ -61,6 +65,7 @@ fn rank(options: &Options) -> Outcome<bool> {
         return Err("it takes two ranks: an origin and a target".into());
     }
     let fine = match options.test {
+        Test::Passive if options.grid => grid::run(&world, options)?,
         Test::Passive => passive::run(&world, options)?,
         _ => tests::run(&world, options)?,
     };

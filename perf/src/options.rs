@@ -42,6 +42,10 @@ pub(crate) struct Options {
     /// Write the results to a file as JSON too.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Of passive: the 36 cases of {create, allocate, dynamic} x {lock/unlock, lock_all/flush} x {put of 8 bytes and of 64 KiB,
+    /// get, accumulate, fetch-and-op, compare-and-swap}, with the data proven to be there when its completion is told.
+    #[arg(long)]
+    pub(crate) grid: bool,
     /// Ranks to start, where it was started alone.
     #[arg(short = 'n', value_name = "RANKS", default_value_t = 2)]
     pub(crate) ranks: usize,
@@ -59,13 +63,25 @@ pub(crate) enum Test {
     FopLatency,
     /// Compare-and-swap of 8 bytes.
     CasLatency,
+    /// Accumulate of f64 by SUM and its completion.
+    Accumulate,
+    /// Put of 8-byte blocks to every other 8 bytes (a vector datatype) and its completion; sizes are those of the data.
+    StridedPut,
+    /// Put with a request that is waited for; its floor is the plain put and flush.
+    RequestPut,
+    /// Get with a request that is waited for; its floor is the plain get in a scope.
+    RequestGet,
+    /// Lock and unlock, exclusive and shared, and lock_all and unlock_all, of a lock that nobody else holds.
+    Lock,
     /// A fence with one put of 8 bytes.
     FenceLatency,
+    /// Post, start, one put of 8 bytes, complete, wait.
+    Pscw,
     /// Puts in flight, then one completion.
     PutBw,
     /// Gets in flight, then one completion.
     GetBw,
-    /// Every operation while the target computes and calls nothing.
+    /// Operations while the target computes and calls nothing; --grid: all of them.
     Passive,
     /// What the machine can do without the library.
     Floor,
@@ -105,7 +121,32 @@ impl Test {
 
     /// Whether there is one size only.
     pub(crate) fn is_word(self) -> bool {
-        matches!(self, Test::FopLatency | Test::CasLatency | Test::FenceLatency)
+        matches!(self, Test::FopLatency | Test::CasLatency | Test::FenceLatency | Test::Lock | Test::Pscw)
+    }
+
+    /// Whether sizes are of whole words of 8 bytes.
+    fn is_of_words(self) -> bool {
+        matches!(self, Test::Accumulate | Test::StridedPut)
+    }
+
+    /// Whether `-s` has a say.
+    pub(crate) fn takes_synchronization(self) -> bool {
+        use Test::{FenceLatency, Lock, Pscw, RequestGet, RequestPut};
+        !matches!(self, FenceLatency | Pscw | Lock | RequestPut | RequestGet)
+    }
+
+    /// What the floor is, where it is not the same operation by bare means.
+    pub(crate) fn floor(self) -> Option<&'static str> {
+        Some(match self {
+            Test::Accumulate => "a vector add loop over the same memory",
+            Test::StridedPut => "a copy loop to the same memory",
+            Test::RequestPut => "the plain put and flush of the library",
+            Test::RequestGet => "the plain get of the library in a scope, whose end completes it",
+            Test::Lock => "one atomic add and one atomic subtract on the other process's memory",
+            Test::FenceLatency => "a barrier of two flags",
+            Test::Pscw => "a flag there, a store and a flag back",
+            _ => return None,
+        })
     }
 }
 
@@ -118,15 +159,25 @@ impl Options {
         if self.window == 0 || self.iterations == Some(0) {
             return Err("-W and -i are at least 1".into());
         }
-        if matches!(self.test, Test::FenceLatency) && self.synchronization != Synchronization::Flush {
-            return Err("fence_latency has its own synchronization; leave out -s".into());
+        if !self.test.takes_synchronization() && self.synchronization != Synchronization::Flush {
+            return Err(format!("{} has its own synchronization; leave out -s", self.test.name()));
+        }
+        if self.test.is_of_words() && self.sizes.is_some_and(|(least, _)| least == 0 || least % 8 != 0) {
+            return Err(format!("{} measures whole words: -m 8:MAX, or another multiple of 8", self.test.name()));
+        }
+        if self.grid && self.test != Test::Passive {
+            return Err("--grid belongs to passive".into());
         }
         Ok(())
     }
 
     /// The sizes of the table, doubling.
     pub(crate) fn sizes(&self) -> Vec<usize> {
-        let (least, most) = if self.test.is_word() { (8, 8) } else { self.sizes.unwrap_or((1, 4 << 20)) };
+        let (least, most) = match self.test {
+            test if test.is_word() => (8, 8),
+            test if test.is_of_words() => self.sizes.unwrap_or((8, 1 << 20)),
+            _ => self.sizes.unwrap_or((1, 4 << 20)),
+        };
         let mut sizes = vec![least];
         while let Some(next) = sizes.last().map(|size| (size * 2).max(1)).filter(|&size| size <= most) {
             sizes.push(next);

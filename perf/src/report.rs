@@ -52,15 +52,27 @@ pub(crate) fn route(world: &Job) -> Outcome<String> {
     })
 }
 
-/// Prints the lines above a table.
-pub(crate) fn header(options: &Options, world: &Job) -> Outcome<()> {
+/// Prints what is measured, and where.
+pub(crate) fn head(options: &Options, world: &Job) -> Outcome<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "# transom-perf {} {}", options.test.name(), env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "# Window creation: {:?}", options.creation)?;
-    writeln!(out, "# Synchronization: {:?}", options.synchronization)?;
     writeln!(out, "# Route: {}; atomics: {}; checked: {}", route(world)?, world.actor(), options.check)?;
+    Ok(out.flush()?)
+}
+
+/// Prints the lines above a table.
+pub(crate) fn header(options: &Options, world: &Job) -> Outcome<()> {
+    head(options, world)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "# Window creation: {:?}", options.creation)?;
+    if options.test.takes_synchronization() {
+        writeln!(out, "# Synchronization: {:?}", options.synchronization)?;
+    }
     if options.test == Test::Passive {
         return Ok(out.flush()?);
+    }
+    if let Some(floor) = options.test.floor().filter(|_| options.vs_floor) {
+        writeln!(out, "# Floor: {floor}")?;
     }
     let unit = if options.test.is_bandwidth() { "Bandwidth (MB/s)" } else { "Latency (us)" };
     write!(out, "{:<10}{unit:>20}", "# Size")?;
@@ -95,7 +107,6 @@ fn number(options: &Options, size: usize, times: &Times) -> String {
 
 /// Writes the JSON file, if one is wanted.
 pub(crate) fn json(options: &Options, world: &Job, rows: &[Row]) -> Outcome<()> {
-    let Some(path) = &options.json else { return Ok(()) };
     let document = Document {
         test: options.test.name(),
         route: &route(world)?,
@@ -106,6 +117,12 @@ pub(crate) fn json(options: &Options, world: &Job, rows: &[Row]) -> Outcome<()> 
         checked: options.check,
         rows,
     };
-    let text = serde_json::to_string_pretty(&document)?;
+    write_json(options, &document)
+}
+
+/// Writes anything to the JSON file, if one is wanted.
+pub(crate) fn write_json(options: &Options, document: &impl Serialize) -> Outcome<()> {
+    let Some(path) = &options.json else { return Ok(()) };
+    let text = serde_json::to_string_pretty(document)?;
     std::fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()).into())
 }

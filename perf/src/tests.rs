@@ -8,6 +8,7 @@ use crate::measure::{Counts, alternate};
 use crate::options::{Creation, Options, Synchronization, Test};
 use crate::pattern;
 use crate::report::{self, Row};
+use crate::{combined, requests, synchronization};
 
 /// Runs the test that was asked for; whether all was as it should be.
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
@@ -28,11 +29,20 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     };
     match options.test {
         Test::Floor => floors(world, options, floor.as_ref(), &mut show)?,
-        Test::FenceLatency => show(options, fence(world, options, floor.as_ref())?)?,
+        Test::FenceLatency => show(options, synchronization::fence(world, options, floor.as_ref())?)?,
+        Test::Pscw => show(options, synchronization::pscw(world, options, floor.as_ref())?)?,
+        Test::Lock => synchronization::locks(world, options, floor.as_ref(), &mut show)?,
         Test::FopLatency | Test::CasLatency => show(options, atomic(world, options, floor.as_ref())?)?,
         _ => {
             for (turn, size) in sizes.into_iter().enumerate() {
-                show(options, copy(world, options, floor.as_ref(), size, turn)?)?;
+                let floor = floor.as_ref();
+                let row = match options.test {
+                    Test::Accumulate => combined::accumulate(world, options, size)?,
+                    Test::StridedPut => combined::strided_put(world, options, size)?,
+                    Test::RequestPut | Test::RequestGet => requests::one(world, options, size, turn)?,
+                    _ => copy(world, options, floor, size, turn)?,
+                };
+                show(options, row)?;
             }
         }
     }
@@ -48,13 +58,13 @@ fn flight(options: &Options) -> usize {
 }
 
 /// OSU's counts: fewer for long messages, and a tenth where each iteration is a window of operations.
-fn counts(options: &Options, size: usize) -> Counts {
+pub(crate) fn counts(options: &Options, size: usize) -> Counts {
     let (iterations, skip) = if size <= 8192 { (10_000, 100) } else { (1000, 10) };
     let share = if options.test.is_bandwidth() { 10 } else { 1 };
     Counts { iterations: options.iterations.unwrap_or(iterations / share), skip: options.skip.unwrap_or(skip / share) }
 }
 
-fn window(world: &Job, options: &Options, size: usize) -> Outcome<Window<u8>> {
+pub(crate) fn window(world: &Job, options: &Options, size: usize) -> Outcome<Window<u8>> {
     // Whole words, so that atomics fit.
     let size = size.next_multiple_of(8);
     Ok(match options.creation {
@@ -110,7 +120,7 @@ fn origin(options: &Options, floor: Option<&Floor>, win: &Window<u8>, buffer: &m
     Ok(Row::new(size, library, floor))
 }
 
-fn complete(options: &Options, epoch: &LockAllEpoch<'_, '_>) -> transom::Result<()> {
+pub(crate) fn complete(options: &Options, epoch: &LockAllEpoch<'_, '_>) -> transom::Result<()> {
     match options.synchronization {
         Synchronization::Flush => epoch.flush(1),
         Synchronization::FlushLocal => epoch.flush_local(1),
@@ -203,49 +213,6 @@ fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Opti
     world.barrier()?;
     win.free()?;
     Ok(row)
-}
-
-/// Fences with one put of 8 bytes to each other, beside barriers of two flags. Both ranks run the same rounds.
-fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
-    let win = window(world, options, 8)?;
-    let mut turn = 0u64;
-    let fences = std::cell::RefCell::new(&mut turn);
-    let counts = Counts { iterations: options.iterations.unwrap_or(3000), skip: options.skip.unwrap_or(100) };
-    // A count that both ranks know: the budget of time would let them choose differently.
-    const ROUNDS: usize = 15;
-    let each = counts.iterations.div_ceil(ROUNDS);
-    let peer = if world.rank() < 2 { 1 - world.rank() } else { world.rank() };
-    let mut times = (Vec::new(), Vec::new());
-    win.fence(|epoch| {
-        for round in 0..=ROUNDS {
-            let start = std::time::Instant::now();
-            for _ in 0..each {
-                **fences.borrow_mut() += 1;
-                epoch.put_value(peer, 0, **fences.borrow())?;
-                epoch.fence()?;
-            }
-            let library = start.elapsed();
-            let start = std::time::Instant::now();
-            if let Some(floor) = floor.filter(|_| world.size() == 2) {
-                floor.barriers(each);
-            }
-            // The first round warms up.
-            if round > 0 {
-                times.0.push(library);
-                times.1.push(start.elapsed());
-            }
-        }
-        Ok(())
-    })?;
-    let mut last = [0; 8];
-    win.load(0, &mut last)?;
-    if options.check && world.size() == 2 && u64::from_ne_bytes(last) != turn {
-        return Err(format!("the last put was {}, not {turn}", u64::from_ne_bytes(last)).into());
-    }
-    win.free()?;
-    let shown = floor.is_some_and(|floor| floor.has(Test::FenceLatency)) && world.size() == 2;
-    let bare = shown.then(|| crate::measure::Times::of_durations(&times.1, each));
-    Ok((world.rank() == 0).then(|| Row::new(8, crate::measure::Times::of_durations(&times.0, each), bare)))
 }
 
 /// The floor's own table: each bare operation for each size.

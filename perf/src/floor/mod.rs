@@ -5,6 +5,9 @@
 mod bare_ofi;
 #[allow(unsafe_code)]
 mod bare_shm;
+#[allow(unsafe_code)]
+pub(crate) mod loops;
+mod mapped;
 
 use transom::{Job, Route, Window};
 
@@ -12,6 +15,7 @@ use crate::Outcome;
 use crate::options::{Options, Test};
 use bare_ofi::BareOfi;
 use bare_shm::BareShm;
+pub(crate) use mapped::Mapped;
 
 /// The bare way between ranks 0 and 1.
 pub(crate) enum Floor {
@@ -46,24 +50,28 @@ impl Floor {
     /// Whether the test has a floor on this route.
     pub(crate) fn has(&self, test: Test) -> bool {
         match (self, test) {
-            (_, Test::Passive | Test::Floor) => false,
+            // A request's floor is the library's own plain call; that of accumulates and strides works on the window itself.
+            (_, Test::Passive | Test::Floor | Test::RequestPut | Test::RequestGet) => false,
+            (_, Test::Accumulate | Test::StridedPut) => false,
             (Floor::Shm(_), _) => true,
             (Floor::Ofi(ofi), Test::FopLatency | Test::CasLatency) => ofi.has_atomics(),
-            (Floor::Ofi(_), Test::FenceLatency) => false,
-            (Floor::Ofi(_), _) => true,
+            (Floor::Ofi(_), Test::PutLatency | Test::GetLatency | Test::PutBw | Test::GetBw) => true,
+            (Floor::Ofi(_), _) => false,
         }
     }
 
-    /// Takes part in `count` bare barriers; both sides call it.
-    pub(crate) fn barriers(&self, count: usize) {
-        if let Floor::Shm(shm) = self {
-            shm.barriers(count);
+    /// Takes part in `count` bare synchronizations of the test, a fence or post-start-complete-wait; both sides call it.
+    pub(crate) fn together(&self, test: Test, count: usize) {
+        match (self, test) {
+            (Floor::Shm(shm), Test::Pscw) => shm.turns(count),
+            (Floor::Shm(shm), _) => shm.barriers(count),
+            (Floor::Ofi(_), _) => {}
         }
     }
 }
 
 /// Gives the other of ranks 0 and 1 some bytes; the other's.
-fn swap_cards(world: &Job, mine: &[u8]) -> Outcome<Vec<u8>> {
+pub(crate) fn swap_cards(world: &Job, mine: &[u8]) -> Outcome<Vec<u8>> {
     const ROOM: usize = 1024;
     let win = Window::<u8>::allocate(world, ROOM)?;
     let mut card = vec![0; ROOM];

@@ -1,0 +1,120 @@
+//! Operations that are more than a copy of bytes: accumulate of vectors, and puts with a stride. Beside them, where the
+//! target's memory is mapped, the loop that a program would write over the same memory.
+
+use std::cell::Cell;
+
+use transom::{Access, At, BasicType, Datatype, Job, RmaElem, Window, ops};
+
+use crate::Outcome;
+use crate::floor::loops;
+use crate::measure::{Batch, alternate};
+use crate::options::{Creation, Options, Synchronization};
+use crate::report::Row;
+use crate::tests::{complete, counts};
+
+/// Accumulates of `size` bytes of f64 by SUM: the row at the origin.
+pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome<Option<Row>> {
+    let len = size / 8;
+    let win = match options.creation {
+        Creation::Allocate => Window::<f64>::allocate(world, len)?,
+        Creation::Create => Window::create(world, vec![0.0; len])?,
+    };
+    world.barrier()?;
+    let done = &Cell::new(0.0);
+    let row = if world.rank() == 0 {
+        let source = &vec![1.0; len][..];
+        let mut batch = |count: usize| {
+            epochs(&win, options, count, |epoch| {
+                done.set(done.get() + 1.0);
+                epoch.accumulate(1, 0, source, ops::Sum)
+            })
+        };
+        let part = win.shared_query(1).ok();
+        let mut floor = part.map(|part| {
+            move |count: usize| {
+                (0..count).for_each(|_| loops::add(&part, source));
+                done.set(done.get() + count as f64);
+                Ok(())
+            }
+        });
+        Some(beside(options, size, &mut batch, floor.as_mut().map(|floor| floor as &mut Batch<'_>))?)
+    } else {
+        None
+    };
+    world.barrier()?;
+    if options.check && world.rank() == 0 {
+        let mut sums = vec![0.0; len];
+        win.lock_all(|epoch| epoch.get_atomic(1, 0, &mut sums))?;
+        if let Some(index) = sums.iter().position(|&sum: &f64| sum.to_bits() != f64::to_bits(done.get())) {
+            return Err(format!("element {index} is {} after {} accumulates of 1", sums[index], done.get()).into());
+        }
+    }
+    world.barrier()?;
+    win.free()?;
+    Ok(row)
+}
+
+/// Puts of `size` bytes, in blocks of 8 to every other 8 of the target: the row at the origin.
+pub(crate) fn strided_put(world: &Job, options: &Options, size: usize) -> Outcome<Option<Row>> {
+    let len = size / 8;
+    let win = match options.creation {
+        Creation::Allocate => Window::<u64>::allocate(world, 2 * len)?,
+        Creation::Create => Window::create(world, vec![0; 2 * len])?,
+    };
+    let word = Datatype::basic(BasicType::Uint64);
+    let every_other = Datatype::vector(len, 1, 2, &word)?;
+    let source = &(1..=len as u64).collect::<Vec<_>>()[..];
+    world.barrier()?;
+    let row = if world.rank() == 0 {
+        let mut batch = |count: usize| {
+            epochs(&win, options, count, |epoch| epoch.put_items(source, len, &word, At::new(1, 0, 1, &every_other)))
+        };
+        let part = win.shared_query(1).ok();
+        let mut floor = part.map(|part| {
+            move |count: usize| {
+                (0..count).for_each(|_| loops::every_other(&part, source));
+                Ok(())
+            }
+        });
+        Some(beside(options, size, &mut batch, floor.as_mut().map(|floor| floor as &mut Batch<'_>))?)
+    } else {
+        None
+    };
+    world.barrier()?;
+    if options.check && world.rank() == 1 {
+        let mut words = vec![0; 2 * len];
+        win.load(0, &mut words)?;
+        let wrong = |&(index, pair): &(usize, &[u64; 2])| *pair != [source[index], 0];
+        if let Some((index, pair)) = words.as_chunks::<2>().0.iter().enumerate().find(wrong) {
+            return Err(format!("block {index} and what is behind it are {pair:?}, not [{}, 0]", source[index]).into());
+        }
+    }
+    world.barrier()?;
+    win.free()?;
+    Ok(row)
+}
+
+/// Does the operation and its completion `count` times.
+fn epochs<'e, T: RmaElem>(
+    win: &'e Window<T>,
+    options: &Options,
+    count: usize,
+    mut operation: impl FnMut(&Access<'_, 'e>) -> transom::Result<()>,
+) -> Outcome<()> {
+    let epochs = if options.synchronization == Synchronization::LockAll { count } else { 1 };
+    for _ in 0..epochs {
+        win.lock_all(|epoch| {
+            for _ in 0..count / epochs {
+                operation(epoch)?;
+                complete(options, epoch)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn beside(options: &Options, size: usize, library: &mut Batch<'_>, floor: Option<&mut Batch<'_>>) -> Outcome<Row> {
+    let (library, floor) = alternate(counts(options, size), library, floor.filter(|_| options.vs_floor))?;
+    Ok(Row::new(size, library, floor))
+}

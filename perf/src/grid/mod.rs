@@ -1,0 +1,279 @@
+//! The grid: 36 cases of one-sided operations while the target computes and calls nothing, beside the same with a target
+//! that is attentive, and whether the data was there when the origin was told of its completion.
+//!
+//! How that is shown: the origin, when flush or unlock has returned, stores a flag into memory that both processes have
+//! mapped beside the library. The computing target looks at that flag every few microseconds, and when it sees it, at once
+//! at its part of the window, by plain loads. What was not complete by then is found missing.
+
+mod part;
+mod signals;
+
+use std::hint::black_box;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use transom::Job;
+
+use crate::Outcome;
+use crate::options::Options;
+use crate::report;
+use part::{Buffers, Part};
+use signals::{Signals, Word};
+
+/// How long the target computes in each case.
+const COMPUTE: Duration = Duration::from_millis(300);
+/// Repetitions of which the median is shown, with a computing and with an attentive target.
+const COMPUTING: u64 = 9;
+const ATTENTIVE: u64 = 15;
+/// More than so many times its latency with an attentive target is late.
+const LATE: f64 = 100.0;
+/// Latencies below this, of operations that are a store, count as this much: a clock tick or an interrupt is no lateness.
+const LEAST_US: f64 = 1.0;
+
+/// How a window comes to its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Creation {
+    /// Memory of the program.
+    Create,
+    Allocate,
+    /// Memory of the program, attached.
+    Dynamic,
+}
+
+/// What opens and completes the access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+enum Synchronization {
+    #[serde(rename = "lock/unlock")]
+    Lock,
+    #[serde(rename = "lock_all/flush")]
+    Flush,
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+enum Operation {
+    #[serde(rename = "put 8 B")]
+    PutShort,
+    #[serde(rename = "put 64 KiB")]
+    PutLong,
+    #[serde(rename = "get 64 B")]
+    Get,
+    #[serde(rename = "accumulate 8 kB")]
+    Accumulate,
+    #[serde(rename = "fetch_and_op")]
+    FetchAndOp,
+    #[serde(rename = "compare_and_swap")]
+    CompareAndSwap,
+}
+
+const CREATIONS: [Creation; 3] = [Creation::Create, Creation::Allocate, Creation::Dynamic];
+const SYNCHRONIZATIONS: [Synchronization; 2] = [Synchronization::Lock, Synchronization::Flush];
+const OPERATIONS: [Operation; 6] = [
+    Operation::PutShort,
+    Operation::PutLong,
+    Operation::Get,
+    Operation::Accumulate,
+    Operation::FetchAndOp,
+    Operation::CompareAndSwap,
+];
+
+/// One line of the table.
+#[derive(serde::Serialize)]
+struct Row {
+    window: Creation,
+    synchronization: Synchronization,
+    operation: Operation,
+    computing_us: f64,
+    attentive_us: f64,
+    ratio: f64,
+    passive: bool,
+    data: bool,
+}
+
+/// One case, at both ranks.
+struct Case<'c> {
+    world: &'c Job,
+    signals: Option<&'c Signals>,
+    part: &'c Part,
+    /// From 1 on.
+    number: u64,
+    creation: Creation,
+    synchronization: Synchronization,
+    operation: Operation,
+}
+
+/// Runs all cases; whether all were passive, and no data missing.
+pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
+    let signals = Signals::open(world)?;
+    if world.rank() == 0 {
+        header(world, options)?;
+    }
+    let mut rows = Vec::new();
+    let mut number = 0;
+    for creation in CREATIONS {
+        for synchronization in SYNCHRONIZATIONS {
+            let part = Part::open(world, creation)?;
+            if let (1, Some(signals)) = (world.rank(), &signals) {
+                signals.tell(Word::Base, part.base);
+            }
+            for operation in OPERATIONS {
+                number += 1;
+                let signals = signals.as_ref();
+                let case = Case { world, signals, part: &part, number, creation, synchronization, operation };
+                if let Some(row) = case.run()? {
+                    line(&row)?;
+                    rows.push(row);
+                }
+            }
+            part.free()?;
+        }
+    }
+    if world.rank() != 0 {
+        return Ok(true);
+    }
+    let passive = rows.iter().filter(|row| row.passive && row.data).count();
+    writeln!(std::io::stdout(), "passive: {passive} of {}", rows.len())?;
+    report::write_json(options, &rows)?;
+    Ok(passive == rows.len())
+}
+
+impl Case<'_> {
+    /// Runs it; the row, at the origin.
+    fn run(&self) -> Outcome<Option<Row>> {
+        self.world.barrier()?;
+        match (self.world.rank(), self.signals) {
+            (0, Some(signals)) => self.origin(signals).map(Some),
+            (1, Some(signals)) => {
+                // Attentive: within this call until the origin has its latencies.
+                self.world.barrier()?;
+                self.target(signals);
+                self.world.barrier()?;
+                Ok(None)
+            }
+            _ => {
+                self.world.barrier()?;
+                self.world.barrier()?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The number of a repetition, over all cases.
+    fn repetition(&self, index: u64) -> u64 {
+        self.number * 100 + index
+    }
+
+    fn origin(&self, signals: &Signals) -> Outcome<Row> {
+        let mut buffers = Buffers::new();
+        let base = signals.told(Word::Base);
+        let mut turn = 0;
+        let mut timed = || -> Outcome<(Duration, bool)> {
+            turn += 1;
+            let start = Instant::now();
+            self.part.perform(self.operation, self.synchronization, (base, turn), &mut buffers)?;
+            Ok((start.elapsed(), Part::brought(self.operation, turn, &buffers)))
+        };
+        self.part.begin(self.synchronization)?;
+        // First contact is not what is measured.
+        timed()?;
+        let attentive: Vec<_> = (1..ATTENTIVE).map(|_| timed()).collect::<Outcome<_>>()?;
+        self.world.barrier()?;
+        let mut computing = Vec::new();
+        for index in 0..COMPUTING {
+            if !signals.may_go(self.repetition(index), self.number)? {
+                break;
+            }
+            computing.push(timed()?);
+            signals.tell(Word::Completed, self.repetition(index));
+        }
+        signals.ended(self.number)?;
+        let (during, right) = (signals.told(Word::During), signals.told(Word::Right) == 1);
+        self.world.barrier()?;
+        self.part.end(self.synchronization)?;
+        let data = right && computing.iter().all(|&(_, brought)| brought);
+        let (computing_us, attentive_us) = (median_us(&computing), median_us(&attentive));
+        let ratio = computing_us / attentive_us.max(LEAST_US);
+        Ok(Row {
+            window: self.creation,
+            synchronization: self.synchronization,
+            operation: self.operation,
+            computing_us,
+            attentive_us,
+            ratio,
+            passive: during == COMPUTING && ratio <= LATE,
+            data,
+        })
+    }
+
+    /// Computes; between its steps it looks whether the origin was told of a completion, and then at its memory. No call of
+    /// the library from the begin to the end.
+    fn target(&self, signals: &Signals) {
+        let start = Instant::now();
+        let (mut during, mut right, mut sum) = (0, true, 0u64);
+        let turn = |index: u64| ATTENTIVE + 1 + index;
+        self.part.prepare(self.operation, turn(0));
+        signals.tell(Word::Ready, self.repetition(0));
+        while start.elapsed() < COMPUTE {
+            sum = (0..2000u64).fold(sum, |sum, i| black_box(sum.wrapping_mul(31).wrapping_add(i)));
+            if during < COMPUTING && signals.told(Word::Completed) == self.repetition(during) {
+                right &= self.part.holds(self.operation, turn(during));
+                during += 1;
+                if during < COMPUTING {
+                    self.part.prepare(self.operation, turn(during));
+                    signals.tell(Word::Ready, self.repetition(during));
+                }
+            }
+        }
+        // Once more, before the first call after the computing.
+        right &= during == COMPUTING && self.part.holds(self.operation, turn(COMPUTING - 1));
+        signals.tell(Word::During, during);
+        signals.tell(Word::Right, u64::from(right));
+        signals.tell(Word::Ended, self.number);
+    }
+}
+
+fn median_us(times: &[(Duration, bool)]) -> f64 {
+    let mut times: Vec<_> = times.iter().map(|(time, _)| time.as_secs_f64() * 1e6).collect();
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::INFINITY)
+}
+
+fn header(world: &Job, options: &Options) -> Outcome<()> {
+    report::head(options, world)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "# Target computes {} ms in each case without a call; medians in us", COMPUTE.as_millis())?;
+    writeln!(
+        out,
+        "# Passive: all {COMPUTING} repetitions were complete meanwhile, at most {LATE} times as late as with an"
+    )?;
+    writeln!(
+        out,
+        "# attentive target, which waits in a barrier; its latencies below {LEAST_US} us count as {LEAST_US} us"
+    )?;
+    writeln!(out, "# Data: there whenever the origin was told, as the target saw by plain loads while it computed")?;
+    writeln!(
+        out,
+        "{:<10}{:<18}{:<18}{:>18}{:>18}{:>9}{:>9}{:>6}",
+        "# Window", "Synchronization", "Operation", "Computing target", "Attentive target", "Ratio", "Passive", "Data"
+    )?;
+    Ok(())
+}
+
+fn line(row: &Row) -> Outcome<()> {
+    let word = |yes: bool| if yes { "yes" } else { "NO" };
+    let text = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    writeln!(
+        std::io::stdout(),
+        "{:<10}{:<18}{:<18}{:>18.2}{:>18.2}{:>9.2}{:>9}{:>6}",
+        text(serde_json::to_value(row.window)?),
+        text(serde_json::to_value(row.synchronization)?),
+        text(serde_json::to_value(row.operation)?),
+        row.computing_us,
+        row.attentive_us,
+        row.ratio,
+        word(row.passive),
+        word(row.data)
+    )?;
+    Ok(())
+}

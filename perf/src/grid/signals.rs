@@ -1,0 +1,85 @@
+//! What origin and target tell each other without the library: words in memory that both have mapped, whatever route the
+//! window takes. A word has one writer, and only grows within a run.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use transom::Job;
+
+use crate::Outcome;
+use crate::floor::{Mapped, swap_cards};
+
+/// Bytes between words.
+const LINE: usize = 64;
+/// Nobody waits longer for the other.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The words, each in the memory of the rank that reads it.
+#[derive(Clone, Copy)]
+pub(super) enum Word {
+    /// To the target: the repetition whose completion the origin was told.
+    Completed,
+    /// To the origin: the repetition that it may do now; the target computes, and has looked at the one before.
+    Ready,
+    /// To the origin: the case whose computing has ended.
+    Ended,
+    /// To the origin: where the target's part begins, for windows that are addressed so.
+    Base,
+    /// To the origin: the repetitions that were complete while the target computed.
+    During,
+    /// To the origin: 1 where all that the target looked at was right.
+    Right,
+}
+
+/// The words between ranks 0 and 1.
+pub(super) struct Signals(Mapped);
+
+impl Signals {
+    /// Opens them. Collective; `None` at ranks that take no part.
+    pub(super) fn open(world: &Job) -> Outcome<Option<Signals>> {
+        let exchange = |mine: &[u8]| swap_cards(world, mine);
+        if world.rank() > 1 {
+            swap_cards(world, &[])?;
+            return Ok(None);
+        }
+        Ok(Some(Signals(Mapped::open(world.rank(), 4096, exchange)?)))
+    }
+
+    /// Tells the other rank.
+    pub(super) fn tell(&self, word: Word, value: u64) {
+        // Release: pairs with the Acquire in `told`: what came before the telling is seen by who was told.
+        self.0.theirs.word64(word as usize * LINE).store(value, Ordering::Release);
+    }
+
+    /// What the other rank told last.
+    pub(super) fn told(&self, word: Word) -> u64 {
+        // Acquire: pairs with the Release in `tell`.
+        self.0.mine.word64(word as usize * LINE).load(Ordering::Acquire)
+    }
+
+    /// Waits until the repetition `number` may be done; false where the computing of `case` has ended.
+    pub(super) fn may_go(&self, number: u64, case: u64) -> Outcome<bool> {
+        self.wait(|| match self.told(Word::Ready) >= number {
+            true => Some(true),
+            false => (self.told(Word::Ended) >= case).then_some(false),
+        })
+    }
+
+    /// Waits until the computing of `case` has ended.
+    pub(super) fn ended(&self, case: u64) -> Outcome<()> {
+        self.wait(|| (self.told(Word::Ended) >= case).then_some(()))
+    }
+
+    fn wait<R>(&self, mut look: impl FnMut() -> Option<R>) -> Outcome<R> {
+        let start = Instant::now();
+        loop {
+            if let Some(seen) = look() {
+                return Ok(seen);
+            }
+            if start.elapsed() > DEADLINE {
+                return Err(format!("the other rank told nothing for {} s", DEADLINE.as_secs()).into());
+            }
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Request forms and their wait, beside the plain call and its completion: the floor is the library's own.
+
+use transom::{Job, Window};
+
+use crate::Outcome;
+use crate::measure::{Batch, alternate};
+use crate::options::{Options, Test};
+use crate::pattern;
+use crate::report::Row;
+use crate::tests::{counts, window};
+
+/// Puts or gets of one size with a request: the row at the origin.
+pub(crate) fn one(world: &Job, options: &Options, size: usize, turn: usize) -> Outcome<Option<Row>> {
+    let win = window(world, options, size)?;
+    let gets = options.test == Test::RequestGet;
+    let mut buffer = vec![0; size];
+    if world.rank() == usize::from(gets) {
+        pattern::fill(&mut buffer, turn);
+    }
+    if gets && world.rank() == 1 {
+        win.store(0, &buffer)?;
+    }
+    world.barrier()?;
+    let row = match world.rank() {
+        0 if gets => Some(get(options, &win, &mut buffer, turn)?),
+        0 => Some(put(options, &win, &buffer)?),
+        _ => None,
+    };
+    world.barrier()?;
+    if options.check && !gets && world.rank() == 1 {
+        win.load(0, &mut buffer)?;
+        pattern::verify("put", &buffer, turn)?;
+    }
+    win.free()?;
+    Ok(row)
+}
+
+fn put(options: &Options, win: &Window<u8>, source: &[u8]) -> Outcome<Row> {
+    let mut requests = |count: usize| {
+        win.lock_all(|epoch| (0..count).try_for_each(|_| epoch.rput(1, 0, source)?.wait()))?;
+        Ok(())
+    };
+    let mut plain = |count: usize| {
+        win.lock_all(|epoch| {
+            (0..count).try_for_each(|_| {
+                epoch.put(1, 0, source)?;
+                epoch.flush(1)
+            })
+        })?;
+        Ok(())
+    };
+    row(options, source.len(), &mut requests, &mut plain)
+}
+
+fn get(options: &Options, win: &Window<u8>, buffer: &mut [u8], turn: usize) -> Outcome<Row> {
+    let size = buffer.len();
+    let mut own = vec![0; size];
+    let mut requests = |count: usize| {
+        win.lock_all(|epoch| {
+            (0..count).try_for_each(|_| {
+                own = epoch.rget(1, 0, std::mem::take(&mut own))?.wait()?;
+                Ok(())
+            })
+        })?;
+        Ok(())
+    };
+    let mut plain = |count: usize| {
+        win.lock_all(|epoch| (0..count).try_for_each(|_| epoch.scope(|part| part.get(1, 0, &mut *buffer))))?;
+        Ok(())
+    };
+    let row = row(options, size, &mut requests, &mut plain)?;
+    if options.check {
+        pattern::verify("get with a request", &own, turn)?;
+    }
+    Ok(row)
+}
+
+fn row(options: &Options, size: usize, requests: &mut Batch<'_>, plain: &mut Batch<'_>) -> Outcome<Row> {
+    let (requests, plain) = alternate(counts(options, size), requests, options.vs_floor.then_some(plain))?;
+    Ok(Row::new(size, requests, plain))
+}
