@@ -1,0 +1,113 @@
+//! Requests on shared memory allocate nothing: a request is a word that says that its operation is over (MPI §11.3.5). Counted by
+//! an allocator of this program's own.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::process::ExitCode;
+
+use transom::{At, BasicType, Datatype, Job, Request, Route, Window, ops};
+use transom_harness::{Outcome, Test, ensure, same};
+
+/// The system's allocator, which counts what this thread asks of it.
+struct Counting;
+
+thread_local! {
+    static ASKED: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Counting {
+    fn count() {
+        ASKED.set(ASKED.get() + 1);
+    }
+}
+
+// SAFETY: the system's allocator does it all; counting touches a word of the thread that needs no allocation and no destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Counting::count();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        Counting::count();
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+static TESTS: &[Test] =
+    &[Test { name: "requests_allocate_nothing", ranks: &[1, 2], env: &[], body: requests_allocate_nothing }];
+
+fn main() -> ExitCode {
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+}
+
+/// What `body` asks of the allocator.
+fn allocations(body: impl FnOnce() -> transom::Result<()>) -> transom::Result<usize> {
+    let before = ASKED.get();
+    body()?;
+    Ok(ASKED.get() - before)
+}
+
+/// MPI §11.3.5: each request form, posted and waited for, on memory that is mapped; beside it the plain forms.
+/// Route: shm.
+/// Shows O2.
+fn requests_allocate_nothing(world: &Job) -> Outcome {
+    const LEN: usize = 1000;
+    let win = Window::<u64>::allocate(world, 2 * LEN)?;
+    let target = world.size() - 1;
+    // All ranks ask the same way round: their answers are the same.
+    if win.route((world.rank() + 1) % world.size())? == Route::Net {
+        ensure(world.size() > 1, "alone, everything is memory")?;
+        return Ok(win.free()?);
+    }
+    world.barrier()?;
+    if world.rank() == 0 {
+        let source = vec![2u64; LEN];
+        let (mut buffer, mut old) = (vec![0u64; LEN], vec![0u64; LEN]);
+        let word = Datatype::basic(BasicType::Uint64);
+        let every_other = Datatype::vector(LEN, 1, 2, &word)?;
+        win.lock_all(|epoch| {
+            // First contact allocates what is kept of a target.
+            epoch.put_value(target, 0, 0u64)?;
+            let counted = allocations(|| {
+                for _ in 0..100 {
+                    epoch.rput(target, 0, &source)?.wait()?;
+                    buffer = epoch.rget(target, 0, std::mem::take(&mut buffer))?.wait()?;
+                    buffer = epoch.rput_owned(target, 0, std::mem::take(&mut buffer))?.wait()?;
+                    let mut both =
+                        [epoch.raccumulate(target, 0, &source, ops::Sum)?, epoch.rput(target, LEN as u64, &source)?];
+                    Request::wait_all(&mut both)?;
+                    old = epoch.rget_accumulate(target, 0, &source, std::mem::take(&mut old), ops::Replace)?.wait()?;
+                }
+                Ok(())
+            })?;
+            assert_eq!(counted, 0, "allocations in 100 rounds of 6 requests");
+            // A type is looked at once for entries that overlap, and remembers.
+            epoch.put_items(&source, LEN, &word, At::new(target, 0, 1, &every_other))?;
+            let plain = allocations(|| {
+                epoch.accumulate(target, 0, &source, ops::Sum)?;
+                epoch.put_items(&source, LEN, &word, At::new(target, 0, 1, &every_other))?;
+                epoch.fetch_add(target, 0, 1u64)?;
+                epoch.flush(target)
+            })?;
+            assert_eq!(plain, 0, "allocations of an accumulate, a strided put, a fetch_add and a flush");
+            Ok(())
+        })?;
+        same("what every accumulate found", &old, &vec![4; LEN])?;
+        same("what every get brought", &buffer, &vec![2; LEN])?;
+    }
+    world.barrier()?;
+    Ok(win.free()?)
+}
