@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,15 @@ use crate::wire::{Lane, Wire};
 
 /// How long a blocking call polls before it sleeps, where every rank has a core.
 const SPIN: Duration = Duration::from_micros(50);
+/// How long it polls at most where its sleeps keep ending at once: origins are at work here, which no completion tells.
+const SPIN_BUSY: Duration = Duration::from_micros(800);
 /// How long one sleep of a blocking call lasts at most: progress that needs no wake-up is seen by then.
 const NAP: Duration = Duration::from_millis(1);
-/// How long the progress thread keeps away after it saw callers poll by themselves.
-const KEEP_AWAY: Duration = Duration::from_micros(250);
+/// How long the progress thread keeps away when it finds callers that poll, at first: it doubles while they do, so that an
+/// origin waits no longer after the last of them than they have been polling.
+const KEEP_AWAY: Duration = Duration::from_micros(32);
+/// How long it keeps away at most. A single call that lasts longer wakes it by its end.
+const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
 /// How long the progress thread sleeps at most.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -27,8 +32,7 @@ pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
     spin: Duration,
-    /// Grows with every blocking call: the thread keeps away while it does.
-    calls: Arc<AtomicU32>,
+    callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
 }
@@ -51,7 +55,7 @@ impl Progress {
             wire,
             messages,
             spin: if crowded { Duration::ZERO } else { SPIN },
-            calls: Arc::default(),
+            callers: Arc::default(),
             stop: Arc::default(),
             threads: Mutex::default(),
         }
@@ -68,8 +72,8 @@ impl Progress {
         if done() {
             return Ok(());
         }
-        // Relaxed: a hint for the progress thread.
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        let _here = self.callers.enter();
+        let mut spin = self.spin;
         let mut quiet_since: Option<Instant> = None;
         let mut looks = 0u32;
         loop {
@@ -82,13 +86,22 @@ impl Progress {
                 quiet_since = None;
             } else if looks.is_multiple_of(16) || self.spin.is_zero() {
                 let since = *quiet_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= self.spin {
-                    self.calls.fetch_add(1, Ordering::Relaxed);
-                    self.wire.wait(NAP);
+                if since.elapsed() >= spin {
+                    let busy = self.nap();
+                    spin = if busy { (spin * 2).min(SPIN_BUSY) } else { self.spin };
+                    quiet_since = quiet_since.filter(|_| !busy);
                 }
             }
             std::hint::spin_loop();
         }
+    }
+
+    /// Sleeps until something may have happened; whether that was soon. An origin's put or get shows here by ending the
+    /// sleep and by nothing else, so whoever is woken soon polls longer before the next sleep.
+    fn nap(&self) -> bool {
+        let start = Instant::now();
+        self.wire.wait(NAP);
+        start.elapsed() < SPIN_BUSY
     }
 
     /// Waits until nothing that `tally` counts is in flight.
@@ -113,7 +126,7 @@ impl Progress {
 
     /// From here on origins are served while this process computes, as far as `lane` needs a thread for it.
     pub(crate) fn serve(&self, lane: Lane) -> Result<()> {
-        let mut threads = self.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = match lane {
             Lane::Net => &mut threads.net,
             Lane::Shm => &mut threads.shm,
@@ -122,10 +135,10 @@ impl Progress {
             return Ok(());
         }
         let (wire, messages) = (Arc::clone(&self.wire), Arc::clone(&self.messages));
-        let (calls, stop) = (Arc::clone(&self.calls), Arc::clone(&self.stop));
+        let (callers, stop) = (Arc::clone(&self.callers), Arc::clone(&self.stop));
         let thread = std::thread::Builder::new()
             .name("transom-progress".into())
-            .spawn(move || serve(&wire, lane, &messages, &calls, &stop))
+            .spawn(move || serve(&wire, lane, &messages, &callers, &stop))
             .map_err(|error| transom_fabric::FabricError::failed("starting the progress thread", error))?;
         *slot = Some(thread);
         Ok(())
@@ -133,7 +146,7 @@ impl Progress {
 
     /// Whether a progress thread exists.
     pub(crate) fn is_served(&self) -> bool {
-        let threads = self.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.net.is_some() || threads.shm.is_some()
     }
 
@@ -141,7 +154,8 @@ impl Progress {
     pub(crate) fn stop(&self) {
         // Release: pairs with the Acquire in `serve`.
         self.stop.store(true, Ordering::Release);
-        let mut threads = self.threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.callers.wake();
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for (lane, thread) in [(Lane::Net, threads.net.take()), (Lane::Shm, threads.shm.take())] {
             if let Some(thread) = thread {
                 self.wire.wake(lane);
@@ -152,22 +166,99 @@ impl Progress {
     }
 }
 
-/// The progress thread: asleep until traffic comes, and out of the way while a caller polls by itself.
-fn serve(wire: &Wire, lane: Lane, messages: &Messages, calls: &AtomicU32, stop: &AtomicBool) {
-    let mut seen_calls = calls.load(Ordering::Relaxed);
+/// Who is inside a blocking call, where the progress thread is only in the way: it waits here until they are gone.
+#[derive(Default)]
+struct Callers {
+    inside: AtomicU32,
+    /// Grows with every call.
+    calls: AtomicU32,
+    /// How many progress threads wait for the last caller to leave.
+    waiting: AtomicU32,
+    lock: Mutex<()>,
+    left: Condvar,
+}
+
+/// A blocking call, until it is dropped.
+struct Here<'c>(&'c Callers);
+
+impl Callers {
+    fn enter(&self) -> Here<'_> {
+        // Relaxed: tells the thread that calls come and go; it decides nothing but for how long it keeps away.
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: a thread that misses it is in the way once more.
+        self.inside.fetch_add(1, Ordering::Relaxed);
+        Here(self)
+    }
+
+    /// Waits until no caller is inside, `wake` is called, or `limit` has passed.
+    fn wait_gone(&self, stop: &AtomicBool, limit: Duration) {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // SeqCst: pairs with the SeqCst in `Here::drop`: either it sees that one waits, or this sees that it left.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        // SeqCst: as above. Acquire: pairs with the Release in `stop`, whose wake takes the lock.
+        let present = |_: &mut ()| self.inside.load(Ordering::SeqCst) > 0 && !stop.load(Ordering::Acquire);
+        // Whether it timed out does not matter: the caller looks again.
+        drop(self.left.wait_timeout_while(guard, limit, present));
+        // Relaxed: a wake too many changes nothing.
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // Whoever waits has either seen what changed, or sleeps by the time that the lock is free.
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        self.left.notify_all();
+    }
+}
+
+impl Drop for Here<'_> {
+    fn drop(&mut self) {
+        // SeqCst both: pair with those in `wait_gone`.
+        if self.0.inside.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.waiting.load(Ordering::SeqCst) > 0 {
+            self.0.wake();
+        }
+    }
+}
+
+/// The progress thread: asleep until traffic comes, and out of the way while callers poll by themselves.
+fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: &AtomicBool) {
+    // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that sleep takes twice as long.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
+    let mut seen_calls = 0;
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
         wire.wait_on(lane, IDLE);
-        let now = calls.load(Ordering::Relaxed);
-        if now != seen_calls {
-            seen_calls = now;
-            std::thread::park_timeout(KEEP_AWAY);
-            continue;
-        }
-        if let Err(error) = wire.poll(lane, messages) {
-            eprintln!("transom: progress stopped: {error}");
-            return;
+        keep_away(callers, &mut seen_calls, stop);
+        match wire.poll(lane, messages) {
+            // A caller that came meanwhile may sleep on what was taken here. Relaxed: if it is missed, the caller's sleep is short.
+            Ok(seen) if seen > 0 && callers.inside.load(Ordering::Relaxed) > 0 => wire.wake(lane),
+            Ok(_) => {}
+            Err(error) => {
+                eprintln!("transom: progress stopped: {error}");
+                return;
+            }
         }
         messages.send_deferred(wire);
+    }
+}
+
+/// Returns when callers no longer poll: at once, after some sleeps while short calls follow each other (each would
+/// otherwise wake the thread with its end), or by the end of a long call. `seen` is how many calls there were.
+fn keep_away(callers: &Callers, seen: &mut u32, stop: &AtomicBool) {
+    let mut nap = KEEP_AWAY;
+    // Acquire: pairs with the Release in `stop`.
+    while !stop.load(Ordering::Acquire) {
+        // Relaxed both: they say who polls, and order nothing.
+        let (calls, inside) = (callers.calls.load(Ordering::Relaxed), callers.inside.load(Ordering::Relaxed));
+        if calls == *seen && inside == 0 {
+            return;
+        }
+        if calls == *seen && nap == KEEP_AWAY_MAX {
+            callers.wait_gone(stop, IDLE);
+        } else {
+            std::thread::sleep(nap);
+            nap = (nap * 2).min(KEEP_AWAY_MAX);
+        }
+        *seen = calls;
     }
 }

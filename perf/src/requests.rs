@@ -56,12 +56,7 @@ fn get(options: &Options, win: &Window<u8>, buffer: &mut [u8], turn: usize) -> O
     let size = buffer.len();
     let mut own = vec![0; size];
     let mut requests = |count: usize| {
-        win.lock_all(|epoch| {
-            (0..count).try_for_each(|_| {
-                own = epoch.rget(1, 0, std::mem::take(&mut own))?.wait()?;
-                Ok(())
-            })
-        })?;
+        win.lock_all(|epoch| (0..count).try_for_each(|_| epoch.scope(|part| part.rget_into(1, 0, &mut own)?.wait())))?;
         Ok(())
     };
     let mut plain = |count: usize| {

@@ -15,14 +15,14 @@ use crate::tests::{counts, window};
 /// differently.
 const ROUNDS: usize = 15;
 
-/// Fences with one put of 8 bytes to each other, beside barriers of two flags. Both ranks run the same rounds.
+/// Fences with one put of 8 bytes to each other, beside barriers of two flags, or of two writes that tell of themselves. Both ranks run the same rounds.
 pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
     let win = window(world, options, 8)?;
     let mut turn = 0u64;
     let fences = std::cell::RefCell::new(&mut turn);
     let each = per_round(options);
     let peer = if world.rank() < 2 { 1 - world.rank() } else { world.rank() };
-    let mut times = (Vec::new(), Vec::new());
+    let (mut times, mut failed) = ((Vec::new(), Vec::new()), None);
     win.fence(|epoch| {
         for round in 0..=ROUNDS {
             let start = Instant::now();
@@ -34,7 +34,11 @@ pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Ou
             let library = start.elapsed();
             let start = Instant::now();
             if let Some(floor) = floor.filter(|_| world.size() == 2) {
-                floor.together(Test::FenceLatency, each);
+                // The other rank fails with this one, since each waits for the other.
+                if let Err(error) = floor.together(Test::FenceLatency, each) {
+                    failed = Some(error);
+                    break;
+                }
             }
             // The first round warms up.
             if round > 0 {
@@ -44,6 +48,9 @@ pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Ou
         }
         Ok(())
     })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
     let mut last = [0; 8];
     win.load(0, &mut last)?;
     if options.check && world.size() == 2 && u64::from_ne_bytes(last) != turn {
@@ -75,7 +82,7 @@ pub(crate) fn pscw(world: &Job, options: &Options, floor: Option<&Floor>) -> Out
         let library = start.elapsed();
         let start = Instant::now();
         if let Some(floor) = floor {
-            floor.together(Test::Pscw, each);
+            floor.together(Test::Pscw, each)?;
         }
         if round > 0 {
             times.0.push(library);

@@ -14,8 +14,11 @@ use crate::{combined, requests, synchronization};
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let sizes = options.sizes();
     let room = sizes.last().copied().unwrap_or(8).max(64);
-    let floor =
-        if options.vs_floor || options.test == Test::Floor { Floor::open(world, room, flight(options))? } else { None };
+    let floor = if options.vs_floor || options.test == Test::Floor {
+        Floor::open(world, options.test, room, flight(options))?
+    } else {
+        None
+    };
     if world.rank() == 0 {
         report::header(options, world)?;
     }

@@ -320,6 +320,15 @@ impl<'scope, 'env> std::ops::Deref for Passive<'scope, 'env> {
 }
 
 impl<'scope> Passive<'scope, '_> {
+    /// As [`Access::scope`], a part of the epoch, with what passive epochs have.
+    ///
+    /// # Errors
+    /// Those of `body` and of completing its operations.
+    #[inline]
+    pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Passive<'part, 's>) -> Result<R>) -> Result<R> {
+        self.0.scope(|access| body(&Passive(access.again())))
+    }
+
     /// Completes all operations to `target`, at both sides (MPI §11.5.4). On shared memory it costs nothing.
     ///
     /// # Errors
@@ -376,6 +385,20 @@ impl<'scope> Passive<'scope, '_> {
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
         self.0.core.put(target, displacement, source, Count::Request(&mut tally))?;
+        Ok(Request::new(&self.0.core.job, tally))
+    }
+
+    /// [`Access::get`] with a request (`MPI_RGET`): to know when the data is there. The buffer stays borrowed until the epoch or scope
+    /// ends; [`Passive::rget`] gives its buffer back earlier.
+    ///
+    /// # Errors
+    /// As for [`Access::put`].
+    #[inline]
+    pub fn rget_into<T: RmaElem>(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<Request> {
+        self.0.admit("rget", target)?;
+        let mut tally = None;
+        let result = self.0.scope.sink(bytemuck::cast_slice_mut(result));
+        self.0.core.get(target, displacement, result, Count::Request(&mut tally))?;
         Ok(Request::new(&self.0.core.job, tally))
     }
 

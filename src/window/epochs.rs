@@ -150,7 +150,7 @@ impl<T: RmaElem> Window<T> {
 }
 
 impl<'scope, 'env> Access<'scope, 'env> {
-    fn again(&self) -> Access<'scope, 'env> {
+    pub(super) fn again(&self) -> Access<'scope, 'env> {
         Access { core: self.core, scope: self.scope, checked: self.checked }
     }
 }

@@ -10,11 +10,14 @@ use crate::library::{Library, SONAME};
 use crate::port::{OfiPort, Open};
 use crate::{probe, provider, sys};
 
-/// How [`OfiDomain::open`] learns whether idle targets are served.
+/// How [`OfiDomain::open`] learns whether idle targets are served, and whether the atomics are right.
+///
+/// A provider that was opened with manual data progress (`tcp;ofi_rxm`) needs calls at the target by definition: whatever
+/// is said here, its port's `passive_target` is false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassiveProbe {
-    /// By trying it: two endpoints of this process, one of which makes no call. A provider that needs calls costs
-    /// some 200 ms.
+    /// By trying it: two endpoints of this process, one of which makes no call. A provider that says that it needs none
+    /// and does costs some 250 ms; one with manual progress is called at once, and only its atomics are tried.
     Run,
     /// From another rank, which tried.
     Known(bool),
@@ -74,13 +77,13 @@ impl OfiDomain {
     pub fn open(options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
         let library = Library::open(&options.library)?;
         let info = provider::choose(&library, options.provider.as_deref(), options.loopback)?;
-        let name = info.provider();
+        let (name, manual) = (info.provider(), provider::is_manual(&info));
         let (passive, refuted) = match options.passive {
             PassiveProbe::Run => {
-                let found = probe::run(&library, &name, options.loopback)?;
+                let found = probe::run(&library, &name, options.loopback, manual)?;
                 (found.passive, !found.atomics)
             }
-            PassiveProbe::Known(passive) => (passive, false),
+            PassiveProbe::Known(passive) => (passive && !manual, false),
         };
         OfiDomain::assemble(info, passive, refuted, options.rank)
     }

@@ -2,7 +2,8 @@
 //!
 //! The library is opened at run time and providers are probed, never assumed. A put is a write whose completion
 //! means that the target has it (`FI_DELIVERY_COMPLETE`), a get a read, an atomic a fetching atomic where the
-//! provider performs it. Knows nothing of windows, and of shared memory.
+//! provider performs it. Where the provider honours it, data progress is manual: whoever opens a port whose
+//! `passive_target` is false has a thread call `progress`, asleep in `wait` meanwhile. Knows nothing of windows, and of shared memory.
 
 #[allow(unsafe_code)]
 mod domain;

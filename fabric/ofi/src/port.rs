@@ -16,13 +16,19 @@ use transom_fabric::{
 
 use crate::domain::{Atomics, TAG, datatype, operation};
 use crate::endpoint::{Endpoint, Registration};
-use crate::slots::{BUFFER, HEADER, Purpose, Slot, Slots};
+use crate::slots::{HEADER, Purpose, Slot, Slots};
 use crate::sys;
 
 /// Operations in flight at once.
 const OPERATIONS: u32 = 1024;
-/// Messages that can arrive before anybody takes them.
-const RECEIVES: u32 = 256;
+/// The bytes of an inline or packed put.
+const PACKED: usize = 4096;
+/// Messages on their way out at once.
+const SENDS: u32 = 128;
+/// Messages that can arrive before anybody takes them; with their buffers some 3 MiB.
+const RECEIVES: u32 = 192;
+/// The bytes of a message with its header. Longer ones leave the eager way of `tcp;ofi_rxm`.
+const MESSAGE: usize = 16384;
 /// Completions taken at once.
 const BATCH: usize = 32;
 
@@ -42,11 +48,20 @@ pub struct OfiPort {
 /// Dropped in order: registrations, then the endpoint with what is in flight, then the buffers.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// Where the provider wants origin buffers registered: the two pools' memory.
-    local: Option<[Registration; 2]>,
+    /// Where the provider wants origin buffers registered: the pools' memory, in the order of [`Pool`].
+    local: Option<[Registration; 3]>,
     pub(crate) endpoint: Endpoint,
     operations: Slots,
+    sends: Slots,
     receives: Slots,
+}
+
+/// Whose memory a buffer is in.
+#[derive(Clone, Copy, Debug)]
+enum Pool {
+    Operations,
+    Sends,
+    Receives,
 }
 
 /// A peer's region.
@@ -62,20 +77,25 @@ pub struct OfiRemote {
 impl OfiPort {
     pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, passive: bool, me: Peer) -> Result<OfiPort, FabricError> {
         let limits = Limits {
-            inline_max: BUFFER - HEADER,
-            packed_max: BUFFER - HEADER,
+            inline_max: PACKED,
+            packed_max: PACKED,
             transfer_max: endpoint.info().endpoint().max_msg_size.min(1 << 30),
-            message_max: BUFFER - HEADER,
+            message_max: MESSAGE.min(endpoint.info().endpoint().max_msg_size) - HEADER,
             passive_target: passive,
         };
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| FabricError::failed("eventfd", error))?;
-        let (operations, receives) = (Slots::new(OPERATIONS), Slots::new(RECEIVES));
+        let operations = Slots::new(OPERATIONS, PACKED);
+        let (sends, receives) = (Slots::new(SENDS, MESSAGE), Slots::new(RECEIVES, MESSAGE));
         let local = match endpoint.info().domain().mr_mode & sys::FI_MR_LOCAL {
             0 => None,
-            _ => Some([register(&endpoint, &operations, 1 << 40)?, register(&endpoint, &receives, 1 << 41)?]),
+            _ => Some([
+                register(&endpoint, &operations, 1 << 40)?,
+                register(&endpoint, &sends, 1 << 41)?,
+                register(&endpoint, &receives, 1 << 42)?,
+            ]),
         };
-        let open = Arc::new(Open { local, endpoint, operations, receives });
+        let open = Arc::new(Open { local, endpoint, operations, sends, receives });
         let port = OfiPort { open, peers: PeerMap::new(), limits, atomics, me, wake };
         for slot in port.open.receives.all() {
             port.post_receive(slot)?;
@@ -91,8 +111,8 @@ impl OfiPort {
         self.atomics
     }
 
-    fn descriptor(&self, pool: usize) -> *mut c_void {
-        self.open.local.as_ref().map_or(std::ptr::null_mut(), |pools| pools[pool].descriptor())
+    fn descriptor(&self, pool: Pool) -> *mut c_void {
+        self.open.local.as_ref().map_or(std::ptr::null_mut(), |pools| pools[pool as usize].descriptor())
     }
 
     fn post_receive(&self, slot: &Slot) -> Result<(), FabricError> {
@@ -104,8 +124,8 @@ impl OfiPort {
                 receive(
                     self.open.endpoint.ep,
                     slot.buffer().cast(),
-                    BUFFER,
-                    self.descriptor(1),
+                    MESSAGE,
+                    self.descriptor(Pool::Receives),
                     u64::MAX,
                     slot.context(),
                 )
@@ -178,13 +198,15 @@ impl OfiPort {
                 unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), result.as_ptr(), result.len().min(8)) };
                 tally.finish();
             }
+        } else if let Some(slot) = self.open.sends.of_context(entry.op_context) {
+            self.open.sends.give_back(slot);
         }
         Ok(())
     }
 
     fn arrived(&self, slot: &Slot, len: usize, handler: &impl Handler) {
         // SAFETY: the receive is complete and not posted again before this returns: nobody else has the buffer.
-        let bytes = unsafe { std::slice::from_raw_parts(slot.buffer(), len.min(BUFFER)) };
+        let bytes = unsafe { std::slice::from_raw_parts(slot.buffer(), len.min(MESSAGE)) };
         if let Some((head, message)) = bytes.split_first_chunk::<HEADER>() {
             let [rank @ .., _, _, _, _] = *head;
             handler.message(Peer(u32::from_le_bytes(rank)), message);
@@ -207,14 +229,20 @@ impl OfiPort {
         match self.open.operations.of_context(entry.op_context).and_then(|slot| self.open.operations.give_back(slot)) {
             Some(Purpose { peer, tally: Some(tally), .. }) => {
                 tally.fail(&Fault { peer, reason });
-                Ok(())
+                return Ok(());
             }
+            // Every operation has a tally.
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        if let Some(slot) = self.open.sends.of_context(entry.op_context) {
             // A message that can't be delivered: its receiver is gone, and nothing of ours waits for it.
-            Some(_) => Ok(()),
-            None => match self.open.receives.of_context(entry.op_context) {
-                Some(slot) => self.post_receive(slot),
-                None => Err(FabricError::failed("an operation that nobody posted", reason)),
-            },
+            self.open.sends.give_back(slot);
+            return Ok(());
+        }
+        match self.open.receives.of_context(entry.op_context) {
+            Some(slot) => self.post_receive(slot),
+            None => Err(FabricError::failed("an operation that nobody posted", reason)),
         }
     }
 }
@@ -223,9 +251,9 @@ impl OfiPort {
 const RESULT: usize = 16;
 
 fn register(endpoint: &Endpoint, slots: &Slots, key: u64) -> Result<Registration, FabricError> {
-    let all = slots.all();
-    // SAFETY: the pool and its registration are fields of one port, and the registration is closed first (see Drop).
-    unsafe { endpoint.register(all.as_ptr().cast(), size_of_val(all), key) }
+    let (at, len) = slots.buffers();
+    // SAFETY: the pool and its registration are fields of one `Open`, and the registration is closed first (see there).
+    unsafe { endpoint.register(at, len, key) }
 }
 
 /// Whether `[offset, offset + len)` is inside a region of `limit` bytes.
@@ -300,7 +328,7 @@ impl Port for OfiPort {
         self.operate(to.peer, tally, Span::EMPTY, |slot| {
             // SAFETY: the slot was just taken: its buffer is ours until it is posted; `len` is within it.
             fill(unsafe { std::slice::from_raw_parts_mut(slot.buffer(), len) });
-            self.write(to, offset, Span::from_raw(slot.buffer(), len), self.descriptor(0), slot)
+            self.write(to, offset, Span::from_raw(slot.buffer(), len), self.descriptor(Pool::Operations), slot)
         })
     }
 
@@ -336,7 +364,8 @@ impl Port for OfiPort {
         if !inside(offset, amo.width.bytes(), on.len) || self.amo_on(on, amo.kind, amo.width).is_none() {
             return outside(on, offset, amo.width.bytes());
         }
-        let (datatype, operation, descriptor) = (datatype(amo.width), operation(amo.kind), self.descriptor(0));
+        let (datatype, operation, descriptor) =
+            (datatype(amo.width), operation(amo.kind), self.descriptor(Pool::Operations));
         let (ep, remote) = (self.open.endpoint.ep, on.base + offset);
         self.operate(on.peer, tally, into, |slot| {
             let operand = slot.buffer();
@@ -395,7 +424,7 @@ impl Port for OfiPort {
             return Post::Broken(Box::new(Fault { peer: to, reason }));
         }
         let purpose = Purpose { peer: to, tally: None, result: Span::EMPTY };
-        let Some(slot) = self.open.operations.take(purpose) else { return Post::Again };
+        let Some(slot) = self.open.sends.take(purpose) else { return Post::Again };
         let rank = u64::from(self.me.0).to_le_bytes();
         // SAFETY: the slot was just taken; header and message fit its buffer.
         let status = unsafe {
@@ -403,12 +432,12 @@ impl Port for OfiPort {
             std::ptr::copy_nonoverlapping(message.as_ptr(), slot.buffer().add(HEADER), message.len());
             let send = (*(*self.open.endpoint.ep).msg).send.expect("send");
             let (at, len) = (slot.buffer().cast(), HEADER + message.len());
-            send(self.open.endpoint.ep, at, len, self.descriptor(0), address, slot.context())
+            send(self.open.endpoint.ep, at, len, self.descriptor(Pool::Sends), address, slot.context())
         };
         if status == 0 {
             return Post::Done;
         }
-        self.open.operations.give_back(slot);
+        self.open.sends.give_back(slot);
         self.refused(to, status)
     }
 

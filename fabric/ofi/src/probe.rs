@@ -30,8 +30,8 @@ impl Handler for Nobody {
     fn message(&self, _from: Peer, _bytes: &[u8]) {}
 }
 
-/// Tries put, get and the claimed atomics from one endpoint to another.
-pub(crate) fn run(library: &Arc<Library>, name: &str, loopback: bool) -> Result<Found, FabricError> {
+/// Tries put, get and the claimed atomics from one endpoint to another. `manual`: the target needs calls, as is known.
+pub(crate) fn run(library: &Arc<Library>, name: &str, loopback: bool, manual: bool) -> Result<Found, FabricError> {
     let open = || {
         let info = provider::query(library, name, loopback)
             .map_err(|error| FabricError::failed(format!("fi_getinfo of {name}"), library.strerror(error)))?;
@@ -43,7 +43,7 @@ pub(crate) fn run(library: &Arc<Library>, name: &str, loopback: bool) -> Result<
     let region = idle.register(&target)?;
     origin.port().connect(Peer(1), &idle.port().address())?;
     let remote = origin.port().import(Peer(1), &region.key())?;
-    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: true };
+    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: !manual };
 
     let tally = Tally::new();
     attempt.complete(&tally, || {

@@ -1,5 +1,5 @@
-//! Which provider is opened, and what there is: asked of the library each time, never assumed (FACTS of 1.17 and 2.x
-//! differ). Safe code: it looks at what `fi_getinfo` answered.
+//! Which provider is opened, with which progress, and what there is: asked of the library each time, never assumed
+//! (FACTS of 1.17 and 2.x differ). Safe code: it looks at what `fi_getinfo` answered.
 
 use std::sync::Arc;
 
@@ -10,6 +10,10 @@ use crate::sys;
 
 /// The order in which providers are tried where the user names none.
 pub const PREFERRED: [&str; 4] = ["tcp;ofi_rxm", "tcp", "net", "sockets"];
+
+/// Providers that keep to it when they are asked for manual data progress: then they start no thread of their own, which
+/// would delay every operation, and a descriptor tells when a thread of ours must call.
+const MANUAL: [&str; 2] = ["tcp;ofi_rxm", "tcp"];
 
 /// A provider, as `transom-info` lists it.
 #[derive(Clone, Debug)]
@@ -29,7 +33,8 @@ pub struct Offer {
     pub inject: usize,
     /// The registration mode bits (man fi_mr).
     pub mr_mode: i32,
-    /// Whether it says that targets need no calls.
+    /// Whether it says that it can serve targets that make no call. It is opened so only where it has no manual
+    /// progress to be relied on.
     pub auto_progress: bool,
 }
 
@@ -47,11 +52,22 @@ pub(crate) fn choose(library: &Arc<Library>, wanted: Option<&str>, loopback: boo
     Err(FabricError::Unavailable { transport: "libfabric", reason })
 }
 
-/// Asks for a provider: with atomics if it has them, with automatic progress if it says so.
+/// Asks for a provider: with atomics if it has them, and with the progress that is best for it.
 pub(crate) fn query(library: &Arc<Library>, name: &str, loopback: bool) -> Result<Info, isize> {
+    let all = [sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
+    query_with(library, name, loopback, if MANUAL.contains(&name) { &all } else { &all[1..] })
+}
+
+/// Whether peers' operations need calls at the target: with manual data progress they do, by definition (man fi_domain).
+pub(crate) fn is_manual(info: &Info) -> bool {
+    info.domain().data_progress == sys::FI_PROGRESS_MANUAL
+}
+
+/// The first answer: the atomics matter more than the progress, which is tried in order.
+fn query_with(library: &Arc<Library>, name: &str, loopback: bool, progress: &[u32]) -> Result<Info, isize> {
     let mut last = -61;
     for atomics in [sys::FI_ATOMIC, 0] {
-        for progress in [sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC] {
+        for &progress in progress {
             match ask(library, name, loopback, atomics, progress) {
                 Ok(info) if is(&info, name) => return Ok(info),
                 Ok(_) => {}
@@ -85,8 +101,9 @@ fn is(info: &Info, name: &str) -> bool {
 /// The library is not there.
 pub fn providers(soname: &str) -> Result<(String, Vec<ProviderInfo>), FabricError> {
     let library = Library::open(soname)?;
+    let said = [sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
     let offer = |name: &str| {
-        query(&library, name, true).map_err(|error| library.strerror(error)).map(|info| Offer {
+        query_with(&library, name, true, &said).map_err(|error| library.strerror(error)).map(|info| Offer {
             atomics: info.main().caps & sys::FI_ATOMIC != 0,
             inject: info.transmit().inject_size,
             mr_mode: info.domain().mr_mode,

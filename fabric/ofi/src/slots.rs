@@ -3,16 +3,16 @@
 //! libfabric gives an operation's context pointer back with its completion; it points at the slot, whose first bytes the
 //! provider may use (FI_CONTEXT2). A slot that was taken belongs to its operation until it completes.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
 use transom_fabric::{Peer, Span, Tally};
 
-/// The bytes that a slot's buffer holds: an inline or packed put, or a message with its header.
-pub(crate) const BUFFER: usize = 4096 + HEADER;
 /// The bytes before a message: the sender's rank.
 pub(crate) const HEADER: usize = 8;
 
@@ -32,13 +32,16 @@ pub(crate) struct Slot {
     /// For the provider.
     context: UnsafeCell<[u64; 8]>,
     purpose: UnsafeCell<Option<Purpose>>,
-    buffer: UnsafeCell<[u64; BUFFER / 8]>,
+    /// Its part of the pool's buffers.
+    buffer: NonNull<u8>,
 }
 
 /// The pool.
 pub(crate) struct Slots {
     slots: Box<[Slot]>,
     free: ArrayQueue<u32>,
+    buffers: NonNull<u8>,
+    layout: Layout,
 }
 
 // SAFETY: a slot's cells are touched by the thread that took it, then by the one that got its completion; the queue (and
@@ -61,18 +64,24 @@ impl Slot {
 
     /// The buffer; the provider's while an operation uses it.
     pub(crate) fn buffer(&self) -> *mut u8 {
-        self.buffer.get().cast()
+        self.buffer.as_ptr()
     }
 }
 
 impl Slots {
-    /// A pool of `count` slots. Their buffers are touched when they are used.
-    pub(crate) fn new(count: u32) -> Slots {
-        let slots = (0..count)
-            .map(|_| Slot {
+    /// A pool of `count` slots with buffers of `len` bytes each, a multiple of 8. The system gives their memory as it
+    /// is used.
+    pub(crate) fn new(count: u32, len: usize) -> Slots {
+        assert!(count > 0 && len > 0 && len.is_multiple_of(8), "{count} slots of {len} bytes");
+        let layout = Layout::array::<u64>(count as usize * len / 8).expect("pools are small");
+        // SAFETY: the layout is not empty.
+        let buffers = unsafe { NonNull::new(alloc_zeroed(layout)) }.unwrap_or_else(|| handle_alloc_error(layout));
+        let slots = (0..count as usize)
+            .map(|index| Slot {
                 context: UnsafeCell::new([0; 8]),
                 purpose: UnsafeCell::new(None),
-                buffer: UnsafeCell::new([0; BUFFER / 8]),
+                // SAFETY: within the allocation of `count` times `len` bytes.
+                buffer: unsafe { buffers.add(index * len) },
             })
             .collect();
         let free = ArrayQueue::new(count as usize);
@@ -80,7 +89,7 @@ impl Slots {
             // The queue has room for all.
             let _ = free.push(index);
         }
-        Slots { slots, free }
+        Slots { slots, free, buffers, layout }
     }
 
     /// A slot for an operation; `None` where all are in flight.
@@ -111,8 +120,20 @@ impl Slots {
         &self.slots
     }
 
+    /// Where all buffers are, and their bytes.
+    pub(crate) fn buffers(&self) -> (*const u8, usize) {
+        (self.buffers.as_ptr(), self.layout.size())
+    }
+
     fn index(&self, slot: &Slot) -> usize {
         (std::ptr::from_ref(slot) as usize - self.slots.as_ptr() as usize) / size_of::<Slot>()
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with this layout; whoever owns the pool has closed the endpoint that used it.
+        unsafe { dealloc(self.buffers.as_ptr(), self.layout) };
     }
 }
 
@@ -126,7 +147,7 @@ mod tests {
 
     #[test]
     fn slots_run_out_and_come_back_by_their_context() {
-        let slots = Slots::new(2);
+        let slots = Slots::new(2, 64);
         let first = slots.take(purpose(7)).expect("free");
         let second = slots.take(purpose(8)).expect("free");
         assert!(slots.take(purpose(9)).is_none());
@@ -135,5 +156,7 @@ mod tests {
         assert!(slots.take(purpose(9)).is_some());
         assert!(slots.of_context(second.buffer().cast()).is_none());
         assert!(slots.of_context(std::ptr::null_mut()).is_none());
+        assert_eq!(slots.buffers().1, 128);
+        assert_eq!(second.buffer() as usize - first.buffer() as usize, 64);
     }
 }

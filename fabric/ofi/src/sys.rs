@@ -14,6 +14,7 @@ pub const FI_RMA: u64 = 1 << 2;
 pub const FI_ATOMIC: u64 = 1 << 4;
 pub const FI_READ: u64 = 1 << 8;
 pub const FI_WRITE: u64 = 1 << 9;
+pub const FI_REMOTE_CQ_DATA: u64 = 1 << 17;
 pub const FI_RECV: u64 = 1 << 10;
 pub const FI_SEND: u64 = 1 << 11;
 pub const FI_REMOTE_READ: u64 = 1 << 12;

@@ -1,6 +1,16 @@
 //! The floor between nodes: libfabric's own calls on an endpoint of the same provider, and a queue that is polled.
+//!
+//! The target is attentive, as a plain program that waits for its peer would be: while there is traffic a thread of its own
+//! does nothing but poll its queue (on the core that the target's main thread leaves, since that sleeps in the library's
+//! barrier), so that no wake-up is in the times. Without traffic it sleeps on the queue's descriptor, out of the
+//! library's way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use transom_fabric::{Domain, Memory, Peer, Port, Region};
 use transom_ofi::endpoint::Endpoint;
@@ -9,6 +19,14 @@ use transom_ofi::{OfiDomain, OfiOptions, OfiRegion, PassiveProbe, sys};
 use crate::Outcome;
 use crate::options::Test;
 
+/// How long the target's thread polls after each wake-up: traffic to memory does not show in its queue, so that this is
+/// what a wake-up is spread over.
+const ATTENTIVE: Duration = Duration::from_millis(1);
+/// How long it sleeps at most before it looks whether it must end.
+const NAP: Duration = Duration::from_millis(100);
+/// How long a bare barrier may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// An endpoint beside the library's, and the other rank's memory through it.
 pub(crate) struct BareOfi {
     buffer: Memory,
@@ -16,17 +34,27 @@ pub(crate) struct BareOfi {
     key: u64,
     base: u64,
     atomics: bool,
+    /// Ended before anything else is dropped.
+    _server: Option<Server>,
     _target: Memory,
     _region: OfiRegion,
     // Dropped after the region.
     domain: Arc<OfiDomain>,
 }
 
+/// The thread that polls the target's queue.
+struct Server {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
 impl BareOfi {
+    /// With `serve` a thread polls the queue from now on: this rank is the target and does nothing itself.
     pub(super) fn open(
         rank: usize,
         room: usize,
         flight: usize,
+        serve: bool,
         exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>,
     ) -> Outcome<BareOfi> {
         let provider = std::env::var("TRANSOM_PROVIDER").ok().filter(|name| !name.is_empty());
@@ -42,7 +70,9 @@ impl BareOfi {
         let words = key.as_chunks::<8>().0;
         let address = domain.endpoint().insert(address)?;
         let atomics = domain.endpoint().claims_atomic(sys::FI_UINT64, sys::FI_SUM, sys::FI_FETCH_ATOMIC);
+        let server = serve.then(|| Server::start(&domain)).transpose()?;
         Ok(BareOfi {
+            _server: server,
             buffer: Memory::private(room.max(64) * flight),
             address,
             key: u64::from_le_bytes(words[1]),
@@ -107,40 +137,132 @@ impl BareOfi {
                     let (to, at, key) = (self.address, self.base, self.key);
                     swap(ep, operand, 1, null, compare, null, result, null, to, at, key, kind, op, null)
                 }
-                _ => {
-                    let source = sys::iovec { iov_base: local.cast(), iov_len: size };
-                    let target = sys::fi_rma_iov { addr: self.base, len: size, key: self.key };
-                    let message = sys::fi_msg_rma {
-                        msg_iov: &raw const source,
-                        desc: null.cast(),
-                        iov_count: 1,
-                        addr: self.address,
-                        rma_iov: &raw const target,
-                        rma_iov_count: 1,
-                        context: null,
-                        data: 0,
-                    };
-                    let write = (*(*ep).rma).writemsg.expect("writemsg");
-                    write(ep, &raw const message, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION)
+                _ => self.write(size, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION),
+            }
+        }
+    }
+
+    /// Takes part in `count` bare barriers of two ranks: one write of 8 bytes to the other, which tells it by an entry in
+    /// its queue, and the other's here. That is one round of dissemination, with the put in it.
+    pub(super) fn barriers(&self, count: usize) -> Outcome<()> {
+        let endpoint = self.domain.endpoint();
+        // What arrived: a peer can be one barrier ahead.
+        let mut arrived = 0;
+        for turn in 1..=count {
+            let mut start = None;
+            let (mut posted, mut left) = (false, false);
+            while !(posted && left && arrived >= turn) {
+                if !posted {
+                    match -self.write(8, sys::FI_REMOTE_CQ_DATA | sys::FI_COMPLETION) {
+                        0 => posted = true,
+                        sys::FI_EAGAIN => {}
+                        error => return Err(endpoint.library().strerror(error).into()),
+                    }
+                }
+                let mut entries = [EMPTY; 32];
+                let taken = self.read(&mut entries)?;
+                for entry in &entries[..taken] {
+                    if entry.flags & sys::FI_REMOTE_CQ_DATA != 0 { arrived += 1 } else { left = true }
+                }
+                if start.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                    return Err(format!("bare barrier {turn}: the other rank did not come in {PATIENCE:?}").into());
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn write(&self, size: usize, flags: u64) -> isize {
+        let endpoint: &Endpoint = self.domain.endpoint();
+        let null: *mut std::ffi::c_void = std::ptr::null_mut();
+        let source = sys::iovec { iov_base: self.buffer.as_ptr().cast(), iov_len: size };
+        let target = sys::fi_rma_iov { addr: self.base, len: size, key: self.key };
+        let message = sys::fi_msg_rma {
+            msg_iov: &raw const source,
+            desc: null.cast(),
+            iov_count: 1,
+            addr: self.address,
+            rma_iov: &raw const target,
+            rma_iov_count: 1,
+            context: null,
+            data: 0,
+        };
+        // SAFETY: an open endpoint; the vectors live over the call, the buffer as long as `self`, and whoever posts takes
+        // every completion before it returns.
+        unsafe {
+            let write = (*(*endpoint.ep).rma).writemsg.expect("writemsg");
+            write(endpoint.ep, &raw const message, flags)
         }
     }
 
     /// Takes completions; how many.
     fn poll(&self) -> Outcome<usize> {
-        let endpoint = self.domain.endpoint();
-        let empty = sys::fi_cq_msg_entry { op_context: std::ptr::null_mut(), flags: 0, len: 0 };
-        let mut entries = [empty; 32];
-        // SAFETY: an open queue, room for 32 entries.
-        let status = unsafe {
-            let read = (*(*endpoint.cq).ops).read.expect("read");
-            read(endpoint.cq, entries.as_mut_ptr().cast(), entries.len())
+        self.read(&mut [EMPTY; 32])
+    }
+
+    fn read(&self, entries: &mut [sys::fi_cq_msg_entry]) -> Outcome<usize> {
+        read(self.domain.endpoint(), entries)
+    }
+}
+
+const EMPTY: sys::fi_cq_msg_entry = sys::fi_cq_msg_entry { op_context: std::ptr::null_mut(), flags: 0, len: 0 };
+
+/// Takes completions into `entries`; how many.
+fn read(endpoint: &Endpoint, entries: &mut [sys::fi_cq_msg_entry]) -> Outcome<usize> {
+    // SAFETY: an open queue of this format, room for as many entries.
+    let status = unsafe {
+        let read = (*(*endpoint.cq).ops).read.expect("read");
+        read(endpoint.cq, entries.as_mut_ptr().cast(), entries.len())
+    };
+    match usize::try_from(status) {
+        Ok(count) => Ok(count),
+        Err(_) if -status == sys::FI_EAGAIN => Ok(0),
+        Err(_) => Err(format!("bare libfabric: {}", endpoint.library().strerror(status)).into()),
+    }
+}
+
+impl Server {
+    fn start(domain: &Arc<OfiDomain>) -> Outcome<Server> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (domain, stopped) = (Arc::clone(domain), Arc::clone(&stop));
+        let serve = move || {
+            // Relaxed: it says only that it is time to end.
+            while !stopped.load(Ordering::Relaxed) {
+                if let Err(error) = attend(domain.endpoint()) {
+                    // The origin will wait in vain and be told by its own limit; the reason is known here.
+                    eprintln!("transom-perf: the floor's target: {error}");
+                    return;
+                }
+            }
         };
-        match usize::try_from(status) {
-            Ok(count) => Ok(count),
-            Err(_) if -status == sys::FI_EAGAIN => Ok(0),
-            Err(_) => Err(format!("bare libfabric: {}", endpoint.library().strerror(status)).into()),
+        let thread = std::thread::Builder::new().name("floor".into()).spawn(serve)?;
+        Ok(Server { stop, thread: Some(thread) })
+    }
+}
+
+/// Polls while there may be traffic, then sleeps until there is.
+fn attend(endpoint: &Endpoint) -> Outcome<()> {
+    let start = Instant::now();
+    while start.elapsed() < ATTENTIVE {
+        for _ in 0..64 {
+            read(endpoint, &mut [EMPTY; 32])?;
+        }
+    }
+    if endpoint.may_sleep() {
+        let queue = endpoint.wait_fd();
+        let limit = Timespec::try_from(NAP)?;
+        // Interrupted is as good as early.
+        let _ = rustix::event::poll(&mut [PollFd::new(&queue, PollFlags::IN)], Some(&limit));
+    }
+    Ok(())
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
         }
     }
 }

@@ -25,8 +25,9 @@ pub(crate) enum Floor {
 
 impl Floor {
     /// Opens the floor of the route that the job uses, with `room` bytes at each of ranks 0 and 1, and as many for each
-    /// of `flight` gets. Collective.
-    pub(crate) fn open(world: &Job, room: usize, flight: usize) -> Outcome<Option<Floor>> {
+    /// of `flight` gets. Collective. Between nodes rank 1 serves the origin by a thread, but not in a test whose floor both
+    /// sides call.
+    pub(crate) fn open(world: &Job, test: Test, room: usize, flight: usize) -> Outcome<Option<Floor>> {
         let exchange = |mine: &[u8]| swap_cards(world, mine);
         if world.rank() > 1 {
             swap_cards(world, &[])?;
@@ -34,7 +35,10 @@ impl Floor {
         }
         Ok(Some(match world.route(1 - world.rank())? {
             Route::Shm => Floor::Shm(BareShm::open(world.rank(), room, flight, exchange)?),
-            _ => Floor::Ofi(BareOfi::open(world.rank(), room, flight, exchange)?),
+            _ => {
+                let serve = world.rank() == 1 && test != Test::FenceLatency;
+                Floor::Ofi(BareOfi::open(world.rank(), room, flight, serve, exchange)?)
+            }
         }))
     }
 
@@ -55,18 +59,20 @@ impl Floor {
             (_, Test::Accumulate | Test::StridedPut) => false,
             (Floor::Shm(_), _) => true,
             (Floor::Ofi(ofi), Test::FopLatency | Test::CasLatency) => ofi.has_atomics(),
-            (Floor::Ofi(_), Test::PutLatency | Test::GetLatency | Test::PutBw | Test::GetBw) => true,
-            (Floor::Ofi(_), _) => false,
+            (Floor::Ofi(_), Test::Lock | Test::Pscw) => false,
+            (Floor::Ofi(_), _) => true,
         }
     }
 
     /// Takes part in `count` bare synchronizations of the test, a fence or post-start-complete-wait; both sides call it.
-    pub(crate) fn together(&self, test: Test, count: usize) {
+    pub(crate) fn together(&self, test: Test, count: usize) -> Outcome<()> {
         match (self, test) {
             (Floor::Shm(shm), Test::Pscw) => shm.turns(count),
             (Floor::Shm(shm), _) => shm.barriers(count),
+            (Floor::Ofi(ofi), Test::FenceLatency) => ofi.barriers(count)?,
             (Floor::Ofi(_), _) => {}
         }
+        Ok(())
     }
 }
 
