@@ -95,7 +95,8 @@ impl Target {
             // Addresses of a dynamic window are resolved by whom they belong to.
             None if core.flavor == Flavor::Dynamic => Remote::Messages,
             None => Remote::Memory(core.memory.clone()),
-            _ if part.size == 0 => Remote::Memory(Memory::private(0)),
+            // A part of no bytes has its place in a shared segment all the same.
+            _ if part.size == 0 && core.segment.is_none() => Remote::Memory(Memory::private(0)),
             Some(Lane::Net) if core.flavor == Flavor::Dynamic => Remote::Messages,
             Some(Lane::Net) => core.job.wire.import(Lane::Net, peer(job_rank), &part.net)?,
             Some(Lane::Shm) => near(core, job_rank, &part)?,
