@@ -1,7 +1,8 @@
 //! MPI's one-sided windows as a native library: put, get and atomics on memory of other processes.
 //!
-//! An operation becomes one load, store or CPU atomic between ranks of a node, and one remote operation of libfabric
-//! between others; a flush waits for what is in flight and nothing else.
+//! An operation becomes loads, stores or CPU atomics between ranks of a node, and one remote operation of libfabric
+//! between others; a flush waits for what is in flight and nothing else. The whole chapter is here: windows of all flavors, fence,
+//! post-start-complete-wait, locks and flushes, the accumulate family on all types, derived layouts, requests.
 //!
 //! ```no_run
 //! # fn main() -> transom::Result<()> {
@@ -20,8 +21,10 @@
 //! # }
 //! ```
 //!
-//! Start it by `transom-run -n 4 PROGRAM`. ARCHITECTURE.md in the repository is the map.
+//! Start it by `transom-run -n 4 PROGRAM`. [`book`] is the manual, with every name of MPI's chapter in [`book::mpi`]; ARCHITECTURE.md in the
+//! repository is the map of the code.
 
+pub mod book;
 pub mod bootstrap;
 #[allow(unsafe_code)]
 mod buffers;
