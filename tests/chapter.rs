@@ -1,0 +1,53 @@
+//! The examples of MPI's one-sided chapter as programs, each with its stated outcome, and its figures on progress; where an example
+//! is about what is visible when, under both memory models.
+
+use std::process::ExitCode;
+
+use transom_harness::Test;
+
+#[path = "chapter/active.rs"]
+mod active;
+#[path = "chapter/algorithms.rs"]
+mod algorithms;
+#[path = "chapter/communication.rs"]
+mod communication;
+#[path = "chapter/visibility.rs"]
+mod visibility;
+
+const fn test(
+    name: &'static str,
+    ranks: &'static [usize],
+    body: fn(&transom::Job) -> transom_harness::Outcome,
+) -> Test {
+    Test { name, ranks, env: &[], body }
+}
+
+const TESTS: &[Test] = &[
+    test("example_11_01_indirect_assignment_by_datatypes", &[1, 2, 4], communication::map_values),
+    test("example_11_02_indirect_assignment_by_elements", &[1, 2, 4], communication::map_values_simply),
+    test("example_11_03_sums_by_accumulate", &[1, 2, 4], communication::sums),
+    test("example_11_04_start_puts_complete", &[3], active::start_put_complete),
+    test("example_11_05_lock_put_unlock", &[2], active::lock_put_unlock),
+    test("example_11_06_a_store_between_locks", &[2], visibility::store_between_locks),
+    test("example_11_07_a_store_before_a_barrier", &[2], visibility::store_before_a_barrier),
+    test("example_11_08_a_load_between_locks", &[2], visibility::load_between_locks),
+    test("example_11_09_a_load_after_a_barrier", &[2], visibility::load_after_a_barrier),
+    test("example_11_10_a_store_before_a_lock", &[2], visibility::store_before_a_lock),
+    test("example_11_11_a_store_and_another_ranks_lock", &[3], visibility::store_and_anothers_lock),
+    test("example_11_12_loads_within_an_exposure", &[2], visibility::load_within_an_exposure),
+    test("examples_11_13_and_14_phases_by_fences", &[1, 2, 4], active::phases_by_fences),
+    test("examples_11_15_and_16_phases_by_post_and_start", &[2, 3, 4], active::phases_by_posts),
+    test("example_11_17_double_buffers", &[2, 4], active::double_buffers),
+    test("example_11_18_a_counting_semaphore", &[2, 5], algorithms::semaphore),
+    test("example_11_19_petersons_algorithm", &[2], algorithms::peterson),
+    test("example_11_20_a_critical_region_by_compare_and_swap", &[2, 5], algorithms::critical_region),
+    test("example_11_21_requests_with_several_buffers", &[1, 2], algorithms::several_buffers),
+    test("example_11_22_a_shared_linked_list", &[1, 2, 4], algorithms::linked_list),
+    test("figure_11_6_symmetric_exchange", &[2], active::symmetric_exchange),
+    test("figure_11_7_wait_waits_for_complete", &[2], active::wait_waits_for_complete),
+    test("figure_11_8_complete_does_not_wait_for_wait", &[2], active::complete_does_not_wait),
+];
+
+fn main() -> ExitCode {
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+}
