@@ -51,7 +51,7 @@ fn try_op<T: Element + PartialEq + std::fmt::Debug, R: Reduction<T> + Copy + std
         world.barrier()?;
         let expected: Vec<T> = before.iter().zip(&operands).map(|(&a, &b)| model(a, b)).collect();
         if world.rank() == 0 {
-            let mut old = vec![<T as bytemuck::Zeroable>::zeroed(); LEN];
+            let mut old = [<T as bytemuck::Zeroable>::zeroed(); LEN];
             win.lock_all(|epoch| {
                 epoch.get_accumulate(target, 0, &operands[..LEN - 1], &mut old[..LEN - 1], op)?;
                 epoch.flush(target)?;
@@ -147,7 +147,7 @@ macro_rules! of_pair {
 /// Shows O3, O4.
 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // small numbers
 fn others(world: &Job) -> Outcome {
-    let truth = |index: usize| Logical::from(index % 3 == 0);
+    let truth = |index: usize| Logical::from(index.is_multiple_of(3));
     try_op::<Logical, _>(world, ops::Land, truth, |a, b| Logical::from(a.is_true() && b.is_true()))?;
     try_op::<Logical, _>(world, ops::Lor, truth, |a, b| Logical::from(a.is_true() || b.is_true()))?;
     try_op::<Logical, _>(world, ops::Lxor, truth, |a, b| Logical::from(a.is_true() != b.is_true()))?;
@@ -175,7 +175,7 @@ fn illegal(world: &Job) -> Outcome {
             same("the class", &error.class(), &Class::Op)?;
         }
     }
-    for &ty in BasicType::ALL.iter() {
+    for ty in BasicType::ALL {
         let size = ty.size();
         let swapped = win.compare_and_swap(&ones[..size], &ones[..size], &mut old[..size], ty, target, 48);
         same(&format!("compare-and-swap on {ty}"), &swapped.is_ok(), &Op::allows_compare_and_swap(ty))?;

@@ -1,6 +1,6 @@
-//! # Traps
+//! Traps of one-sided communication, as users of MPI know them.
 //!
-//! Mistakes that others have made with one-sided communication, and what to do instead.
+//! # Traps
 //!
 //! - **A barrier is no memory synchronization.** Before it the origin flushes or ends its epoch; after it the target calls
 //!   [`sync`](crate::Window::sync), or opens an epoch. Without, unified memory usually shows the data, and the separate model shows that it need not.

@@ -15,7 +15,7 @@ fn map(world: &Job) -> Vec<(usize, usize)> {
     let all = BLOCK * world.size();
     (0..BLOCK)
         .map(|at| (world.rank() * BLOCK + at) * 7 % all)
-        .map(|index| if all % 7 == 0 { index / 7 } else { index })
+        .map(|index| if all.is_multiple_of(7) { index / 7 } else { index })
         .map(|index| (index / BLOCK, index % BLOCK))
         .collect()
 }
