@@ -20,8 +20,6 @@ pub(crate) struct Part {
     pub(crate) unit: u32,
     /// The address of the first byte, modulo 8: what alignment offsets have.
     pub(crate) skew: u8,
-    /// How atomics on the part are performed, as bits that must be the same at all ranks.
-    pub(crate) rules: u8,
     /// The data for ranks of the node.
     pub(crate) shm: RegionKey,
     /// The data for others.
@@ -30,7 +28,7 @@ pub(crate) struct Part {
     pub(crate) offset: u64,
 }
 
-/// A slot's words: 0 the window's id (0: free), 1 size, 2 unit, skew and rules, 3.. the keys, 11 the offset.
+/// A slot's words: 0 the window's id (0: free), 1 size, 2 unit, skew, 3.. the keys, 11 the offset.
 pub(crate) type Slot = [u64; WORDS];
 
 impl Part {
@@ -38,7 +36,7 @@ impl Part {
         let mut slot = [0; WORDS];
         slot[0] = id;
         slot[1] = self.size;
-        slot[2] = u64::from(self.unit) | u64::from(self.skew) << 32 | u64::from(self.rules) << 40;
+        slot[2] = u64::from(self.unit) | u64::from(self.skew) << 32;
         slot[3..7].copy_from_slice(&self.shm.0);
         slot[7..11].copy_from_slice(&self.net.0);
         slot[11] = self.offset;
@@ -49,12 +47,11 @@ impl Part {
     pub(crate) fn decode(slot: &Slot, id: u64) -> Option<Part> {
         let key = |from: usize| RegionKey([slot[from], slot[from + 1], slot[from + 2], slot[from + 3]]);
         let [unit @ .., _, _, _, _] = slot[2].to_le_bytes();
-        let [_, _, _, _, skew, rules, ..] = slot[2].to_le_bytes();
+        let [_, _, _, _, skew, ..] = slot[2].to_le_bytes();
         (slot[0] == id).then(|| Part {
             size: slot[1],
             unit: u32::from_le_bytes(unit),
             skew,
-            rules,
             shm: key(3),
             net: key(7),
             offset: slot[11],
@@ -112,7 +109,7 @@ mod tests {
 
     fn part(size: u64) -> Part {
         let key = |n| RegionKey([n, n + 1, n + 2, n + 3]);
-        Part { size, unit: 8, skew: 3, rules: 2, shm: key(10), net: key(20), offset: 9 }
+        Part { size, unit: 8, skew: 3, shm: key(10), net: key(20), offset: 9 }
     }
 
     #[test]

@@ -316,14 +316,14 @@ fn attributes(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
+/// The barrier of creation tells: no rank has the window, and the job goes on.
 /// Shows W6, E1.
 fn different_hints(world: &Job) -> Outcome {
-    let granularity = if world.rank() == 0 { "8" } else { "0" };
-    let win = Window::<u64>::allocate_with(world, 1, &Info::new().with("mpi_accumulate_granularity", granularity))?;
-    let told = win.lock_all(|epoch| epoch.fetch_add(1 - world.rank(), 0, 1u64)).map_err(|error| error.to_string());
-    ensure(told.as_ref().is_err_and(|why| why.contains("mpi_accumulate_granularity")), &format!("{told:?}"))?;
-    world.barrier()?;
-    // Its fences would contact the other rank; the window is given up.
-    drop(win);
-    Ok(())
+    for (key, values) in [("mpi_accumulate_granularity", ["8", "0"]), ("transom_model", ["unified", "separate"])] {
+        let info = Info::new().with(key, values[world.rank()]);
+        let refused = Window::<u64>::allocate_with(world, 1, &info).map(drop).map_err(|error| error.to_string());
+        ensure(refused.as_ref().is_err_and(|why| why.contains(key)), &format!("{refused:?}"))?;
+    }
+    let win = Window::<u64>::allocate(world, 1)?;
+    Ok(win.free()?)
 }

@@ -174,7 +174,7 @@ impl Job {
     /// # Errors
     /// A transport that failed.
     pub fn barrier(&self) -> Result<()> {
-        self.core.barrier_telling(&self.team, false).map(drop)
+        self.core.barrier_telling(&self.team, 0).map(drop)
     }
 
     /// The way to `rank`.
@@ -395,13 +395,13 @@ impl JobCore {
         self.post(|| Some(self.wire.send(peer(rank), bytes)))
     }
 
-    /// A barrier of a team that tells whether any member came with `flag`.
-    pub(crate) fn barrier_telling(&self, team: &Team, flag: bool) -> Result<bool> {
+    /// A barrier of a team; every bit of [`barrier::TELLS`] that any member `tells`.
+    pub(crate) fn barrier_telling(&self, team: &Team, tells: u32) -> Result<u32> {
         let turn = next(&team.barriers);
         let world = team.key == 0;
         let theirs = |member| if world { Ok(self.link(team.rank(member))?.block.memory()) } else { Ok(None) };
         let words = Words { job: self, team, key: team.key, mine: world.then_some(&self.block), at: 0, theirs };
-        barrier::dissemination(team.me, team.size, turn, flag, &words)
+        barrier::dissemination(team.me, team.size, turn, tells, &words)
     }
 
     /// Publishes this rank's part of window `id`, with its control words zeroed; the place, and the words.

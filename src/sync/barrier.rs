@@ -20,15 +20,18 @@ pub(crate) trait Signals {
     fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32>;
 }
 
-/// Passes barrier number `turn` of `size` ranks; whether any rank came with `flag`.
+/// The bits that a rank may tell all others in a barrier.
+pub(crate) const TELLS: u32 = (1 << 12) - 1;
+
+/// Passes barrier number `turn` of `size` ranks; every bit that any rank `tells`.
 #[inline]
-pub(crate) fn dissemination(me: usize, size: usize, turn: u32, flag: bool, signals: &impl Signals) -> Result<bool> {
-    let number = (turn << 1) & COUNTER;
-    let (mut distance, mut slot, mut any) = (1, usize::from(turn & 1 == 1), flag);
+pub(crate) fn dissemination(me: usize, size: usize, turn: u32, tells: u32, signals: &impl Signals) -> Result<u32> {
+    let number = turn.wrapping_mul(TELLS + 1) & COUNTER;
+    let (mut distance, mut slot, mut any) = (1, usize::from(turn & 1 == 1), tells & TELLS);
     while distance < size {
         let (to, from) = (me + distance, me + size - distance);
-        signals.raise(if to < size { to } else { to - size }, slot, number | u32::from(any))?;
-        any |= signals.await_from(if from < size { from } else { from - size }, slot, number)? & 1 == 1;
+        signals.raise(if to < size { to } else { to - size }, slot, number | any)?;
+        any |= signals.await_from(if from < size { from } else { from - size }, slot, number)? & TELLS;
         distance *= 2;
         slot += 2;
     }
@@ -68,7 +71,7 @@ mod tests {
 
     fn partners(me: usize, size: usize) -> Vec<(usize, usize)> {
         let record = Record::default();
-        dissemination(me, size, 1, false, &record).expect("recording can't fail");
+        dissemination(me, size, 1, 0, &record).expect("recording can't fail");
         record.0.into_inner()
     }
 

@@ -236,7 +236,15 @@ impl Core {
     #[inline]
     pub(crate) fn flush_all(&self) -> Result<()> {
         fence(Ordering::AcqRel);
-        self.job.progress.complete(&self.tally)
+        self.job.progress.complete(&self.tally).inspect_err(|_| self.told())
+    }
+
+    /// A failure that was told for all targets is not told again by one of them.
+    #[cold]
+    fn told(&self) {
+        for target in (0..self.team.size).filter_map(|rank| self.targets.get(peer(rank))) {
+            drop(target.tally.take_failure());
+        }
     }
 
     /// Whether a flush of one target is allowed now.
@@ -305,7 +313,7 @@ impl Core {
         };
         let mine = Some(&self.words);
         let words = Words { job: &self.job, team: &self.team, key: self.id, mine, at: words::FENCE, theirs };
-        barrier::dissemination(self.team.me, self.team.size, job::next(&self.fences), false, &words).map(drop)
+        barrier::dissemination(self.team.me, self.team.size, job::next(&self.fences), 0, &words).map(drop)
     }
 
     /// The way to a rank's data.

@@ -45,6 +45,51 @@ struct Share {
     words: Memory,
 }
 
+/// What a rank that could not create its part tells in the barrier of creation.
+const FAILED: u32 = 1;
+
+/// Something that is one for all ranks of a window, by the bit in which a rank tells that it chose no; yes is the next one.
+struct Choice(u32);
+
+const PER_ELEMENT: Choice = Choice(1);
+const BY_NIC: Choice = Choice(3);
+const NONCONTIG: Choice = Choice(5);
+const SEPARATE: Choice = Choice(7);
+
+impl Choice {
+    fn bit(&self, yes: bool) -> u32 {
+        1 << (self.0 + u32::from(yes))
+    }
+
+    /// Whether some rank chose yes and another no.
+    fn differs(&self, told: u32) -> bool {
+        told >> self.0 & 3 == 3
+    }
+}
+
+/// Whether all ranks could create their parts, and chose the same.
+fn agreed(id: u64, told: u32) -> Result<()> {
+    if told & FAILED != 0 {
+        let why = format!("window {id:x}: another rank could not create its part, so that no rank has the window");
+        return Err(ErrorKind::Job(why).into());
+    }
+    let choices = [
+        (PER_ELEMENT, "mpi_accumulate_granularity"),
+        (BY_NIC, "transom_atomics"),
+        (NONCONTIG, "alloc_shared_noncontig"),
+        (SEPARATE, "transom_model"),
+    ];
+    match choices.iter().find(|(choice, _)| choice.differs(told)) {
+        None => Ok(()),
+        Some((_, hint)) => {
+            let why = format!(
+                "window {id:x}: {hint} differs among the ranks; all give the same, so that no rank has the window"
+            );
+            Err(Error::argument(Class::InfoValue, "creating a window", why))
+        }
+    }
+}
+
 impl Core {
     /// Creates this rank's side of a window over all ranks of `job`. A rank that can't create its part says so in the barrier, and
     /// then no rank has the window: nobody waits later for a rank that is not in it.
@@ -60,14 +105,20 @@ impl Core {
 
     /// Passes the barrier of creation with what this rank made.
     fn together(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
-        let failed = job.core().barrier_telling(job.team(), made.is_err())?;
-        match made {
-            Ok(core) if failed => {
-                core.withdraw();
-                Err(nobodys(id))
-            }
-            made => made.map(Arc::new),
-        }
+        let told = job.core().barrier_telling(job.team(), made.as_ref().map_or(FAILED, Core::choices))?;
+        let core = made?;
+        agreed(id, told).inspect_err(|_| core.withdraw())?;
+        Ok(Arc::new(core))
+    }
+
+    /// What this rank chose of what all ranks of a window must choose alike.
+    fn choices(&self) -> u32 {
+        let noncontig = match self.flavor {
+            Flavor::Shared => NONCONTIG.bit(self.segment.is_none()),
+            _ => 0,
+        };
+        let model = SEPARATE.bit(self.separate.is_some());
+        noncontig | model | PER_ELEMENT.bit(self.per_element) | BY_NIC.bit(self.actor == Actor::Nic)
     }
 
     fn draft(job: &Job, wanted: &Wanted<'_>, memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>) -> Result<Draft> {
@@ -99,21 +150,18 @@ impl Core {
         }
         let id = job.team().next_window();
         let sized = hints.and_then(|hints| Announced::publish(job, id, size, wanted.unit, hints));
-        if job.core().barrier_telling(job.team(), sized.is_err())? {
-            return sized.and_then(|sized| {
-                sized.withdraw();
-                Err(nobodys(id))
-            });
-        }
-        let segment = sized.and_then(Announced::segment);
-        if job.core().barrier_telling(job.team(), segment.is_err())? {
-            return segment.and_then(|(sized, _)| {
-                sized.withdraw();
-                Err(nobodys(id))
-            });
-        }
-        let made = segment.and_then(|(sized, region)| Core::open(job, id, wanted, sized.draft(region)?));
-        Core::together(job, id, made)
+        let tells = if sized.is_ok() { NONCONTIG.bit(false) } else { FAILED };
+        let told = job.core().barrier_telling(job.team(), tells)?;
+        let sized = sized?;
+        agreed(id, told).inspect_err(|_| job.core().retract(sized.place))?;
+        let place = sized.place;
+        let segment = sized.segment();
+        let told = job.core().barrier_telling(job.team(), if segment.is_ok() { 0 } else { FAILED })?;
+        let retract = |_: &Error| job.core().retract(place);
+        let (sized, region) = segment.inspect_err(retract)?;
+        agreed(id, told).inspect_err(retract)?;
+        let draft = sized.draft(region).inspect_err(retract);
+        Core::together(job, id, draft.and_then(|draft| Core::open(job, id, wanted, draft)))
     }
 
     fn open(job: &Job, id: u64, wanted: &Wanted<'_>, draft: Draft) -> Result<Core> {
@@ -137,7 +185,6 @@ impl Core {
             size: if dynamic { u64::MAX } else { memory.len() as u64 },
             unit: wanted.unit,
             skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
-            rules: u8::from(hints.per_element()) | u8::from(actor == Actor::Nic) << 1,
             shm: regions.shm.as_ref().map(wire::shm_key).unwrap_or_default(),
             net: regions.net.as_ref().map_or(RegionKey::default(), NetRegion::key),
             offset,
@@ -245,12 +292,6 @@ fn serve(job: &JobCore, foreign: bool) -> Result<()> {
     if job.wire.has(Lane::Net) { job.serve(Lane::Net) } else { Ok(()) }
 }
 
-#[cold]
-fn nobodys(id: u64) -> Error {
-    let why = format!("window {id:x}: another rank could not create its part, so that no rank has the window");
-    ErrorKind::Job(why).into()
-}
-
 /// Memory of the library for a window, aligned as the hints want, with the error that a user expects.
 pub(super) fn allocated(job: &JobCore, bytes: usize, hints: &Hints) -> Result<Memory> {
     let failed = |error: &dyn std::fmt::Display| {
@@ -281,10 +322,6 @@ impl Announced {
         let part = Part { size: size as u64, unit, ..Part::default() };
         let (place, words) = job.core().publish(id, &part)?;
         Ok(Announced { job: job.clone(), id, place, words, part, hints })
-    }
-
-    fn withdraw(&self) {
-        self.job.core().retract(self.place);
     }
 
     /// The bytes of the parts before a member's, all parts' for the number of members.

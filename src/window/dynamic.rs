@@ -10,7 +10,7 @@ use transom_fabric::{Amo, AmoKind, Memory, Width};
 use super::core::Core;
 use super::target::{Flavor, Target};
 use super::words;
-use crate::error::{Class, Error, Result};
+use crate::error::{Class, Error, ErrorKind, Result};
 use crate::messages::{Landing, REPLY_OVERHEAD, Request};
 use crate::rma::attached::{Extent, covers};
 use crate::rma::layout::Layout;
@@ -52,6 +52,9 @@ impl Core {
 
     fn need_dynamic(&self, call: &'static str) -> Result<()> {
         match self.flavor {
+            Flavor::Dynamic if self.is_freed() => {
+                Err(ErrorKind::Epoch { call, reason: "the window was freed (MPI §11.2.5)" }.into())
+            }
             Flavor::Dynamic => Ok(()),
             other => {
                 Err(Error::argument(Class::RmaFlavor, call, format!("the window is of flavor {other:?}, not dynamic")))

@@ -89,7 +89,6 @@ impl Target {
         let job_rank = core.team.rank(rank);
         let own = rank == core.team.me;
         let (part, place) = if own { (core.part, core.place) } else { core.job.lookup(job_rank, core.id)? };
-        agree(core, rank, &part)?;
         let lane = if own { None } else { Some(core.job.link(job_rank)?.lane) };
         let data = match lane {
             // Addresses of a dynamic window are resolved by whom they belong to.
@@ -155,19 +154,6 @@ impl Target {
             _ => None,
         }
     }
-}
-
-/// Both sides must mean the same by the window: a hint that decides how atomics are performed is one for all ranks.
-fn agree(core: &Core, rank: usize, part: &Part) -> Result<()> {
-    if part.rules == core.part.rules {
-        return Ok(());
-    }
-    let why = format!(
-        "rank {rank} created window {:x} with other rules of atomicity than rank {}: give all ranks the same info \
-         (mpi_accumulate_granularity, transom_atomics)",
-        core.id, core.team.me
-    );
-    Err(ErrorKind::Job(why).into())
 }
 
 fn control(core: &Core, job_rank: usize, place: usize, lane: Option<Lane>) -> Result<Control> {
