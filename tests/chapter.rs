@@ -11,6 +11,8 @@ mod active;
 mod algorithms;
 #[path = "chapter/communication.rs"]
 mod communication;
+#[path = "chapter/patterns.rs"]
+mod patterns;
 #[path = "chapter/visibility.rs"]
 mod visibility;
 
@@ -46,6 +48,10 @@ const TESTS: &[Test] = &[
     test("figure_11_6_symmetric_exchange", &[2], active::symmetric_exchange),
     test("figure_11_7_wait_waits_for_complete", &[2], active::wait_waits_for_complete),
     test("figure_11_8_complete_does_not_wait_for_wait", &[2], active::complete_does_not_wait),
+    test("pattern_plain_loads_after_a_put", &[1, 2, 4], patterns::plain_loads_after_a_put),
+    test("pattern_store_sync_barrier_sync_load", &[1, 2, 4], patterns::store_sync_barrier_sync_load),
+    test("pattern_one_rank_initializes_for_the_node", &[1, 2, 4], patterns::one_rank_initializes_for_the_node),
+    test("pattern_a_flag_tells_of_data", &[2], patterns::a_flag_tells_of_data),
 ];
 
 fn main() -> ExitCode {
