@@ -214,7 +214,7 @@ impl Core {
         };
         match at.and_then(inside) {
             Some(at) => Ok(Some((target, at))),
-            None => Err(outside(call, target, displacement, usize::try_from(end - low).unwrap_or(usize::MAX))),
+            None => Err(outside(call, target, displacement, usize::try_from(end.abs_diff(low)).unwrap_or(usize::MAX))),
         }
     }
 

@@ -30,7 +30,7 @@ impl<'t> Items<'t> {
     /// The lowest byte's offset, and the bytes from there to the highest.
     fn reach(&self) -> (i64, usize) {
         let (low, end) = self.ty.span(self.count).unwrap_or((0, 0));
-        (low, usize::try_from(end - low).unwrap_or(usize::MAX))
+        (low, usize::try_from(end.abs_diff(low)).unwrap_or(usize::MAX))
     }
 
     /// # Safety

@@ -171,8 +171,10 @@ impl RawWindow {
         op: Op,
         count: Count<'_>,
     ) -> Result<()> {
-        let ty = match target.count {
-            0 => target.ty.uniform().unwrap_or(BasicType::Byte),
+        let none = target.count == 0 || target.ty.size() == 0;
+        let ty = match target.ty.uniform() {
+            // Of no elements it is not known what they are, and every operation is defined on some type.
+            None if none => BasicType::ALL.into_iter().find(|&ty| op.allows(ty)).unwrap_or(BasicType::Byte),
             _ => basic_type(call, target.ty)?,
         };
         // SAFETY: the caller's promise.
