@@ -36,7 +36,7 @@ fn main() -> transom::Result<()> {
             measured::accumulate(epoch, target, &ONE)?;
             measured::rput(epoch, target, &source)?;
             measured::strided_put(epoch, &many, &word, At::new(target, 2, 1, &every_other))?;
-            epoch.fetch_value::<u64>(target, 1)
+            epoch.fetch_value(target, 1)
         })?;
         assert_eq!(result, [7; TURNS], "every get found what was put");
         assert_eq!(counted, 2 * TURNS as u64, "every fetch_add and every accumulate counted");
@@ -64,7 +64,7 @@ mod measured {
     }
 
     #[inline(never)]
-    pub(super) fn put<'e>(epoch: &LockAllEpoch<'e, '_>, target: usize, source: &'e [u64]) -> Result<()> {
+    pub(super) fn put<'e>(epoch: &LockAllEpoch<'e, '_, u64>, target: usize, source: &'e [u64]) -> Result<()> {
         for _ in 0..TURNS {
             epoch.put(black_box(target), 0, black_box(source))?;
         }
@@ -72,7 +72,7 @@ mod measured {
     }
 
     #[inline(never)]
-    pub(super) fn flush(epoch: &LockAllEpoch<'_, '_>, target: usize) -> Result<()> {
+    pub(super) fn flush(epoch: &LockAllEpoch<'_, '_, u64>, target: usize) -> Result<()> {
         for _ in 0..TURNS {
             epoch.flush(black_box(target))?;
         }
@@ -80,7 +80,7 @@ mod measured {
     }
 
     #[inline(never)]
-    pub(super) fn get<'e>(epoch: &LockAllEpoch<'e, '_>, target: usize, result: &'e mut [u64]) -> Result<()> {
+    pub(super) fn get<'e>(epoch: &LockAllEpoch<'e, '_, u64>, target: usize, result: &'e mut [u64]) -> Result<()> {
         for one in result.chunks_exact_mut(1) {
             epoch.get(black_box(target), 0, black_box(one))?;
         }
@@ -88,7 +88,7 @@ mod measured {
     }
 
     #[inline(never)]
-    pub(super) fn fetch_add(epoch: &LockAllEpoch<'_, '_>, target: usize) -> Result<()> {
+    pub(super) fn fetch_add(epoch: &LockAllEpoch<'_, '_, u64>, target: usize) -> Result<()> {
         for _ in 0..TURNS {
             black_box(epoch.fetch_add(black_box(target), 1, black_box(1u64))?);
         }
@@ -97,7 +97,7 @@ mod measured {
 
     /// One element.
     #[inline(never)]
-    pub(super) fn accumulate<'e>(epoch: &LockAllEpoch<'e, '_>, target: usize, source: &'e [u64]) -> Result<()> {
+    pub(super) fn accumulate<'e>(epoch: &LockAllEpoch<'e, '_, u64>, target: usize, source: &'e [u64]) -> Result<()> {
         for _ in 0..TURNS {
             epoch.accumulate(black_box(target), 1, black_box(source), ops::Sum)?;
         }
@@ -106,7 +106,7 @@ mod measured {
 
     /// With its wait.
     #[inline(never)]
-    pub(super) fn rput<'e>(epoch: &LockAllEpoch<'e, '_>, target: usize, source: &'e [u64]) -> Result<()> {
+    pub(super) fn rput<'e>(epoch: &LockAllEpoch<'e, '_, u64>, target: usize, source: &'e [u64]) -> Result<()> {
         for _ in 0..TURNS {
             epoch.rput(black_box(target), 0, black_box(source))?.wait()?;
         }
@@ -116,7 +116,7 @@ mod measured {
     /// [`BLOCKS`] of 8 bytes each.
     #[inline(never)]
     pub(super) fn strided_put<'e>(
-        epoch: &LockAllEpoch<'e, '_>,
+        epoch: &LockAllEpoch<'e, '_, u64>,
         source: &'e [u64],
         word: &Datatype,
         target: At<'_>,

@@ -60,14 +60,14 @@ impl Table<'_> {
     }
 
     /// Does this rank's part of the updates; how many.
-    fn update(&self, epoch: &LockAllEpoch<'_, '_>, show: &Progress) -> Result<u64, transom::Error> {
+    fn update(&self, epoch: &LockAllEpoch<'_, '_, u64>, show: &Progress) -> Result<u64, transom::Error> {
         let (all, size, me) = (4 * self.words, self.world.size() as u64, self.world.rank() as u64);
         let (first, last) = (all * me / size, all * (me + 1) / size);
         let mut ran = start(first.cast_signed());
         for done in first..last {
             ran = next(ran);
             let (rank, at) = self.place(ran & (self.words - 1));
-            let mut seen = epoch.fetch_value::<u64>(rank, at)?;
+            let mut seen = epoch.fetch_value(rank, at)?;
             loop {
                 let found = epoch.compare_and_swap(rank, at, seen, seen ^ ran)?;
                 if found == seen {

@@ -54,6 +54,6 @@ pub use num_complex::Complex;
 pub use plan::Actor;
 pub use reduce::{BasicType, Element, Op, ops};
 pub use window::{
-    Access, Assert, At, BufferRequest, FenceEpoch, Flavor, Items, Lock, LockAllEpoch, LockEpoch, Passive, RawWindow,
-    Request, RmaElem, SharedPart, StartEpoch, Window,
+    Access, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Flavor, Items, Lock, LockAllEpoch, LockEpoch, Passive,
+    RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
 };

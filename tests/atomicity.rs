@@ -56,7 +56,7 @@ enum Adds {
 
 const ADDS: [Adds; 5] = [Adds::Accumulate, Adds::GetAccumulate, Adds::FetchAndOp, Adds::CompareAndSwap, Adds::Request];
 
-fn add(epoch: &LockAllEpoch<'_, '_>, how: Adds, target: usize, many: usize) -> transom::Result<()> {
+fn add(epoch: &LockAllEpoch<'_, '_, i64>, how: Adds, target: usize, many: usize) -> transom::Result<()> {
     let ones = vec![1i64; many];
     let mut old = vec![0i64; many];
     match how {
@@ -64,7 +64,7 @@ fn add(epoch: &LockAllEpoch<'_, '_>, how: Adds, target: usize, many: usize) -> t
         Adds::GetAccumulate => epoch.scope(|part| part.get_accumulate(target, 0, &ones, &mut old, ops::Sum)),
         Adds::FetchAndOp => (0..many).try_for_each(|at| epoch.fetch_add(target, at as u64, 1i64).map(drop)),
         Adds::CompareAndSwap => (0..many).try_for_each(|at| {
-            let mut seen = epoch.fetch_value::<i64>(target, at as u64)?;
+            let mut seen = epoch.fetch_value(target, at as u64)?;
             loop {
                 let found = epoch.compare_and_swap(target, at as u64, seen, seen + 1)?;
                 if found == seen {
@@ -73,7 +73,7 @@ fn add(epoch: &LockAllEpoch<'_, '_>, how: Adds, target: usize, many: usize) -> t
                 seen = found;
             }
         }),
-        Adds::Request => epoch.scope(|part| part.accumulate(target, 0, &ones, ops::Sum)),
+        Adds::Request => epoch.scope(|part| part.raccumulate(target, 0, &ones, ops::Sum)?.wait()),
     }
 }
 
@@ -128,7 +128,7 @@ fn chains(world: &Job) -> Outcome {
             Ok(())
         })?;
         world.barrier()?;
-        let last = win.lock_all(|epoch| epoch.fetch_value::<u64>(0, 5))?;
+        let last = win.lock_all(|epoch| epoch.fetch_value(0, 5))?;
         if world.rank() == 0 {
             mine.push(last);
         }

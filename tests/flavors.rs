@@ -221,7 +221,7 @@ fn subsets(world: &Job) -> Outcome {
         same("put by the one before", &found[0], &(before as u64 + 1))?;
         win.lock(Lock::Shared, 0, |epoch| epoch.fetch_add(0, 1, 1u64))?;
         part.barrier()?;
-        let count = win.lock(Lock::Exclusive, 0, |epoch| epoch.fetch_value::<u64>(0, 1))?;
+        let count = win.lock(Lock::Exclusive, 0, |epoch| epoch.fetch_value(0, 1))?;
         same("counted", &count, &(part.size() as u64))?;
         part.barrier()?;
         win.free()?;

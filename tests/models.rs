@@ -88,7 +88,7 @@ fn puts(world: &Job) -> Outcome {
         for (value, way) in (1..).zip(["sync", "lock", "lock_all", "fence", "wait"]) {
             step(format!("{way}, separate: {separate}"));
             world.barrier()?;
-            let put = |epoch: &transom::Access<'_, '_>| epoch.put_value(target, 0, value);
+            let put = |epoch: &transom::Access<'_, '_, u64>| epoch.put_value(target, 0, value);
             match (way, world.rank()) {
                 ("fence", _) => win.fence(|epoch| if world.rank() == 0 { put(epoch) } else { Ok(()) })?,
                 ("wait", rank) if rank == target && !others.is_empty() => {

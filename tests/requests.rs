@@ -13,6 +13,7 @@ const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Out
 static TESTS: &[Test] = &[
     test("every_form_completes", &[1, 2, 3], every_form),
     test("waits_and_tests_of_many", &[1, 2], many),
+    test("owned_requests_as_they_come", &[1, 3], owned),
     test("a_hundred_thousand_outstanding", &[1, 2], hundred_thousand),
     test("buffers_come_back", &[1, 2], buffers),
     test("dropped_and_forgotten", &[1, 2], dropped),
@@ -117,7 +118,7 @@ fn many(world: &Job) -> Outcome {
             Request::wait_all(&mut all)?;
             *told = indices.len();
         }
-        assert_eq!(Request::wait_any(&mut [])?, None);
+        assert_eq!(Request::wait_any::<Request>(&mut [])?, None);
         Ok(told)
     })?;
     same("told", &told, &vec![90; 5])?;
@@ -125,6 +126,27 @@ fn many(world: &Job) -> Outcome {
     let mut found = vec![0; 4000];
     win.load(0, &mut found)?;
     ensure(found == data, "all arrived")?;
+    Ok(win.free()?)
+}
+
+/// Requests that own their buffers, as they come.
+/// Shows O2, A1.
+fn owned(world: &Job) -> Outcome {
+    let win = Window::<u64>::allocate(world, 100)?;
+    win.store(0, &(0..100).map(|i| i + 1000 * world.rank() as u64).collect::<Vec<_>>())?;
+    world.barrier()?;
+    let sum = win.lock_all(|epoch| {
+        let targets = 0..world.size();
+        let mut gets = targets.map(|rank| epoch.rget(rank, 10, vec![0; 80])).collect::<transom::Result<Vec<_>>>()?;
+        let mut sum = 0;
+        while let Some(first) = Request::wait_any(&mut gets)? {
+            sum += gets.swap_remove(first).wait()?.iter().sum::<u64>();
+        }
+        assert!(gets.is_empty(), "each was active until it was waited for");
+        Ok(sum)
+    })?;
+    let expected = (0..world.size() as u64).map(|rank| (10..90).map(|i| i + 1000 * rank).sum::<u64>()).sum();
+    same("the sum of all gets", &sum, &expected)?;
     Ok(win.free()?)
 }
 

@@ -84,8 +84,8 @@ fn every_length_arrives_whole(world: &Job) -> Outcome {
             let data = pattern(len, turn);
             let mut back = vec![0xee; len + 2];
             win.lock_all(|epoch| {
-                epoch.put_value(target, 0, [0xddu8; 16])?;
-                epoch.put_value(target, (at + len) as u64, [0xddu8; 8])?;
+                epoch.put(target, 0, &[0xdd; 16])?;
+                epoch.put(target, (at + len) as u64, &[0xdd; 8])?;
                 epoch.flush(target)?;
                 epoch.put(target, at as u64, &data)?;
                 epoch.flush(target)?;
@@ -211,7 +211,7 @@ fn compare_and_swap(world: &Job) -> Outcome {
         Ok(())
     })?;
     world.barrier()?;
-    let total = win.lock_all(|epoch| epoch.fetch_value::<i64>(0, 0))?;
+    let total = win.lock_all(|epoch| epoch.fetch_value(0, 0))?;
     same("increments", &total, &(turns * world.size() as i64))?;
     Ok(win.free()?)
 }
@@ -577,7 +577,7 @@ fn dropped(world: &Job) -> Outcome {
     } else {
         world.barrier()?;
         win.lock_all(|epoch| epoch.put_value(1, 0, 5u64))?;
-        same("the memory is kept", &win.lock_all(|epoch| epoch.fetch_value::<u64>(1, 0))?, &5)?;
+        same("the memory is kept", &win.lock_all(|epoch| epoch.fetch_value(1, 0))?, &5)?;
         drop(win);
     }
     Ok(())

@@ -8,17 +8,14 @@ use transom::{Access, At, BasicType, Datatype, Job, RmaElem, Window, ops};
 use crate::Outcome;
 use crate::floor::loops;
 use crate::measure::{Batch, alternate};
-use crate::options::{Creation, Options, Synchronization};
+use crate::options::{Options, Synchronization};
 use crate::report::Row;
-use crate::tests::{complete, counts};
+use crate::tests::{complete, counts, window};
 
 /// Accumulates of `size` bytes of f64 by SUM: the row at the origin.
 pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome<Option<Row>> {
     let len = size / 8;
-    let win = match options.creation {
-        Creation::Allocate => Window::<f64>::allocate(world, len)?,
-        Creation::Create => Window::create(world, vec![0.0; len])?,
-    };
+    let win = window::<f64>(world, options, len)?;
     world.barrier()?;
     let done = &Cell::new(0.0);
     let row = if world.rank() == 0 {
@@ -57,10 +54,7 @@ pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome
 /// Puts of `size` bytes, in blocks of 8 to every other 8 of the target: the row at the origin.
 pub(crate) fn strided_put(world: &Job, options: &Options, size: usize) -> Outcome<Option<Row>> {
     let len = size / 8;
-    let win = match options.creation {
-        Creation::Allocate => Window::<u64>::allocate(world, 2 * len)?,
-        Creation::Create => Window::create(world, vec![0; 2 * len])?,
-    };
+    let win = window::<u64>(world, options, 2 * len)?;
     let word = Datatype::basic(BasicType::Uint64);
     let every_other = Datatype::vector(len, 1, 2, &word)?;
     let source = &(1..=len as u64).collect::<Vec<_>>()[..];
@@ -99,7 +93,7 @@ fn epochs<'e, T: RmaElem>(
     win: &'e Window<T>,
     options: &Options,
     count: usize,
-    mut operation: impl FnMut(&Access<'_, 'e>) -> transom::Result<()>,
+    mut operation: impl FnMut(&Access<'_, 'e, T>) -> transom::Result<()>,
 ) -> Outcome<()> {
     let epochs = if options.synchronization == Synchronization::LockAll { count } else { 1 };
     for _ in 0..epochs {

@@ -17,7 +17,7 @@ const ROUNDS: usize = 15;
 
 /// Fences with one put of 8 bytes to each other, beside barriers of two flags, or of two writes that tell of themselves. Both ranks run the same rounds.
 pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
-    let win = window(world, options, 8)?;
+    let win = window::<u64>(world, options, 1)?;
     let mut turn = 0u64;
     let fences = std::cell::RefCell::new(&mut turn);
     let each = per_round(options);
@@ -51,10 +51,10 @@ pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Ou
     if let Some(error) = failed {
         return Err(error);
     }
-    let mut last = [0; 8];
+    let mut last = [0];
     win.load(0, &mut last)?;
-    if options.check && world.size() == 2 && u64::from_ne_bytes(last) != turn {
-        return Err(format!("the last put was {}, not {turn}", u64::from_ne_bytes(last)).into());
+    if options.check && world.size() == 2 && last[0] != turn {
+        return Err(format!("the last put was {}, not {turn}", last[0]).into());
     }
     win.free()?;
     let shown = floor.is_some_and(|floor| floor.has(Test::FenceLatency)) && world.size() == 2;
@@ -64,7 +64,7 @@ pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Ou
 
 /// Exposure epochs of rank 1 in which rank 0 puts 8 bytes, beside two flags. Both ranks run the same rounds.
 pub(crate) fn pscw(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
-    let win = window(world, options, 8)?;
+    let win = window::<u64>(world, options, 1)?;
     let each = per_round(options);
     let mut turn = 0u64;
     let mut times = (Vec::new(), Vec::new());
@@ -89,10 +89,10 @@ pub(crate) fn pscw(world: &Job, options: &Options, floor: Option<&Floor>) -> Out
             times.1.push(start.elapsed());
         }
     }
-    let mut last = [0; 8];
+    let mut last = [0];
     win.load(0, &mut last)?;
-    if options.check && world.rank() == 1 && u64::from_ne_bytes(last) != turn {
-        return Err(format!("the last put was {}, not {turn}", u64::from_ne_bytes(last)).into());
+    if options.check && world.rank() == 1 && last[0] != turn {
+        return Err(format!("the last put was {}, not {turn}", last[0]).into());
     }
     win.free()?;
     let shown = floor.is_some_and(|floor| floor.has(Test::Pscw));
@@ -107,8 +107,8 @@ pub(crate) fn locks(
     floor: Option<&Floor>,
     show: &mut dyn FnMut(&Options, Option<Row>) -> Outcome<()>,
 ) -> Outcome<()> {
-    let win = window(world, options, 8)?;
-    type Epoch<'w> = &'w mut dyn FnMut(&Window<u8>) -> transom::Result<()>;
+    let win = window::<u64>(world, options, 1)?;
+    type Epoch<'w> = &'w mut dyn FnMut(&Window<u64>) -> transom::Result<()>;
     let kinds: [(&str, Epoch<'_>); 3] = [
         ("lock and unlock, exclusive", &mut |win| win.lock(Lock::Exclusive, 1, |_| Ok(()))),
         ("lock and unlock, shared", &mut |win| win.lock(Lock::Shared, 1, |_| Ok(()))),

@@ -1,6 +1,6 @@
 //! The latency and bandwidth tests, and the floor's own table.
 
-use transom::{Job, LockAllEpoch, Window};
+use transom::{Job, LockAllEpoch, RmaElem, Window};
 
 use crate::Outcome;
 use crate::floor::Floor;
@@ -67,12 +67,10 @@ pub(crate) fn counts(options: &Options, size: usize) -> Counts {
     Counts { iterations: options.iterations.unwrap_or(iterations / share), skip: options.skip.unwrap_or(skip / share) }
 }
 
-pub(crate) fn window(world: &Job, options: &Options, size: usize) -> Outcome<Window<u8>> {
-    // Whole words, so that atomics fit.
-    let size = size.next_multiple_of(8);
+pub(crate) fn window<T: RmaElem>(world: &Job, options: &Options, len: usize) -> Outcome<Window<T>> {
     Ok(match options.creation {
-        Creation::Allocate => Window::allocate(world, size)?,
-        Creation::Create => Window::create(world, vec![0; size])?,
+        Creation::Allocate => Window::allocate(world, len)?,
+        Creation::Create => Window::create(world, vec![T::zeroed(); len])?,
     })
 }
 
@@ -123,7 +121,7 @@ fn origin(options: &Options, floor: Option<&Floor>, win: &Window<u8>, buffer: &m
     Ok(Row::new(size, library, floor))
 }
 
-pub(crate) fn complete(options: &Options, epoch: &LockAllEpoch<'_, '_>) -> transom::Result<()> {
+pub(crate) fn complete<T: RmaElem>(options: &Options, epoch: &LockAllEpoch<'_, '_, T>) -> transom::Result<()> {
     match options.synchronization {
         Synchronization::Flush => epoch.flush(1),
         Synchronization::FlushLocal => epoch.flush_local(1),
@@ -174,10 +172,7 @@ fn get_batch(
 
 /// Fetch-and-add or compare-and-swap of one word.
 fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
-    let win = match options.creation {
-        Creation::Allocate => Window::<u64>::allocate(world, 1)?,
-        Creation::Create => Window::create(world, vec![0u64])?,
-    };
+    let win = window::<u64>(world, options, 1)?;
     world.barrier()?;
     let mut done = 0u64;
     let row = if world.rank() == 0 {
@@ -208,7 +203,7 @@ fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Opti
     };
     world.barrier()?;
     if options.check && world.rank() == 0 {
-        let last = win.lock_all(|epoch| epoch.fetch_value::<u64>(1, 0))?;
+        let last = win.lock_all(|epoch| epoch.fetch_value(1, 0))?;
         if last != done {
             return Err(format!("rank 1's word is {last} after {done} operations").into());
         }

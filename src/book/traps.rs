@@ -24,7 +24,7 @@
 //!     epoch.put_value(0, 1, 42u32)?; // the data
 //!     epoch.flush(0)?; // is there before
 //!     epoch.swap(0, 0, 1u32)?; // the flag says so
-//!     while epoch.fetch_value::<u32>(0, 0)? == 0 {
+//!     while epoch.fetch_value(0, 0)? == 0 {
 //!         std::thread::yield_now();
 //!     }
 //!     let mut data = [0];

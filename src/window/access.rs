@@ -2,6 +2,8 @@
 //! one: buffers are lent to it for as long as it lasts, and its end waits for what is in flight, also when it unwinds. So the
 //! borrow checker and not a destructor keeps a buffer alive.
 
+use std::marker::PhantomData;
+
 use super::accumulate::{Accumulate, LARGEST};
 use super::core::Core;
 use super::element::RmaElem;
@@ -30,15 +32,22 @@ use crate::rma::layout::Layout;
 /// })
 /// # }
 /// ```
+///
+/// ```compile_fail
+/// # fn try_it(win: &transom::Window<u64>) -> transom::Result<()> {
+/// win.lock_all(|epoch| epoch.put_value(1, 0, 7u8)) // not the window's type: refused
+/// # }
+/// ```
 #[derive(Debug)]
-pub struct Access<'scope, 'env: 'scope> {
+pub struct Access<'scope, 'env: 'scope, T> {
     pub(super) core: &'env Core,
     pub(super) scope: &'scope Scope<'scope, 'env>,
     /// The epoch is one of some targets only, which each operation checks.
     pub(super) checked: bool,
+    pub(super) _elements: PhantomData<fn() -> T>,
 }
 
-impl<'scope, 'env> Access<'scope, 'env> {
+impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     #[inline]
     pub(super) fn admit(&self, call: &'static str, target: usize) -> Result<()> {
         if self.checked { self.core.admit(call, target) } else { Ok(()) }
@@ -50,7 +59,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// `RmaRange` outside the target's window, `Rank`, `Other` from the transport; nothing is written. `RmaSync` in an epoch
     /// that does not have the target.
     #[inline]
-    pub fn put<T: RmaElem>(&self, target: usize, displacement: u64, source: &'scope [T]) -> Result<()> {
+    pub fn put(&self, target: usize, displacement: u64, source: &'scope [T]) -> Result<()> {
         self.admit("put", target)?;
         self.core.put(target, displacement, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
     }
@@ -60,7 +69,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn put_value<T: RmaElem>(&self, target: usize, displacement: u64, value: T) -> Result<()> {
+    pub fn put_value(&self, target: usize, displacement: u64, value: T) -> Result<()> {
         self.admit("put", target)?;
         self.core.put_copied(target, displacement, bytemuck::bytes_of(&value))
     }
@@ -70,7 +79,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn get<T: RmaElem>(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<()> {
+    pub fn get(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<()> {
         self.admit("get", target)?;
         self.core.get(target, displacement, self.scope.sink(bytemuck::cast_slice_mut(result)), Count::Target)
     }
@@ -81,13 +90,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// # Errors
     /// As for [`Access::put`]; `Type` where the signatures differ or items of the target overlap; `Count` where the items reach
     /// outside of `source`.
-    pub fn put_items<T: RmaElem>(
-        &self,
-        source: &'scope [T],
-        count: usize,
-        ty: &Datatype,
-        target: At<'_>,
-    ) -> Result<()> {
+    pub fn put_items(&self, source: &'scope [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
         self.admit("put", target.rank)?;
         let bytes = bytemuck::cast_slice(source);
         let from = From { bytes: self.scope.source(bytes), low: 0, layout: within("put", bytes.len(), count, ty)? };
@@ -98,13 +101,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     ///
     /// # Errors
     /// As for [`Access::put_items`].
-    pub fn get_items<T: RmaElem>(
-        &self,
-        result: &'scope mut [T],
-        count: usize,
-        ty: &Datatype,
-        target: At<'_>,
-    ) -> Result<()> {
+    pub fn get_items(&self, result: &'scope mut [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
         self.admit("get", target.rank)?;
         let bytes = bytemuck::cast_slice_mut(result);
         let layout = within("get", bytes.len(), count, ty)?;
@@ -112,6 +109,42 @@ impl<'scope, 'env> Access<'scope, 'env> {
         self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), Count::Target)
     }
 
+    /// A part of the epoch: operations posted in it are complete, and its buffers free again, when it ends.
+    ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
+    /// win.lock_all(|epoch| {
+    ///     let mut seen = [0u64];
+    ///     epoch.scope(|part| part.get(1, 0, &mut seen))?;
+    ///     Ok(seen[0])
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `body` and of completing its operations.
+    #[inline]
+    pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Access<'part, 's, T>) -> Result<R>) -> Result<R> {
+        Access::run(self.core, self.checked, |access: &Access<'_, 's, T>| {
+            let done = body(access);
+            let flushed = access.core.flush_all();
+            done.and_then(|done| flushed.map(|()| done))
+        })
+    }
+
+    /// Runs `body` with an access to the window; what it posted is not in flight any more afterwards.
+    #[inline]
+    pub(super) fn run<R>(
+        core: &'env Core,
+        checked: bool,
+        body: impl for<'part> FnOnce(&Access<'part, 'env, T>) -> R,
+    ) -> R {
+        buffers::scoped(|| core.settle(), |scope| body(&Access { core, scope, checked, _elements: PhantomData }))
+    }
+}
+
+/// The accumulate family (MPI §11.3.4), for windows of MPI's predefined types.
+impl<'scope, T: Element> Access<'scope, '_, T> {
     /// Combines the target's elements with `source` by `op`, one of [`ops`] (`MPI_ACCUMULATE`, MPI §11.3.4.1). Atomic for each
     /// element with the whole family on the same type; a pair that MPI does not define does not compile.
     ///
@@ -125,7 +158,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// # Errors
     /// As for [`Access::put`]; `Type` where the place is not aligned to the type.
     #[inline]
-    pub fn accumulate<T: Element, R: Reduction<T>>(
+    pub fn accumulate<R: Reduction<T>>(
         &self,
         target: usize,
         displacement: u64,
@@ -142,7 +175,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     ///
     /// # Errors
     /// As for [`Access::accumulate`]; `Type` where the lengths differ.
-    pub fn get_accumulate<T: Element, R: Reduction<T>>(
+    pub fn get_accumulate<R: Reduction<T>>(
         &self,
         target: usize,
         displacement: u64,
@@ -161,7 +194,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
-    pub fn get_atomic<T: Element>(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<()> {
+    pub fn get_atomic(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<()> {
         self.admit("get_accumulate", target)?;
         let len = size_of_val(result);
         let into = Into::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
@@ -174,13 +207,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn fetch_and_op<T: Element, R: Reduction<T>>(
-        &self,
-        target: usize,
-        displacement: u64,
-        operand: T,
-        _op: R,
-    ) -> Result<T> {
+    pub fn fetch_and_op<R: Reduction<T>>(&self, target: usize, displacement: u64, operand: T, _op: R) -> Result<T> {
         self.admit("fetch_and_op", target)?;
         if size_of::<T>() <= 8 {
             return self.core.fetch_op(target, displacement, R::OP, T::TYPE, bits_of(operand)).map(value_of);
@@ -196,7 +223,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn start_fetch_and_op<T: Element, R: Reduction<T>>(
+    pub fn start_fetch_and_op<R: Reduction<T>>(
         &self,
         target: usize,
         displacement: u64,
@@ -214,7 +241,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn fetch_add<T: Element>(&self, target: usize, displacement: u64, operand: T) -> Result<T>
+    pub fn fetch_add(&self, target: usize, displacement: u64, operand: T) -> Result<T>
     where
         ops::Sum: Reduction<T>,
     {
@@ -226,7 +253,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn swap<T: Element>(&self, target: usize, displacement: u64, operand: T) -> Result<T>
+    pub fn swap(&self, target: usize, displacement: u64, operand: T) -> Result<T>
     where
         ops::Replace: Reduction<T>,
     {
@@ -238,20 +265,22 @@ impl<'scope, 'env> Access<'scope, 'env> {
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn fetch_value<T: Element>(&self, target: usize, displacement: u64) -> Result<T>
+    pub fn fetch_value(&self, target: usize, displacement: u64) -> Result<T>
     where
         ops::NoOp: Reduction<T>,
     {
         self.fetch_and_op(target, displacement, T::zeroed(), ops::NoOp)
     }
+}
 
+impl<'scope, T: Swappable> Access<'scope, '_, T> {
     /// Stores `new` if the value equals `expected`, bit for bit; gives the value from before (`MPI_COMPARE_AND_SWAP`,
     /// MPI §11.3.4.4); waits for it.
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn compare_and_swap<T: Swappable>(&self, target: usize, displacement: u64, expected: T, new: T) -> Result<T> {
+    pub fn compare_and_swap(&self, target: usize, displacement: u64, expected: T, new: T) -> Result<T> {
         self.admit("compare_and_swap", target)?;
         self.core.compare_swap(target, displacement, T::TYPE, bits_of(expected), bits_of(new)).map(value_of)
     }
@@ -260,7 +289,7 @@ impl<'scope, 'env> Access<'scope, 'env> {
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
-    pub fn start_compare_and_swap<T: Swappable>(
+    pub fn start_compare_and_swap(
         &self,
         target: usize,
         displacement: u64,
@@ -272,60 +301,27 @@ impl<'scope, 'env> Access<'scope, 'env> {
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
         self.core.start_compare_swap(target, displacement, T::TYPE, (bits_of(expected), bits_of(new)), into)
     }
-
-    /// A part of the epoch: operations posted in it are complete, and its buffers free again, when it ends.
-    ///
-    /// ```no_run
-    /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
-    /// win.lock_all(|epoch| {
-    ///     let mut seen = [0u64];
-    ///     epoch.scope(|part| part.get(1, 0, &mut seen))?;
-    ///     Ok(seen[0])
-    /// })
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Those of `body` and of completing its operations.
-    #[inline]
-    pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Access<'part, 's>) -> Result<R>) -> Result<R> {
-        Access::run(self.core, self.checked, |access: &Access<'_, 's>| {
-            let done = body(access);
-            let flushed = access.core.flush_all();
-            done.and_then(|done| flushed.map(|()| done))
-        })
-    }
-
-    /// Runs `body` with an access to the window; what it posted is not in flight any more afterwards.
-    #[inline]
-    pub(super) fn run<R>(
-        core: &'env Core,
-        checked: bool,
-        body: impl for<'part> FnOnce(&Access<'part, 'env>) -> R,
-    ) -> R {
-        buffers::scoped(|| core.settle(), |scope| body(&Access { core, scope, checked }))
-    }
 }
 
 /// What only passive epochs have: those of `lock` and `lock_all` (MPI §11.5.3).
 #[derive(Debug)]
-pub struct Passive<'scope, 'env: 'scope>(pub(super) Access<'scope, 'env>);
+pub struct Passive<'scope, 'env: 'scope, T>(pub(super) Access<'scope, 'env, T>);
 
-impl<'scope, 'env> std::ops::Deref for Passive<'scope, 'env> {
-    type Target = Access<'scope, 'env>;
+impl<'scope, 'env, T> std::ops::Deref for Passive<'scope, 'env, T> {
+    type Target = Access<'scope, 'env, T>;
     #[inline]
-    fn deref(&self) -> &Access<'scope, 'env> {
+    fn deref(&self) -> &Access<'scope, 'env, T> {
         &self.0
     }
 }
 
-impl<'scope> Passive<'scope, '_> {
+impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As [`Access::scope`], a part of the epoch, with what passive epochs have.
     ///
     /// # Errors
     /// Those of `body` and of completing its operations.
     #[inline]
-    pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Passive<'part, 's>) -> Result<R>) -> Result<R> {
+    pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Passive<'part, 's, T>) -> Result<R>) -> Result<R> {
         self.0.scope(|access| body(&Passive(access.again())))
     }
 
@@ -380,7 +376,7 @@ impl<'scope> Passive<'scope, '_> {
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn rput<T: RmaElem>(&self, target: usize, displacement: u64, source: &'scope [T]) -> Result<Request> {
+    pub fn rput(&self, target: usize, displacement: u64, source: &'scope [T]) -> Result<Request> {
         self.0.admit("rput", target)?;
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
@@ -394,7 +390,7 @@ impl<'scope> Passive<'scope, '_> {
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn rget_into<T: RmaElem>(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<Request> {
+    pub fn rget_into(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<Request> {
         self.0.admit("rget", target)?;
         let mut tally = None;
         let result = self.0.scope.sink(bytemuck::cast_slice_mut(result));
@@ -407,7 +403,7 @@ impl<'scope> Passive<'scope, '_> {
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn rput_owned<T: RmaElem>(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
+    pub fn rput_owned(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         self.0.admit("rput", target)?;
         BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
             self.0.core.put(target, displacement, buffer.source(), Count::Request(tally))
@@ -431,18 +427,20 @@ impl<'scope> Passive<'scope, '_> {
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn rget<T: RmaElem>(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
+    pub fn rget(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         self.0.admit("rget", target)?;
         BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
             self.0.core.get(target, displacement, buffer.sink(), Count::Request(tally))
         })
     }
+}
 
+impl<'scope, T: Element> Passive<'scope, '_, T> {
     /// [`Access::accumulate`] with a request (`MPI_RACCUMULATE`).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
-    pub fn raccumulate<T: Element, R: Reduction<T>>(
+    pub fn raccumulate<R: Reduction<T>>(
         &self,
         target: usize,
         displacement: u64,
@@ -462,7 +460,7 @@ impl<'scope> Passive<'scope, '_> {
     ///
     /// # Errors
     /// As for [`Access::get_accumulate`].
-    pub fn rget_accumulate<T: Element, R: Reduction<T>>(
+    pub fn rget_accumulate<R: Reduction<T>>(
         &self,
         target: usize,
         displacement: u64,

@@ -1,6 +1,7 @@
 //! The epochs of a typed window as closures, and what each kind has beside the operations. The end of a closure ends its epoch,
 //! also when it unwinds or fails.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 use super::access::{Access, Passive};
@@ -13,19 +14,19 @@ use crate::error::{ErrorKind, Result};
 
 /// An epoch of `lock_all` (MPI §11.5.3).
 #[derive(Debug)]
-pub struct LockAllEpoch<'scope, 'env: 'scope>(Passive<'scope, 'env>);
+pub struct LockAllEpoch<'scope, 'env: 'scope, T>(Passive<'scope, 'env, T>);
 
 /// An epoch of `lock`, of one target (MPI §11.5.3).
 #[derive(Debug)]
-pub struct LockEpoch<'scope, 'env: 'scope>(Passive<'scope, 'env>);
+pub struct LockEpoch<'scope, 'env: 'scope, T>(Passive<'scope, 'env, T>);
 
 /// An epoch between fences (MPI §11.5.1).
 #[derive(Debug)]
-pub struct FenceEpoch<'scope, 'env: 'scope>(Access<'scope, 'env>);
+pub struct FenceEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 
 /// An epoch between start and complete (MPI §11.5.2).
 #[derive(Debug)]
-pub struct StartEpoch<'scope, 'env: 'scope>(Access<'scope, 'env>);
+pub struct StartEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 
 impl<T: RmaElem> Window<T> {
     /// An access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI §11.5.3): shared, passive, not collective. Everything is
@@ -34,7 +35,7 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, `LockType` where the info says `no_locks`, or what
     /// completing met.
-    pub fn lock_all<'s, R>(&'s self, body: impl for<'e> FnOnce(&LockAllEpoch<'e, 's>) -> Result<R>) -> Result<R> {
+    pub fn lock_all<'s, R>(&'s self, body: impl for<'e> FnOnce(&LockAllEpoch<'e, 's, T>) -> Result<R>) -> Result<R> {
         self.lock_all_with(Assert::NONE, body)
     }
 
@@ -45,7 +46,7 @@ impl<T: RmaElem> Window<T> {
     pub fn lock_all_with<'s, R>(
         &'s self,
         assert: Assert,
-        body: impl for<'e> FnOnce(&LockAllEpoch<'e, 's>) -> Result<R>,
+        body: impl for<'e> FnOnce(&LockAllEpoch<'e, 's, T>) -> Result<R>,
     ) -> Result<R> {
         assert.only("lock_all", Assert::NOCHECK)?;
         self.core.lock_all(!assert.has(Assert::NOCHECK))?;
@@ -63,7 +64,7 @@ impl<T: RmaElem> Window<T> {
         &'s self,
         kind: Lock,
         target: usize,
-        body: impl for<'e> FnOnce(&LockEpoch<'e, 's>) -> Result<R>,
+        body: impl for<'e> FnOnce(&LockEpoch<'e, 's, T>) -> Result<R>,
     ) -> Result<R> {
         self.lock_with(kind, target, Assert::NONE, body)
     }
@@ -77,7 +78,7 @@ impl<T: RmaElem> Window<T> {
         kind: Lock,
         target: usize,
         assert: Assert,
-        body: impl for<'e> FnOnce(&LockEpoch<'e, 's>) -> Result<R>,
+        body: impl for<'e> FnOnce(&LockEpoch<'e, 's, T>) -> Result<R>,
     ) -> Result<R> {
         assert.only("lock", Assert::NOCHECK)?;
         self.core.lock(kind, target, !assert.has(Assert::NOCHECK))?;
@@ -91,7 +92,7 @@ impl<T: RmaElem> Window<T> {
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, or what completing met.
-    pub fn fence<'s, R>(&'s self, body: impl for<'e> FnOnce(&FenceEpoch<'e, 's>) -> Result<R>) -> Result<R> {
+    pub fn fence<'s, R>(&'s self, body: impl for<'e> FnOnce(&FenceEpoch<'e, 's, T>) -> Result<R>) -> Result<R> {
         if self.core.in_fence_epoch() {
             // The inner one's end would close the outer one, whose handle lives on.
             let reason = "a fence epoch within one; its phases are separated by FenceEpoch::fence (MPI §11.5.1)";
@@ -116,7 +117,7 @@ impl<T: RmaElem> Window<T> {
     pub fn start<'s, R>(
         &'s self,
         targets: &[usize],
-        body: impl for<'e> FnOnce(&StartEpoch<'e, 's>) -> Result<R>,
+        body: impl for<'e> FnOnce(&StartEpoch<'e, 's, T>) -> Result<R>,
     ) -> Result<R> {
         self.core.start(targets, true)?;
         let ends = Ends::new(&self.core, Core::complete);
@@ -149,13 +150,13 @@ impl<T: RmaElem> Window<T> {
     }
 }
 
-impl<'scope, 'env> Access<'scope, 'env> {
-    pub(super) fn again(&self) -> Access<'scope, 'env> {
-        Access { core: self.core, scope: self.scope, checked: self.checked }
+impl<'scope, 'env, T> Access<'scope, 'env, T> {
+    pub(super) fn again(&self) -> Access<'scope, 'env, T> {
+        Access { core: self.core, scope: self.scope, checked: self.checked, _elements: PhantomData }
     }
 }
 
-impl FenceEpoch<'_, '_> {
+impl<T> FenceEpoch<'_, '_, T> {
     /// Ends one phase and begins the next: all operations of all ranks are complete, at both sides. Collective.
     ///
     /// # Errors
@@ -166,34 +167,34 @@ impl FenceEpoch<'_, '_> {
     }
 }
 
-impl<'scope, 'env> Deref for LockAllEpoch<'scope, 'env> {
-    type Target = Passive<'scope, 'env>;
+impl<'scope, 'env, T> Deref for LockAllEpoch<'scope, 'env, T> {
+    type Target = Passive<'scope, 'env, T>;
     #[inline]
-    fn deref(&self) -> &Passive<'scope, 'env> {
+    fn deref(&self) -> &Passive<'scope, 'env, T> {
         &self.0
     }
 }
 
-impl<'scope, 'env> Deref for LockEpoch<'scope, 'env> {
-    type Target = Passive<'scope, 'env>;
+impl<'scope, 'env, T> Deref for LockEpoch<'scope, 'env, T> {
+    type Target = Passive<'scope, 'env, T>;
     #[inline]
-    fn deref(&self) -> &Passive<'scope, 'env> {
+    fn deref(&self) -> &Passive<'scope, 'env, T> {
         &self.0
     }
 }
 
-impl<'scope, 'env> Deref for FenceEpoch<'scope, 'env> {
-    type Target = Access<'scope, 'env>;
+impl<'scope, 'env, T> Deref for FenceEpoch<'scope, 'env, T> {
+    type Target = Access<'scope, 'env, T>;
     #[inline]
-    fn deref(&self) -> &Access<'scope, 'env> {
+    fn deref(&self) -> &Access<'scope, 'env, T> {
         &self.0
     }
 }
 
-impl<'scope, 'env> Deref for StartEpoch<'scope, 'env> {
-    type Target = Access<'scope, 'env>;
+impl<'scope, 'env, T> Deref for StartEpoch<'scope, 'env, T> {
+    type Target = Access<'scope, 'env, T>;
     #[inline]
-    fn deref(&self) -> &Access<'scope, 'env> {
+    fn deref(&self) -> &Access<'scope, 'env, T> {
         &self.0
     }
 }

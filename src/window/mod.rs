@@ -29,7 +29,7 @@ pub use element::RmaElem;
 pub use epochs::{FenceEpoch, LockAllEpoch, LockEpoch, StartEpoch};
 pub use lock::Lock;
 pub use raw::{Assert, At, Items, RawWindow};
-pub use request::{BufferRequest, Request};
+pub use request::{AnyRequest, BufferRequest, Request};
 pub use shared::SharedPart;
 pub use target::Flavor;
 pub use typed::Window;

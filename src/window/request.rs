@@ -98,21 +98,34 @@ impl Request {
     ///
     /// # Errors
     /// The first failure, in the order of the requests.
-    pub fn wait_all<'r>(requests: impl IntoIterator<Item = &'r mut Request>) -> Result<()> {
+    pub fn wait_all<'r, R: AnyRequest + 'r>(requests: impl IntoIterator<Item = &'r mut R>) -> Result<()> {
         let mut outcome = Ok(());
         for request in requests {
-            outcome = outcome.and(request.wait());
+            outcome = outcome.and(request.request_mut().wait());
         }
         outcome
     }
 
-    /// Waits for one that is active; its index, or `None` where none is (`MPI_WAITANY`).
+    /// Waits for one that is active; its index, or `None` where none is (`MPI_WAITANY`). Of those that own a buffer too:
+    ///
+    /// ```no_run
+    /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
+    /// win.lock_all(|epoch| {
+    ///     let mut gets = vec![epoch.rget(1, 0, vec![0])?, epoch.rget(2, 0, vec![0])?];
+    ///     let mut sum = 0;
+    ///     while let Some(first) = transom::Request::wait_any(&mut gets)? {
+    ///         sum += gets.swap_remove(first).wait()?[0]; // in the order in which they come
+    ///     }
+    ///     Ok(sum)
+    /// })
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As for [`Request::wait`], of the one that came to its end.
-    pub fn wait_any(requests: &mut [Request]) -> Result<Option<usize>> {
+    pub fn wait_any<R: AnyRequest>(requests: &mut [R]) -> Result<Option<usize>> {
         let Some(first) = await_some(requests)? else { return Ok(None) };
-        requests[first].wait().map(|()| Some(first))
+        requests[first].request_mut().wait().map(|()| Some(first))
     }
 
     /// Waits for at least one that is active; the indices of all that are complete then, none where none is active
@@ -120,7 +133,7 @@ impl Request {
     ///
     /// # Errors
     /// As for [`Request::wait_all`], of those that came to their end.
-    pub fn wait_some(requests: &mut [Request]) -> Result<Vec<usize>> {
+    pub fn wait_some<R: AnyRequest>(requests: &mut [R]) -> Result<Vec<usize>> {
         if await_some(requests)?.is_none() {
             return Ok(Vec::new());
         }
@@ -131,13 +144,13 @@ impl Request {
     ///
     /// # Errors
     /// As for [`Request::wait_some`].
-    pub fn test_some(requests: &mut [Request]) -> Result<Vec<usize>> {
-        if let Some(job) = requests.iter().find_map(Request::job) {
+    pub fn test_some<R: AnyRequest>(requests: &mut [R]) -> Result<Vec<usize>> {
+        if let Some(job) = requests.iter().find_map(|request| request.request().job()) {
             job.progress.poll()?;
         }
         let mut done = Vec::new();
         let mut outcome = Ok(());
-        for (index, request) in requests.iter_mut().enumerate() {
+        for (index, request) in requests.iter_mut().map(R::request_mut).enumerate() {
             if request.is_active() && request.is_over() {
                 done.push(index);
                 outcome = outcome.and(request.wait());
@@ -161,10 +174,44 @@ impl Request {
     }
 }
 
+/// A [`Request`] or a [`BufferRequest`], for the functions on many.
+pub trait AnyRequest: sealed::Sealed {}
+
+impl AnyRequest for Request {}
+impl<T: RmaElem> AnyRequest for BufferRequest<T> {}
+
+mod sealed {
+    use super::{BufferRequest, Request, RmaElem};
+
+    /// No request leaves its place: a buffer goes back by the operation that it was lent to.
+    pub trait Sealed {
+        fn request(&self) -> &Request;
+        fn request_mut(&mut self) -> &mut Request;
+    }
+
+    impl Sealed for Request {
+        fn request(&self) -> &Request {
+            self
+        }
+        fn request_mut(&mut self) -> &mut Request {
+            self
+        }
+    }
+
+    impl<T: RmaElem> Sealed for BufferRequest<T> {
+        fn request(&self) -> &Request {
+            &self.request
+        }
+        fn request_mut(&mut self) -> &mut Request {
+            &mut self.request
+        }
+    }
+}
+
 /// Waits until an active request is over; the first such, `None` where none is active.
-fn await_some(requests: &[Request]) -> Result<Option<usize>> {
-    let over = || requests.iter().position(|request| request.is_active() && request.is_over());
-    if let (None, Some(job)) = (over(), requests.iter().find_map(Request::job)) {
+fn await_some<R: AnyRequest>(requests: &[R]) -> Result<Option<usize>> {
+    let over = || requests.iter().map(R::request).position(|request| request.is_active() && request.is_over());
+    if let (None, Some(job)) = (over(), requests.iter().find_map(|request| request.request().job())) {
         job.progress.until(|| over().is_some())?;
     }
     Ok(over())

@@ -81,7 +81,7 @@ impl Chain {
         Ok(())
     }
 
-    fn put(&self, epoch: &transom::Access<'_, '_>) -> transom::Result<()> {
+    fn put(&self, epoch: &transom::Access<'_, '_, f64>) -> transom::Result<()> {
         epoch.put_value(self.left, 1, self.cells[1])?;
         epoch.put_value(self.right, 0, self.cells[CELLS])
     }
@@ -176,7 +176,7 @@ pub(crate) fn wait_waits_for_complete(world: &Job) -> Outcome {
         win.start(&[1], transom::Assert::NONE)?;
         // What the figure waits for with a receive before it completes: a word of the other rank.
         told.lock_all(|epoch| {
-            while epoch.fetch_value::<u32>(0, 0)? == 0 {
+            while epoch.fetch_value(0, 0)? == 0 {
                 std::thread::yield_now();
             }
             Ok(())
@@ -209,7 +209,7 @@ pub(crate) fn complete_does_not_wait(world: &Job) -> Outcome {
         win.post(&[0])?;
         // The receive of the figure, before wait.
         told.lock_all(|epoch| {
-            while epoch.fetch_value::<u32>(1, 0)? == 0 {
+            while epoch.fetch_value(1, 0)? == 0 {
                 std::thread::yield_now();
             }
             Ok(())

@@ -16,7 +16,7 @@ pub(crate) fn semaphore(world: &Job) -> Outcome {
             }
             world.barrier()?;
             epoch.scope(|part| part.accumulate(0, 0, &[-1], ops::Sum))?;
-            while epoch.fetch_value::<i32>(0, 0)? != 0 {
+            while epoch.fetch_value(0, 0)? != 0 {
                 std::thread::yield_now();
             }
             Ok(())
@@ -44,7 +44,7 @@ pub(crate) fn peterson(world: &Job) -> Outcome {
             step(format!("round {round}"));
             epoch.swap(me, 0, 1u64)?;
             epoch.swap(0, 1, other as u64)?;
-            while epoch.fetch_value::<u64>(other, 0)? == 1 && epoch.fetch_value::<u64>(0, 1)? == other as u64 {
+            while epoch.fetch_value(other, 0)? == 1 && epoch.fetch_value(0, 1)? == other as u64 {
                 std::thread::yield_now();
             }
             let mut word = [0u64];
@@ -89,7 +89,7 @@ pub(crate) fn critical_region(world: &Job) -> Outcome {
         Ok(())
     })?;
     world.barrier()?;
-    let entries = win.lock(Lock::Shared, 0, |epoch| epoch.fetch_value::<u64>(0, 1))?;
+    let entries = win.lock(Lock::Shared, 0, |epoch| epoch.fetch_value(0, 1))?;
     same("entries", &entries, &(TURNS * world.size() as u64))?;
     world.barrier()?;
     Ok(win.free()?)

@@ -99,7 +99,7 @@ pub(crate) fn a_flag_tells_of_data(world: &Job) -> Outcome {
             let values = [turn * 10 + me as u64; 32];
             epoch.scope(|part| part.put(other, 1, &values))?;
             epoch.swap(other, 0, turn)?;
-            while epoch.fetch_value::<u64>(me, 0)? < turn {
+            while epoch.fetch_value(me, 0)? < turn {
                 std::thread::yield_now();
             }
             let mut found = [0; 32];

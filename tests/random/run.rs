@@ -7,6 +7,9 @@ use transom::{Access, At, BasicType, BufferRequest, Datatype, Info, Job, Lock, P
 use super::oracle::{Parts, Seen, check_seen};
 use super::program::{Act, BIT_AT, BLOCK, CHAIN_AT, COUNTER_AT, LEN, LOCKED_AT, PEAK_AT, Program, Sync, VECTOR_AT};
 
+type Words<'scope, 'env> = Access<'scope, 'env, u64>;
+type Locked<'scope, 'env> = Passive<'scope, 'env, u64>;
+
 /// What executing answers.
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
@@ -97,7 +100,7 @@ impl Rank {
         self.seen.push(Seen { target, element, new, old, changed: u64::from(changed) });
     }
 
-    fn act(&mut self, epoch: &Access<'_, '_>, passive: Option<&Passive<'_, '_>>, act: &Act) -> transom::Result<()> {
+    fn act(&mut self, epoch: &Words<'_, '_>, passive: Option<&Locked<'_, '_>>, act: &Act) -> transom::Result<()> {
         match *act {
             Act::Put { target, block, value, strided } => put(epoch, target, block, value, strided),
             Act::PutGet { target, block, value } => {
@@ -222,7 +225,7 @@ fn values(value: u64) -> [u64; BLOCK] {
     std::array::from_fn(|index| value + index as u64)
 }
 
-fn put(epoch: &Access<'_, '_>, target: usize, block: usize, value: u64, strided: bool) -> transom::Result<()> {
+fn put(epoch: &Words<'_, '_>, target: usize, block: usize, value: u64, strided: bool) -> transom::Result<()> {
     let at = (block * BLOCK) as u64;
     let plain = values(value);
     if !strided {
@@ -236,8 +239,8 @@ fn put(epoch: &Access<'_, '_>, target: usize, block: usize, value: u64, strided:
 }
 
 fn read(
-    epoch: &Access<'_, '_>,
-    passive: Option<&Passive<'_, '_>>,
+    epoch: &Words<'_, '_>,
+    passive: Option<&Locked<'_, '_>>,
     target: usize,
     block: usize,
     request: bool,

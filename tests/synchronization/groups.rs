@@ -111,7 +111,7 @@ pub(crate) fn late_post(world: &Job) -> Outcome {
                 if turn % 2 == 0 { access.put_value(1, 0, turn) } else { Ok(()) }
             })?;
         } else {
-            while signal.lock_all(|epoch| epoch.fetch_value::<u64>(1, 0))? < turn {
+            while signal.lock_all(|epoch| epoch.fetch_value(1, 0))? < turn {
                 std::thread::yield_now();
             }
             win.post(&[0])?;

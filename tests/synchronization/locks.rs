@@ -25,7 +25,7 @@ pub(crate) fn exclusive_locks_exclude(world: &Job) -> Outcome {
     world.barrier()?;
     let times = if size == 1 { 2 } else { 1 };
     for target in [0, size - 1] {
-        let count = win.lock(Lock::Shared, target, |epoch| epoch.fetch_value::<u64>(target, 0))?;
+        let count = win.lock(Lock::Shared, target, |epoch| epoch.fetch_value(target, 0))?;
         same("the counter", &count, &(times * turns * size as u64))?;
     }
     Ok(win.free()?)
@@ -40,7 +40,7 @@ pub(crate) fn shared_locks_run_together(world: &Job) -> Outcome {
         step(format!("turn {turn}"));
         win.lock(Lock::Shared, 0, |epoch| {
             epoch.fetch_add(0, 0, 1u64)?;
-            while epoch.fetch_value::<u64>(0, 0)? < turn * size {
+            while epoch.fetch_value(0, 0)? < turn * size {
                 std::thread::yield_now();
             }
             Ok(())
@@ -49,7 +49,7 @@ pub(crate) fn shared_locks_run_together(world: &Job) -> Outcome {
         win.lock(Lock::Exclusive, 0, |_| Ok(()))?;
         world.barrier()?;
     }
-    same("all were in", &win.lock(Lock::Shared, 0, |epoch| epoch.fetch_value::<u64>(0, 0))?, &(20 * size))?;
+    same("all were in", &win.lock(Lock::Shared, 0, |epoch| epoch.fetch_value(0, 0))?, &(20 * size))?;
     Ok(win.free()?)
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
         let target = usize::try_from(turn)? % size;
         if me % 2 == 1 {
             win.lock(Lock::Exclusive, target, |epoch| {
-                let value = epoch.fetch_value::<u64>(target, 0)? + 1;
+                let value = epoch.fetch_value(target, 0)? + 1;
                 epoch.put_value(target, 0, value)?;
                 epoch.flush(target)?;
                 std::thread::yield_now();
@@ -132,15 +132,14 @@ pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
             })?;
         } else {
             let pairs = win.lock_all(|epoch| {
-                let pair = |rank| Ok([epoch.fetch_value::<u64>(rank, 0)?, epoch.fetch_value::<u64>(rank, 1)?]);
+                let pair = |rank| Ok([epoch.fetch_value(rank, 0)?, epoch.fetch_value(rank, 1)?]);
                 (0..size).map(pair).collect::<transom::Result<Vec<_>>>()
             })?;
             ensure(pairs.iter().all(|[first, second]| first == second), &format!("no half of a pair in {pairs:?}"))?;
         }
     }
     world.barrier()?;
-    let total =
-        win.lock_all(|epoch| (0..size).map(|rank| epoch.fetch_value::<u64>(rank, 1)).sum::<transom::Result<u64>>())?;
+    let total = win.lock_all(|epoch| (0..size).map(|rank| epoch.fetch_value(rank, 1)).sum::<transom::Result<u64>>())?;
     same("all increments", &total, &(40 * (size as u64 / 2)))?;
     Ok(win.free()?)
 }
@@ -234,10 +233,10 @@ pub(crate) fn computing_target(world: &Job) -> Outcome {
         for turn in 0..30 {
             step(format!("turn {turn}"));
             win.lock(Lock::Exclusive, 0, |epoch| {
-                let seen = epoch.fetch_value::<u64>(0, 1)?;
+                let seen = epoch.fetch_value(0, 1)?;
                 epoch.put_value(0, 1, seen + 1)
             })?;
-            win.lock(Lock::Shared, 0, |epoch| epoch.fetch_value::<u64>(0, 1))?;
+            win.lock(Lock::Shared, 0, |epoch| epoch.fetch_value(0, 1))?;
             win.lock_all(|epoch| epoch.flush(0))?;
         }
         win.lock(Lock::Exclusive, 0, |epoch| epoch.fetch_add(0, 0, 1u64))?;

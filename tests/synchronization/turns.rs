@@ -35,7 +35,7 @@ fn against(
 
 fn write(win: &Window<u64>) -> transom::Result<()> {
     win.lock(Lock::Exclusive, 1, |epoch| {
-        let seen = epoch.fetch_value::<u64>(1, 0)?;
+        let seen = epoch.fetch_value(1, 0)?;
         epoch.put_value(1, 0, seen + 1)
     })
 }
