@@ -6,9 +6,8 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use transom_fabric::{Amo, Blocks, Memory, Port, Post, Span, Tally};
+use transom_fabric::{Amo, Blocks, Memory, Port, Post, Span, Tally, TallyRef};
 
 /// Origin bytes that stay readable, and unwritten, until their operation is complete.
 #[derive(Clone, Copy, Debug)]
@@ -167,13 +166,13 @@ impl Steps {
 }
 
 /// Posts a put of `from`.
-pub(crate) fn post_put<P: Port>(port: &P, to: &P::Remote, offset: u64, from: Source, tally: &Arc<Tally>) -> Post {
+pub(crate) fn post_put<P: Port>(port: &P, to: &P::Remote, offset: u64, from: Source, tally: &TallyRef) -> Post {
     // SAFETY: what a Source stands for.
     unsafe { port.put(to, offset, from.0, tally) }
 }
 
 /// Posts a get into `into`, which may be posted again where the answer is `Again`.
-pub(crate) fn post_get<P: Port>(port: &P, from: &P::Remote, offset: u64, into: &Sink, tally: &Arc<Tally>) -> Post {
+pub(crate) fn post_get<P: Port>(port: &P, from: &P::Remote, offset: u64, into: &Sink, tally: &TallyRef) -> Post {
     // SAFETY: what a Sink stands for.
     unsafe { port.get(from, offset, into.0, tally) }
 }
@@ -185,7 +184,7 @@ pub(crate) fn post_amo<P: Port>(
     offset: u64,
     amo: Amo,
     into: &Sink,
-    tally: &Arc<Tally>,
+    tally: &TallyRef,
 ) -> Post {
     // SAFETY: what a Sink stands for.
     unsafe { port.amo(on, offset, amo, into.0, tally) }
@@ -259,7 +258,7 @@ impl Lend {
 #[derive(Debug)]
 pub(crate) struct LentBuffer<T> {
     buffer: Reclaim<T>,
-    tally: Option<Arc<Tally>>,
+    tally: Option<TallyRef>,
 }
 
 impl<T: bytemuck::Pod + Send + Sync> LentBuffer<T> {
@@ -267,8 +266,8 @@ impl<T: bytemuck::Pod + Send + Sync> LentBuffer<T> {
     #[inline]
     pub(crate) fn lend<E>(
         buffer: Vec<T>,
-        tally: &mut Option<Arc<Tally>>,
-        post: impl FnOnce(Lend, &mut Option<Arc<Tally>>) -> Result<(), E>,
+        tally: &mut Option<TallyRef>,
+        post: impl FnOnce(Lend, &mut Option<TallyRef>) -> Result<(), E>,
     ) -> (LentBuffer<T>, Result<(), E>) {
         let (memory, buffer) = owned_memory(buffer);
         let posted = post(Lend(memory.span()), tally);

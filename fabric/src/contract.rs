@@ -1,10 +1,9 @@
 //! The three traits of a backend. They are cut below MPI: bytes, offsets, peers and counts.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Amo, AmoKind, Coherence, FabricError, Memory, Peer, Post, Span, Tally, Width};
+use crate::{Amo, AmoKind, Coherence, FabricError, Memory, Peer, Post, Span, TallyRef, Width};
 
 /// What peers need to reach a region: opaque to all but the backend that wrote it. Plain words, so that it can be
 /// kept in shared memory and read by an RDMA read. All zero means "no region".
@@ -97,7 +96,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     fn amo_on(&self, remote: &Self::Remote, kind: AmoKind, width: Width) -> Option<Coherence>;
 
     /// Puts at most [`Limits::inline_max`] bytes, which are copied before this returns.
-    fn put_inline(&self, to: &Self::Remote, offset: u64, bytes: &[u8], tally: &Arc<Tally>) -> Post;
+    fn put_inline(&self, to: &Self::Remote, offset: u64, bytes: &[u8], tally: &TallyRef) -> Post;
 
     /// Puts `len` bytes, at most [`Limits::packed_max`], which `fill` writes straight into the send buffer. `fill` is
     /// called at most once; where the answer is [`Post::Again`] or [`Post::Broken`] after it was, what it wrote is gone.
@@ -107,27 +106,27 @@ pub trait Port: Send + Sync + Debug + 'static {
         offset: u64,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Post;
 
     /// Puts the bytes of `from` without copying them, at most [`Limits::transfer_max`].
     ///
     /// # Safety
     /// `from` is readable, and nobody writes it, until the tally is idle or the answer is other than `Pending`.
-    unsafe fn put(&self, to: &Self::Remote, offset: u64, from: Span, tally: &Arc<Tally>) -> Post;
+    unsafe fn put(&self, to: &Self::Remote, offset: u64, from: Span, tally: &TallyRef) -> Post;
 
     /// Gets bytes into `into`, at most [`Limits::transfer_max`].
     ///
     /// # Safety
     /// `into` is writable, and nobody else reads or writes it, until the tally is idle or the answer is other than `Pending`.
-    unsafe fn get(&self, from: &Self::Remote, offset: u64, into: Span, tally: &Arc<Tally>) -> Post;
+    unsafe fn get(&self, from: &Self::Remote, offset: u64, into: Span, tally: &TallyRef) -> Post;
 
     /// Performs an atomic at the target and brings the value from before it into `into`, whose length is the atomic's
     /// width (or 0: the value is not wanted). `offset` is a multiple of the width. Call it only where [`Port::amo_on`] says `Some`.
     ///
     /// # Safety
     /// As for [`Port::get`].
-    unsafe fn amo(&self, on: &Self::Remote, offset: u64, amo: Amo, into: Span, tally: &Arc<Tally>) -> Post;
+    unsafe fn amo(&self, on: &Self::Remote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post;
 
     /// Sends a message of at most [`Limits::message_max`] bytes, copied before this returns. It arrives once; not
     /// necessarily in order. Answers `Done`, `Again` or `Broken`.

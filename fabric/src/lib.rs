@@ -28,8 +28,8 @@ pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
 pub use error::{FabricError, Fault};
 pub use memory::{Blocks, Memory, Span};
-pub use peer_map::PeerMap;
-pub use tally::{Failure, Post, Tally};
+pub use peer_map::{Keyed, PeerMap};
+pub use tally::{Failure, Post, Tally, TallyRef};
 
 /// A process of the job as a transport knows it: its rank in the job, 0-based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -77,8 +77,12 @@ impl Span {
 pub struct Memory {
     base: NonNull<u8>,
     len: usize,
-    _owner: Option<Arc<dyn Any + Send + Sync>>,
+    /// One pointer, so that what keeps many parts of memory stays small.
+    _owner: Option<Arc<Owner>>,
 }
+
+/// What keeps memory alive.
+struct Owner(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
 
 // SAFETY: every access is a raw copy or an atomic, which any thread may do; the owner is Send + Sync.
 unsafe impl Send for Memory {}
@@ -98,7 +102,7 @@ impl Memory {
     /// `[base, base + len)` is readable and writable for as long as `owner` lives (for `None`: as long as any clone of
     /// the result), and nobody holds a Rust reference to its bytes while others may write them.
     pub unsafe fn new(base: NonNull<u8>, len: usize, owner: Option<Arc<dyn Any + Send + Sync>>) -> Memory {
-        Memory { base, len, _owner: owner }
+        Memory { base, len, _owner: owner.map(|owner| Arc::new(Owner(owner))) }
     }
 
     /// Zeroed memory of this process alone, aligned to 8 bytes. Pages that nobody touches take no memory.

@@ -21,25 +21,36 @@ use crate::Peer;
 
 const FIRST_SLOTS: usize = 16;
 
-/// Peers and their values. Values are never moved, replaced or removed before the map is dropped.
+/// A value of the map, which knows whom it is about.
+pub trait Keyed {
+    /// The peer; always the same one.
+    fn peer(&self) -> Peer;
+}
+
+/// A value that knows no peer, with its peer.
+impl<T> Keyed for (Peer, T) {
+    #[inline]
+    fn peer(&self) -> Peer {
+        self.0
+    }
+}
+
+/// What is known of peers. Values are never moved, replaced or removed before the map is dropped.
 pub struct PeerMap<T> {
     table: AtomicPtr<Table<T>>,
     writer: Mutex<Writer<T>>,
-    _owns: PhantomData<Box<Entry<T>>>,
+    _owns: PhantomData<Box<T>>,
 }
 
-struct Entry<T> {
-    peer: Peer,
-    value: T,
-}
-
+/// Its pointers come from `Box::into_raw`.
 struct Table<T> {
-    slots: Box<[AtomicPtr<Entry<T>>]>,
+    slots: Box<[AtomicPtr<T>]>,
 }
 
-/// What only the thread that inserts sees. All pointers come from `Box::into_raw`.
+/// What only the thread that inserts sees.
 struct Writer<T> {
-    entries: Vec<*mut Entry<T>>,
+    peers: usize,
+    /// From `Box::into_raw`; the last one is the map's.
     tables: Vec<*mut Table<T>>,
 }
 
@@ -48,25 +59,25 @@ unsafe impl<T: Send + Sync> Send for PeerMap<T> {}
 // SAFETY: as above; the writer's pointers are used under its mutex only.
 unsafe impl<T: Send + Sync> Sync for PeerMap<T> {}
 
-impl<T> Default for PeerMap<T> {
+impl<T: Keyed> Default for PeerMap<T> {
     fn default() -> Self {
         PeerMap::new()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for PeerMap<T> {
+impl<T: Keyed> fmt::Debug for PeerMap<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PeerMap").field("peers", &self.len()).finish()
     }
 }
 
-impl<T> PeerMap<T> {
+impl<T: Keyed> PeerMap<T> {
     /// An empty map.
     pub fn new() -> PeerMap<T> {
         let table = Box::into_raw(Box::new(Table::with_slots(FIRST_SLOTS)));
         PeerMap {
             table: AtomicPtr::new(table),
-            writer: Mutex::new(Writer { entries: Vec::new(), tables: vec![table] }),
+            writer: Mutex::new(Writer { peers: 0, tables: vec![table] }),
             _owns: PhantomData,
         }
     }
@@ -85,10 +96,10 @@ impl<T> PeerMap<T> {
             if entry.is_null() {
                 return None;
             }
-            // SAFETY: entries are freed only when the map is dropped, and never written after they were placed.
-            let entry = unsafe { &*entry };
-            if entry.peer == peer {
-                return Some(&entry.value);
+            // SAFETY: values are freed only when the map is dropped, and never written after they were placed.
+            let value = unsafe { &*entry };
+            if value.peer() == peer {
+                return Some(value);
             }
             at = (at + 1) & mask;
         }
@@ -107,15 +118,17 @@ impl<T> PeerMap<T> {
         if let Some(known) = self.get(peer) {
             return Ok(known);
         }
-        let entry = Box::into_raw(Box::new(Entry { peer, value: make()? }));
-        self.insert(&mut writer, entry);
-        // SAFETY: the entry was just made, and lives until the map is dropped.
-        Ok(unsafe { &(*entry).value })
+        let value = make()?;
+        assert_eq!(value.peer(), peer, "a value of another peer");
+        let value = Box::into_raw(Box::new(value));
+        self.insert(&mut writer, value);
+        // SAFETY: the value was just made, and lives until the map is dropped.
+        Ok(unsafe { &*value })
     }
 
     /// How many peers are known.
     pub fn len(&self) -> usize {
-        self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).entries.len()
+        self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).peers
     }
 
     /// Whether no peer is known.
@@ -123,18 +136,29 @@ impl<T> PeerMap<T> {
         self.len() == 0
     }
 
-    fn insert(&self, writer: &mut Writer<T>, entry: *mut Entry<T>) {
-        writer.entries.push(entry);
+    /// All that is known, in no order; what is inserted meanwhile may be missing.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        // Acquire: as in `get`.
+        // SAFETY: as in `get`.
+        let table = unsafe { &*self.table.load(Ordering::Acquire) };
+        // SAFETY: as in `get`.
+        table.slots.iter().filter_map(|slot| unsafe { slot.load(Ordering::Acquire).as_ref() })
+    }
+
+    fn insert(&self, writer: &mut Writer<T>, value: *mut T) {
+        writer.peers += 1;
         // Relaxed: only the writer, which holds the mutex, replaces the table.
         // SAFETY: tables are freed only when the map is dropped.
         let table = unsafe { &*self.table.load(Ordering::Relaxed) };
-        if writer.entries.len() * 2 <= table.slots.len() {
-            return table.place(entry);
+        if writer.peers * 4 <= table.slots.len() * 3 {
+            return table.place(value);
         }
         let larger = Table::with_slots(table.slots.len() * 2);
-        for &entry in &writer.entries {
-            larger.place(entry);
+        // Relaxed: only the writer places values.
+        for value in table.slots.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|value| !value.is_null()) {
+            larger.place(value);
         }
+        larger.place(value);
         let larger = Box::into_raw(Box::new(larger));
         writer.tables.push(larger);
         // Release: pairs with the Acquire in `get`.
@@ -146,31 +170,35 @@ impl<T> Table<T> {
     fn with_slots(slots: usize) -> Table<T> {
         Table { slots: (0..slots).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect() }
     }
+}
 
-    /// Puts an entry into the first free slot from its rank's; there always is one, since tables are at most half full.
-    fn place(&self, entry: *mut Entry<T>) {
+impl<T: Keyed> Table<T> {
+    /// Puts a value into the first free slot from its rank's; there always is one, since no table gets full.
+    fn place(&self, value: *mut T) {
         let mask = self.slots.len() - 1;
-        // SAFETY: entries are freed only when the map is dropped.
-        let mut at = unsafe { (*entry).peer.index() } & mask;
-        // Relaxed: only the writer places entries.
+        // SAFETY: values are freed only when the map is dropped.
+        let mut at = unsafe { (*value).peer() }.index() & mask;
+        // Relaxed: only the writer places values.
         while !self.slots[at].load(Ordering::Relaxed).is_null() {
             at = (at + 1) & mask;
         }
         // Release: pairs with the Acquire in `get`.
-        self.slots[at].store(entry, Ordering::Release);
+        self.slots[at].store(value, Ordering::Release);
     }
 }
 
 impl<T> Drop for PeerMap<T> {
     fn drop(&mut self) {
         let writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for &entry in &writer.entries {
+        for (index, &table) in writer.tables.iter().enumerate() {
             // SAFETY: from `Box::into_raw`, freed once; nobody borrows from the map any more.
-            drop(unsafe { Box::from_raw(entry) });
-        }
-        for &table in &writer.tables {
-            // SAFETY: as above.
-            drop(unsafe { Box::from_raw(table) });
+            let table = unsafe { Box::from_raw(table) };
+            // The last one has all values; the others have some of the same.
+            let values = if index + 1 == writer.tables.len() { &table.slots[..] } else { &[] };
+            for value in values.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|value| !value.is_null()) {
+                // SAFETY: as above.
+                drop(unsafe { Box::from_raw(value) });
+            }
         }
     }
 }
@@ -180,8 +208,9 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    fn insert(map: &PeerMap<u32>, rank: u32) -> u32 {
-        *map.get_or_try_insert(Peer(rank), || Ok::<_, Infallible>(rank * 10)).unwrap_or_else(|never| match never {})
+    fn insert(map: &PeerMap<(Peer, u32)>, rank: u32) -> u32 {
+        let made = map.get_or_try_insert(Peer(rank), || Ok::<_, Infallible>((Peer(rank), rank * 10)));
+        made.unwrap_or_else(|never| match never {}).1
     }
 
     #[test]
@@ -192,7 +221,7 @@ mod tests {
             assert_eq!(insert(&map, rank), rank * 10);
         }
         for rank in [0, 16, 32, 1, 1_000_000, 15, 31] {
-            assert_eq!(map.get(Peer(rank)), Some(&(rank * 10)));
+            assert_eq!(map.get(Peer(rank)), Some(&(Peer(rank), rank * 10)));
         }
         assert_eq!(map.get(Peer(48)), None);
     }
@@ -205,8 +234,8 @@ mod tests {
         for rank in 0..1000 {
             insert(&map, rank);
         }
-        assert_eq!(map.len(), 1000);
-        assert!((0..1000).all(|rank| map.get(Peer(rank)) == Some(&(rank * 10))));
+        assert_eq!((map.len(), map.values().count()), (1000, 1000));
+        assert!((0..1000).all(|rank| map.get(Peer(rank)) == Some(&(Peer(rank), rank * 10))));
         assert_eq!(std::ptr::from_ref(map.get(Peer(7)).expect("inserted")), before);
     }
 
@@ -232,14 +261,14 @@ mod loom_tests {
             let writer = {
                 let map = Arc::clone(&map);
                 thread::spawn(move || {
-                    let made = map.get_or_try_insert(Peer(3), || Ok::<_, ()>(30));
-                    assert_eq!(made, Ok(&30));
+                    let made = map.get_or_try_insert(Peer(3), || Ok::<_, ()>((Peer(3), 30)));
+                    assert_eq!(made, Ok(&(Peer(3), 30)));
                 })
             };
-            let seen = map.get(Peer(3)).copied();
+            let seen = map.get(Peer(3)).map(|(_, value)| *value);
             assert!(matches!(seen, None | Some(30)));
-            let made = map.get_or_try_insert(Peer(3), || Ok::<_, ()>(30)).copied();
-            assert_eq!(made, Ok(30));
+            let made = map.get_or_try_insert(Peer(3), || Ok::<_, ()>((Peer(3), 30))).copied();
+            assert_eq!(made, Ok((Peer(3), 30)));
             writer.join().expect("the writer ends");
         });
     }

@@ -3,8 +3,9 @@
 //! A [`Tally`] belongs to one target of one window. Its parent counts the whole window, so that a flush of all
 //! targets looks at one number and a flush of one target at another; neither walks a list.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Fault;
 
@@ -31,16 +32,20 @@ pub enum Failure {
     Refused(Fault),
 }
 
+/// A tally that operations in flight share. Without weak counts: every target of every window has one.
+pub type TallyRef = triomphe::Arc<Tally>;
+
 /// The bit of a tally's state that says that an operation failed. In one word with the count, so that a flush looks once.
 const FAILED: u64 = 1 << 63;
+/// The bit that says that an operation failed once, so that [`TOLD`] knows the tally.
+const MARKED: u64 = 1 << 62;
 
 /// Counts operations that were posted and are not complete at the target yet.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// How many are outstanding, and [`FAILED`].
+    /// How many are outstanding, [`FAILED`] and [`MARKED`].
     state: AtomicU64,
-    parent: Option<Arc<Tally>>,
-    failure: Mutex<Told>,
+    parent: Option<TallyRef>,
 }
 
 /// The failure that waits to be told, with its number, and the number up to which failures were told here.
@@ -50,18 +55,22 @@ struct Told {
     until: u64,
 }
 
+/// What the tallies tell of failures, by their addresses. Outside of them, since there are many tallies and few failures.
+static TOLD: Mutex<BTreeMap<usize, Told>> = Mutex::new(BTreeMap::new());
+
 /// Failures of this process are numbered from 1, so that a tally and those above it know the same one.
 static FAILURES: AtomicU64 = AtomicU64::new(1);
 
 impl Tally {
     /// A tally that stands alone, or the parent of others.
-    pub fn new() -> Arc<Tally> {
-        Arc::new(Tally::default())
+    #[allow(clippy::new_ret_no_self)] // a tally is always shared
+    pub fn new() -> TallyRef {
+        TallyRef::new(Tally::default())
     }
 
     /// A tally whose operations count in `parent` as well.
-    pub fn within(parent: &Arc<Tally>) -> Arc<Tally> {
-        Arc::new(Tally { parent: Some(Arc::clone(parent)), ..Tally::default() })
+    pub fn within(parent: &TallyRef) -> TallyRef {
+        TallyRef::new(Tally { state: AtomicU64::new(0), parent: Some(parent.clone()) })
     }
 
     /// Counts one operation. For backends: before the operation is handed over, so that its completion can't come first.
@@ -99,16 +108,18 @@ impl Tally {
     fn record(&self, failure: &Failure) {
         // Relaxed: only has to be another number each time.
         let number = FAILURES.fetch_add(1, Ordering::Relaxed);
+        let mut told = told();
         for tally in self.upwards() {
             // A later failure adds nothing while one waits to be told: the first one names it.
-            tally.told().failure.get_or_insert_with(|| (number, failure.clone()));
+            told.entry(tally.key()).or_default().failure.get_or_insert_with(|| (number, failure.clone()));
             // Release: pairs with the Acquire in `has_failed` and `settled`.
-            tally.state.fetch_or(FAILED, Ordering::Release);
+            tally.state.fetch_or(FAILED | MARKED, Ordering::Release);
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What [`TOLD`] knows it by: nobody else has the address while the tally lives, and its drop takes it out.
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// This tally, its parent, and so on.
@@ -126,14 +137,14 @@ impl Tally {
     #[inline]
     pub fn outstanding(&self) -> u64 {
         // Acquire: pairs with the Release in `finish`.
-        self.state.load(Ordering::Acquire) & !FAILED
+        self.state.load(Ordering::Acquire) & !(FAILED | MARKED)
     }
 
     /// Whether nothing is outstanding, and no failure waits to be taken.
     #[inline]
     pub fn settled(&self) -> bool {
         // Acquire: pairs with the Release in `finish` and `record`.
-        self.state.load(Ordering::Acquire) == 0
+        self.state.load(Ordering::Acquire) & !MARKED == 0
     }
 
     /// Whether an operation of this tally failed and nobody took the failure yet.
@@ -145,18 +156,18 @@ impl Tally {
 
     /// The first failure that was not told yet: by this tally or one above it, which then will not tell it again.
     pub fn take_failure(&self) -> Option<Failure> {
-        let mut told = self.told();
+        let mut told = told();
         // Relaxed: the failure itself is under the lock.
         self.state.fetch_and(!FAILED, Ordering::Relaxed);
-        let (number, failure) = told.failure.take()?;
-        told.until = told.until.max(number);
-        drop(told);
+        let mine = told.get_mut(&self.key())?;
+        let (number, failure) = mine.failure.take()?;
+        mine.until = mine.until.max(number);
         let mut news = true;
         for above in self.upwards().skip(1) {
-            let mut told = above.told();
-            news &= told.until < number;
-            if told.failure.as_ref().is_some_and(|(waits, _)| *waits == number) {
-                told.failure = None;
+            let Some(theirs) = told.get_mut(&above.key()) else { continue };
+            news &= theirs.until < number;
+            if theirs.failure.as_ref().is_some_and(|(waits, _)| *waits == number) {
+                theirs.failure = None;
                 above.state.fetch_and(!FAILED, Ordering::Relaxed);
             }
         }
@@ -165,8 +176,22 @@ impl Tally {
 
     /// The first fault that an operation of this tally met and nobody took yet.
     pub fn fault(&self) -> Option<Fault> {
-        self.told().failure.as_ref().map(|(_, Failure::Broken(fault) | Failure::Refused(fault))| fault.clone())
+        let told = told();
+        let (_, Failure::Broken(fault) | Failure::Refused(fault)) = told.get(&self.key())?.failure.as_ref()?;
+        Some(fault.clone())
     }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        if *self.state.get_mut() & MARKED != 0 {
+            told().remove(&self.key());
+        }
+    }
+}
+
+fn told() -> MutexGuard<'static, BTreeMap<usize, Told>> {
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use transom_fabric::{
     Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port, Post, RegionKey, Span,
-    Tally, Width,
+    TallyRef, Width,
 };
 
 use crate::cma;
@@ -29,7 +29,7 @@ pub struct ShmPort {
     me: Peer,
     address: Address,
     limits: Limits,
-    contacts: PeerMap<Contact>,
+    contacts: PeerMap<(Peer, Contact)>,
     ring: ring::Shared,
     /// Held by the one thread that takes messages.
     inbox: Mutex<Box<[u8; MESSAGE_MAX]>>,
@@ -79,7 +79,8 @@ impl ShmPort {
     }
 
     fn contact(&self, peer: Peer) -> Result<&Contact, Fault> {
-        self.contacts.get(peer).ok_or_else(|| Fault { peer, reason: "not connected over shared memory".into() })
+        let contact = self.contacts.get(peer).map(|(_, contact)| contact);
+        contact.ok_or_else(|| Fault { peer, reason: "not connected over shared memory".into() })
     }
 }
 
@@ -137,7 +138,7 @@ impl Port for ShmPort {
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
         let open = || {
             let address = Address::from_bytes(address)?;
-            Contact::open(address, &self.address)
+            Ok((peer, Contact::open(address, &self.address)?))
         };
         self.contacts
             .get_or_try_insert(peer, open)
@@ -178,7 +179,7 @@ impl Port for ShmPort {
     }
 
     #[inline]
-    fn put_inline(&self, to: &ShmRemote, offset: u64, bytes: &[u8], _tally: &Arc<Tally>) -> Post {
+    fn put_inline(&self, to: &ShmRemote, offset: u64, bytes: &[u8], _tally: &TallyRef) -> Post {
         to.transfer(
             offset,
             Span::of(bytes),
@@ -194,7 +195,7 @@ impl Port for ShmPort {
         offset: u64,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Post {
         assert!(len <= PACKED_MAX, "{len} bytes packed, at most {PACKED_MAX}");
         if let Route::Attached { len: limit, .. } = to.route {
@@ -214,7 +215,7 @@ impl Port for ShmPort {
     }
 
     #[inline]
-    unsafe fn put(&self, to: &ShmRemote, offset: u64, from: Span, _tally: &Arc<Tally>) -> Post {
+    unsafe fn put(&self, to: &ShmRemote, offset: u64, from: Span, _tally: &TallyRef) -> Post {
         to.transfer(
             offset,
             from,
@@ -229,7 +230,7 @@ impl Port for ShmPort {
     }
 
     #[inline]
-    unsafe fn get(&self, from: &ShmRemote, offset: u64, into: Span, _tally: &Arc<Tally>) -> Post {
+    unsafe fn get(&self, from: &ShmRemote, offset: u64, into: Span, _tally: &TallyRef) -> Post {
         from.transfer(
             offset,
             into,
@@ -244,7 +245,7 @@ impl Port for ShmPort {
     }
 
     #[inline]
-    unsafe fn amo(&self, on: &ShmRemote, offset: u64, amo: Amo, into: Span, _tally: &Arc<Tally>) -> Post {
+    unsafe fn amo(&self, on: &ShmRemote, offset: u64, amo: Amo, into: Span, _tally: &TallyRef) -> Post {
         let (Route::Memory(memory), Some(_)) = (&on.route, on.amo) else {
             let reason = "no atomic reaches memory that is not of the heap";
             return on.broken(offset, amo.width.bytes(), "an atomic on", &reason);
@@ -338,7 +339,7 @@ mod tests {
     use std::cell::RefCell;
     use std::thread;
     use std::time::Instant;
-    use transom_fabric::{Domain as _, Region as _};
+    use transom_fabric::{Domain as _, Region as _, Tally};
 
     const LONG: Duration = Duration::from_secs(20);
 

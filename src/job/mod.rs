@@ -21,10 +21,10 @@ use crate::plan::{self, Actor, Amos};
 use crate::progress::Progress;
 use crate::settings::{Atomics, Settings};
 use crate::sync::barrier;
-use crate::window::words;
+use crate::window::words::{self, Words};
 use crate::wire::{Lane, NetRegion, Remote, ShmRegion, SpinBudget, Wire};
 use cards::Card;
-pub(crate) use signals::{Words, next};
+pub(crate) use signals::{BarrierWords, next};
 pub(crate) use team::Team;
 
 /// Where the directory begins in the job block; before it are the words of the job's barrier.
@@ -76,8 +76,10 @@ pub(crate) struct JobCore {
     /// The node of each rank, by its leader's rank.
     nodes: Vec<usize>,
     cards: Vec<Card>,
-    links: PeerMap<Link>,
+    links: PeerMap<(Peer, Arc<Link>)>,
     block: Memory,
+    /// The bytes of the control words of one window.
+    words_len: usize,
     _regions: (Option<ShmRegion>, Option<NetRegion>),
     made: team::Made,
     /// Whether waiting on shared words must poll ports as well.
@@ -92,7 +94,8 @@ pub(crate) struct JobCore {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) lane: Lane,
-    block: Remote,
+    /// Its job block.
+    pub(crate) block: Remote,
 }
 
 /// Joins the job that this process was started in; alone it is a job of one rank. Once per process.
@@ -311,17 +314,18 @@ impl JobCore {
     }
 
     /// The way to another rank, made at first contact.
-    pub(crate) fn link(&self, rank: usize) -> Result<&Link> {
+    pub(crate) fn link(&self, rank: usize) -> Result<&Arc<Link>> {
         let peer = peer(rank);
-        self.links.get_or_try_insert(peer, || {
+        let found = self.links.get_or_try_insert(peer, || {
             let lane = self.wire.reach(peer)?;
             let card = &self.cards[rank];
             let key = match lane {
                 Lane::Shm => &card.shm_block,
                 Lane::Net => &card.net_block,
             };
-            Ok(Link { lane, block: self.wire.import(lane, peer, key)? })
-        })
+            Ok::<_, Error>((peer, Arc::new(Link { lane, block: self.wire.import(lane, peer, key)? })))
+        });
+        found.map(|(_, link)| link)
     }
 
     /// What `rank` published of window `id`, and at which place.
@@ -354,7 +358,7 @@ impl JobCore {
             || self.finish(&tally),
             |scope| {
                 let sink = scope.sink(bytemuck::cast_slice_mut(&mut slot));
-                self.post(|| link.block.get(at, &sink, &tally))
+                self.post(|wire| wire.get(link.block.far()?, at, &sink, &tally))
             },
         );
         posted.and_then(|()| self.progress.complete(&tally))?;
@@ -363,9 +367,9 @@ impl JobCore {
 
     /// Posts until the transport takes it, making progress in between.
     #[inline]
-    pub(crate) fn post(&self, attempt: impl Fn() -> Option<Post>) -> Result<()> {
+    pub(crate) fn post(&self, attempt: impl Fn(&Wire) -> Option<Post>) -> Result<()> {
         loop {
-            match attempt() {
+            match attempt(&self.wire) {
                 Some(Post::Done | Post::Pending) => return Ok(()),
                 Some(Post::Again) => {
                     if self.progress.poll()? == 0 {
@@ -392,15 +396,19 @@ impl JobCore {
 
     /// Sends a message to a rank that was contacted before.
     pub(crate) fn send(&self, rank: usize, bytes: &[u8]) -> Result<()> {
-        self.post(|| Some(self.wire.send(peer(rank), bytes)))
+        self.post(|wire| Some(wire.send(peer(rank), bytes)))
     }
 
     /// A barrier of a team; every bit of [`barrier::TELLS`] that any member `tells`.
     pub(crate) fn barrier_telling(&self, team: &Team, tells: u32) -> Result<u32> {
         let turn = next(&team.barriers);
         let world = team.key == 0;
-        let theirs = |member| if world { Ok(self.link(team.rank(member))?.block.memory()) } else { Ok(None) };
-        let words = Words { job: self, team, key: team.key, mine: world.then_some(&self.block), at: 0, theirs };
+        let theirs = |member| {
+            let block = if world { self.link(team.rank(member))?.block.memory() } else { None };
+            Ok(block.map(|block| Words::at(block, 0)))
+        };
+        let mine = world.then(|| Words::at(&self.block, 0));
+        let words = BarrierWords { job: self, team, key: team.key, mine, theirs };
         barrier::dissemination(team.me, team.size, turn, tells, &words)
     }
 
@@ -410,7 +418,7 @@ impl JobCore {
         let place = directory::free_place(&self.block, DIRECTORY, id).ok_or_else(|| {
             ErrorKind::Job(format!("{} windows live in this process, which is the limit", directory::SLOTS))
         })?;
-        let (at, len) = (self.words_at(place), words::bytes(self.size));
+        let (at, len) = (self.words_at(place), self.words_len);
         let words = self.block.slice(at, len).ok_or_else(|| missing(self.rank, id))?;
         words.write(0, &vec![0; len]);
         directory::publish(&self.block, DIRECTORY, place, id, part);
@@ -431,13 +439,9 @@ impl JobCore {
     }
 
     /// Where in a job block the control words of the window at `place` begin.
+    #[inline]
     pub(crate) fn words_at(&self, place: usize) -> usize {
-        WORDS + place * words::bytes(self.size)
-    }
-
-    /// How a contacted rank's job block is reached.
-    pub(crate) fn block_of(&self, rank: usize) -> Result<&Remote> {
-        Ok(&self.link(rank)?.block)
+        WORDS + place * self.words_len
     }
 
     /// The atomicity actor of a window whose hint wants it so; without a hint the job's.

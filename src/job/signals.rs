@@ -4,12 +4,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use transom_fabric::Memory;
-
 use super::{JobCore, Team};
 use crate::error::Result;
 use crate::messages::Messages;
 use crate::sync::barrier::Signals;
+use crate::window::words::Words;
 use crate::wire::{Lane, event};
 
 /// Bytes between two words: each has a cache line of its own, since each has another writer.
@@ -18,15 +17,13 @@ const STRIDE: usize = 64;
 const NAP: Duration = Duration::from_secs(1);
 
 /// The signals of one barrier.
-pub(crate) struct Words<'j, F> {
+pub(crate) struct BarrierWords<'j, F> {
     pub(crate) job: &'j JobCore,
     pub(crate) team: &'j Team,
     /// What the barrier belongs to, in messages.
     pub(crate) key: u64,
     /// The words that members of this node signal here; `None`: all signals are messages.
-    pub(crate) mine: Option<&'j Memory>,
-    /// Where the slots begin in the words, in bytes.
-    pub(crate) at: usize,
+    pub(crate) mine: Option<Words<'j>>,
     /// The words of a member on the node, `None` where it is reached by messages only.
     pub(crate) theirs: F,
 }
@@ -37,11 +34,11 @@ pub(crate) fn next(counter: &AtomicU32) -> u32 {
     counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
-impl<'j, F: Fn(usize) -> Result<Option<&'j Memory>>> Signals for Words<'j, F> {
+impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j, F> {
     #[inline]
     fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()> {
         if let Some(words) = (self.theirs)(peer)? {
-            event::signal(words.word32(self.at + slot * STRIDE), value);
+            event::signal(words.word32(slot * STRIDE), value);
             return Ok(());
         }
         #[allow(clippy::cast_possible_truncation)] // slots are below 64
@@ -57,7 +54,7 @@ impl<'j, F: Fn(usize) -> Result<Option<&'j Memory>>> Signals for Words<'j, F> {
             job.progress.until(|| seen().is_some())?;
             return Ok(seen().unwrap_or(value));
         };
-        let word = mine.word32(self.at + slot * STRIDE);
+        let word = mine.word32(slot * STRIDE);
         if job.polls() {
             wait_polling(job, word, value)?;
         } else {

@@ -15,6 +15,7 @@ use crate::messages::Messages;
 use crate::plan::{self, Actor, Amos, Claim};
 use crate::progress::Progress;
 use crate::settings::Settings;
+use crate::window::words;
 use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
 
 type Boot = Box<dyn Bootstrap>;
@@ -107,6 +108,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         cards,
         links: PeerMap::new(),
         block,
+        words_len: words::bytes(boot.size()),
         _regions: regions,
         made: team::Made::default(),
         directory: Mutex::new(0),

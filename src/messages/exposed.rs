@@ -13,6 +13,7 @@ use crate::datatype::Strip;
 use crate::reduce::{BasicType, Op};
 use crate::rma::accumulate::{Operand, Place, bytes_of};
 use crate::rma::attached::Attached;
+use crate::window::words::Words;
 
 /// What requests act on.
 #[derive(Debug)]
@@ -53,6 +54,11 @@ struct Block {
     base: usize,
 }
 
+/// The number after one that a request's order has: from 1 to 2^32, then from 1 again.
+fn successor(order: u64) -> u64 {
+    order % (1 << 32) + 1
+}
+
 impl Exposed {
     pub(crate) fn new(space: Space, words: Memory, per_element: bool) -> Exposed {
         Exposed {
@@ -69,15 +75,15 @@ impl Exposed {
     pub(super) fn in_order(&self, from: Peer, order: u64, message: &[u8], mut execute: impl FnMut(&[u8])) {
         let mut orders = locked(&self.orders);
         let mine = orders.entry(from).or_default();
-        if order != mine.done + 1 {
+        if order != successor(mine.done) {
             mine.early.insert(order, message.to_vec());
             return;
         }
         execute(message);
         mine.done = order;
-        while let Some(message) = mine.early.remove(&(mine.done + 1)) {
+        while let Some(message) = mine.early.remove(&successor(mine.done)) {
             execute(&message);
-            mine.done += 1;
+            mine.done = successor(mine.done);
         }
     }
 
@@ -189,7 +195,12 @@ impl Exposed {
     }
 
     fn place<'a>(&'a self, block: &'a Block) -> Place<'a> {
-        Place { memory: &block.memory, words: &self.words, per_element: self.per_element, base: block.base }
+        Place {
+            memory: &block.memory,
+            words: Words::at(&self.words, 0),
+            per_element: self.per_element,
+            base: block.base,
+        }
     }
 
     /// The blocks of the strips, each checked, whose bytes are to be `len` together.

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Fault, Handler, Peer, Post, Tally};
+use transom_fabric::{Fault, Handler, Peer, Post, TallyRef};
 
 use crate::buffers::Sink;
 use crate::sync::barrier;
@@ -32,7 +32,7 @@ pub(crate) enum Landing {
 /// A request whose reply is not here yet.
 struct Waiting {
     into: Landing,
-    tally: Arc<Tally>,
+    tally: TallyRef,
 }
 
 #[derive(Default)]
@@ -99,13 +99,13 @@ impl Messages {
         order: u64,
         request: Request<'_>,
         into: Landing,
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> (u64, Vec<u8>) {
         let mut requests = locked(&self.requests);
         let token = requests.next;
         requests.next += 1;
         tally.begin();
-        requests.waiting.insert(token, Waiting { into, tally: Arc::clone(tally) });
+        requests.waiting.insert(token, Waiting { into, tally: tally.clone() });
         drop(requests);
         (token, Message::Request { token, window, order, request }.encode())
     }
@@ -214,6 +214,8 @@ impl Handler for Messages {
 
 #[cfg(test)]
 mod tests {
+    use transom_fabric::Tally;
+
     use super::*;
 
     #[test]

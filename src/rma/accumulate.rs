@@ -9,13 +9,14 @@ use transom_fabric::{Amo, Memory, Width};
 use crate::reduce::kernel::{Elements, combine, combine_elsewhere, combine_one};
 use crate::reduce::{BasicType, Op};
 use crate::sync::stripe::{self, BLOCK};
+use crate::window::words::Words;
 
 /// Memory, and what makes accumulates on it atomic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) memory: &'a Memory,
     /// The control words of the part that the memory belongs to.
-    pub(crate) words: &'a Memory,
+    pub(crate) words: Words<'a>,
     /// Elements that are whole words of 4 and 8 bytes go by the CPU's atomics instead of the stripes' locks.
     pub(crate) per_element: bool,
     /// Where the memory begins in the part: what stripes are counted from.
@@ -305,7 +306,7 @@ mod tests {
     fn small_and_large_and_both_disciplines_agree() {
         for per_element in [false, true] {
             let (memory, words) = memories();
-            let place = Place { memory: &memory, words: &words, per_element, base: 0 };
+            let place = Place { memory: &memory, words: Words::at(&words, 0), per_element, base: 0 };
             let operand: Vec<u8> = (0..1000u64).flat_map(u64::to_ne_bytes).collect();
             let mut before = Vec::new();
             let mut old = |at: usize, bytes: &[u8]| {
@@ -332,7 +333,7 @@ mod tests {
         let types = [BasicType::Int8, BasicType::Uint16, BasicType::Int32, BasicType::Uint64];
         for (ty, per_element) in types.into_iter().flat_map(|ty| [(ty, false), (ty, true)]) {
             let (memory, words) = memories();
-            let place = Place { memory: &memory, words: &words, per_element, base: 0 };
+            let place = Place { memory: &memory, words: Words::at(&words, 0), per_element, base: 0 };
             let at = 16;
             assert_eq!(place.one(at, Op::Sum, ty, truncate(u64::MAX, ty.size())), 0);
             assert_eq!(place.one(at, Op::Sum, ty, 3), truncate(u64::MAX, ty.size()));

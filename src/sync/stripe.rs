@@ -5,9 +5,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use transom_fabric::Memory;
-
-use crate::window::words::{LINE, STRIPE_LOCKS, STRIPES};
+use crate::window::words::{LINE, STRIPE_LOCKS, STRIPES, Words};
 
 /// Bytes of a block: what one lock is held for.
 pub(crate) const BLOCK: usize = 4096;
@@ -23,13 +21,13 @@ pub(crate) struct Held<'m>(&'m AtomicU32);
 
 /// Locks the block that byte `at` of the part lies in; `words` are the part's control words.
 #[inline]
-pub(crate) fn lock(words: &Memory, at: usize) -> Held<'_> {
+pub(crate) fn lock(words: Words<'_>, at: usize) -> Held<'_> {
     try_lock(words, at).unwrap_or_else(|| wait(word(words, at)))
 }
 
 /// [`lock`] that does not wait: `None` where somebody holds it.
 #[inline(always)]
-pub(crate) fn try_lock(words: &Memory, at: usize) -> Option<Held<'_>> {
+pub(crate) fn try_lock(words: Words<'_>, at: usize) -> Option<Held<'_>> {
     let word = word(words, at);
     // Acquire: pairs with the Release in `drop`: what the holder before wrote is seen.
     match word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
@@ -39,7 +37,7 @@ pub(crate) fn try_lock(words: &Memory, at: usize) -> Option<Held<'_>> {
 }
 
 #[inline(always)]
-fn word(words: &Memory, at: usize) -> &AtomicU32 {
+fn word(words: Words<'_>, at: usize) -> &AtomicU32 {
     words.word32(STRIPE_LOCKS + at / BLOCK % STRIPES * LINE)
 }
 
@@ -73,18 +71,21 @@ fn wait(word: &AtomicU32) -> Held<'_> {
 
 #[cfg(test)]
 mod tests {
+    use transom_fabric::Memory;
+
     use super::*;
 
     #[test]
     fn blocks_of_a_stripe_exclude_each_other_and_others_do_not() {
-        let words = Memory::private(crate::window::words::bytes(1));
-        let held = lock(&words, 5);
-        let other = lock(&words, BLOCK);
+        let memory = Memory::private(crate::window::words::bytes(1));
+        let words = Words::at(&memory, 0);
+        let held = lock(words, 5);
+        let other = lock(words, BLOCK);
         drop(other);
         let count = AtomicU32::new(0);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
-                let _held = lock(&words, BLOCK * STRIPES + 1);
+                let _held = lock(words, BLOCK * STRIPES + 1);
                 count.load(Ordering::Relaxed)
             });
             std::thread::sleep(Duration::from_millis(5));
@@ -96,13 +97,14 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_under_contention() {
-        let words = Memory::private(crate::window::words::bytes(1));
+        let memory = Memory::private(crate::window::words::bytes(1));
+        let words = Words::at(&memory, 0);
         let data = Memory::private(8);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..2000 {
-                        let _held = lock(&words, 0);
+                        let _held = lock(words, 0);
                         let mut value = [0; 8];
                         data.read(0, &mut value);
                         data.write(0, &(u64::from_ne_bytes(value) + 1).to_ne_bytes());

@@ -2,19 +2,20 @@
 //! for the type, else by messages that the target's CPU executes. For one type of one window it is always the same actor. On every
 //! route the operands are copied, or used, before the call returns.
 
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use transom_fabric::{Amo, Memory, Tally};
+use transom_fabric::{Amo, Memory, Tally, TallyRef};
 
 use super::accumulate_net::net_type;
 use super::core::{Core, index};
-use super::target::{Flavor, Target};
+use super::target::{Data, Flavor, Target};
 use super::transfer::{Batch, Count, From, Into, no_overlap};
+use super::words::Words;
 use crate::buffers::{Sink, Source};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::messages::{Landing, Request};
+use crate::plan::Actor;
 use crate::reduce::{BasicType, Op};
 use crate::rma::accumulate::{Operand, Place, bytes_of, truncate, value};
 use crate::rma::layout::Layout;
@@ -39,14 +40,17 @@ pub(crate) struct Accumulate<'a> {
 
 impl Target {
     /// The place that this CPU works on for elements of `ty`.
-    #[inline]
-    pub(super) fn place(&self, core: &Core, ty: BasicType) -> Option<Place<'_>> {
-        match (&self.mapped, &self.nic) {
-            (Some((memory, words)), nic) if nic.is_none() || net_type(ty).is_none() => {
-                Some(Place { memory, words, per_element: core.per_element, base: 0 })
-            }
-            _ => None,
+    #[inline(always)]
+    pub(super) fn place<'t>(&'t self, core: &'t Core, ty: BasicType) -> Option<Place<'t>> {
+        let Data::Mapped(memory, link) = &self.data else { return None };
+        if core.actor == Actor::Nic && net_type(ty).is_some() {
+            return None;
         }
+        let words = match link {
+            Some(link) => self.words_of(core, link)?,
+            None => Words::at(&core.words, 0),
+        };
+        Some(Place { memory, words, per_element: core.per_element, base: 0 })
     }
 
     /// Whether an element of `ty` at byte `at` is where its type wants it.
@@ -255,11 +259,11 @@ impl Core {
         ty: BasicType,
         (expected, new): (u64, u64),
         into: Sink,
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
             self.check_regions("compare_and_swap", target, at.cast_signed(), &Layout::Bytes(ty.size()), ty)?;
-            if target.rank == self.team.me {
+            if target.rank() == self.team.me {
                 let (memory, inside, base) = self.own_region("compare_and_swap", at, ty.size())?;
                 let place = self.own_place(&memory, base);
                 let old = place.swap(inside, ty, expected, new).to_ne_bytes();
@@ -267,7 +271,7 @@ impl Core {
                 return Ok(());
             }
         }
-        if let Some((remote, width)) = target.by_net(ty) {
+        if let Some((remote, width)) = self.by_net(target, ty) {
             let amo = Amo::compare_swap(width, expected, new);
             return self.post_amo(target, remote, at, amo, &into, tally);
         }
@@ -322,21 +326,21 @@ impl Core {
     }
 
     #[inline(never)]
-    fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &Arc<Tally>) -> Result<()> {
+    fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
             self.check_regions(it.call, target, at, &it.to, it.ty)?;
-            if target.rank == self.team.me {
+            if target.rank() == self.team.me {
                 return self.accumulate_own_regions(at, it);
             }
         }
-        if let Some((remote, width)) = target.by_net(it.ty) {
+        if let Some((remote, width)) = self.by_net(target, it.ty) {
             return self.accumulate_by_net(target, remote, width, at, it, tally);
         }
         self.combine(target, at, it, tally)
     }
 
     /// Accumulates by messages that the target's CPU executes.
-    fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &Arc<Tally>) -> Result<()> {
+    fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         let size = it.ty.size();
         let mut theirs = Stream::new(it.to.pieces());
         let mut from = it.from.as_ref().map(|from| (from, Stream::new(from.layout.pieces())));
@@ -380,13 +384,13 @@ impl Core {
     fn next_order(&self, target: &Target) -> u64 {
         // Relaxed: accumulates whose order matters come from one thread, or were ordered by the program.
         match self.ordered.load(Ordering::Relaxed) {
-            true => target.order.fetch_add(1, Ordering::Relaxed) + 1,
+            true => u64::from(target.order.fetch_add(1, Ordering::Relaxed)) + 1,
             false => 0,
         }
     }
 
     fn own_place<'m>(&'m self, memory: &'m Memory, base: usize) -> Place<'m> {
-        Place { memory, words: &self.words, per_element: self.per_element, base }
+        Place { memory, words: Words::at(&self.words, 0), per_element: self.per_element, base }
     }
 
     /// Fails where an access by address is not within attached memory, or an element is misaligned.
@@ -403,11 +407,11 @@ impl Core {
             if !address.is_multiple_of(ty.align() as u64) {
                 return Err(misaligned(call, target, address, ty));
             }
-            if target.rank == self.team.me {
+            if target.rank() == self.team.me {
                 self.own_region(call, address, len)?;
             }
         }
-        if target.rank == self.team.me { Ok(()) } else { self.covered(call, target, at, layout) }
+        if target.rank() == self.team.me { Ok(()) } else { self.covered(call, target, at, layout) }
     }
 
     fn accumulate_own_regions(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
@@ -518,6 +522,6 @@ fn check(it: &Accumulate<'_>) -> Result<()> {
 
 #[cold]
 fn misaligned(call: &'static str, target: &Target, displacement: u64, ty: BasicType) -> Error {
-    let Target { rank, unit, size: limit, .. } = *target;
+    let (rank, unit, limit) = (target.rank(), target.unit, target.size);
     ErrorKind::Misaligned { call, rank, displacement, unit, width: ty.align(), limit }.into()
 }

@@ -1,10 +1,9 @@
 //! Accumulates by the net's atomics, where it is the actor: on integers of 32 and 64 bits, one atomic for each element. What it
 //! has no atomic for goes by its compare-and-swap, so that all of a type is the same actor's.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use transom_fabric::{Amo, AmoKind, Tally, Width};
+use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
 
 use super::accumulate::Accumulate;
 use super::core::Core;
@@ -14,7 +13,7 @@ use crate::error::Result;
 use crate::reduce::{BasicType, Op, kernel};
 use crate::rma::accumulate::{bytes_of, value};
 use crate::rma::stream::Stream;
-use crate::wire::Remote;
+use crate::wire::Far;
 
 /// The largest value that the net's atomics bring.
 const REGISTER: usize = 8;
@@ -28,24 +27,22 @@ pub(super) const fn net_type(ty: BasicType) -> Option<Width> {
     }
 }
 
-impl Target {
-    /// The part through the net, where the net performs elements of `ty`.
-    #[inline]
-    pub(super) fn by_net(&self, ty: BasicType) -> Option<(&Remote, Width)> {
-        Some((self.nic.as_ref()?, net_type(ty)?))
-    }
-}
-
 impl Core {
+    /// A target's part through the net, where the net performs elements of `ty`.
+    #[inline]
+    pub(super) fn by_net<'t>(&'t self, target: &'t Target, ty: BasicType) -> Option<(&'t Far, Width)> {
+        Some((self.by_nic(target)?, net_type(ty)?))
+    }
+
     /// Accumulates by the net's atomics, one for each element.
     pub(super) fn accumulate_by_net(
         &self,
         target: &Target,
-        remote: &Remote,
+        remote: &Far,
         width: Width,
         at: i64,
         it: &Accumulate<'_>,
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Result<()> {
         let size = width.bytes();
         let mut theirs = Stream::new(it.to.pieces());
@@ -87,7 +84,7 @@ impl Core {
     fn by_swaps(
         &self,
         target: &Target,
-        remote: &Remote,
+        remote: &Far,
         width: Width,
         at: u64,
         it: &Accumulate<'_>,
@@ -123,26 +120,22 @@ impl Core {
     pub(super) fn post_amo(
         &self,
         target: &Target,
-        remote: &Remote,
+        remote: &Far,
         at: u64,
         amo: Amo,
         into: &Sink,
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Result<()> {
         if self.ordered.load(Ordering::Relaxed) {
             let bit = 1u64 << ((at >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58);
             // Relaxed: as in `next_order`.
-            let busy = target.busy.load(Ordering::Relaxed);
-            let busy = if target.tally.idle() {
-                0
-            } else if busy & bit != 0 {
+            let busy = self.busy.load(Ordering::Relaxed);
+            if busy & bit != 0 {
                 self.job.finish(&target.tally);
-                0
-            } else {
-                busy
-            };
-            target.busy.store(busy | bit, Ordering::Relaxed);
+            }
+            let others = if self.tally.idle() { 0 } else { busy };
+            self.busy.store(others | bit, Ordering::Relaxed);
         }
-        self.job.post(|| remote.amo(at, amo, into, tally))
+        self.job.post(|wire| wire.amo(remote, at, amo, into, tally))
     }
 }

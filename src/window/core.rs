@@ -2,25 +2,26 @@
 //! `transfer` and `accumulate`; the protocols are in `lock`, `pscw` and here (fence).
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use transom_fabric::{Memory, PeerMap, Tally};
+use transom_fabric::{Memory, Peer, PeerMap, TallyRef};
 
+use super::dynamic::Known;
 use super::model::Separate;
-use super::target::{Flavor, Hold, Target};
-use super::words;
+use super::target::{Data, Flavor, Hold, Target};
+use super::words::{self, Words};
 use crate::directory::Part;
 use crate::epoch::{self, Access, Call};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hints::{Hints, Info, Model};
-use crate::job::{self, JobCore, Route, Team, Words, peer};
+use crate::job::{self, BarrierWords, JobCore, Route, Team, peer};
 use crate::messages::Exposed;
 use crate::plan::Actor;
 use crate::rma::attached::Attached;
 use crate::rma::layout::Layout;
 use crate::sync::barrier;
-use crate::wire::{Lane, NetRegion, ShmRegion};
+use crate::wire::{Far, Lane, NetRegion, ShmRegion};
 
 /// One rank's side of a window.
 pub(crate) struct Core {
@@ -46,10 +47,16 @@ pub(crate) struct Core {
     pub(super) per_element: bool,
     pub(super) actor: Actor,
     /// What is in flight to all targets.
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) tally: TallyRef,
     pub(super) place: usize,
     pub(super) _regions: Regions,
     pub(super) targets: PeerMap<Target>,
+    /// The own part through the net, where the net performs its integers' atomics.
+    pub(super) own: OnceLock<Far>,
+    /// Places with atomics of the net in flight, one bit for many.
+    pub(super) busy: AtomicU64,
+    /// What is attached at targets of this node, in a dynamic window.
+    pub(super) known: PeerMap<(Peer, Mutex<Known>)>,
     pub(super) epoch: AtomicU8,
     pub(super) fences: AtomicU32,
     /// Targets locked, and exclusively among them.
@@ -131,6 +138,27 @@ impl Core {
         match self.state().0 {
             Access::Lock => self.admit(name, target),
             _ => Ok(()),
+        }
+    }
+
+    /// Makes the own part reachable through the net, where the net performs atomics on it.
+    pub(super) fn import_own(&self) -> Result<()> {
+        if self.actor == Actor::Nic && self.part.size > 0 {
+            let own = self.job.wire.import_net(peer(self.job.rank), &self.part.net)?;
+            // Set once, by the first contact with the own rank.
+            let _ = self.own.set(own);
+        }
+        Ok(())
+    }
+
+    /// A target's part through the net, where the net is the actor.
+    #[inline]
+    pub(super) fn by_nic<'t>(&'t self, target: &'t Target) -> Option<&'t Far> {
+        match &target.data {
+            _ if self.actor != Actor::Nic || self.flavor == Flavor::Dynamic => None,
+            Data::Far(far) => Some(far),
+            Data::Mapped(_, None) => self.own.get(),
+            Data::Mapped(_, Some(_)) => None,
         }
     }
 
@@ -225,7 +253,7 @@ impl Core {
         // keeps the compiler from moving them and costs no instruction; elsewhere it is the store barrier that is needed.
         fence(Ordering::AcqRel);
         match self.targets.get(peer(rank)) {
-            Some(target) if target.rank == rank => self.job.progress.complete(&target.tally),
+            Some(target) if target.rank() == rank => self.job.progress.complete(&target.tally),
             // Never contacted: nothing is in flight.
             _ if rank == job::PROC_NULL => Ok(()),
             _ => job::check_rank(&self.team, call, rank),
@@ -242,7 +270,7 @@ impl Core {
     /// A failure that was told for all targets is not told again by one of them.
     #[cold]
     fn told(&self) {
-        for target in (0..self.team.size).filter_map(|rank| self.targets.get(peer(rank))) {
+        for target in self.targets.values() {
             drop(target.tally.take_failure());
         }
     }
@@ -309,10 +337,13 @@ impl Core {
     pub(crate) fn barrier(&self) -> Result<()> {
         let theirs = |member: usize| match self.job.lane(self.team.rank(member)) {
             Some(Lane::Net) => Ok(None),
-            _ => Ok(self.target("fence", member)?.and_then(Target::words)),
+            _ => {
+                let block = self.target("fence", member)?.and_then(|target| target.words(self));
+                Ok(block.map(|words| words.from(words::FENCE)))
+            }
         };
-        let mine = Some(&self.words);
-        let words = Words { job: &self.job, team: &self.team, key: self.id, mine, at: words::FENCE, theirs };
+        let mine = Some(Words::at(&self.words, words::FENCE));
+        let words = BarrierWords { job: &self.job, team: &self.team, key: self.id, mine, theirs };
         barrier::dissemination(self.team.me, self.team.size, job::next(&self.fences), 0, &words).map(drop)
     }
 
@@ -373,6 +404,6 @@ pub(super) fn index(at: u64) -> usize {
 
 #[cold]
 fn outside(call: &'static str, target: &Target, displacement: u64, length: usize) -> Error {
-    let Target { rank, unit, size: limit, .. } = *target;
+    let (rank, unit, limit) = (target.rank(), target.unit, target.size);
     ErrorKind::Range { call, rank, displacement, unit, length, limit }.into()
 }

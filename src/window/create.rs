@@ -2,8 +2,8 @@
 //! end makes sure that nobody accesses what goes (MPI §11.2.1, §11.2.5). One barrier each: O(log p) signals per rank; a
 //! contiguous shared window takes two more, since its segment needs all sizes first.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use transom_fabric::{Memory, PeerMap, RegionKey, Tally};
 
@@ -222,6 +222,9 @@ impl Core {
             place,
             _regions: regions,
             targets: PeerMap::new(),
+            own: OnceLock::new(),
+            busy: AtomicU64::new(0),
+            known: PeerMap::new(),
             epoch: AtomicU8::new(0),
             fences: AtomicU32::new(0),
             locks: AtomicU32::new(0),

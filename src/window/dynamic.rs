@@ -3,13 +3,13 @@
 //! nodes the target checks each access itself. So an access to what is not attached, or no longer, is an error.
 
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Amo, AmoKind, Memory, Width};
+use transom_fabric::{Amo, AmoKind, Keyed, Memory, Width};
 
 use super::core::Core;
 use super::target::{Flavor, Target};
-use super::words;
+use super::words::{self, Words};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::messages::{Landing, REPLY_OVERHEAD, Request};
 use crate::rma::attached::{Extent, covers};
@@ -64,13 +64,15 @@ impl Core {
 
     fn regions_changed(&self) {
         // By this rank's CPU alone, and read by CPUs of the node. SeqCst by `amo`: after the list, before what follows.
-        self.words.amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
+        Words::at(&self.words, 0).amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
     }
 
     /// Fails where a piece of the access is not within a region that is attached at the target of this node.
     pub(super) fn covered(&self, call: &'static str, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
-        let Some(words) = target.words() else { return Ok(()) };
-        let mut known = target.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(words) = target.words(self) else { return Ok(()) };
+        let number = target.peer();
+        let (_, known) = self.known.get_or_try_insert(number, || Ok::<_, Error>((number, Mutex::default())))?;
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         // SeqCst: pairs with the amo in `regions_changed`; the user's own synchronization ordered the two.
         let version = words.word64(words::VERSION).load(Ordering::SeqCst);
         if known.version != Some(version) {
@@ -81,7 +83,7 @@ impl Core {
             if !covers(&known.regions, address, len) {
                 let why = format!(
                     "{len} bytes at address {address:#x} are not within one region that rank {} has attached",
-                    target.rank
+                    target.rank()
                 );
                 return Err(Error::argument(Class::RmaRange, call, why));
             }
@@ -90,7 +92,7 @@ impl Core {
     }
 
     /// Asks the target for its regions, again where they changed meanwhile.
-    fn learn(&self, target: &Target, words: &Memory, known: &mut MutexGuard<'_, Known>) -> Result<()> {
+    fn learn(&self, target: &Target, words: Words<'_>, known: &mut MutexGuard<'_, Known>) -> Result<()> {
         loop {
             // SeqCst: as in `covered`.
             let version = words.word64(words::VERSION).load(Ordering::SeqCst);

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use transom_fabric::{Amo, AmoKind, Memory, Tally, Width};
+use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
 
 use super::core::Core;
 use super::target::{Control, Hold, Target};
@@ -133,7 +133,7 @@ impl Core {
     /// Changes a control word and waits for its value from before.
     fn change(&self, place: Place, amo: Amo) -> Result<u64> {
         let (target, at) = self.word(place)?;
-        if let Control::Memory(words) = &target.control {
+        if let Control::Memory(words) = target.control(self)? {
             return Ok(words.amo(at, amo));
         }
         let mut old = 0u64;
@@ -149,23 +149,13 @@ impl Core {
         Ok(old)
     }
 
-    fn post_control(
-        &self,
-        target: &Target,
-        at: usize,
-        amo: Amo,
-        into: Sink,
-        tally: &std::sync::Arc<Tally>,
-    ) -> Result<()> {
-        match &target.control {
+    fn post_control(&self, target: &Target, at: usize, amo: Amo, into: Sink, tally: &TallyRef) -> Result<()> {
+        match target.control(self)? {
             Control::Memory(words) => {
                 into.fill_from(&words.amo(at, amo).to_ne_bytes());
                 Ok(())
             }
-            Control::Post(base) => {
-                let block = self.job.block_of(target.job_rank)?;
-                self.job.post(|| block.amo(base + at as u64, amo, &into, tally))
-            }
+            Control::Post(block, base) => self.job.post(|wire| wire.amo(block, base + at as u64, amo, &into, tally)),
             Control::Messages => {
                 self.ask(target, 0, Request::Control { at: at as u64, amo }, Landing::One(into), tally)
             }
@@ -190,7 +180,7 @@ impl Words for Core {
 
     fn read(&self, place: Place) -> Result<u64> {
         let (target, at) = self.word(place)?;
-        if let Control::Memory(words) = &target.control {
+        if let Control::Memory(words) = target.control(self)? {
             return Ok(load(words, at));
         }
         self.change(place, Amo::new(AmoKind::Read, Width::W64, 0))
@@ -210,7 +200,7 @@ impl Words for Core {
     }
 }
 
-fn load(words: &Memory, at: usize) -> u64 {
+fn load(words: words::Words<'_>, at: usize) -> u64 {
     // Acquire: pairs with the holder's release by `amo`, which is SeqCst.
     words.word64(at).load(Ordering::Acquire)
 }

@@ -95,7 +95,7 @@ impl Core {
 
     /// Waits until a target of `start` has posted.
     pub(super) fn await_post(&self, target: &Target) -> Result<()> {
-        let member = number(target.rank);
+        let member = number(target.rank());
         self.job.progress.until(|| self.exposed.take_post(member))?;
         target.set_hold(Hold::Open);
         Ok(())

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use transom_fabric::Tally;
+use transom_fabric::TallyRef;
 
 use super::element::RmaElem;
 use crate::buffers::{Lend, LentBuffer};
@@ -32,7 +32,7 @@ enum State {
 
 struct Pending {
     job: Arc<JobCore>,
-    tally: Arc<Tally>,
+    tally: TallyRef,
 }
 
 impl fmt::Debug for Request {
@@ -47,7 +47,7 @@ impl fmt::Debug for Request {
 
 impl Request {
     #[inline]
-    pub(crate) fn new(job: &Arc<JobCore>, tally: Option<Arc<Tally>>) -> Request {
+    pub(crate) fn new(job: &Arc<JobCore>, tally: Option<TallyRef>) -> Request {
         let state = match tally {
             None => State::Done,
             Some(tally) => State::Pending(Pending { job: Arc::clone(job), tally }),
@@ -239,7 +239,7 @@ impl<T: RmaElem> BufferRequest<T> {
     pub(crate) fn lend(
         job: &Arc<JobCore>,
         buffer: Vec<T>,
-        post: impl FnOnce(Lend, &mut Option<Arc<Tally>>) -> Result<()>,
+        post: impl FnOnce(Lend, &mut Option<TallyRef>) -> Result<()>,
     ) -> Result<BufferRequest<T>> {
         let mut tally = None;
         let (buffer, posted) = LentBuffer::lend(buffer, &mut tally, post);

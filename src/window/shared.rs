@@ -4,10 +4,9 @@
 use transom_fabric::Memory;
 
 use super::core::Core;
-use super::target::{Flavor, Target};
+use super::target::{Data, Flavor, Target};
 use crate::error::{Class, Error, Result};
 use crate::job::PROC_NULL;
-use crate::wire::Remote;
 
 /// A part that this process can load and store (`MPI_WIN_SHARED_QUERY`).
 #[derive(Clone, Debug)]
@@ -61,15 +60,17 @@ impl Core {
     }
 
     fn part_of(&self, target: &Target) -> Result<SharedPart> {
-        let memory = if target.rank == self.team.me { Some(self.local()) } else { target.data.memory() };
-        match (memory, self.separate.is_some() && target.rank != self.team.me, &target.data) {
-            (Some(memory), false, _) => Ok(SharedPart { rank: target.rank, memory: memory.clone(), unit: target.unit }),
-            (_, _, Remote::Memory(_)) => {
-                let why = format!("load and store do not reach rank {}'s copy in the separate model", target.rank);
+        let memory = if target.rank() == self.team.me { Some(self.local()) } else { target.data.memory() };
+        match (memory, self.separate.is_some() && target.rank() != self.team.me, &target.data) {
+            (Some(memory), false, _) => {
+                Ok(SharedPart { rank: target.rank(), memory: memory.clone(), unit: target.unit })
+            }
+            (_, _, Data::Mapped(..)) => {
+                let why = format!("load and store do not reach rank {}'s copy in the separate model", target.rank());
                 Err(Error::argument(Class::RmaShared, "shared_query", why))
             }
             _ => {
-                let why = format!("load and store do not reach the part of rank {} from here", target.rank);
+                let why = format!("load and store do not reach the part of rank {} from here", target.rank());
                 Err(Error::argument(Class::RmaShared, "shared_query", why))
             }
         }

@@ -1,19 +1,18 @@
 //! A target of a window after first contact: how large its part is, how it is reached, and what this process holds of it.
 //! Decided once, read on every operation.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use transom_fabric::{Memory, Tally};
+use transom_fabric::{Keyed, Memory, Peer, Tally, TallyRef};
 
 use super::core::Core;
-use super::dynamic::Known;
-use super::words;
+use super::words::Words;
 use crate::directory::Part;
 use crate::error::{ErrorKind, Result};
-use crate::job::peer;
+use crate::job::{Link, peer};
 use crate::plan::Actor;
-use crate::wire::{Lane, Remote};
+use crate::wire::{Far, Lane, Remote};
 
 /// How a window came to its memory (MPI §11.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,38 +48,64 @@ pub(crate) enum Hold {
 
 /// How a target's control words are changed: by the same actor at every rank.
 #[derive(Debug)]
-pub(crate) enum Control {
+pub(crate) enum Control<'t> {
     /// By this CPU.
-    Memory(Memory),
-    /// By the net, from this offset of the target's job block on.
-    Post(u64),
+    Memory(Words<'t>),
+    /// By the net: what its job block is to it, and where they begin in it.
+    Post(&'t Far, u64),
     /// By the target's CPU, on a message.
     Messages,
 }
 
-/// A rank's part of the window, as this rank reaches it.
+/// A part's memory.
+#[derive(Debug)]
+pub(crate) enum Data {
+    /// This CPU loads and stores it. The way to its rank, whose job block this CPU reaches too; `None` for the own part.
+    Mapped(Memory, Option<Arc<Link>>),
+    Far(Far),
+}
+
+impl Data {
+    /// The memory, where load and store reach it.
+    pub(super) fn memory(&self) -> Option<&Memory> {
+        match self {
+            Data::Mapped(memory, _) => Some(memory),
+            Data::Far(_) => None,
+        }
+    }
+
+    /// What can be posted to; `None` where it is mapped, or reached by messages only.
+    pub(super) fn posted(&self) -> Option<&Far> {
+        match self {
+            Data::Mapped(..) | Data::Far(Far::Messages) => None,
+            Data::Far(far) => Some(far),
+        }
+    }
+}
+
+/// A rank's part of the window, as this rank reaches it. A window has one for each target that it touched, so it keeps nothing
+/// that can be found: what is the same for all windows is in the job's link, what few windows need in the window.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Its number in the window's group, and its rank in the job.
-    pub(crate) rank: usize,
-    pub(crate) job_rank: usize,
-    pub(crate) size: u64,
+    /// Its number in the window's group.
+    number: u32,
     pub(crate) unit: u32,
+    pub(crate) size: u64,
+    /// The window's place in its rank's directory.
+    place: u16,
     pub(crate) skew: u8,
-    pub(crate) data: Remote,
-    /// The part and its control words, where this CPU reaches both: what accumulates work on.
-    pub(crate) mapped: Option<(Memory, Memory)>,
-    /// The part through the net, where the net performs its integers' atomics.
-    pub(crate) nic: Option<Remote>,
-    pub(crate) control: Control,
     hold: AtomicU8,
     /// The number of the last request that keeps its order.
-    pub(super) order: AtomicU64,
-    /// Places with atomics of the net in flight, one bit for many.
-    pub(super) busy: AtomicU64,
-    /// What is attached at a target of a dynamic window, as this process knows it.
-    pub(super) known: Mutex<Known>,
-    pub(crate) tally: Arc<Tally>,
+    pub(super) order: AtomicU32,
+    pub(crate) data: Data,
+    pub(crate) tally: TallyRef,
+}
+
+impl Keyed for Target {
+    #[inline]
+    fn peer(&self) -> Peer {
+        Peer(self.number)
+    }
 }
 
 impl Target {
@@ -89,45 +114,33 @@ impl Target {
         let job_rank = core.team.rank(rank);
         let own = rank == core.team.me;
         let (part, place) = if own { (core.part, core.place) } else { core.job.lookup(job_rank, core.id)? };
-        let lane = if own { None } else { Some(core.job.link(job_rank)?.lane) };
-        let data = match lane {
+        let data = match own {
             // Addresses of a dynamic window are resolved by whom they belong to.
-            None if core.flavor == Flavor::Dynamic => Remote::Messages,
-            None => Remote::Memory(core.memory.clone()),
-            // A part of no bytes has its place in a shared segment all the same.
-            _ if part.size == 0 && core.segment.is_none() => Remote::Memory(Memory::private(0)),
-            Some(Lane::Net) if core.flavor == Flavor::Dynamic => Remote::Messages,
-            Some(Lane::Net) => core.job.wire.import(Lane::Net, peer(job_rank), &part.net)?,
-            Some(Lane::Shm) => near(core, job_rank, &part)?,
-        };
-        let control = control(core, job_rank, place, lane)?;
-        let mapped = match (&data, &control, lane) {
-            (Remote::Memory(memory), _, None) => Some((memory.clone(), core.words.clone())),
-            (Remote::Memory(memory), Control::Memory(words), _) => Some((memory.clone(), words.clone())),
-            _ => None,
-        };
-        let nic = match core.actor {
-            Actor::Nic if part.size > 0 && core.flavor != Flavor::Dynamic => {
-                Some(core.job.wire.import(Lane::Net, peer(job_rank), &part.net)?)
+            true if core.flavor == Flavor::Dynamic => Data::Far(Far::Messages),
+            true => {
+                core.import_own()?;
+                Data::Mapped(core.memory.clone(), None)
             }
-            _ => None,
+            false => elsewhere(core, job_rank, &part)?,
         };
         Ok(Target {
-            rank,
-            job_rank,
-            size: part.size,
+            number: peer(rank).0,
             unit: part.unit,
+            size: part.size,
+            // A directory has fewer slots.
+            place: u16::try_from(place).unwrap_or(u16::MAX),
             skew: part.skew,
-            data,
-            mapped,
-            nic,
-            control,
             hold: AtomicU8::new(Hold::None as u8),
-            order: AtomicU64::new(0),
-            busy: AtomicU64::new(0),
-            known: Mutex::default(),
+            order: AtomicU32::new(0),
+            data,
             tally: Tally::within(&core.tally),
         })
+    }
+
+    /// Its number in the window's group.
+    #[inline]
+    pub(crate) fn rank(&self) -> usize {
+        self.number as usize
     }
 
     #[inline]
@@ -147,30 +160,50 @@ impl Target {
         self.hold.store(hold as u8, Ordering::Relaxed);
     }
 
-    /// The words that this process can store to.
-    pub(crate) fn words(&self) -> Option<&Memory> {
-        match &self.control {
-            Control::Memory(words) => Some(words),
-            _ => None,
+    /// Its control words where this CPU reaches them: those of a rank in the same node.
+    #[inline]
+    pub(crate) fn words<'t>(&'t self, core: &'t Core) -> Option<Words<'t>> {
+        if self.rank() == core.team.me {
+            return Some(Words::at(&core.words, 0));
         }
+        match &self.data {
+            Data::Mapped(_, Some(link)) => self.words_of(core, link),
+            _ => self.words_of(core, core.job.link(core.team.rank(self.rank())).ok()?),
+        }
+    }
+
+    /// The same, with the way to its rank.
+    #[inline(always)]
+    pub(super) fn words_of<'t>(&self, core: &Core, link: &'t Link) -> Option<Words<'t>> {
+        Some(Words::at(link.block.memory()?, core.job.words_at(usize::from(self.place))))
+    }
+
+    /// How its control words are changed.
+    pub(super) fn control<'t>(&'t self, core: &'t Core) -> Result<Control<'t>> {
+        if core.job.actor == Actor::Nic && core.job.wire.has(Lane::Net) {
+            let link = core.job.link(core.team.rank(self.rank()))?;
+            if let Some(block) = link.block.far() {
+                return Ok(Control::Post(block, core.job.words_at(usize::from(self.place)) as u64));
+            }
+        }
+        Ok(self.words(core).map_or(Control::Messages, Control::Memory))
     }
 }
 
-fn control(core: &Core, job_rank: usize, place: usize, lane: Option<Lane>) -> Result<Control> {
-    if core.job.actor == Actor::Nic && core.job.wire.has(Lane::Net) {
-        return Ok(Control::Post(core.job.words_at(place) as u64));
+/// The part of another rank.
+fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Data> {
+    let link = core.job.link(job_rank)?;
+    // A part of no bytes has its place in a shared segment all the same.
+    if part.size == 0 && core.segment.is_none() {
+        return Ok(Data::Mapped(Memory::private(0), Some(Arc::clone(link))));
     }
-    Ok(match lane {
-        None => Control::Memory(core.words.clone()),
-        Some(Lane::Net) => Control::Messages,
-        Some(Lane::Shm) => {
-            let block = core.job.block_of(job_rank)?.memory();
-            let (at, len) = (core.job.words_at(place), words::bytes(core.job.size));
-            match block.and_then(|block| block.slice(at, len)) {
-                Some(words) => Control::Memory(words),
-                None => Control::Messages,
-            }
-        }
+    Ok(match link.lane {
+        Lane::Net if core.flavor == Flavor::Dynamic => Data::Far(Far::Messages),
+        Lane::Net => Data::Far(core.job.wire.import_net(peer(job_rank), &part.net)?),
+        Lane::Shm => match near(core, job_rank, part)? {
+            Remote::Memory(memory) => Data::Mapped(memory, Some(Arc::clone(link))),
+            Remote::Far(far) => Data::Far(far),
+        },
     })
 }
 
@@ -185,13 +218,13 @@ fn near(core: &Core, job_rank: usize, part: &Part) -> Result<Remote> {
     }
     let foreign = matches!(core.flavor, Flavor::Create | Flavor::Dynamic) && core.separate.is_none();
     if foreign && !core.job.may_attach() {
-        return Ok(Remote::Messages);
+        return Ok(Remote::Far(Far::Messages));
     }
     match core.job.wire.import(Lane::Shm, peer(job_rank), &part.shm) {
         Ok(remote) => Ok(remote),
         Err(reason) if foreign => {
             core.job.warn_once(&format!("user memory of rank {job_rank} is reached by messages: {reason}"));
-            Ok(Remote::Messages)
+            Ok(Remote::Far(Far::Messages))
         }
         Err(error) => Err(error.into()),
     }

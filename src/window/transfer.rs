@@ -1,12 +1,10 @@
 //! Puts and gets on a window: contiguous ones, whose path within a node decides nothing but the way and touches memory; and
 //! those with layouts at either side. What can't be one remote operation is packed into as few messages as it takes.
 
-use std::sync::Arc;
-
-use transom_fabric::{Fault, Memory, Tally};
+use transom_fabric::{Fault, Memory, Tally, TallyRef};
 
 use super::core::{Core, index};
-use super::target::{Flavor, Target};
+use super::target::{Data, Flavor, Target};
 use crate::buffers::{Sink, Source, Steps};
 use crate::datatype::{Run, Strip, zip};
 use crate::error::{Class, Error, ErrorKind, Result};
@@ -14,7 +12,7 @@ use crate::job::peer;
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::rma::layout::Layout;
 use crate::rma::stream::Stream;
-use crate::wire::{Lane, Remote};
+use crate::wire::{Far, Lane};
 
 /// Blocks from this length on go by an operation each; shorter ones are packed into messages.
 const BLOCK_BY_ITSELF: usize = 1024;
@@ -22,14 +20,14 @@ const BLOCK_BY_ITSELF: usize = 1024;
 /// The tally that an operation counts in: its target's, or one of its own, made when the operation does not end at once.
 pub(crate) enum Count<'c> {
     Target,
-    Request(&'c mut Option<Arc<Tally>>),
+    Request(&'c mut Option<TallyRef>),
 }
 
 impl Count<'_> {
-    pub(super) fn tally(self, target: &Target) -> Arc<Tally> {
+    pub(super) fn tally(self, target: &Target) -> TallyRef {
         match self {
-            Count::Target => Arc::clone(&target.tally),
-            Count::Request(own) => Arc::clone(own.insert(Tally::within(&target.tally))),
+            Count::Target => target.tally.clone(),
+            Count::Request(own) => own.insert(Tally::within(&target.tally)).clone(),
         }
     }
 }
@@ -78,7 +76,7 @@ impl Core {
     #[inline]
     pub(crate) fn put(&self, rank: usize, displacement: u64, from: Source, count: Count<'_>) -> Result<()> {
         if let Some((target, at)) = self.located(rank, displacement, from.len())
-            && let Remote::Memory(memory) = &target.data
+            && let Data::Mapped(memory, _) = &target.data
         {
             memory.write(index(at), from.bytes());
             return Ok(());
@@ -90,7 +88,7 @@ impl Core {
     #[inline(never)]
     fn put_far(&self, rank: usize, displacement: u64, from: Source, count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, from.len())? else { return Ok(()) };
-        if let Remote::Memory(memory) = &target.data {
+        if let Data::Mapped(memory, _) = &target.data {
             memory.write(index(at), from.bytes());
             return Ok(());
         }
@@ -101,7 +99,7 @@ impl Core {
     #[inline]
     pub(crate) fn put_copied(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
         if let Some((target, at)) = self.located(rank, displacement, bytes.len())
-            && let Remote::Memory(memory) = &target.data
+            && let Data::Mapped(memory, _) = &target.data
         {
             memory.write(index(at), bytes);
             return Ok(());
@@ -112,12 +110,15 @@ impl Core {
     #[inline(never)]
     fn put_copied_far(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, bytes.len())? else { return Ok(()) };
-        if let Remote::Memory(memory) = &target.data {
+        if let Data::Mapped(memory, _) = &target.data {
             memory.write(index(at), bytes);
             return Ok(());
         }
-        if self.flavor != Flavor::Dynamic && bytes.len() <= target.data.inline_max() {
-            return self.job.post(|| target.data.put_inline(at, bytes, &target.tally));
+        if let Data::Far(far) = &target.data
+            && self.flavor != Flavor::Dynamic
+            && bytes.len() <= self.job.wire.inline_max(far)
+        {
+            return self.job.post(|wire| wire.put_inline(far, at, bytes, &target.tally));
         }
         crate::buffers::scoped(
             || self.job.finish(&target.tally),
@@ -125,7 +126,7 @@ impl Core {
         )
     }
 
-    fn put_posted(&self, target: &Target, at: u64, from: Source, tally: &Arc<Tally>) -> Result<()> {
+    fn put_posted(&self, target: &Target, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
             return self.put_layout_far(
                 target,
@@ -135,21 +136,19 @@ impl Core {
                 tally,
             );
         }
-        match &target.data {
-            Remote::Messages => {
-                self.scatter(target, at.cast_signed(), &From::contiguous(from), &Layout::Bytes(from.len()), tally)
-            }
-            data => self.put_run(data, at, from, tally),
+        match target.data.posted() {
+            Some(far) => self.put_run(far, at, from, tally),
+            None => self.scatter(target, at.cast_signed(), &From::contiguous(from), &Layout::Bytes(from.len()), tally),
         }
     }
 
     /// Posts a put of bytes that are contiguous at both sides.
-    fn put_run(&self, data: &Remote, at: u64, from: Source, tally: &Arc<Tally>) -> Result<()> {
-        let most = data.transfer_max().unwrap_or(usize::MAX);
+    fn put_run(&self, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
+        let most = self.job.wire.transfer_max(far).unwrap_or(usize::MAX);
         let mut done = 0;
         while done < from.len() {
             let part = from.part(done, most);
-            self.job.post(|| data.put(at + done as u64, part, tally))?;
+            self.job.post(|wire| wire.put(far, at + done as u64, part, tally))?;
             done += part.len();
         }
         Ok(())
@@ -166,7 +165,7 @@ impl Core {
     ) -> Result<()> {
         agree("put", &from.layout, to)?;
         let Some((target, at)) = self.locate_layout("put", rank, displacement, to)? else { return Ok(()) };
-        if let Remote::Memory(memory) = &target.data {
+        if let Data::Mapped(memory, _) = &target.data {
             store(memory, at, from, to);
             return Ok(());
         }
@@ -179,40 +178,38 @@ impl Core {
         at: i64,
         from: &From<'_>,
         to: &Layout<'_>,
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
-            if target.rank == self.team.me {
+            if target.rank() == self.team.me {
                 return self.in_own_regions("put", at, from.layout, *to, |memory, inside, ours, len| {
                     memory.write(inside, from.part(ours, len).bytes());
                 });
             }
             self.covered("put", target, at, to)?;
         }
-        if matches!(target.data, Remote::Messages) {
-            return self.scatter(target, at, from, to, tally);
-        }
+        let Some(far) = target.data.posted() else { return self.scatter(target, at, from, to, tally) };
         if to.longest().min(from.layout.longest()) >= BLOCK_BY_ITSELF {
             let mut pieces = zip(from.layout.pieces(), to.pieces());
             while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
-                self.put_run(&target.data, (at + theirs).cast_unsigned(), from.part(ours, len), tally)?;
+                self.put_run(far, (at + theirs).cast_unsigned(), from.part(ours, len), tally)?;
             }
             return Ok(());
         }
         match to.contiguous() {
-            Some(offset) => self.put_packed(target, (at + offset).cast_unsigned(), from, tally),
+            Some(offset) => self.put_packed(far, (at + offset).cast_unsigned(), from, tally),
             None => self.scatter(target, at, from, to, tally),
         }
     }
 
     /// Puts small blocks of the origin into one run of the target, gathered in the send buffer.
-    fn put_packed(&self, target: &Target, at: u64, from: &From<'_>, tally: &Arc<Tally>) -> Result<()> {
-        let most = target.data.packed_max();
+    fn put_packed(&self, far: &Far, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
+        let most = self.job.wire.packed_max(far);
         let (mut pieces, mut at, mut left) = (from.layout.pieces(), at, from.layout.len());
         while left > 0 {
             let len = left.min(most);
             // A post that is refused may have used up its cursor: each attempt begins with a fresh one.
-            self.job.post(|| {
+            self.job.post(|wire| {
                 let mut pieces = pieces.clone();
                 let fill = |buffer: &mut [u8]| {
                     let mut done = 0;
@@ -221,7 +218,7 @@ impl Core {
                         done += len;
                     }
                 };
-                target.data.put_packed(at, len, fill, tally)
+                wire.put_packed(far, at, len, fill, tally)
             })?;
             let mut skip = len;
             while let Some((_, len)) = pieces.next_at_most(skip) {
@@ -237,7 +234,7 @@ impl Core {
     #[inline]
     pub(crate) fn get(&self, rank: usize, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
         if let Some((target, at)) = self.located(rank, displacement, into.len())
-            && let Remote::Memory(memory) = &target.data
+            && let Data::Mapped(memory, _) = &target.data
         {
             into.fill(memory, index(at));
             return Ok(());
@@ -249,25 +246,27 @@ impl Core {
     #[inline(never)]
     fn get_far(&self, rank: usize, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("get", rank, displacement, into.len())? else { return Ok(()) };
-        if let Remote::Memory(memory) = &target.data {
+        if let Data::Mapped(memory, _) = &target.data {
             into.fill(memory, index(at));
             return Ok(());
         }
         let tally = count.tally(target);
-        if self.flavor == Flavor::Dynamic || matches!(target.data, Remote::Messages) {
-            let from = Layout::Bytes(into.len());
-            return self.get_layout_far(target, at.cast_signed(), &Into::contiguous(into), &from, &tally);
+        if let Some(far) = target.data.posted()
+            && self.flavor != Flavor::Dynamic
+        {
+            return self.get_run(far, at, &into, &tally);
         }
-        self.get_run(&target.data, at, &into, &tally)
+        let from = Layout::Bytes(into.len());
+        self.get_layout_far(target, at.cast_signed(), &Into::contiguous(into), &from, &tally)
     }
 
     /// Posts a get of bytes that are contiguous at both sides.
-    fn get_run(&self, data: &Remote, at: u64, into: &Sink, tally: &Arc<Tally>) -> Result<()> {
-        let most = data.transfer_max().unwrap_or(usize::MAX);
+    fn get_run(&self, far: &Far, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
+        let most = self.job.wire.transfer_max(far).unwrap_or(usize::MAX);
         let mut done = 0;
         while done < into.len() {
             let part = into.part(done, most);
-            self.job.post(|| data.get(at + done as u64, &part, tally))?;
+            self.job.post(|wire| wire.get(far, at + done as u64, &part, tally))?;
             done += part.len();
         }
         Ok(())
@@ -284,7 +283,7 @@ impl Core {
     ) -> Result<()> {
         agree("get", &into.layout, from)?;
         let Some((target, at)) = self.locate_layout("get", rank, displacement, from)? else { return Ok(()) };
-        if let Remote::Memory(memory) = &target.data {
+        if let Data::Mapped(memory, _) = &target.data {
             load(memory, at, into, from);
             return Ok(());
         }
@@ -297,25 +296,24 @@ impl Core {
         at: i64,
         into: &Into<'_>,
         from: &Layout<'_>,
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
-            if target.rank == self.team.me {
+            if target.rank() == self.team.me {
                 return self.in_own_regions("get", at, into.layout, *from, |memory, inside, ours, len| {
                     into.part(ours, len).fill(memory, inside);
                 });
             }
             self.covered("get", target, at, from)?;
         }
-        let by_messages = matches!(target.data, Remote::Messages)
-            || from.longest().min(into.layout.longest()) < BLOCK_BY_ITSELF && from.len() >= BLOCK_BY_ITSELF
+        let small = from.longest().min(into.layout.longest()) < BLOCK_BY_ITSELF && from.len() >= BLOCK_BY_ITSELF
             || from.contiguous().is_none() && from.longest() < BLOCK_BY_ITSELF;
-        if by_messages {
+        let Some(far) = target.data.posted().filter(|_| !small) else {
             return self.gather(target, at, into, from, tally);
-        }
+        };
         let mut pieces = zip(into.layout.pieces(), from.pieces());
         while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
-            self.get_run(&target.data, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)?;
+            self.get_run(far, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)?;
         }
         Ok(())
     }
@@ -341,7 +339,7 @@ impl Core {
     }
 
     /// Puts by messages that carry the data and where it goes.
-    fn scatter(&self, target: &Target, at: i64, from: &From<'_>, to: &Layout<'_>, tally: &Arc<Tally>) -> Result<()> {
+    fn scatter(&self, target: &Target, at: i64, from: &From<'_>, to: &Layout<'_>, tally: &TallyRef) -> Result<()> {
         let (mut ours, mut theirs) = (Stream::new(from.layout.pieces()), Stream::new(to.pieces()));
         let mut batch = Batch::new(self.message_max(target), 1);
         loop {
@@ -365,7 +363,7 @@ impl Core {
     }
 
     /// Gets by messages that say what is wanted, whose replies carry the data.
-    fn gather(&self, target: &Target, at: i64, into: &Into<'_>, from: &Layout<'_>, tally: &Arc<Tally>) -> Result<()> {
+    fn gather(&self, target: &Target, at: i64, into: &Into<'_>, from: &Layout<'_>, tally: &TallyRef) -> Result<()> {
         let (mut ours, mut theirs) = (Stream::new(into.layout.pieces()), Stream::new(from.pieces()));
         let mut batch = Batch::new(self.message_max(target), 1);
         loop {
@@ -395,18 +393,19 @@ impl Core {
         order: u64,
         request: Request<'_>,
         into: Landing,
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Result<()> {
         let (token, message) = self.job.messages.request(self.id, order, request, into, tally);
-        self.job.send(target.job_rank, &message).inspect_err(|error| {
-            let fault = Fault { peer: peer(target.job_rank), reason: error.to_string() };
+        let rank = self.team.rank(target.rank());
+        self.job.send(rank, &message).inspect_err(|error| {
+            let fault = Fault { peer: peer(rank), reason: error.to_string() };
             self.job.messages.fail(token, &fault);
         })
     }
 
     /// The longest message to a target.
     pub(super) fn message_max(&self, target: &Target) -> usize {
-        self.job.wire.message_max(self.job.lane(target.job_rank).unwrap_or(Lane::Net))
+        self.job.wire.message_max(self.job.lane(self.team.rank(target.rank())).unwrap_or(Lane::Net))
     }
 }
 

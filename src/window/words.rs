@@ -1,7 +1,48 @@
 //! The control words of a window at one rank: its lock, the master of exclusive locks, the version of attached regions,
 //! the locks that make accumulates atomic, and the slots of its fences. Layout only; zeroed words are a fresh window's.
 
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use transom_fabric::{Amo, Memory};
+
 use crate::sync::barrier;
+
+/// Control words, in memory that may have others before them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words<'m> {
+    memory: &'m Memory,
+    base: usize,
+}
+
+impl<'m> Words<'m> {
+    /// Those that begin at byte `base`.
+    #[inline]
+    pub(crate) fn at(memory: &'m Memory, base: usize) -> Words<'m> {
+        Words { memory, base }
+    }
+
+    /// Those from byte `at` on.
+    #[inline]
+    pub(crate) fn from(self, at: usize) -> Words<'m> {
+        Words { base: self.base + at, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn word32(self, at: usize) -> &'m AtomicU32 {
+        self.memory.word32(self.base + at)
+    }
+
+    #[inline]
+    pub(crate) fn word64(self, at: usize) -> &'m AtomicU64 {
+        self.memory.word64(self.base + at)
+    }
+
+    /// Changes a word by this CPU; its value from before.
+    #[inline]
+    pub(crate) fn amo(self, at: usize, amo: Amo) -> u64 {
+        self.memory.amo(self.base + at, amo)
+    }
+}
 
 /// The lock of this rank's part (`sync::lock`).
 pub(crate) const LOCK: usize = 0;

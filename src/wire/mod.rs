@@ -16,7 +16,7 @@ use transom_shm::{Heap, HeapOptions, ShmDomain};
 
 use crate::messages::Messages;
 use crate::plan::Amos;
-pub(crate) use remote::Remote;
+pub(crate) use remote::{Far, Remote};
 
 pub(crate) use transom_shm::event;
 pub(crate) use transom_shm::event::SpinBudget;
@@ -60,7 +60,7 @@ pub(crate) struct Wire {
     /// Which way leads to each rank, and its address there; `None` for the rank itself where it needs none.
     addresses: OnceLock<Vec<Option<Way>>>,
     /// The peers that were contacted.
-    lanes: PeerMap<Lane>,
+    lanes: PeerMap<(Peer, Lane)>,
 }
 
 /// Does the same with whichever net there is.
@@ -136,13 +136,6 @@ impl Net {
             Net::Sim(domain) => domain.register(memory).map(NetRegion::Sim),
         }
     }
-
-    fn import(&self, peer: Peer, key: &RegionKey) -> Result<Remote, FabricError> {
-        match self {
-            Net::Ofi(domain) => Remote::ofi(domain, peer, key),
-            Net::Sim(domain) => Remote::sim(domain, peer, key),
-        }
-    }
 }
 
 impl NetRegion {
@@ -206,7 +199,7 @@ impl Wire {
                 (Lane::Net, _, Some(net)) => net.connect(peer, address)?,
                 _ => return Err(absent(lane)),
             }
-            Ok(lane)
+            Ok((peer, lane))
         })?;
         Ok(())
     }
@@ -219,7 +212,7 @@ impl Wire {
 
     /// Makes a rank reachable by the way that leads to it, at first contact.
     pub(crate) fn reach(&self, peer: Peer) -> Result<Lane, FabricError> {
-        if let Some(&lane) = self.lanes.get(peer) {
+        if let Some(&(_, lane)) = self.lanes.get(peer) {
             return Ok(lane);
         }
         match self.addresses.get().and_then(|all| all.get(peer.index())?.as_ref()) {
@@ -247,9 +240,14 @@ impl Wire {
     pub(crate) fn import(&self, lane: Lane, peer: Peer, key: &RegionKey) -> Result<Remote, FabricError> {
         match (lane, &self.shm, &self.net) {
             (Lane::Shm, Some(shm), _) => Remote::shm(shm, peer, key),
-            (Lane::Net, _, Some(net)) => net.import(peer, key),
+            (Lane::Net, ..) => self.import_net(peer, key).map(Remote::Far),
             _ => Err(absent(lane)),
         }
+    }
+
+    /// A connected peer's region through the net.
+    pub(crate) fn import_net(&self, peer: Peer, key: &RegionKey) -> Result<Far, FabricError> {
+        self.net.as_ref().ok_or_else(|| absent(Lane::Net))?.import(peer, key)
     }
 
     /// Sends a message by the way that leads to the peer, whom it contacts where this is the first one.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use transom_fabric::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Peer, PeerMap, Port, Post, RegionKey, Span, Tally,
+    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Peer, PeerMap, Port, Post, RegionKey, Span, TallyRef,
     Width,
 };
 
@@ -36,7 +36,7 @@ const BATCH: usize = 32;
 #[derive(Debug)]
 pub struct OfiPort {
     open: Arc<Open>,
-    peers: PeerMap<sys::fi_addr_t>,
+    peers: PeerMap<(Peer, sys::fi_addr_t)>,
     limits: Limits,
     atomics: Atomics,
     /// This process's rank, which goes with each message.
@@ -64,11 +64,13 @@ enum Pool {
     Receives,
 }
 
-/// A peer's region.
+/// What an operation is posted with: its record, and its peer's address.
+type Posted<'s> = (&'s Slot, sys::fi_addr_t);
+
+/// A peer's region. Windows keep one for each target, so it holds no address: that is the same for all of a peer's.
 #[derive(Debug)]
 pub struct OfiRemote {
     peer: Peer,
-    address: sys::fi_addr_t,
     key: u64,
     base: u64,
     len: u64,
@@ -138,13 +140,26 @@ impl OfiPort {
         }
     }
 
-    /// Takes a slot, counts the operation and posts it by `post`, which gets the slot and answers libfabric's status.
     #[inline]
-    fn operate(&self, remote: Peer, tally: &Arc<Tally>, result: Span, post: impl FnOnce(&Slot) -> isize) -> Post {
-        let purpose = Purpose { peer: remote, tally: Some(Arc::clone(tally)), result };
+    fn address_of(&self, peer: Peer) -> Option<sys::fi_addr_t> {
+        self.peers.get(peer).map(|&(_, address)| address)
+    }
+
+    /// Takes a slot, counts the operation and posts it by `post`, which gets the slot and the peer's address, and answers libfabric's
+    /// status.
+    #[inline]
+    fn operate(
+        &self,
+        remote: Peer,
+        tally: &TallyRef,
+        result: Span,
+        post: impl FnOnce(&Slot, sys::fi_addr_t) -> isize,
+    ) -> Post {
+        let Some(address) = self.address_of(remote) else { return unconnected(remote) };
+        let purpose = Purpose { peer: remote, tally: Some(tally.clone()), result };
         let Some(slot) = self.open.operations.take(purpose) else { return Post::Again };
         tally.begin();
-        let status = post(slot);
+        let status = post(slot, address);
         if status == 0 {
             return Post::Pending;
         }
@@ -163,14 +178,22 @@ impl OfiPort {
 
     /// Writes with delivery complete: the completion means that the target has it (man fi_rma, fi_endpoint).
     #[inline]
-    fn write(&self, to: &OfiRemote, offset: u64, from: Span, mut descriptor: *mut c_void, slot: &Slot) -> isize {
+    fn write(
+        &self,
+        to: &OfiRemote,
+        offset: u64,
+        from: Span,
+        descriptor: *mut c_void,
+        (slot, address): Posted<'_>,
+    ) -> isize {
+        let mut descriptor = descriptor;
         let source = sys::iovec { iov_base: from.as_ptr().cast(), iov_len: from.len() };
         let target = sys::fi_rma_iov { addr: to.base + offset, len: from.len(), key: to.key };
         let message = sys::fi_msg_rma {
             msg_iov: &raw const source,
             desc: &raw mut descriptor,
             iov_count: 1,
-            addr: to.address,
+            addr: address,
             rma_iov: &raw const target,
             rma_iov_count: 1,
             context: slot.context(),
@@ -262,6 +285,11 @@ fn inside(offset: u64, len: usize, limit: u64) -> bool {
 }
 
 #[cold]
+fn unconnected(peer: Peer) -> Post {
+    Post::Broken(Box::new(Fault { peer, reason: "it was not connected".into() }))
+}
+
+#[cold]
 fn outside(remote: &OfiRemote, offset: u64, len: usize) -> Post {
     let reason = format!("{len} bytes at {offset} of a region of {} bytes", remote.len);
     Post::Broken(Box::new(Fault { peer: remote.peer, reason }))
@@ -282,7 +310,7 @@ impl Port for OfiPort {
         if address.is_empty() || address.len() > 256 {
             return Err(FabricError::failed(format!("connecting to {peer}"), "an address that is none"));
         }
-        self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(address))?;
+        self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(address).map(|address| (peer, address)))?;
         Ok(())
     }
 
@@ -291,11 +319,10 @@ impl Port for OfiPort {
         if tag != TAG {
             return Err(FabricError::failed(format!("a region of {peer}"), "its key is none of libfabric's"));
         }
-        let address = *self
-            .peers
-            .get(peer)
-            .ok_or_else(|| FabricError::failed(format!("a region of {peer}"), "it was not connected"))?;
-        Ok(OfiRemote { peer, address, key, base, len })
+        if self.address_of(peer).is_none() {
+            return Err(FabricError::failed(format!("a region of {peer}"), "it was not connected"));
+        }
+        Ok(OfiRemote { peer, key, base, len })
     }
 
     fn direct<'r>(&self, _remote: &'r OfiRemote) -> Option<&'r transom_fabric::Memory> {
@@ -306,7 +333,7 @@ impl Port for OfiPort {
         self.atomics.coherence(kind, width)
     }
 
-    fn put_inline(&self, to: &OfiRemote, offset: u64, bytes: &[u8], tally: &Arc<Tally>) -> Post {
+    fn put_inline(&self, to: &OfiRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> Post {
         self.put_packed(to, offset, bytes.len(), |buffer| buffer.copy_from_slice(bytes), tally)
     }
 
@@ -316,7 +343,7 @@ impl Port for OfiPort {
         offset: u64,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Post {
         if len > self.limits.packed_max || !inside(offset, len, to.len) {
             return outside(to, offset, len);
@@ -325,49 +352,52 @@ impl Port for OfiPort {
             fill(&mut []);
             return Post::Done;
         }
-        self.operate(to.peer, tally, Span::EMPTY, |slot| {
+        self.operate(to.peer, tally, Span::EMPTY, |slot, address| {
             // SAFETY: the slot was just taken: its buffer is ours until it is posted; `len` is within it.
             fill(unsafe { std::slice::from_raw_parts_mut(slot.buffer(), len) });
-            self.write(to, offset, Span::from_raw(slot.buffer(), len), self.descriptor(Pool::Operations), slot)
+            let from = Span::from_raw(slot.buffer(), len);
+            self.write(to, offset, from, self.descriptor(Pool::Operations), (slot, address))
         })
     }
 
-    unsafe fn put(&self, to: &OfiRemote, offset: u64, from: Span, tally: &Arc<Tally>) -> Post {
+    unsafe fn put(&self, to: &OfiRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         if !inside(offset, from.len(), to.len) {
             return outside(to, offset, from.len());
         }
         if from.is_empty() {
             return Post::Done;
         }
-        self.operate(to.peer, tally, Span::EMPTY, |slot| self.write(to, offset, from, std::ptr::null_mut(), slot))
+        self.operate(to.peer, tally, Span::EMPTY, |slot, address| {
+            self.write(to, offset, from, std::ptr::null_mut(), (slot, address))
+        })
     }
 
-    unsafe fn get(&self, from: &OfiRemote, offset: u64, into: Span, tally: &Arc<Tally>) -> Post {
+    unsafe fn get(&self, from: &OfiRemote, offset: u64, into: Span, tally: &TallyRef) -> Post {
         if !inside(offset, into.len(), from.len) {
             return outside(from, offset, into.len());
         }
         if into.is_empty() {
             return Post::Done;
         }
-        self.operate(from.peer, tally, Span::EMPTY, |slot| {
+        self.operate(from.peer, tally, Span::EMPTY, |slot, address| {
             // SAFETY: the caller's promise about `into`; the slot is in flight.
             unsafe {
                 let read = (*(*self.open.endpoint.ep).rma).read.expect("read");
                 let (at, len) = (into.as_ptr().cast(), into.len());
                 let (remote, context) = (from.base + offset, slot.context());
-                read(self.open.endpoint.ep, at, len, std::ptr::null_mut(), from.address, remote, from.key, context)
+                read(self.open.endpoint.ep, at, len, std::ptr::null_mut(), address, remote, from.key, context)
             }
         })
     }
 
-    unsafe fn amo(&self, on: &OfiRemote, offset: u64, amo: Amo, into: Span, tally: &Arc<Tally>) -> Post {
+    unsafe fn amo(&self, on: &OfiRemote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post {
         if !inside(offset, amo.width.bytes(), on.len) || self.amo_on(on, amo.kind, amo.width).is_none() {
             return outside(on, offset, amo.width.bytes());
         }
         let (datatype, operation, descriptor) =
             (datatype(amo.width), operation(amo.kind), self.descriptor(Pool::Operations));
         let (ep, remote) = (self.open.endpoint.ep, on.base + offset);
-        self.operate(on.peer, tally, into, |slot| {
+        self.operate(on.peer, tally, into, |slot, address| {
             let operand = slot.buffer();
             // SAFETY: the slot's buffer holds operand, comparand and result until the completion; it has more than 24
             // bytes and is aligned to 8. The low half of a word comes first on the little-endian machines this runs on,
@@ -388,7 +418,7 @@ impl Port for OfiPort {
                         descriptor,
                         result,
                         descriptor,
-                        on.address,
+                        address,
                         remote,
                         on.key,
                         datatype,
@@ -404,7 +434,7 @@ impl Port for OfiPort {
                     descriptor,
                     result,
                     descriptor,
-                    on.address,
+                    address,
                     remote,
                     on.key,
                     datatype,
@@ -416,9 +446,7 @@ impl Port for OfiPort {
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {
-        let Some(&address) = self.peers.get(to) else {
-            return Post::Broken(Box::new(Fault { peer: to, reason: "it was not connected".into() }));
-        };
+        let Some(address) = self.address_of(to) else { return unconnected(to) };
         if message.len() > self.limits.message_max {
             let reason = format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max);
             return Post::Broken(Box::new(Fault { peer: to, reason }));

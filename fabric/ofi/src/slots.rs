@@ -8,10 +8,9 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
-use transom_fabric::{Peer, Span, Tally};
+use transom_fabric::{Peer, Span, TallyRef};
 
 /// The bytes before a message: the sender's rank.
 pub(crate) const HEADER: usize = 8;
@@ -21,7 +20,7 @@ pub(crate) const HEADER: usize = 8;
 pub(crate) struct Purpose {
     pub(crate) peer: Peer,
     /// Counts the operation; `None` for messages.
-    pub(crate) tally: Option<Arc<Tally>>,
+    pub(crate) tally: Option<TallyRef>,
     /// Where an atomic's result goes from the slot's buffer.
     pub(crate) result: Span,
 }

@@ -9,7 +9,7 @@ use super::domain::SimRemote;
 use super::flight::{Source, Work};
 use super::net::SimNet;
 use crate::{
-    Amo, AmoKind, Coherence, FabricError, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, Tally, Width,
+    Amo, AmoKind, Coherence, FabricError, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef, Width,
 };
 
 /// What a get's buffer holds until the data comes.
@@ -110,7 +110,7 @@ impl Port for SimPort {
         self.net.options().amo.coherence(kind, width)
     }
 
-    fn put_inline(&self, to: &SimRemote, offset: u64, bytes: &[u8], tally: &Arc<Tally>) -> Post {
+    fn put_inline(&self, to: &SimRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> Post {
         within("an inline put", bytes.len(), self.limits.inline_max);
         let work = || Work::Put(Source::Copied(bytes.to_vec()));
         self.net.post(self.me, to, offset, bytes.len(), work, tally)
@@ -122,7 +122,7 @@ impl Port for SimPort {
         offset: u64,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Post {
         within("a packed put", len, self.limits.packed_max);
         let work = || {
@@ -133,21 +133,21 @@ impl Port for SimPort {
         self.net.post(self.me, to, offset, len, work, tally)
     }
 
-    unsafe fn put(&self, to: &SimRemote, offset: u64, from: Span, tally: &Arc<Tally>) -> Post {
+    unsafe fn put(&self, to: &SimRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         within("a put", from.len(), self.limits.transfer_max);
         // SAFETY: readable until the tally is idle: promised by the caller of this function; only read for a put.
         let work = || Work::Put(Source::Lent(unsafe { Lent::new(from) }));
         self.net.post(self.me, to, offset, from.len(), work, tally)
     }
 
-    unsafe fn get(&self, from: &SimRemote, offset: u64, into: Span, tally: &Arc<Tally>) -> Post {
+    unsafe fn get(&self, from: &SimRemote, offset: u64, into: Span, tally: &TallyRef) -> Post {
         within("a get", into.len(), self.limits.transfer_max);
         // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
         let work = || Work::Get(unsafe { Lent::new(into) });
         self.net.post(self.me, from, offset, into.len(), work, tally)
     }
 
-    unsafe fn amo(&self, on: &SimRemote, offset: u64, amo: Amo, into: Span, tally: &Arc<Tally>) -> Post {
+    unsafe fn amo(&self, on: &SimRemote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post {
         let width = amo.width.bytes();
         let Some(coherence) = self.amo_on(on, amo.kind, amo.width) else {
             panic!("{:?} on {:?}, which amo_on denies", amo.kind, amo.width);

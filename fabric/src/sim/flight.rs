@@ -2,11 +2,10 @@
 //! of queues, ranks or who makes progress.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::apply::Lent;
-use crate::{Amo, Coherence, Memory, Peer, Tally, Width};
+use crate::{Amo, Coherence, Memory, Peer, TallyRef, Width};
 
 /// Chance, from the seed (SplitMix64, Steele et al., OOPSLA 2014).
 pub(super) struct Chance(u64);
@@ -72,7 +71,7 @@ pub(super) struct Flight {
     pub(super) pieces: Vec<Range<usize>>,
     /// Steps until the next piece is applied.
     pub(super) left: u32,
-    pub(super) tally: Arc<Tally>,
+    pub(super) tally: TallyRef,
 }
 
 impl Flight {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::domain::{SimDomain, SimRemote};
 use super::flight::{Chance, Flight, Work, cut};
 use super::{SimCounters, SimOptions};
-use crate::{FabricError, Fault, Memory, Peer, Post, RegionKey, Tally};
+use crate::{FabricError, Fault, Memory, Peer, Post, RegionKey, TallyRef};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"tran-sim");
 
@@ -52,7 +52,7 @@ struct Rank {
     /// Operations that this rank's progress applies: its own, or with `passive_target: false` those to it.
     underway: Vec<Flight>,
     /// Applied operations of this rank, and the steps until it learns of it.
-    completing: Vec<(u32, Arc<Tally>)>,
+    completing: Vec<(u32, TallyRef)>,
     inbox: Vec<Letter>,
     /// The next wait ends at once.
     woken: bool,
@@ -213,7 +213,7 @@ impl SimNet {
         offset: u64,
         len: usize,
         work: impl FnOnce() -> Work,
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Post {
         let mut state = self.state();
         if let Some(fault) = state.obstacle(me, to.peer) {
@@ -241,7 +241,7 @@ impl SimNet {
             pieces: state.pieces(&self.options, to, offset, len, &work),
             left: state.chance.steps(self.options.delay),
             work,
-            tally: Arc::clone(tally),
+            tally: tally.clone(),
         };
         let here = self.options.passive_target || to.peer == me;
         if here && state.chance.one_in(self.options.done_one_in) {

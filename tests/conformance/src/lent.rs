@@ -1,16 +1,14 @@
 //! The unsafe calls of a port, made safe for tests: what is lent is memory that is kept to the end of the test and reached
 //! by raw copies only.
 
-use std::sync::Arc;
-
-use transom_fabric::{Amo, Domain, Memory, Port, Post, Tally};
+use transom_fabric::{Amo, Domain, Memory, Port, Post, TallyRef};
 
 use crate::Fixture;
 use crate::team::{Rank, RemoteOf};
 
 impl<F: Fixture> Rank<'_, F> {
     /// [`Port::put`] of all of `from`, retried while it is answered `Again`. The test leaves `from` alone until the tally is idle.
-    pub fn put(&self, to: &RemoteOf<F>, offset: u64, from: &Memory, tally: &Arc<Tally>) {
+    pub fn put(&self, to: &RemoteOf<F>, offset: u64, from: &Memory, tally: &TallyRef) {
         self.keep(from);
         // SAFETY: kept to the end of the test, after which nothing is outstanding (`run`); private memory that no
         // reference points into.
@@ -18,21 +16,21 @@ impl<F: Fixture> Rank<'_, F> {
     }
 
     /// [`Port::get`] into all of `into`, retried while it is answered `Again`.
-    pub fn get(&self, from: &RemoteOf<F>, offset: u64, into: &Memory, tally: &Arc<Tally>) {
+    pub fn get(&self, from: &RemoteOf<F>, offset: u64, into: &Memory, tally: &TallyRef) {
         self.keep(into);
         // SAFETY: as in `put`.
         self.post(|port| unsafe { port.get(from, offset, into.span(), tally) });
     }
 
     /// [`Port::amo`] with its old value into all of `into`, retried while it is answered `Again`.
-    pub fn amo(&self, on: &RemoteOf<F>, offset: u64, amo: Amo, into: &Memory, tally: &Arc<Tally>) {
+    pub fn amo(&self, on: &RemoteOf<F>, offset: u64, amo: Amo, into: &Memory, tally: &TallyRef) {
         self.keep(into);
         // SAFETY: as in `put`.
         self.post(|port| unsafe { port.amo(on, offset, amo, into.span(), tally) });
     }
 
     /// [`Port::put`] once, whatever it answers.
-    pub fn try_put(&self, to: &RemoteOf<F>, offset: u64, from: &Memory, tally: &Arc<Tally>) -> Post {
+    pub fn try_put(&self, to: &RemoteOf<F>, offset: u64, from: &Memory, tally: &TallyRef) -> Post {
         self.keep(from);
         // SAFETY: as in `put`.
         unsafe { self.domain().port().put(to, offset, from.span(), tally) }

@@ -1,6 +1,6 @@
 //! Puts: every shape arrives whole, and touches nothing else.
 
-use transom_fabric::{Domain, Port, Tally};
+use transom_fabric::{Domain, Port, Tally, TallyRef};
 
 use crate::team::{bytes, filled, lengths, pattern};
 use crate::{Fixture, Rank, Window, run};
@@ -31,7 +31,7 @@ impl Shape {
         to: &crate::team::RemoteOf<F>,
         offset: usize,
         data: &[u8],
-        tally: &std::sync::Arc<Tally>,
+        tally: &TallyRef,
     ) {
         let offset = offset as u64;
         match self {
