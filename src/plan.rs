@@ -54,11 +54,18 @@ pub enum Amos {
     None,
     /// All, performed by the provider's software at the target: no faster than messages of ours.
     Software,
+    /// Those of 64 bits but for replacing, performed by the device: what RDMA verbs have.
+    Words,
     /// All, performed by the device.
     Native,
 }
 
 impl Amos {
+    /// The one that `as u8` gives.
+    pub(crate) fn of_number(number: u8) -> Option<Amos> {
+        [Amos::None, Amos::Software, Amos::Words, Amos::Native].into_iter().find(|amos| *amos as u8 == number)
+    }
+
     /// What it comes to that a libfabric provider has `all` atomics: providers over sockets, and the layers that give others
     /// messages, perform them by software.
     pub fn of_provider(provider: &str, all: bool) -> Amos {
@@ -81,7 +88,7 @@ pub(crate) fn actor(wanted: Atomics, nodes: &[usize], amos: Amos) -> Result<Acto
     let one_node = nodes.iter().all(|&node| node == 0);
     match wanted {
         Atomics::Cpu => Ok(Actor::Cpu),
-        Atomics::Auto if one_node || !alone || amos < Amos::Native => Ok(Actor::Cpu),
+        Atomics::Auto if one_node || !alone || amos < Amos::Words => Ok(Actor::Cpu),
         Atomics::Auto => Ok(Actor::Nic),
         Atomics::Nic if one_node => {
             Err("atomics by nic are wanted, but all ranks share one node and no net is open".into())
@@ -114,10 +121,11 @@ mod tests {
 
     #[test]
     fn the_actor_follows_the_three_rules() {
-        use Amos::{Native, None, Software};
+        use Amos::{Native, None, Software, Words};
         use Atomics::{Auto, Cpu, Nic};
         assert_eq!(actor(Auto, &[0, 0, 0], Native), Ok(Actor::Cpu));
         assert_eq!(actor(Auto, &[0, 1, 2], Native), Ok(Actor::Nic));
+        assert_eq!(actor(Auto, &[0, 1, 2], Words), Ok(Actor::Nic));
         assert_eq!(actor(Auto, &[0, 1, 2], Software), Ok(Actor::Cpu));
         assert_eq!(actor(Auto, &[0, 1, 2], None), Ok(Actor::Cpu));
         assert_eq!(actor(Auto, &[0, 0, 2], Native), Ok(Actor::Cpu));

@@ -21,7 +21,7 @@ mod simulated;
 #[test]
 fn the_actor_follows_the_nets_atomics() {
     for options in nets() {
-        let expected = if matches!(options.amo, SimAmo::All(_)) { Actor::Nic } else { Actor::Cpu };
+        let expected = if options.amo != SimAmo::None { Actor::Nic } else { Actor::Cpu };
         run(2, &options, move |world| {
             let win = Window::<u64>::allocate(world, 1)?;
             same("the actor", &(world.actor(), win.actor()), &(expected, expected))?;

@@ -141,6 +141,7 @@ fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::Amos> {
         info::Amos::Software => {
             "performed by the provider's software, so that the target's CPU performs them unless asked"
         }
+        info::Amos::Words => "those of 64 bits performed by the device",
         info::Amos::Native => "performed by the device",
     };
     writeln!(out, "  {} would be used; a probe shows:", domain.provider())?;

@@ -116,7 +116,15 @@ impl Datatype {
     /// Whether `count` items have the signature of `other_count` items of `other`: the same basic types in the same order
     /// (MPI §3.3.1). Takes the logarithm of the counts. Different signatures pass for equal with a chance of 2^-122.
     pub fn matches(&self, count: usize, other: &Datatype, other_count: usize) -> bool {
-        self.0.signature.matches(count, &other.0.signature, other_count)
+        let (ours, theirs) = (&*self.0, &*other.0);
+        // Of one and the same basic type: as many bytes are as many elements.
+        if ours.signature.uniform().is_some()
+            && ours.signature.uniform() == theirs.signature.uniform()
+            && let (Some(bytes), Some(others)) = (ours.size.checked_mul(count), theirs.size.checked_mul(other_count))
+        {
+            return bytes == others;
+        }
+        ours.signature.matches(count, &theirs.signature, other_count)
     }
 
     /// Whether entries of `count` items overlap, which a target must not (MPI §12.3.1). Exact. Immediate where items keep
@@ -124,12 +132,15 @@ impl Datatype {
     /// is that of their strips and time perhaps that of their blocks.
     pub fn overlaps_itself(&self, count: usize) -> bool {
         let inner = &*self.0;
-        let width = self.true_extent();
         if count == 0 || inner.size == 0 {
             return false;
         }
-        let one = *inner.overlaps.get_or_init(|| overlap::overlap(&inner.layout, width, 0, 1));
-        if one || count == 1 || self.extent().unsigned_abs() >= width.unsigned_abs() {
+        let one = *inner.overlaps.get_or_init(|| overlap::overlap(&inner.layout, self.true_extent(), 0, 1));
+        if one || count == 1 {
+            return one;
+        }
+        let width = self.true_extent();
+        if self.extent().unsigned_abs() >= width.unsigned_abs() {
             return one;
         }
         overlap::overlap(&inner.layout, width, self.extent(), count)
@@ -138,6 +149,22 @@ impl Datatype {
     /// The lowest byte of `count` items, and the end of the highest; `None` where they have no bytes. Ends that no `i64` holds
     /// are given as the nearest one, and no window reaches there.
     pub fn span(&self, count: usize) -> Option<(i64, i64)> {
+        let (low, end) = self.0.data?;
+        if count == 1 {
+            return Some((low, end));
+        }
+        if let Some(last) = i64::try_from(count).ok().and_then(|count| (count - 1).checked_mul(self.extent()))
+            && let (Some(below), Some(above)) = (low.checked_add(last.min(0)), end.checked_add(last.max(0)))
+            && count > 0
+        {
+            return Some((below, above));
+        }
+        self.wide_span(count)
+    }
+
+    /// [`Datatype::span`] where it leaves `i64`.
+    #[cold]
+    fn wide_span(&self, count: usize) -> Option<(i64, i64)> {
         let (low, end) = self.0.data?;
         let last = (count as i128).checked_sub(1).filter(|&last| last >= 0)? * i128::from(self.extent());
         let clamp = |wide: i128| i64::try_from(wide).unwrap_or(if wide < 0 { i64::MIN } else { i64::MAX });

@@ -72,7 +72,7 @@ pub(crate) struct JobCore {
     world: Arc<Team>,
     pub(crate) settings: Settings,
     /// What atomics the net has, at every rank.
-    amos: Amos,
+    pub(crate) amos: Amos,
     /// The node of each rank, by its leader's rank.
     nodes: Vec<usize>,
     cards: Vec<Card>,

@@ -254,7 +254,7 @@ fn join_net(boot: &mut Boot, wire: &Wire, block: &Memory, cards: &mut [Card]) ->
             let why = format!("rank {rank} uses {theirs}, rank {} {name}; set TRANSOM_PROVIDER", boot.rank());
             return Err(ErrorKind::Job(why).into());
         }
-        let amos = [Amos::None, Amos::Software, Amos::Native].into_iter().find(|known| amos == [*known as u8]);
+        let amos = amos.first().copied().and_then(Amos::of_number);
         all_amos = all_amos.min(amos.unwrap_or(Amos::None));
         cards[rank].net_address = address;
         cards[rank].net_block = key_from(&key);

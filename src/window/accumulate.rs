@@ -6,7 +6,6 @@ use std::sync::atomic::{Ordering, fence};
 
 use transom_fabric::{Amo, Memory, Tally, TallyRef};
 
-use super::accumulate_net::net_type;
 use super::core::{Core, index};
 use super::target::{Data, Flavor, Target};
 use super::transfer::{Batch, Count, From, Into, no_overlap};
@@ -15,7 +14,6 @@ use crate::buffers::{Sink, Source};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::messages::{Landing, Request};
-use crate::plan::Actor;
 use crate::reduce::{BasicType, Op};
 use crate::rma::accumulate::{Operand, Place, bytes_of, truncate, value};
 use crate::rma::layout::Layout;
@@ -43,7 +41,7 @@ impl Target {
     #[inline(always)]
     pub(super) fn place<'t>(&'t self, core: &'t Core, ty: BasicType) -> Option<Place<'t>> {
         let Data::Mapped(memory, link) = &self.data else { return None };
-        if core.actor == Actor::Nic && net_type(ty).is_some() {
+        if core.nic_width(ty).is_some() {
             return None;
         }
         let words = match link {

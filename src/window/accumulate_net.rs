@@ -1,5 +1,5 @@
-//! Accumulates by the net's atomics, where it is the actor: on integers of 32 and 64 bits, one atomic for each element. What it
-//! has no atomic for goes by its compare-and-swap, so that all of a type is the same actor's.
+//! Accumulates by the net's atomics, where it is the actor: on integers of 64 bits, and of 32 where it has those, one atomic for
+//! each element. What it has no atomic for goes by its compare-and-swap, so that all of a type is the same actor's.
 
 use std::sync::atomic::Ordering;
 
@@ -10,6 +10,7 @@ use super::core::Core;
 use super::target::Target;
 use crate::buffers::Sink;
 use crate::error::Result;
+use crate::plan::{Actor, Amos};
 use crate::reduce::{BasicType, Op, kernel};
 use crate::rma::accumulate::{bytes_of, value};
 use crate::rma::stream::Stream;
@@ -18,20 +19,26 @@ use crate::wire::Far;
 /// The largest value that the net's atomics bring.
 const REGISTER: usize = 8;
 
-/// Which integers the net performs, where it is the actor: of 32 and 64 bits. All other types are the target CPU's.
-pub(super) const fn net_type(ty: BasicType) -> Option<Width> {
-    match ty {
-        BasicType::Int32 | BasicType::Uint32 => Some(Width::W32),
-        BasicType::Int64 | BasicType::Uint64 => Some(Width::W64),
-        _ => None,
-    }
-}
-
 impl Core {
+    /// Whether the net performs accumulates on `ty`: integers of 64 bits, and of 32 where it has atomics on those. All other types
+    /// are the target CPU's.
+    #[inline(always)]
+    pub(super) fn nic_width(&self, ty: BasicType) -> Option<Width> {
+        if self.actor == Actor::Cpu {
+            return None;
+        }
+        match ty {
+            BasicType::Int32 | BasicType::Uint32 if self.job.amos != Amos::Words => Some(Width::W32),
+            BasicType::Int64 | BasicType::Uint64 => Some(Width::W64),
+            _ => None,
+        }
+    }
+
     /// A target's part through the net, where the net performs elements of `ty`.
     #[inline]
     pub(super) fn by_net<'t>(&'t self, target: &'t Target, ty: BasicType) -> Option<(&'t Far, Width)> {
-        Some((self.by_nic(target)?, net_type(ty)?))
+        let width = self.nic_width(ty)?;
+        Some((self.by_nic(target)?, width))
     }
 
     /// Accumulates by the net's atomics, one for each element.
@@ -63,7 +70,7 @@ impl Core {
             };
             let kind = match it.op {
                 Op::Sum => Some(AmoKind::Sum),
-                Op::Replace => Some(AmoKind::Replace),
+                Op::Replace if self.job.amos != Amos::Words => Some(AmoKind::Replace),
                 Op::NoOp => Some(AmoKind::Read),
                 _ => None,
             };

@@ -172,6 +172,7 @@ impl Core {
         self.put_layout_far(target, at, from, to, &count.tally(target))
     }
 
+    #[inline(never)]
     fn put_layout_far(
         &self,
         target: &Target,
@@ -290,6 +291,7 @@ impl Core {
         self.get_layout_far(target, at, into, from, &count.tally(target))
     }
 
+    #[inline(never)]
     fn get_layout_far(
         &self,
         target: &Target,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{
-    AmoKind, Coherence, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Width,
+    AmoKind, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Width,
 };
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
@@ -118,10 +118,13 @@ impl Net {
 
     /// What atomics it has on a region.
     pub(crate) fn amos(&self, region: &NetRegion) -> Amos {
-        let all = region.has_all_amos();
+        let both = |kind: &AmoKind| region.has(*kind, Width::W32) && region.has(*kind, Width::W64);
+        let all = AmoKind::ALL.iter().all(both);
+        let words = [AmoKind::Sum, AmoKind::Read, AmoKind::CompareSwap];
         match self {
             Net::Ofi(domain) => Amos::of_provider(&domain.provider(), all),
             Net::Sim(_) if all => Amos::Native,
+            Net::Sim(_) if words.iter().all(|&kind| region.has(kind, Width::W64)) => Amos::Words,
             Net::Sim(_) => Amos::None,
         }
     }
@@ -146,15 +149,12 @@ impl NetRegion {
         }
     }
 
-    /// Whether the net performs every atomic of this version on the region by itself.
-    fn has_all_amos(&self) -> bool {
-        let has = |kind: AmoKind, width: Width| -> Option<Coherence> {
-            match self {
-                NetRegion::Ofi(region) => region.amo(kind, width),
-                NetRegion::Sim(region) => region.amo(kind, width),
-            }
-        };
-        AmoKind::ALL.iter().all(|&kind| has(kind, Width::W32).is_some() && has(kind, Width::W64).is_some())
+    /// Whether the net performs an atomic on the region.
+    fn has(&self, kind: AmoKind, width: Width) -> bool {
+        match self {
+            NetRegion::Ofi(region) => region.amo(kind, width).is_some(),
+            NetRegion::Sim(region) => region.amo(kind, width).is_some(),
+        }
     }
 }
 

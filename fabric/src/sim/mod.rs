@@ -23,7 +23,7 @@ pub use net::SimNet;
 pub enum SimAmo {
     /// Every kind at both widths.
     All(Coherence),
-    /// Every kind, on 64-bit words only.
+    /// All but replacing, on 64-bit words only, as devices of RDMA verbs have them.
     Only64(Coherence),
     /// None.
     None,
@@ -31,9 +31,10 @@ pub enum SimAmo {
 
 impl SimAmo {
     /// The answer of [`crate::Region::amo`].
-    pub fn coherence(self, _kind: AmoKind, width: Width) -> Option<Coherence> {
+    pub fn coherence(self, kind: AmoKind, width: Width) -> Option<Coherence> {
         match (self, width) {
-            (SimAmo::All(coherence), _) | (SimAmo::Only64(coherence), Width::W64) => Some(coherence),
+            (SimAmo::All(coherence), _) => Some(coherence),
+            (SimAmo::Only64(coherence), Width::W64) if kind != AmoKind::Replace => Some(coherence),
             _ => None,
         }
     }
