@@ -1,27 +1,59 @@
 //! MPI's one-sided windows as a native library: put, get and atomics on memory of other processes.
 //!
-//! An operation becomes loads, stores or CPU atomics between ranks of a node, and one remote operation of libfabric
-//! between others; a flush waits for what is in flight and nothing else. The whole chapter is here: windows of all flavors, fence,
-//! post-start-complete-wait, locks and flushes, the accumulate family on all types, derived layouts, requests.
+//! A job is some processes, its ranks. Together they make windows: memory of each that all may work on. Between ranks of a node
+//! an operation is loads, stores and CPU atomics; between others a put or get is one remote operation of libfabric, and most
+//! accumulates are a message to the target. A flush waits for what is in flight and nothing else. All of MPI's one-sided chapter is
+//! here, except for what [`book::mpi`] says is not.
 //!
-//! ```no_run
-//! # fn main() -> transom::Result<()> {
-//! let world = transom::init()?; // one rank of a job; alone: a job of one
-//! let win = transom::Window::<u64>::allocate(&world, 4)?;
-//! let next = (world.rank() + 1) % world.size();
-//! win.lock_all(|epoch| {
-//!     epoch.put_value(next, 0, world.rank() as u64)?;
-//!     epoch.fetch_add(next, 1, 1u64)
-//! })?; // everything is complete at both sides here
-//! world.barrier()?;
-//! win.sync();
-//! let mut got = [0u64; 2];
-//! win.load(0, &mut got)?;
-//! win.free()
-//! # }
+//! # A first program
+//!
+//! ```
+//! fn main() -> transom::Result<()> {
+//!     let world = transom::init()?; // one rank of a job; alone: a job of one
+//!     let (me, size) = (world.rank(), world.size());
+//!     let win = transom::Window::<u64>::allocate(&world, 2)?;
+//!     let next = (me + 1) % size;
+//!     win.lock_all(|epoch| {
+//!         epoch.put_value(next, 0, me as u64)?;
+//!         epoch.fetch_add(next, 1, 1)
+//!     })?; // everything is complete at both sides here
+//!     world.barrier()?; // all have put
+//!     win.sync(); // what follows sees it
+//!     let mut got = [0; 2];
+//!     win.load(0, &mut got)?;
+//!     assert_eq!(got, [((me + size - 1) % size) as u64, 1]);
+//!     win.free()
+//! }
 //! ```
 //!
-//! Start it by `transom-run -n 4 PROGRAM`. [`book`] is the manual, with every name of MPI's chapter in [`book::mpi`]; ARCHITECTURE.md in the
+//! # Starting it
+//!
+//! `transom-run -n 4 PROGRAM` starts four ranks on this machine; it is a program of this package. Launchers that speak PMI-1, such
+//! as Hydra's `mpiexec`, start jobs too. Without a launcher a program is a job of one rank: so the examples of this documentation
+//! run. `transom-info` tells which routes there are; `transom-info --env` lists the `TRANSOM_` variables.
+//!
+//! # The book
+//!
+//! [`book`] explains the words, then goes chapter by chapter, each with examples that are tests:
+//!
+//! | to begin with | |
+//! |---|---|
+//! | [windows](book::windows) | the four flavors, displacements, subsets of ranks, hints |
+//! | [the two copies](book::copies) | public and private, unified and separate |
+//! | [epochs](book::epochs) | when operations are allowed, and when they are complete |
+//! | [synchronization](book::synchronization) | which to choose |
+//! | [operations](book::operations) | what is atomic, and what is ordered |
+//!
+//! | to go on | |
+//! |---|---|
+//! | [costs](book::costs) | of a flush, and of every other call, on each route |
+//! | [layouts](book::layouts), [requests](book::requests) | data that is not contiguous; waiting for one operation |
+//! | [shared](book::shared) and [dynamic](book::dynamic) windows | loads and stores within the node; memory that comes and goes |
+//! | [errors](book::errors) | classes, and what is left undone |
+//! | [traps](book::traps) | mistakes that others have made |
+//! | [from MPI](book::mpi) | every name of MPI's chapter, and what it is here |
+//!
+//! The types to begin with are [`Job`], [`Window`] and [`Access`]; [`RawWindow`] has MPI's calls one by one. ARCHITECTURE.md in the
 //! repository is the map of the code.
 
 pub mod book;

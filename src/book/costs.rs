@@ -1,42 +1,80 @@
-//! # What calls cost
+//! Costs: what each call does on each route, a flush first.
 //!
-//! Costs that grow with the job are counted, by tests, in remote operations. Times depend on the machine: `transom-perf` measures them beside
-//! what the machine can do without the library.
+//! Counts only; those of remote operations are held by tests on simulated nets of up to 512 ranks (`tests/sim.rs`,
+//! `tests/sim_costs.rs`). Times are a machine's: `transom-perf` measures them beside what it can do without the library.
 //!
-//! | call | within a node | between nodes |
-//! |---|---|---|
-//! | put, get | one copy | one remote operation |
-//! | put, get with small strided blocks | a loop of loads and stores | as few messages as carry the data |
-//! | one atomic | a lock word, a load, a store | a request and its reply, or one atomic of the device |
-//! | accumulate of many elements | vector code, 4 KiB under a lock at a time | messages of up to 16 KiB, executed by the target |
-//! | flush, flush of all | nothing: stores are in order | waits for what is in flight; sends nothing |
-//! | `lock_all`, `lock` shared, their unlock | one atomic | one atomic, or a request and its reply |
-//! | `lock` exclusive | two atomics | the same |
-//! | fence, barrier, creating and freeing a window | ceil(log2 p) stores | ceil(log2 p) messages |
-//! | `post`, `complete` | a message for each rank of the group | the same |
-//! | `start`, `wait`, `sync` | nothing is sent | the same |
+//! # Flush
 //!
-//! A window takes less than 4 KiB at each rank beside its memory, plus what is known of the targets that were touched. Targets are contacted at first
-//! use; nothing is exchanged among all ranks when a window is created.
+//! Each target has a count of operations in flight, and the window has their sum. A flush of one target waits until its count is
+//! zero, a flush of all until the sum is. No flush sends anything.
+//!
+//! | route to the target | a flush |
+//! |---|---|
+//! | [`Own`](crate::Route::Own), the rank itself; [`Shm`](crate::Route::Shm), mapped memory of the node | nothing is ever in flight: it is a barrier of memory order, which on x86 only keeps the compiler from moving stores |
+//! | [`Shm`](crate::Route::Shm), created and attached memory | puts and gets are done by a system call before they return; accumulates are messages, whose replies it waits for |
+//! | [`Net`](crate::Route::Net), by libfabric | waits for what is in flight; each completion already says that the target has the data |
+//!
+//! So one flush after many operations costs the time of the last one. [`route`](crate::Window::route) tells the way to a rank.
+//! A job of one rank has the first row only:
 //!
 //! ```
-//! # fn main() -> transom::Result<()> {
+//! use transom::{Route, Window};
+//!
 //! let world = transom::init()?;
-//! let win = transom::Window::<u64>::allocate(&world, 1000)?;
-//! let data = [7u64; 100];
+//! let me = world.rank();
+//! let win = Window::<u64>::allocate(&world, 1000)?;
+//! assert_eq!(win.route(me)?, Route::Own);
+//! let data = [7; 100];
 //! win.lock_all(|epoch| {
 //!     for block in 0..10 {
-//!         epoch.put(0, block * 100, &data)?; // ten in flight
+//!         epoch.put(me, block * 100, &data)?; // on the net: ten in flight
 //!     }
-//!     epoch.flush(0) // one wait for all ten
+//!     epoch.flush(me)?; // one wait for all ten
+//!     let mut last = [0];
+//!     epoch.scope(|part| part.get(me, 999, &mut last))?;
+//!     assert_eq!(last, [7]);
+//!     Ok(())
 //! })?;
-//! # world.barrier()?;
-//! let mut last = [0];
-//! win.load(999, &mut last)?;
-//! assert_eq!(last, [7]);
-//! win.free()
-//! # }
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! Where a job needs a net, one thread of each process serves requests while the program computes; it sleeps until there is traffic, and
-//! keeps away while the program itself waits in a call. Within a node only created and dynamic windows need such a thread.
+//! # Operations
+//!
+//! | call | mapped memory | created or attached memory of the node | net |
+//! |---|---|---|---|
+//! | put, get | a copy | a system call (cross-memory attach); messages where it is forbidden | one remote write or read, cut at the provider's limit |
+//! | put, get with [layouts](super::layouts) | a loop of copies | blocks of 1 KiB and more one by one; smaller ones together, in few puts or messages | the same |
+//! | one element of the accumulate family | a lock word, a load, a store | a request and its reply | a request and its reply |
+//! | many elements | vector code, 4 KiB under a lock word at a time | messages of up to 16 KiB | messages of up to 16 KiB |
+//! | either, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 32 and 64 bits | as on the net | ranks share no node then | one atomic of the device an element; beside SUM, REPLACE, NO_OP and compare-and-swap, a loop of compare-and-swap |
+//!
+//! Requests are executed by the target's CPU: by its progress thread while its program computes. Such a thread exists where a job
+//! needs a net, and within a node for created and dynamic windows only; it sleeps until there is traffic.
+//!
+//! # Synchronization
+//!
+//! `p` is the number of ranks of the window. A *signal* is a store within a node and a message between nodes. A *word* is one
+//! atomic on a control word of another rank: the CPU's within a node; between nodes the device's where it performs atomics, else a
+//! request and its reply.
+//!
+//! | call | of one rank |
+//! |---|---|
+//! | creating a window, fence, `free`, [`Job::barrier`](crate::Job::barrier) | ceil(log2 p) signals; creating a contiguous shared window: three times as many |
+//! | `lock`, shared | 1 word at the target |
+//! | `lock`, exclusive | 1 word at the target, and for the first that this rank holds 1 at rank 0 of the window |
+//! | `lock_all` | 1 word at rank 0 of the window |
+//! | `unlock`, `unlock_all` | the flush, then as many words as the lock; they are not waited for |
+//! | locks with `NOCHECK`, and their ends | the flush |
+//! | `post` | a message to each origin |
+//! | `complete` | the flush, then a message to each target |
+//! | `start`, `wait`, `test`, `sync` | nothing is sent |
+//! | first contact with a rank of a window | a read of a directory there, and on the node a mapping |
+//!
+//! These are counts without contention; who finds a lock held looks again, with pauses that grow. Barriers of a subset of ranks, and
+//! so the making of its windows, go by messages within a node too; their fences do not.
+//!
+//! # Memory
+//!
+//! Beside its part a window takes less than 4 KiB at each rank, and some 500 bytes for each target that was touched. Nothing is
+//! exchanged or kept for the others. At most 2048 windows live at once.

@@ -1,67 +1,186 @@
-//! # From MPI's names to those here
+//! Coming from MPI: every name of the one-sided chapter of MPI 3 (chapter 11), and what it is here.
 //!
-//! Every function, constant and key of the one-sided chapter. `W` is [`Window`](crate::Window), `R` is [`RawWindow`](crate::RawWindow): what both
-//! have is linked once.
+//! Most functions have a method of the same name, without `MPI_Win_`, on [`RawWindow`](crate::RawWindow): explicit calls, assertions,
+//! types at run time, addresses. [`Window`](crate::Window) has the same as closures; its operations are methods of the epoch that a
+//! closure gets, [`Access`](crate::Access) and in passive epochs [`Passive`](crate::Passive). A program ports in this way: handles
+//! become values, error codes become [`Result`](crate::Result), a count with a datatype becomes a slice or [`Items`](crate::Items),
+//! and nothing is freed but windows.
+//!
+//! ```
+//! // MPI_Win_allocate(10 * 8, 8, info, comm, &base, &win); MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
+//! // MPI_Fetch_and_op(&one, &old, MPI_UINT64_T, rank, 3, MPI_SUM, win); MPI_Win_flush(rank, win);
+//! // MPI_Win_unlock_all(win); MPI_Win_free(&win);
+//! use transom::{Assert, BasicType, Info, Op, RawWindow, Window};
+//!
+//! let comm = transom::init()?;
+//! let rank = comm.rank();
+//! let win = RawWindow::allocate(&comm, 10 * 8, 8, &Info::new())?;
+//! win.lock_all(Assert::NOCHECK)?;
+//! let one = 1u64.to_ne_bytes();
+//! let mut old = [9; 8];
+//! win.fetch_and_op(&one, &mut old, BasicType::Uint64, rank, 3, Op::Sum)?; // it has waited: the flush has nothing to do
+//! win.flush(rank)?;
+//! win.unlock_all()?;
+//! assert_eq!(u64::from_ne_bytes(old), 0);
+//! win.free()?;
+//!
+//! // The same, typed.
+//! let win = Window::<u64>::allocate(&comm, 10)?;
+//! let old = win.lock_all_with(Assert::NOCHECK, |epoch| epoch.fetch_add(rank, 3, 1))?;
+//! assert_eq!(old, 0);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! A test (`tests/names.rs`) holds these tables to the list of names in the chapter, and rustdoc their links.
+//!
+//! # Functions
 //!
 //! | MPI | here |
 //! |---|---|
-//! | `MPI_Win_create` | [`W::create`](crate::Window::create), [`R::create`](crate::RawWindow::create) |
-//! | `MPI_Win_allocate`, `MPI_Alloc_mem`, `MPI_Free_mem` | [`W::allocate`](crate::Window::allocate), [`R::allocate`](crate::RawWindow::allocate); memory that others map comes with its window |
-//! | `MPI_Win_allocate_shared` | [`W::allocate_shared`](crate::Window::allocate_shared), [`R::allocate_shared`](crate::RawWindow::allocate_shared) |
-//! | `MPI_Win_shared_query` | [`shared_query`](crate::RawWindow::shared_query), [`load_from`](crate::Window::load_from), [`store_to`](crate::Window::store_to) |
-//! | `MPI_Win_create_dynamic` | [`R::create_dynamic`](crate::RawWindow::create_dynamic) |
-//! | `MPI_Win_attach`, `MPI_Win_detach` | [`attach`](crate::RawWindow::attach), [`detach`](crate::RawWindow::detach) |
-//! | `MPI_Win_free` | [`free`](crate::Window::free), [`reclaim`](crate::Window::reclaim) |
-//! | `MPI_Win_get_attr`: `MPI_WIN_BASE`, `MPI_WIN_SIZE`, `MPI_WIN_DISP_UNIT` | [`base`](crate::RawWindow::base), [`size`](crate::RawWindow::size), [`disp_unit`](crate::RawWindow::disp_unit) |
-//! | `MPI_WIN_CREATE_FLAVOR`: `MPI_WIN_FLAVOR_CREATE`, `_ALLOCATE`, `_DYNAMIC`, `_SHARED` | [`flavor`](crate::Window::flavor), [`Flavor`](crate::Flavor) |
-//! | `MPI_WIN_MODEL`: `MPI_WIN_UNIFIED`, `MPI_WIN_SEPARATE` | [`model`](crate::Window::model), [`Model`](crate::Model) |
-//! | `MPI_Win_set_attr` and keyvals of users | not here: keep a struct beside the window |
-//! | `MPI_Win_get_group` | [`group`](crate::Window::group) |
-//! | `MPI_Win_set_info`, `MPI_Win_get_info`, `MPI_INFO_NULL` | [`set_info`](crate::Window::set_info), [`info`](crate::Window::info), [`Info::new`](crate::Info::new) |
-//! | `MPI_Put`, `MPI_Get` | [`put`](crate::Access::put), [`put_value`](crate::Access::put_value), [`get`](crate::Access::get); with datatypes [`put_items`](crate::Access::put_items), [`get_items`](crate::Access::get_items) |
-//! | `MPI_Accumulate`, `MPI_Get_accumulate` | [`accumulate`](crate::Access::accumulate), [`get_accumulate`](crate::Access::get_accumulate); with datatypes [`R::accumulate`](crate::RawWindow::accumulate), [`R::get_accumulate`](crate::RawWindow::get_accumulate) |
-//! | `MPI_Fetch_and_op` | [`fetch_and_op`](crate::Access::fetch_and_op), [`fetch_add`](crate::Access::fetch_add), [`swap`](crate::Access::swap), [`fetch_value`](crate::Access::fetch_value) |
-//! | `MPI_Compare_and_swap` | [`compare_and_swap`](crate::Access::compare_and_swap) |
-//! | `MPI_Rput`, `MPI_Rget` | [`rput`](crate::Passive::rput), [`rget`](crate::Passive::rget), [`rget_into`](crate::Passive::rget_into), [`R::rput`](crate::RawWindow::rput), [`R::rget`](crate::RawWindow::rget) |
-//! | `MPI_Raccumulate`, `MPI_Rget_accumulate` | [`raccumulate`](crate::Passive::raccumulate), [`rget_accumulate`](crate::Passive::rget_accumulate), [`R::raccumulate`](crate::RawWindow::raccumulate), [`R::rget_accumulate`](crate::RawWindow::rget_accumulate) |
-//! | `MPI_Wait`, `MPI_Test` | [`Request::wait`](crate::Request::wait), [`Request::test`](crate::Request::test) |
-//! | `MPI_Waitall`, `MPI_Waitany`, `MPI_Waitsome`, `MPI_Testsome` | [`wait_all`](crate::Request::wait_all), [`wait_any`](crate::Request::wait_any), [`wait_some`](crate::Request::wait_some), [`test_some`](crate::Request::test_some) |
-//! | `MPI_REQUEST_NULL` | an inactive request: [`is_active`](crate::Request::is_active) |
-//! | `MPI_Request_free`, `MPI_Cancel` | not here: MPI does not allow the second on these requests, the first is a drop |
-//! | `MPI_SUM`, `MPI_REPLACE`, `MPI_NO_OP`, ... | [`ops`](crate::ops), [`Op`](crate::Op) |
-//! | `MPI_INT64_T`, `MPI_DOUBLE`, ... | [`Element`](crate::Element), [`BasicType`](crate::BasicType) |
-//! | `MPI_Type_vector` and the other constructors | [`Datatype`](crate::Datatype); there is nothing to commit or free |
-//! | `MPI_Win_fence` | [`W::fence`](crate::Window::fence), [`R::fence`](crate::RawWindow::fence) |
-//! | `MPI_Win_start`, `MPI_Win_complete` | [`W::start`](crate::Window::start), [`R::start`](crate::RawWindow::start), [`R::complete`](crate::RawWindow::complete) |
-//! | `MPI_Win_post`, `MPI_Win_wait`, `MPI_Win_test` | [`post`](crate::Window::post), [`wait`](crate::Window::wait), [`test`](crate::Window::test) |
-//! | `MPI_Win_lock`, `MPI_Win_unlock` | [`W::lock`](crate::Window::lock), [`R::lock`](crate::RawWindow::lock), [`R::unlock`](crate::RawWindow::unlock) |
-//! | `MPI_LOCK_SHARED`, `MPI_LOCK_EXCLUSIVE` | [`Lock`](crate::Lock) |
-//! | `MPI_Win_lock_all`, `MPI_Win_unlock_all` | [`W::lock_all`](crate::Window::lock_all), [`R::lock_all`](crate::RawWindow::lock_all), [`R::unlock_all`](crate::RawWindow::unlock_all) |
-//! | `MPI_Win_flush`, `MPI_Win_flush_all` | [`flush`](crate::Passive::flush), [`flush_all`](crate::Passive::flush_all) |
-//! | `MPI_Win_flush_local`, `MPI_Win_flush_local_all` | [`flush_local`](crate::Passive::flush_local), [`flush_local_all`](crate::Passive::flush_local_all) |
-//! | `MPI_Win_sync` | [`sync`](crate::Window::sync) |
-//! | `MPI_MODE_NOCHECK`, `NOSTORE`, `NOPUT`, `NOPRECEDE`, `NOSUCCEED` | [`Assert`](crate::Assert) |
+//! | `MPI_Accumulate` | [`Access::accumulate`](crate::Access::accumulate), [`RawWindow::accumulate`](crate::RawWindow::accumulate) |
+//! | `MPI_Compare_and_swap` | [`Access::compare_and_swap`](crate::Access::compare_and_swap), [`RawWindow::compare_and_swap`](crate::RawWindow::compare_and_swap), which wait; [`Access::start_compare_and_swap`](crate::Access::start_compare_and_swap), which does not |
+//! | `MPI_Fetch_and_op` | [`Access::fetch_and_op`](crate::Access::fetch_and_op), [`Access::fetch_add`](crate::Access::fetch_add), [`Access::swap`](crate::Access::swap), [`Access::fetch_value`](crate::Access::fetch_value), [`RawWindow::fetch_and_op`](crate::RawWindow::fetch_and_op), which wait; [`Access::start_fetch_and_op`](crate::Access::start_fetch_and_op), which does not |
+//! | `MPI_Get` | [`Access::get`](crate::Access::get), [`Access::get_items`](crate::Access::get_items), [`RawWindow::get`](crate::RawWindow::get), [`RawWindow::get_items`](crate::RawWindow::get_items) |
+//! | `MPI_Get_accumulate` | [`Access::get_accumulate`](crate::Access::get_accumulate), [`Access::get_atomic`](crate::Access::get_atomic), [`RawWindow::get_accumulate`](crate::RawWindow::get_accumulate) |
+//! | `MPI_Put` | [`Access::put`](crate::Access::put), [`Access::put_value`](crate::Access::put_value), [`Access::put_items`](crate::Access::put_items), [`RawWindow::put`](crate::RawWindow::put), [`RawWindow::put_items`](crate::RawWindow::put_items) |
+//! | `MPI_Raccumulate` | [`Passive::raccumulate`](crate::Passive::raccumulate), [`RawWindow::raccumulate`](crate::RawWindow::raccumulate) |
+//! | `MPI_Rget` | [`Passive::rget`](crate::Passive::rget), [`Passive::rget_into`](crate::Passive::rget_into), [`RawWindow::rget`](crate::RawWindow::rget) |
+//! | `MPI_Rget_accumulate` | [`Passive::rget_accumulate`](crate::Passive::rget_accumulate), [`RawWindow::rget_accumulate`](crate::RawWindow::rget_accumulate) |
+//! | `MPI_Rput` | [`Passive::rput`](crate::Passive::rput), [`Passive::rput_owned`](crate::Passive::rput_owned), [`RawWindow::rput`](crate::RawWindow::rput) |
+//! | `MPI_Win_allocate` | [`Window::allocate`](crate::Window::allocate), [`Window::allocate_with`](crate::Window::allocate_with), [`RawWindow::allocate`](crate::RawWindow::allocate) |
+//! | `MPI_WIN_ALLOCATE_CPTR` | not here, because it is Fortran's form of `MPI_Win_allocate` |
+//! | `MPI_Win_allocate_shared` | [`Window::allocate_shared`](crate::Window::allocate_shared), [`RawWindow::allocate_shared`](crate::RawWindow::allocate_shared) |
+//! | `MPI_WIN_ALLOCATE_SHARED_CPTR` | not here, because it is Fortran's form of `MPI_Win_allocate_shared` |
+//! | `MPI_Win_attach` | [`RawWindow::attach`](crate::RawWindow::attach); there is no typed form |
+//! | `MPI_Win_complete` | the end of [`Window::start`](crate::Window::start), [`RawWindow::complete`](crate::RawWindow::complete) |
+//! | `MPI_Win_create` | [`Window::create`](crate::Window::create), [`Window::create_with`](crate::Window::create_with), [`RawWindow::create`](crate::RawWindow::create) |
+//! | `MPI_Win_create_dynamic` | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic); there is no typed form |
+//! | `MPI_Win_detach` | [`RawWindow::detach`](crate::RawWindow::detach); there is no typed form |
+//! | `MPI_Win_fence` | [`Window::fence`](crate::Window::fence) and [`FenceEpoch::fence`](crate::FenceEpoch::fence), [`RawWindow::fence`](crate::RawWindow::fence) |
+//! | `MPI_Win_flush` | [`Passive::flush`](crate::Passive::flush), [`RawWindow::flush`](crate::RawWindow::flush) |
+//! | `MPI_Win_flush_all` | [`Passive::flush_all`](crate::Passive::flush_all), [`RawWindow::flush_all`](crate::RawWindow::flush_all) |
+//! | `MPI_Win_flush_local` | [`Passive::flush_local`](crate::Passive::flush_local), [`RawWindow::flush_local`](crate::RawWindow::flush_local) |
+//! | `MPI_Win_flush_local_all` | [`Passive::flush_local_all`](crate::Passive::flush_local_all), [`RawWindow::flush_local_all`](crate::RawWindow::flush_local_all) |
+//! | `MPI_Win_free` | [`Window::free`](crate::Window::free), [`Window::reclaim`](crate::Window::reclaim), [`RawWindow::free`](crate::RawWindow::free) |
+//! | `MPI_Win_get_attr` | one method for each attribute: see [below](#attributes) |
+//! | `MPI_Win_get_group` | [`Window::group`](crate::Window::group), [`RawWindow::group`](crate::RawWindow::group) |
+//! | `MPI_Win_get_info` | [`Window::info`](crate::Window::info), [`RawWindow::info`](crate::RawWindow::info) |
+//! | `MPI_Win_lock` | [`Window::lock`](crate::Window::lock), [`Window::lock_with`](crate::Window::lock_with), [`RawWindow::lock`](crate::RawWindow::lock) |
+//! | `MPI_Win_lock_all` | [`Window::lock_all`](crate::Window::lock_all), [`Window::lock_all_with`](crate::Window::lock_all_with), [`RawWindow::lock_all`](crate::RawWindow::lock_all) |
+//! | `MPI_Win_post` | [`Window::post`](crate::Window::post), [`RawWindow::post`](crate::RawWindow::post) |
+//! | `MPI_Win_set_attr` | not here, because attributes of users are fields of their own structs |
+//! | `MPI_Win_set_info` | [`Window::set_info`](crate::Window::set_info), [`RawWindow::set_info`](crate::RawWindow::set_info) |
+//! | `MPI_Win_shared_query` | [`Window::shared_query`](crate::Window::shared_query), [`Window::shared_len`](crate::Window::shared_len), [`Window::load_from`](crate::Window::load_from), [`Window::store_to`](crate::Window::store_to), [`RawWindow::shared_query`](crate::RawWindow::shared_query) |
+//! | `MPI_WIN_SHARED_QUERY_CPTR` | not here, because it is Fortran's form of `MPI_Win_shared_query` |
+//! | `MPI_Win_start` | [`Window::start`](crate::Window::start), [`RawWindow::start`](crate::RawWindow::start) |
+//! | `MPI_Win_sync` | [`Window::sync`](crate::Window::sync), [`Passive::sync`](crate::Passive::sync), [`RawWindow::sync`](crate::RawWindow::sync) |
+//! | `MPI_Win_test` | [`Window::test`](crate::Window::test), [`RawWindow::test`](crate::RawWindow::test) |
+//! | `MPI_Win_unlock` | the end of [`Window::lock`](crate::Window::lock), [`RawWindow::unlock`](crate::RawWindow::unlock) |
+//! | `MPI_Win_unlock_all` | the end of [`Window::lock_all`](crate::Window::lock_all), [`RawWindow::unlock_all`](crate::RawWindow::unlock_all) |
+//! | `MPI_Win_wait` | [`Window::wait`](crate::Window::wait), [`RawWindow::wait`](crate::RawWindow::wait) |
+//!
+//! # Attributes
+//!
+//! | MPI | here |
+//! |---|---|
+//! | `MPI_WIN_BASE` | [`RawWindow::base`](crate::RawWindow::base); a [`Window`](crate::Window) has [`load`](crate::Window::load) and [`store`](crate::Window::store) |
+//! | `MPI_WIN_CREATE_FLAVOR` | [`Window::flavor`](crate::Window::flavor), [`RawWindow::flavor`](crate::RawWindow::flavor) |
+//! | `MPI_WIN_DISP_UNIT` | [`RawWindow::disp_unit`](crate::RawWindow::disp_unit); the size of `T` in a `Window<T>` |
+//! | `MPI_WIN_FLAVOR_ALLOCATE` | [`Flavor::Allocate`](crate::Flavor::Allocate) |
+//! | `MPI_WIN_FLAVOR_CREATE` | [`Flavor::Create`](crate::Flavor::Create) |
+//! | `MPI_WIN_FLAVOR_DYNAMIC` | [`Flavor::Dynamic`](crate::Flavor::Dynamic) |
+//! | `MPI_WIN_FLAVOR_SHARED` | [`Flavor::Shared`](crate::Flavor::Shared) |
+//! | `MPI_WIN_MODEL` | [`Window::model`](crate::Window::model), [`RawWindow::model`](crate::RawWindow::model) |
+//! | `MPI_WIN_SEPARATE` | [`Model::Separate`](crate::Model::Separate) |
+//! | `MPI_WIN_SIZE` | [`Window::len`](crate::Window::len) in elements, [`RawWindow::size`](crate::RawWindow::size) in bytes |
+//! | `MPI_WIN_UNIFIED` | [`Model::Unified`](crate::Model::Unified) |
+//!
+//! # Constants and types
+//!
+//! | MPI | here |
+//! |---|---|
+//! | `MPI_LOCK_EXCLUSIVE` | [`Lock::Exclusive`](crate::Lock::Exclusive) |
+//! | `MPI_LOCK_SHARED` | [`Lock::Shared`](crate::Lock::Shared) |
+//! | `MPI_MODE_NOCHECK` | [`Assert::NOCHECK`](crate::Assert::NOCHECK) |
+//! | `MPI_MODE_NOPRECEDE` | [`Assert::NOPRECEDE`](crate::Assert::NOPRECEDE) |
+//! | `MPI_MODE_NOPUT` | [`Assert::NOPUT`](crate::Assert::NOPUT) |
+//! | `MPI_MODE_NOSTORE` | [`Assert::NOSTORE`](crate::Assert::NOSTORE) |
+//! | `MPI_MODE_NOSUCCEED` | [`Assert::NOSUCCEED`](crate::Assert::NOSUCCEED) |
+//! | `MPI_NO_OP` | [`Op::NoOp`](crate::Op::NoOp), [`ops::NoOp`](crate::ops::NoOp) |
+//! | `MPI_REPLACE` | [`Op::Replace`](crate::Op::Replace), [`ops::Replace`](crate::ops::Replace) |
+//! | `MPI_Win` | [`Window`](crate::Window), [`RawWindow`](crate::RawWindow) |
+//! | `MPI_WIN_NULL` | not here, because a window that is not there is no value: `None` of an `Option` |
+//!
+//! # Error classes
+//!
+//! | MPI | here |
+//! |---|---|
+//! | `MPI_ERR_ASSERT` | [`Class::Assert`](crate::Class::Assert) |
+//! | `MPI_ERR_BASE` | [`Class::Base`](crate::Class::Base) |
+//! | `MPI_ERR_DISP` | [`Class::Disp`](crate::Class::Disp) |
+//! | `MPI_ERR_LOCKTYPE` | [`Class::LockType`](crate::Class::LockType): a lock where the info says `no_locks`; another kind of lock does not compile |
+//! | `MPI_ERR_RMA_ATTACH` | [`Class::RmaAttach`](crate::Class::RmaAttach) |
+//! | `MPI_ERR_RMA_CONFLICT` | [`Class::RmaConflict`](crate::Class::RmaConflict); never given, because conflicts are not looked for |
+//! | `MPI_ERR_RMA_RANGE` | [`Class::RmaRange`](crate::Class::RmaRange) |
+//! | `MPI_ERR_RMA_SHARED` | [`Class::RmaShared`](crate::Class::RmaShared) |
+//! | `MPI_ERR_RMA_SYNC` | [`Class::RmaSync`](crate::Class::RmaSync) |
+//! | `MPI_ERR_RMA_WRONG_FLAVOR` | [`Class::RmaFlavor`](crate::Class::RmaFlavor); `MPI_ERR_RMA_FLAVOR` in later texts |
+//! | `MPI_ERR_SIZE` | [`Class::Size`](crate::Class::Size) |
+//! | `MPI_ERR_WIN` | [`Class::Win`](crate::Class::Win); never given, because a window that is not there is no value |
+//!
+//! # Names of other chapters
+//!
+//! Those that the text and the examples of the one-sided chapter use.
+//!
+//! | MPI | here |
+//! |---|---|
+//! | `MPI_ADDRESS_KIND` | `u64`: displacements and addresses |
+//! | `MPI_Aint` | `u64`: displacements and addresses |
+//! | `MPI_Alloc_mem` | not here, because windows bring their memory: [`Window::allocate`](crate::Window::allocate) |
+//! | `MPI_Barrier` | [`Job::barrier`](crate::Job::barrier); the text and the examples use it, and [it moves no memory](super::traps) |
+//! | `MPI_Bcast` | not here, because the library has no messages: one rank puts to all, and a fence ends it |
+//! | `MPI_BOTTOM` | a null pointer, which [`RawWindow::base`](crate::RawWindow::base) gives for a dynamic window; displacements there are addresses |
+//! | `MPI_Cancel` | not here, because MPI forbids it for one-sided operations |
+//! | `MPI_Comm` | [`Job`](crate::Job) |
+//! | `MPI_Comm_rank` | [`Job::rank`](crate::Job::rank) |
+//! | `MPI_Comm_size` | [`Job::size`](crate::Job::size) |
+//! | `MPI_COMM_WORLD` | the [`Job`](crate::Job) that [`init`](crate::init) gives |
+//! | `MPI_Datatype` | [`Datatype`](crate::Datatype), [`BasicType`](crate::BasicType); in typed calls the [`Element`](crate::Element) |
+//! | `MPI_DOUBLE` | `f64`, [`BasicType::Float64`](crate::BasicType::Float64) |
+//! | `MPI_ERR_OP` | [`Class::Op`](crate::Class::Op); with [`ops`](crate::ops) such a pair does not compile |
+//! | `MPI_ERR_RANK` | [`Class::Rank`](crate::Class::Rank) |
+//! | `MPI_ERROR` | [`Error::class`](crate::Error::class) of what waiting for a request gives |
+//! | `MPI_ERRORS_ARE_FATAL` | not here, because an error is a value: `expect` makes it fatal |
+//! | `MPI_Free_mem` | not here, because [`Window::free`](crate::Window::free) gives it back |
+//! | `MPI_Get_address` | `addr` of a pointer |
+//! | `MPI_Get_count` | not here, because one-sided operations move what they say or fail |
+//! | `MPI_Group` | a slice of ranks; [`Job::subset`](crate::Job::subset) |
+//! | `MPI_Info` | [`Info`](crate::Info) |
+//! | `MPI_Info_free` | not here, because an [`Info`](crate::Info) is a value |
+//! | `MPI_INFO_NULL` | [`Info::new`](crate::Info::new) |
+//! | `MPI_Init` | [`init`](crate::init) |
+//! | `MPI_INT` | `i32`, [`BasicType::Int32`](crate::BasicType::Int32) |
+//! | `MPI_Op` | [`Op`](crate::Op), or one of the types of [`ops`](crate::ops) |
 //! | `MPI_PROC_NULL` | [`PROC_NULL`](crate::PROC_NULL) |
-//! | `MPI_BOTTOM` | a dynamic window's [`base`](crate::RawWindow::base) is null; displacements are addresses (`MPI_Get_address` is a cast) |
-//! | `MPI_Comm`, `MPI_Comm_rank`, `MPI_Comm_size`, `MPI_Barrier` | [`Job`](crate::Job), [`rank`](crate::Job::rank), [`size`](crate::Job::size), [`barrier`](crate::Job::barrier) |
-//! | `MPI_Comm_create_group`, `MPI_Comm_split_type` | [`subset`](crate::Job::subset), [`node_ranks`](crate::Job::node_ranks) |
-//! | `MPI_ERR_WIN`, `_BASE`, `_SIZE`, `_DISP`, `_LOCKTYPE`, `_ASSERT`, `_RANK`, `_OP`, `_TYPE`, `_COUNT` | [`Class`](crate::Class), by the same names |
-//! | `MPI_ERR_RMA_CONFLICT`, `_SYNC`, `_RANGE`, `_ATTACH`, `_SHARED`, `_FLAVOR` | [`Class`](crate::Class) |
-//! | `MPI_ERRORS_ARE_FATAL` and error handlers | not here: errors are returned |
-//! | `no_locks`, `accumulate_ordering`, `accumulate_ops`, `same_size`, `same_disp_unit`, `alloc_shared_noncontig` | keys of [`Info`](crate::Info): [`windows`](super::windows) |
+//! | `MPI_REAL` | `f32`, [`BasicType::Float32`](crate::BasicType::Float32) |
+//! | `MPI_Reduce` | not here, because it is a collective; its operations are [`ops`](crate::ops) and [`Op`](crate::Op) |
+//! | `MPI_Request` | [`Request`](crate::Request), [`BufferRequest`](crate::BufferRequest) |
+//! | `MPI_Request_free` | not here, because MPI forbids it for one-sided operations; a [`Request`](crate::Request) may be dropped |
+//! | `MPI_REQUEST_NULL` | a [`Request`](crate::Request) that is not [active](crate::Request::is_active) |
+//! | `MPI_STATUS_IGNORE` | not here, because one-sided operations have nothing to tell but success |
+//! | `MPI_STATUSES_IGNORE` | not here, because one-sided operations have nothing to tell but success |
+//! | `MPI_SUM` | [`Op::Sum`](crate::Op::Sum), [`ops::Sum`](crate::ops::Sum); the other operations likewise |
+//! | `MPI_Type_commit` | not here, because a [`Datatype`](crate::Datatype) is ready when it is made |
+//! | `MPI_Type_create_indexed_block` | [`Datatype::indexed_block`](crate::Datatype::indexed_block) |
+//! | `MPI_Type_free` | not here, because the last clone of a [`Datatype`](crate::Datatype) takes it along |
+//! | `MPI_Type_get_extent` | [`Datatype::lb`](crate::Datatype::lb), [`Datatype::extent`](crate::Datatype::extent) |
+//! | `MPI_Wait` | [`Request::wait`](crate::Request::wait), [`BufferRequest::wait`](crate::BufferRequest::wait) |
+//! | `MPI_Waitall` | [`Request::wait_all`](crate::Request::wait_all) |
+//! | `MPI_Waitany` | [`Request::wait_any`](crate::Request::wait_any) |
 //!
-//! ```
-//! # fn main() -> transom::Result<()> {
-//! // MPI_Win_lock_all; MPI_Fetch_and_op(MPI_SUM); MPI_Win_unlock_all, by explicit calls.
-//! use transom::{Assert, BasicType, Info, Op, RawWindow};
-//!
-//! let world = transom::init()?;
-//! let win = RawWindow::allocate(&world, 8, 1, &Info::new())?;
-//! let mut before = [0xff; 8];
-//! win.lock_all(Assert::NONE)?;
-//! win.fetch_and_op(&5i64.to_ne_bytes(), &mut before, BasicType::Int64, world.rank(), 0, Op::Sum)?;
-//! win.unlock_all()?;
-//! assert_eq!(i64::from_ne_bytes(before), 0);
-//! win.free()
-//! # }
-//! ```
+//! `MPI_Test`, `MPI_Testsome` and `MPI_Waitsome`, which the chapter does not name, are
+//! [`Request::test`](crate::Request::test), [`Request::test_some`](crate::Request::test_some) and
+//! [`Request::wait_some`](crate::Request::wait_some). [`BasicType`](crate::BasicType) has MPI's name of each predefined type,
+//! [`Op`](crate::Op) that of each operation, [`Datatype`](crate::Datatype) that of each constructor. The keys of `MPI_Info` are in
+//! [`windows`](super::windows#hints).

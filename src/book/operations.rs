@@ -1,86 +1,96 @@
-//! # Operations
+//! Operations: put, get and the accumulate family; what is atomic, and what is ordered.
 //!
-//! All operations are nonblocking but those that give a value: `fetch_and_op` and its short forms, and `compare_and_swap`. A buffer that is lent
-//! to an operation stays borrowed until the epoch, or the [`scope`](crate::Access::scope) that it was lent in, ends.
+//! | call | what | MPI |
+//! |---|---|---|
+//! | [`put`](crate::Access::put), [`put_value`](crate::Access::put_value) | writes | `MPI_Put` |
+//! | [`get`](crate::Access::get) | reads | `MPI_Get` |
+//! | [`accumulate`](crate::Access::accumulate) | combines elements of the target with those of the origin | `MPI_Accumulate` |
+//! | [`get_accumulate`](crate::Access::get_accumulate), [`get_atomic`](crate::Access::get_atomic) | the same, and gets the values from before | `MPI_Get_accumulate` |
+//! | [`fetch_and_op`](crate::Access::fetch_and_op), [`fetch_add`](crate::Access::fetch_add), [`swap`](crate::Access::swap), [`fetch_value`](crate::Access::fetch_value) | one element; gives its value from before | `MPI_Fetch_and_op` |
+//! | [`compare_and_swap`](crate::Access::compare_and_swap) | one element, if it is as expected; gives its value from before | `MPI_Compare_and_swap` |
+//! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | these two without waiting | |
 //!
-//! ## Atomicity
-//!
-//! The accumulate family (accumulate, get-accumulate, fetch-and-op, compare-and-swap, and their request forms) is atomic for each
-//! element, between all origins, the target included, as long as they use one predefined type on a location. Put and get are not: two puts to
-//! one location, or a put and a get, at the same time leave anything. To read what others accumulate use
-//! [`get_atomic`](crate::Access::get_atomic) or [`fetch_value`](crate::Access::fetch_value), to write it
-//! [`Replace`](crate::ops::Replace).
-//!
-//! What one origin does to one location by the family happens in the order of its calls, unless the hint `accumulate_ordering`
-//! relaxes it. Puts and gets have no order between flushes.
-//!
-//! Types and operations are MPI's (§5.9.2): a pair that MPI does not define does not compile in a typed window, and is an error of class `Op`
-//! by [`RawWindow`](crate::RawWindow).
+//! Those that give a value wait for it; the others return before they are complete. On [`PROC_NULL`](crate::PROC_NULL) every
+//! operation does nothing, successfully. `RawWindow` has the same on bytes, with [`Op`](crate::Op) and
+//! [`BasicType`](crate::BasicType) as values.
 //!
 //! ```
-//! # fn main() -> transom::Result<()> {
 //! use transom::{Window, ops};
 //!
 //! let world = transom::init()?;
-//! let win = Window::<f64>::allocate(&world, 3)?;
-//! let (mine, mut before) = ([1.5, 2.5, 3.5], [0.0; 3]);
+//! let me = world.rank();
+//! let win = Window::<i32>::allocate(&world, 4)?;
+//! let mut before = [0; 4];
 //! win.lock_all(|epoch| {
-//!     epoch.accumulate(0, 0, &mine, ops::Sum)?;
-//!     epoch.get_accumulate(0, 0, &mine, &mut before, ops::Max) // after the sum: order is kept
+//!     epoch.accumulate(me, 0, &[5, 6, 7, 8], ops::Sum)?;
+//!     epoch.get_accumulate(me, 0, &[6, 6, 6, 6], &mut before, ops::Max)?; // after the sum: same origin, same place
+//!     assert_eq!(epoch.compare_and_swap(me, 3, 8, -1)?, 8);
+//!     assert_eq!(epoch.swap(me, 0, 100)?, 6);
+//!     assert_eq!(epoch.fetch_value(me, 0)?, 100);
+//!     Ok(())
 //! })?;
-//! # if world.size() == 1 {
-//! assert_eq!(before, mine);
-//! # }
-//! win.free()
-//! # }
+//! assert_eq!(before, [5, 6, 7, 8]);
+//! let mut after = [0; 4];
+//! win.load(0, &mut after)?;
+//! assert_eq!(after, [100, 6, 7, -1]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! ## Layouts
+//! # Operations and types
 //!
-//! A [`Datatype`](crate::Datatype) says where the data of an item lies: vectors, indexed blocks, structures, parts of arrays, nested. Both sides
-//! of an operation have one; the sequence of predefined types must be the same. Bounds are checked by the bytes that are really touched, and
-//! nothing is written where they are outside.
+//! The operations are the types of [`ops`](crate::ops): a pair that MPI does not define (§5.9.2), such as the sum of two logical
+//! values, does not compile. At run time [`Op::allows`](crate::Op::allows) is the same table, and such a pair is an error of the
+//! class `Op`. Elements are integers of 8 to 64 bits, `f32`, `f64`, [`Complex`](crate::Complex),
+//! [`Logical`](crate::reduce::Logical), [`RawByte`](crate::reduce::RawByte), and the pairs of `MaxLoc` and `MinLoc`. An element
+//! must be aligned at the target. [`reduce`](crate::reduce) says what MPI leaves open: overflow, NaN, the sign of zero.
+//!
+//! # Atomicity
+//!
+//! The accumulate family is atomic for each element: among all its functions and all origins, the own rank included, as long as
+//! they use one type on a place. A whole call is not: two accumulates of many elements may interleave. Puts and gets are not
+//! atomic, not even of one element.
+//!
+//! | at the same place, without synchronization between them | result |
+//! |---|---|
+//! | two of the accumulate family, same type | as if one were after the other, element by element |
+//! | two of the accumulate family, different types | not defined |
+//! | two gets | fine |
+//! | put and put, put and get, either and an accumulate | not defined |
+//! | an operation that writes, and a local load or store | not defined; in the unified model a load may look, and sees old, new or mixed bytes |
+//!
+//! To read what others accumulate, use [`get_atomic`](crate::Access::get_atomic) or [`fetch_value`](crate::Access::fetch_value).
+//! To write what others poll, use [`swap`](crate::Access::swap), or `accumulate` with [`ops::Replace`](crate::ops::Replace).
+//!
+//! # Order
+//!
+//! Puts and gets have no order, not even from one origin to one place: a flush between them makes one. Accumulates of one origin on
+//! one place keep the order of their calls, unless the hint `accumulate_ordering` is `none`. A put is never ordered with an
+//! accumulate: put the data, flush, set the flag.
 //!
 //! ```
-//! # fn main() -> transom::Result<()> {
-//! use transom::{At, BasicType, Datatype, Window};
+//! use transom::{Info, Window, ops};
 //!
 //! let world = transom::init()?;
-//! let win = Window::<u32>::allocate(&world, 16)?; // a plane of 4 by 4
-//! let element = Datatype::basic(BasicType::Uint32);
-//! let column = Datatype::vector(4, 1, 4, &element)?;
-//! let values = [1u32, 2, 3, 4];
-//! win.lock_all(|epoch| epoch.put_items(&values, 4, &element, At::new(0, 2, 1, &column)))?;
-//! let mut plane = [0; 16];
-//! win.load(0, &mut plane)?;
-//! assert_eq!([plane[2], plane[6], plane[10], plane[14]], values);
-//! win.free()
-//! # }
-//! ```
-//!
-//! ## Requests
-//!
-//! In passive epochs an operation may have a [`Request`](crate::Request), to wait for it alone. The forms that own their buffer give it back from
-//! [`wait`](crate::BufferRequest::wait), so that a few buffers can turn within one epoch. A request that was waited for is inactive and costs
-//! nothing more.
-//!
-//! ```
-//! # fn main() -> transom::Result<()> {
-//! let world = transom::init()?;
-//! let win = transom::Window::<u64>::create(&world, (0..100).collect())?;
-//! let sum = win.lock_all(|epoch| {
-//!     let mut next = epoch.rget(0, 0, vec![0u64; 10])?;
-//!     let mut sum = 0;
-//!     for step in 1..=10 {
-//!         let buffer = next.wait()?;
-//!         sum += buffer.iter().sum::<u64>();
-//!         // The next ten come while these are worked on.
-//!         next = epoch.rget(0, (step % 10) * 10, buffer)?;
-//!     }
-//!     next.wait()?;
-//!     Ok(sum)
+//! let me = world.rank();
+//! let hints = Info::new().with("accumulate_ordering", "none");
+//! let win = Window::<u64>::allocate_with(&world, 9, &hints)?; // eight places for data, and a flag
+//! win.lock_all(|epoch| {
+//!     epoch.put(me, 0, &[1, 2, 3, 4, 5, 6, 7, 8])?;
+//!     epoch.flush(me)?;
+//!     epoch.accumulate(me, 8, &[1], ops::Replace)?; // whoever sees the flag finds the data
+//!     epoch.flush(me)?; // without order, what follows needs it
+//!     assert_eq!(epoch.fetch_value(me, 8)?, 1);
+//!     Ok(())
 //! })?;
-//! assert_eq!(sum, 4950);
-//! win.free()
-//! # }
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
 //! ```
+//!
+//! # Long or single
+//!
+//! By default whoever executes an accumulate on memory holds a lock word for 4 KiB at a time, and long accumulates run as vector
+//! code. Under the hint `mpi_accumulate_granularity` of 1 to 8, elements that are aligned words of 4 or 8 bytes go one by one
+//! through atomics of the CPU: better for many ranks that change single counters, worse for long vectors.
+//! [`actor`](crate::Window::actor) tells who performs integers of 32 and 64 bits, the CPU or the device; all other types are always the
+//! CPU's.

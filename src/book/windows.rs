@@ -1,54 +1,114 @@
-//! # Windows
+//! Windows: memory of each rank that the others access.
 //!
-//! A window is memory of each rank that the others access. Creating one is collective: all ranks of the job, or of a
-//! [subset](crate::Job::subset) of it, make the same call, each with the size it likes; 0 is legal. Freeing it is collective too, and is
-//! explicit: a window that is dropped without [`free`](crate::Window::free) warns and keeps its memory, since it can't wait in a drop.
+//! Making a window is collective: all ranks of a [`Job`](crate::Job) make the same call, in the same order among their windows,
+//! each with the length it likes for its own part. 0 is legal.
 //!
-//! | flavor | memory | take it when |
-//! |---|---|---|
-//! | [`allocate`](crate::Window::allocate) | of the library, mapped by all ranks of the node | always, unless one of the others is needed: it is the fastest on every route |
-//! | [`create`](crate::Window::create) | of the caller | the data is in a buffer that can't move; within a node, atomics on it are the target's work |
-//! | [`allocate_shared`](crate::Window::allocate_shared) | one segment, all parts one after the other | ranks of one node load and store each other's parts |
-//! | [`create_dynamic`](crate::RawWindow::create_dynamic) | attached and detached later, reached by address | memory comes and goes: lists, trees |
-//!
-//! [`Window<T>`](crate::Window) has elements of one type, displacements that count them, and epochs as closures, so that no call of it is
-//! unsafe. [`RawWindow`](crate::RawWindow) has bytes, a displacement unit of each rank's own, buffers by address and explicit
-//! calls; the two do the same.
+//! [`Window<T>`](crate::Window) has elements of one type, epochs as closures, and no unsafe call: begin with it. `T` is any type of
+//! which all bytes are a value ([`RmaElem`](crate::RmaElem)); accumulates work on MPI's types ([`Element`](crate::Element)).
+//! [`RawWindow`](crate::RawWindow) has MPI's calls one by one: bytes, types at run time, explicit epochs, buffers by address.
+//! [Dynamic windows](super::dynamic), accumulates with [layouts](super::layouts) and most assertions are its alone.
 //!
 //! ```
-//! # fn main() -> transom::Result<()> {
-//! use transom::{Info, Window};
+//! use transom::{Flavor, Window};
 //!
 //! let world = transom::init()?;
-//! let info = Info::new().with("mpi_minimum_alignment", "4096").with("no_locks", "true");
-//! let grid = Window::<f64>::allocate_with(&world, 100, &info)?;
-//! let buffer = Window::create(&world, vec![1u32, 2, 3])?;
-//! assert_eq!((grid.len(), buffer.len()), (100, 3));
-//! assert_eq!(grid.info().get("no_locks"), Some("true"));
-//! assert_eq!(buffer.reclaim()?, [1, 2, 3]); // the buffer comes back
-//! grid.free()
-//! # }
+//! let win = Window::<u32>::allocate(&world, 10)?; // ten zeroed elements at this rank
+//! assert_eq!((win.len(), win.flavor()), (10, Flavor::Allocate));
+//! let next = (world.rank() + 1) % world.size();
+//! win.fence(|epoch| epoch.put(next, 4, &[1, 2, 3]))?; // into the next rank's part
+//! let mut part = [0; 10];
+//! win.load(0, &mut part)?;
+//! assert_eq!(part, [0, 0, 0, 0, 1, 2, 3, 0, 0, 0]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! ## Hints
+//! # Flavors
 //!
-//! [`Info`](crate::Info) carries MPI's hints and the library's own; [`info`](crate::Window::info) tells all that are in force. Unknown keys are
-//! ignored, a bad value of a known one is an error at every rank.
+//! | flavor | made by | memory | take it when |
+//! |---|---|---|---|
+//! | [`Allocate`](crate::Flavor::Allocate) | [`Window::allocate`](crate::Window::allocate) | of the library, zeroed | nothing speaks against it: it is the fastest on every route |
+//! | [`Create`](crate::Flavor::Create) | [`Window::create`](crate::Window::create) | of the caller | the data is in a buffer that can't move |
+//! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
+//! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory comes and goes, lists and trees: [`dynamic`](super::dynamic) |
 //!
-//! | key | values (default first) | what it does here |
+//! Within a node, allocated and shared parts are mapped by the other ranks, so that a put is a store. Created and attached memory
+//! is not: the others reach it by a system call (cross-memory attach), or by messages where the kernel forbids that, and
+//! accumulate on it by messages. [`costs`](super::costs) has the table.
+//!
+//! # Displacements
+//!
+//! In a `Window<T>` a displacement counts elements. In a `RawWindow` it counts the *target's* displacement unit, which may differ
+//! from rank to rank. Each operation is checked against the size of the target's part, at the origin, before anything is
+//! written.
+//!
+//! # The end
+//!
+//! [`free`](crate::Window::free) is collective and waits until no rank accesses the window any more.
+//! [`reclaim`](crate::Window::reclaim) also gives the buffer of a created window back. A window that is dropped without them
+//! prints a warning and keeps its memory: peers may still write there, and a drop can't wait for them.
+//!
+//! ```
+//! let world = transom::init()?;
+//! let win = transom::Window::create(&world, vec![1.5; 4])?;
+//! win.fence(|epoch| epoch.put_value(world.rank(), 3, 2.5))?;
+//! assert_eq!(win.reclaim()?, [1.5, 1.5, 1.5, 2.5]);
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # Some of the ranks
+//!
+//! [`Job::subset`](crate::Job::subset) makes a job of some ranks, numbered in the order of the list. Exactly these call it, with the
+//! same list; it sends nothing. Windows and barriers of a subset concern its ranks only. Targets are numbers of the subset;
+//! [`group`](crate::Window::group) tells which ranks of the whole job they are.
+//!
+//! ```
+//! let world = transom::init()?;
+//! // Ranks of the same parity, highest first.
+//! let mine: Vec<usize> = (0..world.size()).rev().filter(|rank| rank % 2 == world.rank() % 2).collect();
+//! let half = world.subset(&mine)?;
+//! let win = transom::Window::<u64>::allocate(&half, 1)?;
+//! assert_eq!(win.group(), mine);
+//! win.lock_all(|epoch| epoch.fetch_add(0, 0, 1))?; // at the highest rank of this parity
+//! half.barrier()?;
+//! let count = win.lock_all(|epoch| epoch.fetch_value(0, 0))?;
+//! assert_eq!(count, half.size() as u64);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # Hints
+//!
+//! [`Info`](crate::Info) has MPI's hints and the library's own. `allocate_with`, `create_with`, `allocate_shared` and the calls of
+//! `RawWindow` take it, [`info`](crate::Window::info) tells all with the values in force, and
+//! [`set_info`](crate::Window::set_info) changes the first five of the table. Unknown keys are ignored. A bad value of a known one,
+//! or one that differs where all ranks must give the same (marked *), fails the making of the window at every rank.
+//!
+//! | key | values, the default first | what it does |
 //! |---|---|---|
-//! | `no_locks` | `false`, `true` | lock calls are errors |
-//! | `accumulate_ordering` | `rar,raw,war,waw`, a part of them, `none` | `none`: requests and the net's atomics may overtake each other |
-//! | `accumulate_ops` | `same_op_no_op`, `same_op` | told back |
-//! | `same_size`, `same_disp_unit` | `false`, `true` | told back |
-//! | `alloc_shared_noncontig` | `false`, `true` | parts of a shared window lie apart, each in its rank's own memory |
-//! | `mpi_accumulate_granularity` | `0`, bytes | 1 to 8: aligned words of 4 and 8 bytes go by the CPU's atomics, else by locks and vector code |
-//! | `mpi_minimum_alignment` | `1`, a power of two | where allocated memory begins |
-//! | `transom_model` | `unified`, `separate` | see [`copies`](super::copies) |
-//! | `transom_atomics` | `auto`, `cpu`, `nic` | who performs atomics on integers of 32 and 64 bits |
+//! | `no_locks` | `false`, `true` | `true`: locks are errors of the class `LockType` |
+//! | `accumulate_ordering` | `rar,raw,war,waw`, a part of them, `none` | `none`: [no order](super::operations#order) is kept; a part keeps all four |
+//! | `accumulate_ops` | `same_op_no_op`, `same_op` | told back; all mixtures are atomic |
+//! | `same_size` | `false`, `true` | told back |
+//! | `same_disp_unit` | `false`, `true` | told back |
+//! | `alloc_shared_noncontig` * | `false`, `true` | `true`: parts of a shared window lie apart |
+//! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: [single elements](super::operations#long-or-single) go by the CPU's atomics |
+//! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | where the library's memory begins: at a page at least; of a contiguous shared window, its first part |
+//! | `transom_model` * | `unified`, `separate` | [the two copies](super::copies) |
+//! | `transom_atomics` * | `auto`, `cpu`, `nic` | who performs atomics on integers of 32 and 64 bits, instead of the job's setting |
 //!
-//! ## Dynamic windows
+//! ```
+//! use transom::{Class, Info, Window};
 //!
-//! A rank attaches any number of regions that do not overlap; who wants to access one must have been told its address. An access to what is
-//! not attached, or no longer, is an error of class `RmaRange` that names rank, address and length: at the call within a node, at the flush
-//! between nodes. Nothing of it is done.
+//! let world = transom::init()?;
+//! let info = Info::new().with("no_locks", "true").with("color", "green");
+//! let win = Window::<f64>::allocate_with(&world, 100, &info)?;
+//! assert_eq!(win.info().get("no_locks"), Some("true"));
+//! assert_eq!(win.info().get("color"), None);
+//! let refused = win.lock_all(|_| Ok(())).expect_err("promised");
+//! assert_eq!(refused.class(), Class::LockType);
+//! win.set_info(&Info::new().with("no_locks", "false"))?;
+//! win.lock_all(|_| Ok(()))?;
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```

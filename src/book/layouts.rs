@@ -1,0 +1,61 @@
+//! Layouts: data that is not contiguous, at the origin, at the target, or at both.
+//!
+//! A [`Datatype`](crate::Datatype) says which basic types lie where, in bytes from a base. It is made of a
+//! [`BasicType`](crate::BasicType) or of others: [`contiguous`](crate::Datatype::contiguous),
+//! [`vector`](crate::Datatype::vector), [`indexed`](crate::Datatype::indexed), [`structure`](crate::Datatype::structure),
+//! [`subarray`](crate::Datatype::subarray) and their relatives. There is no commit and no free: it is ready when it is made,
+//! and cheap to clone.
+//!
+//! An operation takes two: so many items at the origin, and so many at the target ([`At`](crate::At)). Their *signatures* are equal:
+//! the same basic types in the same order. Where they lie may differ. Here a contiguous buffer becomes a column, which comes back
+//! upside down:
+//!
+//! ```
+//! use transom::{At, BasicType, Datatype, Window};
+//!
+//! let world = transom::init()?;
+//! let me = world.rank();
+//! let win = Window::<f64>::allocate(&world, 3 * 4)?; // 3 rows, 4 columns
+//! let number = Datatype::basic(BasicType::Float64);
+//! let column = Datatype::vector(3, 1, 4, &number)?;
+//! let upwards = Datatype::indexed(&[(1, 2), (1, 1), (1, 0)], &number)?;
+//! let mut back = [0.0; 3];
+//! win.lock_all(|epoch| {
+//!     epoch.put_items(&[1.0, 2.0, 3.0], 3, &number, At::new(me, 1, 1, &column))?; // from element 1 on: the second column
+//!     epoch.flush(me)?;
+//!     epoch.get_items(&mut back, 1, &upwards, At::new(me, 1, 1, &column))
+//! })?;
+//! assert_eq!(back, [3.0, 2.0, 1.0]);
+//! let mut all = [0.0; 12];
+//! win.load(0, &mut all)?;
+//! assert_eq!(all, [0.0, 1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # Extent
+//!
+//! Item `i` begins `i` *extents* after the base. The extent is the distance from the lowest to the highest byte, gaps included, and
+//! [`resized`](crate::Datatype::resized) changes it. So columns side by side are items of a resized column:
+//!
+//! ```
+//! use transom::{BasicType, Datatype};
+//!
+//! let number = Datatype::basic(BasicType::Float64);
+//! let column = Datatype::vector(3, 1, 4, &number)?;
+//! assert_eq!((column.size(), column.extent()), (3 * 8, 9 * 8));
+//! let columns = Datatype::resized(0, 8, &column)?;
+//! assert_eq!(columns.span(2), Some((0, 10 * 8))); // two columns, in the same three rows
+//! assert!(columns.matches(2, &number, 6));
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # Rules
+//!
+//! - Items that are written, at the target of a put or an accumulate or in a result, must not overlap each other: class `Type`.
+//! - The bytes that the items really touch are checked against the target's part: class `RmaRange`.
+//! - In a typed window the items must lie within the origin's slice: class `Count`.
+//! - The accumulate family wants one basic type throughout; with layouts it is in
+//!   [`RawWindow`](crate::RawWindow::accumulate), whose sides are [`Items`](crate::Items) and `At`.
+//!
+//! [`costs`](super::costs) says how many remote operations a layout takes.

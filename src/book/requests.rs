@@ -1,0 +1,64 @@
+//! Requests: waiting for one operation, apart from the others of its epoch.
+//!
+//! The operations whose names begin with `r` give a handle. They exist in the passive epochs only, of `lock` and `lock_all`
+//! (§11.3.5). A request is complete when its buffer may be used again: of a get, when the data is there. Of a put it does *not* say
+//! that the target has it: that takes a flush or the end of the epoch.
+//!
+//! In a `Window<T>`, [`rget`](crate::Passive::rget), [`rput_owned`](crate::Passive::rput_owned) and
+//! [`rget_accumulate`](crate::Passive::rget_accumulate) take a buffer and give it back through a
+//! [`BufferRequest`](crate::BufferRequest). So blocks are fetched ahead while others are worked on, and two buffers do for any
+//! number of them:
+//!
+//! ```
+//! let world = transom::init()?;
+//! let me = world.rank();
+//! let win = transom::Window::<u64>::create(&world, (0..1000).collect())?;
+//! let sum = win.lock_all(|epoch| {
+//!     let (mut sum, mut spare) = (0, vec![0; 100]);
+//!     let mut next = epoch.rget(me, 0, vec![0; 100])?;
+//!     for block in 1..10 {
+//!         let ahead = epoch.rget(me, 100 * block, spare)?;
+//!         spare = std::mem::replace(&mut next, ahead).wait()?;
+//!         sum += spare.iter().sum::<u64>(); // while the next block is on its way
+//!     }
+//!     Ok(sum + next.wait()?.iter().sum::<u64>())
+//! })?;
+//! assert_eq!(sum, 999 * 1000 / 2);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! [`rput`](crate::Passive::rput), [`raccumulate`](crate::Passive::raccumulate) and [`rget_into`](crate::Passive::rget_into) borrow
+//! their buffer for the epoch and give a [`Request`](crate::Request), as all of `RawWindow` do. Requests of either kind can be
+//! waited for together: for [all](crate::Request::wait_all), for [any](crate::Request::wait_any), for
+//! [some](crate::Request::wait_some).
+//!
+//! ```
+//! use transom::{Request, ops};
+//!
+//! let world = transom::init()?;
+//! let me = world.rank();
+//! let win = transom::Window::<f32>::allocate(&world, 8)?;
+//! win.lock_all(|epoch| {
+//!     let mut sums = Vec::new();
+//!     for half in 0..2 {
+//!         sums.push(epoch.raccumulate(me, 4 * half, &[0.5; 4], ops::Sum)?);
+//!     }
+//!     Request::wait_all(&mut sums)?;
+//!     assert!(sums.iter().all(|sum| !sum.is_active()));
+//!     epoch.flush(me)?; // the gets are to find the sums
+//!
+//!     let mut gets = vec![epoch.rget(me, 0, vec![0.0; 4])?, epoch.rget(me, 4, vec![0.0; 4])?];
+//!     while let Some(first) = Request::wait_any(&mut gets)? {
+//!         assert_eq!(gets.swap_remove(first).wait()?, [0.5; 4]); // in the order in which they come
+//!     }
+//!     Ok(())
+//! })?;
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! A request that was waited for, or told complete, is inactive and costs nothing any more. Dropping a `Request` forgets it: its
+//! operation is complete at the end of the epoch all the same. Dropping a `BufferRequest` waits, since it has the buffer. On
+//! mapped memory an operation is over when its call returns, and so is its request: that one is still under way takes a net
+//! to see.

@@ -1,0 +1,52 @@
+//! Shared windows: loads and stores in the parts of other ranks of the node.
+//!
+//! [`Window::allocate_shared`](crate::Window::allocate_shared) makes one segment for all ranks of a job, which must be of one
+//! node: [`Job::node_ranks`](crate::Job::node_ranks) with [`Job::subset`](crate::Job::subset) makes such a job. The parts lie one
+//! after the other in the order of the ranks, without gaps. With the hint `alloc_shared_noncontig=true` each is an allocation of
+//! its own.
+//!
+//! ```
+//! use transom::{Info, Window};
+//!
+//! let world = transom::init()?;
+//! let node = world.subset(&world.node_ranks())?;
+//! let (me, right) = (node.rank() as i64, (node.rank() + 1) % node.size());
+//! let win = Window::<i64>::allocate_shared(&node, 4, &Info::new())?;
+//! win.store(0, &[me, me + 1, me + 2, me + 3])?;
+//! win.sync(); // my stores come before what follows
+//! node.barrier()?;
+//! win.sync(); // what follows comes after the stores of the others
+//! let mut theirs = [0; 2];
+//! win.load_from(right, 2, &mut theirs)?;
+//! assert_eq!(theirs, [right as i64 + 2, right as i64 + 3]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! [`load_from`](crate::Window::load_from) and [`store_to`](crate::Window::store_to) are safe calls. For pointers there is
+//! [`shared_query`](crate::RawWindow::shared_query): base, size and displacement unit of a rank's part, or for
+//! [`PROC_NULL`](crate::PROC_NULL) those of the lowest rank whose part has bytes, which is the begin of the segment.
+//!
+//! ```
+//! use transom::{Info, PROC_NULL, RawWindow};
+//!
+//! let world = transom::init()?;
+//! let node = world.subset(&world.node_ranks())?;
+//! let win = RawWindow::allocate_shared(&node, 256, 8, &Info::new())?;
+//! let first = win.shared_query(PROC_NULL)?;
+//! assert_eq!((first.rank(), first.size(), first.disp_unit()), (0, 256, 8));
+//! let mine = win.shared_query(node.rank())?;
+//! assert_eq!(mine.base(), first.base().wrapping_add(256 * node.rank()));
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! All of this also works on allocated windows for ranks of the node, in the unified model, and for the own part of every window but a dynamic
+//! one. Where load and store do not reach, the error is `RmaShared`.
+//!
+//! # Who sees what when
+//!
+//! A shared window is a window: put, get and the accumulate family work on it, and the model is unified. Plain loads and stores of
+//! several ranks race like those of several threads. Order them as in the first example: `sync`, something that synchronizes
+//! processes, `sync`. Or write a flag by [`swap`](crate::Access::swap) and poll it by
+//! [`fetch_value`](crate::Access::fetch_value), with a `sync` between flag and data at both sides. One rank alone can't show such a race.

@@ -1,0 +1,134 @@
+//! Choosing a synchronization: fence, post/start/complete/wait, lock, or lock all and flush.
+//!
+//! | the program | takes | who calls |
+//! |---|---|---|
+//! | works in phases, each rank talks to several others | [`fence`](crate::Window::fence) | all ranks |
+//! | exchanges with a few neighbours, both sides know when | [`post`](crate::Window::post), [`start`](crate::Window::start), [`wait`](crate::Window::wait) | the neighbours |
+//! | reads and writes anywhere, any time, while targets compute: tables, counters, work queues | [`lock_all`](crate::Window::lock_all) once, [`flush`](crate::Passive::flush) as needed | the origin |
+//! | changes several places of one target that belong together | [`lock`](crate::Window::lock) with [`Exclusive`](crate::Lock::Exclusive) | the origin |
+//!
+//! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete, change what others change too by the
+//! [accumulate family](super::operations#atomicity). That costs least on every route.
+//!
+//! # Fence
+//!
+//! A fence ends a phase of all ranks and begins the next: what any rank started before it is complete everywhere, and loads see
+//! it. [`FenceEpoch::fence`](crate::FenceEpoch::fence) separates phases within one closure.
+//!
+//! ```
+//! let world = transom::init()?;
+//! let (me, size) = (world.rank(), world.size());
+//! let win = transom::Window::<usize>::allocate(&world, 2)?;
+//! let right = (me + 1) % size;
+//! win.fence(|epoch| {
+//!     epoch.put_value(right, 0, me)?;
+//!     epoch.fence()?; // all have put
+//!     let mut left = [0];
+//!     win.load(0, &mut left)?;
+//!     epoch.put_value(right, 1, left[0])
+//! })?;
+//! let mut two_to_the_left = [usize::MAX];
+//! win.load(1, &mut two_to_the_left)?;
+//! assert_eq!(two_to_the_left, [(me + 2 * size - 2) % size]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # Post, start, complete, wait
+//!
+//! The target says by `post` which origins may access it, and by `wait` that it needs what they did. An origin's `start` names its
+//! targets; the end of its closure is MPI's complete. Neither `post` nor `start` waits: the first operation on a target waits for
+//! its post, and the end for the posts of those without operations.
+//!
+//! ```
+//! let world = transom::init()?;
+//! let (me, size) = (world.rank(), world.size());
+//! let win = transom::Window::<usize>::allocate(&world, 1)?;
+//! let (left, right) = ((me + size - 1) % size, (me + 1) % size);
+//! win.post(&[left])?;
+//! win.start(&[right], |epoch| epoch.put_value(right, 0, me + 1))?;
+//! win.wait()?;
+//! let mut got = [0];
+//! win.load(0, &mut got)?;
+//! assert_eq!(got, [left + 1]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # Lock
+//!
+//! A shared lock lets origins in together, an exclusive one lets one in alone: among those who lock. Readers and writers take
+//! turns, so that nobody starves. Several targets may be locked at once; nothing orders them, so all ranks lock in the same
+//! order, as with any lock. (That others stay out takes several ranks to see.)
+//!
+//! ```
+//! use transom::{Lock, Window};
+//!
+//! let world = transom::init()?;
+//! let win = Window::<i64>::allocate(&world, 2)?; // at rank 0: two accounts
+//! win.lock(Lock::Exclusive, 0, |epoch| {
+//!     let mut accounts = [0; 2];
+//!     epoch.scope(|part| part.get(0, 0, &mut accounts))?;
+//!     epoch.put_value(0, 0, accounts[0] - 5)?;
+//!     epoch.put_value(0, 1, accounts[1] + 5)
+//! })?; // nobody who locks sees one without the other
+//! let mut accounts = [1; 2];
+//! win.lock(Lock::Shared, 0, |epoch| epoch.get(0, 0, &mut accounts))?;
+//! assert_eq!(accounts[0] + accounts[1], 0);
+//! # world.barrier()?;
+//! # win.lock(Lock::Shared, 0, |epoch| epoch.get(0, 0, &mut accounts))?;
+//! # assert_eq!(accounts, [-5 * world.size() as i64, 5 * world.size() as i64]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # Lock all, and flush
+//!
+//! `lock_all` opens an epoch to all ranks, shared with everybody's; despite its name it is not collective and keeps out only
+//! exclusive locks. Within it a [`flush`](crate::Passive::flush) completes what goes to one target and leaves the rest in
+//! flight.
+//!
+//! ```
+//! let world = transom::init()?;
+//! let win = transom::Window::<u64>::allocate(&world, 65)?; // at rank 0: a board of 64 places, and how many are taken
+//! let place = win.lock_all(|epoch| {
+//!     let place = epoch.fetch_add(0, 64, 1)?; // each rank gets another number
+//!     epoch.put_value(0, place, 1000 + world.rank() as u64)?;
+//!     epoch.flush(0)?; // it is on the board
+//!     Ok(place)
+//! })?;
+//! assert!(place < world.size() as u64);
+//! let mut entry = [0];
+//! win.lock_all(|epoch| epoch.get(0, place, &mut entry))?;
+//! assert_eq!(entry, [1000 + world.rank() as u64]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! # Assertions
+//!
+//! [`Assert`](crate::Assert) tells a call what it need not do (§11.5.5). Of a `Window<T>`,
+//! [`lock_with`](crate::Window::lock_with) and [`lock_all_with`](crate::Window::lock_all_with) take one; of a `RawWindow` every
+//! call.
+//!
+//! | assertion | what it saves |
+//! |---|---|
+//! | `NOCHECK` of a lock: nobody holds a conflicting one | the lock's word, there and back |
+//! | `NOCHECK` of `post` and `start`, of both: the post was before | the message of the post |
+//! | `NOPRECEDE` with `NOSUCCEED` of a fence | the whole fence |
+//! | each of those two alone, `NOSTORE`, `NOPUT` | nothing; they are accepted |
+//!
+//! One that does not belong to its call, or is seen not to hold, is an error of the class
+//! [`Assert`](crate::Class::Assert).
+//!
+//! ```
+//! use transom::{Assert, Class, Lock, Window};
+//!
+//! let world = transom::init()?;
+//! let win = Window::<u64>::allocate(&world, 1)?;
+//! win.lock_with(Lock::Exclusive, world.rank(), Assert::NOCHECK, |epoch| epoch.put_value(world.rank(), 0, 1))?;
+//! let wrong = win.lock_all_with(Assert::NOPUT, |_| Ok(())).expect_err("a fence's and a post's");
+//! assert_eq!(wrong.class(), Class::Assert);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```

@@ -1,0 +1,91 @@
+//! The tables of the book that lead from MPI's names to those here, against the list in `mpi-names.txt`: who comes from MPI
+//! finds every name once, with what it is or why it is not. That links lead somewhere, rustdoc checks.
+
+/// A row of a table: its section, its name, and what it says.
+type Row = (&'static str, &'static str, &'static str);
+
+/// The rows that begin with a name in code, each with the heading above it.
+fn rows(chapter: &'static str) -> Vec<Row> {
+    let mut section = "";
+    let mut rows = Vec::new();
+    for line in chapter.lines() {
+        if let Some(heading) = line.strip_prefix("//! # ") {
+            section = heading;
+        } else if let Some((name, said)) = line.strip_prefix("//! | `").and_then(|rest| rest.split_once('`')) {
+            let said = said.strip_suffix(" |").expect("a row ends with its last cell");
+            rows.push((section, name, said.rsplit(" | ").next().unwrap_or(said)));
+        }
+    }
+    rows
+}
+
+/// The tables of names, and of hints.
+fn tables() -> Vec<Row> {
+    let hints = rows(include_str!("../src/book/windows.rs")).into_iter().filter(|(section, ..)| *section == "Hints");
+    rows(include_str!("../src/book/mpi.rs")).into_iter().chain(hints).collect()
+}
+
+/// The list: each name with its section.
+fn list() -> Vec<(&'static str, &'static str)> {
+    let mut section = "";
+    let mut names = Vec::new();
+    for line in include_str!("mpi-names.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            Some(heading) => section = heading,
+            None => names.push((section, line)),
+        }
+    }
+    names
+}
+
+/// Neither is a name missing in the tables, nor one there that is not in the list, nor one there twice.
+#[test]
+fn the_tables_have_the_names_of_the_list() {
+    let (mut listed, mut told) = (list(), tables().into_iter().map(|(section, name, _)| (section, name)).collect());
+    for names in [&mut listed, &mut told] {
+        names.sort_unstable();
+    }
+    let missing: Vec<_> = listed.iter().filter(|name| !told.contains(name)).collect();
+    let more: Vec<_> = told.iter().filter(|name| !listed.contains(name)).collect();
+    assert!(missing.is_empty() && more.is_empty(), "not in the tables: {missing:?}; not in the list: {more:?}");
+    assert_eq!(listed, told, "a name stands twice");
+    assert!(listed.len() > 120, "{} names: the list and the tables were not read", listed.len());
+}
+
+/// Every row says what the name is, or begins with `not here, because`.
+#[test]
+fn every_row_says_what_it_is_or_why_it_is_not() {
+    for (_, name, said) in tables() {
+        let missing = said.starts_with("not here");
+        assert!(said.len() > 3 && missing == said.starts_with("not here, because "), "{name}: {said}");
+    }
+}
+
+/// What a function is here is linked in both its forms, or the row says that there is but one.
+#[test]
+fn functions_have_a_typed_and_a_raw_form() {
+    let functions = tables().into_iter().filter(|(section, ..)| *section == "Functions");
+    for (_, name, said) in
+        functions.filter(|(_, name, said)| !said.starts_with("not here") && *name != "MPI_Win_get_attr")
+    {
+        let typed = ["Window", "Access", "Passive"].iter().any(|owner| said.contains(&format!("](crate::{owner}::")));
+        let raw = said.contains("](crate::RawWindow::");
+        assert!(raw && typed != said.ends_with("; there is no typed form"), "{name}: {said}");
+    }
+}
+
+/// A link is labelled by what it leads to.
+#[test]
+fn links_lead_to_what_they_say() {
+    let mut links = 0;
+    for (_, name, said) in tables() {
+        for link in said.split("[`").skip(1) {
+            let (label, rest) = link.split_once("`](").expect("a label in code is a link's");
+            let target = rest.split_once(')').expect("a link ends").0;
+            let same = target.strip_prefix("crate::").is_some_and(|path| path.ends_with(label));
+            assert!(same, "{name}: {label} leads to {target}");
+            links += 1;
+        }
+    }
+    assert!(links > 100, "{links} links: the tables were not read");
+}
