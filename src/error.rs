@@ -8,7 +8,7 @@ use crate::bootstrap::BootstrapError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// `MPI_ERR_WIN`: the window as such.
+    /// `MPI_ERR_WIN`: the window as such. Never given: a window that does not exist is no value.
     Win,
     /// `MPI_ERR_BASE`: the memory handed to `create`.
     Base,
@@ -30,19 +30,19 @@ pub enum Class {
     Assert,
     /// `MPI_ERR_ARG`: another argument that can't be.
     Arg,
-    /// `MPI_ERR_RMA_CONFLICT`: accesses that conflict.
+    /// `MPI_ERR_RMA_CONFLICT`: accesses that conflict. Never given: they are not looked for.
     RmaConflict,
-    /// `MPI_ERR_RMA_ATTACH`: memory that can't be attached to a dynamic window, or is not attached.
+    /// `MPI_ERR_RMA_ATTACH`: memory that can't be attached to a dynamic window, or none to detach.
     RmaAttach,
-    /// `MPI_ERR_RMA_SHARED`: memory that can't be shared.
+    /// `MPI_ERR_RMA_SHARED`: memory that can't be shared, or that load and store do not reach.
     RmaShared,
     /// `MPI_ERR_RMA_FLAVOR`: a window of another flavor is needed.
     RmaFlavor,
-    /// `MPI_ERR_RMA_RANGE`: outside the target's window.
+    /// `MPI_ERR_RMA_RANGE`: outside the target's part, or of what it has attached.
     RmaRange,
     /// `MPI_ERR_RMA_SYNC`: a call in the wrong epoch.
     RmaSync,
-    /// `MPI_ERR_INFO_VALUE`: a setting with a value that it can't have.
+    /// `MPI_ERR_INFO_VALUE`: a hint or a `TRANSOM_` variable with a value that it can't have.
     InfoValue,
     /// `MPI_ERR_OTHER`: the job, a transport, or a peer.
     Other,

@@ -3,7 +3,8 @@
 
 use crate::settings::Atomics;
 
-/// Who performs the accumulate family of a window. One per window, for every function of the family.
+/// Who performs the accumulate family of a window on integers of 32 and 64 bits, for every function of the family; other types are always
+/// the CPU's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// The CPU: atomics on mapped memory; for others, messages that the target's CPU executes.

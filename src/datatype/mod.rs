@@ -127,7 +127,7 @@ impl Datatype {
         ours.signature.matches(count, &theirs.signature, other_count)
     }
 
-    /// Whether entries of `count` items overlap, which a target must not (MPI §12.3.1). Exact. Immediate where items keep
+    /// Whether entries of `count` items overlap, which a target must not (MPI §11.3.1). Exact. Immediate where items keep
     /// clear of each other; an irregular item is looked at once, in the order of its addresses. Where items interleave, memory
     /// is that of their strips and time perhaps that of their blocks.
     pub fn overlaps_itself(&self, count: usize) -> bool {

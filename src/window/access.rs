@@ -18,8 +18,8 @@ use crate::reduce::ops::{self, Reduction, Swappable};
 use crate::reduce::{Element, Op};
 use crate::rma::layout::Layout;
 
-/// The right to put, get and accumulate, for as long as `'scope` lasts. Ranks are those of the window's group;
-/// displacements count the target's displacement units, which for a [`Window<T>`](crate::Window) is one `T`.
+/// The right to put, get and accumulate, for as long as `'scope` lasts. Ranks are those of the window's group; displacements count
+/// elements `T`.
 ///
 /// Operations complete at the end of the epoch, at a flush, or at the end of [`Access::scope`]; until then lent buffers
 /// are borrowed. Those on [`PROC_NULL`](crate::PROC_NULL) do nothing; those that give a value give 0.
@@ -64,7 +64,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         self.core.put(target, displacement, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
     }
 
-    /// Puts one value, which is copied: no buffer is borrowed.
+    /// Puts one value, which is copied: no buffer is borrowed. Where only messages reach the target (dynamic windows, and created ones
+    /// without cross-memory attach), and for values above 4 KiB, it waits for what is in flight there.
     ///
     /// # Errors
     /// As for [`Access::put`].
@@ -97,7 +98,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         self.core.put_layout(target.rank, target.displacement, &from, &target.layout(), Count::Target)
     }
 
-    /// Gets the items of `target` as `count` items of `ty`, whose displacements count from the begin of `result`.
+    /// Gets the items of `target` as `count` items of `ty`, whose displacements count from the begin of `result` (MPI §11.3.2 with
+    /// derived datatypes).
     ///
     /// # Errors
     /// As for [`Access::put_items`].
@@ -325,10 +327,12 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.scope(|access| body(&Passive(access.again())))
     }
 
-    /// Completes all operations to `target`, at both sides (MPI §11.5.4). On shared memory it costs nothing.
+    /// Completes all operations to `target`, at both sides (`MPI_WIN_FLUSH`, MPI §11.5.4); sends nothing. On mapped memory nothing is ever
+    /// in flight.
     ///
     /// # Errors
-    /// `Rank`, or `Other` for an operation that could not be completed.
+    /// `Rank`, `RmaSync` for a target that is not locked, `RmaRange` for what the target refused, or `Other` for an operation that
+    /// could not be completed.
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
         if self.0.checked {
@@ -337,7 +341,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.flush("flush", target)
     }
 
-    /// Completes all operations to all targets, at both sides.
+    /// Completes all operations to all targets, at both sides (`MPI_WIN_FLUSH_ALL`).
     ///
     /// # Errors
     /// As for [`Passive::flush`].
@@ -346,8 +350,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.flush_all()
     }
 
-    /// Completes all operations to `target` at this side: buffers could be used again. No transport of this version
-    /// knows it earlier than completion at both sides.
+    /// Completes all operations to `target` at this side: buffers could be used again (`MPI_WIN_FLUSH_LOCAL`). No transport of this
+    /// version knows it earlier than completion at both sides.
     ///
     /// # Errors
     /// As for [`Passive::flush`].
@@ -356,7 +360,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.flush(target)
     }
 
-    /// [`Passive::flush_local`] for all targets.
+    /// [`Passive::flush_local`] for all targets (`MPI_WIN_FLUSH_LOCAL_ALL`).
     ///
     /// # Errors
     /// As for [`Passive::flush`].
@@ -365,7 +369,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.flush_all()
     }
 
-    /// Orders this rank's own accesses to its window with those of others (`MPI_WIN_SYNC`).
+    /// As [`Window::sync`](crate::Window::sync) (`MPI_WIN_SYNC`).
     #[inline]
     pub fn sync(&self) {
         self.0.core.sync();

@@ -39,10 +39,10 @@ impl<T: RmaElem> Window<T> {
         self.lock_all_with(Assert::NONE, body)
     }
 
-    /// [`Window::lock_all`] with an assertion: NOCHECK.
+    /// [`Window::lock_all`] with an assertion: NOCHECK, which takes no lock.
     ///
     /// # Errors
-    /// As for [`Window::lock_all`]; `Assert`.
+    /// As for [`Window::lock_all`]; `Assert` for another assertion.
     pub fn lock_all_with<'s, R>(
         &'s self,
         assert: Assert,
@@ -59,7 +59,7 @@ impl<T: RmaElem> Window<T> {
     /// complete at both sides when it returns.
     ///
     /// # Errors
-    /// As for [`Window::lock_all`]; `RmaSync` where this rank has locked the target already.
+    /// As for [`Window::lock_all`]; `RmaSync` where this rank has locked the target already; `Rank`.
     pub fn lock<'s, R>(
         &'s self,
         kind: Lock,
@@ -69,10 +69,10 @@ impl<T: RmaElem> Window<T> {
         self.lock_with(kind, target, Assert::NONE, body)
     }
 
-    /// [`Window::lock`] with an assertion: NOCHECK.
+    /// [`Window::lock`] with an assertion: NOCHECK, which takes no lock.
     ///
     /// # Errors
-    /// As for [`Window::lock`]; `Assert`.
+    /// As for [`Window::lock`]; `Assert` for another assertion.
     pub fn lock_with<'s, R>(
         &'s self,
         kind: Lock,
@@ -113,7 +113,7 @@ impl<T: RmaElem> Window<T> {
     /// `MPI_WIN_COMPLETE`, MPI §11.5.2). The first operation on a target waits for its post.
     ///
     /// # Errors
-    /// Those of `body`, `RmaSync` within another access epoch, `Rank`, or what completing met.
+    /// Those of `body`, `RmaSync` within another access epoch, `Rank` for a group that can't be, or what completing met.
     pub fn start<'s, R>(
         &'s self,
         targets: &[usize],
@@ -128,7 +128,7 @@ impl<T: RmaElem> Window<T> {
     /// Exposes this rank's part to `origins` until [`Window::wait`] (`MPI_WIN_POST`, MPI §11.5.2). It does not wait.
     ///
     /// # Errors
-    /// `RmaSync` within an exposure epoch, `Rank`.
+    /// `RmaSync` within an exposure epoch, a fence epoch, or while this rank has its own part locked; `Rank` for a group that can't be.
     pub fn post(&self, origins: &[usize]) -> Result<()> {
         self.core.post(origins, true)
     }

@@ -12,7 +12,8 @@ use crate::buffers::{Lend, LentBuffer};
 use crate::error::Result;
 use crate::job::JobCore;
 
-/// One operation of a [`RawWindow`](crate::RawWindow), whose buffers its caller has promised to keep.
+/// The handle of one operation (MPI §11.3.5), whose buffers its epoch or its caller keeps. Dropping it forgets it: the end of the epoch
+/// completes the operation all the same.
 ///
 /// A request that was waited for, or was told complete by a test, is inactive: to wait for it again costs nothing, and the functions on
 /// many requests leave it out.

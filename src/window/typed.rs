@@ -14,8 +14,8 @@ use crate::hints::{Info, Model};
 use crate::job::{Job, Route};
 use crate::plan::Actor;
 
-/// A window of elements `T` over all ranks of a job. Each rank's part may have another length; displacements count
-/// elements. Collective: [`Window::allocate`], [`Window::create`], [`Window::fence`], [`Window::free`].
+/// A window of elements `T` over all ranks of a job, or of a subset of them. Each rank's part may have another length; displacements count
+/// elements. Making it, [`Window::fence`] and [`Window::free`] are collective.
 ///
 /// Dropping a window without [`Window::free`] warns and keeps the memory: it can't wait for the others.
 #[derive(Debug)]
@@ -75,10 +75,10 @@ impl<T: RmaElem> Window<T> {
         Ok(Window { core, buffer: Some(buffer), _elements: PhantomData })
     }
 
-    /// Ends the window: waits until no rank accesses it any more (MPI §11.2.5). Collective.
+    /// Ends the window: waits until no rank accesses it any more (`MPI_WIN_FREE`, MPI §11.2.5). Collective.
     ///
     /// # Errors
-    /// An operation that could not be completed, or a transport that failed.
+    /// `RmaSync` within an epoch, an operation that could not be completed, or a transport that failed.
     pub fn free(self) -> Result<()> {
         self.reclaim().map(drop)
     }
@@ -103,8 +103,8 @@ impl<T: RmaElem> Window<T> {
         self.len() == 0
     }
 
-    /// Loads elements of this rank's part, from `first` on: as many as `into` has. A local access as MPI §11.7 means it: within
-    /// an epoch that others access concurrently it sees what there is.
+    /// Loads elements of this rank's part, from `first` on: as many as `into` has. A local access
+    /// as MPI §11.7 means it, of the private copy: what others are just putting it sees or not, or in part.
     ///
     /// # Errors
     /// `RmaRange` outside this rank's part.
@@ -114,7 +114,7 @@ impl<T: RmaElem> Window<T> {
         Ok(())
     }
 
-    /// Stores elements into this rank's part, from `first` on.
+    /// Stores elements into this rank's part, its private copy, from `first` on.
     ///
     /// # Errors
     /// As for [`Window::load`].
@@ -124,7 +124,8 @@ impl<T: RmaElem> Window<T> {
         Ok(())
     }
 
-    /// Orders this rank's own accesses with those of others (`MPI_WIN_SYNC`, MPI §11.5.4).
+    /// Orders this rank's loads and stores with those of others, and with operations; in the separate model it brings both copies together
+    /// (`MPI_WIN_SYNC`, MPI §11.5.4). It completes nothing.
     pub fn sync(&self) {
         self.core.sync();
     }
@@ -132,7 +133,7 @@ impl<T: RmaElem> Window<T> {
     /// The way to a rank.
     ///
     /// # Errors
-    /// There is no such rank.
+    /// `Rank`.
     pub fn route(&self, rank: usize) -> Result<Route> {
         self.core.route(rank)
     }
@@ -186,7 +187,7 @@ impl<T: RmaElem> Window<T> {
         self.core.info()
     }
 
-    /// Changes hints (`MPI_WIN_SET_INFO`), as [`RawWindow::set_info`](crate::RawWindow::set_info). Collective.
+    /// Changes hints (`MPI_WIN_SET_INFO`), as [`RawWindow::set_info`](crate::RawWindow::set_info).
     ///
     /// # Errors
     /// `InfoValue` for a value that can't be; then nothing changes.
@@ -204,7 +205,7 @@ impl<T: RmaElem> Window<T> {
         self.core.actor()
     }
 
-    /// How the window came to its memory.
+    /// How the window came to its memory (`MPI_WIN_CREATE_FLAVOR`).
     pub fn flavor(&self) -> Flavor {
         self.core.flavor
     }

@@ -154,7 +154,7 @@ impl RawWindow {
     }
 
     /// Changes hints (`MPI_WIN_SET_INFO`): `no_locks`, `accumulate_ordering`, `accumulate_ops`, `same_size` and `same_disp_unit`; others
-    /// were decided at creation and stay. Collective: all ranks give the same.
+    /// were decided at creation and stay. Collective in MPI: all ranks give the same; here nothing is sent.
     ///
     /// # Errors
     /// `InfoValue` for a value that can't be; then nothing changes.
@@ -171,7 +171,7 @@ impl RawWindow {
         self.core.shared_query(rank)
     }
 
-    /// Loads bytes of this rank's part.
+    /// Loads bytes of this rank's part, its private copy, from byte `at` on.
     ///
     /// # Panics
     /// Outside this rank's part.
@@ -179,7 +179,7 @@ impl RawWindow {
         self.core.local().read(at, into);
     }
 
-    /// Stores bytes into this rank's part.
+    /// Stores bytes into this rank's part, its private copy, from byte `at` on.
     ///
     /// # Panics
     /// Outside this rank's part.
@@ -190,7 +190,7 @@ impl RawWindow {
     /// The way to a rank.
     ///
     /// # Errors
-    /// There is no such rank.
+    /// `Rank`.
     pub fn route(&self, rank: usize) -> Result<Route> {
         self.core.route(rank)
     }
