@@ -3,8 +3,8 @@
 
 use crate::settings::Atomics;
 
-/// Who performs the accumulate family of a window on integers of 32 and 64 bits, for every function of the family; other types are always
-/// the CPU's.
+/// Who performs the accumulate family of a window, all its functions, on integers of 64 bits, and of 32 where the device has those; other
+/// types are always the CPU's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// The CPU: atomics on mapped memory; for others, messages that the target's CPU executes.
@@ -79,8 +79,8 @@ impl Amos {
     }
 }
 
-/// The atomicity actor of integers of 32 and 64 bits in windows, and of windows' control words. Other types are always the
-/// target CPU's.
+/// The atomicity actor of integers of 64 bits, and of 32 where the net has those, in windows, and of windows' control words. Other
+/// types are always the target CPU's.
 ///
 /// # Errors
 /// What was asked for can't be, and why.

@@ -62,7 +62,7 @@ pub trait Handler {
 /// The way to the peers. All methods may be called from several threads at once.
 ///
 /// Nothing is ordered: neither two operations to one target nor a message after a put, unless the caller waited for
-/// the first one's [`Tally`]. A count that falls means: *the target has it* (any process that then looks sees it), and
+/// the first one's [`Tally`](crate::Tally). A count that falls means: *the target has it* (any process that then looks sees it), and
 /// the origin's buffer is free again.
 ///
 /// Offsets and lengths are bytes within the remote region, checked by the caller against the window's size; backends

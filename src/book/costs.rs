@@ -47,7 +47,7 @@
 //! | put, get with [layouts](super::layouts) | a loop of copies | blocks of 1 KiB and more one by one; smaller ones together, in few puts or messages | the same |
 //! | one element of the accumulate family | a lock word, a load, a store | a request and its reply | a request and its reply |
 //! | many elements | vector code, 4 KiB under a lock word at a time | messages of up to 16 KiB | messages of up to 16 KiB |
-//! | either, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 32 and 64 bits | as on the net | ranks share no node then | one atomic of the device an element; beside SUM, REPLACE, NO_OP and compare-and-swap, a loop of compare-and-swap |
+//! | either, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net | ranks share no node then | one atomic of the device an element; for operations that it does not have, a loop of its compare-and-swap |
 //!
 //! Requests are executed by the target's CPU: by its progress thread while its program computes. Such a thread exists where a job
 //! needs a net, and within a node for created and dynamic windows only; it sleeps until there is traffic.
@@ -76,5 +76,5 @@
 //!
 //! # Memory
 //!
-//! Beside its part a window takes less than 4 KiB at each rank, and some 500 bytes for each target that was touched. Nothing is
+//! Beside its part a window takes less than 4 KiB at each rank, and some 128 bytes for each target that was touched. Nothing is
 //! exchanged or kept for the others. At most 2048 windows live at once.

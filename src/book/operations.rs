@@ -92,5 +92,5 @@
 //! By default whoever executes an accumulate on memory holds a lock word for 4 KiB at a time, and long accumulates run as vector
 //! code. Under the hint `mpi_accumulate_granularity` of 1 to 8, elements that are aligned words of 4 or 8 bytes go one by one
 //! through atomics of the CPU: better for many ranks that change single counters, worse for long vectors.
-//! [`actor`](crate::Window::actor) tells who performs integers of 32 and 64 bits, the CPU or the device; all other types are always the
-//! CPU's.
+//! [`actor`](crate::Window::actor) tells who performs integers of 64 bits, and of 32 if the device has those: the CPU or the device. All
+//! other types are always the CPU's.

@@ -95,7 +95,7 @@
 //! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: [single elements](super::operations#long-or-single) go by the CPU's atomics |
 //! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | where the library's memory begins: at a page at least; of a contiguous shared window, its first part |
 //! | `transom_model` * | `unified`, `separate` | [the two copies](super::copies) |
-//! | `transom_atomics` * | `auto`, `cpu`, `nic` | who performs atomics on integers of 32 and 64 bits, instead of the job's setting |
+//! | `transom_atomics` * | `auto`, `cpu`, `nic` | who performs atomics on integers of 64 bits, and of 32 if the device has those, instead of the job's setting |
 //!
 //! ```
 //! use transom::{Class, Info, Window};

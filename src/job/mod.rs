@@ -193,7 +193,7 @@ impl Job {
         })
     }
 
-    /// Who performs atomics on integers of 32 and 64 bits in windows that do not ask for another by `transom_atomics`.
+    /// [`Window::actor`](crate::Window::actor) of windows that do not ask for another by the hint `transom_atomics`.
     pub fn actor(&self) -> Actor {
         self.core.actor
     }

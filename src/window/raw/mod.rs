@@ -195,7 +195,7 @@ impl RawWindow {
         self.core.route(rank)
     }
 
-    /// Who performs atomics on integers of 32 and 64 bits; on all other types it is the CPU.
+    /// Who performs atomics on integers of 64 bits, and of 32 where the device has those; on all other types it is the CPU.
     pub fn actor(&self) -> Actor {
         self.core.actor()
     }
