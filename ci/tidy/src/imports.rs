@@ -9,6 +9,7 @@ const RULE: &str = "import";
 
 const FABRIC: &str = "transom_fabric";
 const OFI: &str = "transom_ofi";
+const VERBS: &str = "transom_verbs";
 const SHM: &str = "transom_shm";
 const TRANSOM: &str = "transom";
 const HARNESS: &str = "transom_harness";
@@ -25,6 +26,7 @@ struct Area {
 /// The first area that fits a path rules it.
 const AREAS: &[Area] = &[
     Area { prefix: "fabric/ofi/", own: OFI, may: &[FABRIC] },
+    Area { prefix: "fabric/verbs/", own: VERBS, may: &[FABRIC] },
     Area { prefix: "fabric/", own: FABRIC, may: &[] },
     Area { prefix: "shm/", own: SHM, may: &[FABRIC] },
     // Pure logic: testable without any transport.
@@ -41,7 +43,7 @@ const AREAS: &[Area] = &[
     Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, FABRIC, OFI, SHM, HARNESS] },
     Area { prefix: "benches/", own: TRANSOM, may: &[FABRIC, OFI, SHM, HARNESS] },
     Area { prefix: "tests/harness/", own: HARNESS, may: &[TRANSOM] },
-    Area { prefix: "tests/conformance/", own: CONFORMANCE, may: &[FABRIC, OFI, SHM, HARNESS] },
+    Area { prefix: "tests/conformance/", own: CONFORMANCE, may: &[FABRIC, OFI, VERBS, SHM, HARNESS] },
     Area { prefix: "tests/", own: TRANSOM, may: &[FABRIC, HARNESS] },
     Area { prefix: "examples/", own: TRANSOM, may: &[] },
     Area { prefix: "ci/tidy/", own: "transom_tidy", may: &[] },
@@ -57,11 +59,12 @@ struct Package {
 const PACKAGES: &[Package] = &[
     Package { name: "transom_fabric", may: &[], tests_may: &[] },
     Package { name: "transom_ofi", may: &[FABRIC], tests_may: &[HARNESS] },
+    Package { name: "transom_verbs", may: &[FABRIC], tests_may: &[HARNESS] },
     Package { name: "transom_shm", may: &[FABRIC], tests_may: &[HARNESS] },
     Package { name: "transom", may: &[FABRIC, OFI, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_perf", may: &[TRANSOM, FABRIC, OFI, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_harness", may: &[TRANSOM], tests_may: &[] },
-    Package { name: "transom_conformance", may: &[FABRIC, OFI, SHM], tests_may: &[HARNESS] },
+    Package { name: "transom_conformance", may: &[FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_tidy", may: &[], tests_may: &[] },
 ];
 

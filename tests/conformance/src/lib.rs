@@ -32,11 +32,18 @@ pub trait Fixture: Sync {
     fn memory(&self, domain: &Self::Domain, len: usize) -> Memory;
 }
 
-/// Makes a `#[test]` of every conformance test, each run over all fixtures that the expression gives.
+/// Makes a `#[test]` of every conformance test, each run over all fixtures that the expression gives. With
+/// `ignored: "why";` before it they run only when they are asked for: where a backend's device is not on every machine.
 #[macro_export]
 macro_rules! conformance {
+    (ignored: $why:literal; $fixtures:expr) => {
+        $crate::conformance!(@tests [#[ignore = $why]] $fixtures);
+    };
     ($fixtures:expr) => {
-        $crate::conformance!(@all $fixtures,
+        $crate::conformance!(@tests [] $fixtures);
+    };
+    (@tests $attributes:tt $fixtures:expr) => {
+        $crate::conformance!(@all $attributes $fixtures,
             put: inline_puts_are_whole, packed_puts_are_whole, registered_puts_are_whole,
                 outstanding_puts_keep_to_their_ranges;
             get: gets_are_whole, gets_and_puts_of_different_ranges_overlap;
@@ -50,15 +57,19 @@ macro_rules! conformance {
                 regions_come_and_go;
         );
     };
-    (@all $fixtures:expr, $($topic:ident: $($test:ident),*;)*) => {
+    (@all $attributes:tt $fixtures:expr, $($topic:ident: $($test:ident),*;)*) => {
         $(mod $topic {
             use super::*;
-            $(#[test]
-            fn $test() {
-                for fixture in $fixtures {
-                    $crate::$topic::$test(&fixture);
-                }
-            })*
+            $($crate::conformance!(@one $attributes $fixtures, $topic, $test);)*
         })*
+    };
+    (@one [$($attribute:tt)*] $fixtures:expr, $topic:ident, $test:ident) => {
+        #[test]
+        $($attribute)*
+        fn $test() {
+            for fixture in $fixtures {
+                $crate::$topic::$test(&fixture);
+            }
+        }
     };
 }

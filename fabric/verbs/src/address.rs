@@ -1,0 +1,149 @@
+//! What travels before two processes are connected, as bytes: the address that peers are given, and the hello of the handshake.
+//! Little-endian, whatever the machines are.
+
+use transom_fabric::Peer;
+
+const ADDRESS: [u8; 8] = *b"vrb adr1";
+const HELLO: [u8; 8] = *b"vrb hlo1";
+
+/// The bytes of an address.
+const ADDRESS_LEN: usize = 8 + 8 + 16 + 4 + 2 + 3;
+/// The bytes of a hello.
+pub(crate) const HELLO_LEN: usize = 8 + 8 + 4 + 4 + 4 + 4 + 1 + ADDRESS_LEN;
+
+/// Where a process takes datagrams, and what its device can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Of this life of the process: what is sent to another is not taken.
+    pub(crate) token: u64,
+    /// The port's global identifier; all there is on Ethernet.
+    pub(crate) gid: [u8; 16],
+    /// The number of its datagram queue pair.
+    pub(crate) number: u32,
+    /// The port's local identifier; InfiniBand's.
+    pub(crate) lid: u16,
+    /// The largest packet, as the enumeration of verbs.
+    pub(crate) mtu: u8,
+    /// Reads and atomics that it serves at once for one queue pair.
+    pub(crate) reads: u8,
+    /// The link is Ethernet.
+    pub(crate) ethernet: bool,
+}
+
+/// One half of a reliable connection: the queue pair's number, and that of its first packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) number: u32,
+    pub(crate) psn: u32,
+}
+
+/// A datagram of the handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hello {
+    /// The receiver's token.
+    pub(crate) to: u64,
+    pub(crate) from: Peer,
+    /// The sender's half.
+    pub(crate) end: End,
+    /// The receiver's half as the sender knows it; 0: not yet.
+    pub(crate) seen: u32,
+    /// The sender waits for nothing.
+    pub(crate) ready: bool,
+    /// The sender's address.
+    pub(crate) address: Address,
+}
+
+impl Address {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(ADDRESS_LEN);
+        bytes.extend(ADDRESS);
+        bytes.extend(self.token.to_le_bytes());
+        bytes.extend(self.gid);
+        bytes.extend(self.number.to_le_bytes());
+        bytes.extend(self.lid.to_le_bytes());
+        bytes.extend([self.mtu, self.reads, u8::from(self.ethernet)]);
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Address> {
+        let mut fields = Fields(bytes);
+        if bytes.len() != ADDRESS_LEN || fields.take()? != ADDRESS {
+            return None;
+        }
+        Some(Address {
+            token: u64::from_le_bytes(fields.take()?),
+            gid: fields.take()?,
+            number: u32::from_le_bytes(fields.take()?),
+            lid: u16::from_le_bytes(fields.take()?),
+            mtu: fields.byte()?,
+            reads: fields.byte()?,
+            ethernet: fields.byte()? != 0,
+        })
+    }
+}
+
+impl Hello {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HELLO_LEN);
+        bytes.extend(HELLO);
+        bytes.extend(self.to.to_le_bytes());
+        for number in [self.from.0, self.end.number, self.end.psn, self.seen] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.push(u8::from(self.ready));
+        bytes.extend(self.address.encode());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Hello> {
+        let mut fields = Fields(bytes);
+        if fields.take()? != HELLO {
+            return None;
+        }
+        let to = u64::from_le_bytes(fields.take()?);
+        let from = Peer(u32::from_le_bytes(fields.take()?));
+        let end = End { number: u32::from_le_bytes(fields.take()?), psn: u32::from_le_bytes(fields.take()?) };
+        let seen = u32::from_le_bytes(fields.take()?);
+        let ready = fields.byte()? != 0;
+        Some(Hello { to, from, end, seen, ready, address: Address::decode(fields.0)? })
+    }
+}
+
+/// Takes fields off the front.
+struct Fields<'b>(&'b [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*field)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take().map(|[byte]| byte)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else() {
+        let address =
+            Address { token: 1 << 60, gid: [7; 16], number: 0x00ab_cdef, lid: 3, mtu: 5, reads: 16, ethernet: true };
+        let bytes = address.encode();
+        assert_eq!(Address::decode(&bytes), Some(address));
+        let end = End { number: 12, psn: 0x00ff_ffff };
+        let hello = Hello { to: 5, from: Peer(900_000), end, seen: 7, ready: true, address };
+        let said = hello.encode();
+        assert_eq!(said.len(), HELLO_LEN);
+        assert_eq!(Hello::decode(&said), Some(hello));
+        for len in 0..HELLO_LEN {
+            assert_eq!(Hello::decode(&said[..len]), None, "{len} bytes");
+        }
+        assert_eq!(Address::decode(&said), None);
+        assert_eq!(Hello::decode(&bytes), None);
+        assert_eq!(Address::decode(&[0; ADDRESS_LEN]), None);
+    }
+}

@@ -1,0 +1,301 @@
+//! An opened device and memory registered with it. This and the queues and pairs made from it are closed by their drops, each
+//! after those that were made from it: every object keeps its parents. They offer the bare calls; what is posted with them, and
+//! with which buffers, is for others to decide.
+
+use std::ffi::{CStr, c_int};
+use std::fmt;
+use std::io::Error;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use rustix::process::{Resource, getrlimit};
+use transom_fabric::{FabricError, Peer};
+
+use crate::address::Address;
+use crate::choice::PortInfo;
+use crate::library::Library;
+use crate::sys;
+
+/// An opened device, with its protection domain.
+pub(crate) struct Device {
+    pub(crate) library: Arc<Library>,
+    pub(crate) port: PortInfo,
+    pub(crate) attributes: sys::ibv_device_attr,
+    pub(crate) port_attributes: sys::ibv_port_attr,
+    gid_index: u8,
+    pub(crate) context: *mut sys::ibv_context,
+    pub(crate) pd: *mut sys::ibv_pd,
+}
+
+/// Registered memory.
+pub(crate) struct Registration {
+    mr: *mut sys::ibv_mr,
+    device: Arc<Device>,
+}
+
+macro_rules! opaque_debug {
+    ($($name:ident),*) => {
+        $(
+            impl std::fmt::Debug for $name {
+                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str(stringify!($name))
+                }
+            }
+
+            // SAFETY: libibverbs' objects are not tied to a thread, and it locks them itself (its interface is thread-safe).
+            unsafe impl Send for $name {}
+            // SAFETY: as above.
+            unsafe impl Sync for $name {}
+        )*
+    };
+}
+
+opaque_debug!(Registration);
+pub(crate) use opaque_debug;
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({}:{})", self.port.device, self.port.port)
+    }
+}
+
+// SAFETY: as for the other objects; the attributes are not changed after `open`.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+/// The error of the call that just failed.
+pub(crate) fn failed(what: impl Into<String>) -> FabricError {
+    FabricError::failed(what, Error::last_os_error())
+}
+
+/// For functions that return an error number.
+pub(crate) fn checked(what: &str, status: c_int) -> Result<(), FabricError> {
+    if status == 0 { Ok(()) } else { Err(FabricError::failed(what, Error::from_raw_os_error(status.abs()))) }
+}
+
+impl Device {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn open(library: &Arc<Library>, port: PortInfo) -> Result<Arc<Device>, FabricError> {
+        let what = |call: &str| format!("{call} of {}", port.device);
+        let (gid_index, _) = port.gid.clone().map_err(|reason| FabricError::failed(what("using a port"), reason))?;
+        let context = Device::context(library, &port.device)?;
+        // SAFETY: all-zero attributes are valid: numbers.
+        let (attributes, port_attributes) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let mut device = Device {
+            library: Arc::clone(library),
+            port: port.clone(),
+            attributes,
+            port_attributes,
+            gid_index,
+            context,
+            pd: std::ptr::null_mut(),
+        };
+        // SAFETY: an open context; the structures have at least the size that the library writes.
+        unsafe {
+            let call = &library.call;
+            checked(&what("ibv_query_device"), (call.query_device)(context, &raw mut device.attributes))?;
+            let status = (call.query_port)(context, port.port, &raw mut device.port_attributes);
+            checked(&what("ibv_query_port"), status)?;
+            device.pd = (call.alloc_pd)(context);
+            rustix::fs::fcntl_setfl(BorrowedFd::borrow_raw((*context).async_fd), rustix::fs::OFlags::NONBLOCK)
+                .map_err(|error| FabricError::failed(what("setting the event descriptor"), error))?;
+        }
+        if device.pd.is_null() {
+            return Err(failed(what("ibv_alloc_pd")));
+        }
+        Ok(Arc::new(device))
+    }
+
+    fn context(library: &Library, name: &str) -> Result<*mut sys::ibv_context, FabricError> {
+        let mut count = 0;
+        // SAFETY: the list ends with null; a device is opened before the list is freed (man ibv_get_device_list).
+        let context = unsafe {
+            let list = (library.call.get_device_list)(&raw mut count);
+            if list.is_null() {
+                return Err(failed("ibv_get_device_list"));
+            }
+            let devices = (0..usize::try_from(count).unwrap_or(0)).map(|at| *list.add(at));
+            let found = devices.into_iter().find(|device| {
+                let own = (library.call.get_device_name)(*device);
+                !own.is_null() && CStr::from_ptr(own).to_bytes() == name.as_bytes()
+            });
+            let context = found.map(|device| (library.call.open_device)(device));
+            let error = Error::last_os_error();
+            (library.call.free_device_list)(list);
+            context.map(|context| (context, error))
+        };
+        match context {
+            Some((context, _)) if !context.is_null() => Ok(context),
+            Some((_, error)) => Err(FabricError::failed(format!("ibv_open_device of {name}"), error)),
+            None => Err(FabricError::Unavailable {
+                transport: crate::library::TRANSPORT,
+                reason: format!("libibverbs has no driver for {name}; on Debian: apt-get install ibverbs-providers"),
+            }),
+        }
+    }
+
+    /// This port as an address, for the datagram queue pair `number`.
+    pub(crate) fn address(&self, token: u64, number: u32) -> Address {
+        let reads = self.attributes.max_qp_rd_atom.clamp(1, 16);
+        Address {
+            token,
+            gid: self.port.gid.as_ref().map_or([0; 16], |(_, gid)| *gid),
+            number,
+            lid: self.port_attributes.lid,
+            mtu: u8::try_from(self.port_attributes.active_mtu).unwrap_or(1),
+            reads: u8::try_from(reads).unwrap_or(1),
+            ethernet: self.port_attributes.link_layer == sys::IBV_LINK_LAYER_ETHERNET,
+        }
+    }
+
+    /// The way to an address from this port.
+    pub(crate) fn path(&self, to: &Address) -> sys::ibv_ah_attr {
+        let grh = sys::ibv_global_route {
+            dgid: sys::ibv_gid(to.gid),
+            flow_label: 0,
+            sgid_index: self.gid_index,
+            hop_limit: 64,
+            traffic_class: 0,
+        };
+        sys::ibv_ah_attr {
+            grh,
+            dlid: to.lid,
+            sl: 0,
+            src_path_bits: 0,
+            static_rate: 0,
+            is_global: u8::from(to.ethernet),
+            port_num: self.port.port,
+        }
+    }
+
+    /// What peers may do: everything that the device can.
+    pub(crate) fn access(&self) -> c_int {
+        let atomics = match self.attributes.atomic_cap {
+            sys::IBV_ATOMIC_HCA | sys::IBV_ATOMIC_GLOB => sys::IBV_ACCESS_REMOTE_ATOMIC,
+            _ => 0,
+        };
+        sys::IBV_ACCESS_LOCAL_WRITE | sys::IBV_ACCESS_REMOTE_WRITE | sys::IBV_ACCESS_REMOTE_READ | atomics
+    }
+
+    /// Registers memory for peers' access and as a local buffer. Without relaxed ordering: see the crate's documentation.
+    ///
+    /// # Errors
+    /// The system's refusal, with length, address and the limit of locked memory.
+    ///
+    /// # Safety
+    /// The memory stays until the registration is dropped, and so does what peers may do with it.
+    pub(crate) unsafe fn register(self: &Arc<Self>, base: *mut u8, len: usize) -> Result<Registration, FabricError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.register_for(base, len, self.access()) }
+    }
+
+    /// Registers memory as a local buffer: to be read by the device, or written too.
+    ///
+    /// # Errors
+    /// As for [`Device::register`].
+    ///
+    /// # Safety
+    /// The memory stays until the registration is dropped.
+    pub(crate) unsafe fn register_local(
+        self: &Arc<Self>,
+        base: *mut u8,
+        len: usize,
+        written: bool,
+    ) -> Result<Registration, FabricError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.register_for(base, len, if written { sys::IBV_ACCESS_LOCAL_WRITE } else { 0 }) }
+    }
+
+    /// One registration for all memory of the process, where the device takes page faults (on-demand paging). Asked for,
+    /// not looked up: devices without it refuse.
+    pub(crate) fn register_everything(self: &Arc<Self>) -> Option<Registration> {
+        let access = sys::IBV_ACCESS_LOCAL_WRITE | sys::IBV_ACCESS_ON_DEMAND;
+        // SAFETY: nothing is pinned, and peers get no access: the device reaches what the process could by itself.
+        unsafe { self.register_for(std::ptr::null_mut(), usize::MAX, access) }.ok()
+    }
+
+    /// # Safety
+    /// The memory stays until the registration is dropped.
+    unsafe fn register_for(
+        self: &Arc<Self>,
+        base: *mut u8,
+        len: usize,
+        access: c_int,
+    ) -> Result<Registration, FabricError> {
+        // SAFETY: an open domain; the memory is the caller's promise.
+        let mr = unsafe { (self.library.call.reg_mr)(self.pd, base.cast(), len, access) };
+        if !mr.is_null() {
+            return Ok(Registration { mr, device: Arc::clone(self) });
+        }
+        let error = Error::last_os_error();
+        let limit = getrlimit(Resource::Memlock).current;
+        let limit = limit.map_or_else(|| "unlimited".into(), |bytes| format!("{bytes} bytes"));
+        let reason = format!("{error}; the limit of locked memory (RLIMIT_MEMLOCK, ulimit -l) is {limit}");
+        Err(FabricError::failed(format!("ibv_reg_mr of {len} bytes at {base:p}"), reason))
+    }
+
+    /// The descriptor of asynchronous events.
+    pub(crate) fn events(&self) -> BorrowedFd<'_> {
+        // SAFETY: open as long as the context.
+        unsafe { BorrowedFd::borrow_raw((*self.context).async_fd) }
+    }
+
+    /// The next asynchronous event, if there is one: its type, and the peer where it is about a connection.
+    pub(crate) fn event(&self) -> Option<(u32, Option<Peer>)> {
+        let mut event = sys::ibv_async_event { element: std::ptr::null_mut(), event_type: 0 };
+        // SAFETY: an open context, whose descriptor does not block. A queue pair of an event exists until the event is
+        // acknowledged (man ibv_get_async_event); its context is the number that `Pair::create` gave it.
+        unsafe {
+            if (self.library.call.get_async_event)(self.context, &raw mut event) != 0 {
+                return None;
+            }
+            let of_pair = matches!(
+                event.event_type,
+                sys::IBV_EVENT_QP_FATAL | sys::IBV_EVENT_QP_REQ_ERR | sys::IBV_EVENT_QP_ACCESS_ERR
+            );
+            let tag = of_pair.then(|| (*event.element.cast::<sys::ibv_qp>()).qp_context as usize);
+            (self.library.call.ack_async_event)(&raw mut event);
+            let peer = tag.and_then(|tag| u32::try_from(tag.checked_sub(1)?).ok()).map(Peer);
+            Some((event.event_type, peer))
+        }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once, after everything that was made from it.
+        unsafe {
+            if !self.pd.is_null() {
+                let _ = (self.library.call.dealloc_pd)(self.pd);
+            }
+            let _ = (self.library.call.close_device)(self.context);
+        }
+    }
+}
+
+impl Registration {
+    /// The key for local use.
+    pub(crate) fn local_key(&self) -> u32 {
+        // SAFETY: open until drop.
+        unsafe { (*self.mr).lkey }
+    }
+
+    /// The key that peers use.
+    pub(crate) fn remote_key(&self) -> u32 {
+        // SAFETY: open until drop.
+        unsafe { (*self.mr).rkey }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: registered once, given back once.
+        unsafe {
+            let _ = (self.device.library.call.dereg_mr)(self.mr);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A device opened for a job: its port, and memory registered with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::EventfdFlags;
+use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width};
+
+use crate::contacts::{CONNECTION, Contacts, Maker, random};
+use crate::device::{Device, Registration};
+use crate::greeter::{Greeter, HELLOS};
+use crate::library::{Library, SONAME};
+use crate::pair::{Depth, Pair, Quality};
+use crate::pool::{Pool, Pools};
+use crate::port::{MESSAGE, MESSAGES, Parts, VerbsPort};
+use crate::queue::{Queue, Receives};
+use crate::stock::Stock;
+use crate::{choice, sys};
+
+/// Entries of the completion queue, where the device has as many.
+const COMPLETIONS: u32 = 4096;
+
+/// What to open.
+#[derive(Clone, Debug)]
+pub struct VerbsOptions {
+    /// The ports to choose from: a list of `device[:port]`, the first that works; with `^` before it, those to avoid. Otherwise
+    /// the first active port, one near to this process's NUMA node if there is one.
+    pub devices: Option<String>,
+    /// This process's rank, which goes with each message and connection; below 2^30.
+    pub rank: Peer,
+    /// How long a connected peer may leave packets without an answer before it counts as gone: a process that ended or a
+    /// machine that vanished. Devices may take up to four times as long. At most 4.8 h.
+    pub silence: Duration,
+    /// How long a peer may take to answer a request for a connection, which needs its process and not only its device.
+    pub patience: Duration,
+    /// The library's name for the loader.
+    pub library: String,
+}
+
+impl Default for VerbsOptions {
+    fn default() -> Self {
+        let (silence, patience) = (Duration::from_secs(2), Duration::from_secs(30));
+        VerbsOptions { devices: None, rank: Peer(0), silence, patience, library: SONAME.into() }
+    }
+}
+
+/// An opened device.
+#[derive(Debug)]
+pub struct VerbsDomain {
+    port: VerbsPort,
+}
+
+/// Registered memory. It keeps the device and the memory.
+#[derive(Debug)]
+pub struct VerbsRegion {
+    // Before the memory: fields drop in order. `None` for no bytes, which can't be registered.
+    _registration: Option<Registration>,
+    key: RegionKey,
+    device: Arc<Device>,
+    _memory: Memory,
+}
+
+/// Marks keys of this backend.
+pub(crate) const TAG: u64 = u64::from_le_bytes(*b"vrb rgn1");
+
+impl VerbsDomain {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// `Unavailable` where the library or a usable device is missing, with what is; `Failed` where opening failed.
+    pub fn open(options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
+        let library = Library::open(&options.library)?;
+        let device = Device::open(&library, choice::choose(options.devices.as_deref())?)?;
+        let count = |device: i32| u32::try_from(device).unwrap_or(0);
+        let completions = COMPLETIONS.min(count(device.attributes.max_cqe));
+        let messages = MESSAGES.min(count(device.attributes.max_srq_wr));
+        let queue = Queue::create(&device, completions)?;
+        let receives = Receives::create(&device, messages)?;
+        // Everything that can complete at once has room in the queue.
+        let room = completions.saturating_sub(messages + 2 * HELLOS);
+        let (depth, inline) = probe(&queue, &receives, options.rank)?;
+        let make = Maker {
+            device: Arc::clone(&device),
+            queue: Arc::clone(&queue),
+            receives: Arc::clone(&receives),
+            depth,
+            me: options.rank,
+            quality: Quality::of(options.silence),
+            patience: options.patience,
+        };
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| FabricError::failed("eventfd", error))?;
+        let port = VerbsPort::new(Parts {
+            contacts: Contacts::new(make, Greeter::new(&device, &queue, random())?),
+            receives,
+            queue,
+            messages: Pool::new(&device, messages, MESSAGE)?,
+            stock: Stock::new(Pools::new(&device)?, room),
+            everything: device.register_everything(),
+            device,
+            wake,
+            inline,
+            me: options.rank,
+        })?;
+        Ok(Arc::new(VerbsDomain { port }))
+    }
+
+    /// The bytes that this crate keeps for each connected peer, beside the queue pair.
+    pub fn bytes_per_peer() -> usize {
+        Contacts::BYTES_PER_PEER
+    }
+
+    /// The device and port, as `mlx5_0:1`.
+    pub fn name(&self) -> String {
+        let info = &self.port.device.port;
+        format!("{}:{}", info.device, info.port)
+    }
+}
+
+/// How connections are made on this device, and how many bytes their requests can carry: shown by making one.
+fn probe(queue: &Arc<Queue>, receives: &Arc<Receives>, me: Peer) -> Result<(Depth, usize), FabricError> {
+    let without = Depth { inline: 0, ..CONNECTION };
+    for depth in [CONNECTION, without] {
+        if let Ok((_, inline)) = Pair::reliable(queue, receives, depth, me) {
+            return Ok((depth, inline));
+        }
+    }
+    Pair::reliable(queue, receives, without, me).map(|(_, inline)| (without, inline))
+}
+
+/// With what an atomic on a region at `base` is atomic; devices have fetch-and-add and compare-and-swap on aligned words of
+/// 8 bytes, of which the first also reads.
+pub(crate) fn coherence(device: &Device, base: u64, kind: AmoKind, width: Width) -> Option<Coherence> {
+    if width != Width::W64 || kind == AmoKind::Replace || !base.is_multiple_of(8) {
+        return None;
+    }
+    match device.attributes.atomic_cap {
+        sys::IBV_ATOMIC_HCA => Some(Coherence::DeviceOnly),
+        sys::IBV_ATOMIC_GLOB => Some(Coherence::WithCpu),
+        _ => None,
+    }
+}
+
+impl Domain for VerbsDomain {
+    type Region = VerbsRegion;
+    type Port = VerbsPort;
+
+    fn port(&self) -> &VerbsPort {
+        &self.port
+    }
+
+    fn register(&self, memory: &Memory) -> Result<VerbsRegion, FabricError> {
+        let device = &self.port.device;
+        let registration = if memory.is_empty() {
+            None
+        } else {
+            // SAFETY: the region keeps a clone of the memory until after its registration is dropped.
+            Some(unsafe { device.register(memory.as_ptr(), memory.len()) }?)
+        };
+        let remote = registration.as_ref().map_or(0, Registration::remote_key);
+        let key = RegionKey([TAG, memory.as_ptr() as u64, memory.len() as u64, u64::from(remote)]);
+        Ok(VerbsRegion { _registration: registration, key, device: Arc::clone(device), _memory: memory.clone() })
+    }
+}
+
+impl Region for VerbsRegion {
+    fn key(&self) -> RegionKey {
+        self.key
+    }
+
+    fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence> {
+        let [_, base, _, _] = self.key.0;
+        coherence(&self.device, base, kind, width)
+    }
+}

@@ -1,0 +1,102 @@
+//! The datagram queue pair, over which processes that are not connected yet say hello.
+
+use std::sync::Arc;
+
+use transom_fabric::FabricError;
+
+use crate::address::{Address, HELLO_LEN, Hello};
+use crate::device::Device;
+use crate::pair::{Depth, Pair, Route};
+use crate::pool::Pool;
+use crate::queue::Queue;
+use crate::sys;
+use crate::ticket::Ticket;
+
+/// Hellos on their way at once, in each direction. What finds no place is lost, as it may be anyway.
+pub(crate) const HELLOS: u32 = 64;
+/// What the device puts before each datagram that arrives.
+const HEADER: usize = 40;
+/// The bytes of a buffer.
+const BUFFER: usize = 256;
+const _: () = assert!(HEADER + HELLO_LEN <= BUFFER);
+
+/// Says and hears hellos.
+#[derive(Debug)]
+pub(crate) struct Greeter {
+    // Before the buffers: fields drop in order.
+    pair: Pair,
+    sends: Pool,
+    receives: Pool,
+    address: Address,
+}
+
+impl Greeter {
+    /// A greeter whose receives are posted.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn new(device: &Arc<Device>, queue: &Arc<Queue>, token: u64) -> Result<Greeter, FabricError> {
+        let pair = Pair::datagram(queue, Depth { sends: HELLOS, receives: HELLOS, inline: 0 })?;
+        let (sends, receives) = (Pool::new(device, HELLOS, BUFFER)?, Pool::new(device, HELLOS, BUFFER)?);
+        let address = device.address(token, pair.number());
+        let greeter = Greeter { pair, sends, receives, address };
+        while let Some(buffer) = greeter.receives.take() {
+            greeter.listen(buffer)?;
+        }
+        Ok(greeter)
+    }
+
+    /// This process's address.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Sends a hello, or loses it.
+    pub(crate) fn say(&self, route: &Route, to: &Address, hello: &Hello) {
+        let Some(buffer) = self.sends.take() else { return };
+        let bytes = hello.encode();
+        let mut element = self.sends.element(buffer, bytes.len());
+        let mut request = sys::ibv_send_wr {
+            wr_id: Ticket::Said(buffer).encode(),
+            next: std::ptr::null_mut(),
+            sg_list: &raw mut element,
+            num_sge: 1,
+            opcode: sys::IBV_WR_SEND,
+            send_flags: sys::IBV_SEND_SIGNALED,
+            imm_data: 0,
+            wr: route.target(to.number),
+            rest: [0; 7],
+        };
+        // SAFETY: the buffer was just taken, and is the device's until `said`; the route stays as long as the contact.
+        let posted = unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.sends.buffer(buffer), bytes.len());
+            self.pair.post(&mut request)
+        };
+        if posted.is_err() {
+            self.sends.give_back(buffer);
+        }
+    }
+
+    /// A hello has left.
+    pub(crate) fn said(&self, buffer: u32) {
+        self.sends.give_back(buffer);
+    }
+
+    /// What arrived in a buffer, of `len` bytes with the device's header; the buffer then waits for the next.
+    ///
+    /// # Errors
+    /// The receive can't be posted again.
+    pub(crate) fn heard(&self, buffer: u32, len: usize) -> Result<Option<Hello>, FabricError> {
+        // SAFETY: the receive is complete and not posted again before the bytes were read: nobody else has the buffer.
+        let bytes = unsafe { std::slice::from_raw_parts(self.receives.buffer(buffer), len.min(BUFFER)) };
+        let hello = bytes.get(HEADER..).and_then(Hello::decode);
+        self.listen(buffer)?;
+        Ok(hello.filter(|hello| hello.to == self.address.token))
+    }
+
+    /// Posts a receive.
+    pub(crate) fn listen(&self, buffer: u32) -> Result<(), FabricError> {
+        // SAFETY: the buffer is the device's until its completion; the pair is closed before the buffers go.
+        unsafe { self.pair.post_receive(Ticket::Heard(buffer).encode(), self.receives.element(buffer, BUFFER)) }
+    }
+}

@@ -1,0 +1,257 @@
+//! How two processes get the two halves of a queue pair to know each other, over datagrams that may be lost, doubled, or
+//! overtake each other: a pure state machine for each half, the same at both ends.
+//!
+//! Each half says hello with its own number until it knows that the other half is connected to it. A hello also says whose
+//! number its sender has seen, and whether its sender is ready; one that is not gets an answer. So a half connects at the
+//! first hello that it hears, is ready at the first that has seen it, and both may begin at once, or one of them never.
+
+use std::time::{Duration, Instant};
+
+use crate::address::{End, Hello};
+
+/// After this long without an answer the first hello is repeated; the pause doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// One half of a queue pair on its way to be ready.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    mine: End,
+    theirs: Option<End>,
+    ready: bool,
+    begun: Instant,
+    due: Instant,
+    pause: Duration,
+    sent: u32,
+}
+
+/// What to do after a hello was heard, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// Connect this half to that one.
+    pub(crate) connect: Option<End>,
+    /// This half may send now.
+    pub(crate) ready: bool,
+    /// Say hello: the other half waits for it.
+    pub(crate) answer: bool,
+}
+
+/// What to do as time goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tick {
+    /// Nothing yet.
+    Wait,
+    /// Say hello again.
+    Repeat,
+    /// This half is ready.
+    Done,
+    /// Nobody answers: how often hello was said.
+    GiveUp(u32),
+}
+
+impl Handshake {
+    /// A half whose first hello is due at once.
+    pub(crate) fn new(mine: End, now: Instant) -> Handshake {
+        Handshake { mine, theirs: None, ready: false, begun: now, due: now, pause: FIRST_PAUSE, sent: 0 }
+    }
+
+    /// What a hello says now: this half, the number that it has seen (0: none), and whether it is ready.
+    pub(crate) fn says(&self) -> (End, u32, bool) {
+        (self.mine, self.theirs.map_or(0, |end| end.number), self.ready)
+    }
+
+    /// A hello arrived.
+    pub(crate) fn hear(&mut self, hello: &Hello) -> Heard {
+        let mut heard = Heard::default();
+        match self.theirs {
+            None => {
+                self.theirs = Some(hello.end);
+                heard.connect = self.theirs;
+            }
+            // Of another life of that rank, or a stray.
+            Some(theirs) if theirs != hello.end => return heard,
+            Some(_) => {}
+        }
+        if hello.seen == self.mine.number && !self.ready {
+            self.ready = true;
+            heard.ready = true;
+        }
+        heard.answer = !hello.ready;
+        heard
+    }
+
+    /// Time goes by; `limit` is how long to try.
+    pub(crate) fn tick(&mut self, now: Instant, limit: Duration) -> Tick {
+        if self.ready {
+            return Tick::Done;
+        }
+        if now < self.due {
+            return Tick::Wait;
+        }
+        if self.sent > 0 && now.duration_since(self.begun) >= limit {
+            return Tick::GiveUp(self.sent);
+        }
+        self.sent += 1;
+        self.due = now + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Tick::Repeat
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Address;
+    use proptest::prelude::*;
+    use transom_fabric::Peer;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// A half with what its owner did, and the hellos that travel away from it.
+    struct Half {
+        handshake: Handshake,
+        connected: Vec<End>,
+        ready: u32,
+        sent: Vec<Hello>,
+    }
+
+    impl Half {
+        fn new(number: u32, start: Instant) -> Half {
+            let handshake = Handshake::new(End { number, psn: number * 3 }, start);
+            Half { handshake, connected: Vec::new(), ready: 0, sent: Vec::new() }
+        }
+
+        fn say(&mut self) {
+            let (end, seen, ready) = self.handshake.says();
+            self.sent.push(Hello { to: 0, from: Peer(0), end, seen, ready, address: Address::default() });
+        }
+
+        fn tick(&mut self, now: Instant) {
+            if self.handshake.tick(now, LIMIT) == Tick::Repeat {
+                self.say();
+            }
+        }
+
+        fn hear(&mut self, hello: &Hello) {
+            let heard = self.handshake.hear(hello);
+            self.connected.extend(heard.connect);
+            self.ready += u32::from(heard.ready);
+            if heard.answer {
+                self.say();
+            }
+        }
+    }
+
+    /// What the net does with the oldest or newest hello of one direction.
+    #[derive(Clone, Copy, Debug)]
+    enum Net {
+        Deliver,
+        DeliverNewest,
+        Double,
+        Lose,
+        Tick(u64),
+    }
+
+    fn net() -> impl Strategy<Value = Net> {
+        prop_oneof![
+            3 => Just(Net::Deliver),
+            1 => Just(Net::DeliverNewest),
+            1 => Just(Net::Double),
+            2 => Just(Net::Lose),
+            2 => (0..300u64).prop_map(Net::Tick),
+        ]
+    }
+
+    /// One step; `a` hears what `b` sent. Ready may only be who the other half is connected to.
+    fn step(what: Net, a: &mut Half, b: &mut Half, now: &mut Instant) {
+        match what {
+            Net::Tick(ms) => {
+                *now += Duration::from_millis(ms);
+                a.tick(*now);
+            }
+            _ if b.sent.is_empty() => {}
+            Net::Deliver => a.hear(&b.sent.remove(0)),
+            Net::DeliverNewest => a.hear(&b.sent.pop().expect("not empty")),
+            Net::Double => a.hear(&b.sent[0].clone()),
+            Net::Lose => drop(b.sent.remove(0)),
+        }
+        assert!(a.ready <= 1 && a.connected.len() <= 1, "each happens once");
+        if a.ready == 1 {
+            assert_eq!((a.connected.len(), b.connected.len()), (1, 1), "both are connected before one may send");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_halves_become_ready_whatever_is_lost(
+            both in any::<bool>(),
+            steps in prop::collection::vec((any::<bool>(), net()), 0..60),
+        ) {
+            let mut now = Instant::now();
+            let (mut a, mut b) = (Half::new(7, now), Half::new(9, now));
+            a.tick(now);
+            if both {
+                b.tick(now);
+            }
+            for (first, what) in steps {
+                let (x, y) = if first { (&mut a, &mut b) } else { (&mut b, &mut a) };
+                // Who was never contacted and never begins keeps silent.
+                if !both && !first && matches!(what, Net::Tick(_)) && y.sent.is_empty() && x.connected.is_empty() {
+                    continue;
+                }
+                step(what, x, y, &mut now);
+            }
+            // Then the net is well.
+            for _ in 0..8 {
+                now += LONGEST_PAUSE;
+                a.tick(now);
+                if both || !b.connected.is_empty() {
+                    b.tick(now);
+                }
+                for _ in 0..200 {
+                    step(Net::Deliver, &mut a, &mut b, &mut now);
+                    step(Net::Deliver, &mut b, &mut a, &mut now);
+                }
+            }
+            prop_assert_eq!((a.ready, b.ready), (1, 1));
+            prop_assert_eq!((a.connected[0].number, b.connected[0].number), (9, 7));
+            prop_assert!(a.sent.is_empty() && b.sent.is_empty(), "nobody talks on");
+        }
+    }
+
+    #[test]
+    fn silence_ends_it() {
+        let start = Instant::now();
+        let mut half = Handshake::new(End { number: 1, psn: 1 }, start);
+        assert_eq!(half.tick(start, LIMIT), Tick::Repeat);
+        assert_eq!(half.tick(start + Duration::from_millis(1), LIMIT), Tick::Wait);
+        assert_eq!(half.tick(start + Duration::from_millis(20), LIMIT), Tick::Repeat);
+        assert_eq!(half.tick(start + LIMIT, LIMIT), Tick::GiveUp(2));
+    }
+
+    #[test]
+    fn a_half_can_be_connected_to_itself() {
+        let now = Instant::now();
+        let mut own = Half::new(5, now);
+        own.tick(now);
+        while !own.sent.is_empty() {
+            let hello = own.sent.remove(0);
+            own.hear(&hello);
+        }
+        assert_eq!((own.ready, own.connected.len()), (1, 1));
+        assert_eq!(own.handshake.tick(now + LIMIT, LIMIT), Tick::Done);
+    }
+
+    #[test]
+    fn another_life_of_the_peer_is_not_heard() {
+        let now = Instant::now();
+        let (mut a, mut b, mut later) = (Half::new(1, now), Half::new(2, now), Half::new(3, now));
+        b.tick(now);
+        later.tick(now);
+        a.hear(&b.sent[0].clone());
+        a.hear(&later.sent[0].clone());
+        assert_eq!(a.connected, [End { number: 2, psn: 6 }]);
+        assert_eq!(a.sent.len(), 1, "no answer to the stray");
+    }
+}

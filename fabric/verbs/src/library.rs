@@ -1,0 +1,116 @@
+//! libibverbs, opened at run time: a program starts where the library is missing, and says so when it needs it.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::sync::Arc;
+
+use libloading::Library as Dynamic;
+use transom_fabric::FabricError;
+
+use crate::sys;
+
+/// The name that the loader looks for.
+pub const SONAME: &str = "libibverbs.so.1";
+pub(crate) const TRANSPORT: &str = "verbs";
+
+/// The opened library, which stays loaded.
+pub(crate) struct Library {
+    pub(crate) call: sys::Functions,
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("libibverbs")
+    }
+}
+
+impl Library {
+    /// Opens the library.
+    ///
+    /// # Errors
+    /// `Unavailable`, with how to get it.
+    pub(crate) fn open(soname: &str) -> Result<Arc<Library>, FabricError> {
+        let missing = |error: libloading::Error| FabricError::Unavailable {
+            transport: TRANSPORT,
+            reason: format!("{}; on Debian: apt-get install libibverbs1 ibverbs-providers", cause(&error)),
+        };
+        // SAFETY: libibverbs' initializers only read its environment; no other thread depends on their order.
+        let dynamic = unsafe { Dynamic::new(soname) }.map_err(missing)?;
+        macro_rules! functions {
+            ($($name:ident),* $(,)?) => {
+                sys::Functions { $($name: *dynamic.get(concat!("ibv_", stringify!($name), "\0").as_bytes()).map_err(missing)?),* }
+            };
+        }
+        // SAFETY: the types are those of infiniband/verbs.h; the default symbol version, IBVERBS_1.1, keeps them.
+        let call = unsafe {
+            functions!(
+                get_device_list,
+                free_device_list,
+                get_device_name,
+                open_device,
+                close_device,
+                query_device,
+                query_port,
+                alloc_pd,
+                dealloc_pd,
+                reg_mr,
+                dereg_mr,
+                create_comp_channel,
+                destroy_comp_channel,
+                create_cq,
+                destroy_cq,
+                get_cq_event,
+                ack_cq_events,
+                create_srq,
+                destroy_srq,
+                create_qp,
+                modify_qp,
+                destroy_qp,
+                create_ah,
+                destroy_ah,
+                get_async_event,
+                ack_async_event,
+                wc_status_str,
+                event_type_str,
+            )
+        };
+        // It stays loaded: its providers are, and objects of other users of the library may be open.
+        std::mem::forget(dynamic);
+        Ok(Arc::new(Library { call }))
+    }
+
+    /// A completion's status in words.
+    pub(crate) fn status(&self, status: u32) -> String {
+        // SAFETY: any number is answered with a string that stays.
+        unsafe { words((self.call.wc_status_str)(status)) }
+    }
+
+    /// An asynchronous event's type in words.
+    pub(crate) fn event(&self, event: u32) -> String {
+        // SAFETY: as above.
+        unsafe { words((self.call.event_type_str)(event)) }
+    }
+}
+
+/// # Safety
+/// Null, or a C string.
+unsafe fn words(text: *const std::ffi::c_char) -> String {
+    // SAFETY: the caller's promise.
+    if text.is_null() { "?".into() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() }
+}
+
+/// What the loader said, which is behind the error and not in its text.
+fn cause(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_told_with_how_to_get_it() {
+        let error = Library::open("libibverbs.so.none").expect_err("no such file").to_string();
+        assert!(error.contains("verbs is not available") && error.contains("apt-get install"), "{error}");
+    }
+}

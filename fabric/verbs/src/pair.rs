@@ -1,0 +1,289 @@
+//! Queue pairs: one for datagrams, and one for each connected peer.
+
+use std::ffi::c_int;
+use std::io::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use transom_fabric::{FabricError, Peer};
+
+use crate::address::{Address, End};
+use crate::device::{Device, checked, failed, opaque_debug};
+use crate::queue::{Queue, Receives};
+use crate::sys;
+
+/// The key that all datagrams carry. Strays are told by the token of the hello, not by this.
+const QKEY: u32 = 0x1172_0a4d;
+/// How long a sender waits where no receive was posted for its message: 0.64 ms (man ibv_modify_qp, table of RNR timers).
+const RNR_PAUSE: u8 = 12;
+/// A message for which no receive is posted is tried again without end: its receiver is alive.
+const RNR_RETRY: u8 = 7;
+/// The largest exponent of a timeout.
+const LONGEST: u8 = 31;
+/// How often a packet without an answer is sent again.
+const RETRY: u8 = 7;
+
+/// A queue pair.
+pub(crate) struct Pair {
+    qp: *mut sys::ibv_qp,
+    post: unsafe extern "C" fn(*mut sys::ibv_qp, *mut sys::ibv_send_wr, *mut *mut sys::ibv_send_wr) -> c_int,
+    queue: Arc<Queue>,
+    /// Keeps the receives of a connection.
+    _receives: Option<Arc<Receives>>,
+}
+
+/// Where datagrams to a peer go.
+pub(crate) struct Route {
+    ah: *mut sys::ibv_ah,
+    device: Arc<Device>,
+}
+
+/// What a queue pair is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Depth {
+    /// Work requests in flight at once.
+    pub(crate) sends: u32,
+    /// Receives of its own.
+    pub(crate) receives: u32,
+    /// Bytes that a request can carry itself.
+    pub(crate) inline: u32,
+}
+
+/// What both ends of a connection must know of how it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quality {
+    /// The exponent of the time after which a packet is sent again: 4.096 us times 2 to it.
+    pub(crate) timeout: u8,
+}
+
+opaque_debug!(Pair, Route);
+
+impl Quality {
+    /// The timeout with which a packet, sent again as often as it is, stays without an answer for `silence` at most.
+    pub(crate) fn of(silence: Duration) -> Quality {
+        let each = silence.as_nanos() / (u128::from(RETRY) + 1) / 4096;
+        Quality { timeout: u8::try_from(each.max(2).ilog2()).unwrap_or(LONGEST).min(LONGEST) }
+    }
+}
+
+impl Pair {
+    /// A queue pair for a reliable connection to `peer`, and how many bytes a request can carry.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn reliable(
+        queue: &Arc<Queue>,
+        receives: &Arc<Receives>,
+        depth: Depth,
+        peer: Peer,
+    ) -> Result<(Pair, usize), FabricError> {
+        let (pair, inline) = Pair::create(queue, Some(receives), depth, peer.index() + 1)?;
+        let mut attributes = blank();
+        attributes.qp_state = sys::IBV_QPS_INIT;
+        attributes.port_num = queue.device.port.port;
+        attributes.qp_access_flags = queue.device.access();
+        let mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_ACCESS_FLAGS;
+        pair.modify("ibv_modify_qp to INIT", &mut attributes, mask)?;
+        Ok((pair, inline))
+    }
+
+    /// A queue pair for datagrams, ready to be used.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn datagram(queue: &Arc<Queue>, depth: Depth) -> Result<Pair, FabricError> {
+        let (pair, _) = Pair::create(queue, None, depth, 0)?;
+        let mut attributes = blank();
+        attributes.qp_state = sys::IBV_QPS_INIT;
+        attributes.port_num = queue.device.port.port;
+        attributes.qkey = QKEY;
+        let mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_QKEY;
+        pair.modify("ibv_modify_qp to INIT", &mut attributes, mask)?;
+        attributes.qp_state = sys::IBV_QPS_RTR;
+        pair.modify("ibv_modify_qp to RTR", &mut attributes, sys::IBV_QP_STATE)?;
+        attributes.qp_state = sys::IBV_QPS_RTS;
+        pair.modify("ibv_modify_qp to RTS", &mut attributes, sys::IBV_QP_STATE | sys::IBV_QP_SQ_PSN)?;
+        Ok(pair)
+    }
+
+    fn create(
+        queue: &Arc<Queue>,
+        receives: Option<&Arc<Receives>>,
+        depth: Depth,
+        tag: usize,
+    ) -> Result<(Pair, usize), FabricError> {
+        let device = &queue.device;
+        let mut wanted = sys::ibv_qp_init_attr {
+            qp_context: std::ptr::without_provenance_mut(tag),
+            send_cq: queue.cq,
+            recv_cq: queue.cq,
+            srq: receives.map_or(std::ptr::null_mut(), |receives| receives.srq),
+            cap: sys::ibv_qp_cap {
+                max_send_wr: depth.sends,
+                max_recv_wr: depth.receives,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: depth.inline,
+            },
+            qp_type: if receives.is_some() { sys::IBV_QPT_RC } else { sys::IBV_QPT_UD },
+            sq_sig_all: 0,
+        };
+        // SAFETY: open objects, which the pair keeps; the table of an open context has its functions.
+        unsafe {
+            let qp = (device.library.call.create_qp)(device.pd, &raw mut wanted);
+            if qp.is_null() {
+                return Err(failed(format!("ibv_create_qp of {depth:?}")));
+            }
+            let post = (*device.context).ops.post_send.expect("post_send");
+            let pair = Pair { qp, post, queue: Arc::clone(queue), _receives: receives.cloned() };
+            Ok((pair, wanted.cap.max_inline_data as usize))
+        }
+    }
+
+    fn modify(&self, what: &str, attributes: &mut sys::ibv_qp_attr, mask: c_int) -> Result<(), FabricError> {
+        // SAFETY: an open queue pair.
+        checked(what, unsafe { (self.queue.device.library.call.modify_qp)(self.qp, attributes, mask) })
+    }
+
+    /// Connects the initialized half `mine` to the half `theirs` at `address`: from now on it receives, and sends
+    /// where the other half is connected too.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn connect(
+        &self,
+        mine: End,
+        theirs: End,
+        address: &Address,
+        quality: Quality,
+    ) -> Result<(), FabricError> {
+        let device = &self.queue.device;
+        let own = device.address(0, 0);
+        let mut attributes = blank();
+        attributes.qp_state = sys::IBV_QPS_RTR;
+        attributes.path_mtu = u32::from(own.mtu.min(address.mtu));
+        attributes.dest_qp_num = theirs.number;
+        attributes.rq_psn = theirs.psn;
+        attributes.max_dest_rd_atomic = own.reads;
+        attributes.min_rnr_timer = RNR_PAUSE;
+        attributes.ah_attr = device.path(address);
+        let mask = sys::IBV_QP_STATE | sys::IBV_QP_AV | sys::IBV_QP_PATH_MTU | sys::IBV_QP_DEST_QPN;
+        let mask = mask | sys::IBV_QP_RQ_PSN | sys::IBV_QP_MAX_DEST_RD_ATOMIC | sys::IBV_QP_MIN_RNR_TIMER;
+        self.modify("ibv_modify_qp to RTR", &mut attributes, mask)?;
+        let reads = u8::try_from(device.attributes.max_qp_init_rd_atom.clamp(1, 16)).unwrap_or(1);
+        attributes.qp_state = sys::IBV_QPS_RTS;
+        attributes.timeout = quality.timeout;
+        attributes.retry_cnt = RETRY;
+        attributes.rnr_retry = RNR_RETRY;
+        attributes.sq_psn = mine.psn;
+        attributes.max_rd_atomic = reads.min(address.reads);
+        let mask = sys::IBV_QP_STATE | sys::IBV_QP_TIMEOUT | sys::IBV_QP_RETRY_CNT | sys::IBV_QP_RNR_RETRY;
+        let mask = mask | sys::IBV_QP_SQ_PSN | sys::IBV_QP_MAX_QP_RD_ATOMIC;
+        self.modify("ibv_modify_qp to RTS", &mut attributes, mask)
+    }
+
+    /// Gives it up: everything in flight completes with an error.
+    pub(crate) fn abandon(&self) {
+        let mut attributes = blank();
+        attributes.qp_state = sys::IBV_QPS_ERR;
+        // It refuses only where the pair is in no state that has anything in flight.
+        let _ = self.modify("ibv_modify_qp to ERR", &mut attributes, sys::IBV_QP_STATE);
+    }
+
+    /// Its number, which peers connect to.
+    pub(crate) fn number(&self) -> u32 {
+        // SAFETY: open until drop.
+        unsafe { (*self.qp).qp_num }
+    }
+
+    /// Posts a request.
+    ///
+    /// # Errors
+    /// The error number in words.
+    ///
+    /// # Safety
+    /// The request is whole; unless they are inline, its local bytes are the device's until its completion.
+    #[inline]
+    pub(crate) unsafe fn post(&self, request: &mut sys::ibv_send_wr) -> Result<(), Error> {
+        let mut bad = std::ptr::null_mut();
+        // SAFETY: an open queue pair of this table's context; the rest is the caller's promise.
+        match unsafe { (self.post)(self.qp, request, &raw mut bad) } {
+            0 => Ok(()),
+            status => Err(Error::from_raw_os_error(status.abs())),
+        }
+    }
+
+    /// Posts a receive of the pair's own.
+    ///
+    /// # Safety
+    /// The bytes are the device's until the completion.
+    pub(crate) unsafe fn post_receive(&self, id: u64, mut sge: sys::ibv_sge) -> Result<(), FabricError> {
+        let mut request = sys::ibv_recv_wr { wr_id: id, next: std::ptr::null_mut(), sg_list: &raw mut sge, num_sge: 1 };
+        let mut bad = std::ptr::null_mut();
+        // SAFETY: an open queue pair; the request is copied; its bytes are the caller's promise.
+        let status = unsafe {
+            let post = (*self.queue.device.context).ops.post_recv.expect("post_recv");
+            post(self.qp, &raw mut request, &raw mut bad)
+        };
+        checked("ibv_post_recv", status)
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once.
+        unsafe {
+            let _ = (self.queue.device.library.call.destroy_qp)(self.qp);
+        }
+    }
+}
+
+impl Route {
+    /// The way of datagrams to an address.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn create(device: &Arc<Device>, to: &Address) -> Result<Route, FabricError> {
+        let mut path = device.path(to);
+        // SAFETY: an open domain.
+        let ah = unsafe { (device.library.call.create_ah)(device.pd, &raw mut path) };
+        if ah.is_null() {
+            return Err(failed("ibv_create_ah"));
+        }
+        Ok(Route { ah, device: Arc::clone(device) })
+    }
+
+    /// The target of a datagram to the queue pair `number`.
+    pub(crate) fn target(&self, number: u32) -> sys::Target {
+        sys::Target { ud: sys::Datagram { ah: self.ah, remote_qpn: number, remote_qkey: QKEY } }
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once.
+        unsafe {
+            let _ = (self.device.library.call.destroy_ah)(self.ah);
+        }
+    }
+}
+
+fn blank() -> sys::ibv_qp_attr {
+    // SAFETY: numbers, of which all zero are valid.
+    unsafe { std::mem::zeroed() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_the_sum_of_all_tries() {
+        let timeout = |silence| Quality::of(silence).timeout;
+        // 8 tries of 4.096 us times 2^15 are 1.07 s, of 2^16 2.15 s.
+        assert_eq!(timeout(Duration::from_secs(2)), 15);
+        assert_eq!(timeout(Duration::from_millis(2200)), 16);
+        assert_eq!(timeout(Duration::ZERO), 1);
+        assert_eq!(timeout(Duration::MAX), LONGEST);
+    }
+}

@@ -1,0 +1,115 @@
+//! Registered buffers, a fixed number of each size: what the device may read and write without further registration, so that
+//! a post registers nothing and back-pressure is natural.
+
+use std::sync::Arc;
+
+use crossbeam_queue::ArrayQueue;
+use transom_fabric::{FabricError, Memory};
+
+use crate::device::{Device, Registration};
+use crate::sys;
+
+/// Buffers of one size.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    // Before the memory: fields drop in order.
+    registration: Registration,
+    memory: Memory,
+    len: usize,
+    free: ArrayQueue<u32>,
+}
+
+impl Pool {
+    /// `count` buffers of `len` bytes each, all of them free.
+    ///
+    /// # Errors
+    /// The registration's.
+    pub(crate) fn new(device: &Arc<Device>, count: u32, len: usize) -> Result<Pool, FabricError> {
+        let memory = Memory::private(count as usize * len);
+        // SAFETY: the pool keeps the memory until after the registration is dropped.
+        let registration = unsafe { device.register(memory.as_ptr(), memory.len()) }?;
+        let free = ArrayQueue::new(count as usize);
+        for index in 0..count {
+            // The queue has room for all.
+            let _ = free.push(index);
+        }
+        Ok(Pool { registration, memory, len, free })
+    }
+
+    /// A free buffer; `None` where all are in use.
+    pub(crate) fn take(&self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Gives a buffer back, which nobody uses any more.
+    pub(crate) fn give_back(&self, index: u32) {
+        // A buffer is in the queue at most once, so that there is room.
+        let _ = self.free.push(index);
+    }
+
+    /// A buffer's bytes: whose they are, its user knows.
+    pub(crate) fn buffer(&self, index: u32) -> *mut u8 {
+        assert!((index as usize) < self.memory.len() / self.len, "buffer {index}");
+        self.memory.as_ptr().wrapping_add(index as usize * self.len)
+    }
+
+    /// The first `len` bytes of a buffer, as the device takes them.
+    #[allow(clippy::cast_possible_truncation)] // buffers are small
+    pub(crate) fn element(&self, index: u32, len: usize) -> sys::ibv_sge {
+        assert!(len <= self.len, "{len} bytes of a buffer of {}", self.len);
+        sys::ibv_sge { addr: self.buffer(index) as u64, length: len as u32, lkey: self.registration.local_key() }
+    }
+}
+
+/// A buffer of one of the [`Pools`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    class: u8,
+    index: u32,
+}
+
+/// Buffers for what is sent and fetched, in classes of sizes; 5 MiB together.
+#[derive(Debug)]
+pub(crate) struct Pools([Pool; CLASSES.len()]);
+
+/// How many buffers of which size.
+const CLASSES: [(u32, usize); 3] = [(512, 4 << 10), (64, 16 << 10), (16, 128 << 10)];
+
+impl Pools {
+    /// The size of the smallest buffers.
+    pub(crate) const SMALL: usize = CLASSES[0].1;
+    /// The size of the middle ones.
+    pub(crate) const MIDDLE: usize = CLASSES[1].1;
+    /// The size of the largest.
+    pub(crate) const LARGE: usize = CLASSES[2].1;
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// The registration's.
+    pub(crate) fn new(device: &Arc<Device>) -> Result<Pools, FabricError> {
+        let pool = |class: usize| Pool::new(device, CLASSES[class].0, CLASSES[class].1);
+        Ok(Pools([pool(0)?, pool(1)?, pool(2)?]))
+    }
+
+    /// A buffer of `len` bytes at least, from the class that fits; `None` where its buffers are all in use.
+    pub(crate) fn take(&self, len: usize) -> Option<Block> {
+        let class: u8 = if len <= Pools::SMALL { 0 } else { 1 + u8::from(len > Pools::MIDDLE) };
+        self.0[usize::from(class)].take().map(|index| Block { class, index })
+    }
+
+    /// Gives a buffer back.
+    pub(crate) fn give_back(&self, block: Block) {
+        self.0[usize::from(block.class)].give_back(block.index);
+    }
+
+    /// A buffer's bytes.
+    pub(crate) fn buffer(&self, block: Block) -> *mut u8 {
+        self.0[usize::from(block.class)].buffer(block.index)
+    }
+
+    /// The first `len` bytes of a buffer, as the device takes them.
+    pub(crate) fn element(&self, block: Block, len: usize) -> sys::ibv_sge {
+        self.0[usize::from(block.class)].element(block.index, len)
+    }
+}

@@ -1,0 +1,145 @@
+//! Where completions arrive, and the receives that all connections share.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use transom_fabric::FabricError;
+
+use crate::device::{Device, checked, failed, opaque_debug};
+use crate::sys;
+
+/// A completion queue and the channel that tells of its events.
+pub(crate) struct Queue {
+    pub(crate) cq: *mut sys::ibv_cq,
+    channel: *mut sys::ibv_comp_channel,
+    pub(crate) device: Arc<Device>,
+}
+
+/// Receives that all connections share.
+pub(crate) struct Receives {
+    pub(crate) srq: *mut sys::ibv_srq,
+    device: Arc<Device>,
+}
+
+opaque_debug!(Queue, Receives);
+
+impl Queue {
+    /// A completion queue of `entries`.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn create(device: &Arc<Device>, entries: u32) -> Result<Arc<Queue>, FabricError> {
+        let call = &device.library.call;
+        // SAFETY: an open context. The queue is made after the channel, and both are closed by the drop of `queue`.
+        unsafe {
+            let channel = (call.create_comp_channel)(device.context);
+            if channel.is_null() {
+                return Err(failed("ibv_create_comp_channel"));
+            }
+            let mut queue = Queue { cq: std::ptr::null_mut(), channel, device: Arc::clone(device) };
+            let count = c_int::try_from(entries).unwrap_or(c_int::MAX);
+            queue.cq = (call.create_cq)(device.context, count, std::ptr::null_mut(), channel, 0);
+            if queue.cq.is_null() {
+                return Err(failed(format!("ibv_create_cq of {entries} entries")));
+            }
+            rustix::fs::fcntl_setfl(queue.as_fd(), rustix::fs::OFlags::NONBLOCK)
+                .map_err(|error| FabricError::failed("setting the completion channel", error))?;
+            Ok(Arc::new(queue))
+        }
+    }
+
+    /// Takes completions; how many.
+    ///
+    /// # Errors
+    /// The queue is broken.
+    pub(crate) fn poll(&self, into: &mut [sys::ibv_wc]) -> Result<usize, FabricError> {
+        // SAFETY: an open queue, and room for as many as are asked for.
+        let count = unsafe {
+            let poll = (*self.device.context).ops.poll_cq.expect("poll_cq");
+            poll(self.cq, c_int::try_from(into.len()).unwrap_or(1), into.as_mut_ptr())
+        };
+        usize::try_from(count).map_err(|_| FabricError::failed("ibv_poll_cq", count))
+    }
+
+    /// The next completion makes the descriptor readable.
+    pub(crate) fn arm(&self) -> Result<(), FabricError> {
+        // SAFETY: an open queue.
+        let status = unsafe {
+            let notify = (*self.device.context).ops.req_notify_cq.expect("req_notify_cq");
+            notify(self.cq, 0)
+        };
+        checked("ibv_req_notify_cq", status)
+    }
+
+    /// Takes the event that made the descriptor readable, if no other thread did.
+    pub(crate) fn take_event(&self) {
+        let (mut cq, mut context) = (std::ptr::null_mut(), std::ptr::null_mut::<c_void>());
+        // SAFETY: an open channel that does not block; every event is acknowledged once.
+        unsafe {
+            if (self.device.library.call.get_cq_event)(self.channel, &raw mut cq, &raw mut context) == 0 {
+                (self.device.library.call.ack_cq_events)(cq, 1);
+            }
+        }
+    }
+}
+
+impl AsFd for Queue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: open as long as the channel.
+        unsafe { BorrowedFd::borrow_raw((*self.channel).fd) }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once; whatever uses the queue keeps it.
+        unsafe {
+            if !self.cq.is_null() {
+                let _ = (self.device.library.call.destroy_cq)(self.cq);
+            }
+            let _ = (self.device.library.call.destroy_comp_channel)(self.channel);
+        }
+    }
+}
+
+impl Receives {
+    /// Room for `count` receives.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn create(device: &Arc<Device>, count: u32) -> Result<Arc<Receives>, FabricError> {
+        let mut wanted =
+            sys::ibv_srq_init_attr { srq_context: std::ptr::null_mut(), max_wr: count, max_sge: 1, srq_limit: 0 };
+        // SAFETY: an open domain.
+        let srq = unsafe { (device.library.call.create_srq)(device.pd, &raw mut wanted) };
+        if srq.is_null() {
+            return Err(failed(format!("ibv_create_srq of {count} receives")));
+        }
+        Ok(Arc::new(Receives { srq, device: Arc::clone(device) }))
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Safety
+    /// The bytes are the device's until the completion.
+    pub(crate) unsafe fn post(&self, id: u64, mut sge: sys::ibv_sge) -> Result<(), FabricError> {
+        let mut request = sys::ibv_recv_wr { wr_id: id, next: std::ptr::null_mut(), sg_list: &raw mut sge, num_sge: 1 };
+        let mut bad = std::ptr::null_mut();
+        // SAFETY: an open queue; the request is copied; its bytes are the caller's promise.
+        let status = unsafe {
+            let post = (*self.device.context).ops.post_srq_recv.expect("post_srq_recv");
+            post(self.srq, &raw mut request, &raw mut bad)
+        };
+        checked("ibv_post_srq_recv", status)
+    }
+}
+
+impl Drop for Receives {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once; whatever uses the receives keeps them.
+        unsafe {
+            let _ = (self.device.library.call.destroy_srq)(self.srq);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What all connections draw from: buffers, and room in the completion queue; and what is done when a request is over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use transom_fabric::{Fault, Span, Tally};
+
+use crate::device::Registration;
+use crate::pool::{Block, Pools};
+
+/// What a request leaves behind until it completes.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// Counts the operation; `None` for messages.
+    pub(crate) tally: Option<Arc<Tally>>,
+    /// The local bytes.
+    pub(crate) local: Local,
+    /// Where the first bytes of a block go when the request is complete.
+    pub(crate) result: Span,
+}
+
+/// Whose the local bytes of a request are.
+#[derive(Debug)]
+pub(crate) enum Local {
+    /// The request's own, or the caller's under a registration that stays.
+    Nothing,
+    /// A buffer of the pools.
+    Block(Block),
+    /// The caller's, registered for this request.
+    Registered(Registration),
+}
+
+/// Buffers, and room for completions.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    pub(crate) pools: Pools,
+    /// How many more requests may be in flight on all connections: each may complete with an entry of its own, if only
+    /// because it failed, and the queue must have room for all.
+    room: AtomicI64,
+}
+
+impl Stock {
+    pub(crate) fn new(pools: Pools, room: u32) -> Stock {
+        Stock { pools, room: AtomicI64::new(i64::from(room)) }
+    }
+
+    /// A request begins; whether there is room for it.
+    #[inline]
+    pub(crate) fn enter(&self) -> bool {
+        // Relaxed both: a count that orders nothing.
+        let free = self.room.fetch_sub(1, Ordering::Relaxed) > 0;
+        if !free {
+            self.room.fetch_add(1, Ordering::Relaxed);
+        }
+        free
+    }
+
+    /// Requests are over.
+    #[inline]
+    pub(crate) fn leave(&self, count: u32) {
+        // Relaxed: as above.
+        self.room.fetch_add(i64::from(count), Ordering::Relaxed);
+    }
+
+    /// A request was not accepted.
+    pub(crate) fn discard(&self, record: &Record) {
+        if let Local::Block(block) = record.local {
+            self.pools.give_back(block);
+        }
+    }
+
+    /// A request is complete, or failed. Its registration ends before its tally falls.
+    #[inline]
+    pub(crate) fn retire(&self, record: Record, fault: Option<&Fault>) {
+        match record.local {
+            Local::Nothing => {}
+            Local::Registered(registration) => drop(registration),
+            Local::Block(block) => {
+                if fault.is_none() {
+                    let (from, to) = (self.pools.buffer(block), record.result);
+                    // SAFETY: the request is over, so that its buffer is ours; it was at least as long as its result (see
+                    // `port`). Whoever asked for the result promised that its place stays until the tally falls.
+                    unsafe { std::ptr::copy_nonoverlapping(from, to.as_ptr(), to.len()) };
+                }
+                self.pools.give_back(block);
+            }
+        }
+        match (record.tally, fault) {
+            (Some(tally), None) => tally.finish(),
+            (Some(tally), Some(fault)) => tally.fail(fault),
+            // A message that can't be delivered: nothing of ours waits for it.
+            (None, _) => {}
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The 64 bits that come back with each completion: what completed.
+
+use transom_fabric::Peer;
+
+/// What a completion is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ticket {
+    /// A request of the connection to that peer, by its number there; and all before it.
+    Request(Peer, u32),
+    /// A message, in that receive buffer.
+    Message(u32),
+    /// A hello that left, from that buffer.
+    Said(u32),
+    /// A hello that arrived, in that buffer.
+    Heard(u32),
+}
+
+/// Above the kind there are 30 bits for a rank.
+const KIND: u64 = 62;
+
+impl Ticket {
+    pub(crate) fn encode(self) -> u64 {
+        match self {
+            Ticket::Request(peer, number) => u64::from(peer.0) << 32 | u64::from(number),
+            Ticket::Message(buffer) => 1 << KIND | u64::from(buffer),
+            Ticket::Said(buffer) => 2 << KIND | u64::from(buffer),
+            Ticket::Heard(buffer) => 3 << KIND | u64::from(buffer),
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // the low half, and the high half without the kind
+    pub(crate) fn decode(id: u64) -> Ticket {
+        let low = id as u32;
+        match id >> KIND {
+            0 => Ticket::Request(Peer((id >> 32) as u32), low),
+            1 => Ticket::Message(low),
+            2 => Ticket::Said(low),
+            _ => Ticket::Heard(low),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tickets_come_back_as_they_were() {
+        let all = [Ticket::Request(Peer(1_000_000), u32::MAX), Ticket::Message(7), Ticket::Said(8), Ticket::Heard(9)];
+        for ticket in all {
+            assert_eq!(Ticket::decode(ticket.encode()), ticket);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What the contract's tests can't see: how many work requests and completions operations cost, that an idle target is
+//! served, what a peer costs, and what is told of peers that are gone. They need an RDMA device, as the virtual machine of
+//! `ci/rdma-vm` has: run them there with `--ignored`.
+//!
+//! Route: verbs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Region, Tally};
+use transom_verbs::{Posted, VerbsDomain, VerbsOptions, VerbsRegion, VerbsRemote};
+
+/// After this a test is taken to hang.
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Nobody;
+
+impl Handler for Nobody {
+    fn message(&self, _from: Peer, _bytes: &[u8]) {}
+}
+
+fn open(rank: u32) -> Arc<VerbsDomain> {
+    let options = VerbsOptions { rank: Peer(rank), patience: Duration::from_millis(500), ..VerbsOptions::default() };
+    VerbsDomain::open(&options).expect("a device")
+}
+
+/// Makes progress on these until `done`.
+fn until(domains: &[&VerbsDomain], what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        for domain in domains {
+            domain.port().progress(&Nobody).expect("progress");
+        }
+        assert!(start.elapsed() < LIMIT, "{what} takes too long");
+        std::thread::yield_now();
+    }
+}
+
+/// Puts 8 bytes once the link is there.
+fn put(domain: &VerbsDomain, to: &VerbsRemote, offset: u64, tally: &Arc<Tally>) -> Post {
+    domain.port().put_inline(to, offset, &[7; 8], tally)
+}
+
+/// Connects two domains, and shows the second one's memory to the first.
+fn connect(origin: &VerbsDomain, target: &VerbsDomain, rank: u32, memory: &Memory) -> (VerbsRegion, VerbsRemote) {
+    let region = target.register(memory).expect("memory can be locked");
+    origin.port().connect(Peer(rank), &target.port().address()).expect("a queue pair");
+    let remote = origin.port().import(Peer(rank), &region.key()).expect("connected");
+    let tally = Tally::new();
+    until(&[origin, target], "connecting", || !matches!(put(origin, &remote, 0, &tally), Post::Again));
+    until(&[origin], "the first put", || tally.settled());
+    (region, remote)
+}
+
+/// "One work request per contiguous put, and one signaled completion per flush of many puts."
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn many_puts_and_a_flush_are_as_many_requests_and_one_completion() {
+    let (origin, target) = (open(0), open(1));
+    let memory = Memory::private(8 << 10);
+    let (_region, remote) = connect(&origin, &target, 1, &memory);
+    for (puts, signaled) in [(1, 1), (2, 1), (30, 1), (1000, 1000 / 32 + 1)] {
+        let before = origin.port().posted(Peer(1));
+        let tally = Tally::new();
+        for at in 0..puts {
+            until(&[&origin], "room", || !matches!(put(&origin, &remote, at * 8, &tally), Post::Again));
+        }
+        until(&[&origin], "the flush", || tally.settled());
+        let after = origin.port().posted(Peer(1));
+        let cost = Posted { requests: after.requests - before.requests, signaled: after.signaled - before.signaled };
+        assert_eq!(cost.requests, puts);
+        // Where the queue was full meanwhile, progress released what was held.
+        assert!(cost.signaled == signaled || puts > 63 && cost.signaled <= puts, "{puts} puts: {cost:?}");
+        assert_eq!(memory_at(&memory, puts as usize * 8 - 8), [7; 8]);
+    }
+}
+
+fn memory_at(memory: &Memory, at: usize) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    memory.read(at, &mut bytes);
+    bytes
+}
+
+/// A target that calls nothing after it was connected is reached.
+///
+/// Shows S5.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn an_idle_target_is_served() {
+    let (origin, target) = (open(0), open(1));
+    let memory = Memory::private(64);
+    let (_region, remote) = connect(&origin, &target, 1, &memory);
+    let tally = Tally::new();
+    assert!(matches!(put(&origin, &remote, 40, &tally), Post::Pending));
+    until(&[&origin], "a put", || tally.settled());
+    assert_eq!(memory_at(&memory, 40), [7; 8]);
+}
+
+/// A peer whose process is gone: what is in flight fails and says so, what is posted later is refused, others don't notice.
+///
+/// Shows E3.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn a_peer_that_is_gone_is_told_and_others_go_on() {
+    let (origin, gone, other) = (open(0), open(1), open(2));
+    let memory = Memory::private(64);
+    let (region, lost) = connect(&origin, &gone, 1, &memory);
+    let (_other_region, remote) = connect(&origin, &other, 2, &memory);
+    drop(region);
+    drop(gone);
+    let (tally, well) = (Tally::new(), Tally::new());
+    for at in 0..5 {
+        assert!(matches!(put(&origin, &lost, at * 8, &tally), Post::Pending));
+        assert!(matches!(put(&origin, &remote, at * 8, &well), Post::Pending));
+    }
+    until(&[&origin], "puts to a peer that lives", || well.idle());
+    assert!(well.settled());
+    until(&[&origin], "the end of silence", || tally.idle());
+    let fault = tally.fault().expect("nobody has the data");
+    assert_eq!(fault.peer, Peer(1));
+    assert!(fault.reason.contains("completion status"), "{fault}");
+    assert!(matches!(put(&origin, &lost, 0, &tally), Post::Broken(later) if *later == fault));
+    assert!(matches!(origin.port().send(Peer(1), b"anybody?"), Post::Broken(_)));
+    assert!(matches!(put(&origin, &remote, 0, &well), Post::Pending));
+    until(&[&origin], "one more put", || well.settled());
+}
+
+/// A region that is gone: the device of the target refuses, and the connection is no more.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn a_region_that_is_gone_is_refused_by_the_device() {
+    let (origin, target) = (open(0), open(1));
+    let memory = Memory::private(64);
+    let (region, remote) = connect(&origin, &target, 1, &memory);
+    drop(region);
+    let tally = Tally::new();
+    assert!(matches!(put(&origin, &remote, 8, &tally), Post::Pending));
+    until(&[&origin], "the refusal", || tally.idle());
+    assert!(tally.fault().is_some_and(|fault| fault.reason.contains("access")), "{:?}", tally.fault());
+    assert_eq!(memory_at(&memory, 8), [0; 8]);
+}
+
+/// A request for a connection that nobody answers ends.
+///
+/// Shows E3.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn a_peer_that_never_answers_is_told() {
+    let (origin, gone) = (open(0), open(1));
+    let memory = Memory::private(64);
+    let address = gone.port().address();
+    let key = gone.register(&memory).expect("memory can be locked").key();
+    drop(gone);
+    origin.port().connect(Peer(1), &address).expect("its device is there");
+    let remote = origin.port().import(Peer(1), &key).expect("a key");
+    let tally = Tally::new();
+    assert!(matches!(put(&origin, &remote, 0, &tally), Post::Again));
+    let mut answer = Post::Again;
+    until(&[&origin], "the end of patience", || {
+        answer = put(&origin, &remote, 0, &tally);
+        !matches!(answer, Post::Again)
+    });
+    let Post::Broken(fault) = answer else { panic!("{answer:?}") };
+    assert!(fault.reason.contains("answered none of"), "{fault}");
+    assert!(tally.settled(), "nothing was counted");
+}
+
+/// The bytes of this process's mappings of the device, such as queues.
+fn mapped() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("procfs");
+    let lines = maps.lines().filter(|line| line.contains("/dev/infiniband/"));
+    let hex = |text: &str| usize::from_str_radix(text, 16).expect("an address");
+    lines.filter_map(|line| line.split_once(' ')?.0.split_once('-')).map(|(from, to)| hex(to) - hex(from)).sum()
+}
+
+/// A connected peer takes less than 32 KiB; one that was not contacted nothing.
+///
+/// Shows T6.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn a_peer_costs_less_than_32_kib() {
+    const PEERS: u32 = 16;
+    let (origin, target) = (open(0), open(1));
+    let before = mapped();
+    // All are one process, which answers for none but the first: the queues are there as soon as it is asked.
+    for rank in 1..=PEERS {
+        origin.port().connect(Peer(rank), &target.port().address()).expect("a queue pair");
+    }
+    let queues = (mapped() - before) / PEERS as usize;
+    assert!(queues > 0, "queues are mapped");
+    let own = VerbsDomain::bytes_per_peer();
+    assert!(queues + own < 32 << 10, "{queues} bytes of queues and {own} of records");
+}
