@@ -16,19 +16,21 @@ use crate::link::{DEPTH, INLINE, Link};
 use crate::pair::{Depth, Pair, Quality, Route};
 use crate::queue::{Queue, Receives};
 use crate::stock::Stock;
+use crate::ticket::RANKS;
 
 /// How a connection's queue pair is made.
-pub(crate) const CONNECTION: Depth = Depth { sends: DEPTH, receives: 0, inline: INLINE as u32 };
+pub(crate) const CONNECTION: Depth = Depth { sends: DEPTH, receives: 0, inline: INLINE };
 
 /// The peers.
 #[derive(Debug)]
 pub(crate) struct Contacts {
+    // Before the contacts, whose routes its requests use.
+    greeter: Greeter,
     peers: PeerMap<Contact>,
     /// Those whose handshake is under way.
     opening: Mutex<Vec<Peer>>,
     /// How many these are, for those who only pass by.
     waiting: AtomicUsize,
-    greeter: Greeter,
     make: Maker,
 }
 
@@ -190,6 +192,9 @@ impl Maker {
     /// A connection whose handshake begins.
     fn contact(&self, peer: Peer, address: Address) -> Result<Contact, FabricError> {
         let named = |error: FabricError| FabricError::failed(format!("a connection to {peer}"), error);
+        if peer.0 >= RANKS {
+            return Err(named(FabricError::failed("its rank", format!("ranks are below {RANKS}"))));
+        }
         let (pair, _) = Pair::reliable(&self.queue, &self.receives, self.depth, peer).map_err(named)?;
         let route = Route::create(&self.device, &address).map_err(named)?;
         let psn = u32::try_from(random() & 0x00ff_ffff).unwrap_or(0);

@@ -79,7 +79,7 @@ impl Device {
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn open(library: &Arc<Library>, port: PortInfo) -> Result<Arc<Device>, FabricError> {
+    pub(crate) fn open(library: &Arc<Library>, port: &PortInfo) -> Result<Arc<Device>, FabricError> {
         let what = |call: &str| format!("{call} of {}", port.device);
         let (gid_index, _) = port.gid.clone().map_err(|reason| FabricError::failed(what("using a port"), reason))?;
         let context = Device::context(library, &port.device)?;

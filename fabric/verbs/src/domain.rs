@@ -70,7 +70,7 @@ impl VerbsDomain {
     /// `Unavailable` where the library or a usable device is missing, with what is; `Failed` where opening failed.
     pub fn open(options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
         let library = Library::open(&options.library)?;
-        let device = Device::open(&library, choice::choose(options.devices.as_deref())?)?;
+        let device = Device::open(&library, &choice::choose(options.devices.as_deref())?)?;
         let count = |device: i32| u32::try_from(device).unwrap_or(0);
         let completions = COMPLETIONS.min(count(device.attributes.max_cqe));
         let messages = MESSAGES.min(count(device.attributes.max_srq_wr));

@@ -13,13 +13,13 @@
 //! the order of PCI Express: memory is registered without relaxed ordering, so that neither a later message nor a read from there
 //! overtakes it on its way into memory. Reads and atomics complete with their data.
 //!
-//! **Local bytes.** Up to 64 bytes travel in the request. Up to 128 KiB are copied through registered buffers; longer ones
+//! **Local bytes.** Up to 48 bytes travel in the request. Up to 128 KiB are copied through registered buffers; longer ones
 //! are registered for the one request, or reached by page faults where the device takes them (on-demand paging). There is no
 //! cache of registrations: memory that is unmapped behind its back would be reached by a stale one.
 //!
 //! **Memory.** A process has 5 MiB of buffers, 2 MiB for messages that arrive, and a completion queue of 4096 entries of 64 bytes.
-//! A connected peer takes 63 requests of 128 bytes at the device (8 KiB; Soft-RoCE: 64 of 512 bytes), 64 records of 64 bytes
-//! (4 KiB), and less than 2 KiB for the objects of both ends: 14 KiB. Receives are shared by all. No request is posted for which
+//! A connected peer takes 64 requests of 128 bytes at the device (8 KiB; Soft-RoCE: of 256 bytes, and a page, 20 KiB), 64 records
+//! of 48 bytes (3 KiB), and some 3 KiB for the objects here and in the kernel: 14 KiB (26). Receives are shared by all. No request is posted for which
 //! the completion queue has no room.
 //!
 //! **Failures.** A peer that leaves packets without an answer for as long as [`VerbsOptions::silence`] counts as gone: what

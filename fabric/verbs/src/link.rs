@@ -18,8 +18,9 @@ use crate::stock::{Record, Stock};
 use crate::sys;
 use crate::ticket::Ticket;
 
-/// Bytes that a request carries itself, where the device can.
-pub(crate) const INLINE: usize = 64;
+/// Bytes that a request carries itself, where the device can. As many as leave its place in the device's queue at 128 bytes
+/// (mlx5), or 256 (Soft-RoCE).
+pub(crate) const INLINE: u32 = 48;
 /// Records of requests; one is always free, so that one less are in flight.
 const RECORDS: u32 = 64;
 /// Requests of one connection in flight at once.
@@ -98,7 +99,7 @@ struct SendQueue {
     listed: bool,
     request: sys::ibv_send_wr,
     element: sys::ibv_sge,
-    inline: [u8; INLINE],
+    inline: [u8; INLINE as usize],
     posted: Posted,
 }
 
@@ -131,7 +132,7 @@ impl Link {
             listed: false,
             request,
             element: sys::ibv_sge { addr: 0, length: 0, lkey: 0 },
-            inline: [0; INLINE],
+            inline: [0; INLINE as usize],
             posted: Posted::default(),
         };
         Link { peer, state: AtomicU8::new(OPENING), fault: OnceLock::new(), pair, queue: Mutex::new(queue) }

@@ -20,8 +20,8 @@ const RNR_PAUSE: u8 = 12;
 const RNR_RETRY: u8 = 7;
 /// The largest exponent of a timeout.
 const LONGEST: u8 = 31;
-/// How often a packet without an answer is sent again.
-const RETRY: u8 = 7;
+/// How often a packet without an answer is sent again. One less than the most: Soft-RoCE takes 7 for "without end".
+const RETRY: u8 = 6;
 
 /// A queue pair.
 pub(crate) struct Pair {
@@ -280,9 +280,9 @@ mod tests {
     #[test]
     fn silence_is_the_sum_of_all_tries() {
         let timeout = |silence| Quality::of(silence).timeout;
-        // 8 tries of 4.096 us times 2^15 are 1.07 s, of 2^16 2.15 s.
-        assert_eq!(timeout(Duration::from_secs(2)), 15);
-        assert_eq!(timeout(Duration::from_millis(2200)), 16);
+        // 7 tries of 4.096 us times 2^16 are 1.88 s.
+        assert_eq!(timeout(Duration::from_secs(2)), 16);
+        assert_eq!(timeout(Duration::from_millis(1870)), 15);
         assert_eq!(timeout(Duration::ZERO), 1);
         assert_eq!(timeout(Duration::MAX), LONGEST);
     }

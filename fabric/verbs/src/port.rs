@@ -100,7 +100,7 @@ impl VerbsPort {
             wake,
             trouble: OnceLock::new(),
             limits,
-            inline: inline.min(INLINE),
+            inline: inline.min(INLINE as usize),
             me,
         };
         while let Some(buffer) = port.messages.take() {
@@ -285,7 +285,7 @@ impl Port for VerbsPort {
             Err(answer) => return answer,
         };
         if len <= self.inline {
-            let mut bytes = [0; INLINE];
+            let mut bytes = [0; INLINE as usize];
             fill(&mut bytes[..len]);
             return self.put_inline(to, offset, &bytes[..len], tally);
         }

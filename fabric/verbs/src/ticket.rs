@@ -15,8 +15,10 @@ pub(crate) enum Ticket {
     Heard(u32),
 }
 
-/// Above the kind there are 30 bits for a rank.
+/// Where the kind begins.
 const KIND: u64 = 62;
+/// Ranks have the bits between a number and the kind.
+pub(crate) const RANKS: u32 = 1 << (KIND - 32);
 
 impl Ticket {
     pub(crate) fn encode(self) -> u64 {
@@ -46,7 +48,7 @@ mod tests {
 
     #[test]
     fn tickets_come_back_as_they_were() {
-        let all = [Ticket::Request(Peer(1_000_000), u32::MAX), Ticket::Message(7), Ticket::Said(8), Ticket::Heard(9)];
+        let all = [Ticket::Request(Peer(RANKS - 1), u32::MAX), Ticket::Message(7), Ticket::Said(8), Ticket::Heard(9)];
         for ticket in all {
             assert_eq!(Ticket::decode(ticket.encode()), ticket);
         }

@@ -59,19 +59,22 @@ fn many_puts_and_a_flush_are_as_many_requests_and_one_completion() {
     let (origin, target) = (open(0), open(1));
     let memory = Memory::private(8 << 10);
     let (_region, remote) = connect(&origin, &target, 1, &memory);
-    for (puts, signaled) in [(1, 1), (2, 1), (30, 1), (1000, 1000 / 32 + 1)] {
+    // 1000 do not fit the queue: whenever it is full, progress makes room and releases what is held.
+    for (puts, completions) in [(1, 1..=1), (2, 1..=1), (30, 1..=1), (1000, 1000 / 32..=1000 / 8)] {
         let before = origin.port().posted(Peer(1));
         let tally = Tally::new();
         for at in 0..puts {
             until(&[&origin], "room", || !matches!(put(&origin, &remote, at * 8, &tally), Post::Again));
         }
         until(&[&origin], "the flush", || tally.settled());
-        let after = origin.port().posted(Peer(1));
-        let cost = Posted { requests: after.requests - before.requests, signaled: after.signaled - before.signaled };
-        assert_eq!(cost.requests, puts);
-        // Where the queue was full meanwhile, progress released what was held.
-        assert!(cost.signaled == signaled || puts > 63 && cost.signaled <= puts, "{puts} puts: {cost:?}");
-        assert_eq!(memory_at(&memory, puts as usize * 8 - 8), [7; 8]);
+        let Posted { requests, signaled } = origin.port().posted(Peer(1));
+        assert_eq!(requests - before.requests, puts);
+        assert!(
+            completions.contains(&(signaled - before.signaled)),
+            "{puts} puts: {} signaled",
+            signaled - before.signaled
+        );
+        assert_eq!(memory_at(&memory, usize::try_from(puts * 8 - 8).expect("inside")), [7; 8]);
     }
 }
 

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use transom_conformance::{Fixture, conformance};
-use transom_fabric::{Domain, Memory, Peer, Port};
+use transom_conformance::{Fixture, conformance, run};
+use transom_fabric::{Amo, AmoKind, Domain, Memory, Peer, Port, Tally, Width};
 use transom_verbs::{VerbsDomain, VerbsOptions, ports};
 
 /// Ranks take turns between these ports.
@@ -57,3 +57,52 @@ impl Fixture for Verbs {
 }
 
 conformance!(ignored: "needs an RDMA device, as in ci/rdma-vm"; super::fixtures());
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from(at * 7 % 251).expect("below 251")).collect()
+}
+
+/// "One work request per contiguous put, get or 64-bit atomic", of every length; the target calls nothing after it was connected.
+///
+/// Shows S5.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn every_operation_is_one_request_and_needs_no_call_of_the_target() {
+    const LONG: usize = 1 << 20;
+    let all = fixtures();
+    let fixture = all.last().expect("at least one");
+    run(fixture, 2, |rank| {
+        let window = rank.window(LONG + 16);
+        if rank.me.0 == 0 {
+            let (tally, remote) = (Tally::new(), &window.remotes[1]);
+            // The first one finds the connection.
+            rank.put(remote, 8, &Memory::private(8), &tally);
+            rank.flush(&tally);
+        }
+        rank.barrier();
+        if rank.me.0 == 1 {
+            rank.pause();
+        }
+        rank.barrier();
+        if rank.me.0 == 0 {
+            let (tally, remote, port) = (Tally::new(), &window.remotes[1], rank.domain().port());
+            for len in [8, 48, 49, 4096, 5000, 16 << 10, 128 << 10, (128 << 10) + 1, LONG - 3] {
+                let (from, into, old) = (Memory::private(len), Memory::private(len), Memory::private(8));
+                from.write(0, &pattern(len));
+                let before = port.posted(Peer(1)).requests;
+                rank.put(remote, 9, &from, &tally);
+                rank.flush(&tally);
+                rank.get(remote, 9, &into, &tally);
+                rank.flush(&tally);
+                rank.amo(remote, 0, Amo::new(AmoKind::Sum, Width::W64, 1), &old, &tally);
+                rank.flush(&tally);
+                assert_eq!(port.posted(Peer(1)).requests - before, 3, "{len} bytes");
+                let mut back = vec![0; len];
+                into.read(0, &mut back);
+                assert!(back == pattern(len), "{len} bytes");
+            }
+        }
+        rank.barrier();
+        rank.resume();
+    });
+}
