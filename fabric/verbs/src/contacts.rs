@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use transom_fabric::{FabricError, Peer, PeerMap};
+use transom_fabric::{FabricError, Keyed, Peer, PeerMap};
 
 use crate::address::{Address, End, Hello};
 use crate::device::Device;
@@ -55,6 +55,13 @@ struct Contact {
     address: Address,
     route: Route,
     handshake: Mutex<Handshake>,
+}
+
+impl Keyed for Contact {
+    #[inline]
+    fn peer(&self) -> Peer {
+        self.link.peer()
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

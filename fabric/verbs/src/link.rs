@@ -138,6 +138,12 @@ impl Link {
         Link { peer, state: AtomicU8::new(OPENING), fault: OnceLock::new(), pair, queue: Mutex::new(queue) }
     }
 
+    /// Whom it leads to.
+    #[inline]
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
+    }
+
     /// Both ends are connected: requests may be posted.
     pub(crate) fn open(&self) {
         // Release: pairs with the Acquire in `push`. A link that broke stays broken.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_queue::ArrayQueue;
 use transom_fabric::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, Tally,
+    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef,
     Width,
 };
 
@@ -155,19 +155,19 @@ impl VerbsPort {
         offset: u64,
         len: usize,
         fill: impl FnOnce(*mut u8),
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Post {
         let Some(block) = self.stock.pools.take(len) else { return Post::Again };
         fill(self.stock.pools.buffer(block));
         let bytes = Bytes::Element(self.stock.pools.element(block, len));
-        let record = Record { tally: Some(Arc::clone(tally)), local: Local::Block(block), result: Span::EMPTY };
+        let record = Record { tally: Some(tally.clone()), local: Local::Block(block), result: Span::EMPTY };
         let hold = len <= Pools::SMALL;
         let target = to.at(offset);
         self.push(to.peer, link, Request { opcode: sys::IBV_WR_RDMA_WRITE, target, immediate: 0, bytes, hold, record })
     }
 
     /// Reads or writes the caller's own bytes.
-    fn transfer(&self, opcode: u32, to: &VerbsRemote, link: &Link, offset: u64, own: Span, tally: &Arc<Tally>) -> Post {
+    fn transfer(&self, opcode: u32, to: &VerbsRemote, link: &Link, offset: u64, own: Span, tally: &TallyRef) -> Post {
         let (key, local) = match &self.everything {
             Some(all) => (all.local_key(), Local::Nothing),
             None => {
@@ -185,7 +185,7 @@ impl VerbsPort {
         };
         #[allow(clippy::cast_possible_truncation)] // at most `transfer_max`
         let element = sys::ibv_sge { addr: own.as_ptr() as u64, length: own.len() as u32, lkey: key };
-        let record = Record { tally: Some(Arc::clone(tally)), local, result: Span::EMPTY };
+        let record = Record { tally: Some(tally.clone()), local, result: Span::EMPTY };
         let (bytes, target) = (Bytes::Element(element), to.at(offset));
         self.push(to.peer, link, Request { opcode, target, immediate: 0, bytes, hold: false, record })
     }
@@ -249,7 +249,7 @@ impl Port for VerbsPort {
     }
 
     #[inline]
-    fn put_inline(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &Arc<Tally>) -> Post {
+    fn put_inline(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> Post {
         let link = match self.route(to, offset, bytes.len()) {
             Ok(link) => link,
             Err(answer) => return answer,
@@ -262,7 +262,7 @@ impl Port for VerbsPort {
             let fill = |to: *mut u8| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
             return self.put_block(to, link, offset, bytes.len(), fill, tally);
         }
-        let record = Record { tally: Some(Arc::clone(tally)), local: Local::Nothing, result: Span::EMPTY };
+        let record = Record { tally: Some(tally.clone()), local: Local::Nothing, result: Span::EMPTY };
         let (bytes, target) = (Bytes::Inline(bytes), to.at(offset));
         let opcode = sys::IBV_WR_RDMA_WRITE;
         self.push(to.peer, link, Request { opcode, target, immediate: 0, bytes, hold: true, record })
@@ -274,7 +274,7 @@ impl Port for VerbsPort {
         offset: u64,
         len: usize,
         fill: impl FnOnce(&mut [u8]),
-        tally: &Arc<Tally>,
+        tally: &TallyRef,
     ) -> Post {
         let link = match self.route(to, offset, len) {
             Ok(link) => link,
@@ -297,7 +297,7 @@ impl Port for VerbsPort {
         self.put_block(to, link, offset, len, fill, tally)
     }
 
-    unsafe fn put(&self, to: &VerbsRemote, offset: u64, from: Span, tally: &Arc<Tally>) -> Post {
+    unsafe fn put(&self, to: &VerbsRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         if from.len() <= self.inline {
             // SAFETY: the caller promised that the bytes are readable and that nobody writes them meanwhile.
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) };
@@ -315,7 +315,7 @@ impl Port for VerbsPort {
         self.put_block(to, link, offset, from.len(), fill, tally)
     }
 
-    unsafe fn get(&self, from: &VerbsRemote, offset: u64, into: Span, tally: &Arc<Tally>) -> Post {
+    unsafe fn get(&self, from: &VerbsRemote, offset: u64, into: Span, tally: &TallyRef) -> Post {
         let link = match self.route(from, offset, into.len()) {
             Ok(link) => link,
             Err(answer) => return answer,
@@ -325,13 +325,13 @@ impl Port for VerbsPort {
         }
         let Some(block) = self.stock.pools.take(into.len()) else { return Post::Again };
         let bytes = Bytes::Element(self.stock.pools.element(block, into.len()));
-        let record = Record { tally: Some(Arc::clone(tally)), local: Local::Block(block), result: into };
+        let record = Record { tally: Some(tally.clone()), local: Local::Block(block), result: into };
         let (opcode, target) = (sys::IBV_WR_RDMA_READ, from.at(offset));
         let hold = into.len() <= Pools::SMALL;
         self.push(from.peer, link, Request { opcode, target, immediate: 0, bytes, hold, record })
     }
 
-    unsafe fn amo(&self, on: &VerbsRemote, offset: u64, amo: Amo, into: Span, tally: &Arc<Tally>) -> Post {
+    unsafe fn amo(&self, on: &VerbsRemote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post {
         let link = match self.route(on, offset, amo.width.bytes()) {
             Ok(link) if self.amo_on(on, amo.kind, amo.width).is_some() => link,
             Ok(_) => return outside(on, offset, amo.width.bytes()),
@@ -348,7 +348,7 @@ impl Port for VerbsPort {
         let Some(block) = self.stock.pools.take(amo.width.bytes()) else { return Post::Again };
         let bytes = Bytes::Element(self.stock.pools.element(block, amo.width.bytes()));
         let result = into.slice(0, into.len().min(amo.width.bytes())).unwrap_or(Span::EMPTY);
-        let record = Record { tally: Some(Arc::clone(tally)), local: Local::Block(block), result };
+        let record = Record { tally: Some(tally.clone()), local: Local::Block(block), result };
         self.push(on.peer, link, Request { opcode, target, immediate: 0, bytes, hold: true, record })
     }
 

@@ -1,9 +1,8 @@
 //! What all connections draw from: buffers, and room in the completion queue; and what is done when a request is over.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use transom_fabric::{Fault, Span, Tally};
+use transom_fabric::{Fault, Span, TallyRef};
 
 use crate::device::Registration;
 use crate::pool::{Block, Pools};
@@ -12,7 +11,7 @@ use crate::pool::{Block, Pools};
 #[derive(Debug)]
 pub(crate) struct Record {
     /// Counts the operation; `None` for messages.
-    pub(crate) tally: Option<Arc<Tally>>,
+    pub(crate) tally: Option<TallyRef>,
     /// The local bytes.
     pub(crate) local: Local,
     /// Where the first bytes of a block go when the request is complete.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Region, Tally};
+use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Region, Tally, TallyRef};
 use transom_verbs::{Posted, VerbsDomain, VerbsOptions, VerbsRegion, VerbsRemote};
 
 /// After this a test is taken to hang.
@@ -37,7 +37,7 @@ fn until(domains: &[&VerbsDomain], what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Puts 8 bytes once the link is there.
-fn put(domain: &VerbsDomain, to: &VerbsRemote, offset: u64, tally: &Arc<Tally>) -> Post {
+fn put(domain: &VerbsDomain, to: &VerbsRemote, offset: u64, tally: &TallyRef) -> Post {
     domain.port().put_inline(to, offset, &[7; 8], tally)
 }
 
