@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::thread::CpuSet;
 use transom_fabric::FabricError;
 
 use crate::library::TRANSPORT;
@@ -32,8 +33,8 @@ pub fn ports() -> Vec<PortInfo> {
     scan(Path::new(DEVICES))
 }
 
-/// The port to use: of those that `wanted` names, or of all, the first that works; near ones come first where the
-/// user named none.
+/// The port to use: of those that `wanted` names, or of all, the first that works; those near to where this process
+/// is bound come first where the user named none.
 pub(crate) fn choose(wanted: Option<&str>) -> Result<PortInfo, FabricError> {
     let unavailable = |reason| FabricError::Unavailable { transport: TRANSPORT, reason };
     let found = ports();
@@ -150,10 +151,16 @@ fn gid_of(text: &str) -> Option<[u8; 16]> {
     groups.next().is_none().then_some(gid)
 }
 
-/// The NUMA node of the CPU that this thread runs on.
+/// The NUMA node that this process is bound to; `None` where it may run on several, and none is nearer.
 fn near_node() -> Option<u32> {
-    let cpu = Path::new(CPUS).join(format!("cpu{}", rustix::thread::sched_getcpu()));
-    entries(&cpu).iter().find_map(|entry| name(entry).strip_prefix("node")?.parse().ok())
+    let bound = rustix::thread::sched_getaffinity(None).ok()?;
+    let mut nodes = (0..CpuSet::MAX_CPU).filter(|cpu| bound.is_set(*cpu)).map(|cpu| node_of(Path::new(CPUS), cpu));
+    let first = nodes.next()??;
+    nodes.all(|node| node == Some(first)).then_some(first)
+}
+
+fn node_of(cpus: &Path, cpu: usize) -> Option<u32> {
+    entries(&cpus.join(format!("cpu{cpu}"))).iter().find_map(|entry| name(entry).strip_prefix("node")?.parse().ok())
 }
 
 /// What is in a folder, by name; nothing where there is no such folder.
@@ -241,6 +248,8 @@ mod tests {
             ("mlx5_1/ports/2/state", "1: DOWN"),
             ("siw0/node_type", "4: RNIC"),
             ("siw0/ports/1/state", "4: ACTIVE"),
+            ("cpu7/cache/index0/level", "1"),
+            ("cpu7/node1/numastat", ""),
         ]);
         let found = scan(&tree.0);
         let names: Vec<_> = found.iter().map(|info| (info.device.as_str(), info.port, info.numa_node)).collect();
@@ -249,5 +258,6 @@ mod tests {
         assert_eq!(found[0].gid, Err("is not active (`1: DOWN`)".into()));
         assert_eq!(found[2].gid, Err("is no channel adapter (its type is `4: RNIC`)".into()));
         assert!(scan(&tree.0.join("none")).is_empty());
+        assert_eq!((node_of(&tree.0, 7), node_of(&tree.0, 8)), (Some(1), None));
     }
 }

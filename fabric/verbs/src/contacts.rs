@@ -114,7 +114,7 @@ impl Contacts {
         }
         let contact = self.contact(peer, address)?;
         // It is said at once; whoever waits for the connection makes progress, which repeats it.
-        self.tick_one(peer, contact, stock);
+        self.tick_one(contact, stock);
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Contacts {
         let Ok(mut opening) = self.opening.try_lock() else { return };
         opening.retain(|peer| {
             let Some(contact) = self.peers.get(*peer) else { return true };
-            let stays = self.tick_one(*peer, contact, stock);
+            let stays = self.tick_one(contact, stock);
             if !stays {
                 // Relaxed: as in `is_opening`.
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -176,7 +176,7 @@ impl Contacts {
     }
 
     /// Whether the handshake goes on.
-    fn tick_one(&self, peer: Peer, contact: &Contact, stock: &Stock) -> bool {
+    fn tick_one(&self, contact: &Contact, stock: &Stock) -> bool {
         let tick = lock(&contact.handshake).tick(Instant::now(), self.make.patience);
         match tick {
             Tick::Wait => true,
@@ -187,7 +187,7 @@ impl Contacts {
             Tick::Done => false,
             Tick::GiveUp(times) => {
                 let limit = self.make.patience;
-                let reason = format!("{peer} answered none of {times} requests for a connection in {limit:?}");
+                let reason = format!("it answered none of {times} requests for a connection in {limit:?}");
                 contact.link.give_up(&reason, stock);
                 false
             }

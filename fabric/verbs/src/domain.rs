@@ -24,7 +24,7 @@ const COMPLETIONS: u32 = 4096;
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
     /// The ports to choose from: a list of `device[:port]`, the first that works; with `^` before it, those to avoid. Otherwise
-    /// the first active port, one near to this process's NUMA node if there is one.
+    /// the first active port, one near to the NUMA node that this process is bound to if there is one.
     pub devices: Option<String>,
     /// This process's rank, which goes with each message and connection; below 2^30.
     pub rank: Peer,
