@@ -20,7 +20,7 @@ impl Handler for Nobody {
 }
 
 fn open(rank: u32) -> Arc<VerbsDomain> {
-    let options = VerbsOptions { rank: Peer(rank), patience: Duration::from_millis(500), ..VerbsOptions::default() };
+    let options = VerbsOptions { rank: Peer(rank), ..VerbsOptions::default() };
     VerbsDomain::open(&options).expect("a device")
 }
 
@@ -149,7 +149,8 @@ fn a_region_that_is_gone_is_refused_by_the_device() {
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
 fn a_peer_that_never_answers_is_told() {
-    let (origin, gone) = (open(0), open(1));
+    let hasty = VerbsOptions { patience: Duration::from_millis(300), ..VerbsOptions::default() };
+    let (origin, gone) = (VerbsDomain::open(&hasty).expect("a device"), open(1));
     let memory = Memory::private(64);
     let address = gone.port().address();
     let key = gone.register(&memory).expect("memory can be locked").key();
