@@ -170,8 +170,8 @@ impl Link {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a request, counts its operation, and posts or holds it.
-    #[inline]
+    /// Takes a request, counts its operation, and posts or holds it. Inlined, so that the request is written once.
+    #[inline(always)]
     pub(crate) fn push(&self, request: Request<'_>, stock: &Stock) -> Pushed {
         let mut queue = self.lock();
         // Acquire: pairs with the Release in `open`.
@@ -267,7 +267,7 @@ impl SendQueue {
     }
 
     /// Writes the newest request down.
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::cast_possible_truncation)] // at most INLINE bytes
     fn write(&mut self, peer: Peer, request: Request<'_>) {
         let number = self.head;
@@ -278,7 +278,10 @@ impl SendQueue {
         self.request.wr = request.target;
         match request.bytes {
             Bytes::Inline(bytes) => {
-                self.inline[..bytes.len()].copy_from_slice(bytes);
+                match <[u8; 8]>::try_from(bytes) {
+                    Ok(word) => self.inline[..8].copy_from_slice(&word),
+                    Err(_) => self.inline[..bytes.len()].copy_from_slice(bytes),
+                }
                 self.element.length = bytes.len() as u32;
                 self.request.send_flags = sys::IBV_SEND_INLINE;
             }

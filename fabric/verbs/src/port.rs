@@ -115,7 +115,7 @@ impl VerbsPort {
     }
 
     /// Hands a request to its link.
-    #[inline]
+    #[inline(always)]
     fn push(&self, peer: Peer, link: &Link, request: Request<'_>) -> Post {
         match link.push(request, &self.stock) {
             Pushed::Accepted => {}
