@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::error::{ErrorKind, Result};
-use crate::job::{JobCore, Route};
+use crate::job::JobCore;
 pub use crate::plan::Amos;
 use crate::plan::{self, Actor};
 use crate::settings::Settings;
@@ -15,28 +15,39 @@ use crate::wire::{Lane, Net};
 pub struct Found {
     /// Processes can map each other's memory.
     pub shm: bool,
-    /// Whether a net can be opened; where it can, what atomics it has.
-    pub net: Option<Amos>,
+    /// Whether an RDMA device can be opened; where it can, what atomics it has.
+    pub verbs: Option<Amos>,
+    /// The same of libfabric.
+    pub ofi: Option<Amos>,
 }
 
-/// The route and the atomicity actor that a window would get for two ranks of a machine, by the rules that [`crate::init`]
+/// What a window would get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// The way between its ranks, in words.
+    pub route: &'static str,
+    /// Who performs its atomics.
+    pub actor: Actor,
+}
+
+/// The route and the atomicity actor of a window of two ranks of a machine, by the rules that [`crate::init`]
 /// follows, under the `TRANSOM_` variables that `get` reads.
 ///
 /// # Errors
 /// A variable has no meaning, or the job could not start; why, in words.
-pub fn outlook(found: Found, get: impl Fn(&str) -> Option<String>) -> Result<(Route, Actor)> {
+pub fn outlook(found: Found, get: impl Fn(&str) -> Option<String>) -> Result<Outlook> {
     let settings = Settings::read(get)?;
     let unable = |why: String| ErrorKind::Job(why).into();
     if settings.shm && found.shm {
         let actor = plan::actor(settings.atomics, &[0, 0], Amos::None).map_err(unable)?;
-        return Ok((Route::Shm, actor));
+        return Ok(Outlook { route: "shared memory", actor });
     }
-    let amos = match found.net {
-        _ if !settings.ofi => return Err(unable("shared memory can't be used, and ofi is excluded".into())),
-        None => return Err(unable("a net is needed, and libfabric can't be used".into())),
-        Some(amos) => amos,
+    let (route, amos) = match (found.verbs.filter(|_| settings.verbs), found.ofi.filter(|_| settings.ofi)) {
+        (Some(amos), _) => ("verbs", amos),
+        (None, Some(amos)) => ("libfabric", amos),
+        (None, None) => return Err(unable("a net is needed, and neither verbs nor libfabric can be used".into())),
     };
-    Ok((Route::Net, plan::actor(settings.atomics, &[0, 1], amos).map_err(unable)?))
+    Ok(Outlook { route, actor: plan::actor(settings.atomics, &[0, 1], amos).map_err(unable)? })
 }
 
 /// What `TRANSOM_INFO=1` prints.
@@ -62,32 +73,35 @@ pub(crate) fn of_job(job: &JobCore) -> String {
 mod tests {
     use super::*;
 
-    fn told(shm: bool, net: Option<Amos>, variables: &[(&str, &str)]) -> Option<(Route, Actor)> {
+    fn told(shm: bool, nets: [Option<Amos>; 2], variables: &[(&str, &str)]) -> Option<(&'static str, Actor)> {
         let value =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        outlook(Found { shm, net }, value).ok()
+        let [verbs, ofi] = nets;
+        outlook(Found { shm, verbs, ofi }, value).map(|Outlook { route, actor }| (route, actor)).ok()
     }
+
+    const OFI: [Option<Amos>; 2] = [None, Some(Amos::Native)];
+    const BOTH: [Option<Amos>; 2] = [Some(Amos::Words), Some(Amos::Software)];
 
     /// Shows T5.
     #[test]
     fn the_outlook_follows_what_is_there_and_what_is_set() {
         let excluded = ("TRANSOM_TRANSPORTS", "^shm");
-        assert_eq!(told(true, Some(Amos::Native), &[]), Some((Route::Shm, Actor::Cpu)));
-        assert_eq!(told(false, Some(Amos::Native), &[]), Some((Route::Net, Actor::Nic)));
-        assert_eq!(told(true, Some(Amos::Native), &[excluded]), Some((Route::Net, Actor::Nic)));
-        assert_eq!(told(true, Some(Amos::Software), &[excluded]), Some((Route::Net, Actor::Cpu)));
-        assert_eq!(
-            told(true, Some(Amos::Native), &[excluded, ("TRANSOM_ATOMICS", "cpu")]),
-            Some((Route::Net, Actor::Cpu))
-        );
+        assert_eq!(told(true, OFI, &[]), Some(("shared memory", Actor::Cpu)));
+        assert_eq!(told(false, OFI, &[]), Some(("libfabric", Actor::Nic)));
+        assert_eq!(told(true, OFI, &[excluded]), Some(("libfabric", Actor::Nic)));
+        assert_eq!(told(true, BOTH, &[excluded]), Some(("verbs", Actor::Nic)));
+        assert_eq!(told(true, BOTH, &[("TRANSOM_TRANSPORTS", "ofi")]), Some(("libfabric", Actor::Cpu)));
+        assert_eq!(told(true, OFI, &[excluded, ("TRANSOM_ATOMICS", "cpu")]), Some(("libfabric", Actor::Cpu)));
     }
 
     /// Shows T5.
     #[test]
     fn what_could_not_start_is_an_error() {
-        assert_eq!(told(true, None, &[("TRANSOM_TRANSPORTS", "^shm")]), None);
-        assert_eq!(told(false, Some(Amos::Native), &[("TRANSOM_TRANSPORTS", "shm")]), None);
-        assert_eq!(told(true, Some(Amos::Native), &[("TRANSOM_ATOMICS", "nic")]), None);
-        assert_eq!(told(true, Some(Amos::Native), &[("TRANSOM_TRANSPORTS", "infiniband")]), None);
+        assert_eq!(told(true, [None, None], &[("TRANSOM_TRANSPORTS", "^shm")]), None);
+        assert_eq!(told(true, OFI, &[("TRANSOM_TRANSPORTS", "verbs")]), None);
+        assert_eq!(told(false, BOTH, &[("TRANSOM_TRANSPORTS", "shm")]), None);
+        assert_eq!(told(true, OFI, &[("TRANSOM_ATOMICS", "nic")]), None);
+        assert_eq!(told(true, OFI, &[("TRANSOM_TRANSPORTS", "infiniband")]), None);
     }
 }

@@ -14,6 +14,7 @@ pub struct Variable {
 }
 
 const TRANSPORTS: &str = "TRANSOM_TRANSPORTS";
+const DEVICES: &str = "TRANSOM_NET_DEVICES";
 const PROVIDER: &str = "TRANSOM_PROVIDER";
 const INFO: &str = "TRANSOM_INFO";
 const ATOMICS: &str = "TRANSOM_ATOMICS";
@@ -21,11 +22,17 @@ const CMA: &str = "TRANSOM_CMA";
 const POPULATE: &str = "TRANSOM_POPULATE";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 6] = [
+pub const VARIABLES: [Variable; 7] = [
     Variable {
         name: TRANSPORTS,
-        default: "shm,ofi",
-        meaning: "transports that may be used, a list of shm and ofi; ^ before the list excludes instead (^shm)",
+        default: "shm,verbs,ofi",
+        meaning: "transports that may be used, a list of shm, verbs (RDMA devices) and ofi (libfabric); ^ before the list \
+                  excludes instead (^shm). Between nodes verbs comes first where every rank has a device",
+    },
+    Variable {
+        name: DEVICES,
+        default: "the first active port, near to the process's NUMA node if there is one",
+        meaning: "the RDMA ports to choose from, a list of device[:port]; ^ before the list excludes instead",
     },
     Variable {
         name: PROVIDER,
@@ -60,7 +67,9 @@ const FROM_LAUNCHER: [&str; 2] = ["TRANSOM_LAUNCHER", "TRANSOM_STDERR_IS_TERMINA
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) shm: bool,
+    pub(crate) verbs: bool,
     pub(crate) ofi: bool,
+    pub(crate) devices: Option<String>,
     pub(crate) provider: Option<String>,
     pub(crate) info: bool,
     pub(crate) atomics: Atomics,
@@ -81,7 +90,9 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             shm: true,
+            verbs: true,
             ofi: true,
+            devices: None,
             provider: None,
             info: false,
             atomics: Atomics::Auto,
@@ -97,8 +108,9 @@ impl Settings {
     pub(crate) fn read(get: impl Fn(&str) -> Option<String>) -> Result<Settings> {
         let mut settings = Settings::default();
         if let Some(list) = get(TRANSPORTS) {
-            (settings.shm, settings.ofi) = transports(&list)?;
+            (settings.shm, settings.verbs, settings.ofi) = transports(&list)?;
         }
+        settings.devices = get(DEVICES).filter(|list| !list.is_empty());
         settings.provider = get(PROVIDER).filter(|name| !name.is_empty());
         if let Some(value) = get(INFO) {
             settings.info = switch(INFO, &value)?;
@@ -127,7 +139,8 @@ impl Settings {
 
     /// What of the settings must be the same at all ranks, as text to compare.
     pub(crate) fn agreement(&self) -> String {
-        format!("transports shm={} ofi={}, atomics {:?}, cma {}", self.shm, self.ofi, self.atomics, self.cma)
+        let Settings { shm, verbs, ofi, atomics, cma, .. } = self;
+        format!("transports shm={shm} verbs={verbs} ofi={ofi}, atomics {atomics:?}, cma {cma}")
     }
 }
 
@@ -137,23 +150,25 @@ pub(crate) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
     names.filter(|name| name.starts_with("TRANSOM_") && !name.starts_with("TRANSOM_TEST_") && !known(name)).collect()
 }
 
-fn transports(list: &str) -> Result<(bool, bool)> {
+/// Which of shm, verbs and ofi may be used.
+fn transports(list: &str) -> Result<(bool, bool, bool)> {
     let (exclude, names) = match list.strip_prefix('^') {
         Some(rest) => (true, rest),
         None => (false, list),
     };
-    let (mut shm, mut ofi) = (exclude, exclude);
+    let (mut shm, mut verbs, mut ofi) = (exclude, exclude, exclude);
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         match name {
             "shm" => shm = !exclude,
+            "verbs" => verbs = !exclude,
             "ofi" => ofi = !exclude,
-            _ => return Err(invalid(TRANSPORTS, list, "this version knows the transports shm and ofi")),
+            _ => return Err(invalid(TRANSPORTS, list, "this version knows the transports shm, verbs and ofi")),
         }
     }
-    if !shm && !ofi {
+    if !shm && !verbs && !ofi {
         return Err(invalid(TRANSPORTS, list, "it leaves no transport"));
     }
-    Ok((shm, ofi))
+    Ok((shm, verbs, ofi))
 }
 
 fn switch(name: &'static str, value: &str) -> Result<bool> {
@@ -189,12 +204,14 @@ mod tests {
 
     #[test]
     fn transports_are_listed_or_excluded() {
-        let chosen = |value| with(TRANSPORTS, value).map(|s| (s.shm, s.ofi)).map_err(|e| e.to_string());
-        assert_eq!(chosen("^shm"), Ok((false, true)));
-        assert_eq!(chosen("shm"), Ok((true, false)));
-        assert_eq!(chosen("shm, ofi"), Ok((true, true)));
-        assert_eq!(chosen("ib"), Err("TRANSOM_TRANSPORTS=ib: this version knows the transports shm and ofi".into()));
-        assert!(chosen("^shm,ofi").is_err() && chosen("").is_err());
+        let chosen = |value| with(TRANSPORTS, value).map(|s| (s.shm, s.verbs, s.ofi)).map_err(|e| e.to_string());
+        assert_eq!(chosen("^shm"), Ok((false, true, true)));
+        assert_eq!(chosen("shm"), Ok((true, false, false)));
+        assert_eq!(chosen("shm, ofi"), Ok((true, false, true)));
+        assert_eq!(chosen("verbs"), Ok((false, true, false)));
+        let unknown = "TRANSOM_TRANSPORTS=ib: this version knows the transports shm, verbs and ofi";
+        assert_eq!(chosen("ib"), Err(unknown.into()));
+        assert!(chosen("^shm,verbs,ofi").is_err() && chosen("").is_err());
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use clap::Parser;
-use transom::{Route, info};
+use transom::info;
 use transom_fabric::{AmoKind, Domain, FabricError, Memory, Peer, Port, Region, Width};
 use transom_ofi::{Offer, OfiDomain, OfiOptions, OfiRegion, ProviderInfo, SONAME};
 use transom_shm::{Heap, HeapOptions, ShmDomain, topology};
+use transom_verbs::{PortInfo, VerbsDomain, VerbsOptions};
 
 /// Tells which transports this machine has, what each provider of libfabric offers, and what windows would use under the
 /// TRANSOM_ variables as they are set.
@@ -40,7 +41,7 @@ fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
     let plural = if nodes == 1 { "" } else { "s" };
     let cpus = ranges(&topology::allowed_cpus());
     writeln!(out, "machine: this process may use CPUs {cpus}; {nodes} NUMA node{plural}")?;
-    let found = info::Found { shm: shared_memory(out)?, net: libfabric(out, library)? };
+    let found = info::Found { shm: shared_memory(out)?, verbs: verbs(out)?, ofi: libfabric(out, library)? };
     writeln!(out, "windows of ranks on this machine:")?;
     let set = |name: &str| std::env::var(name).ok();
     window(out, "as set now", found, set)?;
@@ -57,8 +58,7 @@ fn window(
     get: impl Fn(&str) -> Option<String>,
 ) -> io::Result<()> {
     match info::outlook(found, get) {
-        Ok((Route::Net, actor)) => writeln!(out, "  {when}: route libfabric, atomics {actor}"),
-        Ok((_, actor)) => writeln!(out, "  {when}: route shared memory, atomics {actor}"),
+        Ok(info::Outlook { route, actor }) => writeln!(out, "  {when}: route {route}, atomics {actor}"),
         Err(error) => writeln!(out, "  {when}: none: {error}"),
     }
 }
@@ -90,6 +90,42 @@ fn try_shared_memory() -> Result<Result<(), FabricError>, FabricError> {
     domain.port().connect(Peer(1), &domain.port().address())?;
     let user = domain.register(&Memory::private(64))?;
     Ok(domain.port().import(Peer(1), &user.key()).map(drop))
+}
+
+/// Lists the ports of RDMA devices; what atomics the one has that jobs would open, `None` where none opens.
+fn verbs(out: &mut impl Write) -> io::Result<Option<info::Amos>> {
+    let ports = transom_verbs::ports();
+    if ports.is_empty() {
+        writeln!(out, "verbs: no RDMA device")?;
+        return Ok(None);
+    }
+    writeln!(out, "verbs, the ports of RDMA devices:")?;
+    for port in &ports {
+        writeln!(out, "  {}", of_port(port))?;
+    }
+    let devices = std::env::var("TRANSOM_NET_DEVICES").ok().filter(|list| !list.is_empty());
+    let domain = match VerbsDomain::open(&VerbsOptions { devices, ..VerbsOptions::default() }) {
+        Ok(domain) => domain,
+        Err(error) => {
+            writeln!(out, "  none can be used: {error}")?;
+            return Ok(None);
+        }
+    };
+    let region = domain.register(&Memory::private(64)).ok();
+    let atomics = region.is_some_and(|region| region.amo(AmoKind::Sum, Width::W64).is_some());
+    let amos = if atomics { info::Amos::Words } else { info::Amos::None };
+    writeln!(out, "  {} would be used; atomics: {}", domain.name(), in_words(amos))?;
+    Ok(Some(amos))
+}
+
+fn of_port(port: &PortInfo) -> String {
+    let link = if port.ethernet { "RoCE" } else { "InfiniBand" };
+    let node = port.numa_node.map(|node| format!(", NUMA node {node}")).unwrap_or_default();
+    let state = match &port.gid {
+        Ok((index, gid)) => format!("active, GID {index} is {}", std::net::Ipv6Addr::from(*gid)),
+        Err(reason) => format!("not usable: {reason}"),
+    };
+    format!("{}:{}: {link}{node}, {state}", port.device, port.port)
 }
 
 /// Lists libfabric's providers; what atomics the one has that jobs would open, `None` where none opens.
@@ -136,18 +172,22 @@ fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::Amos> {
     let passive = domain.port().limits().passive_target;
     let served = if passive { "served by the provider" } else { "not served, so that jobs run a progress thread" };
     let amos = info::Amos::of_provider(&domain.provider(), all);
-    let atomics = match amos {
+    let atomics = in_words(amos);
+    writeln!(out, "  {} would be used; a probe shows:", domain.provider())?;
+    writeln!(out, "    targets that make no call: {served}")?;
+    writeln!(out, "    atomics: {atomics}")?;
+    Ok(amos)
+}
+
+fn in_words(amos: info::Amos) -> &'static str {
+    match amos {
         info::Amos::None => "not all performed by the provider",
         info::Amos::Software => {
             "performed by the provider's software, so that the target's CPU performs them unless asked"
         }
         info::Amos::Words => "those of 64 bits performed by the device",
         info::Amos::Native => "performed by the device",
-    };
-    writeln!(out, "  {} would be used; a probe shows:", domain.provider())?;
-    writeln!(out, "    targets that make no call: {served}")?;
-    writeln!(out, "    atomics: {atomics}")?;
-    Ok(amos)
+    }
 }
 
 /// Lists the variables.

@@ -42,7 +42,7 @@ pub enum Route {
     Own,
     /// Shared memory of the node: loads, stores, CPU atomics.
     Shm,
-    /// The net: libfabric.
+    /// The net: verbs or libfabric.
     Net,
 }
 

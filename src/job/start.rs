@@ -90,7 +90,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(on_machine, on_machine) };
     let messages = Arc::new(Messages::default());
     let has_net = wire.has(Lane::Net);
-    let passive = wire.net().is_none_or(Net::passive_target);
+    let serve = wire.net().is_some_and(Net::needs_service);
     let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), crowded);
     wire.set_addresses(addresses(boot.rank(), &nodes, &cards));
     let core = Arc::new(JobCore {
@@ -116,7 +116,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         warned: AtomicBool::new(false),
         bootstrap: Mutex::new(boot),
     });
-    if has_net && !passive {
+    if serve {
         core.serve(Lane::Net)?;
     }
     Ok(core)
@@ -215,19 +215,50 @@ fn find_nodes(boot: &mut Boot, wire: &Wire, settings: &Settings, cards: &[Card])
     Ok(plan::nodes(&candidates, &proven))
 }
 
-/// Opens the net at every rank. Rank 0 goes first, since its probe of idle targets serves all.
+/// Opens the net at every rank: verbs where every rank has a device, else libfabric.
 fn open_net(boot: &mut Boot, settings: &Settings, nodes: &[usize]) -> Result<Net> {
-    let why = || {
-        let apart = nodes.iter().position(|&node| node != nodes[0]).unwrap_or(0);
-        format!("ranks 0 and {apart} do not share memory, so a net is needed")
+    let apart = nodes.iter().position(|&node| node != nodes[0]).unwrap_or(0);
+    let why = format!("ranks 0 and {apart} do not share memory, so a net is needed");
+    let without = match open_verbs(boot, settings)? {
+        Ok(net) => return Ok(net),
+        Err(without) => without,
     };
-    if !settings.ofi {
-        return Err(ErrorKind::Job(format!("{}, but TRANSOM_TRANSPORTS excludes ofi", why())).into());
+    if settings.ofi {
+        return open_ofi(boot, settings, &why);
     }
+    let why = match without {
+        Some(reason) => format!("{why}, but {reason}, and TRANSOM_TRANSPORTS excludes ofi"),
+        None => format!("{why}, but TRANSOM_TRANSPORTS excludes verbs and ofi"),
+    };
+    Err(ErrorKind::Job(why).into())
+}
+
+/// Opens verbs if all ranks can; otherwise why not, where it was tried.
+fn open_verbs(boot: &mut Boot, settings: &Settings) -> Result<std::result::Result<Net, Option<String>>> {
+    if !settings.verbs {
+        return Ok(Err(None));
+    }
+    let opened = wire::open_verbs(peer(boot.rank()), settings.devices.as_deref());
+    let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let told = boot.allgather("transom.verbs", said.as_bytes())?;
+    let Some(first) = told.iter().position(|reason| !reason.is_empty()) else {
+        return Ok(opened.map_err(|error| Some(error.to_string())));
+    };
+    let reason = format!("rank {first}: {}", String::from_utf8_lossy(&told[first]));
+    // No device anywhere is the usual case and no fallback; one that was named or that others have is missed.
+    if boot.rank() == 0 && settings.ofi && (settings.devices.is_some() || told.iter().any(Vec::is_empty)) {
+        // A fallback is never silent (REQUIREMENTS T5)
+        eprintln!("transom: libfabric is used, since not every rank can use verbs: {reason}");
+    }
+    Ok(Err(Some(reason)))
+}
+
+/// Opens libfabric. Rank 0 goes first, since its probe of idle targets serves all.
+fn open_ofi(boot: &mut Boot, settings: &Settings, why: &str) -> Result<Net> {
     let me = peer(boot.rank());
     let open = |passive| {
         wire::open_ofi(me, settings.provider.as_deref(), passive)
-            .map_err(|error: FabricError| Error::from(ErrorKind::Job(format!("{}: {error}", why()))))
+            .map_err(|error: FabricError| Error::from(ErrorKind::Job(format!("{why}: {error}"))))
     };
     let opened = if boot.rank() == 0 { Some(open(None)?) } else { None };
     let passive = opened.as_ref().is_some_and(Net::passive_target);
@@ -244,7 +275,7 @@ fn join_net(boot: &mut Boot, wire: &Wire, block: &Memory, cards: &mut [Card]) ->
     let region = wire.register_net(block)?;
     let key = region.as_ref().map(NetRegion::key).unwrap_or_default();
     let amos = region.as_ref().map_or(Amos::None, |region| net.amos(region));
-    let name = net.name();
+    let name = net.kind();
     let mine = pack(&[name.as_bytes(), &[amos as u8], &net.address(), &key_bytes(&key)]);
     let mut all_amos = amos;
     for (rank, value) in boot.allgather("transom.net", &mine)?.iter().enumerate() {

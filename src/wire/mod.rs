@@ -13,6 +13,7 @@ use transom_fabric::{
 };
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
+use transom_verbs::{VerbsDomain, VerbsOptions};
 
 use crate::messages::Messages;
 use crate::plan::Amos;
@@ -37,6 +38,7 @@ pub(crate) type Way = (Lane, Vec<u8>);
 /// What goes between nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Net {
+    Verbs(Arc<VerbsDomain>),
     Ofi(Arc<OfiDomain>),
     Sim(Arc<SimDomain>),
 }
@@ -44,6 +46,7 @@ pub(crate) enum Net {
 /// Memory that peers may access through the net.
 #[derive(Debug)]
 pub(crate) enum NetRegion {
+    Verbs(<VerbsDomain as Domain>::Region),
     Ofi(<OfiDomain as Domain>::Region),
     Sim(<SimDomain as Domain>::Region),
 }
@@ -67,10 +70,17 @@ pub(crate) struct Wire {
 macro_rules! each_net {
     ($net:expr, $domain:ident => $what:expr) => {
         match $net {
+            Net::Verbs($domain) => $what,
             Net::Ofi($domain) => $what,
             Net::Sim($domain) => $what,
         }
     };
+}
+
+/// Opens a verbs device: one of `devices`, or the first that works.
+pub(crate) fn open_verbs(me: Peer, devices: Option<&str>) -> Result<Net, FabricError> {
+    let options = VerbsOptions { rank: me, devices: devices.map(str::to_owned), ..VerbsOptions::default() };
+    VerbsDomain::open(&options).map(Net::Verbs)
 }
 
 /// Opens libfabric: what `provider` names, or the first provider that works. `passive` is what another rank's
@@ -95,12 +105,26 @@ pub(crate) fn open_shm(me: Peer, populate: usize) -> Result<(Arc<Heap>, Arc<ShmD
 }
 
 impl Net {
-    /// The provider's name.
+    /// What it is, with the provider or device of this process.
     pub(crate) fn name(&self) -> String {
         match self {
+            Net::Verbs(domain) => format!("verbs {}", domain.name()),
+            Net::Ofi(_) | Net::Sim(_) => self.kind(),
+        }
+    }
+
+    /// What it is, which must be the same at all ranks.
+    pub(crate) fn kind(&self) -> String {
+        match self {
+            Net::Verbs(_) => "verbs".into(),
             Net::Ofi(domain) => format!("libfabric {}", domain.provider()),
             Net::Sim(_) => "sim".into(),
         }
+    }
+
+    /// Whether somebody must call `progress` at a rank from the start on: for its operations, or so that others can connect to it.
+    pub(crate) fn needs_service(&self) -> bool {
+        matches!(self, Net::Verbs(_)) || !self.passive_target()
     }
 
     pub(crate) fn address(&self) -> Vec<u8> {
@@ -123,9 +147,9 @@ impl Net {
         let words = [AmoKind::Sum, AmoKind::Read, AmoKind::CompareSwap];
         match self {
             Net::Ofi(domain) => Amos::of_provider(&domain.provider(), all),
-            Net::Sim(_) if all => Amos::Native,
-            Net::Sim(_) if words.iter().all(|&kind| region.has(kind, Width::W64)) => Amos::Words,
-            Net::Sim(_) => Amos::None,
+            Net::Verbs(_) | Net::Sim(_) if all => Amos::Native,
+            Net::Verbs(_) | Net::Sim(_) if words.iter().all(|&kind| region.has(kind, Width::W64)) => Amos::Words,
+            Net::Verbs(_) | Net::Sim(_) => Amos::None,
         }
     }
 
@@ -135,6 +159,7 @@ impl Net {
 
     fn register(&self, memory: &Memory) -> Result<NetRegion, FabricError> {
         match self {
+            Net::Verbs(domain) => domain.register(memory).map(NetRegion::Verbs),
             Net::Ofi(domain) => domain.register(memory).map(NetRegion::Ofi),
             Net::Sim(domain) => domain.register(memory).map(NetRegion::Sim),
         }
@@ -144,6 +169,7 @@ impl Net {
 impl NetRegion {
     pub(crate) fn key(&self) -> RegionKey {
         match self {
+            NetRegion::Verbs(region) => region.key(),
             NetRegion::Ofi(region) => region.key(),
             NetRegion::Sim(region) => region.key(),
         }
@@ -152,6 +178,7 @@ impl NetRegion {
     /// Whether the net performs an atomic on the region.
     fn has(&self, kind: AmoKind, width: Width) -> bool {
         match self {
+            NetRegion::Verbs(region) => region.amo(kind, width).is_some(),
             NetRegion::Ofi(region) => region.amo(kind, width).is_some(),
             NetRegion::Sim(region) => region.amo(kind, width).is_some(),
         }
@@ -304,7 +331,7 @@ impl Wire {
 
 fn absent(lane: Lane) -> FabricError {
     let transport = match lane {
-        Lane::Net => "libfabric",
+        Lane::Net => "a net",
         Lane::Shm => "shared memory",
     };
     FabricError::Unavailable { transport, reason: "it was not opened in this job".into() }

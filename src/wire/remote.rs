@@ -5,6 +5,7 @@ use transom_fabric::sim::SimDomain;
 use transom_fabric::{Amo, Domain, FabricError, Memory, Peer, Port, Post, RegionKey, TallyRef};
 use transom_ofi::OfiDomain;
 use transom_shm::ShmDomain;
+use transom_verbs::VerbsDomain;
 
 use super::{Net, Wire};
 use crate::buffers::{self, Sink, Source};
@@ -24,6 +25,8 @@ pub(crate) enum Remote {
 pub(crate) enum Far {
     /// User memory of a process of the node: cross-memory attach. Boxed, since it is large and there are few.
     Shm(Box<RemoteOf<ShmDomain>>),
+    /// Through libibverbs.
+    Verbs(RemoteOf<VerbsDomain>),
     /// Through libfabric.
     Ofi(RemoteOf<OfiDomain>),
     /// Through the simulated net.
@@ -63,6 +66,7 @@ impl Remote {
 impl Net {
     pub(super) fn import(&self, peer: Peer, key: &RegionKey) -> Result<Far, FabricError> {
         Ok(match self {
+            Net::Verbs(domain) => Far::Verbs(domain.port().import(peer, key)?),
             Net::Ofi(domain) => Far::Ofi(domain.port().import(peer, key)?),
             Net::Sim(domain) => Far::Sim(domain.port().import(peer, key)?),
         })
@@ -73,6 +77,10 @@ impl Net {
 macro_rules! each_port {
     ($wire:expr, $far:expr, $port:ident, $at:ident => $what:expr) => {
         match ($far, &$wire.net, &$wire.shm) {
+            (Far::Verbs($at), Some(Net::Verbs(domain)), _) => {
+                let $port = domain.port();
+                Some($what)
+            }
             (Far::Ofi($at), Some(Net::Ofi(domain)), _) => {
                 let $port = domain.port();
                 Some($what)

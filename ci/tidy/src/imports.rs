@@ -34,13 +34,13 @@ const AREAS: &[Area] = &[
     Area { prefix: "src/datatype", own: "", may: &[] },
     Area { prefix: "src/reduce", own: "", may: &[] },
     // The one place where backends become the routes of a job.
-    Area { prefix: "src/wire", own: "", may: &[FABRIC, OFI, SHM] },
+    Area { prefix: "src/wire", own: "", may: &[FABRIC, OFI, VERBS, SHM] },
     // Prints what each backend finds on this machine, without a job.
-    Area { prefix: "src/bin/transom-info", own: TRANSOM, may: &[FABRIC, OFI, SHM] },
+    Area { prefix: "src/bin/transom-info", own: TRANSOM, may: &[FABRIC, OFI, VERBS, SHM] },
     Area { prefix: "src/bin/", own: TRANSOM, may: &[] },
     Area { prefix: "src/", own: "", may: &[FABRIC] },
     // Measures the floor of the machine below transom, so it uses the backends bare.
-    Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, FABRIC, OFI, SHM, HARNESS] },
+    Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM, HARNESS] },
     Area { prefix: "benches/", own: TRANSOM, may: &[FABRIC, OFI, SHM, HARNESS] },
     Area { prefix: "tests/harness/", own: HARNESS, may: &[TRANSOM] },
     Area { prefix: "tests/conformance/", own: CONFORMANCE, may: &[FABRIC, OFI, VERBS, SHM, HARNESS] },
@@ -61,8 +61,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "transom_ofi", may: &[FABRIC], tests_may: &[HARNESS] },
     Package { name: "transom_verbs", may: &[FABRIC], tests_may: &[HARNESS] },
     Package { name: "transom_shm", may: &[FABRIC], tests_may: &[HARNESS] },
-    Package { name: "transom", may: &[FABRIC, OFI, SHM], tests_may: &[HARNESS] },
-    Package { name: "transom_perf", may: &[TRANSOM, FABRIC, OFI, SHM], tests_may: &[HARNESS] },
+    Package { name: "transom", may: &[FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
+    Package { name: "transom_perf", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_harness", may: &[TRANSOM], tests_may: &[] },
     Package { name: "transom_conformance", may: &[FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_tidy", may: &[], tests_may: &[] },
