@@ -1,0 +1,139 @@
+//! What accumulates refuse: pairs of types and operations that MPI does not define, types that do not fit each other, elements
+//! that are not aligned. Each refusal has its class, and the window stays as it was.
+
+use crate::on_every_window;
+use crate::support::model::elements;
+use crate::support::part::{Part, Shape, class, targets};
+use transom::{BasicType, Class, Datatype, Job, Op};
+use transom_harness::{Outcome, ensure, same, step};
+
+const BYTES: usize = 256;
+
+/// Fills the target, runs `body`, and checks that the target is as before.
+fn unchanged(part: &Part, target: usize, what: &str, body: impl FnOnce() -> Outcome) -> Outcome {
+    let before = elements(BasicType::Uint64, BYTES / 8, 5);
+    part.write(target, 0, &before)?;
+    body()?;
+    ensure(part.read(target, 0, BYTES)? == before, &format!("{what}: it changed the target"))
+}
+
+/// MPI §11.3.4.1: the predefined operations, each on its types. The typed interface does not compile these (`reduce::ops`).
+/// Shows O3, E1.
+pub(crate) fn illegal_pairs(world: &Job) -> Outcome {
+    on_every_window(world, BYTES, |world, part, what| {
+        let data = [1u8; 16];
+        for (ty, target) in BasicType::ALL.into_iter().flat_map(|ty| targets(world).into_iter().map(move |it| (ty, it)))
+        {
+            step(format!("{what} {ty} rank {target}"));
+            let basic = Datatype::basic(ty);
+            let one = Shape::new(1, &basic);
+            unchanged(part, target, ty.name(), || {
+                for op in Op::ALL.into_iter().filter(|op| !op.allows(ty)) {
+                    let mut old = [9u8; 16];
+                    let refusals = [
+                        class(part.accumulate((&data, one), (target, 16, one), op)),
+                        class(part.raccumulate((&data, one), (target, 16, one), op)),
+                        class(part.get_accumulate((&data, one), (&mut old, one), (target, 16, one), op)),
+                        class(part.rget_accumulate((&data, one), (&mut old, one), (target, 16, one), op)),
+                        class(part.fetch(&data[..ty.size()], ty, target, 16, op)),
+                    ];
+                    same(&format!("{op} on {ty}"), &refusals, &[Some(Class::Op); 5])?;
+                    same("the result", &old, &[9; 16])?;
+                }
+                if !Op::allows_compare_and_swap(ty) {
+                    let one = &data[..ty.size()];
+                    let refused = class(part.swap(one, one, ty, target, 16));
+                    same(&format!("compare_and_swap on {ty}"), &refused, &Some(Class::Type))?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
+}
+
+/// MPI §11.3.4: one predefined type at origin, result and target, the same number of each.
+/// Shows O3, O5, E1.
+pub(crate) fn unfitting_types(world: &Job) -> Outcome {
+    on_every_window(world, BYTES, |world, part, what| {
+        let [long, double, int] = [BasicType::Int64, BasicType::Float64, BasicType::Int32].map(Datatype::basic);
+        let mixed = Datatype::structure(&[(1, 0, long.clone()), (2, 8, int.clone())])?;
+        let twice = Datatype::vector(2, 1, 0, &long)?;
+        let data = [1u8; 64];
+        for target in targets(world) {
+            step(format!("{what} rank {target}"));
+            unchanged(part, target, what, || {
+                let mut old = [9u8; 64];
+                let pairs = [
+                    (Shape::new(2, &double), Shape::new(2, &long), "another type of the same size"),
+                    (Shape::new(4, &int), Shape::new(2, &long), "another type, as many bytes"),
+                    (Shape::new(1, &long), Shape::new(2, &long), "too few"),
+                    (Shape::new(3, &long), Shape::new(2, &long), "too many"),
+                    (Shape::new(1, &mixed), Shape::new(1, &mixed), "two predefined types"),
+                    (Shape::new(2, &long), Shape::new(1, &twice), "entries that overlap"),
+                ];
+                for (ours, theirs, why) in pairs {
+                    let refused = class(part.accumulate((&data, ours), (target, 16, theirs), Op::Sum));
+                    same(why, &refused, &Some(Class::Type))?;
+                    let refused =
+                        class(part.get_accumulate((&data, theirs), (&mut old, ours), (target, 16, theirs), Op::Sum));
+                    same(&format!("{why} as result"), &refused, &Some(Class::Type))?;
+                }
+                let wrong = part.fetch(&data[..4], BasicType::Int64, target, 16, Op::Sum);
+                same("half an element", &class(wrong), &Some(Class::Count))?;
+                same("the result", &old, &[9; 64])
+            })?;
+        }
+        Ok(())
+    })
+}
+
+/// An element is at a multiple of its type's alignment, counted from address 0 and not from the window's begin.
+/// Shows O7, E1.
+pub(crate) fn misaligned(world: &Job) -> Outcome {
+    on_every_window(world, BYTES, |world, part, what| {
+        let data = [1u8; 64];
+        let aligned = BasicType::ALL.into_iter().filter(|ty| ty.align() > 1);
+        for (ty, target) in aligned.flat_map(|ty| targets(world).into_iter().map(move |it| (ty, it))) {
+            step(format!("{what} {ty} rank {target}"));
+            let basic = Datatype::basic(ty);
+            let (two, half) = (Shape::new(2, &basic), ty.align() / 2);
+            let ragged = Datatype::hvector(2, 1, isize::try_from(ty.size() + half)?, &basic)?;
+            unchanged(part, target, ty.name(), || {
+                let mut old = [9u8; 64];
+                for at in [16 + half, 17] {
+                    let refused = [
+                        class(part.accumulate((&data, two), (target, at, two), Op::Replace)),
+                        class(part.get_accumulate((&data, two), (&mut old, two), (target, at, two), Op::Replace)),
+                        class(part.fetch(&data[..ty.size()], ty, target, at, Op::Replace)),
+                    ];
+                    same(&format!("{ty} at {at}"), &refused, &[Some(Class::Type); 3])?;
+                    if Op::allows_compare_and_swap(ty) {
+                        let one = &data[..ty.size()];
+                        same("swap", &class(part.swap(one, one, ty, target, at)), &Some(Class::Type))?;
+                    }
+                }
+                let second = part.accumulate((&data, two), (target, 16, Shape::new(1, &ragged)), Op::Replace);
+                same(&format!("the second {ty}"), &class(second), &Some(Class::Type))?;
+                // The origin's buffer may lie anywhere.
+                part.accumulate((&data, Shape { zero: 1, ..two }), (target, 16, two), Op::NoOp)?;
+                same("the result", &old, &[9; 64])
+            })?;
+        }
+        Ok(())
+    })?;
+    skewed(world)
+}
+
+/// A created window may begin anywhere: what counts is where the element is.
+fn skewed(world: &Job) -> Outcome {
+    let part = Part::skewed(world, 64, 4)?;
+    let (target, one) = (world.size() - 1, 1u64.to_ne_bytes());
+    let add = |at| part.fetch(&one, BasicType::Uint64, target, at, Op::Sum);
+    same("at an address that is no multiple of 8", &class(add(8)), &Some(Class::Type))?;
+    add(12)?;
+    world.barrier()?;
+    same("the sum", &part.read(target, 12, 8)?, &(world.size() as u64).to_ne_bytes().to_vec())?;
+    world.barrier()?;
+    Ok(part.free()?)
+}

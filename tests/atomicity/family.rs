@@ -1,0 +1,298 @@
+//! The functions of the accumulate family behind one call, for tests of all of them against each other, on typed windows and
+//! byte-level ones; and elements whose parts must match: half of one value and half of another are recognised.
+
+use bytemuck::{bytes_of, cast_slice, cast_slice_mut, pod_read_unaligned};
+use transom::ops::Reduction;
+use transom::reduce::DoubleInt;
+use transom::{Complex, Datatype, Element, Flavor, Info, Job, LockAllEpoch, Result, Window};
+
+use crate::support::part::{Part, Shape, if_shareable};
+
+/// Elements that are made of a number twice over. `number` is linear where the type has sums.
+pub(crate) trait Kind: Element + PartialEq + std::fmt::Debug {
+    /// What numbers are counted by: sums wrap there.
+    const MODULUS: u64;
+    /// Whether it has a compare-and-swap.
+    const SWAPS: bool;
+    /// The element of a number.
+    fn number(number: u64) -> Self;
+    /// The number of an element; none for one whose parts do not match.
+    fn read(self) -> Option<u64>;
+    /// A compare-and-swap, which a type without one answers by what it was given.
+    fn swap(_epoch: &LockAllEpoch<'_, '_, Self>, _target: usize, _at: u64, expected: Self, _new: Self) -> Result<Self> {
+        Ok(expected)
+    }
+}
+
+macro_rules! integers {
+    ($($ty:ty: $modulus:expr, $half:ty;)*) => {$(
+        impl Kind for $ty {
+            const MODULUS: u64 = $modulus;
+            const SWAPS: bool = true;
+            fn number(number: u64) -> $ty {
+                let mut element = <$ty>::default();
+                let half = number.to_ne_bytes();
+                let size = size_of::<$half>();
+                bytemuck::bytes_of_mut(&mut element).chunks_mut(size).for_each(|part| part.copy_from_slice(&half[..size]));
+                element
+            }
+            fn read(self) -> Option<u64> {
+                let size = size_of::<$half>();
+                let bytes = bytemuck::bytes_of(&self);
+                let mut number = [0; 8];
+                number[..size].copy_from_slice(&bytes[..size]);
+                bytes.chunks(size).all(|part| part == &bytes[..size]).then(|| u64::from_ne_bytes(number))
+            }
+            fn swap(epoch: &LockAllEpoch<'_, '_, $ty>, target: usize, at: u64, expected: $ty, new: $ty) -> Result<$ty> {
+                epoch.compare_and_swap(target, at, expected, new)
+            }
+        }
+    )*};
+}
+
+integers! {
+    i64: 1 << 32, u32;
+    i32: 1 << 16, u16;
+    u8: 1 << 8, u8;
+}
+
+/// A factor whose multiples have bits in both halves of an `f64`.
+const WIDE: f64 = 1_048_577.0;
+
+impl Kind for f64 {
+    const MODULUS: u64 = 1 << 32;
+    const SWAPS: bool = false;
+    fn number(number: u64) -> f64 {
+        f64::from(u32::try_from(number).expect("small")) * WIDE
+    }
+    fn read(self) -> Option<u64> {
+        (self % WIDE == 0.0).then(|| (self / WIDE).to_string().parse().ok()).flatten()
+    }
+}
+
+impl Kind for Complex<f64> {
+    const MODULUS: u64 = 1 << 32;
+    const SWAPS: bool = false;
+    fn number(number: u64) -> Complex<f64> {
+        Complex::new(f64::number(number), f64::number(number))
+    }
+    fn read(self) -> Option<u64> {
+        self.re.read().filter(|_| self.re.to_bits() == self.im.to_bits())
+    }
+}
+
+impl Kind for DoubleInt {
+    const MODULUS: u64 = 1 << 31;
+    const SWAPS: bool = false;
+    fn number(number: u64) -> DoubleInt {
+        DoubleInt::new(f64::number(number), i32::try_from(number).expect("small"))
+    }
+    fn read(self) -> Option<u64> {
+        self.value().read().filter(|&number| u64::try_from(self.index()) == Ok(number))
+    }
+}
+
+/// The functions of the family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Function {
+    Accumulate,
+    Raccumulate,
+    GetAccumulate,
+    RgetAccumulate,
+    FetchAndOp,
+    StartFetchAndOp,
+    CompareAndSwap,
+}
+
+impl Function {
+    /// All, or those that a type has.
+    pub(crate) fn all<T: Kind>() -> impl Iterator<Item = Function> + Clone {
+        use Function::{
+            Accumulate, CompareAndSwap, FetchAndOp, GetAccumulate, Raccumulate, RgetAccumulate, StartFetchAndOp,
+        };
+        let all = [Accumulate, Raccumulate, GetAccumulate, RgetAccumulate, FetchAndOp, StartFetchAndOp, CompareAndSwap];
+        all.into_iter().filter(|&function| T::SWAPS || function != CompareAndSwap)
+    }
+
+    /// Whether it takes any number of elements.
+    pub(crate) fn takes_many(self) -> bool {
+        self <= Function::RgetAccumulate
+    }
+
+    /// Whether it gives the values from before.
+    pub(crate) fn fetches(self) -> bool {
+        self >= Function::GetAccumulate
+    }
+
+    /// Combines the elements from `at` with `operand`, by `op`, which computes `combine`; fills `old` where it fetches. The operation
+    /// is complete at the end.
+    pub(crate) fn apply<T: Kind, R: Reduction<T>>(
+        self,
+        epoch: &Epoch<'_, '_, '_, T>,
+        (target, at): (usize, usize),
+        operand: &[T],
+        old: &mut [T],
+        (op, combine): (R, fn(T, T) -> T),
+    ) -> Result<()> {
+        if self == Function::CompareAndSwap {
+            old[0] = by_swaps(operand[0], combine, |expected, new| epoch.swap((target, at), expected, new))?;
+            return Ok(());
+        }
+        match epoch {
+            Epoch::Typed(epoch) => self.typed(epoch, (target, at as u64), operand, old, op),
+            Epoch::Bytes(part) => self.bytes::<T, R>(part, (target, at), operand, old),
+        }
+    }
+
+    fn typed<T: Kind, R: Reduction<T>>(
+        self,
+        epoch: &LockAllEpoch<'_, '_, T>,
+        (target, at): (usize, u64),
+        operand: &[T],
+        old: &mut [T],
+        op: R,
+    ) -> Result<()> {
+        epoch.scope(|part| match self {
+            Function::Accumulate => part.accumulate(target, at, operand, op),
+            Function::Raccumulate => part.raccumulate(target, at, operand, op)?.wait(),
+            Function::GetAccumulate => part.get_accumulate(target, at, operand, old, op),
+            Function::RgetAccumulate => {
+                let result = vec![T::zeroed(); operand.len()];
+                old.copy_from_slice(&part.rget_accumulate(target, at, operand, result, op)?.wait()?);
+                Ok(())
+            }
+            Function::StartFetchAndOp => part.start_fetch_and_op(target, at, operand[0], &mut old[0], op),
+            Function::FetchAndOp | Function::CompareAndSwap => {
+                old[0] = part.fetch_and_op(target, at, operand[0], op)?;
+                Ok(())
+            }
+        })
+    }
+
+    /// The byte-level window has no `fetch_and_op` that does not wait.
+    fn bytes<T: Kind, R: Reduction<T>>(
+        self,
+        part: &Part,
+        (target, at): (usize, usize),
+        operand: &[T],
+        old: &mut [T],
+    ) -> Result<()> {
+        let (ty, offset) = (Datatype::basic(T::TYPE), at * size_of::<T>());
+        let all = Shape::new(operand.len(), &ty);
+        let data = cast_slice(operand);
+        match self {
+            Function::Accumulate => part.accumulate((data, all), (target, offset, all), R::OP),
+            Function::Raccumulate => part.raccumulate((data, all), (target, offset, all), R::OP),
+            Function::GetAccumulate => {
+                part.get_accumulate((data, all), (cast_slice_mut(old), all), (target, offset, all), R::OP)
+            }
+            Function::RgetAccumulate => {
+                part.rget_accumulate((data, all), (cast_slice_mut(old), all), (target, offset, all), R::OP)
+            }
+            Function::FetchAndOp | Function::StartFetchAndOp | Function::CompareAndSwap => {
+                old[0] = pod_read_unaligned(&part.fetch(bytes_of(&operand[0]), T::TYPE, target, offset, R::OP)?);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Combines one element by compare-and-swaps; its value from before.
+fn by_swaps<T: Kind>(operand: T, combine: fn(T, T) -> T, swap: impl Fn(T, T) -> Result<T>) -> Result<T> {
+    let mut seen = T::number(0);
+    loop {
+        let found = swap(seen, combine(seen, operand))?;
+        if found == seen {
+            return Ok(found);
+        }
+        seen = found;
+    }
+}
+
+/// A window of elements, of any flavor.
+#[derive(Debug)]
+pub(crate) enum Ground<T: Element> {
+    Typed(Window<T>),
+    /// A dynamic window, which has no type.
+    Bytes(Part),
+}
+
+/// The window within an epoch to all ranks.
+pub(crate) enum Epoch<'a, 'e, 'env, T: Element> {
+    Typed(&'a LockAllEpoch<'e, 'env, T>),
+    Bytes(&'a Part),
+}
+
+impl<T: Kind> Epoch<'_, '_, '_, T> {
+    fn swap(&self, (target, at): (usize, usize), expected: T, new: T) -> Result<T> {
+        match self {
+            Epoch::Typed(epoch) => T::swap(epoch, target, at as u64, expected, new),
+            Epoch::Bytes(part) => {
+                let offset = at * size_of::<T>();
+                let old = part.swap(bytes_of(&new), bytes_of(&expected), T::TYPE, target, offset)?;
+                Ok(pod_read_unaligned(&old))
+            }
+        }
+    }
+}
+
+impl<T: Kind> Ground<T> {
+    /// A window of `len` elements of 0; none where a shared one cannot be.
+    pub(crate) fn new(world: &Job, flavor: Flavor, len: usize, info: &Info) -> Result<Option<Ground<T>>> {
+        Ok(Some(match flavor {
+            Flavor::Dynamic => match Part::new(world, flavor, len * size_of::<T>(), info)? {
+                Some(part) => Ground::Bytes(part),
+                None => return Ok(None),
+            },
+            _ => match typed(world, flavor, len, info)? {
+                Some(win) => Ground::Typed(win),
+                None => return Ok(None),
+            },
+        }))
+    }
+
+    /// Runs `body` with all targets reachable.
+    pub(crate) fn epoch(&self, body: impl FnOnce(&Epoch<'_, '_, '_, T>) -> Result<()>) -> Result<()> {
+        match self {
+            Ground::Typed(win) => win.lock_all(|epoch| body(&Epoch::Typed(epoch))),
+            Ground::Bytes(part) => body(&Epoch::Bytes(part)),
+        }
+    }
+
+    /// Puts elements at the begin of a target's part.
+    pub(crate) fn write(&self, target: usize, elements: &[T]) -> Result<()> {
+        match self {
+            Ground::Typed(win) => win.lock_all(|epoch| epoch.put(target, 0, elements)),
+            Ground::Bytes(part) => part.write(target, 0, cast_slice(elements)),
+        }
+    }
+
+    /// Gets elements from there.
+    pub(crate) fn read(&self, target: usize, len: usize) -> Result<Vec<T>> {
+        let mut found = vec![T::zeroed(); len];
+        match self {
+            Ground::Typed(win) => win.lock_all(|epoch| epoch.scope(|part| part.get(target, 0, &mut found)))?,
+            Ground::Bytes(part) => {
+                cast_slice_mut(&mut found).copy_from_slice(&part.read(target, 0, len * size_of::<T>())?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Ends the window.
+    pub(crate) fn free(self) -> Result<()> {
+        match self {
+            Ground::Typed(win) => win.free(),
+            Ground::Bytes(part) => part.free(),
+        }
+    }
+}
+
+/// A typed window of any flavor but dynamic; none where a shared one cannot be.
+pub(crate) fn typed<T: Element>(world: &Job, flavor: Flavor, len: usize, info: &Info) -> Result<Option<Window<T>>> {
+    match flavor {
+        Flavor::Shared => if_shareable(world, Window::allocate_shared(world, len, info)),
+        Flavor::Create => Window::create_with(world, vec![T::zeroed(); len], info).map(Some),
+        _ => Window::allocate_with(world, len, info).map(Some),
+    }
+}

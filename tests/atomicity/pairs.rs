@@ -1,0 +1,243 @@
+//! The all-pairs test of atomicity (MPI §11.3.4, §11.7.1): two functions of the accumulate family, from all ranks at once, the target
+//! among them, on the same elements; what must come out is computed from what each rank does. Knows no route.
+
+use std::collections::HashSet;
+
+use transom::ops::Reduction;
+use transom::{Flavor, Info, Job, Window};
+use transom_harness::{Outcome, ensure, same};
+
+use crate::family::{Function, Ground, Kind};
+
+/// A job with a way to say where a rank stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Stage<'a> {
+    /// The job.
+    pub(crate) world: &'a Job,
+    /// Says it.
+    pub(crate) step: &'a dyn Fn(String),
+}
+
+/// What windows the functions work on, and how much of it they do.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Their flavor.
+    pub(crate) flavor: Flavor,
+    /// Its hints.
+    pub(crate) info: Info,
+    /// Elements of a large operation.
+    pub(crate) len: usize,
+    /// Calls of each rank for each pair.
+    pub(crate) turns: usize,
+}
+
+/// An operation and its meaning on numbers.
+#[derive(Debug)]
+pub(crate) struct Mode<T, R> {
+    /// The operation.
+    pub(crate) op: R,
+    /// What it computes of elements.
+    pub(crate) combine: fn(T, T) -> T,
+    /// What a rank's call says.
+    pub(crate) meaning: Meaning,
+}
+
+/// What is known of an operation's outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// Every call adds 1: the sum is exact, and no two calls see the same value from before.
+    Sum,
+    /// Every call replaces by a number of its own: each number is seen once as value from before, or is there at the end.
+    Replace,
+    /// Every call has a number of its own: the largest stays, and values only grow.
+    Max,
+    /// Likewise the smallest.
+    Min,
+}
+
+/// A pair's calls, by rank and turn: the same at every rank, so that each knows what all do.
+struct Plan<'a> {
+    pair: (Function, Function),
+    setup: &'a Setup,
+    ranks: usize,
+}
+
+/// One call: by which function, on which elements.
+struct Step {
+    function: Function,
+    first: usize,
+    count: usize,
+}
+
+impl Plan<'_> {
+    fn step(&self, rank: usize, turn: usize) -> Step {
+        let len = self.setup.len;
+        // Every rank takes both functions in turn, each for small and large ones, and neighbours begin with different ones.
+        let function = if (turn / 2 + rank).is_multiple_of(2) { self.pair.0 } else { self.pair.1 };
+        let large = function.takes_many() && (turn + rank / 2).is_multiple_of(2);
+        // Single ones meet at the first element, and at the last, which is in another block.
+        let (first, count) = if large { (0, len) } else { ([0, 0, len - 1][turn % 3], 1) };
+        Step { function, first, count }
+    }
+
+    /// The elements at which all calls meet.
+    fn watched(&self) -> [usize; 2] {
+        [0, self.setup.len - 1]
+    }
+
+    /// The number that a call says.
+    fn number<T: Kind>(&self, meaning: Meaning, rank: usize, turn: usize) -> u64 {
+        let own = (turn * self.ranks + rank + 1) as u64;
+        match meaning {
+            Meaning::Sum => 1,
+            Meaning::Replace | Meaning::Max => own,
+            Meaning::Min => TOP - own,
+        }
+    }
+}
+
+/// What MIN begins with: above all numbers of calls, also of types with few numbers.
+const TOP: u64 = 127;
+
+/// Runs all pairs of functions; nothing where no window can be of the flavor.
+pub(crate) fn all_pairs<T: Kind, R: Reduction<T> + Copy>(
+    stage: Stage<'_>,
+    setup: &Setup,
+    mode: &Mode<T, R>,
+) -> Outcome {
+    let world = stage.world;
+    let Some(win) = Ground::new(world, setup.flavor, setup.len, &setup.info)? else { return Ok(()) };
+    let seen = Window::<u64>::allocate(world, 2 * setup.turns * world.size())?;
+    for first in Function::all::<T>() {
+        for second in Function::all::<T>().filter(|&second| second >= first) {
+            let plan = Plan { pair: (first, second), setup, ranks: world.size() };
+            let what = format!("{:?} of {} by {first:?} and {second:?}, {setup:?}", mode.meaning, T::TYPE);
+            (stage.step)(what.clone());
+            one_pair(world, &win, &seen, &plan, mode).map_err(|error| format!("{what}: {error}"))?;
+        }
+    }
+    win.free()?;
+    Ok(seen.free()?)
+}
+
+/// What an observer may not have seen, as the number that stands for it.
+const NOTHING: u64 = u64::MAX;
+
+fn one_pair<T: Kind, R: Reduction<T> + Copy>(
+    world: &Job,
+    win: &Ground<T>,
+    seen: &Window<u64>,
+    plan: &Plan<'_>,
+    mode: &Mode<T, R>,
+) -> Outcome {
+    let (me, setup) = (world.rank(), plan.setup);
+    let target = world.size() - 1;
+    let begin = if mode.meaning == Meaning::Min { TOP } else { 0 };
+    if me == target {
+        win.write(target, &vec![T::number(begin); setup.len])?;
+    }
+    world.barrier()?;
+    let operands: Vec<_> =
+        (0..setup.turns).map(|turn| vec![T::number(plan.number::<T>(mode.meaning, me, turn)); setup.len]).collect();
+    let mut olds: Vec<_> = (0..setup.turns).map(|_| vec![T::number(0); setup.len]).collect();
+    win.epoch(|epoch| {
+        for (turn, (operand, old)) in operands.iter().zip(&mut olds).enumerate() {
+            let Step { function, first, count } = plan.step(me, turn);
+            function.apply(epoch, (target, first), &operand[..count], &mut old[..count], (mode.op, mode.combine))?;
+        }
+        Ok(())
+    })?;
+    let mine = observed(plan, me, &olds)?;
+    seen.lock_all(|epoch| epoch.put(0, (me * mine.len()) as u64, &mine))?;
+    world.barrier()?;
+    let found = win.read(target, setup.len)?;
+    let found = found.iter().map(|element| element.read().ok_or(format!("torn: {element:?}")));
+    let found = found.collect::<Result<Vec<_>, _>>()?;
+    judge::<T>(plan, mode.meaning, &found)?;
+    if me == 0 {
+        let mut all = vec![0; mine.len() * plan.ranks];
+        seen.load(0, &mut all)?;
+        for (index, element) in plan.watched().into_iter().enumerate() {
+            let here: Vec<_> = all.iter().copied().skip(index).step_by(2).collect();
+            together::<T>(plan, mode.meaning, element, &here, found[element])
+                .map_err(|error| format!("element {element}: {error}"))?;
+        }
+    }
+    Ok(world.barrier()?)
+}
+
+/// The watched elements' numbers from before, by turn; all others are looked at for torn ones.
+fn observed<T: Kind>(plan: &Plan<'_>, rank: usize, olds: &[Vec<T>]) -> Result<Vec<u64>, String> {
+    let mut all = Vec::new();
+    for (turn, old) in olds.iter().enumerate() {
+        let step = plan.step(rank, turn);
+        let mut here = [NOTHING; 2];
+        for (index, element) in old[..step.count].iter().enumerate().filter(|_| step.function.fetches()) {
+            let number = element.read().ok_or(format!("turn {turn}: {element:?} at {index} is torn"))?;
+            if let Some(watched) = plan.watched().iter().position(|&at| at == step.first + index) {
+                here[watched] = number;
+            }
+        }
+        all.extend(here);
+    }
+    Ok(all)
+}
+
+/// What every element must be at the end.
+fn judge<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Outcome {
+    let last = found.len() - 1;
+    // All between the first and the last are reached by the large ones alone.
+    for elements in [0..1, 1..last, last..last + 1] {
+        let said = said::<T>(plan, meaning, elements.start);
+        for element in elements {
+            let (what, number) = (format!("{meaning:?} of element {element}"), found[element]);
+            match meaning {
+                Meaning::Sum => same(&what, &number, &(said.len() as u64 % T::MODULUS))?,
+                Meaning::Max => same(&what, &number, &said.iter().copied().max().unwrap_or(0))?,
+                Meaning::Min => same(&what, &number, &said.iter().copied().min().unwrap_or(TOP))?,
+                Meaning::Replace => {
+                    let put = if said.is_empty() { number == 0 } else { said.contains(&number) };
+                    ensure(put, &format!("{what}: {number} is none that was put there"))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What all ranks together must have seen of an element: `all` by rank and turn, `last` at the end.
+fn together<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize, all: &[u64], last: u64) -> Outcome {
+    let observed: Vec<_> = all.iter().copied().filter(|&number| number != NOTHING).collect();
+    if matches!(meaning, Meaning::Max | Meaning::Min) {
+        for (rank, own) in all.chunks(plan.setup.turns).enumerate() {
+            let own: Vec<_> = own.iter().filter(|&&number| number != NOTHING).collect();
+            let grows = own.is_sorted_by(|a, b| if meaning == Meaning::Max { a <= b } else { a >= b });
+            ensure(grows, &format!("what rank {rank} saw goes one way: {own:?}"))?;
+        }
+        return Ok(());
+    }
+    let said = said::<T>(plan, meaning, element);
+    assert!((said.len() as u64) < T::MODULUS, "numbers are distinct");
+    let distinct: HashSet<_> = observed.iter().copied().collect();
+    same("values that two calls saw", &(observed.len() - distinct.len()), &0)?;
+    ensure(!distinct.contains(&last), &format!("{last} is there, and was seen as value from before"))?;
+    if plan.pair.0.fetches() && plan.pair.1.fetches() {
+        let mut expected: HashSet<_> = match meaning {
+            Meaning::Sum => (0..=said.len() as u64).collect(),
+            _ => said.into_iter().chain([0]).collect(),
+        };
+        expected.remove(&last);
+        same("each value was seen once", &distinct, &expected)?;
+    }
+    Ok(())
+}
+
+/// The numbers that calls said to an element.
+fn said<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize) -> Vec<u64> {
+    let calls = (0..plan.ranks).flat_map(|rank| (0..plan.setup.turns).map(move |turn| (rank, turn)));
+    let here = calls.filter(|&(rank, turn)| {
+        let step = plan.step(rank, turn);
+        (step.first..step.first + step.count).contains(&element)
+    });
+    here.map(|(rank, turn)| plan.number::<T>(meaning, rank, turn)).collect()
+}

@@ -1,0 +1,115 @@
+//! The accumulate family from all ranks at once on simulated nets, with the net as actor and without: the bodies of
+//! tests/atomicity.rs, on nets that delay, overtake, refuse and tear.
+//!
+//! Route: sim.
+
+use family::Kind;
+use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
+use pairs::{Meaning, Mode, Setup, Stage, all_pairs};
+use simulated::{Outcome, Rank, nets, run};
+use transom::ops::{Max, MaxLoc, Min, Reduction, Replace, Sum};
+use transom::reduce::DoubleInt;
+use transom::{Complex, Flavor, Info};
+
+#[path = "atomicity/family.rs"]
+mod family;
+#[path = "atomicity/order.rs"]
+mod order;
+#[path = "atomicity/pairs.rs"]
+mod pairs;
+mod simulated;
+mod support;
+
+/// Runs `body` on all nets, with windows of `flavors` in turn, with both granularities.
+fn everywhere(ranks: usize, flavors: &'static [Flavor], body: fn(Stage<'_>, Flavor, &Info) -> Outcome) {
+    for (index, options) in nets().enumerate() {
+        let granularity = if index % 5 == 0 { "8" } else { "0" };
+        let info = Info::new().with("mpi_accumulate_granularity", granularity);
+        run(ranks, &options, move |rank: &Rank| {
+            let step = |what| rank.step(what);
+            body(Stage { world: rank, step: &step }, flavors[index % flavors.len()], &info)
+        });
+    }
+}
+
+const TYPED: &[Flavor] = &[Flavor::Allocate, Flavor::Create];
+const ALL: &[Flavor] = &[Flavor::Allocate, Flavor::Create, Flavor::Dynamic];
+
+fn pairs<T: Kind, R: Reduction<T> + Copy>(
+    stage: Stage<'_>,
+    (flavor, info): (Flavor, &Info),
+    meaning: Meaning,
+    op: R,
+    combine: fn(T, T) -> T,
+) -> Outcome {
+    let setup = Setup { flavor, info: info.clone(), len: 21, turns: 8 };
+    all_pairs(stage, &setup, &Mode { op, combine, meaning })
+}
+
+/// MPI §11.3.4, §11.7.1: what the net may perform itself.
+/// Shows M3, O1, O2.
+#[test]
+fn all_pairs_of_words_are_exact() {
+    everywhere(3, ALL, |stage, flavor, info| {
+        pairs::<i64, _>(stage, (flavor, info), Meaning::Sum, Sum, i64::wrapping_add)?;
+        pairs::<i32, _>(stage, (flavor, info), Meaning::Replace, Replace, |_, new| new)
+    });
+}
+
+/// What no net has: bytes, floats, complex numbers.
+/// Shows M3, O1, O2.
+#[test]
+fn all_pairs_of_other_types_are_exact() {
+    everywhere(3, ALL, |stage, flavor, info| {
+        pairs::<u8, _>(stage, (flavor, info), Meaning::Replace, Replace, |_, new| new)?;
+        pairs::<f64, _>(stage, (flavor, info), Meaning::Sum, Sum, |a, b| a + b)?;
+        pairs::<Complex<f64>, _>(stage, (flavor, info), Meaning::Sum, Sum, |a, b| a + b)
+    });
+}
+
+/// The largest, the smallest, and pairs with their index; on a net these are loops of compare-and-swap.
+/// Shows M3, O1, O2.
+#[test]
+fn all_pairs_of_extremes_are_exact() {
+    everywhere(2, ALL, |stage, flavor, info| {
+        pairs::<i64, _>(stage, (flavor, info), Meaning::Max, Max, i64::max)?;
+        pairs::<i32, _>(stage, (flavor, info), Meaning::Min, Min, i32::min)?;
+        let larger = |old: DoubleInt, new: DoubleInt| if new.value() > old.value() { new } else { old };
+        pairs::<DoubleInt, _>(stage, (flavor, info), Meaning::Max, MaxLoc, larger)
+    });
+}
+
+/// MPI §11.7.2: `rar`, `raw`, `war`, `waw`, on nets where messages overtake each other.
+/// Shows M4.
+#[test]
+fn one_origins_order_is_kept() {
+    everywhere(3, TYPED, |stage, flavor, info| {
+        program_order::<i64>(stage, flavor, 9, info)?;
+        program_order::<i32>(stage, flavor, 9, info)?;
+        program_order::<Complex<f64>>(stage, flavor, 9, info)?;
+        reads_in_order::<i64>(stage, flavor, info)?;
+        reads_in_order::<f64>(stage, flavor, info)
+    });
+}
+
+/// The same by the byte-level window.
+/// Shows M4.
+#[test]
+fn one_origins_order_is_kept_by_bytes() {
+    everywhere(3, ALL, |stage, flavor, info| {
+        order_of_bytes::<i64>(stage, flavor, 9, info)?;
+        order_of_bytes::<i32>(stage, flavor, 9, info)?;
+        order_of_bytes::<f64>(stage, flavor, 9, info)
+    });
+}
+
+/// MPI §11.7.2: `accumulate_ordering=none`.
+/// Shows M4.
+#[test]
+fn without_order_sums_are_exact() {
+    everywhere(3, TYPED, |stage, flavor, info| {
+        sums_without_order::<i64>(stage, flavor, 21, info)?;
+        sums_without_order::<u8>(stage, flavor, 21, info)?;
+        sums_without_order::<f64>(stage, flavor, 21, info)
+    });
+}

@@ -1,0 +1,148 @@
+//! What derived layouts cost on the simulated net, in remote operations: regular ones travel packed, never an element at a time
+//! (REQUIREMENTS O5).
+//!
+//! Route: sim.
+
+use simulated::{Outcome, Rank, cost, run, same};
+use transom::ops::Sum;
+use transom::{Assert, At, BasicType, Datatype, Info, Window};
+use transom_fabric::Coherence;
+use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
+
+mod simulated;
+
+/// Blocks of 8 bytes, every other one.
+const BLOCKS: usize = 1000;
+const BYTES: u64 = 8 * BLOCKS as u64;
+/// What a message carries beside data: its head, and room for two descriptions of where the data goes.
+const HEAD: u64 = 128;
+
+fn options(amo: SimAmo) -> SimOptions {
+    SimOptions { message_max: 2048, packed_max: 1500, transfer_max: 4096, amo, ..SimOptions::default() }
+}
+
+/// Runs `body` at rank 0, which gets a window, with half the elements of each rank's part in a vector.
+fn at_rank_0(amo: SimAmo, body: fn(&Rank, &Window<i64>, &Datatype) -> Outcome) {
+    run(2, &options(amo), move |world| {
+        let win = Window::allocate_with(world, 2 * BLOCKS, &Info::new())?;
+        let every_other = Datatype::vector(BLOCKS, 1, 2, &Datatype::basic(BasicType::Int64))?;
+        if world.rank() == 0 {
+            // First contact.
+            win.lock_all(|epoch| epoch.put_value(1, 0, 0i64))?;
+            body(world, &win, &every_other)?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// No put, get or atomic, and at most so many messages.
+fn only_messages(what: &str, found: &SimCounters, most: u64) -> Outcome {
+    let few = found.messages <= most && found.messages > 0;
+    let others = (found.puts, found.gets, found.amos);
+    same(&format!("{what}: at most {most} messages, {found:?}"), &(few, others), &(true, (0, 0, 0)))
+}
+
+fn values() -> Vec<i64> {
+    (0..2 * BLOCKS as i64).map(|at| at * at + 1).collect()
+}
+
+/// Both ways the data of a message fills it; where it goes is told once.
+/// Shows O5.
+#[test]
+fn strided_blocks_travel_in_full_messages() {
+    at_rank_0(SimAmo::None, |world, win, every_other| {
+        let (values, mut back) = (values(), vec![0; 2 * BLOCKS]);
+        let few = BYTES.div_ceil(2048 - HEAD) + 1;
+        let target = At::new(1, 0, 1, every_other);
+        let (put, get) = win.lock_all_with(Assert::NOCHECK, |epoch| {
+            let put = cost(world, || epoch.scope(|part| part.put_items(&values, 1, every_other, target)))?;
+            let get = cost(world, || epoch.scope(|part| part.get_items(&mut back, 1, every_other, target)))?;
+            Ok((put, get))
+        })?;
+        only_messages("put", &put, few)?;
+        only_messages("get", &get, few)?;
+        let expected: Vec<_> = values.iter().enumerate().map(|(at, &it)| if at % 2 == 0 { it } else { 0 }).collect();
+        same("what came back", &back, &expected)
+    });
+}
+
+/// Data in many places of the origin for one place of the target: packed in the send buffer, and no target's CPU has to unpack it.
+/// Shows O5, S5.
+#[test]
+fn what_is_one_run_at_the_target_is_packed_and_put() {
+    at_rank_0(SimAmo::All(Coherence::DeviceOnly), |world, win, every_other| {
+        let values = values();
+        let run = Datatype::contiguous(BLOCKS, &Datatype::basic(BasicType::Int64))?;
+        let mut back = vec![0; BLOCKS];
+        let put = win.lock_all_with(Assert::NOCHECK, |epoch| {
+            let target = At::new(1, 5, 1, &run);
+            let put = cost(world, || epoch.scope(|part| part.put_items(&values, 1, every_other, target)))?;
+            epoch.scope(|part| part.get(1, 5, &mut back))?;
+            Ok(put)
+        })?;
+        same("packed puts", &put, &SimCounters { puts: BYTES.div_ceil(1500), ..SimCounters::default() })?;
+        same("what is there", &back, &values.iter().copied().step_by(2).collect())
+    });
+}
+
+/// Long blocks are put and got by themselves, from where they are to where they go.
+/// Shows O5, S5.
+#[test]
+fn long_blocks_go_by_themselves() {
+    at_rank_0(SimAmo::None, |world, win, _| {
+        // Five blocks of 1,600 bytes.
+        let long = Datatype::vector(5, 200, 400, &Datatype::basic(BasicType::Int64))?;
+        let (values, mut back) = (values(), vec![0; 2 * BLOCKS]);
+        let (put, get) = win.lock_all_with(Assert::NOCHECK, |epoch| {
+            let target = At::new(1, 0, 1, &long);
+            let put = cost(world, || epoch.scope(|part| part.put_items(&values, 1, &long, target)))?;
+            let get = cost(world, || epoch.scope(|part| part.get_items(&mut back, 1, &long, target)))?;
+            Ok((put, get))
+        })?;
+        same("puts", &put, &SimCounters { puts: 5, ..SimCounters::default() })?;
+        same("gets", &get, &SimCounters { gets: 5, ..SimCounters::default() })?;
+        let expected = |at: usize| if at % 400 < 200 { values[at] } else { 0 };
+        same("what came back", &back, &(0..2 * BLOCKS).map(expected).collect())
+    });
+}
+
+/// What has no regularity is described block by block; several still share a message.
+/// Shows O5.
+#[test]
+fn irregular_blocks_share_messages() {
+    at_rank_0(SimAmo::None, |world, win, _| {
+        let places: Vec<isize> = (0..300).map(|block: isize| block * 6 + block * block % 5).collect();
+        let irregular = Datatype::indexed_block(1, &places, &Datatype::basic(BasicType::Int64))?;
+        let (values, mut back) = (values(), vec![0; 2 * BLOCKS]);
+        let put = win.lock_all_with(Assert::NOCHECK, |epoch| {
+            let target = At::new(1, 0, 1, &irregular);
+            let put = cost(world, || epoch.scope(|part| part.put_items(&values, 1, &irregular, target)))?;
+            epoch.scope(|part| part.get(1, 0, &mut back))?;
+            Ok(put)
+        })?;
+        // A block of 8 bytes needs 32 to say where it goes.
+        only_messages("put", &put, (300 * 40u64).div_ceil(2048 - HEAD) + 1)?;
+        let there = |at: usize| places.binary_search(&at.cast_signed()).map_or(0, |_| values[at]);
+        same("what is there", &back, &(0..2 * BLOCKS).map(there).collect())
+    });
+}
+
+/// Accumulates of many elements are few messages too, where the target's CPU performs them.
+/// Shows O5, M3.
+#[test]
+fn accumulates_travel_in_full_messages() {
+    at_rank_0(SimAmo::None, |world, win, _| {
+        let (values, mut olds) = (values(), vec![9; BLOCKS]);
+        let first = &values[..BLOCKS];
+        let (add, fetch) = win.lock_all_with(Assert::NOCHECK, |epoch| {
+            let add = cost(world, || epoch.scope(|part| part.accumulate(1, 0, first, Sum)))?;
+            let fetch = cost(world, || epoch.scope(|part| part.get_accumulate(1, 0, first, &mut olds, Sum)))?;
+            Ok((add, fetch))
+        })?;
+        let few = BYTES.div_ceil(2048 - HEAD) + 1;
+        only_messages("accumulate", &add, few)?;
+        only_messages("get_accumulate", &fetch, few)?;
+        same("values from before", &olds, &first.to_vec())
+    });
+}

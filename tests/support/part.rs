@@ -1,0 +1,288 @@
+//! Byte-level windows of every flavor for tests of operations: the same bytes at the same offsets whatever the flavor is, and
+//! operations that are complete when they return, so that no caller has to promise anything. Judges nothing.
+
+use std::ptr::NonNull;
+
+use transom::{Assert, At, BasicType, Class, Datatype, Error, Flavor, Info, Items, Job, Op, RawWindow, Result, Window};
+
+/// Every flavor.
+pub(crate) const FLAVORS: [Flavor; 4] = [Flavor::Allocate, Flavor::Create, Flavor::Dynamic, Flavor::Shared];
+
+/// How user memory is aligned: blocks of the library's locks then begin somewhere within it.
+const ALIGN: usize = 16;
+
+/// A window with a passive epoch to all ranks open.
+#[derive(Debug)]
+pub(crate) struct Part {
+    win: RawWindow,
+    bytes: usize,
+    /// Where each rank's part begins, as displacement.
+    begins: Vec<u64>,
+    user: Option<NonNull<[u128]>>,
+}
+
+/// So many items of a type in a buffer, from `zero` bytes after its begin, which the type's offset 0 is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape<'t> {
+    /// Where offset 0 is.
+    pub(crate) zero: usize,
+    /// How many items.
+    pub(crate) count: usize,
+    /// Their type.
+    pub(crate) ty: &'t Datatype,
+}
+
+/// A buffer that is read, and its items.
+pub(crate) type Source<'a> = (&'a [u8], Shape<'a>);
+/// A buffer that is filled, and its items.
+pub(crate) type Sink<'a> = (&'a mut [u8], Shape<'a>);
+/// Where at the window: a rank, an offset in its part, and the items there.
+pub(crate) type To<'t> = (usize, usize, Shape<'t>);
+
+impl<'t> Shape<'t> {
+    /// Items from the begin of a buffer.
+    pub(crate) fn new(count: usize, ty: &'t Datatype) -> Shape<'t> {
+        Shape { zero: 0, count, ty }
+    }
+
+    fn items(&self, base: *mut u8, len: usize) -> Items<'t> {
+        let (low, end) = self.ty.span(self.count).unwrap_or((0, 0));
+        let zero = i64::try_from(self.zero).expect("small");
+        assert!(zero + low >= 0 && zero + end <= i64::try_from(len).expect("small"), "{self:?} in {len} bytes");
+        Items { base: base.wrapping_add(self.zero), count: self.count, ty: self.ty }
+    }
+}
+
+/// An accumulate of contiguous elements that is one of several in flight.
+#[derive(Debug)]
+pub(crate) struct Call<'b> {
+    /// What the target's elements are combined with.
+    pub(crate) operand: &'b [u8],
+    /// Where the values from before go, if they are wanted.
+    pub(crate) old: Option<&'b mut [u8]>,
+    /// By what.
+    pub(crate) op: Op,
+}
+
+impl Part {
+    /// A window of `bytes` zeroed bytes at each rank; none for a shared one where ranks are on several nodes.
+    pub(crate) fn new(world: &Job, flavor: Flavor, bytes: usize, info: &Info) -> Result<Option<Part>> {
+        let user = matches!(flavor, Flavor::Create | Flavor::Dynamic)
+            .then(|| NonNull::from(Box::leak(vec![0u128; bytes.div_ceil(ALIGN)].into_boxed_slice())));
+        let base = user.map_or(std::ptr::null_mut(), |memory| memory.as_ptr().cast::<u8>());
+        let win = match flavor {
+            Flavor::Allocate => RawWindow::allocate(world, bytes, 1, info)?,
+            Flavor::Shared => match if_shareable(world, RawWindow::allocate_shared(world, bytes, 1, info))? {
+                Some(win) => win,
+                None => return Ok(None),
+            },
+            // SAFETY: the memory is leaked until `free` takes it back, and only windows access it.
+            Flavor::Create => unsafe { RawWindow::create(world, base, bytes, 1, info)? },
+            // Dynamic.
+            _ => {
+                let win = RawWindow::create_dynamic(world, info)?;
+                // SAFETY: as above.
+                unsafe { win.attach(base, bytes)? };
+                win
+            }
+        };
+        let begin = if flavor == Flavor::Dynamic { base.addr() as u64 } else { 0 };
+        let begins = gathered(world, begin)?;
+        win.lock_all(Assert::NONE)?;
+        Ok(Some(Part { win, bytes, begins, user }))
+    }
+
+    /// A created window that begins `skew` bytes, at most 16, behind an address that is a multiple of 16.
+    pub(crate) fn skewed(world: &Job, bytes: usize, skew: usize) -> Result<Part> {
+        let user = NonNull::from(Box::leak(vec![0u128; bytes.div_ceil(ALIGN) + 1].into_boxed_slice()));
+        let base = user.as_ptr().cast::<u8>().wrapping_add(skew);
+        // SAFETY: as in `new`.
+        let win = unsafe { RawWindow::create(world, base, bytes, 1, &Info::new())? };
+        win.lock_all(Assert::NONE)?;
+        Ok(Part { win, bytes, begins: vec![0; world.size()], user: Some(user) })
+    }
+
+    /// The bytes of each rank's part.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The displacement of a byte of a rank's part.
+    pub(crate) fn at(&self, rank: usize, offset: usize) -> u64 {
+        self.begins.get(rank).map_or(0, |begin| begin + offset as u64)
+    }
+
+    /// The window, for calls that need no promise.
+    pub(crate) fn win(&self) -> &RawWindow {
+        &self.win
+    }
+
+    /// Puts bytes.
+    pub(crate) fn write(&self, rank: usize, offset: usize, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the flush completes it while `bytes` is borrowed.
+        unsafe { self.win.put(bytes.as_ptr(), bytes.len(), rank, self.at(rank, offset))? };
+        self.win.flush(rank)
+    }
+
+    /// Gets bytes.
+    pub(crate) fn read(&self, rank: usize, offset: usize, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0xee; len];
+        // SAFETY: as in `write`.
+        unsafe { self.win.get(bytes.as_mut_ptr(), len, rank, self.at(rank, offset))? };
+        self.win.flush(rank)?;
+        Ok(bytes)
+    }
+
+    /// Puts items of `data` as items of the target.
+    pub(crate) fn put(&self, data: &[u8], from: Shape<'_>, rank: usize, offset: usize, to: Shape<'_>) -> Result<()> {
+        // SAFETY: `source` has checked the span; the flush completes it while `data` is borrowed.
+        unsafe { self.win.put_items(source((data, from)), self.target((rank, offset, to)))? };
+        self.win.flush(rank)
+    }
+
+    /// Gets items of the target as items of `data`.
+    pub(crate) fn get(
+        &self,
+        data: &mut [u8],
+        into: Shape<'_>,
+        rank: usize,
+        offset: usize,
+        from: Shape<'_>,
+    ) -> Result<()> {
+        // SAFETY: as in `put`.
+        unsafe { self.win.get_items(sink((data, into)), self.target((rank, offset, from)))? };
+        self.win.flush(rank)
+    }
+
+    /// Accumulates items of a buffer on items of the target.
+    pub(crate) fn accumulate(&self, from: Source<'_>, to: To<'_>, op: Op) -> Result<()> {
+        let target = self.target(to);
+        // SAFETY: as in `put`.
+        unsafe { self.win.accumulate(source(from), target, op)? };
+        self.win.flush(target.rank)
+    }
+
+    /// Accumulates as [`Part::accumulate`], and gets the values from before as items of another buffer.
+    pub(crate) fn get_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: To<'_>, op: Op) -> Result<()> {
+        let target = self.target(to);
+        // SAFETY: as in `put`, for both buffers.
+        unsafe { self.win.get_accumulate(source(from), sink(into), target, op)? };
+        self.win.flush(target.rank)
+    }
+
+    /// [`Part::accumulate`] by its request form.
+    pub(crate) fn raccumulate(&self, from: Source<'_>, to: To<'_>, op: Op) -> Result<()> {
+        let target = self.target(to);
+        // SAFETY: as in `put`; it is waited for, and the flush completes it at the target.
+        unsafe { self.win.raccumulate(source(from), target, op)?.wait()? };
+        self.win.flush(target.rank)
+    }
+
+    /// [`Part::get_accumulate`] by its request form: the values are there when the request is complete.
+    pub(crate) fn rget_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: To<'_>, op: Op) -> Result<()> {
+        // SAFETY: as in `put`, for both buffers.
+        unsafe { self.win.rget_accumulate(source(from), sink(into), self.target(to), op)?.wait() }
+    }
+
+    /// Posts all calls on elements of a type at one place, and only then waits for them.
+    pub(crate) fn in_flight(&self, calls: &mut [Call<'_>], ty: &Datatype, rank: usize, offset: usize) -> Result<()> {
+        let posted = calls.iter_mut().try_for_each(|call| {
+            let shape = Shape::new(call.operand.len() / ty.size(), ty);
+            let (from, target) = (source((call.operand, shape)), self.target((rank, offset, shape)));
+            match &mut call.old {
+                // SAFETY: as in `put`: the flush below completes it while the buffer is borrowed.
+                None => unsafe { self.win.accumulate(from, target, call.op) },
+                // SAFETY: likewise, for both buffers.
+                Some(old) => unsafe { self.win.get_accumulate(from, sink((old, shape)), target, call.op) },
+            }
+        });
+        self.win.flush(rank)?;
+        posted
+    }
+
+    /// `fetch_and_op` of one element: its value from before.
+    pub(crate) fn fetch(&self, operand: &[u8], ty: BasicType, rank: usize, offset: usize, op: Op) -> Result<Vec<u8>> {
+        let mut old = vec![0xee; ty.size()];
+        self.win.fetch_and_op(operand, &mut old, ty, rank, self.at(rank, offset), op)?;
+        Ok(old)
+    }
+
+    /// `compare_and_swap` of one element: its value from before.
+    pub(crate) fn swap(
+        &self,
+        new: &[u8],
+        expected: &[u8],
+        ty: BasicType,
+        rank: usize,
+        offset: usize,
+    ) -> Result<Vec<u8>> {
+        let mut old = vec![0xee; ty.size()];
+        self.win.compare_and_swap(new, expected, &mut old, ty, rank, self.at(rank, offset))?;
+        Ok(old)
+    }
+
+    /// Ends the epoch and the window, and gives its memory back.
+    pub(crate) fn free(self) -> Result<()> {
+        self.win.unlock_all()?;
+        self.win.free()?;
+        // SAFETY: it was leaked by `new`, and the window that used it is gone.
+        drop(self.user.map(|memory| unsafe { Box::from_raw(memory.as_ptr()) }));
+        Ok(())
+    }
+
+    fn target<'t>(&self, (rank, offset, shape): To<'t>) -> At<'t> {
+        At::new(rank, self.at(rank, offset + shape.zero), shape.count, shape.ty)
+    }
+}
+
+fn source<'a>((data, shape): Source<'a>) -> Items<'a> {
+    shape.items(data.as_ptr().cast_mut(), data.len())
+}
+
+fn sink<'a>((data, shape): Sink<'a>) -> Items<'a> {
+    shape.items(data.as_mut_ptr(), data.len())
+}
+
+/// What each rank says, by rank.
+fn gathered(world: &Job, value: u64) -> Result<Vec<u64>> {
+    let win = Window::<u64>::allocate(world, world.size())?;
+    win.fence(|epoch| (0..world.size()).try_for_each(|rank| epoch.put_value(rank, world.rank() as u64, value)))?;
+    let mut all = vec![0; world.size()];
+    win.load(0, &mut all)?;
+    win.free()?;
+    Ok(all)
+}
+
+/// A shared window; none where ranks are on several nodes, which is refused.
+pub(crate) fn if_shareable<W>(world: &Job, made: Result<W>) -> Result<Option<W>> {
+    match made {
+        Err(error) if error.class() == Class::RmaShared && world.node_ranks().len() < world.size() => Ok(None),
+        made => made.map(Some),
+    }
+}
+
+/// Each flavor with the hints that decide how accumulates are atomic: locks of blocks, and atomics of the CPU for each element; and
+/// those of the net, where there is one that has them, for the flavors on which it performs any.
+pub(crate) fn disciplines(world: &Job) -> Vec<(Flavor, Info)> {
+    let by_elements = Info::new().with("mpi_accumulate_granularity", "8");
+    let mut all = Vec::from(FLAVORS.map(|flavor| (flavor, Info::new())));
+    all.extend(FLAVORS.map(|flavor| (flavor, by_elements.clone())));
+    let nic = Info::new().with("transom_atomics", "nic");
+    if world.net().is_some()
+        && let Ok(win) = Window::<u64>::allocate_with(world, 1, &nic)
+        && win.free().is_ok()
+    {
+        all.extend([Flavor::Allocate, Flavor::Create].map(|flavor| (flavor, nic.clone())));
+    }
+    all
+}
+
+/// The targets that an origin tries: itself, and the last rank.
+pub(crate) fn targets(world: &Job) -> Vec<usize> {
+    if world.size() == 1 { vec![0] } else { vec![0, world.size() - 1] }
+}
+
+/// The class of the error that a call must give.
+pub(crate) fn class<T>(done: Result<T>) -> Option<Class> {
+    done.err().as_ref().map(Error::class)
+}
