@@ -3,9 +3,11 @@
 //! Route: sim.
 
 use simulated::{on_every_net, same};
-use transom::{Request, Window, ops};
+use support::part::{Part, class};
+use transom::{Class, Flavor, Info, Request, Window, ops};
 
 mod simulated;
+mod support;
 
 /// MPI §11.3.5: what a get form brings is there when its request is complete, whatever else is in flight.
 /// Shows O2.
@@ -118,5 +120,30 @@ fn each_request_is_told_once() {
         win.load(0, &mut found)?;
         same("all arrived", &found, &data)?;
         Ok(win.free()?)
+    });
+}
+
+/// Two targets refuse what is not attached there. The flush of one tells its failure and not the other's, which was lost where the
+/// next flush was of all.
+/// Shows S3, E1.
+#[test]
+fn a_flush_of_one_target_leaves_the_failures_of_others_to_be_told() {
+    static DATA: [u8; 16] = [7; 16];
+    on_every_net(3, |world| {
+        let part = Part::new(world, Flavor::Dynamic, 64, &Info::new())?.ok_or("no window")?;
+        if world.rank() == 0 {
+            for (first, second) in [(1, 2), (2, 1)] {
+                world.step(format!("{first} refuses first"));
+                for target in [first, second, first, second] {
+                    part.start_put(&DATA, target, 64)?;
+                }
+                same("the flush of one", &class(part.win().flush(second)), &Some(Class::RmaRange))?;
+                same("the flush of all", &class(part.win().flush_all()), &Some(Class::RmaRange))?;
+                same("all is told", &class(part.win().flush(first)), &None)?;
+                same("all is told", &class(part.win().flush_all()), &None)?;
+            }
+        }
+        world.barrier()?;
+        Ok(part.free()?)
     });
 }

@@ -3,7 +3,6 @@
 //! A [`Tally`] belongs to one target of one window. Its parent counts the whole window, so that a flush of all
 //! targets looks at one number and a flush of one target at another; neither walks a list.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +36,7 @@ pub type TallyRef = triomphe::Arc<Tally>;
 
 /// The bit of a tally's state that says that an operation failed. In one word with the count, so that a flush looks once.
 const FAILED: u64 = 1 << 63;
-/// The bit that says that an operation failed once, so that [`TOLD`] knows the tally.
+/// The bit that says that an operation failed once, so that [`WAITING`] may know the tally.
 const MARKED: u64 = 1 << 62;
 
 /// Counts operations that were posted and are not complete at the target yet.
@@ -48,18 +47,16 @@ pub struct Tally {
     parent: Option<TallyRef>,
 }
 
-/// The failure that waits to be told, with its number, and the number up to which failures were told here.
-#[derive(Debug, Default)]
-struct Told {
-    failure: Option<(u64, Failure)>,
-    until: u64,
+/// A failure that waits to be told.
+#[derive(Debug)]
+struct Waiting {
+    /// The tallies that may tell it, by their addresses: the operation's own, and those above. The first that does takes it from all.
+    tellers: Vec<usize>,
+    failure: Failure,
 }
 
-/// What the tallies tell of failures, by their addresses. Outside of them, since there are many tallies and few failures.
-static TOLD: Mutex<BTreeMap<usize, Told>> = Mutex::new(BTreeMap::new());
-
-/// Failures of this process are numbered from 1, so that a tally and those above it know the same one.
-static FAILURES: AtomicU64 = AtomicU64::new(1);
+/// What waits to be told. Outside of the tallies, since there are many tallies and few failures.
+static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
 
 impl Tally {
     /// A tally that stands alone, or the parent of others.
@@ -106,18 +103,17 @@ impl Tally {
     }
 
     fn record(&self, failure: &Failure) {
-        // Relaxed: only has to be another number each time.
-        let number = FAILURES.fetch_add(1, Ordering::Relaxed);
-        let mut told = told();
-        for tally in self.upwards() {
-            // A later failure adds nothing while one waits to be told: the first one names it.
-            told.entry(tally.key()).or_default().failure.get_or_insert_with(|| (number, failure.clone()));
-            // Release: pairs with the Acquire in `has_failed` and `settled`.
-            tally.state.fetch_or(FAILED | MARKED, Ordering::Release);
+        let mut waiting = waiting();
+        // A later failure adds nothing while one of the same tally waits to be told: the first one names it.
+        if waiting.iter().any(|one| one.tellers.first() == Some(&self.key())) {
+            return;
         }
+        waiting.push(Waiting { tellers: self.upwards().map(Tally::key).collect(), failure: failure.clone() });
+        // Release: pairs with the Acquire in `has_failed` and `settled`.
+        self.upwards().for_each(|tally| drop(tally.state.fetch_or(FAILED | MARKED, Ordering::Release)));
     }
 
-    /// What [`TOLD`] knows it by: nobody else has the address while the tally lives, and its drop takes it out.
+    /// What [`WAITING`] knows it by: nobody else has the address while the tally lives, and its drop takes it out.
     fn key(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -154,30 +150,32 @@ impl Tally {
         self.state.load(Ordering::Acquire) & FAILED != 0
     }
 
-    /// The first failure that was not told yet: by this tally or one above it, which then will not tell it again.
+    /// The first failure that was not told yet. It is told with all others of this tally: neither those above nor those below tell them
+    /// again, and both keep what else they have to tell.
     pub fn take_failure(&self) -> Option<Failure> {
-        let mut told = told();
-        // Relaxed: the failure itself is under the lock.
-        self.state.fetch_and(!FAILED, Ordering::Relaxed);
-        let mine = told.get_mut(&self.key())?;
-        let (number, failure) = mine.failure.take()?;
-        mine.until = mine.until.max(number);
-        let mut news = true;
-        for above in self.upwards().skip(1) {
-            let Some(theirs) = told.get_mut(&above.key()) else { continue };
-            news &= theirs.until < number;
-            if theirs.failure.as_ref().is_some_and(|(waits, _)| *waits == number) {
-                theirs.failure = None;
-                above.state.fetch_and(!FAILED, Ordering::Relaxed);
+        let mut waiting = waiting();
+        let mut first = None;
+        waiting.retain(|one| {
+            let mine = one.tellers.contains(&self.key());
+            if mine {
+                first.get_or_insert_with(|| one.failure.clone());
+            }
+            !mine
+        });
+        for tally in self.upwards() {
+            if !waiting.iter().any(|one| one.tellers.contains(&tally.key())) {
+                // Relaxed: the failures themselves are under the lock.
+                tally.state.fetch_and(!FAILED, Ordering::Relaxed);
             }
         }
-        news.then_some(failure)
+        first
     }
 
     /// The first fault that an operation of this tally met and nobody took yet.
     pub fn fault(&self) -> Option<Fault> {
-        let told = told();
-        let (_, Failure::Broken(fault) | Failure::Refused(fault)) = told.get(&self.key())?.failure.as_ref()?;
+        let waiting = waiting();
+        let mine = waiting.iter().find(|one| one.tellers.contains(&self.key()))?;
+        let (Failure::Broken(fault) | Failure::Refused(fault)) = &mine.failure;
         Some(fault.clone())
     }
 }
@@ -185,13 +183,17 @@ impl Tally {
 impl Drop for Tally {
     fn drop(&mut self) {
         if *self.state.get_mut() & MARKED != 0 {
-            told().remove(&self.key());
+            let mut waiting = waiting();
+            for one in waiting.iter_mut() {
+                one.tellers.retain(|&teller| teller != self.key());
+            }
+            waiting.retain(|one| !one.tellers.is_empty());
         }
     }
 }
 
-fn told() -> MutexGuard<'static, BTreeMap<usize, Told>> {
-    TOLD.lock().unwrap_or_else(PoisonError::into_inner)
+fn waiting() -> MutexGuard<'static, Vec<Waiting>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -221,5 +223,41 @@ mod tests {
         a.refuse(&fault);
         assert_eq!(a.take_failure(), Some(Failure::Refused(fault)));
         assert!(window.take_failure().is_none() && !window.has_failed(), "told by its child before");
+    }
+
+    /// What one child tells leaves the failures of the others waiting, above it too.
+    #[test]
+    fn failures_of_several_children_are_each_told() {
+        let window = Tally::new();
+        let (a, b) = (Tally::within(&window), Tally::within(&window));
+        let (first, second) = (Tally::within(&a), Tally::within(&a));
+        let fault = |peer| Fault { peer: Peer(peer), reason: "no".into() };
+        let refuse = |tally: &Tally, peer| {
+            tally.begin();
+            tally.refuse(&fault(peer));
+        };
+        refuse(&a, 1);
+        refuse(&b, 2);
+        refuse(&a, 3);
+        assert_eq!(a.take_failure(), Some(Failure::Refused(fault(1))), "of its own the first");
+        assert_eq!(window.take_failure(), Some(Failure::Refused(fault(2))));
+        assert!(a.take_failure().is_none() && b.take_failure().is_none() && window.settled(), "all is told");
+        refuse(&first, 4);
+        refuse(&second, 5);
+        assert_eq!(first.take_failure(), Some(Failure::Refused(fault(4))));
+        assert!(a.has_failed() && window.has_failed());
+        assert_eq!(a.take_failure(), Some(Failure::Refused(fault(5))));
+        assert!(second.take_failure().is_none() && window.settled(), "told above");
+        refuse(&second, 6);
+        assert_eq!(second.take_failure(), Some(Failure::Refused(fault(6))), "a new one after one that was told above");
+        assert!(a.settled() && window.settled());
+        refuse(&first, 7);
+        refuse(&a, 8);
+        assert_eq!(first.take_failure(), Some(Failure::Refused(fault(7))));
+        assert_eq!(window.take_failure(), Some(Failure::Refused(fault(8))), "its own beside one from below");
+        refuse(&first, 9);
+        drop(first);
+        assert_eq!(a.take_failure(), Some(Failure::Refused(fault(9))), "of a tally that is gone");
+        assert!(window.settled());
     }
 }

@@ -140,6 +140,12 @@ impl Part {
         self.win.flush(rank)
     }
 
+    /// Puts bytes that are always there, and does not wait.
+    pub(crate) fn start_put(&self, data: &'static [u8], rank: usize, offset: usize) -> Result<()> {
+        // SAFETY: the bytes outlive every operation.
+        unsafe { self.win.put(data.as_ptr(), data.len(), rank, self.at(rank, offset)) }
+    }
+
     /// Gets items of the target as items of `data`.
     pub(crate) fn get(
         &self,
