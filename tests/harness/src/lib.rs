@@ -121,7 +121,11 @@ fn rank(name: &str, tests: &[Test]) -> ExitCode {
 fn joined(test: &Test) -> Outcome {
     let world = transom::init()?;
     step("body");
-    (test.body)(&world)?;
+    if let Err(error) = (test.body)(&world) {
+        // Leaving would wait for the others, who may wait for this one: the error would not be told, and the launcher end nobody.
+        std::mem::forget(world);
+        return Err(error);
+    }
     step("the end of the body");
     world.barrier()?;
     Ok(world.finalize()?)
