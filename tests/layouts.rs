@@ -8,7 +8,7 @@ use made::{Chance, Made, overlaps, span};
 use support::model::{combined, mixed};
 use support::part::{FLAVORS, Part, Shape, class, targets};
 use transom::datatype::Order;
-use transom::{BasicType, Class, Flavor, Info, Job, Op, Result};
+use transom::{BasicType, Class, Datatype, Flavor, Info, Job, Op, Result};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 #[path = "layouts/bounds.rs"]
@@ -135,17 +135,25 @@ fn accumulates(
         BasicType::Int64 | BasicType::Uint16 | BasicType::Int32 => Op::Sum,
         _ => Op::Replace,
     };
-    let (size, begin) = (ty.size(), begin(part));
-    let (mut now, mut seen, mut old) = (before.to_vec(), vec![0x3c; origin.len()], vec![0x3c; origin.len()]);
+    let (size, begin, basic) = (ty.size(), begin(part), Datatype::basic(ty));
+    // What the target has: at the end, after one of two accumulates in a row, and at the end in the places of the origin.
+    let (mut now, mut once, mut spread) = (before.to_vec(), Vec::new(), vec![0x3c; origin.len()]);
     for (&(a, _), &(b, _)) in from.iter().zip(to) {
         let (a, b) = (index(zero, a), index(begin, b));
-        let once = combined(op, ty, &now[b..b + size], &origin[a..a + size]);
-        seen[a..a + size].copy_from_slice(&once);
-        now[b..b + size].copy_from_slice(&combined(op, ty, &once, &origin[a..a + size]));
+        let operand = &origin[a..a + size];
+        let first = combined(op, ty, &now[b..b + size], operand);
+        let second = combined(op, ty, &first, operand);
+        now[b..b + size].copy_from_slice(&second);
+        spread[a..a + size].copy_from_slice(&second);
+        once.extend(first);
     }
-    part.accumulate((origin, shape), (target, begin, to_shape), op)?;
-    part.get_accumulate((origin, shape), (&mut old, shape), (target, begin, to_shape), op)?;
-    ensure(old == seen, "the values from before")?;
+    let there = (target, begin, to_shape);
+    let (mut row, mut back) = (vec![0x77; once.len()], vec![0x3c; origin.len()]);
+    part.accumulate((origin, shape), there, op)?;
+    part.get_accumulate((origin, shape), (&mut row, Shape::new(from.len(), &basic)), there, op)?;
+    ensure(row == once, "the values from before, in a row")?;
+    part.get_accumulate((origin, shape), (&mut back, shape), there, Op::NoOp)?;
+    ensure(back == spread, "the values in the places of the origin")?;
     ensure(part.read(target, 0, part.bytes())? == now, "the target after two accumulates")
 }
 

@@ -79,6 +79,13 @@ pub(crate) fn unfitting_types(world: &Job) -> Outcome {
                         class(part.get_accumulate((&data, theirs), (&mut old, ours), (target, 16, theirs), Op::Sum));
                     same(&format!("{why} as result"), &refused, &Some(Class::Type))?;
                 }
+                let both = class(part.get_accumulate(
+                    (&data, Shape::new(2, &long)),
+                    (&mut old, Shape::new(1, &twice)),
+                    (target, 16, Shape::new(2, &long)),
+                    Op::Sum,
+                ));
+                same("results that overlap", &both, &Some(Class::Type))?;
                 let wrong = part.fetch(&data[..4], BasicType::Int64, target, 16, Op::Sum);
                 same("half an element", &class(wrong), &Some(Class::Count))?;
                 same("the result", &old, &[9; 64])
