@@ -1,161 +1,146 @@
-//! Where the unified and the separate memory model differ (MPI §11.4, §11.7 rules 5 and 6): each rule is one body that runs
-//! under both and states both outcomes. In the separate model what was not brought together is stale, on every machine.
+//! The memory models (MPI §11.4, §11.7): each place where unified and separate differ, as one body that runs under both
+//! and states both outcomes. Two ranks: the owner of the words that are looked at, and the other one.
+
+#![allow(unsafe_code)]
 
 use std::process::ExitCode;
 
-use transom::{Info, Job, Lock, Model, Window, ops};
+use transom::{Assert, BasicType, Info, Job, Lock, Model, Op, RawWindow};
 use transom_harness::{Outcome, Test, same, step};
+
+#[path = "models/copies.rs"]
+mod copies;
+#[path = "models/publish.rs"]
+mod publish;
+#[path = "models/refresh.rs"]
+mod refresh;
+#[path = "models/typed.rs"]
+mod typed;
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
     Test { name, ranks, env: &[], body }
 }
 
-const TESTS: &[Test] = &[
-    test("a_store_becomes_visible_to_others_by_rule_5", &[1, 2, 3], stores),
-    test("a_put_becomes_visible_to_its_target_by_rule_6", &[1, 2, 3], puts),
-    test("both_copies_keep_what_the_other_did_not_change", &[1, 2], both),
-    test("operations_on_oneself_are_on_the_public_copy", &[1], oneself),
+static TESTS: &[Test] = &[
+    test("stores_become_public", &[2], publish::stores_become_public),
+    test("what_publishes_nothing", &[2], publish::what_publishes_nothing),
+    test("puts_become_private", &[2], refresh::puts_become_private),
+    test("what_refreshes_nothing", &[2], refresh::what_refreshes_nothing),
+    test("operations_on_oneself_act_on_the_public_copy", &[1, 2], copies::operations_on_oneself),
+    test("both_copies_changes_are_kept", &[2], copies::both_copies_changes_are_kept),
+    test("user_memory_is_the_private_copy", &[1, 2], copies::user_memory_is_the_private_copy),
+    test("overlapping_windows_have_public_copies_of_their_own", &[2], copies::overlapping_windows),
+    test("shared_and_dynamic_windows_are_unified", &[1, 2], copies::always_unified),
+    test("stores_become_public_in_epochs_as_closures", &[1, 2, 3], typed::stores),
+    test("puts_become_private_in_epochs_as_closures", &[1, 2, 3], typed::puts),
+    test("a_fence_keeps_what_both_copies_have", &[1, 2], typed::both),
 ];
 
 fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
 }
 
-/// A window of each model, over memory of the library and of the user.
-fn windows(world: &Job) -> Result<Vec<(bool, Window<u64>)>, transom::Error> {
-    let mut all = Vec::new();
-    for model in ["unified", "separate"] {
-        let info = Info::new().with("transom_model", model);
-        all.push((model == "separate", Window::allocate_with(world, 8, &info)?));
-        all.push((model == "separate", Window::create_with(world, vec![0; 8], &info)?));
-    }
-    for (separate, win) in &all {
-        assert_eq!(win.model() == Model::Separate, *separate);
-    }
-    Ok(all)
+/// The rank whose words are looked at.
+const OWNER: usize = 1;
+
+/// A window of eight words at each rank under a model, and what `MPI_WIN_CREATE` was given.
+struct Stage<'w> {
+    world: &'w Job,
+    win: RawWindow,
+    separate: bool,
+    /// The caller's memory of a created window; touched through the window and by pointer only.
+    memory: Box<[u64; 8]>,
+    /// How often it was played; every turn has values of its own.
+    turn: u64,
 }
 
-/// What the rank sees of the last rank's first element, by a get.
-fn seen_by_get(win: &Window<u64>, target: usize) -> transom::Result<u64> {
-    let mut value = [0];
-    win.lock_all(|epoch| epoch.scope(|part| part.get(target, 0, &mut value)))?;
-    Ok(value[0])
-}
-
-/// After a store the owner synchronizes in each of the ways that rule 5 names, or in none.
-/// Shows M1, M2.
-fn stores(world: &Job) -> Outcome {
-    let target = world.size() - 1;
-    let others: Vec<usize> = (0..world.size()).filter(|&rank| rank != target).collect();
-    for (separate, win) in windows(world)? {
-        let ways = ["nothing", "sync", "unlock", "unlock_all", "fence", "post"];
-        for (value, way) in (1..).zip(ways) {
-            step(format!("{way}, separate: {separate}"));
-            // All ranks have met since the value before was looked at.
-            world.barrier()?;
-            if world.rank() == target {
-                win.store(0, &[value])?;
+/// Runs `play` under both models, on allocated and on created windows.
+fn staged(world: &Job, play: impl Fn(&mut Stage<'_>) -> Outcome) -> Outcome {
+    for (model, name) in [(Model::Unified, "unified"), (Model::Separate, "separate")] {
+        for create in [false, true] {
+            step(format!("{name}, {}", if create { "create" } else { "allocate" }));
+            let info = Info::new().with("transom_model", name);
+            let mut memory = Box::new([0u64; 8]);
+            let win = match create {
+                false => RawWindow::allocate(world, 64, 8, &info)?,
+                // SAFETY: `memory` lives until the window is freed below, or for ever where the body fails.
+                true => unsafe { RawWindow::create(world, memory.as_mut_ptr().cast(), 64, 8, &info)? },
+            };
+            same("the model", &win.model(), &model)?;
+            same("the hint", &win.info().get("transom_model"), &Some(name))?;
+            let mut stage = Stage { world, win, separate: model == Model::Separate, memory, turn: 0 };
+            if let Err(error) = play(&mut stage) {
+                std::mem::forget(stage);
+                return Err(format!("{name}, create: {create}: {error}").into());
             }
-            match way {
-                "sync" => win.sync(),
-                "unlock" if world.rank() == target => win.lock(Lock::Shared, target, |_| Ok(()))?,
-                "unlock_all" if world.rank() == target => win.lock_all(|_| Ok(()))?,
-                "fence" => win.fence(|_| Ok(()))?,
-                "post" if world.rank() == target => win.post(&others).and_then(|()| win.wait())?,
-                "post" => win.start(&[target], |_| Ok(()))?,
-                _ => {}
-            }
-            world.barrier()?;
-            // The target itself would synchronize by its own lock_all; alone it has nobody else.
-            if world.rank() != target {
-                let stale = separate && way == "nothing";
-                same(way, &seen_by_get(&win, target)?, &if stale { 0 } else { value })?;
-            }
-            world.barrier()?;
+            stage.win.free()?;
+            drop(stage.memory);
         }
-        win.free()?;
     }
     Ok(())
 }
 
-/// After another rank's put the target loads: at once, and after each of the ways that rule 6 names.
-/// Shows M1, M2.
-fn puts(world: &Job) -> Outcome {
-    let target = world.size() - 1;
-    let others: Vec<usize> = (0..world.size()).filter(|&rank| rank != target).collect();
-    for (separate, win) in windows(world)? {
-        let mut known = 0;
-        for (value, way) in (1..).zip(["sync", "lock", "lock_all", "fence", "wait"]) {
-            step(format!("{way}, separate: {separate}"));
-            world.barrier()?;
-            let put = |epoch: &transom::Access<'_, '_, u64>| epoch.put_value(target, 0, value);
-            match (way, world.rank()) {
-                ("fence", _) => win.fence(|epoch| if world.rank() == 0 { put(epoch) } else { Ok(()) })?,
-                ("wait", rank) if rank == target && !others.is_empty() => {
-                    win.post(&others)?;
-                    win.wait()?;
-                }
-                ("wait", rank) if rank != target => {
-                    win.start(&[target], |epoch| if rank == 0 { put(epoch) } else { Ok(()) })?;
-                }
-                (_, 0) if target != 0 => win.lock(Lock::Exclusive, target, |epoch| put(epoch))?,
-                _ => {}
-            }
-            world.barrier()?;
-            if world.rank() == target && target > 0 {
-                let mut found = [0];
-                win.load(0, &mut found)?;
-                let at_once = matches!(way, "fence" | "wait") || !separate;
-                same(&format!("{way}: at once"), &found[0], &if at_once { value } else { known })?;
-                match way {
-                    "sync" => win.sync(),
-                    "lock" => win.lock(Lock::Shared, target, |_| Ok(()))?,
-                    "lock_all" => win.lock_all(|_| Ok(()))?,
-                    _ => {}
-                }
-                win.load(0, &mut found)?;
-                same(&format!("{way}: after it"), &found[0], &value)?;
-                known = value;
-            }
-            world.barrier()?;
-        }
-        win.free()?;
+impl Stage<'_> {
+    fn owner(&self) -> bool {
+        self.world.rank() == OWNER
     }
-    Ok(())
+
+    /// What is in force under unified, and under separate.
+    fn either(&self, unified: u64, separate: u64) -> u64 {
+        if self.separate { separate } else { unified }
+    }
+
+    fn store(&self, at: usize, value: u64) {
+        self.win.store(at * 8, &value.to_ne_bytes());
+    }
+
+    fn load(&self, at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        self.win.load(at * 8, &mut bytes);
+        u64::from_ne_bytes(bytes)
+    }
+
+    /// A put within the open epoch, complete at its end or at a flush; it is copied before this returns.
+    fn put(&self, target: usize, at: u64, value: &u64) -> transom::Result<()> {
+        // SAFETY: callers keep `value` to the end of the epoch.
+        unsafe { self.win.put(std::ptr::from_ref(value).cast(), 8, target, at) }
+    }
+
+    /// A get within the open epoch.
+    fn get(&self, target: usize, at: u64, into: &mut u64) -> transom::Result<()> {
+        // SAFETY: callers look at `into` after the end of the epoch only.
+        unsafe { self.win.get(std::ptr::from_mut(into).cast(), 8, target, at) }
+    }
+
+    /// A get in a passive epoch of its own.
+    fn seen(&self, target: usize, at: u64) -> transom::Result<u64> {
+        let mut value = u64::MAX;
+        self.win.lock(Lock::Shared, target, Assert::NONE)?;
+        self.get(target, at, &mut value)?;
+        self.win.unlock(target)?;
+        Ok(value)
+    }
+
+    /// A put in a passive epoch of its own.
+    fn put_now(&self, target: usize, at: u64, value: u64) -> transom::Result<()> {
+        self.win.lock(Lock::Shared, target, Assert::NONE)?;
+        self.put(target, at, &value)?;
+        self.win.unlock(target)
+    }
+
+    /// A value that no turn had before, the same at both ranks; both copies of all are together.
+    fn next(&mut self) -> transom::Result<u64> {
+        self.world.barrier()?;
+        self.win.sync();
+        self.world.barrier()?;
+        self.turn += 1;
+        Ok(self.turn * 1000)
+    }
 }
 
-/// Shows M2.
-fn both(world: &Job) -> Outcome {
-    let next = (world.rank() + 1) % world.size();
-    for (_, win) in windows(world)? {
-        win.store(4, &[40, 50, 60, 70])?;
-        win.fence(|epoch| {
-            epoch.put(next, 0, &[1u64, 2, 3, 4])?;
-            epoch.accumulate(next, 7, &[5u64], ops::Sum)
-        })?;
-        let mut found = [0; 8];
-        win.load(0, &mut found)?;
-        same("stored here, put and added by another", &found, &[1, 2, 3, 4, 40, 50, 60, 75])?;
-        world.barrier()?;
-        win.free()?;
-    }
-    Ok(())
-}
-
-/// Shows M2, O6.
-fn oneself(world: &Job) -> Outcome {
-    for (separate, win) in windows(world)? {
-        let mut found = [0];
-        win.lock_all(|epoch| {
-            epoch.put_value(0, 0, 9u64)?;
-            epoch.flush(0)?;
-            win.load(0, &mut found)?;
-            assert_eq!(found[0], if separate { 0 } else { 9 }, "before sync");
-            epoch.sync();
-            win.load(0, &mut found)
-        })?;
-        same("after sync", &found[0], &9)?;
-        win.free()?;
-    }
-    Ok(())
+/// `fetch_and_op` on words.
+fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, operand: u64) -> transom::Result<u64> {
+    let mut old = [0; 8];
+    win.fetch_and_op(&operand.to_ne_bytes(), &mut old, BasicType::Uint64, target, at, op)?;
+    Ok(u64::from_ne_bytes(old))
 }

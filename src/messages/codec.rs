@@ -28,6 +28,8 @@ pub(crate) enum Request<'a> {
     Swap { ty: BasicType, at: u64, expected: u64, new: u64 },
     /// Change a control word.
     Control { at: u64, amo: Amo },
+    /// Do nothing; refused where a block of the strips is not there.
+    Check { strips: Vec<Strip> },
     /// Answer with the number of regions that are attached to the dynamic window, and with the address and length of at most
     /// `most` of them, from the `first` on.
     Regions { first: u64, most: u64 },
@@ -85,6 +87,7 @@ const CONTROL: u8 = 7;
 const REGIONS: u8 = 8;
 const REPLY: u8 = 9;
 const REFUSAL: u8 = 10;
+const CHECK: u8 = 11;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -130,6 +133,7 @@ fn encode_request(token: u64, window: u64, order: u64, request: &Request<'_>) ->
     match request {
         Request::Scatter { strips, data } => with_bytes(with_strips(how(SCATTER, 0, 0, false), strips), data),
         Request::Gather { strips } => with_strips(how(GATHER, 0, 0, false), strips),
+        Request::Check { strips } => with_strips(how(CHECK, 0, 0, false), strips),
         Request::Combine { op, ty, fetch, strips, data } => {
             with_bytes(with_strips(how(COMBINE, op.number(), ty.number(), *fetch), strips), data)
         }
@@ -158,6 +162,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
     Some(match kind {
         SCATTER => Request::Scatter { strips: reader.strips(strips)?, data: reader.0 },
         GATHER => Request::Gather { strips: reader.strips(strips)? },
+        CHECK => Request::Check { strips: reader.strips(strips)? },
         COMBINE => Request::Combine {
             op: Op::from_number(op)?,
             ty: BasicType::from_number(ty)?,
@@ -246,6 +251,7 @@ mod tests {
         let requests = [
             Request::Scatter { strips: strips(), data: b"data of strips..." },
             Request::Gather { strips: strips() },
+            Request::Check { strips: strips() },
             Request::Combine { op: Op::MaxLoc, ty: BasicType::TwoInt, fetch: true, strips: strips(), data: &[] },
             Request::Swap { ty: BasicType::Uint8, at: 3, expected: 1, new: u64::MAX },
             Request::Control { at: 8, amo: Amo::compare_swap(Width::W64, 7, u64::MAX) },

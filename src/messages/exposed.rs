@@ -156,6 +156,7 @@ impl Exposed {
                 let at = at.ok_or_else(|| "there is no such control word".to_owned())?;
                 Ok(self.words.amo(at, *amo).to_ne_bytes().to_vec())
             }
+            Request::Check { strips } => self.blocks(strips, bytes(strips)).map(|_| Vec::new()),
             Request::Regions { first, most } => {
                 let Space::Attached(attached) = &self.space else {
                     return Err("only a dynamic window has regions".into());
@@ -321,7 +322,10 @@ mod tests {
         assert_eq!(window.execute(&Request::Gather { strips: at(24) }), Ok(vec![7; 8]));
         let regions: Vec<u8> = [1, address, 32].into_iter().flat_map(u64::to_ne_bytes).collect();
         assert_eq!(window.execute(&Request::Regions { first: 0, most: 9 }), Ok(regions));
-        assert!(window.execute(&Request::Gather { strips: at(25) }).is_err());
+        for beyond in [Request::Gather { strips: at(25) }, Request::Check { strips: [at(0), at(25)].concat() }] {
+            assert!(window.execute(&beyond).is_err());
+        }
+        assert_eq!(window.execute(&Request::Check { strips: [at(0), at(24)].concat() }), Ok(Vec::new()));
         attached.detach(address);
         let refused = window.execute(&Request::Gather { strips: at(24) }).expect_err("detached");
         assert!(refused.contains("not attached"), "{refused}");

@@ -1,17 +1,19 @@
 //! Dynamic windows (MPI §11.2.4): memory is attached at its owner, and accessed by address. An origin of the same node keeps a
 //! list of what it knows to be attached, and looks at one word of the target, by a load, to know that nothing changed; between
-//! nodes the target checks each access itself. So an access to what is not attached, or no longer, is an error.
+//! nodes the target checks each message itself, and is asked before an access that takes several. So an access to what is not
+//! attached, or no longer, is an error, and none of it is done.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Amo, AmoKind, Keyed, Memory, Width};
+use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 
 use super::core::Core;
 use super::target::{Flavor, Target};
 use super::words::{self, Words};
+use crate::datatype::Strip;
 use crate::error::{Class, Error, ErrorKind, Result};
-use crate::messages::{Landing, REPLY_OVERHEAD, Request};
+use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::rma::attached::{Extent, covers};
 use crate::rma::layout::Layout;
 
@@ -67,9 +69,10 @@ impl Core {
         Words::at(&self.words, 0).amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
     }
 
-    /// Fails where a piece of the access is not within a region that is attached at the target of this node.
+    /// Fails where a piece of the access is not within a region that is attached at the target, as far as the target does not find that
+    /// by itself before anything is done.
     pub(super) fn covered(&self, call: &'static str, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
-        let Some(words) = target.words(self) else { return Ok(()) };
+        let Some(words) = target.words(self) else { return self.ask_covered(target, at, layout) };
         let number = target.peer();
         let (_, known) = self.known.get_or_try_insert(number, || Ok::<_, Error>((number, Mutex::default())))?;
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,6 +94,24 @@ impl Core {
         Ok(())
     }
 
+    /// Between nodes the target checks each message by itself. Of an access that may take several it is asked first, so that none is
+    /// executed where another one is refused.
+    fn ask_covered(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
+        let most = self.message_max(target);
+        // However the origin's blocks cut them, a piece after the first becomes two strips at most.
+        let needed = (2 * layout.pieces().take(MAX_STRIPS).count()).saturating_sub(1);
+        if needed <= MAX_STRIPS && OVERHEAD + STRIP * needed + layout.len() <= most {
+            return Ok(());
+        }
+        let mut strips = Vec::new();
+        layout.for_strips(|strip| strips.push(Strip { offset: at.wrapping_add(strip.offset), ..strip }));
+        let tally = Tally::within(&target.tally);
+        for strips in strips.chunks(MAX_STRIPS.min((most - OVERHEAD) / STRIP)) {
+            self.ask(target, 0, Request::Check { strips: strips.to_vec() }, Landing::Nowhere, &tally)?;
+        }
+        self.job.progress.complete(&tally)
+    }
+
     /// Asks the target for its regions, again where they changed meanwhile.
     fn learn(&self, target: &Target, words: Words<'_>, known: &mut MutexGuard<'_, Known>) -> Result<()> {
         loop {
@@ -110,7 +131,7 @@ impl Core {
         let mut regions: Vec<Extent> = Vec::new();
         loop {
             let mut reply = vec![0u64; 1 + 2 * most];
-            let tally = transom_fabric::Tally::within(&target.tally);
+            let tally = Tally::within(&target.tally);
             let request = Request::Regions { first: regions.len() as u64, most: most as u64 };
             crate::buffers::scoped(
                 || self.job.finish(&tally),

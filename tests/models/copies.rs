@@ -1,0 +1,179 @@
+//! The two copies: on which operations act, what of each is kept, where user memory is one of them, and which windows have but one
+//! (MPI §11.4, §11.7).
+
+#![allow(unsafe_code)]
+
+use transom::{Assert, BasicType, Info, Job, Model, Op, RawWindow, Route, Window};
+use transom_harness::{Outcome, same, step};
+
+use super::{OWNER, fetch, staged};
+
+/// MPI §11.4: put, get and the accumulate family act on the public copy, at the own rank as well.
+/// Shows M2, M3, O6.
+pub(crate) fn operations_on_oneself(world: &Job) -> Outcome {
+    staged(world, |stage| {
+        let me = world.rank();
+        stage.store(1, 50);
+        stage.win.sync();
+        stage.win.lock_all(Assert::NONE)?;
+        let (seven, mut got) = (7, 0);
+        stage.put(me, 0, &seven)?;
+        stage.win.flush(me)?;
+        stage.get(me, 0, &mut got)?;
+        stage.win.flush(me)?;
+        same("got from oneself", &got, &7)?;
+        same("private after a put to oneself", &stage.load(0), &stage.either(7, 0))?;
+        same("fetch_and_op at oneself", &fetch(&stage.win, me, 1, Op::Sum, 3)?, &50)?;
+        same("private after it", &stage.load(1), &stage.either(53, 50))?;
+        let mut old = [0; 8];
+        let (new, expected) = (60u64.to_ne_bytes(), 53u64.to_ne_bytes());
+        stage.win.compare_and_swap(&new, &expected, &mut old, BasicType::Uint64, me, 1)?;
+        same("compare_and_swap at oneself", &u64::from_ne_bytes(old), &53)?;
+        stage.store(2, 9);
+        let found = fetch(&stage.win, me, 2, Op::NoOp, 0)?;
+        same("an atomic read of what was only stored", &found, &stage.either(9, 0))?;
+        stage.win.sync();
+        let all = [0, 1, 2].map(|at| stage.load(at));
+        same("private after sync", &all, &[7, 60, 9])?;
+        same("public after sync", &fetch(&stage.win, me, 2, Op::NoOp, 0)?, &9)?;
+        Ok(stage.win.unlock_all()?)
+    })
+}
+
+/// MPI §11.7: what the owner stored and what others put at other places are both there when the copies come together; the
+/// smallest unit is a byte.
+/// Shows M1, M2.
+pub(crate) fn both_copies_changes_are_kept(world: &Job) -> Outcome {
+    staged(world, |stage| {
+        stage.next()?;
+        stage.world.barrier()?;
+        if stage.owner() {
+            stage.win.store(9, b"owner");
+        } else {
+            stage.win.lock_all(Assert::NONE)?;
+            // SAFETY: the bytes are static.
+            unsafe { stage.win.put(b"other".as_ptr(), 5, OWNER, 2)? };
+            stage.win.unlock_all()?;
+        }
+        stage.world.barrier()?;
+        stage.win.sync();
+        stage.world.barrier()?;
+        let (expected, mut public) = (*b"\0owner\0\0other\0\0\0", [0xee; 16]);
+        if stage.owner() {
+            let mut private = [0xee; 16];
+            stage.win.load(8, &mut private);
+            same("private", &private, &expected)?;
+        }
+        stage.win.lock_all(Assert::NONE)?;
+        // SAFETY: `public` is looked at after the epoch.
+        unsafe { stage.win.get(public.as_mut_ptr(), 16, OWNER, 1)? };
+        stage.win.unlock_all()?;
+        same("public", &public, &expected)
+    })
+}
+
+/// MPI §11.2.1, §11.4: the memory handed to create is what the process loads and stores; freeing brings it up to date.
+/// Shows M2, W1, W4.
+pub(crate) fn user_memory_is_the_private_copy(world: &Job) -> Outcome {
+    let me = world.rank();
+    staged(world, |stage| {
+        let base = stage.win.base().cast::<u64>();
+        if base.cast_const() != stage.memory.as_ptr() {
+            // The library's memory: what it is stored through the window shows at its base.
+            stage.store(3, 44);
+            // SAFETY: the base of eight words of this rank's part.
+            return same("at the base", &unsafe { base.add(3).read_volatile() }, &44);
+        }
+        let from = (me + 1) % world.size();
+        // SAFETY: the words of `memory`, which lives as long as the window; peers write the public copy of word 4, if that is
+        // this memory at all, before the barrier.
+        let (write, read) =
+            (|at, value| unsafe { base.add(at).write_volatile(value) }, |at| unsafe { base.add(at).read_volatile() });
+        write(3, 33);
+        same("loaded", &stage.load(3), &33)?;
+        stage.win.sync();
+        world.barrier()?;
+        stage.put_now(from, 4, 44)?;
+        same("stored by pointer, and got", &stage.seen(from, 3)?, &33)?;
+        world.barrier()?;
+        stage.win.sync();
+        same("by pointer, after sync", &read(4), &44)
+    })?;
+    for model in ["unified", "separate"] {
+        let win = Window::create_with(world, vec![me as u64; 5], &Info::new().with("transom_model", model))?;
+        let next = (me + 1) % world.size();
+        win.lock_all(|epoch| epoch.put_value(next, 2, 70 + me as u64))?;
+        world.barrier()?;
+        let before = (me + world.size() - 1) % world.size();
+        let expected = vec![me as u64, me as u64, 70 + before as u64, me as u64, me as u64];
+        same(&format!("{model}: given back by free"), &win.reclaim()?, &expected)?;
+    }
+    Ok(())
+}
+
+/// MPI §11.7: each window over the same memory has a public copy of its own in the separate model; what comes by one becomes
+/// visible in the other when the owner synchronizes on both.
+/// Shows M2, W7.
+pub(crate) fn overlapping_windows(world: &Job) -> Outcome {
+    for (model, separate) in [("unified", false), ("separate", true)] {
+        step(model);
+        let info = Info::new().with("transom_model", model);
+        let mut memory = Box::new([0u64; 2]);
+        let base = memory.as_mut_ptr().cast::<u8>();
+        // SAFETY: `memory` lives until both windows are freed.
+        let (first, second) =
+            unsafe { (RawWindow::create(world, base, 16, 8, &info)?, RawWindow::create(world, base, 16, 8, &info)?) };
+        let read = |win: &RawWindow| -> transom::Result<u64> {
+            win.lock_all(Assert::NONE)?;
+            let value = fetch(win, OWNER, 0, Op::NoOp, 0);
+            win.unlock_all()?;
+            value
+        };
+        if world.rank() != OWNER {
+            first.lock_all(Assert::NONE)?;
+            fetch(&first, OWNER, 0, Op::Replace, 5)?;
+            first.unlock_all()?;
+            same("by the window of the update", &read(&first)?, &5)?;
+            same("by the other window", &read(&second)?, if separate { &0 } else { &5 })?;
+        }
+        world.barrier()?;
+        if world.rank() == OWNER {
+            first.sync();
+            second.sync();
+        }
+        world.barrier()?;
+        same("by the other window, after syncs of both", &read(&second)?, &5)?;
+        world.barrier()?;
+        first.free()?;
+        second.free()?;
+        drop(memory);
+    }
+    Ok(())
+}
+
+/// MPI §11.2.3-4: others load and store a shared window themselves, and a dynamic window's memory is whatever is attached: their
+/// model stays unified, whatever the hint says.
+/// Shows M1, M2, W4.
+pub(crate) fn always_unified(world: &Job) -> Outcome {
+    let info = Info::new().with("transom_model", "separate");
+    let dynamic = RawWindow::create_dynamic(world, &info)?;
+    same("a dynamic window", &dynamic.model(), &Model::Unified)?;
+    same("its hint in force", &dynamic.info().get("transom_model"), &Some("unified"))?;
+    dynamic.free()?;
+    for noncontig in ["false", "true"] {
+        if (0..world.size()).any(|rank| world.route(rank).is_ok_and(|route| route == Route::Net)) {
+            continue;
+        }
+        let info = info.clone().with("alloc_shared_noncontig", noncontig);
+        let shared = RawWindow::allocate_shared(world, 64, 8, &info)?;
+        same("a shared window", &shared.model(), &Model::Unified)?;
+        same("its hint in force", &shared.info().get("transom_model"), &Some("unified"))?;
+        shared.free()?;
+    }
+    for (model, expected) in [("unified", Model::Unified), ("separate", Model::Separate)] {
+        let typed = Window::<u64>::allocate_with(world, 4, &Info::new().with("transom_model", model))?;
+        same("a typed window", &typed.model(), &expected)?;
+        typed.free()?;
+    }
+    Ok(())
+}
