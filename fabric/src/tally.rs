@@ -110,7 +110,9 @@ impl Tally {
         }
         waiting.push(Waiting { tellers: self.upwards().map(Tally::key).collect(), failure: failure.clone() });
         // Release: pairs with the Acquire in `has_failed` and `settled`.
-        self.upwards().for_each(|tally| drop(tally.state.fetch_or(FAILED | MARKED, Ordering::Release)));
+        for tally in self.upwards() {
+            tally.state.fetch_or(FAILED | MARKED, Ordering::Release);
+        }
     }
 
     /// What [`WAITING`] knows it by: nobody else has the address while the tally lives, and its drop takes it out.

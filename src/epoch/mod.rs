@@ -80,7 +80,7 @@ pub(crate) const fn after(state: State, call: Call) -> Result<State, &'static st
         return Err("the window was freed (MPI §11.2.5)");
     }
     match call {
-        Call::Operation | Call::Request | Call::Flush { .. } | Call::FlushAll => match within(access, call) {
+        Call::Operation | Call::Request | Call::Flush { .. } | Call::FlushAll => match within(state, call) {
             Ok(access) => Ok((access, exposure)),
             Err(reason) => Err(reason),
         },
@@ -97,9 +97,13 @@ pub(crate) const fn after(state: State, call: Call) -> Result<State, &'static st
 
 /// Calls that stay within an epoch.
 #[inline]
-const fn within(access: Access, call: Call) -> Result<Access, &'static str> {
+const fn within(state: State, call: Call) -> Result<Access, &'static str> {
     use Access::{Fence, Fenced, Lock, LockAll, Start};
-    match (call, access) {
+    match (call, state.0) {
+        // A fence epoch exposes the own part too, and exposure epochs are disjoint.
+        (Call::Operation, Fenced) if matches!(state.1, Exposure::Posted) => Err(
+            "an operation of a fence epoch within the exposure epoch of post; call start, or wait first (MPI §11.5, §11.5.1)",
+        ),
         (Call::Operation, Fenced | Fence) => Ok(Fence),
         (Call::Operation | Call::Request | Call::Flush { .. } | Call::FlushAll, LockAll) => Ok(LockAll),
         // Which targets, the window checks: that they are locked, or in the group of `start`.

@@ -58,6 +58,7 @@ fn an_exposure_epoch_excludes_what_the_chapter_says() {
         }
     }
     let posted = |access| (access, Exposure::Posted);
+    assert!(after(posted(Access::Fenced), Call::Operation).is_err(), "a fence epoch begins while exposed");
     let start = after(posted(Access::Closed), Call::Start);
     assert_eq!(start, Ok(posted(Access::Start)), "start after post");
     assert_eq!(after(posted(Access::Start), Call::Complete), Ok(posted(Access::Closed)));

@@ -1,0 +1,237 @@
+//! Every call of the byte-level window in every state that forbids it: the class and the rule of its error, no byte changed by it, and the
+//! state's own calls go on as if it had not been.
+
+#![allow(unsafe_code)]
+
+use transom::{Assert, At, BasicType, Class, Datatype, Flavor, Items, Job, Lock, Op};
+use transom_harness::{Outcome, ensure, same, step};
+
+use super::place::{Place, kept};
+use super::table::{Call, Named, STATES, State, forbidden, section};
+
+/// Shows E2.
+pub(crate) fn allocated(world: &Job) -> Outcome {
+    table(world, Flavor::Allocate)
+}
+
+/// Shows E2.
+pub(crate) fn created(world: &Job) -> Outcome {
+    table(world, Flavor::Create)
+}
+
+/// Shows E2.
+pub(crate) fn dynamic(world: &Job) -> Outcome {
+    table(world, Flavor::Dynamic)
+}
+
+/// Among the ranks of a node, which on a net is each rank by itself.
+/// Shows E2.
+pub(crate) fn shared(world: &Job) -> Outcome {
+    table(&world.subset(&world.node_ranks())?, Flavor::Shared)
+}
+
+fn table(job: &Job, flavor: Flavor) -> Outcome {
+    let place = Place::new(job, flavor)?;
+    for (turn, state) in STATES.into_iter().enumerate() {
+        if place.size == 1 && matches!(state, State::Lock | State::LockPosted) {
+            // The only rank to lock is this one.
+            continue;
+        }
+        if one_sided(&place, state) && place.me != 0 {
+            step(format!("the other side of {state:?}"));
+            other_side(job, &place, state)?;
+        } else {
+            step(format!("entering {state:?}"));
+            enter(job, &place, state)?;
+            rows(&place, state)?;
+            step(format!("leaving {state:?}"));
+            leave(job, &place, state)?;
+        }
+        if state != State::Freed {
+            job.barrier()?;
+            place.untouched()?;
+            place.correct(job, 10 * turn as u64 + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// States that all ranks can't be in at once and go on: the first one is in it, and others play the other side.
+fn one_sided(place: &Place, state: State) -> bool {
+    place.size > 1 && matches!(state, State::Start | State::LockPosted)
+}
+
+/// Every call that the state forbids, each followed by one that it allows.
+fn rows(place: &Place, state: State) -> Outcome {
+    for (call, named, rule) in forbidden(state, place.size == 1) {
+        let what = format!("{call:?} of {named:?} in {state:?}");
+        step(&what);
+        let rank = if (named == Named::Target) == (state == State::LockOwn) { place.me } else { place.next };
+        let error = run(place, call, rank).err().ok_or(format!("{what} is allowed"))?;
+        same(&format!("{what}: {error}"), &error.class(), &Class::RmaSync)?;
+        ensure(error.to_string().contains(section(rule)), &format!("{what}: {error} names {}", section(rule)))?;
+        if state != State::Freed {
+            place.untouched()?;
+            allowed(place, state)?;
+        }
+    }
+    Ok(())
+}
+
+/// A call that the state allows, and that changes neither the state nor data.
+fn allowed(place: &Place, state: State) -> Outcome {
+    let win = &place.win;
+    match state {
+        State::Closed => {
+            win.lock_all(Assert::NONE)?;
+            place.read(place.next)?;
+            win.unlock_all()?;
+        }
+        // All ranks come here after the same calls.
+        State::Fenced => win.fence(Assert::NONE)?,
+        State::LockOwn => place.read(place.me).and(Ok(win.flush(place.me)?))?,
+        State::LockAll | State::Lock | State::LockPosted => place.read(place.next).and(Ok(win.flush_all()?))?,
+        // A rank alone has to post yet.
+        State::Start if place.size == 1 => {}
+        State::Fence | State::Start | State::StartPosted => place.read(place.next)?,
+        State::Posted | State::FencedPosted | State::Freed => {}
+    }
+    if matches!(state, State::Posted | State::FencedPosted | State::LockPosted | State::StartPosted) {
+        same("the exposure epoch has ended", &win.test()?, &false)?;
+    }
+    Ok(())
+}
+
+fn enter(job: &Job, place: &Place, state: State) -> Outcome {
+    let win = &place.win;
+    if matches!(state, State::Fenced | State::Fence | State::FencedPosted) {
+        win.fence(Assert::NONE)?;
+    }
+    if matches!(state, State::Posted | State::FencedPosted | State::LockPosted | State::StartPosted) {
+        win.post(&[place.before], Assert::NONE)?;
+    }
+    match state {
+        State::Closed | State::Fenced | State::Posted | State::FencedPosted => {}
+        State::Fence => place.read(place.next)?,
+        State::LockAll => win.lock_all(Assert::NONE)?,
+        State::Lock | State::LockPosted => win.lock(Lock::Exclusive, place.next, Assert::NONE)?,
+        State::LockOwn => win.lock(Lock::Exclusive, place.me, Assert::NONE)?,
+        State::Start | State::StartPosted => win.start(&[place.next], Assert::NONE)?,
+        State::Freed => win.free()?,
+    }
+    if state != State::Freed {
+        job.barrier()?;
+    }
+    Ok(())
+}
+
+/// Ends the state's epochs, each by its own call.
+fn leave(job: &Job, place: &Place, state: State) -> Outcome {
+    let win = &place.win;
+    if state == State::Freed {
+        return Ok(());
+    }
+    // Until here no rank completes what another one has posted.
+    job.barrier()?;
+    match state {
+        State::Fenced | State::Fence => win.fence(Assert::NOSUCCEED)?,
+        State::LockAll => win.unlock_all()?,
+        State::Lock | State::LockPosted => win.unlock(place.next)?,
+        State::LockOwn => win.unlock(place.me)?,
+        State::Start if place.size == 1 => {
+            win.post(&[place.me], Assert::NONE)?;
+            place.read(place.me)?;
+            win.complete()?;
+            win.wait()?;
+        }
+        State::Posted | State::FencedPosted => win.start(&[place.next], Assert::NONE)?,
+        _ => {}
+    }
+    if matches!(state, State::Posted | State::FencedPosted | State::StartPosted) {
+        place.read(place.next)?;
+    }
+    if place.size > 1 && state == State::Start
+        || matches!(state, State::Posted | State::FencedPosted | State::StartPosted)
+    {
+        win.complete()?;
+    }
+    if matches!(state, State::Posted | State::FencedPosted | State::LockPosted | State::StartPosted) {
+        win.wait()?;
+    }
+    if state == State::FencedPosted {
+        win.fence(Assert::NOSUCCEED)?;
+    }
+    Ok(())
+}
+
+/// What the other ranks do while the first one is in a state alone.
+fn other_side(job: &Job, place: &Place, state: State) -> Outcome {
+    let (target, origin) = (place.before == 0, place.next == 0);
+    if state == State::Start && target {
+        place.win.post(&[0], Assert::NONE)?;
+    }
+    job.barrier()?;
+    job.barrier()?;
+    if state == State::Start && target {
+        place.win.wait()?;
+    }
+    if state == State::LockPosted && origin {
+        place.win.start(&[0], Assert::NONE)?;
+        place.win.complete()?;
+    }
+    Ok(())
+}
+
+/// The call, which would change the word that nobody may change where it is an operation.
+fn run(place: &Place, call: Call, rank: usize) -> transom::Result<()> {
+    let win = &place.win;
+    match call {
+        Call::Fence => win.fence(Assert::NONE),
+        Call::LastFence => win.fence(Assert::NOSUCCEED),
+        Call::EmptyFence => win.fence(Assert::NOPUT | Assert::NOSUCCEED),
+        Call::LockAll => win.lock_all(Assert::NONE),
+        Call::UnlockAll => win.unlock_all(),
+        Call::Lock => win.lock(Lock::Shared, rank, Assert::NONE),
+        Call::LockUnchecked => win.lock(Lock::Exclusive, rank, Assert::NOCHECK),
+        Call::Unlock => win.unlock(rank),
+        Call::Flush => win.flush(rank),
+        Call::FlushLocal => win.flush_local(rank),
+        Call::FlushAll => win.flush_all(),
+        Call::FlushLocalAll => win.flush_local_all(),
+        Call::Start => win.start(&[rank], Assert::NONE),
+        Call::Complete => win.complete(),
+        Call::Post => win.post(&[place.before], Assert::NONE),
+        Call::Wait => win.wait(),
+        Call::Test => win.test().map(drop),
+        Call::Free => win.free(),
+        _ => operate(place, call, rank),
+    }
+}
+
+/// An operation that is refused.
+fn operate(place: &Place, call: Call, rank: usize) -> transom::Result<()> {
+    static ONE: u64 = 1;
+    let (win, at, word) = (&place.win, place.at(rank, 0), Datatype::basic(BasicType::Uint64));
+    let (one, to) = (Items::of((&raw const ONE).cast(), 1, &word), At::new(rank, at, 1, &word));
+    // Never given back, since a get that is taken after all may fill it at any time.
+    let into: *mut u8 = Box::leak(Box::new(0u64) as Box<u64>) as *mut u64 as *mut u8;
+    let result = Items::of_mut(into, 1, &word);
+    // SAFETY: `ONE` is never written, and nobody else has the result, which is never freed.
+    unsafe {
+        match call {
+            Call::Put => win.put((&raw const ONE).cast(), 8, rank, at),
+            Call::Get => win.get(into, 8, rank, at),
+            Call::Accumulate => win.accumulate(one, to, Op::Sum),
+            Call::GetAccumulate => win.get_accumulate(one, result, to, Op::Sum),
+            Call::FetchAndOp => win.fetch_and_op(&[1; 8], &mut [0; 8], BasicType::Uint64, rank, at, Op::Sum),
+            Call::CompareAndSwap => {
+                let expected = kept(rank).to_ne_bytes();
+                win.compare_and_swap(&[1; 8], &expected, &mut [0; 8], BasicType::Uint64, rank, at)
+            }
+            Call::Rput => win.rput(one, to).map(drop),
+            Call::Rget => win.rget(result, to).map(drop),
+            Call::Raccumulate => win.raccumulate(one, to, Op::Sum).map(drop),
+            _ => win.rget_accumulate(one, result, to, Op::Sum).map(drop),
+        }
+    }
+}

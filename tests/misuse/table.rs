@@ -1,0 +1,154 @@
+//! Which call MPI allows in which pair of epochs of a process, as data that can be read beside the chapter. Nothing here is computed from the
+//! library's own table of transitions.
+
+/// The pairs of a process's access epoch and exposure epoch on one window, in the order of the table's columns. There are no others: a fence
+/// epoch, `lock_all` and a lock of the own part exclude an exposure epoch of `post` (rules `x` and `l`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum State {
+    /// Neither.
+    Closed,
+    /// After a fence, before any operation.
+    Fenced,
+    /// After a fence and an operation.
+    Fence,
+    LockAll,
+    /// The next rank is locked.
+    Lock,
+    /// The own part is locked.
+    LockOwn,
+    /// Between `start`, with the next rank, and `complete`.
+    Start,
+    /// Between `post`, to the rank before, and `wait`.
+    Posted,
+    FencedPosted,
+    LockPosted,
+    StartPosted,
+    Freed,
+}
+
+pub(crate) const STATES: [State; 12] = [
+    State::Closed,
+    State::Fenced,
+    State::Fence,
+    State::LockAll,
+    State::Lock,
+    State::LockOwn,
+    State::Start,
+    State::Posted,
+    State::FencedPosted,
+    State::LockPosted,
+    State::StartPosted,
+    State::Freed,
+];
+
+/// A call on a window. `Fence`: with what follows it open, `LastFence`: with NOSUCCEED, `EmptyFence`: with NOPUT as well.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Call {
+    Put,
+    Get,
+    Accumulate,
+    GetAccumulate,
+    FetchAndOp,
+    CompareAndSwap,
+    Rput,
+    Rget,
+    Raccumulate,
+    RgetAccumulate,
+    Fence,
+    LastFence,
+    EmptyFence,
+    LockAll,
+    UnlockAll,
+    Lock,
+    LockUnchecked,
+    Unlock,
+    Flush,
+    FlushLocal,
+    FlushAll,
+    FlushLocalAll,
+    Start,
+    Complete,
+    Post,
+    Wait,
+    Test,
+    Free,
+}
+
+/// Which rank a call names: the one that the state's access epoch is with, else the next; or one that it is not with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Named {
+    Target,
+    Other,
+}
+
+/// Calls that are alike, and for each state `+` where they are allowed, else the rule of [`section`] that they break; `?`: `+` or, where the
+/// rank named is this one itself, `l`.
+type Row = (&'static [Call], Named, &'static str);
+
+const OPERATIONS: &[Call] =
+    &[Call::Put, Call::Get, Call::Accumulate, Call::GetAccumulate, Call::FetchAndOp, Call::CompareAndSwap];
+const REQUESTS: &[Call] = &[Call::Rput, Call::Rget, Call::Raccumulate, Call::RgetAccumulate];
+const FENCES: &[Call] = &[Call::Fence, Call::LastFence, Call::EmptyFence];
+const FLUSHES: &[Call] = &[Call::Flush, Call::FlushLocal];
+
+/// Columns: Closed Fenced Fence, LockAll Lock LockOwn Start, Posted FencedPosted LockPosted StartPosted, Freed.
+const TABLE: [Row; 19] = [
+    (OPERATIONS, Named::Target, "a++ ++++ ax++ z"),
+    (OPERATIONS, Named::Other, "a++ +ttg axtg z"),
+    (REQUESTS, Named::Target, "arr +++r ar+r z"),
+    (REQUESTS, Named::Other, "arr +ttr artr z"),
+    (FENCES, Named::Target, "+++ dddd xxxx z"),
+    (&[Call::LockAll], Named::Target, "++d dddd llld z"),
+    (&[Call::UnlockAll], Named::Target, "eee +eee eeee z"),
+    (&[Call::Lock, Call::LockUnchecked], Named::Target, "++d dddd ??dd z"),
+    (&[Call::Lock, Call::LockUnchecked], Named::Other, "++d d++d llld z"),
+    (&[Call::Unlock], Named::Target, "eee e++e ee+e z"),
+    (&[Call::Unlock], Named::Other, "eee eeee eeee z"),
+    (FLUSHES, Named::Target, "fff +++f ff+f z"),
+    (FLUSHES, Named::Other, "fff +fff ffff z"),
+    (&[Call::FlushAll, Call::FlushLocalAll], Named::Target, "fff +++f ff+f z"),
+    (&[Call::Start], Named::Target, "++d dddd ++dd z"),
+    (&[Call::Complete], Named::Target, "eee eee+ eee+ z"),
+    (&[Call::Post], Named::Target, "++x l+l+ xxxx z"),
+    (&[Call::Wait, Call::Test], Named::Target, "eee eeee ++++ z"),
+    (&[Call::Free], Named::Target, "++z zzzz zzzz z"),
+];
+
+/// The section that says so, as errors name it:
+/// - `a` operations need an access epoch that has the target in it (MPI §11.5), requests a passive one (§11.3.5)
+/// - `r` request-based operations are for passive target communication only (§11.3.5)
+/// - `t` the target of an operation is locked by its origin (§11.5.3)
+/// - `g` the target is in the group of `start` (§11.5.2)
+/// - `d` distinct access epochs of a process on one window are disjoint (§11.5)
+/// - `x` so are distinct exposure epochs, and a fence epoch is one (§11.5, §11.5.1)
+/// - `l` no window is locked and exposed at once; `lock_all` locks the own part too (§11.5.3)
+/// - `e` what ends an epoch needs the one that it ends (§11.5.2, §11.5.3)
+/// - `f` flushes are for passive epochs, and for targets that these have (§11.5.4)
+/// - `z` `free` comes after all epochs, and ends the window (§11.2.5)
+pub(crate) fn section(rule: char) -> &'static str {
+    match rule {
+        't' | 'l' => "MPI §11.5.3",
+        'g' => "MPI §11.5.2",
+        'r' => "MPI §11.3.5",
+        'f' => "MPI §11.5.4",
+        'z' => "MPI §11.2.5",
+        'a' => "MPI §11.",
+        _ => "MPI §11.5",
+    }
+}
+
+/// The calls that `state` forbids, with the rule that each breaks; `alone`: there is but one rank, which is every rank that is named.
+pub(crate) fn forbidden(state: State, alone: bool) -> Vec<(Call, Named, char)> {
+    let column = STATES.iter().position(|&one| one == state).unwrap_or(usize::MAX);
+    let mut all = Vec::new();
+    for (calls, named, rules) in TABLE {
+        assert_eq!(rules.split(' ').map(str::len).collect::<Vec<_>>(), [3, 4, 4, 1], "a rule for each state");
+        let rule = rules.chars().filter(|rule| *rule != ' ').nth(column).unwrap_or('+');
+        let rule = if rule == '?' && alone { 'l' } else { rule };
+        let is_nobody = alone && named == Named::Other;
+        if !is_nobody && !matches!(rule, '+' | '?') {
+            all.extend(calls.iter().map(|&call| (call, named, rule)));
+        }
+    }
+    all
+}
