@@ -105,7 +105,7 @@ impl Tally {
     fn record(&self, failure: &Failure) {
         let mut waiting = waiting();
         // A later failure adds nothing while one of the same tally waits to be told: the first one names it.
-        if waiting.iter().any(|one| one.tellers.first() == Some(&self.key())) {
+        if self.has_failed() && waiting.iter().any(|one| one.tellers.first() == Some(&self.key())) {
             return;
         }
         waiting.push(Waiting { tellers: self.upwards().map(Tally::key).collect(), failure: failure.clone() });
