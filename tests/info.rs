@@ -63,10 +63,10 @@ fn the_variables_count_in_what_it_tells() {
     let text = with(&[], &[("TRANSOM_ATOMICS", "nic")]);
     assert!(line(&text, "as set now").contains("no net is open"), "{text}");
     let text = with(&[], &[("TRANSOM_TRANSPORTS", "infiniband")]);
-    assert!(line(&text, "as set now").contains("knows the transports shm and ofi"), "{text}");
+    assert!(line(&text, "as set now").contains("knows the transports shm, verbs and ofi"), "{text}");
     let absent = ["--library", "libfabric-not-there.so.1"];
     let text = with(&absent, &[("TRANSOM_TRANSPORTS", "^shm")]);
-    assert!(line(&text, "as set now").contains("libfabric can't be used"), "{text}");
+    assert!(line(&text, "as set now").contains("neither verbs nor libfabric can be used"), "{text}");
 }
 
 /// Shows T5.
