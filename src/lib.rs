@@ -1,8 +1,8 @@
 //! MPI's one-sided windows as a native library: put, get and atomics on memory of other processes.
 //!
 //! A job is some processes, its ranks. Together they make windows: memory of each that all may work on. Between ranks of a node
-//! an operation is loads, stores and CPU atomics; between others a put or get is one remote operation of libfabric, and most
-//! accumulates are a message to the target. A flush waits for what is in flight and nothing else. All of MPI's one-sided chapter is
+//! an operation is loads, stores and CPU atomics; between others a put or get is one remote operation of libibverbs or libfabric,
+//! and most accumulates are a message to the target. A flush waits for what is in flight and nothing else. All of MPI's one-sided chapter is
 //! here, except for what [`book::mpi`] says is not.
 //!
 //! # A first program

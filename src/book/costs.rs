@@ -12,7 +12,7 @@
 //! |---|---|
 //! | [`Own`](crate::Route::Own), the rank itself; [`Shm`](crate::Route::Shm), mapped memory of the node | nothing is ever in flight: it is a barrier of memory order, which on x86 only keeps the compiler from moving stores |
 //! | [`Shm`](crate::Route::Shm), created and attached memory | puts and gets are done by a system call before they return; accumulates are messages, whose replies it waits for |
-//! | [`Net`](crate::Route::Net), by libfabric | waits for what is in flight; each completion already says that the target has the data |
+//! | [`Net`](crate::Route::Net), by verbs or libfabric | waits for what is in flight; each completion already says that the target has the data |
 //!
 //! So one flush after many operations costs the time of the last one. [`route`](crate::Window::route) tells the way to a rank.
 //! A job of one rank has the first row only:
