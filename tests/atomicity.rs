@@ -4,16 +4,19 @@
 use std::process::ExitCode;
 
 use family::Kind;
+use hammer::Blows;
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
 use pairs::{Meaning, Mode, Setup, Stage, all_pairs};
 use support::part::{FLAVORS, disciplines};
 use transom::ops::{Max, MaxLoc, Min, MinLoc, Reduction, Replace, Sum};
 use transom::reduce::DoubleInt;
-use transom::{Complex, Flavor, Info, Job};
+use transom::{Complex, Flavor, Info, Job, Route};
 use transom_harness::{Outcome, Test, step};
 
 #[path = "atomicity/family.rs"]
 mod family;
+#[path = "atomicity/hammer.rs"]
+mod hammer;
 #[path = "atomicity/order.rs"]
 mod order;
 #[path = "atomicity/pairs.rs"]
@@ -32,6 +35,7 @@ static TESTS: &[Test] = &[
     test("all_pairs_of_complex", &[2, 4], pairs_complex),
     test("all_pairs_of_double_int", &[2, 7], pairs_double_int),
     test("extremes_of_all_pairs", &[2, 7], extremes),
+    test("hammered_elements_are_exact", &[2, 4], hammered),
     test("one_origins_order_is_kept", &[1, 2, 4], order),
     test("without_order_sums_are_exact", &[1, 2, 5], without_order),
 ];
@@ -124,6 +128,30 @@ fn extremes(world: &Job) -> Outcome {
     run::<i32, _>(world, Meaning::Min, Min, i32::min)?;
     run::<u8, _>(world, Meaning::Max, Max, u8::max)?;
     run::<f64, _>(world, Meaning::Min, Min, f64::min)
+}
+
+/// MPI §11.3.4: a type's elements are atomic by one discipline, whichever function and however many elements.
+/// Shows M3, O1, O2.
+fn hammered(world: &Job) -> Outcome {
+    let routes = (0..world.size()).map(|rank| world.route(rank)).collect::<Result<Vec<_>, _>>()?;
+    for (flavor, info) in &windows(world, size_of::<i64>()) {
+        let turns = match flavor {
+            _ if routes.contains(&Route::Net) => 30,
+            Flavor::Allocate | Flavor::Shared => 1000,
+            // By messages.
+            _ => 200,
+        };
+        let blows = Blows { flavor: *flavor, info, turns };
+        hammer::sums::<i64>(stage(world), blows, i64::wrapping_add)?;
+        hammer::sums::<i32>(stage(world), blows, i32::wrapping_add)?;
+        hammer::sums::<u8>(stage(world), blows, u8::wrapping_add)?;
+        hammer::sums::<f64>(stage(world), blows, |a, b| a + b)?;
+        hammer::swaps::<i64>(stage(world), blows)?;
+        hammer::swaps::<i32>(stage(world), blows)?;
+        hammer::swaps::<Complex<f64>>(stage(world), blows)?;
+        hammer::whole(stage(world), blows)?;
+    }
+    Ok(())
 }
 
 /// Runs `body` on typed windows of each flavor.
