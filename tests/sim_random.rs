@@ -31,12 +31,16 @@ fn net(seed: u64) -> SimOptions {
     };
     SimOptions {
         seed,
-        delay: u32::try_from(seed >> 16 & 7).unwrap_or(0),
+        delay: u32::try_from((seed >> 16 & 7) << (seed >> 48 & 3)).unwrap_or(0),
         again_one_in: [0, 3, 8][usize::try_from((seed >> 20) % 3).unwrap_or(0)],
         done_one_in: if seed >> 24 & 3 == 0 { 3 } else { 0 },
         reorder: seed >> 28 & 7 != 0,
         passive_target: seed >> 32 & 1 == 0,
         mailbox: (seed >> 36 & 3 == 0).then_some(3),
+        inline_max: [24, 4][usize::try_from(seed >> 44 & 1).unwrap_or(0)],
+        packed_max: [100, 32][usize::try_from(seed >> 45 & 1).unwrap_or(0)],
+        transfer_max: [1000, 128][usize::try_from(seed >> 46 & 1).unwrap_or(0)],
+        message_max: [128, 400][usize::try_from(seed >> 47 & 1).unwrap_or(0)],
         amo,
         ..SimOptions::default()
     }

@@ -5,20 +5,7 @@ use transom::{Access, Assert, Class, Flavor, Info, Job, Lock, Passive, Window, o
 use transom_harness::{Outcome, ensure, same, step};
 
 use super::place::kept;
-use super::table::{Call, Named, State, forbidden, section};
-
-/// The states that closures and `post` make: the operation of `Fence` is counted when its closure begins.
-const STATES: [State; 9] = [
-    State::Closed,
-    State::Fence,
-    State::LockAll,
-    State::Lock,
-    State::LockOwn,
-    State::Start,
-    State::Posted,
-    State::LockPosted,
-    State::StartPosted,
-];
+use super::table::{Call, Named, STATES, State, forbidden, section};
 
 struct Typed<'w> {
     job: &'w Job,
@@ -57,8 +44,9 @@ fn table(job: &Job, win: Window<u64>) -> Outcome {
     job.barrier()?;
     let typed = Typed { job, win: &win, next: (me + 1) % size };
     for (turn, state) in (1u64..).zip(STATES) {
-        // The only rank to lock is this one.
-        let skipped = size == 1 && matches!(state, State::Lock | State::LockPosted);
+        // Closures have no fence without its epoch, and end with the window; the only rank to lock is this one.
+        let skipped = matches!(state, State::Fenced | State::FencedPosted | State::Freed)
+            || size == 1 && matches!(state, State::Lock | State::LockPosted);
         if !skipped {
             step(format!("{state:?}"));
             typed.state(state)?;

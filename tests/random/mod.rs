@@ -2,9 +2,14 @@
 //! same program at every rank and on every route. Programs are legal: what conflicts is of the accumulate family and of one type, so
 //! that each location's values are known exactly, or form a chain that is checked when all ranks have told what they saw.
 
+#[allow(dead_code)] // what other tests need of it
+#[path = "../flavors/memory.rs"]
+mod memory;
 mod oracle;
 mod program;
+mod raw;
 mod run;
+mod typed;
 
 pub(crate) use program::Program;
 pub(crate) use run::execute;

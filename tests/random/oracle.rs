@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::program::{
-    Act, BIT_AT, BLOCK, CHAIN_AT, CHAINS, COUNTER_AT, LEN, LOCKED_AT, PEAK_AT, Phase, Program, VECTOR_AT,
+    Act, BIT_AT, BLOCK, CHAIN_AT, CHAINS, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, PEAK_AT, Phase, Program,
+    REPLACED, VECTOR_AT,
 };
 
 /// What a fetching operation saw: the target, the element, the operand or new value, the value from before, and whether it
@@ -18,7 +19,12 @@ pub(crate) struct Seen {
     pub(crate) changed: u64,
 }
 
-/// The parts of all ranks, as they are known before and after each phase.
+/// Each rank's acts of a phase, in its order.
+fn acts(phase: &Phase) -> impl Iterator<Item = (usize, &Act)> {
+    phase.acts.iter().enumerate().flat_map(|(me, acts)| acts.iter().map(move |act| (me, act)))
+}
+
+/// The parts of all ranks, as they are known before each phase's epochs and after them.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts(Vec<Vec<u64>>);
 
@@ -27,21 +33,23 @@ impl Parts {
         Parts(vec![vec![0; LEN]; ranks])
     }
 
-    /// A block as it is before the phase.
+    /// A block as it is now.
     pub(crate) fn block(&self, target: usize, block: usize) -> &[u64] {
         &self.0[target][block * BLOCK..(block + 1) * BLOCK]
     }
 
-    /// What the phase makes of all but the chains, whose end depends on who came last.
-    pub(crate) fn after(&mut self, phase: &Phase) {
-        let acts = || phase.acts.iter().enumerate().flat_map(|(me, acts)| acts.iter().map(move |act| (me, act)));
-        // Owners store before they open their epochs.
-        for (me, act) in acts() {
+    /// What owners store before they open the phase's epochs.
+    pub(crate) fn stored(&mut self, phase: &Phase) {
+        for (me, act) in acts(phase) {
             if let Act::Store { block, value } = *act {
                 self.write(me, block, value);
             }
         }
-        for (_, act) in acts() {
+    }
+
+    /// What the phase's epochs then make of all but the chains, whose end depends on who came last.
+    pub(crate) fn after(&mut self, phase: &Phase) {
+        for (_, act) in acts(phase) {
             match *act {
                 Act::Put { target, block, value, .. } | Act::PutGet { target, block, value } => {
                     self.write(target, block, value);
@@ -56,7 +64,14 @@ impl Parts {
                     self.0[target][VECTOR_AT + first..][..len].iter_mut().for_each(|element| *element += 1);
                 }
                 Act::Bump { target } => self.0[target][LOCKED_AT] += 1,
-                Act::Store { .. } | Act::Get { .. } | Act::Flush { .. } | Act::Swap { .. } | Act::Compare { .. } => {}
+                Act::Last { target, last, value } => self.0[target][LAST_AT + last] = value + REPLACED - 1,
+                Act::Mark { target, value } => self.0[target][MARK_AT] = value,
+                Act::Store { .. }
+                | Act::Get { .. }
+                | Act::Steady { .. }
+                | Act::Flush { .. }
+                | Act::Swap { .. }
+                | Act::Compare { .. } => {}
             }
         }
     }

@@ -1,9 +1,11 @@
 //! A program as data, and how a seed becomes one.
 
+use transom::{BasicType, Datatype};
+
 /// Elements of a rank's part, in order: blocks that one rank writes in a phase, and those that all may accumulate on.
 pub(crate) const BLOCKS: usize = 6;
-/// Elements of a block.
-pub(crate) const BLOCK: usize = 9;
+/// Elements of a block: longer than some nets take at once.
+pub(crate) const BLOCK: usize = 19;
 /// Elements for fetching sums, for swaps, for maxima, for exclusive or; and of the vector.
 pub(crate) const COUNTERS: usize = 2;
 pub(crate) const CHAINS: usize = 2;
@@ -18,10 +20,17 @@ pub(crate) const BIT_AT: usize = PEAK_AT + PEAKS;
 pub(crate) const VECTOR_AT: usize = BIT_AT + BITS;
 /// The element that ranks change by reading and writing it, under exclusive locks.
 pub(crate) const LOCKED_AT: usize = VECTOR_AT + VECTOR;
+/// Elements that one rank replaces in a phase, several times at once.
+pub(crate) const LASTS: usize = 2;
+pub(crate) const LAST_AT: usize = LOCKED_AT + 1;
+/// The element that one rank writes in a phase, under shared locks.
+pub(crate) const MARK_AT: usize = LAST_AT + LASTS;
 /// Elements of a part.
-pub(crate) const LEN: usize = LOCKED_AT + 1;
+pub(crate) const LEN: usize = MARK_AT + 1;
+/// How often an act replaces such an element.
+pub(crate) const REPLACED: u64 = 4;
 
-/// How a phase synchronizes.
+/// How a rank synchronizes in a phase: all ranks alike, or each by a passive way of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
     Fence,
@@ -34,25 +43,58 @@ pub(crate) enum Sync {
     Exclusive,
 }
 
+impl Sync {
+    /// Whether what owners store before it is visible in it, and not touched by it before.
+    pub(crate) fn is_active(self) -> bool {
+        matches!(self, Sync::Fence | Sync::Pscw)
+    }
+}
+
+/// How a block lies at both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Plain,
+    /// In every other element of the origin's buffer.
+    Spread,
+    /// From its last element to its first, at both sides.
+    Turned,
+}
+
+/// The items of a block in the origin's buffer, and their type; and the type of the block in the window.
+pub(crate) fn layouts(shape: Shape) -> transom::Result<(usize, Datatype, Datatype)> {
+    let element = Datatype::basic(BasicType::Uint64);
+    let block = Datatype::contiguous(BLOCK, &element)?;
+    let turned = || {
+        let places: Vec<(usize, isize)> = (0..BLOCK.cast_signed()).rev().map(|at| (1, at)).collect();
+        Datatype::indexed(&places, &element)
+    };
+    Ok(match shape {
+        Shape::Plain => (BLOCK, element, block),
+        Shape::Spread => (1, Datatype::vector(BLOCK, 1, 2, &element)?, block),
+        Shape::Turned => (1, turned()?, turned()?),
+    })
+}
+
 /// One operation of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Writes a whole block with values from `value` on; `strided`: from every other element of the origin's buffer.
+    /// Writes a whole block with values from `value` on.
     Put {
         target: usize,
         block: usize,
         value: u64,
-        strided: bool,
+        shape: Shape,
     },
-    /// The owner stores its own block, in phases that allow it.
+    /// The owner stores its own block before the epoch: one that nobody else writes, in an active one any.
     Store {
         block: usize,
         value: u64,
     },
-    /// Reads a block that nobody writes in the phase.
+    /// Reads a block that nobody writes in the epoch; `request`: plainly, by one.
     Get {
         target: usize,
         block: usize,
+        shape: Shape,
         request: bool,
     },
     /// Writes a block, flushes where the epoch has flushes, and reads it back.
@@ -97,9 +139,25 @@ pub(crate) enum Act {
         len: usize,
         fetch: bool,
     },
-    /// Adds 1 by a get and a put, which only an exclusive lock makes one step.
+    /// Adds 1 by a get and a put, which only an exclusive lock makes one step; complete at the next flush or the end.
     Bump {
         target: usize,
+    },
+    /// Writes the element of shared epochs, complete at the next flush or the end.
+    Mark {
+        target: usize,
+        value: u64,
+    },
+    /// Reads the element that only holders of the other kind of lock change, some times.
+    Steady {
+        target: usize,
+        element: usize,
+    },
+    /// Replaces an element by [`REPLACED`] values from `value` on, of which the last one stays (MPI §11.7.2).
+    Last {
+        target: usize,
+        last: usize,
+        value: u64,
     },
     /// Completes what was started to the target, where the epoch has flushes.
     Flush {
@@ -107,20 +165,52 @@ pub(crate) enum Act {
     },
 }
 
-/// A phase: one epoch of all ranks, and what each does in it.
+impl Act {
+    /// The rank that it operates on.
+    pub(crate) fn target(&self) -> Option<usize> {
+        match *self {
+            Act::Put { target, .. }
+            | Act::Get { target, .. }
+            | Act::PutGet { target, .. }
+            | Act::Count { target, .. }
+            | Act::Swap { target, .. }
+            | Act::Compare { target, .. }
+            | Act::Peak { target, .. }
+            | Act::Bits { target, .. }
+            | Act::Vector { target, .. }
+            | Act::Bump { target }
+            | Act::Steady { target, .. }
+            | Act::Mark { target, .. }
+            | Act::Last { target, .. }
+            | Act::Flush { target } => Some(target),
+            Act::Store { .. } => None,
+        }
+    }
+}
+
+/// A phase: one epoch of each rank, and what it does in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase {
-    pub(crate) sync: Sync,
+    pub(crate) syncs: Vec<Sync>,
     pub(crate) acts: Vec<Vec<Act>>,
+    /// Ranks that come to it later than others.
+    pub(crate) late: Vec<bool>,
+    /// Whether each act is a passive epoch of its own.
+    pub(crate) single: bool,
 }
+
+/// The window whose accumulates need no order.
+pub(crate) const UNORDERED: u64 = 3;
 
 /// A program.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) seed: u64,
     pub(crate) ranks: usize,
-    /// 0 allocate, 1 create, 2 by elements, 3 without order.
+    /// 0 allocate, 1 create, 2 by elements, [`UNORDERED`].
     pub(crate) window: u64,
+    /// Whether it uses the byte-level window; its kind 1 is a dynamic one.
+    pub(crate) raw: bool,
     pub(crate) phases: Vec<Phase>,
 }
 
@@ -148,10 +238,11 @@ impl Program {
     /// The program of a seed.
     pub(crate) fn new(seed: u64, ranks: usize) -> Program {
         let mut random = Random(seed);
-        let window = random.next() % 4;
+        let (window, raw) = (random.next() % 4, random.one_in(2));
         let mut unique = 1u64 << 32;
-        let phases = (0..3 + random.below(4)).map(|_| phase(&mut random, ranks, &mut unique)).collect();
-        Program { seed, ranks, window, phases }
+        let phases =
+            (0..3 + random.below(4)).map(|_| phase(&mut random, ranks, window == UNORDERED, &mut unique)).collect();
+        Program { seed, ranks, window, raw, phases }
     }
 
     /// How many operations it has.
@@ -184,53 +275,103 @@ impl Program {
     }
 }
 
-fn phase(random: &mut Random, ranks: usize, unique: &mut u64) -> Phase {
-    let kinds = [Sync::Fence, Sync::Pscw, Sync::LockAll, Sync::LockAll, Sync::Shared, Sync::Exclusive];
-    // A rank that is alone has nobody to post to.
-    let sync = Some(kinds[random.below(6)]).filter(|&sync| ranks > 1 || sync != Sync::Pscw).unwrap_or(Sync::Fence);
+fn phase(random: &mut Random, ranks: usize, unordered: bool, unique: &mut u64) -> Phase {
+    let passive = [Sync::LockAll, Sync::Shared, Sync::Exclusive];
+    let syncs = match random.below(8) {
+        0 | 1 => vec![Sync::Fence; ranks],
+        // A rank that is alone has nobody to post to.
+        2 | 3 if ranks > 1 => vec![Sync::Pscw; ranks],
+        4 => vec![passive[random.below(3)]; ranks],
+        _ => (0..ranks).map(|_| passive[random.below(3)]).collect(),
+    };
     // Who may write each block of each rank in this phase; `None`: everybody may read it.
     let writers: Vec<Vec<Option<usize>>> =
         (0..ranks).map(|_| (0..BLOCKS).map(|_| (!random.one_in(3)).then(|| random.below(ranks))).collect()).collect();
-    let acts = (0..ranks)
-        .map(|me| (0..random.below(14)).map(|_| act(random, me, ranks, sync, &writers, unique)).collect())
-        .collect();
-    Phase { sync, acts }
+    // So far apart are a rank and the one whose elements it alone replaces, or writes under shared locks.
+    let turn = random.below(ranks);
+    // Some passive phases are about one rank, whose lock many want.
+    let hot = Some(random.below(ranks)).filter(|_| random.one_in(2) && !syncs[0].is_active());
+    let mut of = |me: usize, sync: Sync| {
+        let mut here = Here { me, ranks, sync, writers: &writers, unordered, turn, hot, written: Vec::new() };
+        (0..random.below(14)).map(|_| here.act(random, unique)).collect()
+    };
+    let acts = syncs.iter().enumerate().map(|(me, &sync)| of(me, sync)).collect();
+    let late = (0..ranks).map(|_| random.one_in(6)).collect();
+    Phase { syncs, acts, late, single: hot.is_some() || random.one_in(4) }
 }
 
-fn act(
-    random: &mut Random,
+/// What an act of a rank depends on.
+struct Here<'p> {
     me: usize,
     ranks: usize,
     sync: Sync,
-    writers: &[Vec<Option<usize>>],
-    unique: &mut u64,
-) -> Act {
-    // An epoch of post and start is with the others; other epochs reach this rank's own part too.
-    let target = match sync {
-        Sync::Pscw => (me + 1 + random.below(ranks - 1)) % ranks,
-        _ => random.below(ranks),
-    };
-    *unique += 1000;
-    let value = *unique;
-    let block = random.below(BLOCKS);
-    match random.below(12) {
-        0..4 => match writers[target][block] {
-            Some(writer) if writer == me && target == me && random.one_in(2) => Act::Store { block, value },
-            Some(writer) if writer == me && random.one_in(2) => Act::PutGet { target, block, value },
-            Some(writer) if writer == me => Act::Put { target, block, value, strided: random.one_in(3) },
-            Some(_) => Act::Flush { target },
-            None => Act::Get { target, block, request: random.one_in(2) },
-        },
-        4 | 5 => Act::Count { target, counter: random.below(COUNTERS), operand: 1 + random.next() % 1000 },
-        6 => Act::Swap { target, chain: random.below(CHAINS), value, long: random.one_in(2) },
-        7 => Act::Compare { target, chain: random.below(CHAINS), value },
-        8 => Act::Peak { target, peak: random.below(PEAKS), operand: random.next() % 1_000_000 },
-        9 => Act::Bits { target, bit: random.below(BITS), operand: random.next() },
-        10 => {
-            let first = random.below(VECTOR - 1);
-            Act::Vector { target, first, len: 1 + random.below(VECTOR - first), fetch: random.one_in(2) }
+    writers: &'p [Vec<Option<usize>>],
+    unordered: bool,
+    turn: usize,
+    hot: Option<usize>,
+    /// Blocks that it puts, each once: nothing orders two puts of an epoch.
+    written: Vec<(usize, usize)>,
+}
+
+impl Here<'_> {
+    fn act(&mut self, random: &mut Random, unique: &mut u64) -> Act {
+        let Here { me, ranks, sync, .. } = *self;
+        // An epoch of post and start is with the others; other epochs reach this rank's own part too.
+        let target = match sync {
+            Sync::Pscw => (me + 1 + random.below(ranks - 1)) % ranks,
+            _ => self.hot.unwrap_or_else(|| random.below(ranks)),
+        };
+        *unique += 1000;
+        let value = *unique;
+        match random.below(15) {
+            _ if self.hot.is_some() && !random.one_in(3) => self.kept(random, target, value),
+            0..4 => self.block(random, target, value),
+            4 | 5 => Act::Count { target, counter: random.below(COUNTERS), operand: 1 + random.next() % 1000 },
+            6 => Act::Swap { target, chain: random.below(CHAINS), value, long: random.one_in(2) },
+            7 => Act::Compare { target, chain: random.below(CHAINS), value },
+            8 => Act::Peak { target, peak: random.below(PEAKS), operand: random.next() % 1_000_000 },
+            9 => Act::Bits { target, bit: random.below(BITS), operand: random.next() },
+            10 => {
+                let first = random.below(VECTOR - 1);
+                Act::Vector { target, first, len: 1 + random.below(VECTOR - first), fetch: random.one_in(2) }
+            }
+            11 if !self.unordered && (sync != Sync::Pscw || self.turn > 0) => {
+                Act::Last { target: (me + self.turn) % ranks, last: random.below(LASTS), value }
+            }
+            12 | 13 => self.kept(random, target, value),
+            _ => Act::Flush { target },
         }
-        _ if sync == Sync::Exclusive => Act::Bump { target },
-        _ => Act::Flush { target },
+    }
+
+    /// What only locks keep: changes of one kind of holder, and looks of the other; or stores that others see after them.
+    fn kept(&self, random: &mut Random, target: usize, value: u64) -> Act {
+        let marked = (self.me + self.turn) % self.ranks;
+        match (self.sync, random.one_in(2)) {
+            (Sync::Fence | Sync::Pscw, _) => Act::Store { block: random.below(BLOCKS), value },
+            (Sync::Exclusive, true) => Act::Bump { target },
+            (Sync::Exclusive, false) => Act::Steady { target, element: MARK_AT },
+            (_, true) if self.hot.is_none_or(|hot| hot == marked) => Act::Mark { target: marked, value },
+            _ => Act::Steady { target, element: LOCKED_AT },
+        }
+    }
+
+    /// What may be done to a block of the target.
+    fn block(&mut self, random: &mut Random, target: usize, value: u64) -> Act {
+        let block = random.below(BLOCKS);
+        let shape = [Shape::Plain, Shape::Plain, Shape::Spread, Shape::Turned][random.below(4)];
+        let mine = Some(self.me);
+        match self.writers[target][block] {
+            None => Act::Get { target, block, shape, request: random.one_in(2) },
+            writer if writer != mine => Act::Flush { target },
+            _ if target == self.me && random.one_in(2) => Act::Store { block, value },
+            _ if self.written.contains(&(target, block)) => Act::Flush { target },
+            _ => {
+                self.written.push((target, block));
+                match random.one_in(2) {
+                    true => Act::PutGet { target, block, value },
+                    false => Act::Put { target, block, value, shape },
+                }
+            }
+        }
     }
 }

@@ -1,24 +1,93 @@
 //! Executes a program at a rank, and checks what this rank can check; the first rank checks what all saw together.
 
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::time::Duration;
 
-use transom::{Access, At, BasicType, BufferRequest, Datatype, Info, Job, Lock, Passive, Window, ops};
+use transom::{Job, Op, Window};
 
 use super::oracle::{Parts, Seen, check_seen};
-use super::program::{Act, BIT_AT, BLOCK, CHAIN_AT, COUNTER_AT, LEN, LOCKED_AT, PEAK_AT, Program, Sync, VECTOR_AT};
-
-type Words<'scope, 'env> = Access<'scope, 'env, u64>;
-type Locked<'scope, 'env> = Passive<'scope, 'env, u64>;
+use super::program::{
+    Act, BIT_AT, BLOCK, CHAIN_AT, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, PEAK_AT, Phase, Program, REPLACED,
+    Shape, Sync, VECTOR_AT,
+};
+use super::raw::Raw;
+use super::typed::Typed;
 
 /// What executing answers.
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
 /// What a rank expects and has seen.
-struct Rank {
+pub(super) struct Rank {
     me: usize,
     parts: Parts,
     seen: Vec<Seen>,
+    /// What the element that others do not change meanwhile was, by target, in this epoch.
+    steady: BTreeMap<usize, u64>,
     wrong: Option<String>,
+}
+
+/// A window as programs use it, byte-level or typed.
+pub(super) trait Face {
+    fn load(&self, into: &mut [u64]) -> transom::Result<()>;
+    fn store(&self, first: usize, from: &[u64]) -> transom::Result<()>;
+    fn sync(&self);
+
+    /// Opens the phase's epoch of this rank, does its acts, and ends it. Buffers are lent to all of the epoch, so that nothing but its
+    /// flushes and its end completes what uses them.
+    fn epoch(&self, job: &Job, phase: &Phase, rank: &mut Rank, lent: &mut [Vec<u64>]) -> transom::Result<()>;
+    fn free(self) -> transom::Result<()>;
+}
+
+/// An act, and what it lends.
+pub(super) type Lent<'p, 'env> = (&'p Act, &'env mut [u64]);
+
+/// All acts of a rank.
+pub(super) fn every<'p, 'env>(phase: &'p Phase, me: usize, lent: &'env mut [Vec<u64>]) -> Vec<Lent<'p, 'env>> {
+    phase.acts[me].iter().zip(lent.iter_mut().map(Vec::as_mut_slice)).collect()
+}
+
+/// The acts of a rank's passive epochs, and the target of each epoch where it is with one.
+pub(super) fn epochs<'p, 'env>(
+    phase: &'p Phase,
+    me: usize,
+    lent: &'env mut [Vec<u64>],
+) -> Vec<(usize, Vec<Lent<'p, 'env>>)> {
+    let ranks = phase.acts.len();
+    let operations = every(phase, me, lent).into_iter().filter_map(|one| Some((one.0.target()?, one)));
+    if phase.single {
+        return operations.map(|(target, one)| (target, vec![one])).collect();
+    }
+    let by_target = phase.syncs[me] != Sync::LockAll;
+    let mut epochs: Vec<(usize, Vec<Lent<'_, '_>>)> =
+        (0..ranks).map(|step| ((me + step) % ranks, Vec::new())).collect();
+    for (target, one) in operations {
+        epochs[if by_target { (target + ranks - me) % ranks } else { 0 }].1.push(one);
+    }
+    epochs.truncate(if by_target { ranks } else { 1 });
+    epochs
+}
+
+/// The operations of an open epoch, on elements.
+pub(super) trait Epoch<'env> {
+    /// Whether operations can be completed before it ends.
+    fn completes(&self) -> bool;
+    fn put(&self, target: usize, at: usize, from: &'env [u64], shape: Shape) -> transom::Result<()>;
+    fn get(&self, target: usize, at: usize, into: &'env mut [u64], shape: Shape) -> transom::Result<()>;
+    fn accumulate(&self, target: usize, at: usize, from: &'env [u64], op: Op) -> transom::Result<()>;
+    fn fetch(&self, target: usize, at: usize, operand: u64, op: Op) -> transom::Result<u64>;
+    fn compare_and_swap(&self, target: usize, at: usize, expected: u64, new: u64) -> transom::Result<u64>;
+
+    /// A flush of the target, where the epoch has any.
+    fn flush(&self, target: usize) -> transom::Result<()>;
+    /// A put of elements that lie plainly.
+    fn put_plain(&self, target: usize, at: usize, from: &'env [u64]) -> transom::Result<()>;
+    /// The same, which is complete, where the epoch completes any; else at its end.
+    fn put_now(&self, target: usize, at: usize, from: &'env [u64]) -> transom::Result<()>;
+    /// A get that is complete, by a request where the epoch has any and that is wanted. Only where the epoch completes any.
+    fn read(&self, target: usize, at: usize, into: &mut [u64], request: bool) -> transom::Result<()>;
+    /// A `get_accumulate` that is complete, likewise.
+    fn exchange(&self, target: usize, at: usize, from: &[u64], old: &mut [u64], op: Op) -> transom::Result<()>;
 }
 
 /// Executes the program with the other ranks. `step` is told where this rank stands.
@@ -26,20 +95,29 @@ struct Rank {
 /// # Errors
 /// What memory model and program do not allow, or an error of the library.
 pub(crate) fn execute(job: &Job, program: &Program, step: &dyn Fn(String)) -> Outcome {
-    let win = window(job, program.window)?;
-    let mut rank = Rank { me: job.rank(), parts: Parts::new(job.size()), seen: Vec::new(), wrong: None };
+    match program.raw {
+        true => phases(job, program, step, Raw::new(job, program.window)?),
+        false => phases(job, program, step, Typed::new(job, program.window)?),
+    }
+}
+
+fn phases(job: &Job, program: &Program, step: &dyn Fn(String), win: impl Face) -> Outcome {
+    let mut rank =
+        Rank { me: job.rank(), parts: Parts::new(job.size()), seen: Vec::new(), steady: BTreeMap::new(), wrong: None };
     let mut outcome = Ok(());
     for (number, phase) in program.phases.iter().enumerate() {
-        step(format!("seed {:#x}, phase {number}, {:?}", program.seed, phase.sync));
-        let acts = &phase.acts[job.rank()];
-        rank.phase(job, &win, phase.sync, acts)?;
+        step(format!("seed {:#x}, phase {number}, {:?}", program.seed, phase.syncs[rank.me]));
+        rank.parts.stored(phase);
+        rank.phase(job, &win, phase)?;
         rank.parts.after(phase);
-        job.barrier()?;
-        win.sync();
+        if !phase.syncs[rank.me].is_active() {
+            job.barrier()?;
+            win.sync();
+        }
         let mut found = vec![0; LEN];
-        win.load(0, &mut found)?;
+        win.load(&mut found)?;
         let told = rank.wrong.take().map_or_else(|| rank.parts.check(job.rank(), &found), Err);
-        outcome = outcome.and(told.map_err(|why| format!("after phase {number}, {:?}: {why}", phase.sync)));
+        outcome = outcome.and(told.map_err(|why| format!("after phase {number}, {:?}: {why}", phase.syncs)));
         job.barrier()?;
     }
     step(format!("seed {:#x}, the end", program.seed));
@@ -48,45 +126,31 @@ pub(crate) fn execute(job: &Job, program: &Program, step: &dyn Fn(String)) -> Ou
     outcome.map_err(Box::<dyn Error>::from).and(together)
 }
 
-fn window(job: &Job, kind: u64) -> transom::Result<Window<u64>> {
-    match kind {
-        1 => Window::create(job, vec![0; LEN]),
-        2 => Window::allocate_with(job, LEN, &Info::new().with("mpi_accumulate_granularity", "8")),
-        _ => Window::allocate(job, LEN),
-    }
-}
-
 impl Rank {
-    fn phase(&mut self, job: &Job, win: &Window<u64>, sync: Sync, acts: &[Act]) -> transom::Result<()> {
+    fn phase(&mut self, job: &Job, win: &impl Face, phase: &Phase) -> transom::Result<()> {
+        let acts = &phase.acts[self.me];
+        if phase.late[self.me] {
+            // Others, who do not wait for this rank, are far ahead then.
+            std::thread::sleep(Duration::from_micros(300));
+        }
         for act in acts {
             if let Act::Store { block, value } = *act {
                 win.store(block * BLOCK, &values(value))?;
             }
         }
-        // A store of the owner and a put of the owner to its own block would conflict without a synchronization.
-        let stored = |act: &&Act| !matches!(act, Act::Store { .. });
-        match sync {
-            Sync::Fence => win.fence(|epoch| acts.iter().filter(stored).try_for_each(|act| self.act(epoch, None, act))),
-            Sync::LockAll => {
-                win.lock_all(|epoch| acts.iter().filter(stored).try_for_each(|act| self.act(epoch, Some(epoch), act)))
-            }
-            Sync::Pscw => {
-                let others: Vec<usize> = (0..job.size()).filter(|&rank| rank != self.me).collect();
-                win.post(&others)?;
-                win.start(&others, |epoch| acts.iter().filter(stored).try_for_each(|act| self.act(epoch, None, act)))?;
-                win.wait()
-            }
-            Sync::Shared | Sync::Exclusive => {
-                let kind = if sync == Sync::Shared { Lock::Shared } else { Lock::Exclusive };
-                let me = self.me;
-                (0..job.size()).map(|step| (me + step) % job.size()).try_for_each(|target| {
-                    let here = |act: &&Act| stored(act) && target_of(act) == target;
-                    win.lock(kind, target, |epoch| {
-                        acts.iter().filter(here).try_for_each(|act| self.act(epoch, Some(epoch), act))
-                    })
-                })
+        let mut lent: Vec<Vec<u64>> = acts.iter().map(buffer).collect();
+        if let Err(error) = win.epoch(job, phase, self, &mut lent) {
+            // What is in flight may still use them.
+            std::mem::forget(lent);
+            return Err(error);
+        }
+        for (act, lent) in acts.iter().zip(&lent) {
+            if let Act::Get { target, block, shape, request: false } = *act {
+                let expected = laid(self.parts.block(target, block), shape);
+                self.expect("read", act, lent, &expected);
             }
         }
+        Ok(())
     }
 
     fn expect(&mut self, what: &str, act: &Act, found: &[u64], expected: &[u64]) {
@@ -100,34 +164,35 @@ impl Rank {
         self.seen.push(Seen { target, element, new, old, changed: u64::from(changed) });
     }
 
-    fn act(&mut self, epoch: &Words<'_, '_>, passive: Option<&Locked<'_, '_>>, act: &Act) -> transom::Result<()> {
+    /// Does the acts of an epoch.
+    pub(super) fn acts<'env>(&mut self, epoch: &impl Epoch<'env>, acts: Vec<Lent<'_, 'env>>) -> transom::Result<()> {
+        self.steady.clear();
+        acts.into_iter().try_for_each(|(act, lent)| self.act(epoch, act, lent))
+    }
+
+    fn act<'env>(&mut self, epoch: &impl Epoch<'env>, act: &Act, lent: &'env mut [u64]) -> transom::Result<()> {
         match *act {
-            Act::Put { target, block, value, strided } => put(epoch, target, block, value, strided),
+            Act::Put { target, block, shape, .. } => epoch.put(target, block * BLOCK, lent, shape),
             Act::PutGet { target, block, value } => {
-                put(epoch, target, block, value, false)?;
-                let found = read(epoch, passive, target, block, false)?;
-                self.expect("read", act, &found, &values(value));
-                Ok(())
+                epoch.put_now(target, block * BLOCK, lent)?;
+                self.read(epoch, act, target, block * BLOCK, &values(value))
             }
-            Act::Get { target, block, request } => {
-                let found = read(epoch, passive, target, block, request)?;
+            Act::Get { target, block, request: true, .. } => {
                 let expected = self.parts.block(target, block).to_vec();
-                self.expect("read", act, &found, &expected);
-                Ok(())
+                self.read(epoch, act, target, block * BLOCK, &expected)
             }
+            Act::Get { target, block, shape, .. } => epoch.get(target, block * BLOCK, lent, shape),
             Act::Count { target, counter, operand } => {
                 let at = COUNTER_AT + counter;
-                let old = epoch.fetch_add(target, at as u64, operand)?;
+                let old = epoch.fetch(target, at, operand, Op::Sum)?;
                 self.saw(target, at, operand, old, true);
                 Ok(())
             }
             Act::Swap { target, chain, value, long } => {
-                let at = CHAIN_AT + chain;
-                let (mine, mut old) = ([value], [0]);
-                if long {
-                    epoch.scope(|part| part.get_accumulate(target, at as u64, &mine, &mut old, ops::Replace))?;
-                } else {
-                    old[0] = epoch.swap(target, at as u64, value)?;
+                let (at, mut old) = (CHAIN_AT + chain, [0]);
+                match long && epoch.completes() {
+                    true => epoch.exchange(target, at, &[value], &mut old, Op::Replace)?,
+                    false => old[0] = epoch.fetch(target, at, value, Op::Replace)?,
                 }
                 self.saw(target, at, value, old[0], true);
                 Ok(())
@@ -136,39 +201,64 @@ impl Rank {
                 let at = CHAIN_AT + chain;
                 let last = self.seen.iter().rev().find(|one| one.target == target as u64 && one.element == at as u64);
                 let expected = last.map_or(0, |one| if one.changed == 1 { one.new } else { one.old });
-                let old = epoch.compare_and_swap(target, at as u64, expected, value)?;
+                let old = epoch.compare_and_swap(target, at, expected, value)?;
                 self.saw(target, at, value, old, old == expected);
                 Ok(())
             }
-            Act::Peak { target, peak, operand } => {
-                let mine = [operand];
-                epoch.scope(|part| part.accumulate(target, (PEAK_AT + peak) as u64, &mine, ops::Max))
+            Act::Peak { target, peak, .. } => epoch.accumulate(target, PEAK_AT + peak, lent, Op::Max),
+            Act::Bits { target, bit, operand } => epoch.fetch(target, BIT_AT + bit, operand, Op::Bxor).map(drop),
+            Act::Vector { target, first, len, fetch } if fetch && epoch.completes() => {
+                epoch.exchange(target, VECTOR_AT + first, &vec![1; len], &mut vec![0; len], Op::Sum)
             }
-            Act::Bits { target, bit, operand } => {
-                epoch.fetch_and_op(target, (BIT_AT + bit) as u64, operand, ops::Bxor).map(drop)
-            }
-            Act::Vector { target, first, len, fetch } => {
-                let (ones, mut old) = (vec![1u64; len], vec![0; len]);
-                let at = (VECTOR_AT + first) as u64;
-                match fetch {
-                    true => epoch.scope(|part| part.get_accumulate(target, at, &ones, &mut old, ops::Sum)),
-                    false => epoch.scope(|part| part.accumulate(target, at, &ones, ops::Sum)),
-                }
-            }
+            Act::Vector { target, first, .. } => epoch.accumulate(target, VECTOR_AT + first, lent, Op::Sum),
+            // The flushes are for what an earlier act of the epoch put there.
             Act::Bump { target } => {
-                let mut value = [0u64];
-                epoch.scope(|part| part.get(target, LOCKED_AT as u64, &mut value))?;
-                epoch.put_value(target, LOCKED_AT as u64, value[0] + 1)?;
-                // Two of one rank in one epoch would conflict without it.
-                passive.map_or(Ok(()), |epoch| epoch.flush(target))
+                epoch.flush(target)?;
+                epoch.read(target, LOCKED_AT, lent, false)?;
+                lent[0] += 1;
+                epoch.put_plain(target, LOCKED_AT, lent)
             }
-            Act::Flush { target } => passive.map_or(Ok(()), |epoch| epoch.flush(target)),
+            Act::Mark { target, .. } => {
+                epoch.flush(target)?;
+                epoch.put_plain(target, MARK_AT, lent)
+            }
+            Act::Steady { target, element } => {
+                for request in [false, true, false, true, false] {
+                    let mut found = [0];
+                    epoch.read(target, element, &mut found, request)?;
+                    let first = *self.steady.entry(target).or_insert(found[0]);
+                    self.expect("read", act, &found, &[first]);
+                }
+                Ok(())
+            }
+            Act::Last { target, last, .. } => {
+                let at = LAST_AT + last;
+                lent.chunks(1).try_for_each(|value| epoch.accumulate(target, at, value, Op::Replace))
+            }
+            Act::Flush { target } => epoch.flush(target),
             Act::Store { .. } => Ok(()),
         }
     }
 
+    /// Reads what must be there, where the epoch completes a get.
+    fn read<'env>(
+        &mut self,
+        epoch: &impl Epoch<'env>,
+        act: &Act,
+        target: usize,
+        at: usize,
+        expected: &[u64],
+    ) -> transom::Result<()> {
+        if epoch.completes() {
+            let mut found = vec![0; expected.len()];
+            epoch.read(target, at, &mut found, matches!(act, Act::Get { .. }))?;
+            self.expect("read", act, &found, expected);
+        }
+        Ok(())
+    }
+
     /// Brings what all ranks saw to the first one, through a window of its own, which checks it.
-    fn gather(&self, job: &Job, win: &Window<u64>, program: &Program) -> Outcome {
+    fn gather(&self, job: &Job, win: &impl Face, program: &Program) -> Outcome {
         const WORDS: usize = 5;
         let most = program.len() + 1;
         let mut mine = vec![0u64; 1 + most * WORDS + LEN];
@@ -177,7 +267,7 @@ impl Rank {
             let words = [one.target, one.element, one.new, one.old, one.changed];
             mine[1 + at * WORDS..1 + (at + 1) * WORDS].copy_from_slice(&words);
         }
-        win.load(0, &mut mine[1 + most * WORDS..])?;
+        win.load(&mut mine[1 + most * WORDS..])?;
         let len = if job.rank() == 0 { mine.len() * job.size() } else { 0 };
         let all = Window::<u64>::allocate(job, len)?;
         all.fence(|epoch| epoch.put(0, (mine.len() * job.rank()) as u64, &mine))?;
@@ -204,52 +294,29 @@ impl Rank {
     }
 }
 
-fn target_of(act: &Act) -> usize {
-    match *act {
-        Act::Put { target, .. }
-        | Act::Get { target, .. }
-        | Act::PutGet { target, .. }
-        | Act::Count { target, .. }
-        | Act::Swap { target, .. }
-        | Act::Compare { target, .. }
-        | Act::Peak { target, .. }
-        | Act::Bits { target, .. }
-        | Act::Vector { target, .. }
-        | Act::Bump { target }
-        | Act::Flush { target } => target,
-        Act::Store { .. } => usize::MAX,
-    }
-}
-
 fn values(value: u64) -> [u64; BLOCK] {
     std::array::from_fn(|index| value + index as u64)
 }
 
-fn put(epoch: &Words<'_, '_>, target: usize, block: usize, value: u64, strided: bool) -> transom::Result<()> {
-    let at = (block * BLOCK) as u64;
-    let plain = values(value);
-    if !strided {
-        return epoch.scope(|part| part.put(target, at, &plain));
+/// What an act lends to its epoch: operands, or room for what it reads.
+fn buffer(act: &Act) -> Vec<u64> {
+    match *act {
+        Act::Put { value, shape, .. } => laid(&values(value), shape),
+        Act::PutGet { value, .. } => values(value).to_vec(),
+        Act::Get { shape, .. } => laid(&[0; BLOCK], shape),
+        Act::Peak { operand, .. } => vec![operand],
+        Act::Vector { len, .. } => vec![1; len],
+        Act::Bump { .. } => vec![0],
+        Act::Mark { value, .. } => vec![value],
+        Act::Last { value, .. } => (value..value + REPLACED).collect(),
+        _ => Vec::new(),
     }
-    let mut spread = [0; 2 * BLOCK];
-    plain.iter().enumerate().for_each(|(index, value)| spread[2 * index] = *value);
-    let element = Datatype::basic(BasicType::Uint64);
-    let every_other = Datatype::vector(BLOCK, 1, 2, &element)?;
-    epoch.scope(|part| part.put_items(&spread, 1, &every_other, At::new(target, at, BLOCK, &element)))
 }
 
-fn read(
-    epoch: &Words<'_, '_>,
-    passive: Option<&Locked<'_, '_>>,
-    target: usize,
-    block: usize,
-    request: bool,
-) -> transom::Result<Vec<u64>> {
-    let at = (block * BLOCK) as u64;
-    if let (Some(epoch), true) = (passive, request) {
-        return epoch.rget(target, at, vec![0; BLOCK]).and_then(BufferRequest::wait);
+/// A block as it lies in the origin's buffer.
+fn laid(block: &[u64], shape: Shape) -> Vec<u64> {
+    match shape {
+        Shape::Spread => block.iter().flat_map(|&value| [value, 0]).take(2 * BLOCK - 1).collect(),
+        Shape::Plain | Shape::Turned => block.to_vec(),
     }
-    let mut found = vec![0; BLOCK];
-    epoch.scope(|part| part.get(target, at, &mut found))?;
-    Ok(found)
 }

@@ -125,12 +125,10 @@ impl Port for SimPort {
         tally: &TallyRef,
     ) -> Post {
         within("a packed put", len, self.limits.packed_max);
-        let work = || {
-            let mut bytes = vec![GARBAGE; len];
-            fill(&mut bytes);
-            Work::Put(Source::Copied(bytes))
-        };
-        self.net.post(self.me, to, offset, len, work, tally)
+        let mut bytes = vec![GARBAGE; len];
+        // Also for a post that is refused, whose bytes are gone then.
+        fill(&mut bytes);
+        self.net.post(self.me, to, offset, len, || Work::Put(Source::Copied(bytes)), tally)
     }
 
     unsafe fn put(&self, to: &SimRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {

@@ -1,0 +1,171 @@
+//! The byte-level window's epochs by explicit calls, for programs: what is in flight is completed by nothing but the calls that MPI says.
+
+#![allow(unsafe_code)]
+
+use transom::{Assert, At, BasicType, Datatype, Info, Items, Job, Lock, Op, RawWindow, Window};
+
+use super::memory::Block;
+use super::program::{LEN, Phase, Shape, Sync, UNORDERED, layouts};
+use super::run::{Epoch, Face, Rank, epochs, every};
+
+const WORD: usize = 8;
+
+/// A window, and where each rank's part begins in it.
+pub(super) struct Raw {
+    win: RawWindow,
+    bases: Vec<u64>,
+    /// The memory of a dynamic window.
+    attached: Option<Block>,
+}
+
+impl Raw {
+    pub(super) fn new(job: &Job, kind: u64) -> transom::Result<Raw> {
+        let info = match kind {
+            2 => Info::new().with("mpi_accumulate_granularity", "8"),
+            UNORDERED => Info::new().with("accumulate_ordering", "none"),
+            _ => Info::new(),
+        };
+        let mut bases = vec![0; job.size()];
+        if kind != 1 {
+            let win = RawWindow::allocate(job, LEN * WORD, 1, &info)?;
+            return Ok(Raw { win, bases, attached: None });
+        }
+        let (win, block) = (RawWindow::create_dynamic(job, &info)?, Block::words(LEN));
+        block.attach(&win, 0, block.len())?;
+        let all = Window::<u64>::create(job, vec![block.address(0)])?;
+        all.lock_all(|epoch| bases.chunks_mut(1).enumerate().try_for_each(|(rank, base)| epoch.get(rank, 0, base)))?;
+        all.free()?;
+        Ok(Raw { win, bases, attached: Some(block) })
+    }
+
+    fn at(&self, target: usize, element: usize) -> u64 {
+        self.bases[target] + (element * WORD) as u64
+    }
+}
+
+impl Face for Raw {
+    fn load(&self, into: &mut [u64]) -> transom::Result<()> {
+        match &self.attached {
+            Some(block) => block.load(0, bytemuck::cast_slice_mut(into)),
+            None => self.win.load(0, bytemuck::cast_slice_mut(into)),
+        }
+        Ok(())
+    }
+
+    fn store(&self, first: usize, from: &[u64]) -> transom::Result<()> {
+        match &self.attached {
+            Some(block) => block.store(first * WORD, bytemuck::cast_slice(from)),
+            None => self.win.store(first * WORD, bytemuck::cast_slice(from)),
+        }
+        Ok(())
+    }
+
+    fn sync(&self) {
+        self.win.sync();
+    }
+
+    fn epoch(&self, job: &Job, phase: &Phase, rank: &mut Rank, lent: &mut [Vec<u64>]) -> transom::Result<()> {
+        let (win, me, sync) = (&self.win, job.rank(), phase.syncs[job.rank()]);
+        let open = Open { raw: self, passive: !sync.is_active() };
+        match sync {
+            Sync::Fence => {
+                win.fence(Assert::NOPRECEDE)?;
+                rank.acts(&open, every(phase, me, lent))?;
+                win.fence(Assert::NOSUCCEED)
+            }
+            Sync::Pscw => {
+                let others: Vec<usize> = (0..job.size()).filter(|&rank| rank != me).collect();
+                win.post(&others, Assert::NONE)?;
+                win.start(&others, Assert::NONE)?;
+                rank.acts(&open, every(phase, me, lent))?;
+                win.complete()?;
+                win.wait()
+            }
+            Sync::LockAll => epochs(phase, me, lent).into_iter().try_for_each(|(_, acts)| {
+                win.lock_all(Assert::NONE)?;
+                rank.acts(&open, acts)?;
+                win.unlock_all()
+            }),
+            Sync::Shared | Sync::Exclusive => {
+                let kind = if sync == Sync::Shared { Lock::Shared } else { Lock::Exclusive };
+                epochs(phase, me, lent).into_iter().try_for_each(|(target, acts)| {
+                    win.lock(kind, target, Assert::NONE)?;
+                    rank.acts(&open, acts)?;
+                    win.unlock(target)
+                })
+            }
+        }
+    }
+
+    fn free(self) -> transom::Result<()> {
+        self.win.free()
+    }
+}
+
+/// An open epoch. Buffers of `'env` outlive it, and are kept for ever where it fails.
+struct Open<'r> {
+    raw: &'r Raw,
+    passive: bool,
+}
+
+impl<'env> Epoch<'env> for Open<'_> {
+    fn completes(&self) -> bool {
+        self.passive
+    }
+
+    fn put(&self, target: usize, at: usize, from: &'env [u64], shape: Shape) -> transom::Result<()> {
+        let (count, ours, theirs) = layouts(shape)?;
+        let to = At::new(target, self.raw.at(target, at), 1, &theirs);
+        // SAFETY: `from` outlives the epoch.
+        unsafe { self.raw.win.put_items(Items::of(from.as_ptr().cast(), count, &ours), to) }
+    }
+
+    fn get(&self, target: usize, at: usize, into: &'env mut [u64], shape: Shape) -> transom::Result<()> {
+        let (count, ours, theirs) = layouts(shape)?;
+        let from = At::new(target, self.raw.at(target, at), 1, &theirs);
+        // SAFETY: `into` outlives the epoch, and nobody looks at it before.
+        unsafe { self.raw.win.get_items(Items::of_mut(into.as_mut_ptr().cast(), count, &ours), from) }
+    }
+
+    fn accumulate(&self, target: usize, at: usize, from: &'env [u64], op: Op) -> transom::Result<()> {
+        let word = Datatype::basic(BasicType::Uint64);
+        let to = At::new(target, self.raw.at(target, at), from.len(), &word);
+        // SAFETY: `from` outlives the epoch.
+        unsafe { self.raw.win.accumulate(Items::of(from.as_ptr().cast(), from.len(), &word), to, op) }
+    }
+
+    fn fetch(&self, target: usize, at: usize, operand: u64, op: Op) -> transom::Result<u64> {
+        super::memory::fetch(&self.raw.win, target, self.raw.at(target, at), op, operand)
+    }
+
+    fn compare_and_swap(&self, target: usize, at: usize, expected: u64, new: u64) -> transom::Result<u64> {
+        super::memory::swap(&self.raw.win, target, self.raw.at(target, at), expected, new)
+    }
+
+    fn flush(&self, target: usize) -> transom::Result<()> {
+        if self.passive { self.raw.win.flush(target) } else { Ok(()) }
+    }
+
+    fn put_plain(&self, target: usize, at: usize, from: &'env [u64]) -> transom::Result<()> {
+        // SAFETY: `from` outlives the epoch.
+        unsafe { self.raw.win.put(from.as_ptr().cast(), from.len() * WORD, target, self.raw.at(target, at)) }
+    }
+
+    fn put_now(&self, target: usize, at: usize, from: &'env [u64]) -> transom::Result<()> {
+        self.put_plain(target, at, from).and_then(|()| self.flush(target))
+    }
+
+    fn read(&self, target: usize, at: usize, into: &mut [u64], request: bool) -> transom::Result<()> {
+        let word = Datatype::basic(BasicType::Uint64);
+        if !request {
+            return super::memory::get(&self.raw.win, target, self.raw.at(target, at), bytemuck::cast_slice_mut(into));
+        }
+        let result = Items::of_mut(into.as_mut_ptr().cast(), into.len(), &word);
+        // SAFETY: `into` is waited for.
+        unsafe { self.raw.win.rget(result, At::new(target, self.raw.at(target, at), into.len(), &word)) }?.wait()
+    }
+
+    fn exchange(&self, target: usize, at: usize, from: &[u64], old: &mut [u64], op: Op) -> transom::Result<()> {
+        super::memory::get_accumulate(&self.raw.win, target, self.raw.at(target, at), from, old, op)
+    }
+}
