@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::program::{
-    Act, BIT_AT, BLOCK, CHAIN_AT, CHAINS, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, PEAK_AT, Phase, Program,
+    Act, BIT_AT, BLOCK, CHAIN_AT, CHAINS, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, MARKS, PEAK_AT, Phase, Program,
     REPLACED, VECTOR_AT,
 };
 
@@ -65,7 +65,7 @@ impl Parts {
                 }
                 Act::Bump { target } => self.0[target][LOCKED_AT] += 1,
                 Act::Last { target, last, value } => self.0[target][LAST_AT + last] = value + REPLACED - 1,
-                Act::Mark { target, value } => self.0[target][MARK_AT] = value,
+                Act::Mark { target, value } => self.0[target][MARK_AT..][..MARKS].fill(value),
                 Act::Store { .. }
                 | Act::Get { .. }
                 | Act::Steady { .. }

@@ -23,10 +23,11 @@ pub(crate) const LOCKED_AT: usize = VECTOR_AT + VECTOR;
 /// Elements that one rank replaces in a phase, several times at once.
 pub(crate) const LASTS: usize = 2;
 pub(crate) const LAST_AT: usize = LOCKED_AT + 1;
-/// The element that one rank writes in a phase, under shared locks.
+/// Elements that one rank writes together in a phase, under shared locks.
+pub(crate) const MARKS: usize = 64;
 pub(crate) const MARK_AT: usize = LAST_AT + LASTS;
 /// Elements of a part.
-pub(crate) const LEN: usize = MARK_AT + 1;
+pub(crate) const LEN: usize = MARK_AT + MARKS;
 /// How often an act replaces such an element.
 pub(crate) const REPLACED: u64 = 4;
 
@@ -143,15 +144,16 @@ pub(crate) enum Act {
     Bump {
         target: usize,
     },
-    /// Writes the element of shared epochs, complete at the next flush or the end.
+    /// Writes the elements of shared epochs, complete at the next flush or the end.
     Mark {
         target: usize,
         value: u64,
     },
-    /// Reads the element that only holders of the other kind of lock change, some times.
+    /// Reads the elements that only holders of the other kind of lock change, some times.
     Steady {
         target: usize,
-        element: usize,
+        first: usize,
+        len: usize,
     },
     /// Replaces an element by [`REPLACED`] values from `value` on, of which the last one stays (MPI §11.7.2).
     Last {
@@ -349,9 +351,9 @@ impl Here<'_> {
         match (self.sync, random.one_in(2)) {
             (Sync::Fence | Sync::Pscw, _) => Act::Store { block: random.below(BLOCKS), value },
             (Sync::Exclusive, true) => Act::Bump { target },
-            (Sync::Exclusive, false) => Act::Steady { target, element: MARK_AT },
+            (Sync::Exclusive, false) => Act::Steady { target, first: MARK_AT, len: MARKS },
             (_, true) if self.hot.is_none_or(|hot| hot == marked) => Act::Mark { target: marked, value },
-            _ => Act::Steady { target, element: LOCKED_AT },
+            _ => Act::Steady { target, first: LOCKED_AT, len: 1 },
         }
     }
 

@@ -8,8 +8,8 @@ use transom::{Job, Op, Window};
 
 use super::oracle::{Parts, Seen, check_seen};
 use super::program::{
-    Act, BIT_AT, BLOCK, CHAIN_AT, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, PEAK_AT, Phase, Program, REPLACED,
-    Shape, Sync, VECTOR_AT,
+    Act, BIT_AT, BLOCK, CHAIN_AT, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, MARKS, PEAK_AT, Phase, Program,
+    REPLACED, Shape, Sync, VECTOR_AT,
 };
 use super::raw::Raw;
 use super::typed::Typed;
@@ -22,8 +22,8 @@ pub(super) struct Rank {
     me: usize,
     parts: Parts,
     seen: Vec<Seen>,
-    /// What the element that others do not change meanwhile was, by target, in this epoch.
-    steady: BTreeMap<usize, u64>,
+    /// What the elements that others do not change meanwhile were, by target, in this epoch.
+    steady: BTreeMap<usize, Vec<u64>>,
     wrong: Option<String>,
 }
 
@@ -222,12 +222,12 @@ impl Rank {
                 epoch.flush(target)?;
                 epoch.put_plain(target, MARK_AT, lent)
             }
-            Act::Steady { target, element } => {
+            Act::Steady { target, first, len } => {
                 for request in [false, true, false, true, false] {
-                    let mut found = [0];
-                    epoch.read(target, element, &mut found, request)?;
-                    let first = *self.steady.entry(target).or_insert(found[0]);
-                    self.expect("read", act, &found, &[first]);
+                    let mut found = vec![0; len];
+                    epoch.read(target, first, &mut found, request)?;
+                    let before = self.steady.entry(target).or_insert_with(|| found.clone()).clone();
+                    self.expect("read", act, &found, &before);
                 }
                 Ok(())
             }
@@ -307,7 +307,7 @@ fn buffer(act: &Act) -> Vec<u64> {
         Act::Peak { operand, .. } => vec![operand],
         Act::Vector { len, .. } => vec![1; len],
         Act::Bump { .. } => vec![0],
-        Act::Mark { value, .. } => vec![value],
+        Act::Mark { value, .. } => vec![value; MARKS],
         Act::Last { value, .. } => (value..value + REPLACED).collect(),
         _ => Vec::new(),
     }

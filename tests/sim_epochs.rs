@@ -1,0 +1,124 @@
+//! The end of an epoch completes what was started in it before anybody can know of that end, on nets where operations take long: puts of several
+//! pieces, which only the end of the epoch completes, and a reader that looks as soon as it may.
+//!
+//! Route: sim.
+
+#![allow(unsafe_code)]
+
+use simulated::{Outcome, Rank, nets, run, same};
+use transom::{Assert, Info, Lock, RawWindow};
+use transom_fabric::sim::SimOptions;
+
+mod simulated;
+
+const WORDS: usize = 64;
+const ROUNDS: u8 = 20;
+
+/// Two ranks: the first one puts, the second one looks at its own part. Every second net is slow.
+fn on_slow_nets(body: fn(&Rank, &RawWindow) -> Outcome) {
+    for options in nets() {
+        let delay = if options.seed.is_multiple_of(2) { 200 } else { options.delay };
+        run(2, &SimOptions { delay, ..options }, move |world| {
+            let win = RawWindow::allocate(world, WORDS * 8, 1, &Info::new())?;
+            body(world, &win)?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// Starts a put of a whole part, of the round's number.
+fn put(win: &RawWindow, round: u8) -> transom::Result<()> {
+    let bytes: &'static [u8] = Box::leak(Box::new([round; WORDS * 8]));
+    // SAFETY: the bytes are never given back, and nobody writes them.
+    unsafe { win.put(bytes.as_ptr(), bytes.len(), 1, 0) }
+}
+
+/// What the own part holds, all of which is of one round.
+fn look(win: &RawWindow) -> Result<u8, Box<dyn std::error::Error>> {
+    win.sync();
+    let mut found = [0; WORDS * 8];
+    win.load(0, &mut found);
+    same("a part of one put", &found, &[found[0]; WORDS * 8])?;
+    Ok(found[0])
+}
+
+/// The second rank looks under an exclusive lock, at any time, until it has seen the last round.
+fn looks(world: &Rank, win: &RawWindow, epoch: fn(&RawWindow, u8) -> transom::Result<()>) -> Outcome {
+    if world.rank() == 0 {
+        return Ok((1..=ROUNDS).try_for_each(|round| epoch(win, round))?);
+    }
+    let mut seen = 0;
+    while seen < ROUNDS {
+        world.step(format!("round {seen} was seen"));
+        win.lock(Lock::Exclusive, 1, Assert::NONE)?;
+        let (first, second) = (look(win)?, look(win)?);
+        win.unlock(1)?;
+        same("what nobody changes under the lock", &second, &first)?;
+        same("rounds go up", &(first >= seen), &true)?;
+        seen = first;
+    }
+    Ok(())
+}
+
+/// MPI §11.5.3.
+/// Shows S2.
+#[test]
+fn unlock_completes_before_others_lock() {
+    on_slow_nets(|world, win| {
+        looks(world, win, |win, round| {
+            win.lock(Lock::Exclusive, 1, Assert::NONE)?;
+            put(win, round)?;
+            win.unlock(1)
+        })
+    });
+}
+
+/// MPI §11.5.3.
+/// Shows S2.
+#[test]
+fn unlock_all_completes_before_others_lock() {
+    on_slow_nets(|world, win| {
+        looks(world, win, |win, round| {
+            win.lock_all(Assert::NONE)?;
+            put(win, round)?;
+            win.unlock_all()
+        })
+    });
+}
+
+/// MPI §11.5.1.
+/// Shows S1.
+#[test]
+fn a_fence_completes_before_it_ends_anywhere() {
+    on_slow_nets(|world, win| {
+        for round in 1..=ROUNDS {
+            win.fence(Assert::NONE)?;
+            if world.rank() == 0 {
+                put(win, round)?;
+            }
+            win.fence(Assert::NOSUCCEED)?;
+            same("the round", &(world.rank() == 0 || look(win)? == round), &true)?;
+        }
+        Ok(())
+    });
+}
+
+/// MPI §11.5.2.
+/// Shows S1.
+#[test]
+fn complete_completes_before_wait_ends() {
+    on_slow_nets(|world, win| {
+        for round in 1..=ROUNDS {
+            if world.rank() == 0 {
+                win.start(&[1], Assert::NONE)?;
+                put(win, round)?;
+                win.complete()?;
+            } else {
+                win.post(&[0], Assert::NONE)?;
+                win.wait()?;
+                same("the round", &look(win)?, &round)?;
+            }
+        }
+        Ok(())
+    });
+}
