@@ -81,10 +81,11 @@ impl Source {
         unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len()) }
     }
 
-    /// Stores equal blocks of these bytes, the first at `from`, into `memory`, the first at `at`.
+    /// Stores equal blocks of these bytes, the first at `from`, into `memory`, the first at `at`. False, and
+    /// nothing is copied, where one of them is not inside.
     #[inline]
-    pub(crate) fn store_blocks(&self, from: Steps, memory: &Memory, at: i64, stride: i64) {
-        let blocks = from.within(self.0);
+    pub(crate) fn store_blocks(&self, from: Steps, memory: &Memory, at: i64, stride: i64) -> bool {
+        let Some(blocks) = from.within(self.0) else { return false };
         // SAFETY: the blocks are inside (`within`), readable and unwritten until the operation is complete.
         unsafe { memory.copy_blocks::<true>(at, stride, blocks) }
     }
@@ -128,10 +129,11 @@ impl Sink {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.as_ptr(), len) };
     }
 
-    /// Fills equal blocks of these bytes, the first at `into`, from `memory`, the first at `at`.
+    /// Fills equal blocks of these bytes, the first at `into`, from `memory`, the first at `at`. False, and
+    /// nothing is copied, where one of them is not inside.
     #[inline]
-    pub(crate) fn load_blocks(&self, into: Steps, memory: &Memory, at: i64, stride: i64) {
-        let blocks = into.within(self.0);
+    pub(crate) fn load_blocks(&self, into: Steps, memory: &Memory, at: i64, stride: i64) -> bool {
+        let Some(blocks) = into.within(self.0) else { return false };
         // SAFETY: the blocks are inside (`within`), writable and ours alone until the operation is complete.
         unsafe { memory.copy_blocks::<false>(at, stride, blocks) }
     }
@@ -152,16 +154,15 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// The blocks, which must be inside `span`.
+    /// The blocks, if they are inside `span`.
     #[inline]
-    fn within(self, span: Span) -> Blocks {
+    fn within(self, span: Span) -> Option<Blocks> {
         let Steps { at, stride, len, count } = self;
-        let inside = |at: i64| usize::try_from(at).is_ok_and(|at| span.slice(at, len).is_some());
-        let last = i64::try_from(count).ok().and_then(|count| at.checked_add((count - 1).checked_mul(stride)?));
-        assert!(count > 0 && inside(at) && last.is_some_and(inside), "{self:?} in a buffer of {} bytes", span.len());
+        let last = at.checked_add(i64::try_from(count).ok()?.checked_sub(1)?.checked_mul(stride)?)?;
+        let (low, high) = (at.min(last), at.max(last).checked_add(i64::try_from(len).ok()?)?);
         #[allow(clippy::cast_possible_truncation)] // inside the span
         let base = span.as_ptr().wrapping_offset(at as isize);
-        Blocks { base, stride, len, count }
+        (low >= 0 && high.cast_unsigned() <= span.len() as u64).then_some(Blocks { base, stride, len, count })
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::hint::black_box;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -213,37 +214,35 @@ impl Memory {
     }
 
     /// Copies blocks of one length between `ours` and this memory, without a check per block: into this memory where
-    /// `WRITE`, else out of it. Strides are bytes from one block to the next and may be negative.
-    ///
-    /// # Panics
-    /// Where a block is not inside this memory.
+    /// `WRITE`, else out of it. Strides are bytes from one block to the next and may be negative. False, and nothing is
+    /// copied, where a block is not inside this memory.
     ///
     /// # Safety
     /// Every block of `ours`, from its first byte on, is readable (and nobody writes it) where `WRITE`, else writable (and
     /// nobody else touches it), during the call.
     #[inline]
+    #[must_use]
     #[allow(clippy::cast_possible_truncation)] // addresses have the width of isize
-    pub unsafe fn copy_blocks<const WRITE: bool>(&self, at: i64, stride: i64, ours: Blocks) {
+    pub unsafe fn copy_blocks<const WRITE: bool>(&self, at: i64, stride: i64, ours: Blocks) -> bool {
         let Blocks { base, stride: step, len, count } = ours;
         if count == 0 || len == 0 {
-            return;
+            return true;
         }
-        let last = at.checked_add(stride.saturating_mul(i64::try_from(count - 1).unwrap_or(i64::MAX)));
-        let inside = |at: i64| usize::try_from(at).is_ok_and(|at| len <= self.len && at <= self.len - len);
-        assert!(
-            inside(at) && last.is_some_and(inside),
-            "{count} blocks of {len} bytes at {at} by {stride} of {self:?}"
-        );
-        let theirs = self.base.as_ptr();
+        let way = i64::try_from(count - 1).ok().and_then(|steps| steps.checked_mul(stride));
+        let Some(last) = way.and_then(|way| at.checked_add(way)) else { return false };
+        if at.min(last) < 0 || len > self.len || at.max(last).cast_unsigned() > (self.len - len) as u64 {
+            return false;
+        }
+        let theirs = self.base.as_ptr().wrapping_offset(at as isize);
         // SAFETY: the first and the last block are inside, so all are, whatever the stride's sign; ours are by the
         // caller's promise. Both pointers stay within their blocks.
         unsafe {
             match len {
-                4 => blocks::<WRITE, u32>(theirs, at, stride, base, step, count),
-                8 => blocks::<WRITE, u64>(theirs, at, stride, base, step, count),
-                16 => blocks::<WRITE, u128>(theirs, at, stride, base, step, count),
+                4 => blocks::<WRITE, u32>(theirs, stride, base, step, count),
+                8 => blocks::<WRITE, u64>(theirs, stride, base, step, count),
+                16 => blocks::<WRITE, u128>(theirs, stride, base, step, count),
                 _ => {
-                    let (mut there, mut here) = (theirs.wrapping_offset(at as isize), base);
+                    let (mut there, mut here) = (theirs, base);
                     for _ in 0..count {
                         let (from, to) = if WRITE { (here, there) } else { (there, here) };
                         std::ptr::copy_nonoverlapping(from, to, len);
@@ -252,6 +251,7 @@ impl Memory {
                 }
             }
         }
+        true
     }
 
     /// The aligned 32-bit word at byte `at`.
@@ -330,43 +330,58 @@ pub struct Blocks {
 /// All blocks of both sides are inside memory that may be read or written, as [`Memory::copy_blocks`] says.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // addresses have the width of isize
-unsafe fn blocks<const WRITE: bool, W: Copy>(
-    theirs: *mut u8,
-    at: i64,
-    stride: i64,
-    ours: *mut u8,
-    step: i64,
-    count: usize,
-) {
-    let (mut there, mut here, mut left) = (theirs.wrapping_offset(at as isize), ours, count);
-    let copy = |there: *mut u8, here: *mut u8| {
-        let (from, to) = if WRITE { (here, there) } else { (there, here) };
-        // SAFETY: the caller's promise.
-        unsafe { to.cast::<W>().write_unaligned(from.cast::<W>().read_unaligned()) };
-    };
-    // Several a round, at distances that the compiler takes as given: it would make one addition after the other of them,
-    // and each block wait for the one before.
-    let multiples = |by: i64| std::hint::black_box([1, 2, 3, 4].map(|times: isize| times.wrapping_mul(by as isize)));
-    if left >= 2 * UNROLL {
-        let (strides, steps) = (multiples(stride), multiples(step));
-        while left >= UNROLL {
-            copy(there, here);
-            for turn in 0..UNROLL - 1 {
-                copy(there.wrapping_offset(strides[turn]), here.wrapping_offset(steps[turn]));
-            }
-            there = there.wrapping_offset(strides[UNROLL - 1]);
-            here = here.wrapping_offset(steps[UNROLL - 1]);
-            left -= UNROLL;
+unsafe fn blocks<const WRITE: bool, W: Copy>(there: *mut u8, stride: i64, here: *mut u8, step: i64, count: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Distances that the compiler knows make the loop half as long.
+        if step == size_of::<W>() as i64 {
+            turns::<WRITE, W>(there, stride as isize, here, size_of::<W>() as isize, |steps| steps, count);
+        } else {
+            turns::<WRITE, W>(there, stride as isize, here, step as isize, black_box, count);
         }
-    }
-    for _ in 0..left {
-        copy(there, here);
-        (there, here) = (there.wrapping_offset(stride as isize), here.wrapping_offset(step as isize));
     }
 }
 
-/// Blocks that [`blocks`] copies a round.
-const UNROLL: usize = 4;
+/// The loop: four blocks a turn, at distances that are computed before it. The compiler would make one addition after the
+/// other of them, and each block wait for the one before: `black_box` keeps it from that, and is `opaque` for our side, where
+/// it does not know them.
+///
+/// # Safety
+/// As for [`blocks`].
+#[inline(always)]
+unsafe fn turns<const WRITE: bool, W: Copy>(
+    mut there: *mut u8,
+    stride: isize,
+    mut here: *mut u8,
+    step: isize,
+    opaque: impl Fn([isize; 3]) -> [isize; 3],
+    mut left: usize,
+) {
+    let multiples = |by: isize| [2, 3, 4].map(|times: isize| by.wrapping_mul(times));
+    let ([stride_2, stride_3, stride_4], [step_2, step_3, step_4]) =
+        (black_box(multiples(stride)), opaque(multiples(step)));
+    // SAFETY: the caller's promise.
+    let load = |at: *mut u8| unsafe { at.cast::<W>().read_unaligned() };
+    // SAFETY: as above.
+    let store = |at: *mut u8, word: W| unsafe { at.cast::<W>().write_unaligned(word) };
+    while left >= 4 {
+        let theirs =
+            [there, there.wrapping_offset(stride), there.wrapping_offset(stride_2), there.wrapping_offset(stride_3)];
+        let ours = [here, here.wrapping_offset(step), here.wrapping_offset(step_2), here.wrapping_offset(step_3)];
+        let (from, to) = if WRITE { (ours, theirs) } else { (theirs, ours) };
+        let words = [load(from[0]), load(from[1]), load(from[2]), load(from[3])];
+        for (to, word) in to.into_iter().zip(words) {
+            store(to, word);
+        }
+        (there, here) = (there.wrapping_offset(stride_4), here.wrapping_offset(step_4));
+        left -= 4;
+    }
+    for _ in 0..left {
+        let (from, to) = if WRITE { (here, there) } else { (there, here) };
+        store(to, load(from));
+        (there, here) = (there.wrapping_offset(stride), here.wrapping_offset(step));
+    }
+}
 
 #[inline]
 fn amo64(word: &AtomicU64, amo: Amo) -> u64 {
@@ -433,7 +448,7 @@ mod tests {
             let mut source: Vec<u8> = (1..=100).collect();
             let ours = Blocks { base: source.as_mut_ptr(), stride: len as i64, len, count: 5 };
             // SAFETY: 5 blocks of at most 20 bytes of the vector.
-            unsafe { memory.copy_blocks::<true>(300, -50, ours) };
+            assert!(unsafe { memory.copy_blocks::<true>(300, -50, ours) });
             for block in 0..5 {
                 let mut seen = vec![0; len];
                 memory.read(300 - block * 50, &mut seen);
@@ -442,20 +457,26 @@ mod tests {
             let mut back = vec![0u8; 100];
             let last = back.as_mut_ptr().wrapping_add(4 * len);
             // SAFETY: 5 blocks of the vector, the last one first.
-            unsafe {
-                memory.copy_blocks::<false>(100, 50, Blocks { base: last, stride: -(len as i64), len, count: 5 });
-            }
+            assert!(unsafe {
+                memory.copy_blocks::<false>(100, 50, Blocks { base: last, stride: -(len as i64), len, count: 5 })
+            });
             assert_eq!(back[..5 * len], source[..5 * len]);
         }
     }
 
     #[test]
-    #[should_panic(expected = "3 blocks of 8 bytes at 16 by -9")]
-    fn blocks_outside_are_refused() {
-        let mut ours = [0u8; 24];
-        let blocks = Blocks { base: ours.as_mut_ptr(), stride: 8, len: 8, count: 3 };
-        // SAFETY: 3 blocks of the array.
-        unsafe { Memory::private(64).copy_blocks::<true>(16, -9, blocks) };
+    fn blocks_outside_are_refused_and_nothing_is_copied() {
+        let memory = Memory::private(64);
+        for (at, stride, count) in [(16, -9, 3), (48, 9, 2), (-1, 8, 1), (57, 0, 1), (0, i64::MAX, 3), (i64::MAX, 8, 2)]
+        {
+            let mut ours = [7u8; 24];
+            let blocks = Blocks { base: ours.as_mut_ptr(), stride: 8, len: 8, count };
+            // SAFETY: at most 3 blocks of the array.
+            assert!(!unsafe { memory.copy_blocks::<true>(at, stride, blocks) }, "{count} at {at} by {stride}");
+            let mut all = [1; 64];
+            memory.read(0, &mut all);
+            assert_eq!(all, [0; 64]);
+        }
     }
 
     #[test]

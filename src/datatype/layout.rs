@@ -55,6 +55,12 @@ impl Strip {
         (self.offset.min(last), self.offset.max(last) + self.block as i64)
     }
 
+    /// Whether its blocks are seen to keep clear of each other.
+    #[inline]
+    pub(super) fn clear(&self) -> bool {
+        self.count == 1 || self.stride.unsigned_abs() >= self.block as u64
+    }
+
     /// Where the last block begins.
     fn last(&self) -> i64 {
         self.offset + (self.count - 1) as i64 * self.stride

@@ -39,6 +39,8 @@ struct Inner {
     align: usize,
     /// Whether one item overlaps itself, once somebody asked.
     overlaps: OnceLock<bool>,
+    /// What [`Datatype::even`] says of one item.
+    even: Option<(Strip, BasicType)>,
 }
 
 /// Lower and upper bound (MPI §5.1.6).
@@ -62,10 +64,15 @@ impl Inner {
             data: None,
             align: 1,
             overlaps: OnceLock::new(),
+            even: None,
         }
     }
 
-    fn finish(self) -> Datatype {
+    fn finish(mut self) -> Datatype {
+        self.even = match (&self.layout.loops[..], &self.layout.strips[..], self.signature.uniform()) {
+            ([], [strip], Some(basic)) if strip.clear() => Some((*strip, basic)),
+            _ => None,
+        };
         Datatype(Arc::new(self))
     }
 }
@@ -171,11 +178,15 @@ impl Datatype {
         Some((clamp(i128::from(low) + last.min(0)), clamp(i128::from(end) + last.max(0))))
     }
 
-    /// The one strip that `count` items are, where they are one.
-    pub(crate) fn strip(&self, count: usize) -> Option<Strip> {
-        match (&self.0.layout.loops[..], &self.0.layout.strips[..]) {
-            ([], [strip]) if count > 0 => strip.repeated(count, self.extent()),
-            _ => None,
+    /// The one strip that `count` items are and the basic type of all elements, where there is one of each and no two blocks
+    /// share a byte. `None` says nothing: it is what most transfers ask first, and cheap.
+    #[inline]
+    pub(crate) fn even(&self, count: usize) -> Option<(Strip, BasicType)> {
+        let (strip, basic) = self.0.even?;
+        match count {
+            0 => None,
+            1 => Some((strip, basic)),
+            _ => Some((strip.repeated(count, self.extent()).filter(Strip::clear)?, basic)),
         }
     }
 

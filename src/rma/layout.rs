@@ -2,6 +2,7 @@
 //! addresses: everything is bytes from where the side begins.
 
 use crate::datatype::{Datatype, Pieces, Strip, Strips};
+use crate::reduce::BasicType;
 
 /// One side's layout.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +38,13 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// The one strip that the data is, where it is one.
+    /// As [`Datatype::even`] says; bytes go with every basic type.
     #[inline]
-    pub(crate) fn strip(&self) -> Option<Strip> {
+    pub(crate) fn even(&self) -> Option<(Strip, Option<BasicType>)> {
         match self {
-            Layout::Bytes(len) => (*len > 0).then_some(Strip::one(0, *len)),
-            Layout::Items(ty, count) => ty.strip(*count),
+            Layout::Bytes(0) => None,
+            Layout::Bytes(len) => Some((Strip::one(0, *len), None)),
+            Layout::Items(ty, count) => ty.even(*count).map(|(strip, basic)| (strip, Some(basic))),
         }
     }
 

@@ -12,7 +12,7 @@ use super::request::{BufferRequest, Request};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{self, Scope};
 use crate::datatype::Datatype;
-use crate::error::{Class, Error, Result};
+use crate::error::Result;
 use crate::reduce::kernel::{bits_of, value_of};
 use crate::reduce::ops::{self, Reduction, Swappable};
 use crate::reduce::{Element, Op};
@@ -94,7 +94,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     pub fn put_items(&self, source: &'scope [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
         self.admit("put", target.rank)?;
         let bytes = bytemuck::cast_slice(source);
-        let from = From { bytes: self.scope.source(bytes), low: 0, layout: within("put", bytes.len(), count, ty)? };
+        let from = From { bytes: self.scope.source(bytes), low: 0, layout: Layout::Items(ty, count) };
         self.core.put_layout(target.rank, target.displacement, &from, &target.layout(), Count::Target)
     }
 
@@ -106,8 +106,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     pub fn get_items(&self, result: &'scope mut [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
         self.admit("get", target.rank)?;
         let bytes = bytemuck::cast_slice_mut(result);
-        let layout = within("get", bytes.len(), count, ty)?;
-        let into = Into { bytes: self.scope.sink(bytes), low: 0, layout };
+        let into = Into { bytes: self.scope.sink(bytes), low: 0, layout: Layout::Items(ty, count) };
         self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), Count::Target)
     }
 
@@ -492,14 +491,4 @@ fn whole<'a, T: Element>(
 ) -> Accumulate<'a> {
     let from = from.filter(|_| op != Op::NoOp);
     Accumulate { call, op, ty: T::TYPE, from, into, to: Layout::Bytes(len) }
-}
-
-/// Items as a layout, if they lie within `len` bytes.
-fn within<'t>(call: &'static str, len: usize, count: usize, ty: &'t Datatype) -> Result<Layout<'t>> {
-    let (low, end) = ty.span(count).unwrap_or((0, 0));
-    if low >= 0 && end.cast_unsigned() <= len as u64 {
-        return Ok(Layout::Items(ty, count));
-    }
-    let why = format!("{count} items reach from byte {low} to {end} of a buffer of {len} bytes");
-    Err(Error::argument(Class::Count, call, why))
 }

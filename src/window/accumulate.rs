@@ -7,8 +7,10 @@ use std::sync::atomic::{Ordering, fence};
 use transom_fabric::{Amo, Memory, Tally, TallyRef};
 
 use super::core::{Core, index};
+use super::layouts::no_overlap;
+use super::packing::Batch;
 use super::target::{Data, Flavor, Target};
-use super::transfer::{Batch, Count, From, Into, no_overlap};
+use super::transfer::{Count, From, Into};
 use super::words::Words;
 use crate::buffers::{Sink, Source};
 use crate::datatype::Datatype;

@@ -187,7 +187,7 @@ impl Core {
 
     /// The target, if it was contacted before.
     #[inline]
-    fn known(&self, rank: usize) -> Option<&Target> {
+    pub(super) fn known(&self, rank: usize) -> Option<&Target> {
         if rank < self.team.size { self.targets.get(peer(rank)) } else { None }
     }
 

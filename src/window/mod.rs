@@ -11,8 +11,10 @@ mod create;
 mod dynamic;
 mod element;
 mod epochs;
+mod layouts;
 mod lock;
 mod model;
+mod packing;
 mod pscw;
 #[allow(unsafe_code)]
 mod raw;

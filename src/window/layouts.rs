@@ -1,0 +1,282 @@
+//! Puts and gets with derived layouts at either side (MPI §11.3.1, §11.3.2, REQUIREMENTS O5). Most are one run of equal blocks in
+//! mapped memory, which a copy loop takes at once; the others are walked, or become as few remote operations as it takes.
+
+use transom_fabric::{Memory, TallyRef};
+
+use super::core::Core;
+use super::target::{Data, Flavor, Target};
+use super::transfer::{Count, From, Into};
+use crate::buffers::Steps;
+use crate::datatype::{Run, zip};
+use crate::error::{Class, Error, ErrorKind, Result};
+use crate::rma::layout::Layout;
+use crate::wire::Far;
+
+/// Blocks from this length on go by an operation each; shorter ones are packed into messages.
+const BLOCK_BY_ITSELF: usize = 1024;
+
+impl Core {
+    /// Both sides as one run of equal blocks with the same data, in memory that is mapped, and where it begins there: most
+    /// layouts are that, and need no walk. `None` for all others, wrong ones among them. The run may lie outside.
+    #[inline(always)]
+    fn even(
+        &self,
+        rank: usize,
+        displacement: u64,
+        ours: &Layout<'_>,
+        theirs: &Layout<'_>,
+    ) -> Option<(&Memory, Run, i64)> {
+        let ((ours, a), (theirs, b)) = (ours.even()?, theirs.even()?);
+        let same = ours.block.checked_mul(ours.count)? == theirs.block.checked_mul(theirs.count)?;
+        if !same || a.zip(b).is_some_and(|(a, b)| a != b) {
+            return None;
+        }
+        let (run, target) = (Run::of(ours, theirs)?, self.known(rank)?);
+        let at = i64::try_from(displacement.checked_mul(u64::from(target.unit))?).ok()?.checked_add(run.b)?;
+        Some((target.data.memory()?, run, at))
+    }
+
+    /// Puts with layouts at both sides (MPI §11.3.1, REQUIREMENTS O5).
+    pub(crate) fn put_layout(
+        &self,
+        rank: usize,
+        displacement: u64,
+        from: &From<'_>,
+        to: &Layout<'_>,
+        count: Count<'_>,
+    ) -> Result<()> {
+        if let Some((memory, run, at)) = self.even(rank, displacement, &from.layout, to)
+            && from.bytes.store_blocks(steps(&run, from.low), memory, at, run.b_stride)
+        {
+            return Ok(());
+        }
+        self.put_walked(rank, displacement, from, to, count)
+    }
+
+    /// A put of layouts that are not one run in mapped memory, or of which that is not known yet.
+    #[inline(never)]
+    fn put_walked(
+        &self,
+        rank: usize,
+        displacement: u64,
+        from: &From<'_>,
+        to: &Layout<'_>,
+        count: Count<'_>,
+    ) -> Result<()> {
+        holds("put", from.bytes.len(), from.low, &from.layout)?;
+        agree("put", &from.layout, to)?;
+        let Some((target, at)) = self.locate_layout("put", rank, displacement, to)? else { return Ok(()) };
+        if let Data::Mapped(memory, _) = &target.data {
+            store(memory, at, from, to);
+            return Ok(());
+        }
+        self.put_layout_far(target, at, from, to, &count.tally(target))
+    }
+
+    #[inline(never)]
+    pub(super) fn put_layout_far(
+        &self,
+        target: &Target,
+        at: i64,
+        from: &From<'_>,
+        to: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<()> {
+        if self.flavor == Flavor::Dynamic {
+            if target.rank() == self.team.me {
+                return self.in_own_regions("put", at, from.layout, *to, |memory, inside, ours, len| {
+                    memory.write(inside, from.part(ours, len).bytes());
+                });
+            }
+            self.covered("put", target, at, to)?;
+        }
+        let Some(far) = target.data.posted() else { return self.scatter(target, at, from, to, tally) };
+        if to.longest().min(from.layout.longest()) >= BLOCK_BY_ITSELF {
+            let mut pieces = zip(from.layout.pieces(), to.pieces());
+            while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
+                self.put_run(far, (at + theirs).cast_unsigned(), from.part(ours, len), tally)?;
+            }
+            return Ok(());
+        }
+        match to.contiguous() {
+            Some(offset) => self.put_packed(far, (at + offset).cast_unsigned(), from, tally),
+            None => self.scatter(target, at, from, to, tally),
+        }
+    }
+
+    /// Puts small blocks of the origin into one run of the target, gathered in the send buffer.
+    fn put_packed(&self, far: &Far, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
+        let most = self.job.wire.packed_max(far);
+        let (mut pieces, mut at, mut left) = (from.layout.pieces(), at, from.layout.len());
+        while left > 0 {
+            let len = left.min(most);
+            // A post that is refused may have used up its cursor: each attempt begins with a fresh one.
+            self.job.post(|wire| {
+                let mut pieces = pieces.clone();
+                let fill = |buffer: &mut [u8]| {
+                    let mut done = 0;
+                    while let Some((ours, len)) = pieces.next_at_most(buffer.len() - done) {
+                        buffer[done..done + len].copy_from_slice(from.part(ours, len).bytes());
+                        done += len;
+                    }
+                };
+                wire.put_packed(far, at, len, fill, tally)
+            })?;
+            let mut skip = len;
+            while let Some((_, len)) = pieces.next_at_most(skip) {
+                skip -= len;
+            }
+            at += len as u64;
+            left -= len;
+        }
+        Ok(())
+    }
+
+    /// Gets with layouts at both sides.
+    pub(crate) fn get_layout(
+        &self,
+        rank: usize,
+        displacement: u64,
+        into: &Into<'_>,
+        from: &Layout<'_>,
+        count: Count<'_>,
+    ) -> Result<()> {
+        if let Some((memory, run, at)) = self.even(rank, displacement, &into.layout, from)
+            && into.bytes.load_blocks(steps(&run, into.low), memory, at, run.b_stride)
+        {
+            return Ok(());
+        }
+        self.get_walked(rank, displacement, into, from, count)
+    }
+
+    /// A get of layouts, likewise.
+    #[inline(never)]
+    fn get_walked(
+        &self,
+        rank: usize,
+        displacement: u64,
+        into: &Into<'_>,
+        from: &Layout<'_>,
+        count: Count<'_>,
+    ) -> Result<()> {
+        holds("get", into.bytes.len(), into.low, &into.layout)?;
+        agree("get", &into.layout, from)?;
+        let Some((target, at)) = self.locate_layout("get", rank, displacement, from)? else { return Ok(()) };
+        if let Data::Mapped(memory, _) = &target.data {
+            load(memory, at, into, from);
+            return Ok(());
+        }
+        self.get_layout_far(target, at, into, from, &count.tally(target))
+    }
+
+    #[inline(never)]
+    pub(super) fn get_layout_far(
+        &self,
+        target: &Target,
+        at: i64,
+        into: &Into<'_>,
+        from: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<()> {
+        if self.flavor == Flavor::Dynamic {
+            if target.rank() == self.team.me {
+                return self.in_own_regions("get", at, into.layout, *from, |memory, inside, ours, len| {
+                    into.part(ours, len).fill(memory, inside);
+                });
+            }
+            self.covered("get", target, at, from)?;
+        }
+        let small = from.longest().min(into.layout.longest()) < BLOCK_BY_ITSELF && from.len() >= BLOCK_BY_ITSELF
+            || from.contiguous().is_none() && from.longest() < BLOCK_BY_ITSELF;
+        let Some(far) = target.data.posted().filter(|_| !small) else {
+            return self.gather(target, at, into, from, tally);
+        };
+        let mut pieces = zip(into.layout.pieces(), from.pieces());
+        while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
+            self.get_run(far, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)?;
+        }
+        Ok(())
+    }
+
+    /// Walks pieces of this rank's own attached regions: the memory, where in it, where at our side, and the length. All are
+    /// looked up before the first is touched.
+    pub(super) fn in_own_regions(
+        &self,
+        call: &'static str,
+        at: i64,
+        ours: Layout<'_>,
+        theirs: Layout<'_>,
+        mut each: impl FnMut(&Memory, usize, i64, usize),
+    ) -> Result<()> {
+        for (offset, len) in theirs.pieces() {
+            self.own_region(call, (at + offset).cast_unsigned(), len)?;
+        }
+        for (ours, offset, len) in zip(ours.pieces(), theirs.pieces()) {
+            let (memory, inside, _) = self.own_region(call, (at + offset).cast_unsigned(), len)?;
+            each(&memory, inside, ours, len);
+        }
+        Ok(())
+    }
+}
+
+/// Fails where a layout reaches outside of a buffer of `len` bytes that begins with offset `low`.
+fn holds(call: &'static str, len: usize, low: i64, layout: &Layout<'_>) -> Result<()> {
+    let (begin, end) = layout.span();
+    if begin == end || begin >= low && i128::from(end) - i128::from(low) <= len as i128 {
+        return Ok(());
+    }
+    let why = format!("the items reach from byte {begin} to {end} of a buffer of {len} bytes");
+    Err(Error::argument(Class::Count, call, why))
+}
+
+/// Fails where the two sides do not have the same signature, or entries of the target overlap (MPI §11.3.1).
+fn agree(call: &'static str, ours: &Layout<'_>, target: &Layout<'_>) -> Result<()> {
+    let same = match (ours, target) {
+        (Layout::Items(a, count), Layout::Items(b, other)) => a.matches(*count, b, *other),
+        _ => ours.len() == target.len(),
+    };
+    if !same {
+        let why =
+            format!("the origin has {} bytes, the target {}, or other types in their order", ours.len(), target.len());
+        return Err(Error::argument(Class::Type, call, why));
+    }
+    no_overlap(call, "target", target)
+}
+
+pub(super) fn no_overlap(call: &'static str, whose: &str, layout: &Layout<'_>) -> Result<()> {
+    match layout {
+        Layout::Items(ty, count) if ty.overlaps_itself(*count) => {
+            let why = format!("entries of the {whose} type overlap each other in {count} items");
+            Err(ErrorKind::Argument { class: Class::Type, call, reason: why }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn store(memory: &Memory, at: i64, from: &From<'_>, to: &Layout<'_>) {
+    runs(&from.layout, to, |run| {
+        let inside = from.bytes.store_blocks(steps(&run, from.low), memory, at + run.b, run.b_stride);
+        assert!(inside, "{run:?} at {at} of {memory:?}, whose layout was inside");
+    });
+}
+
+fn load(memory: &Memory, at: i64, into: &Into<'_>, from: &Layout<'_>) {
+    runs(&into.layout, from, |run| {
+        let inside = into.bytes.load_blocks(steps(&run, into.low), memory, at + run.b, run.b_stride);
+        assert!(inside, "{run:?} at {at} of {memory:?}, whose layout was inside");
+    });
+}
+
+/// Our side of a run, in a buffer that begins with offset `low`.
+#[inline]
+fn steps(run: &Run, low: i64) -> Steps {
+    Steps { at: run.a - low, stride: run.a_stride, len: run.length, count: run.count }
+}
+
+/// Walks both sides together.
+fn runs(ours: &Layout<'_>, theirs: &Layout<'_>, mut each: impl FnMut(Run)) {
+    let mut runs = zip(ours.pieces(), theirs.pieces());
+    while let Some(run) = runs.next_run() {
+        each(run);
+    }
+}
