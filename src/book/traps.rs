@@ -122,5 +122,6 @@
 //! - **Two windows over the same memory are strangers.** A fence of one completes nothing of the other, and atomicity and order hold
 //!   within one.
 //! - **Displacements count the target's unit**, which in a `RawWindow` may differ from the origin's.
-//! - **A collective call that one rank leaves out hangs the others**: fences, barriers, making and freeing windows. With `?` before it, that
-//!   happens on errors; the launcher's `--timeout` ends such a job.
+//! - **A collective call that one rank leaves out hangs the others**: fences, barriers, making and freeing windows. A `?` before it does
+//!   that on errors. Where it jumps over the `free` of a window, its rank does not wait for the others, and the launcher ends the job
+//!   with the error; else the launcher's `--timeout` does.

@@ -87,6 +87,8 @@ pub(crate) struct JobCore {
     /// How many windows of this process are in the directory; held while it changes.
     directory: Mutex<usize>,
     warned: AtomicBool,
+    /// Whether a window was dropped without `free`, most likely by a `?` between: the others may wait for this rank in it.
+    lost: AtomicBool,
     bootstrap: Mutex<Box<dyn Bootstrap>>,
 }
 
@@ -208,8 +210,9 @@ impl Job {
         self.core.progress.is_served()
     }
 
-    /// Leaves the job; the same as dropping its last clone, with the error. Collective. Free windows before it. A subset is
-    /// only dropped.
+    /// Leaves the job: collective, as is the drop of its last clone. Free windows before it. Where one was dropped without `free`,
+    /// as a `?` in between does, the drop does not wait: this rank leaves in disorder, and the launcher ends the job. A subset
+    /// is only dropped.
     ///
     /// # Errors
     /// The launcher is gone.
@@ -217,9 +220,7 @@ impl Job {
         if self.team.key != 0 {
             return Ok(());
         }
-        let core = Arc::clone(&self.core);
-        drop(self);
-        core.leave()
+        self.core.leave()
     }
 
     pub(crate) fn core(&self) -> &Arc<JobCore> {
@@ -242,9 +243,17 @@ pub(crate) fn check_rank(team: &Team, call: &'static str, rank: usize) -> Result
 impl Drop for Leaves {
     fn drop(&mut self) {
         // A panicking rank must not look as if it left in good order: the launcher ends the job.
-        if !std::thread::panicking()
-            && let Err(error) = self.0.leave()
-        {
+        if std::thread::panicking() {
+            return;
+        }
+        // Relaxed: windows and jobs are dropped in turn.
+        if self.0.size > 1 && self.0.lost.load(Ordering::Relaxed) {
+            // Waiting for the others could be for ever, since they may wait for this rank. The launcher ends the job.
+            eprintln!(
+                "transom: rank {}: leaves the job in disorder: a window was not freed, nor the job finalized",
+                self.0.rank
+            );
+        } else if let Err(error) = self.0.leave() {
             // A drop can't return it
             eprintln!("transom: rank {}: leaving the job: {error}", self.0.rank);
         }
@@ -252,10 +261,17 @@ impl Drop for Leaves {
 }
 
 impl JobCore {
+    /// A window was dropped without `free`.
+    pub(crate) fn lost(&self) {
+        // Relaxed: windows and jobs are dropped in turn.
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
     /// Leaves, once: with a barrier before the net is closed, so that no message of ours is lost with our sockets.
     fn leave(&self) -> Result<()> {
         let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: under the mutex.
+        self.lost.store(false, Ordering::Relaxed);
         if self.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net) {
             self.progress.serve(Lane::Net)?;
         }

@@ -114,6 +114,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         directory: Mutex::new(0),
         polls: AtomicBool::new(has_net),
         warned: AtomicBool::new(false),
+        lost: AtomicBool::new(false),
         bootstrap: Mutex::new(boot),
     });
     if serve {

@@ -267,6 +267,7 @@ impl Core {
             return;
         }
         core.settle();
+        core.job.lost();
         std::mem::forget(Arc::clone(core));
         if !std::thread::panicking() {
             // A drop can't return it

@@ -122,7 +122,7 @@ fn joined(test: &Test) -> Outcome {
     let world = transom::init()?;
     step("body");
     if let Err(error) = (test.body)(&world) {
-        // Leaving would wait for the others, who may wait for this one: the error would not be told, and the launcher end nobody.
+        // Without a window that was lost, leaving would wait for the others, who may wait for this one.
         std::mem::forget(world);
         return Err(error);
     }

@@ -1,0 +1,95 @@
+//! Ranks that leave while the others wait for them, as a `?` does that jumps over the `free` of a window: the launcher ends the job
+//! and tells why. Jobs of this program itself (`--rank BODY`) under the real launcher, which kills what hangs.
+//!
+//! Shows W2.
+#![allow(clippy::print_stdout)]
+
+use std::error::Error;
+use std::process::{Command, ExitCode, Stdio};
+
+use libtest_mimic::{Arguments, Trial};
+use transom::{Job, Window};
+
+/// Seconds: longer than any of this takes on a busy machine. A job that the launcher ends by it has hung.
+const WATCHDOG: &str = "60";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some("--rank") {
+        return rank(&args.next().unwrap_or_default());
+    }
+    let trial = |name, test: fn(usize), ranks| {
+        Trial::test(format!("{name}::ranks_{ranks}"), move || {
+            test(ranks);
+            Ok(())
+        })
+    };
+    let mut trials = Vec::new();
+    for ranks in [2, 3] {
+        trials.push(trial("an_error_over_a_window_ends_the_job", an_error_ends_the_job, ranks));
+        trials.push(trial("leaving_without_an_error_is_told", leaving_is_told, ranks));
+        trials.push(trial("all_that_drop_and_finalize_are_fine", all_finalize, ranks));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// The exit status of a job in which all ranks do `body`, and what it said on standard error.
+fn job(ranks: usize, body: &str) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_transom-run"))
+        .args(["-n", &ranks.to_string(), "--bind", "none", "--timeout", WATCHDOG])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--rank", body])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// The last rank's error is told, and gives the job its status, while the others wait for it in a fence.
+fn an_error_ends_the_job(ranks: usize) {
+    let (status, said) = job(ranks, "error");
+    assert_eq!(status, Some(7), "{said}");
+    assert!(said.contains("on purpose"), "{said}");
+    assert!(said.contains(&format!("rank {}: leaves the job in disorder", ranks - 1)), "{said}");
+}
+
+/// A rank that leaves so with status 0 does not leave the others waiting either.
+fn leaving_is_told(ranks: usize) {
+    let (status, said) = job(ranks, "leave");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("without finalizing"), "{said}");
+}
+
+/// A window that every rank drops without `free` is no reason to fail where the job is finalized.
+fn all_finalize(ranks: usize) {
+    let (status, said) = job(ranks, "finalize");
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(said.matches("was dropped without free").count(), ranks, "{said}");
+    assert!(!said.contains("disorder"), "{said}");
+}
+
+/// What this program does as a rank.
+fn rank(body: &str) -> ExitCode {
+    match transom::init().map_err(Into::into).and_then(|world| window(world, body)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{body}: {error}");
+            ExitCode::from(7)
+        }
+    }
+}
+
+fn window(world: Job, body: &str) -> Result<(), Box<dyn Error>> {
+    let win = Window::<u64>::allocate(&world, 1)?;
+    let last = world.rank() == world.size() - 1;
+    match body {
+        "error" if last => return Err("on purpose".into()),
+        "leave" if last => return Ok(()),
+        "finalize" => drop(win),
+        _ => {
+            win.fence(|_| Ok(()))?;
+            win.free()?;
+        }
+    }
+    Ok(world.finalize()?)
+}
