@@ -150,7 +150,8 @@ impl<T: Keyed> PeerMap<T> {
         // Relaxed: only the writer, which holds the mutex, replaces the table.
         // SAFETY: tables are freed only when the map is dropped.
         let table = unsafe { &*self.table.load(Ordering::Relaxed) };
-        if writer.peers * 4 <= table.slots.len() * 3 {
+        // Seven of eight: ranks are mostly dense, and do not meet before the table wraps.
+        if writer.peers * 8 <= table.slots.len() * 7 {
             return table.place(value);
         }
         let larger = Table::with_slots(table.slots.len() * 2);
