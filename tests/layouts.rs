@@ -20,7 +20,7 @@ mod made;
 mod support;
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], body }
+    Test { name, ranks, env: &[], body, fails: None }
 }
 
 static TESTS: &[Test] = &[
@@ -41,6 +41,7 @@ static TESTS: &[Test] = &[
         ranks: &[2],
         env: &[("TRANSOM_CMA", "n")],
         body: random,
+        fails: None,
     },
 ];
 

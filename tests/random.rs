@@ -12,8 +12,13 @@ mod random;
 
 use random::Program;
 
-const TESTS: &[Test] =
-    &[Test { name: "programs_do_what_the_memory_model_allows", ranks: &[1, 2, 3, 5], env: &[], body: programs }];
+const TESTS: &[Test] = &[Test {
+    name: "programs_do_what_the_memory_model_allows",
+    ranks: &[1, 2, 3, 5],
+    env: &[],
+    body: programs,
+    fails: None,
+}];
 
 fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)

@@ -3,7 +3,9 @@
 
 use std::ptr::NonNull;
 
-use transom::{Assert, At, BasicType, Class, Datatype, Error, Flavor, Info, Items, Job, Op, RawWindow, Result, Window};
+use transom::{
+    Actor, Assert, At, BasicType, Class, Datatype, Error, Flavor, Info, Items, Job, Op, RawWindow, Result, Window,
+};
 
 /// Every flavor.
 pub(crate) const FLAVORS: [Flavor; 4] = [Flavor::Allocate, Flavor::Create, Flavor::Dynamic, Flavor::Shared];
@@ -19,6 +21,8 @@ pub(crate) struct Part {
     /// Where each rank's part begins, as displacement.
     begins: Vec<u64>,
     user: Option<NonNull<[u128]>>,
+    /// Another window over the same memory.
+    beside: Option<RawWindow>,
 }
 
 /// So many items of a type in a buffer, from `zero` bytes after its begin, which the type's offset 0 is.
@@ -89,7 +93,7 @@ impl Part {
         let begin = if flavor == Flavor::Dynamic { base.addr() as u64 } else { 0 };
         let begins = gathered(world, begin)?;
         win.lock_all(Assert::NONE)?;
-        Ok(Some(Part { win, bytes, begins, user }))
+        Ok(Some(Part { win, bytes, begins, user, beside: None }))
     }
 
     /// A created window that begins `skew` bytes, at most 16, behind an address that is a multiple of 16.
@@ -99,7 +103,24 @@ impl Part {
         // SAFETY: as in `new`.
         let win = unsafe { RawWindow::create(world, base, bytes, 1, &Info::new())? };
         win.lock_all(Assert::NONE)?;
-        Ok(Part { win, bytes, begins: vec![0; world.size()], user: Some(user) })
+        Ok(Part { win, bytes, begins: vec![0; world.size()], user: Some(user), beside: None })
+    }
+
+    /// What must never be: ranks of even numbers have their atomics from the net, the others from the CPU, on the same elements. Two
+    /// created windows over the same memory, of which each rank uses one.
+    pub(crate) fn of_two_actors(world: &Job, bytes: usize) -> Result<Part> {
+        let user = NonNull::from(Box::leak(vec![0u128; bytes.div_ceil(ALIGN)].into_boxed_slice()));
+        let create = |actor| {
+            let info = Info::new().with("transom_atomics", actor);
+            // SAFETY: as in `new`.
+            let win = unsafe { RawWindow::create(world, user.as_ptr().cast::<u8>(), bytes, 1, &info)? };
+            win.lock_all(Assert::NONE).map(|()| win)
+        };
+        let (mut win, mut beside) = (create("nic")?, create("cpu")?);
+        if !world.rank().is_multiple_of(2) {
+            std::mem::swap(&mut win, &mut beside);
+        }
+        Ok(Part { win, bytes, begins: vec![0; world.size()], user: Some(user), beside: Some(beside) })
     }
 
     /// The bytes of each rank's part.
@@ -229,8 +250,13 @@ impl Part {
 
     /// Ends the epoch and the window, and gives its memory back.
     pub(crate) fn free(self) -> Result<()> {
-        self.win.unlock_all()?;
-        self.win.free()?;
+        let mut windows: Vec<_> = std::iter::once(self.win).chain(self.beside).collect();
+        // In the same order at all ranks.
+        windows.sort_by_key(|win| win.actor() == Actor::Cpu);
+        for win in windows {
+            win.unlock_all()?;
+            win.free()?;
+        }
         // SAFETY: it was leaked by `new`, and the window that used it is gone.
         drop(self.user.map(|memory| unsafe { Box::from_raw(memory.as_ptr()) }));
         Ok(())
@@ -268,12 +294,17 @@ pub(crate) fn if_shareable<W>(world: &Job, made: Result<W>) -> Result<Option<W>>
 }
 
 /// Each flavor with the hints that decide how accumulates are atomic: locks of blocks, and atomics of the CPU for each element; and
-/// those of the net, where there is one that has them, for the flavors on which it performs any.
+/// those of the net, where there is one that has them, for the flavors on which it performs any. Where the net's are the default, those
+/// of the CPU on request.
 pub(crate) fn disciplines(world: &Job) -> Vec<(Flavor, Info)> {
     let by_elements = Info::new().with("mpi_accumulate_granularity", "8");
     let mut all = Vec::from(FLAVORS.map(|flavor| (flavor, Info::new())));
     all.extend(FLAVORS.map(|flavor| (flavor, by_elements.clone())));
-    let nic = Info::new().with("transom_atomics", "nic");
+    let [cpu, nic] = ["cpu", "nic"].map(|actor| Info::new().with("transom_atomics", actor));
+    if world.actor() == Actor::Nic {
+        all.extend([Flavor::Allocate, Flavor::Create].map(|flavor| (flavor, cpu.clone())));
+        return all;
+    }
     if world.net().is_some()
         && let Ok(win) = Window::<u64>::allocate_with(world, 1, &nic)
         && win.free().is_ok()

@@ -24,6 +24,8 @@ pub struct Test {
     pub env: &'static [(&'static str, &'static str)],
     /// What each rank does.
     pub body: fn(&Job) -> Outcome,
+    /// What the job must say in failing; `None`: it must succeed.
+    pub fails: Option<&'static str>,
 }
 
 impl std::fmt::Debug for Test {
@@ -86,11 +88,14 @@ fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("{launcher}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Err(format!("{ranks} ranks: {}\n{}{}", output.status, text(&output.stdout), text(&output.stderr)))
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    match test.fails {
+        None if output.status.success() => Ok(()),
+        None => Err(format!("{ranks} ranks: {}\n{said}", output.status)),
+        Some(why) if !output.status.success() && said.contains(why) => Ok(()),
+        Some(why) => Err(format!("{ranks} ranks: {} instead of failing with {why:?}\n{said}", output.status)),
+    }
 }
 
 /// Runs a body as a rank.
