@@ -140,9 +140,22 @@ pub enum ErrorKind {
     /// The target would not execute an operation: it reaches memory that is not of the window there.
     #[error("refused by {0}")]
     Refused(Fault),
+    /// Processes of ranks have ended, and this rank waited, for them or for others that may wait for them.
+    #[error("rank{} {} on {host} died", if ranks.len() > 1 { "s" } else { "" }, listed(ranks))]
+    RankDied {
+        /// The ranks, as the whole job counts, in the order in which this one saw it: the first may have been the reason of the others.
+        /// At least one.
+        ranks: Vec<usize>,
+        /// The name of their machine.
+        host: String,
+    },
     /// A peer that is gone.
     #[error("{0}")]
     Peer(#[from] Fault),
+}
+
+fn listed(ranks: &[usize]) -> String {
+    ranks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// An error of this library. One word wide, so that the calls that return it stay cheap.
@@ -168,7 +181,11 @@ impl Error {
             ErrorKind::Epoch { .. } => Class::RmaSync,
             ErrorKind::Argument { class, .. } => *class,
             ErrorKind::Setting { .. } => Class::InfoValue,
-            ErrorKind::Job(_) | ErrorKind::Bootstrap(_) | ErrorKind::Transport(_) | ErrorKind::Peer(_) => Class::Other,
+            ErrorKind::Job(_)
+            | ErrorKind::Bootstrap(_)
+            | ErrorKind::Transport(_)
+            | ErrorKind::RankDied { .. }
+            | ErrorKind::Peer(_) => Class::Other,
         }
     }
 

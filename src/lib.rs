@@ -75,6 +75,7 @@ pub mod reduce;
 mod rma;
 mod settings;
 mod sync;
+mod watch;
 mod window;
 mod wire;
 

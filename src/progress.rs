@@ -7,10 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Failure, Tally};
+use transom_fabric::{Failure, Fault, Peer, Tally};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::messages::Messages;
+use crate::watch::Watch;
 use crate::wire::{Lane, Wire};
 
 /// How long a blocking call polls before it sleeps, where every rank has a core.
@@ -19,6 +20,8 @@ const SPIN: Duration = Duration::from_micros(50);
 const SPIN_BUSY: Duration = Duration::from_micros(800);
 /// How long one sleep of a blocking call lasts at most: progress that needs no wake-up is seen by then.
 const NAP: Duration = Duration::from_millis(1);
+/// Polls after which a blocking call that is kept busy by others looks whether all live.
+const BUSY_LOOKS: u32 = 4096;
 /// How long the progress thread keeps away when it finds callers that poll, at first: it doubles while they do, so that an
 /// origin waits no longer after the last of them than they have been polling.
 const KEEP_AWAY: Duration = Duration::from_micros(32);
@@ -31,6 +34,7 @@ const IDLE: Duration = Duration::from_millis(500);
 pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
+    watch: Watch,
     spin: Duration,
     callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
@@ -50,10 +54,11 @@ impl fmt::Debug for Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(wire: Arc<Wire>, messages: Arc<Messages>, crowded: bool) -> Progress {
+    pub(crate) fn new(wire: Arc<Wire>, messages: Arc<Messages>, watch: Watch, crowded: bool) -> Progress {
         Progress {
             wire,
             messages,
+            watch,
             spin: if crowded { Duration::ZERO } else { SPIN },
             callers: Arc::default(),
             stop: Arc::default(),
@@ -65,6 +70,29 @@ impl Progress {
     pub(crate) fn poll(&self) -> Result<usize> {
         let seen = self.wire.poll(Lane::Net, &self.messages)? + self.wire.poll(Lane::Shm, &self.messages)?;
         Ok(seen + self.messages.send_deferred(&self.wire))
+    }
+
+    /// Whether all ranks live, as far as this machine can tell. For whoever waits: it is no news where nobody has died, and cheap.
+    ///
+    /// # Errors
+    /// `RankDied`. What waits for an answer of that rank has failed then.
+    pub(crate) fn look(&self) -> Result<()> {
+        self.told(self.watch.look(false))
+    }
+
+    /// A transport's error, or the death behind it, which may be another rank's than the one it names.
+    pub(crate) fn explained(&self, fault: Fault) -> Error {
+        self.told(self.watch.look(true)).map_or_else(|died| died, |()| fault.into())
+    }
+
+    fn told(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {
+        look.map_err(|died| {
+            if let ErrorKind::RankDied { ranks, .. } = &died {
+                let peers = ranks.iter().filter_map(|&rank| u32::try_from(rank).ok());
+                peers.for_each(|rank| self.messages.give_up(&Fault { peer: Peer(rank), reason: "it died".into() }));
+            }
+            died.into()
+        })
     }
 
     /// Makes progress until `done`: polls for a while, then sleeps between looks.
@@ -82,11 +110,15 @@ impl Progress {
                 return Ok(());
             }
             looks = looks.wrapping_add(1);
+            if looks.is_multiple_of(BUSY_LOOKS) {
+                self.look()?;
+            }
             if seen > 0 {
                 quiet_since = None;
             } else if looks.is_multiple_of(16) || self.spin.is_zero() {
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= spin {
+                    self.look()?;
                     let busy = self.nap();
                     spin = if busy { (spin * 2).min(SPIN_BUSY) } else { self.spin };
                     quiet_since = quiet_since.filter(|_| !busy);
@@ -119,7 +151,7 @@ impl Progress {
         self.until(|| tally.idle())?;
         match tally.take_failure() {
             None => Ok(()),
-            Some(Failure::Broken(fault)) => Err(fault.into()),
+            Some(Failure::Broken(fault)) => Err(self.explained(fault)),
             Some(Failure::Refused(fault)) => Err(ErrorKind::Refused(fault).into()),
         }
     }

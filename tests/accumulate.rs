@@ -18,7 +18,7 @@ mod support;
 mod typed;
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], body, fails: None }
+    Test { name, ranks, env: &[], fails: None, body }
 }
 
 static TESTS: &[Test] = &[

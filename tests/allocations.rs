@@ -50,8 +50,8 @@ static TESTS: &[Test] = &[Test {
     name: "requests_allocate_nothing",
     ranks: &[1, 2],
     env: &[],
-    body: requests_allocate_nothing,
     fails: None,
+    body: requests_allocate_nothing,
 }];
 
 fn main() -> ExitCode {

@@ -21,7 +21,7 @@ const fn test(
     ranks: &'static [usize],
     body: fn(&transom::Job) -> transom_harness::Outcome,
 ) -> Test {
-    Test { name, ranks, env: &[], body, fails: None }
+    Test { name, ranks, env: &[], fails: None, body }
 }
 
 const TESTS: &[Test] = &[

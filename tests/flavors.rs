@@ -22,7 +22,7 @@ use transom::Job;
 use transom_harness::{Outcome, Test};
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], body, fails: None }
+    Test { name, ranks, env: &[], fails: None, body }
 }
 
 static TESTS: &[Test] = &[
@@ -34,8 +34,8 @@ static TESTS: &[Test] = &[
         name: "shared_windows_need_shared_memory",
         ranks: &[2, 3],
         env: &[("TRANSOM_TRANSPORTS", "^shm")],
-        body: shared::refused,
         fails: None,
+        body: shared::refused,
     },
     test("shared_windows_over_the_ranks_of_a_node", &[1, 3], shared::of_a_node),
     test("shared_query_of_other_flavors", &[1, 2], shared::query_of_other_flavors),
@@ -50,8 +50,8 @@ static TESTS: &[Test] = &[
         name: "dynamic_windows_without_cross_memory_attach",
         ranks: &[2],
         env: &[("TRANSOM_CMA", "n")],
-        body: dynamic::all,
         fails: None,
+        body: dynamic::all,
     },
     test("a_thousand_windows_at_once", &[1, 2], many::thousand),
     test("windows_over_the_same_memory", &[1, 2], many::same_memory),

@@ -20,7 +20,7 @@ mod made;
 mod support;
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], body, fails: None }
+    Test { name, ranks, env: &[], fails: None, body }
 }
 
 static TESTS: &[Test] = &[
@@ -40,8 +40,8 @@ static TESTS: &[Test] = &[
         name: "random_layouts_without_cross_memory_attach",
         ranks: &[2],
         env: &[("TRANSOM_CMA", "n")],
-        body: random,
         fails: None,
+        body: random,
     },
 ];
 

@@ -13,24 +13,27 @@ use transom::{Job, Window};
 /// Seconds: longer than any of this takes on a busy machine. A job that the launcher ends by it has hung.
 const WATCHDOG: &str = "60";
 
+/// A test, which takes the number of ranks.
+type Named = (&'static str, fn(usize));
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() == Some("--rank") {
         return rank(&args.next().unwrap_or_default());
     }
-    let trial = |name, test: fn(usize), ranks| {
+    let tests: [Named; 3] = [
+        ("an_error_over_a_window_ends_the_job", an_error_ends_the_job),
+        ("leaving_without_an_error_is_told", leaving_is_told),
+        ("all_that_drop_and_finalize_are_fine", all_finalize),
+    ];
+    let trials = tests.iter().flat_map(|&(name, test)| [2, 3].map(|ranks| (name, test, ranks)));
+    let trials = trials.map(|(name, test, ranks)| {
         Trial::test(format!("{name}::ranks_{ranks}"), move || {
             test(ranks);
             Ok(())
         })
-    };
-    let mut trials = Vec::new();
-    for ranks in [2, 3] {
-        trials.push(trial("an_error_over_a_window_ends_the_job", an_error_ends_the_job, ranks));
-        trials.push(trial("leaving_without_an_error_is_told", leaving_is_told, ranks));
-        trials.push(trial("all_that_drop_and_finalize_are_fine", all_finalize, ranks));
-    }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
 /// The exit status of a job in which all ranks do `body`, and what it said on standard error.

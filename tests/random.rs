@@ -16,8 +16,8 @@ const TESTS: &[Test] = &[Test {
     name: "programs_do_what_the_memory_model_allows",
     ranks: &[1, 2, 3, 5],
     env: &[],
-    body: programs,
     fails: None,
+    body: programs,
 }];
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use transom::{BufferRequest, Job, Lock, Request, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], body, fails: None }
+    Test { name, ranks, env: &[], fails: None, body }
 }
 
 static TESTS: &[Test] = &[

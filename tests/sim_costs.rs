@@ -274,9 +274,8 @@ fn state_is_bounded() {
                 );
             }
             same("a window in 4 KiB", &(window <= 4096), &true)?;
-            for (bytes, targets, each) in
-                [(some, i64::try_from(touched)?, TARGET), (all, ranks, TARGET), (most, i64::try_from(grown)?, GROWN)]
-            {
+            let (touched, grown) = (i64::try_from(touched)?, i64::try_from(grown)?);
+            for (bytes, targets, each) in [(some, touched, TARGET), (all, ranks, TARGET), (most, grown, GROWN)] {
                 same(&format!("{bytes} bytes for {targets} targets"), &(bytes <= targets * each), &true)?;
             }
             Ok(windows.into_iter().try_for_each(Window::free)?)

@@ -17,14 +17,14 @@ mod family;
 mod pairs;
 mod support;
 
-const fn test(name: &'static str, body: fn(&Job) -> Outcome, fails: Option<&'static str>) -> Test {
-    Test { name, ranks: &[2], env: &[], body, fails }
+const fn test(name: &'static str, fails: Option<&'static str>, body: fn(&Job) -> Outcome) -> Test {
+    Test { name, ranks: &[2], env: &[], fails, body }
 }
 
 static TESTS: &[Test] = &[
-    test("all_pairs_by_the_device", by_the_device, None),
-    test("all_pairs_by_the_cpu", by_the_cpu, None),
-    test("mixed_actors_are_caught", mixed, Some("the sum of two actors")),
+    test("all_pairs_by_the_device", None, by_the_device),
+    test("all_pairs_by_the_cpu", None, by_the_cpu),
+    test("mixed_actors_are_caught", Some("the sum of two actors"), mixed),
 ];
 
 /// What the mixed ones get at most: one is enough wherever device and CPU work at the same time.

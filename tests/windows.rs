@@ -11,7 +11,7 @@ use transom::{Assert, BasicType, Class, Info, Job, Op, RawWindow, Route, Window,
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
-    Test { name, ranks, env: &[], body, fails: None }
+    Test { name, ranks, env: &[], fails: None, body }
 }
 
 static TESTS: &[Test] = &[
@@ -40,15 +40,15 @@ static TESTS: &[Test] = &[
         name: "user_memory_without_cross_memory_attach",
         ranks: &[2, 4],
         env: &[("TRANSOM_CMA", "n")],
-        body: created_windows,
         fails: None,
+        body: created_windows,
     },
     Test {
         name: "atomics_by_messages",
         ranks: &[2, 5],
         env: &[("TRANSOM_ATOMICS", "cpu")],
-        body: tickets,
         fails: None,
+        body: tickets,
     },
 ];
 

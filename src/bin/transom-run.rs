@@ -17,7 +17,7 @@ use transom::launch::{Bind, Job};
     override_usage = "transom-run -n N [OPTIONS] PROGRAM [ARGS]...",
     after_help = "Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE), and see \
 TRANSOM_LAUNCHER=transom-run and, if the standard error is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.\n\
-When a rank fails, the others get SIGTERM and, a second later, SIGKILL; so they do on SIGINT (at once on a second \
+When a rank fails, the others get SIGTERM (after --grace) and, a second later, SIGKILL; so they do on SIGINT (at once on a second \
 one), SIGTERM or SIGHUP to transom-run. When transom-run is killed, all processes of the ranks' process group die \
 with it.\n\n\
 Exit status: 0 if all ranks exit with 0, else that of the first rank that fails (128 + signal if a signal killed \
@@ -44,6 +44,10 @@ struct Options {
     /// End the job after this time
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     timeout: Option<Duration>,
+
+    /// Once a rank has failed, leave the others so long to tell what they see of it, and to end by themselves
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
+    grace: Option<Duration>,
 
     /// The program to start, by path or name, and its arguments
     #[arg(value_name = "PROGRAM [ARGS]", required = true, trailing_var_arg = true)]
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
     if let Some(limit) = options.timeout {
         job = job.timeout(limit);
     }
+    job = job.grace(options.grace.unwrap_or_default());
     match job.run() {
         Ok(outcome) => outcome.status().into(),
         Err(error) => {

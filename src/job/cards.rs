@@ -2,11 +2,14 @@
 
 use transom_fabric::RegionKey;
 
+use crate::watch::Process;
+
 /// What one rank needs of another to contact it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Card {
     /// What ranks of one machine have in common.
     pub(super) machine: String,
+    pub(super) process: Process,
     /// The address within the node; empty where there is no memory to share.
     pub(super) shm_address: Vec<u8>,
     /// The job block within the node.

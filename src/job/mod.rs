@@ -8,6 +8,7 @@ mod team;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{Memory, Peer, PeerMap, Post, Tally};
@@ -31,6 +32,9 @@ pub(crate) use team::Team;
 const DIRECTORY: usize = 4096;
 /// Where the windows' control words begin, those of the window in the directory's first slot first.
 const WORDS: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
+
+/// How long transports have to tell of operations to a rank that died.
+const LINGER: Duration = Duration::from_secs(10);
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -267,7 +271,8 @@ impl JobCore {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Leaves, once: with a barrier before the net is closed, so that no message of ours is lost with our sockets.
+    /// Leaves, once: with a barrier before, so that no message of ours is lost with our sockets, and nobody who waits sees this process
+    /// end.
     fn leave(&self) -> Result<()> {
         let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: under the mutex.
@@ -275,7 +280,7 @@ impl JobCore {
         if self.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net) {
             self.progress.serve(Lane::Net)?;
         }
-        if self.size > 1 && self.wire.has(Lane::Net) {
+        if self.size > 1 {
             match bootstrap.barrier() {
                 Ok(()) => {}
                 // Left before: by `finalize`, and now by the drop.
@@ -389,10 +394,11 @@ impl JobCore {
                 Some(Post::Done | Post::Pending) => return Ok(()),
                 Some(Post::Again) => {
                     if self.progress.poll()? == 0 {
+                        self.progress.look()?;
                         std::thread::yield_now();
                     }
                 }
-                Some(Post::Broken(fault)) => return Err((*fault).into()),
+                Some(Post::Broken(fault)) => return Err(self.progress.explained(*fault)),
                 None => return Err(ErrorKind::Job("an operation was posted where no port leads".into()).into()),
             }
         }
@@ -401,12 +407,21 @@ impl JobCore {
     /// Waits until nothing of `tally` is in flight, whatever it takes: lent buffers can't be given back before.
     #[inline]
     pub(crate) fn finish(&self, tally: &Tally) {
-        if !tally.idle()
-            && let Err(error) = self.progress.until(|| tally.idle())
-        {
-            // The process ends here
-            eprintln!("transom: rank {}: operations in flight can't be completed: {error}", self.rank);
-            std::process::abort();
+        if !tally.idle() {
+            self.finish_late(tally);
+        }
+    }
+
+    #[cold]
+    fn finish_late(&self, tally: &Tally) {
+        let start = Instant::now();
+        while let Err(error) = self.progress.until(|| tally.idle()) {
+            if !matches!(error.kind(), ErrorKind::RankDied { .. }) || start.elapsed() > LINGER {
+                // The process ends here
+                eprintln!("transom: rank {}: operations in flight can't be completed: {error}", self.rank);
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::wire::{Lane, event};
 /// Bytes between two words: each has a cache line of its own, since each has another writer.
 const STRIDE: usize = 64;
 /// How long one sleep on a word lasts before it looks again.
-const NAP: Duration = Duration::from_secs(1);
+const NAP: Duration = Duration::from_millis(200);
 
 /// The signals of one barrier.
 pub(crate) struct BarrierWords<'j, F> {
@@ -58,7 +58,9 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
         if job.polls() {
             wait_polling(job, word, value)?;
         } else {
-            while !event::wait(word, value, job.spin, NAP, || ()) {}
+            while !event::wait(word, value, job.spin, NAP, || ()) {
+                job.progress.look()?;
+            }
         }
         // Acquire: pairs with the signal's Release, as in the wait before.
         Ok(word.load(Ordering::Acquire) & event::COUNTER)
@@ -81,5 +83,6 @@ fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
         if done {
             return Ok(());
         }
+        job.progress.look()?;
     }
 }

@@ -15,6 +15,7 @@ use crate::messages::Messages;
 use crate::plan::{self, Actor, Amos, Claim};
 use crate::progress::Progress;
 use crate::settings::Settings;
+use crate::watch::{Process, Watch};
 use crate::window::words;
 use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
 
@@ -91,7 +92,9 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let messages = Arc::new(Messages::default());
     let has_net = wire.has(Lane::Net);
     let serve = wire.net().is_some_and(Net::needs_service);
-    let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), crowded);
+    let processes: Vec<Process> = cards.iter().map(|card| card.process.clone()).collect();
+    let watch = Watch::new(boot.rank(), &processes);
+    let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), watch, crowded);
     wire.set_addresses(addresses(boot.rank(), &nodes, &cards));
     let core = Arc::new(JobCore {
         rank: boot.rank(),
@@ -147,11 +150,9 @@ fn online_cpus() -> usize {
 
 /// What ranks that could map each other's memory have in common: the running kernel and the view of processes; where tests want
 /// several nodes on one machine, the rank's number among them too.
-fn machine_identity(rank: usize, pretended: Option<usize>) -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let pids = std::fs::read_link("/proc/self/ns/pid").map(|path| path.display().to_string()).unwrap_or_default();
+fn machine_identity(kernel: &str, rank: usize, pretended: Option<usize>) -> String {
     let node = pretended.map(|nodes| format!(" node {}", rank % nodes)).unwrap_or_default();
-    format!("{} {pids}{node}", boot.trim())
+    format!("{kernel}{node}")
 }
 
 fn exchange_cards(
@@ -160,28 +161,40 @@ fn exchange_cards(
     address: Option<Vec<u8>>,
     block: &Option<ShmRegion>,
 ) -> Result<Vec<Card>> {
-    let machine = machine_identity(boot.rank(), settings.pretended_nodes);
+    let process = Process::own();
     let key = block.as_ref().map(wire::shm_key).unwrap_or_default();
     let mine = pack(&[
         env!("CARGO_PKG_VERSION").as_bytes(),
         settings.agreement().as_bytes(),
-        machine.as_bytes(),
+        process.kernel.as_bytes(),
+        process.host.as_bytes(),
+        &[u64::from(process.pid.cast_unsigned()).to_le_bytes(), process.began.to_le_bytes()].concat(),
         &address.unwrap_or_default(),
         &key_bytes(&key),
     ]);
     let mut cards = Vec::with_capacity(boot.size());
     for (rank, value) in boot.allgather("transom.card", &mine)?.iter().enumerate() {
-        let [version, agreement, machine, address, key] = unpack::<5>(value).ok_or_else(|| unreadable(rank))?;
+        let [version, agreement, kernel, host, numbers, address, key] =
+            unpack::<7>(value).ok_or_else(|| unreadable(rank))?;
         let (version, agreement) = (String::from_utf8_lossy(&version), String::from_utf8_lossy(&agreement));
         if version != env!("CARGO_PKG_VERSION") || agreement != settings.agreement() {
             let mine = format!("version {}, {}", env!("CARGO_PKG_VERSION"), settings.agreement());
             let why = format!("rank {rank} has version {version}, {agreement}; rank {} has {mine}", boot.rank());
             return Err(ErrorKind::Job(format!("the ranks differ in their settings: {why}")).into());
         }
+        let [pid, began, ..] = key_from(&numbers).0;
+        let process = Process {
+            kernel: String::from_utf8_lossy(&kernel).into(),
+            host: String::from_utf8_lossy(&host).into(),
+            // It was one.
+            pid: i32::try_from(pid).unwrap_or_default(),
+            began,
+        };
         cards.push(Card {
             shm_address: address,
             shm_block: key_from(&key),
-            machine: String::from_utf8_lossy(&machine).into(),
+            machine: machine_identity(&process.kernel, rank, settings.pretended_nodes),
+            process,
             ..Card::default()
         });
     }

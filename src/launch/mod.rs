@@ -42,6 +42,7 @@ pub struct Job {
     tag_output: bool,
     bind: Bind,
     timeout: Option<Duration>,
+    grace: Duration,
 }
 
 impl Job {
@@ -55,6 +56,7 @@ impl Job {
             tag_output: false,
             bind: Bind::Auto,
             timeout: None,
+            grace: Duration::ZERO,
         }
     }
 
@@ -90,6 +92,13 @@ impl Job {
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
+        self
+    }
+
+    /// How long the others have to end by themselves once a rank has failed; they are told to end at once by default.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
         self
     }
 

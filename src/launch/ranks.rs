@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
@@ -90,6 +90,13 @@ impl Rank {
             self.exit = self.child.try_wait()?;
         }
         Ok(())
+    }
+
+    /// Whether the process has ended by a signal; takes its status.
+    pub(super) fn was_killed(&mut self) -> bool {
+        // An error is met again by who reaps it.
+        let _ = self.reap();
+        self.exit.is_some_and(|exit| exit.signal().is_some())
     }
 
     /// Waits for the end of the process, which must have been killed.

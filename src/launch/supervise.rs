@@ -49,6 +49,7 @@ struct Supervisor {
     /// When the time given to the job is over.
     deadline: Option<Instant>,
     timeout: Duration,
+    grace: Duration,
     /// Why the job ends, once it is known; the first reason counts.
     outcome: Option<Outcome>,
     ending: Ending,
@@ -60,6 +61,8 @@ struct Supervisor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     No,
+    /// A rank has failed; the others may end by themselves until this time.
+    Left(Instant),
     /// SIGTERM was sent; SIGKILL follows at this time.
     Asked(Instant),
     Killed,
@@ -98,6 +101,7 @@ impl Supervisor {
             input: Input::new(None),
             deadline: job.timeout.and_then(|limit| Instant::now().checked_add(limit)),
             timeout: job.timeout.unwrap_or_default(),
+            grace: job.grace,
             outcome: None,
             ending: Ending::No,
             hurried: false,
@@ -113,7 +117,10 @@ impl Supervisor {
 
     /// Waits for something to happen, and handles all that has.
     fn turn(&mut self) -> Result<(), Errno> {
-        for source in self.wait()? {
+        let mut sources = self.wait()?;
+        // Of several that ended meanwhile, those that a signal killed are the reason of the others.
+        sources.sort_by_key(|source| matches!(source, Source::Ended(number) if !self.ranks[*number].was_killed()));
+        for source in sources {
             match source {
                 Source::Signal(index) => self.on_signal(index),
                 Source::Ended(number) => self.on_end(number),
@@ -176,7 +183,10 @@ impl Supervisor {
     /// How long nothing may happen until this must look at the clock.
     fn next_limit(&self) -> Option<Duration> {
         let job = self.deadline.filter(|_| self.outcome.is_none());
-        let grace = if let Ending::Asked(at) = self.ending { Some(at) } else { None };
+        let grace = match self.ending {
+            Ending::Left(at) | Ending::Asked(at) => Some(at),
+            Ending::No | Ending::Killed => None,
+        };
         let now = Instant::now();
         let times = [job, grace].into_iter().flatten().map(|at| at.saturating_duration_since(now));
         times.chain(self.input.is_suspended().then_some(SUSPENDED)).min()
@@ -243,6 +253,10 @@ impl Supervisor {
     fn check_barrier(&mut self) {
         if let Some((rank, waiting)) = self.server.stuck() {
             self.fail(rank, Failure::LeftBarrier { waiting });
+            // Who waits in a barrier can't see why.
+            if matches!(self.ending, Ending::Left(_)) {
+                self.ask();
+            }
         }
     }
 
@@ -252,8 +266,10 @@ impl Supervisor {
             let text = format!("timeout after {} s: {}", self.timeout.as_secs_f64(), self.ending_whom());
             self.end(Outcome::TimedOut, Some(&text));
         }
-        if matches!(self.ending, Ending::Asked(at) if at <= now) {
-            self.kill();
+        match self.ending {
+            Ending::Left(at) if at <= now => self.ask(),
+            Ending::Asked(at) if at <= now => self.kill(),
+            _ => {}
         }
     }
 
@@ -286,7 +302,15 @@ impl Supervisor {
         if let Some(text) = text {
             self.err.say(text);
         }
+        let left = matches!(outcome, Outcome::RankFailed { .. }).then_some(self.grace).filter(|grace| !grace.is_zero());
         self.outcome = Some(outcome);
+        match left.and_then(|grace| Instant::now().checked_add(grace)) {
+            Some(at) => self.ending = Ending::Left(at),
+            None => self.ask(),
+        }
+    }
+
+    fn ask(&mut self) {
         self.signal_all(Signal::TERM);
         self.ending = Ending::Asked(Instant::now() + GRACE);
     }

@@ -31,6 +31,7 @@ pub(crate) enum Landing {
 
 /// A request whose reply is not here yet.
 struct Waiting {
+    from: Peer,
     into: Landing,
     tally: TallyRef,
 }
@@ -91,10 +92,11 @@ impl Messages {
         locked(&self.signals).retain(|&(of, _), _| of != key);
     }
 
-    /// Counts a request in `tally` and gives its token and message; the reply will go into `into`. `order`: the request's place
+    /// Counts a request to `to` in `tally` and gives its token and message; the reply will go into `into`. `order`: the request's place
     /// among those that keep their order, 0 for one that needs none.
     pub(crate) fn request(
         &self,
+        to: Peer,
         window: u64,
         order: u64,
         request: Request<'_>,
@@ -105,7 +107,7 @@ impl Messages {
         let token = requests.next;
         requests.next += 1;
         tally.begin();
-        requests.waiting.insert(token, Waiting { into, tally: tally.clone() });
+        requests.waiting.insert(token, Waiting { from: to, into, tally: tally.clone() });
         drop(requests);
         (token, Message::Request { token, window, order, request }.encode())
     }
@@ -113,6 +115,15 @@ impl Messages {
     /// Gives up a request, since its peer can't be reached.
     pub(crate) fn fail(&self, token: u64, fault: &Fault) {
         if let Some(waiting) = locked(&self.requests).waiting.remove(&token) {
+            waiting.tally.fail(fault);
+        }
+    }
+
+    /// Gives up all requests to a peer that died.
+    pub(crate) fn give_up(&self, fault: &Fault) {
+        let died = |_: &u64, waiting: &mut Waiting| waiting.from == fault.peer;
+        let lost: Vec<_> = locked(&self.requests).waiting.extract_if(died).collect();
+        for (_, waiting) in lost {
             waiting.tally.fail(fault);
         }
     }
@@ -234,7 +245,7 @@ mod tests {
         let (origin, target) = (Messages::default(), Messages::default());
         let tally = Tally::new();
         let request = Request::Gather { strips: Vec::new() };
-        let (_, message) = origin.request(4, 0, request, Landing::Nowhere, &tally);
+        let (_, message) = origin.request(Peer(1), 4, 0, request, Landing::Nowhere, &tally);
         target.message(Peer(0), &message);
         let (_, reply) = locked(&target.deferred).pop_front().expect("an answer");
         origin.message(Peer(1), &reply);

@@ -192,6 +192,7 @@ impl Words for Core {
             ..SPINS if !self.job.spin.spin().is_zero() => std::hint::spin_loop(),
             ..YIELDED => std::thread::yield_now(),
             _ => {
+                self.job.progress.look()?;
                 let doublings = ((turn - YIELDED) / 16).min(DOUBLINGS);
                 std::thread::sleep(FIRST_SLEEP * (1 << doublings));
             }

@@ -87,8 +87,8 @@ impl Core {
         into: Landing,
         tally: &TallyRef,
     ) -> Result<()> {
-        let (token, message) = self.job.messages.request(self.id, order, request, into, tally);
         let rank = self.team.rank(target.rank());
+        let (token, message) = self.job.messages.request(peer(rank), self.id, order, request, into, tally);
         self.job.send(rank, &message).inspect_err(|error| {
             let fault = Fault { peer: peer(rank), reason: error.to_string() };
             self.job.messages.fail(token, &fault);

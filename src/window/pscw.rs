@@ -84,6 +84,8 @@ impl Core {
         let done = self.exposed.take_completions(self.origins.load(Ordering::Relaxed));
         if done {
             self.exposure_ended(next);
+        } else {
+            self.job.progress.look()?;
         }
         Ok(done)
     }

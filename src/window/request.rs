@@ -91,6 +91,7 @@ impl Request {
             && !tally.idle()
         {
             job.progress.poll()?;
+            job.progress.look()?;
         }
         if self.is_over() { self.wait().map(|()| true) } else { Ok(false) }
     }

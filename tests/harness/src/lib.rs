@@ -22,10 +22,10 @@ pub struct Test {
     pub ranks: &'static [usize],
     /// Variables beside those that the test program was started with.
     pub env: &'static [(&'static str, &'static str)],
-    /// What each rank does.
-    pub body: fn(&Job) -> Outcome,
     /// What the job must say in failing; `None`: it must succeed.
     pub fails: Option<&'static str>,
+    /// What each rank does.
+    pub body: fn(&Job) -> Outcome,
 }
 
 impl std::fmt::Debug for Test {

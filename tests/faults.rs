@@ -1,0 +1,251 @@
+//! Ranks that die while the others wait, for them or for each other: every survivor is told which rank it was, ends by itself, and the
+//! job has the status of the one that died (REQUIREMENTS E3). A table of stages and ways to die, as jobs of this program itself
+//! (`--rank STAGE WAY`) under the real launcher, which leaves the survivors a minute and then ends what hangs.
+//!
+//! Shows E3, E4.
+
+use std::error::Error;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Trial};
+use rustix::process::{Signal, getpid, kill_process};
+use transom::{Info, Job, Lock, RawWindow, Window};
+
+const RANKS: usize = 3;
+/// The rank that dies.
+const VICTIM: usize = RANKS - 1;
+/// Seconds: longer than a survivor needs on a busy machine. One that is still there then has hung.
+const GRACE: &str = "60";
+
+type Done = Result<(), Box<dyn Error>>;
+type Stage = (&'static str, fn(&Job, &Death) -> Done);
+
+/// Where the victim dies, and what the others do meanwhile.
+const STAGES: [Stage; 11] = [
+    ("barrier", barrier),
+    ("creating", creating),
+    ("fence", fence),
+    ("before_post", before_post),
+    ("before_complete", before_complete),
+    ("holding_a_lock", holding_a_lock),
+    ("waiting_for_a_lock", waiting_for_a_lock),
+    ("within_a_large_put", within_a_large_put),
+    ("atomics_to_it", atomics_to_it),
+    ("in_test", in_test),
+    ("free", free),
+];
+
+/// How it dies, and with which status: a library below libfabric catches SIGSEGV, and exits with 1.
+const WAYS: [(&str, &[i32]); 3] = [("kill", &[128 + 9]), ("segv", &[128 + 11, 1]), ("stop_and_kill", &[128 + 9])];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [rank, stage, way] = args.as_slice()
+        && rank == "--rank"
+    {
+        return as_rank(stage, way);
+    }
+    let pairs = STAGES.iter().flat_map(|stage| WAYS.iter().map(move |way| (stage.0, way)));
+    let trials = pairs.map(|(stage, &(way, statuses))| {
+        Trial::test(format!("{stage}::{way}"), move || {
+            every_survivor_is_told(stage, way, statuses);
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+fn every_survivor_is_told(stage: &str, way: &str, statuses: &[i32]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_transom-run"))
+        .args(["-n", &RANKS.to_string(), "--bind", "none", "--tag-output", "--timeout", "75", "--grace", GRACE])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--rank", stage, way])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code().is_some_and(|status| statuses.contains(&status)), "{}\n{said}", output.status);
+    assert!(said.contains(&format!("transom-run: rank {VICTIM} (pid ")), "{said}");
+    for survivor in 0..VICTIM {
+        let told = |line: &str| {
+            let mine = line.strip_prefix(&format!("[{survivor}] told: "));
+            mine.is_some_and(|error| error.contains("rank") && error.contains(&VICTIM.to_string()))
+        };
+        assert!(said.lines().any(told), "rank {survivor} was not told:\n{said}");
+    }
+}
+
+fn as_rank(stage: &str, way: &str) -> ExitCode {
+    let Some((_, body)) = STAGES.iter().find(|(name, _)| *name == stage) else { return ExitCode::from(2) };
+    let death = Death { way: way.to_owned() };
+    match transom::init().map_err(Into::into).and_then(|world| whole(world, &death, *body)) {
+        Ok(()) => eprintln!("nothing failed"),
+        Err(error) => eprintln!("told: {error}"),
+    }
+    ExitCode::FAILURE
+}
+
+fn whole(world: Job, death: &Death, body: fn(&Job, &Death) -> Done) -> Done {
+    let done = body(&world, death);
+    if done.is_err() {
+        // A rank that was told has nobody to leave with.
+        std::mem::forget(world);
+        return done;
+    }
+    Ok(world.finalize()?)
+}
+
+/// The end of a process.
+struct Death {
+    way: String,
+}
+
+impl Death {
+    /// Does not return.
+    fn now(&self) -> ! {
+        let me = getpid();
+        let signal = match self.way.as_str() {
+            "kill" => Signal::KILL,
+            "segv" => Signal::SEGV,
+            _ => {
+                // Stopped for longer than the others look, and dead only then.
+                let kill = format!("sleep 0.3; kill -KILL {}", me.as_raw_nonzero());
+                drop(Command::new("sh").args(["-c", &kill]).stdin(Stdio::null()).spawn());
+                Signal::STOP
+            }
+        };
+        loop {
+            // More than once, since a handler of Rust's own takes the first SIGSEGV.
+            kill_process(me, signal).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Dies where this rank is the victim.
+    fn of(&self, world: &Job) {
+        if world.rank() == VICTIM {
+            self.now();
+        }
+    }
+}
+
+fn barrier(world: &Job, death: &Death) -> Done {
+    death.of(world);
+    Ok(world.barrier()?)
+}
+
+fn creating(world: &Job, death: &Death) -> Done {
+    death.of(world);
+    Ok(Window::<u64>::allocate(world, 100)?.free()?)
+}
+
+fn fence(world: &Job, death: &Death) -> Done {
+    let win = Window::<u64>::allocate(world, 100)?;
+    win.fence(|epoch| {
+        epoch.put_value(0, 0, 1)?;
+        death.of(world);
+        Ok(())
+    })?;
+    Ok(win.fence(|_| Ok(()))?)
+}
+
+/// The others' accesses wait for the victim's post.
+fn before_post(world: &Job, death: &Death) -> Done {
+    let win = Window::<u64>::allocate(world, 100)?;
+    death.of(world);
+    Ok(win.start(&[VICTIM], |epoch| epoch.put_value(VICTIM, 0, 1))?)
+}
+
+/// The others' exposure waits for the victim's complete.
+fn before_complete(world: &Job, death: &Death) -> Done {
+    let win = Window::<u64>::allocate(world, 100)?;
+    if world.rank() != VICTIM {
+        win.post(&[VICTIM])?;
+        return Ok(win.wait()?);
+    }
+    Ok(win.start(&[0, 1], |_| death.now())?)
+}
+
+fn holding_a_lock(world: &Job, death: &Death) -> Done {
+    let win = Window::<u64>::allocate(world, 100)?;
+    if world.rank() == VICTIM {
+        win.lock(Lock::Exclusive, 0, |epoch| {
+            epoch.put_value(0, 0, 1)?;
+            epoch.flush(0)?;
+            death.now()
+        })?;
+    }
+    // The lock is the victim's by now: it has put.
+    while win.lock_all(|epoch| epoch.fetch_value(0, 0)).is_ok_and(|seen| seen == 0) {}
+    Ok(win.lock(Lock::Exclusive, 0, |_| Ok(()))?)
+}
+
+/// Whoever waits for a lock and dies leaves its mark in the lock's words; the others wait for each other.
+fn waiting_for_a_lock(world: &Job, death: &Death) -> Done {
+    let win = Window::<u64>::allocate(world, 100)?;
+    if world.rank() == 0 {
+        win.lock(Lock::Exclusive, 0, |_| world.barrier())?;
+    } else {
+        world.barrier()?;
+        if world.rank() == VICTIM {
+            let way = death.way.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                Death { way }.now()
+            });
+        }
+    }
+    loop {
+        win.lock(Lock::Exclusive, 0, |epoch| epoch.put_value(0, 0, 1))?;
+        win.fence(|_| Ok(()))?;
+    }
+}
+
+fn within_a_large_put(world: &Job, death: &Death) -> Done {
+    const LEN: usize = 1 << 20;
+    let win = Window::<u64>::allocate(world, LEN)?;
+    let data = vec![7; LEN];
+    if world.rank() == VICTIM {
+        let way = death.way.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            Death { way }.now()
+        });
+    }
+    loop {
+        win.fence(|epoch| epoch.put((world.rank() + 1) % RANKS, 0, &data))?;
+    }
+}
+
+/// Atomics on memory that is the victim's own, executed by it where it is on another node.
+fn atomics_to_it(world: &Job, death: &Death) -> Done {
+    let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
+    death.of(world);
+    win.lock_all(transom::Assert::NONE)?;
+    loop {
+        let mut old = [0; 8];
+        win.fetch_and_op(&1u64.to_ne_bytes(), &mut old, transom::BasicType::Uint64, VICTIM, 0, transom::Op::Sum)?;
+        if world.route(VICTIM)? != transom::Route::Net {
+            // Its memory is still mapped: only who waits is told.
+            world.barrier()?;
+        }
+    }
+}
+
+/// Polling by `test` is waiting too.
+fn in_test(world: &Job, death: &Death) -> Done {
+    let win = Window::<u64>::allocate(world, 100)?;
+    if world.rank() == VICTIM {
+        win.start(&[0, 1], |_| death.now())?;
+    }
+    win.post(&[VICTIM])?;
+    while !win.test()? {}
+    Ok(())
+}
+
+fn free(world: &Job, death: &Death) -> Done {
+    let win = Window::<u64>::allocate(world, 100)?;
+    death.of(world);
+    Ok(win.free()?)
+}
