@@ -29,11 +29,18 @@ fn net(seed: u64) -> SimOptions {
         1 => SimAmo::Only64(Coherence::DeviceOnly),
         _ => SimAmo::None,
     };
-    SimOptions {
+    let hostile = SimOptions {
         seed,
         delay: u32::try_from((seed >> 16 & 7) << (seed >> 48 & 3)).unwrap_or(0),
         again_one_in: [0, 3, 8][usize::try_from((seed >> 20) % 3).unwrap_or(0)],
         done_one_in: if seed >> 24 & 3 == 0 { 3 } else { 0 },
+        ..SimOptions::default()
+    };
+    if seed >> 50 & 3 == 0 {
+        let SimOptions { delay, again_one_in, done_one_in, .. } = hostile;
+        return SimOptions { seed, delay, again_one_in, done_one_in, ..SimOptions::like_cxi() };
+    }
+    SimOptions {
         reorder: seed >> 28 & 7 != 0,
         passive_target: seed >> 32 & 1 == 0,
         mailbox: (seed >> 36 & 3 == 0).then_some(3),
@@ -42,7 +49,7 @@ fn net(seed: u64) -> SimOptions {
         transfer_max: [1000, 128][usize::try_from(seed >> 46 & 1).unwrap_or(0)],
         message_max: [128, 400][usize::try_from(seed >> 47 & 1).unwrap_or(0)],
         amo,
-        ..SimOptions::default()
+        ..hostile
     }
 }
 

@@ -16,7 +16,9 @@
 mod amo;
 #[allow(unsafe_code)]
 mod contract;
+pub mod devices;
 mod error;
+mod keys;
 #[allow(unsafe_code)]
 mod memory;
 #[allow(unsafe_code)]
@@ -27,6 +29,7 @@ mod tally;
 pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
 pub use error::{FabricError, Fault};
+pub use keys::{KeyRange, Keys};
 pub use memory::{Blocks, Memory, Span};
 pub use peer_map::{Keyed, PeerMap};
 pub use tally::{Failure, Post, Tally, TallyRef};

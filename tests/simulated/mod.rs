@@ -41,6 +41,11 @@ impl Rank {
         stand(&self.stands, self.rank(), what);
     }
 
+    /// How many regions this rank has: with fast keys, and with others.
+    pub(crate) fn regions(&self) -> [usize; 2] {
+        self.net.regions(peer(self.rank()))
+    }
+
     /// What this rank has posted so far.
     pub(crate) fn counters(&self) -> SimCounters {
         self.net.counters(peer(self.rank()))
@@ -113,8 +118,23 @@ pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) ->
     if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} instead of {expected:?}").into()) }
 }
 
-/// Nets that differ in everything that a protocol could lean on.
+/// Nets that differ in everything that a protocol could lean on; the last three within the limits of Slingshot.
 pub(crate) fn nets() -> impl Iterator<Item = SimOptions> {
+    small_nets().chain((16..19).map(like_cxi))
+}
+
+/// A net within the limits that libfabric documents for Slingshot, hostile in what those leave open.
+pub(crate) fn like_cxi(seed: u64) -> SimOptions {
+    SimOptions {
+        seed,
+        delay: if seed.is_multiple_of(2) { 9 } else { 3 },
+        again_one_in: if seed % 3 == 1 { 2 } else { 8 },
+        done_one_in: 0,
+        ..SimOptions::like_cxi()
+    }
+}
+
+fn small_nets() -> impl Iterator<Item = SimOptions> {
     const AMOS: [SimAmo; 4] = [
         SimAmo::All(Coherence::DeviceOnly),
         SimAmo::None,

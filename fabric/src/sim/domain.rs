@@ -29,7 +29,7 @@ impl Domain for SimDomain {
 
     fn register(&self, memory: &Memory) -> Result<SimRegion, FabricError> {
         let SimPort { net, me, .. } = &self.port;
-        Ok(SimRegion { key: net.register(*me, memory)?, net: Arc::clone(net) })
+        Ok(SimRegion { key: net.register(*me, memory)?, owner: *me, net: Arc::clone(net) })
     }
 }
 
@@ -37,6 +37,7 @@ impl Domain for SimDomain {
 #[derive(Debug)]
 pub struct SimRegion {
     net: Arc<SimNet>,
+    owner: Peer,
     key: RegionKey,
 }
 
@@ -52,7 +53,7 @@ impl Region for SimRegion {
 
 impl Drop for SimRegion {
     fn drop(&mut self) {
-        self.net.deregister(&self.key);
+        self.net.deregister(self.owner, &self.key);
     }
 }
 

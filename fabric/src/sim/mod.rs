@@ -12,7 +12,7 @@ mod domain;
 mod flight;
 mod net;
 
-use crate::{AmoKind, Coherence, Limits, Width};
+use crate::{AmoKind, Coherence, KeyRange, Limits, Width};
 
 pub use apply::SimPort;
 pub use domain::{SimDomain, SimRegion, SimRemote};
@@ -71,6 +71,8 @@ pub struct SimOptions {
     pub amo: SimAmo,
     /// How many regions a rank may have at a time, as on devices that count them.
     pub max_regions: Option<usize>,
+    /// Which keys regions get.
+    pub keys: KeyRange,
 }
 
 impl Default for SimOptions {
@@ -90,11 +92,27 @@ impl Default for SimOptions {
             mailbox: None,
             amo: SimAmo::All(Coherence::WithCpu),
             max_regions: None,
+            keys: KeyRange::PLENTY,
         }
     }
 }
 
 impl SimOptions {
+    /// A net within the limits that libfabric's provider `cxi` documents (man fi_cxi), as the backend for libfabric serves it: the device
+    /// alone performs atomics, of one element, which are not atomic with the CPU's; nothing is ordered; targets are served while they
+    /// compute; regions have small numbers as keys, used again, of which 100 are the fast ones; inline are 192 bytes.
+    pub fn like_cxi() -> SimOptions {
+        SimOptions {
+            inline_max: 192,
+            packed_max: 4096,
+            transfer_max: 1 << 30,
+            message_max: 16376,
+            amo: SimAmo::All(Coherence::DeviceOnly),
+            keys: KeyRange { fast: 100, end: 1 << 32, reused: true },
+            ..SimOptions::default()
+        }
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             inline_max: self.inline_max,

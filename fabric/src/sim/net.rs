@@ -1,7 +1,7 @@
 //! The net: all ranks' queues under one mutex, and the steps in which what is under way moves on. Knows nothing of the
 //! origin's buffers but that they are lent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::domain::{SimDomain, SimRemote};
 use super::flight::{Chance, Flight, Work, cut};
 use super::{SimCounters, SimOptions};
-use crate::{FabricError, Fault, Memory, Peer, Post, RegionKey, TallyRef};
+use crate::{FabricError, Fault, KeyRange, Keys, Memory, Peer, Post, RegionKey, TallyRef};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"tran-sim");
 
@@ -34,20 +34,14 @@ impl fmt::Debug for SimNet {
 struct State {
     chance: Chance,
     ranks: Vec<Rank>,
-    regions: HashMap<u64, Registered>,
-    next_region: u64,
 }
 
-struct Registered {
-    owner: Peer,
-    memory: Memory,
-}
-
-#[derive(Default)]
 struct Rank {
     open: bool,
     dead: bool,
-    regions: usize,
+    keys: Keys,
+    /// Its registered memory by key.
+    regions: BTreeMap<u64, Memory>,
     connected: HashSet<Peer>,
     /// Operations that this rank's progress applies: its own, or with `passive_target: false` those to it.
     underway: Vec<Flight>,
@@ -78,9 +72,7 @@ impl SimNet {
             id: NETS.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State {
                 chance: Chance::new(options.seed),
-                ranks: (0..ranks).map(|_| Rank::default()).collect(),
-                regions: HashMap::new(),
-                next_region: 1,
+                ranks: (0..ranks).map(|_| Rank::new(options.keys)).collect(),
             }),
             bells: (0..ranks).map(|_| Condvar::new()).collect(),
             options,
@@ -134,6 +126,16 @@ impl SimNet {
         self.state().ranks[rank.index()].counters
     }
 
+    /// How many regions a rank has: with keys of the fast ones, and with others.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn regions(&self, rank: Peer) -> [usize; 2] {
+        let rank = &self.state().ranks[rank.index()];
+        let fast = rank.regions.keys().filter(|&&key| rank.keys.is_fast(key)).count();
+        [fast, rank.regions.len() - fast]
+    }
+
     pub(super) fn options(&self) -> &SimOptions {
         &self.options
     }
@@ -160,27 +162,23 @@ impl SimNet {
     }
 
     pub(super) fn register(&self, me: Peer, memory: &Memory) -> Result<RegionKey, FabricError> {
-        let mut state = self.state();
-        let live = state.ranks[me.index()].regions;
-        if self.options.max_regions.is_some_and(|most| live >= most) {
+        let rank = &mut self.state().ranks[me.index()];
+        let live = rank.regions.len();
+        let room = self.options.max_regions.is_none_or(|most| live < most);
+        let Some(key) = room.then(|| rank.keys.take()).flatten() else {
             return Err(FabricError::failed(
                 format!("registering {} bytes at {:p} for {me}", memory.len(), memory.as_ptr()),
                 format!("it has {live} regions already, which is the limit"),
             ));
-        }
-        let region = state.next_region;
-        state.next_region += 1;
-        state.ranks[me.index()].regions += 1;
-        let memory = memory.clone();
-        let len = memory.len() as u64;
-        state.regions.insert(region, Registered { owner: me, memory });
-        Ok(RegionKey([MAGIC ^ self.id, region, u64::from(me.0), len]))
+        };
+        rank.regions.insert(key, memory.clone());
+        Ok(RegionKey([MAGIC ^ self.id, key, u64::from(me.0), memory.len() as u64]))
     }
 
-    pub(super) fn deregister(&self, key: &RegionKey) {
-        let mut state = self.state();
-        if let Some(gone) = state.regions.remove(&key.0[1]) {
-            state.ranks[gone.owner.index()].regions -= 1;
+    pub(super) fn deregister(&self, me: Peer, key: &RegionKey) {
+        let rank = &mut self.state().ranks[me.index()];
+        if rank.regions.remove(&key.0[1]).is_some() {
+            rank.keys.give_back(key.0[1]);
         }
     }
 
@@ -197,10 +195,8 @@ impl SimNet {
         if !state.ranks[me.index()].connected.contains(&peer) {
             return refused("the peer is not connected");
         }
-        match state.regions.get(&region) {
-            Some(known) if known.owner == peer && known.memory.len() as u64 == len => {
-                Ok(SimRemote { peer, region, len: known.memory.len() })
-            }
+        match state.region(peer, region) {
+            Some(memory) if memory.len() as u64 == len => Ok(SimRemote { peer, region, len: memory.len() }),
             _ => refused("there is no such region"),
         }
     }
@@ -324,7 +320,28 @@ impl SimNet {
     }
 }
 
+impl Rank {
+    fn new(keys: KeyRange) -> Rank {
+        Rank {
+            open: false,
+            dead: false,
+            keys: Keys::new(keys),
+            regions: BTreeMap::new(),
+            connected: HashSet::new(),
+            underway: Vec::new(),
+            completing: Vec::new(),
+            inbox: Vec::new(),
+            woken: false,
+            counters: SimCounters::default(),
+        }
+    }
+}
+
 impl State {
+    fn region(&self, owner: Peer, key: u64) -> Option<&Memory> {
+        self.ranks.get(owner.index())?.regions.get(&key)
+    }
+
     /// Why `me` can't reach `to`.
     fn obstacle(&self, me: Peer, to: Peer) -> Option<Fault> {
         let dead = |rank: Peer| self.ranks.get(rank.index()).is_some_and(|known| known.dead);
@@ -346,22 +363,21 @@ impl State {
         if matches!(work, Work::Amo(..)) || !options.reorder {
             return std::iter::once(0..len).collect();
         }
-        let base = self.regions.get(&to.region);
-        let address = base.map_or(0, |known| known.memory.as_ptr().addr() + offset);
+        let address = self.region(to.peer, to.region).map_or(0, |memory| memory.as_ptr().addr() + offset);
         cut(&mut self.chance, len, (!options.tear_words).then_some(address))
     }
 
     /// Applies the next piece of an operation, or all of them.
     fn apply(&self, flight: &mut Flight, all: bool) -> Result<(), Fault> {
-        let Some(known) = self.regions.get(&flight.region) else {
+        let Some(memory) = self.region(flight.target, flight.region) else {
             return Err(Fault {
                 peer: flight.target,
                 reason: format!("region {} was dropped during an operation", flight.region),
             });
         };
-        flight.apply_piece(&known.memory);
+        flight.apply_piece(memory);
         while all && !flight.pieces.is_empty() {
-            flight.apply_piece(&known.memory);
+            flight.apply_piece(memory);
         }
         Ok(())
     }

@@ -1,17 +1,14 @@
 //! Which device and port is used: what sysfs says of each, and the choice among them. Safe code; it opens nothing.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::thread::CpuSet;
 use transom_fabric::FabricError;
+use transom_fabric::devices::{Wanted, entries, line, name, near_node, numa_node};
 
 use crate::library::TRANSPORT;
 
 /// Where the kernel shows its devices.
 const DEVICES: &str = "/sys/class/infiniband";
-/// Where it shows which NUMA node a CPU belongs to.
-const CPUS: &str = "/sys/devices/system/cpu";
 
 /// A port of a device, as `transom-info` lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,44 +41,12 @@ pub(crate) fn choose(wanted: Option<&str>) -> Result<PortInfo, FabricError> {
     pick(&found, &Wanted::parse(wanted.unwrap_or_default()).map_err(unavailable)?, near_node()).map_err(unavailable)
 }
 
-/// A list of `device[:port]`; with `^` before it, of those that are not wanted.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Wanted {
-    exclude: bool,
-    list: Vec<(String, Option<u8>)>,
-}
-
-impl Wanted {
-    fn parse(text: &str) -> Result<Wanted, String> {
-        let (exclude, names) = text.strip_prefix('^').map_or((false, text), |names| (true, names));
-        let mut list = Vec::new();
-        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            list.push(match name.split_once(':') {
-                None => (name.to_owned(), None),
-                Some((device, port)) => {
-                    let port = port.parse().map_err(|_| format!("`{name}` is not device:port, with a port from 1"))?;
-                    (device.to_owned(), Some(port))
-                }
-            });
-        }
-        Ok(Wanted { exclude, list })
-    }
-
-    /// Where in the list the port is named.
-    fn place(&self, info: &PortInfo) -> Option<usize> {
-        self.list.iter().position(|(device, port)| *device == info.device && port.is_none_or(|port| port == info.port))
-    }
-}
-
 fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>) -> Result<PortInfo, String> {
     let mut candidates: Vec<(usize, &PortInfo)> = found
         .iter()
-        .filter_map(|info| match wanted.place(info) {
-            Some(place) if !wanted.exclude => Some((place, info)),
-            None if wanted.exclude || wanted.list.is_empty() => {
-                Some((usize::from(near.is_some() && info.numa_node != near), info))
-            }
-            _ => None,
+        .filter_map(|info| {
+            let near = near.is_none() || info.numa_node == near;
+            Some((wanted.place(&info.device, info.port, near)?, info))
         })
         .collect();
     // Stable: the order of names decides between equals.
@@ -102,11 +67,11 @@ fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>) -> Result<PortIn
 fn scan(root: &Path) -> Vec<PortInfo> {
     let mut found = Vec::new();
     for device in entries(root) {
-        let kind = text(&device.join("node_type"));
-        let numa_node = text(&device.join("device/numa_node")).parse().ok();
+        let kind = line(&device.join("node_type"));
+        let numa_node = numa_node(&device);
         for port in entries(&device.join("ports")) {
             let Ok(number) = name(&port).parse() else { continue };
-            let ethernet = text(&port.join("link_layer")) == "Ethernet";
+            let ethernet = line(&port.join("link_layer")) == "Ethernet";
             let gid = if kind.starts_with("1:") {
                 usable(&port, ethernet)
             } else {
@@ -121,15 +86,15 @@ fn scan(root: &Path) -> Vec<PortInfo> {
 /// The identifier of an active port: on Ethernet one of RoCE version 2, of an IPv4 address if there is one, and a
 /// link-local one last.
 fn usable(port: &Path, ethernet: bool) -> Result<(u8, [u8; 16]), String> {
-    let state = text(&port.join("state"));
+    let state = line(&port.join("state"));
     if !state.starts_with("4:") {
         return Err(format!("is not active (`{state}`)"));
     }
-    let gid = |index: u8| gid_of(&text(&port.join(format!("gids/{index}")))).filter(|gid| gid[8..] != [0; 8]);
+    let gid = |index: u8| gid_of(&line(&port.join(format!("gids/{index}")))).filter(|gid| gid[8..] != [0; 8]);
     if !ethernet {
         return gid(0).map(|gid| (0, gid)).ok_or_else(|| "has no global identifier".into());
     }
-    let routable = |index: &u8| text(&port.join(format!("gid_attrs/types/{index}"))) == "RoCE v2";
+    let routable = |index: &u8| line(&port.join(format!("gid_attrs/types/{index}"))) == "RoCE v2";
     (0..=u8::MAX)
         .filter(routable)
         .filter_map(|index| Some((index, gid(index)?)))
@@ -151,36 +116,11 @@ fn gid_of(text: &str) -> Option<[u8; 16]> {
     groups.next().is_none().then_some(gid)
 }
 
-/// The NUMA node that this process is bound to; `None` where it may run on several, and none is nearer.
-fn near_node() -> Option<u32> {
-    let bound = rustix::thread::sched_getaffinity(None).ok()?;
-    let mut nodes = (0..CpuSet::MAX_CPU).filter(|cpu| bound.is_set(*cpu)).map(|cpu| node_of(Path::new(CPUS), cpu));
-    let first = nodes.next()??;
-    nodes.all(|node| node == Some(first)).then_some(first)
-}
-
-fn node_of(cpus: &Path, cpu: usize) -> Option<u32> {
-    entries(&cpus.join(format!("cpu{cpu}"))).iter().find_map(|entry| name(entry).strip_prefix("node")?.parse().ok())
-}
-
-/// What is in a folder, by name; nothing where there is no such folder.
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// A file of one line; empty where it can't be read.
-fn text(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
     use super::*;
 
     fn info(device: &str, numa: u32) -> PortInfo {
@@ -248,8 +188,6 @@ mod tests {
             ("mlx5_1/ports/2/state", "1: DOWN"),
             ("siw0/node_type", "4: RNIC"),
             ("siw0/ports/1/state", "4: ACTIVE"),
-            ("cpu7/cache/index0/level", "1"),
-            ("cpu7/node1/numastat", ""),
         ]);
         let found = scan(&tree.0);
         let names: Vec<_> = found.iter().map(|info| (info.device.as_str(), info.port, info.numa_node)).collect();
@@ -258,6 +196,5 @@ mod tests {
         assert_eq!(found[0].gid, Err("is not active (`1: DOWN`)".into()));
         assert_eq!(found[2].gid, Err("is no channel adapter (its type is `4: RNIC`)".into()));
         assert!(scan(&tree.0.join("none")).is_empty());
-        assert_eq!((node_of(&tree.0, 7), node_of(&tree.0, 8)), (Some(1), None));
     }
 }

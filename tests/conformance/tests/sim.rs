@@ -61,4 +61,9 @@ fn mixes() -> impl Iterator<Item = Sim> {
     })
 }
 
-conformance!(super::mixes());
+/// The limits of Slingshot.
+fn like_cxi() -> impl Iterator<Item = Sim> {
+    (0..4).map(|seed| Sim(SimOptions { seed, ..SimOptions::like_cxi() }))
+}
+
+conformance!(super::mixes().chain(super::like_cxi()));

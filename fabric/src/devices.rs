@@ -1,0 +1,113 @@
+//! Which of a machine's devices: what the user's list names, and what is near to where this process runs. For all
+//! backends that have devices; it knows none of them, and opens nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::thread::CpuSet;
+
+/// Where the kernel shows which NUMA node a CPU belongs to.
+const CPUS: &str = "/sys/devices/system/cpu";
+
+/// A list of `device[:port]`; with `^` before it, of those that are not wanted. An empty one wants all.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    exclude: bool,
+    list: Vec<(String, Option<u8>)>,
+}
+
+impl Wanted {
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// A port is no number.
+    pub fn parse(text: &str) -> Result<Wanted, String> {
+        let (exclude, names) = text.strip_prefix('^').map_or((false, text), |names| (true, names));
+        let mut list = Vec::new();
+        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            list.push(match name.split_once(':') {
+                None => (name.to_owned(), None),
+                Some((device, port)) => {
+                    let port = port.parse().map_err(|_| format!("`{name}` is not device:port, with a port from 1"))?;
+                    (device.to_owned(), Some(port))
+                }
+            });
+        }
+        Ok(Wanted { exclude, list })
+    }
+
+    /// The place of a device among those that may be used, the smaller the better: where the list names it, else whether
+    /// it is `near`. `None`: the user does not want it.
+    pub fn place(&self, device: &str, port: u8, near: bool) -> Option<usize> {
+        let named = |(name, only): &(String, Option<u8>)| name == device && only.is_none_or(|only| only == port);
+        match self.list.iter().position(named) {
+            Some(place) if !self.exclude => Some(place),
+            None if self.exclude || self.list.is_empty() => Some(usize::from(!near)),
+            _ => None,
+        }
+    }
+}
+
+/// The NUMA node that this process is bound to; `None` where it may run on several, and none is nearer.
+pub fn near_node() -> Option<u32> {
+    let bound = rustix::thread::sched_getaffinity(None).ok()?;
+    let mut nodes = (0..CpuSet::MAX_CPU).filter(|cpu| bound.is_set(*cpu)).map(|cpu| node_of(Path::new(CPUS), cpu));
+    let first = nodes.next()??;
+    nodes.all(|node| node == Some(first)).then_some(first)
+}
+
+/// The NUMA node of a device, by its folder in sysfs; `None` where the system does not know.
+pub fn numa_node(device: &Path) -> Option<u32> {
+    line(&device.join("device/numa_node")).parse().ok()
+}
+
+/// What is in a folder, by name; nothing where there is no such folder.
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The last part of a path.
+pub fn name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// A file of one line; empty where it can't be read.
+pub fn line(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn node_of(cpus: &Path, cpu: usize) -> Option<u32> {
+    entries(&cpus.join(format!("cpu{cpu}"))).iter().find_map(|entry| name(entry).strip_prefix("node")?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_comes_in_its_order_and_else_what_is_near() {
+        let wanted = |text| Wanted::parse(text).expect("a list");
+        assert_eq!(wanted("").place("a", 1, true), Some(0));
+        assert_eq!(wanted("").place("a", 1, false), Some(1));
+        assert_eq!(wanted("b, a").place("a", 1, false), Some(1));
+        assert_eq!(wanted("b:1,a").place("b", 2, true), None);
+        assert_eq!(wanted("^b").place("b", 2, true), None);
+        assert_eq!(wanted("^b").place("a", 1, false), Some(1));
+        assert!(Wanted::parse("b:x").is_err());
+    }
+
+    #[test]
+    fn the_node_of_a_cpu_and_of_a_device_are_read_from_sysfs() {
+        let root = std::env::temp_dir().join(format!("transom-devices-{}", std::process::id()));
+        for folder in ["cpu7/cache/index0", "cpu7/node1", "cxi0/device", "cxi1/device"] {
+            fs::create_dir_all(root.join(folder)).expect("a folder for temporary files");
+        }
+        fs::write(root.join("cxi0/device/numa_node"), "3\n").expect("a file");
+        fs::write(root.join("cxi1/device/numa_node"), "-1\n").expect("a file");
+        assert_eq!((node_of(&root, 7), node_of(&root, 8)), (Some(1), None));
+        assert_eq!([0, 1, 2].map(|number| numa_node(&root.join(format!("cxi{number}")))), [Some(3), None, None]);
+        fs::remove_dir_all(&root).expect("made by this test");
+    }
+}
