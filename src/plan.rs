@@ -121,6 +121,14 @@ mod tests {
     }
 
     #[test]
+    fn atomics_are_the_devices_unless_a_provider_is_known_to_emulate_them() {
+        let all = |provider| Amos::of_provider(provider, true);
+        assert_eq!(["tcp;ofi_rxm", "verbs;ofi_rxm", "sockets"].map(all), [Amos::Software; 3]);
+        assert_eq!(all("cxi"), Amos::Native);
+        assert_eq!(Amos::of_provider("cxi", false), Amos::None);
+    }
+
+    #[test]
     fn the_actor_follows_the_three_rules() {
         use Amos::{Native, None, Software, Words};
         use Atomics::{Auto, Cpu, Nic};

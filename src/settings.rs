@@ -31,12 +31,13 @@ pub const VARIABLES: [Variable; 7] = [
     },
     Variable {
         name: DEVICES,
-        default: "the first active port, near to the process's NUMA node if there is one",
-        meaning: "the RDMA ports to choose from, a list of device[:port]; ^ before the list excludes instead",
+        default: "the first active port, near to the process's NUMA node if there is one; of several cxi, ranks take turns",
+        meaning: "the devices to choose from, a list of RDMA ports device[:port] or of Slingshot's cxi0, cxi1 ...; ^ before the \
+                  list excludes instead",
     },
     Variable {
         name: PROVIDER,
-        default: "the first that works of tcp;ofi_rxm, tcp, net, sockets",
+        default: "the first that is there of cxi, tcp;ofi_rxm, tcp, net, sockets",
         meaning: "the libfabric provider, by the name that fi_info prints",
     },
     Variable { name: INFO, default: "n", meaning: "y or 1: rank 0 prints routes and the atomicity actor at start" },

@@ -49,7 +49,7 @@ fn it_lists_libfabrics_providers_or_says_why_not() {
         return;
     }
     assert!(line(&text, "libfabric ").contains("what its providers say"), "{text}");
-    for provider in ["tcp;ofi_rxm ", "tcp ", "net ", "sockets "] {
+    for provider in ["cxi ", "tcp;ofi_rxm ", "tcp ", "net ", "sockets "] {
         let said = line(&text, provider);
         assert!(said.contains("inject") || said.contains("not here: "), "{said}");
     }

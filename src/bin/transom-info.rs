@@ -103,8 +103,7 @@ fn verbs(out: &mut impl Write) -> io::Result<Option<info::Amos>> {
     for port in &ports {
         writeln!(out, "  {}", of_port(port))?;
     }
-    let devices = std::env::var("TRANSOM_NET_DEVICES").ok().filter(|list| !list.is_empty());
-    let domain = match VerbsDomain::open(&VerbsOptions { devices, ..VerbsOptions::default() }) {
+    let domain = match VerbsDomain::open(&VerbsOptions { devices: devices(), ..VerbsOptions::default() }) {
         Ok(domain) => domain,
         Err(error) => {
             writeln!(out, "  none can be used: {error}")?;
@@ -116,6 +115,11 @@ fn verbs(out: &mut impl Write) -> io::Result<Option<info::Amos>> {
     let amos = if atomics { info::Amos::Words } else { info::Amos::None };
     writeln!(out, "  {} would be used; atomics: {}", domain.name(), in_words(amos))?;
     Ok(Some(amos))
+}
+
+/// The user's list of devices.
+fn devices() -> Option<String> {
+    std::env::var("TRANSOM_NET_DEVICES").ok().filter(|list| !list.is_empty())
 }
 
 fn of_port(port: &PortInfo) -> String {
@@ -142,7 +146,7 @@ fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Amo
         writeln!(out, "  {:<14}{}", provider.name, offer(provider))?;
     }
     let provider = std::env::var("TRANSOM_PROVIDER").ok().filter(|name| !name.is_empty());
-    let options = OfiOptions { library: library.to_owned(), provider, ..OfiOptions::default() };
+    let options = OfiOptions { library: library.to_owned(), provider, devices: devices(), ..OfiOptions::default() };
     match OfiDomain::open(&options) {
         Ok(domain) => probed(out, &domain).map(Some),
         Err(error) => {
@@ -155,8 +159,8 @@ fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Amo
 fn offer(provider: &ProviderInfo) -> String {
     let word = |yes| if yes { "yes" } else { "no" };
     match &provider.offer {
-        Ok(Offer { atomics, inject, mr_mode, auto_progress }) => {
-            let (atomics, auto) = (word(*atomics), word(*auto_progress));
+        Ok(Offer { atomics, inject, mr_mode, manual_progress, .. }) => {
+            let (atomics, auto) = (word(*atomics), word(!manual_progress));
             format!("atomics {atomics:<3}  inject {inject:>4} B  mr_mode {mr_mode:#x}  auto progress {auto}")
         }
         Err(reason) => format!("not here: {reason}"),
@@ -173,7 +177,7 @@ fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::Amos> {
     let served = if passive { "served by the provider" } else { "not served, so that jobs run a progress thread" };
     let amos = info::Amos::of_provider(&domain.provider(), all);
     let atomics = in_words(amos);
-    writeln!(out, "  {} would be used; a probe shows:", domain.provider())?;
+    writeln!(out, "  {} would be used; a probe shows:", domain.name())?;
     writeln!(out, "    targets that make no call: {served}")?;
     writeln!(out, "    atomics: {atomics}")?;
     Ok(amos)

@@ -271,7 +271,7 @@ fn open_verbs(boot: &mut Boot, settings: &Settings) -> Result<std::result::Resul
 fn open_ofi(boot: &mut Boot, settings: &Settings, why: &str) -> Result<Net> {
     let me = peer(boot.rank());
     let open = |passive| {
-        wire::open_ofi(me, settings.provider.as_deref(), passive)
+        wire::open_ofi(me, settings.provider.as_deref(), settings.devices.as_deref(), passive)
             .map_err(|error: FabricError| Error::from(ErrorKind::Job(format!("{why}: {error}"))))
     };
     let opened = if boot.rank() == 0 { Some(open(None)?) } else { None };
@@ -296,7 +296,10 @@ fn join_net(boot: &mut Boot, wire: &Wire, block: &Memory, cards: &mut [Card]) ->
         let [theirs, amos, address, key] = unpack::<4>(value).ok_or_else(|| unreadable(rank))?;
         if theirs != name.as_bytes() {
             let theirs = String::from_utf8_lossy(&theirs).into_owned();
-            let why = format!("rank {rank} uses {theirs}, rank {} {name}; set TRANSOM_PROVIDER", boot.rank());
+            let why = format!(
+                "rank {rank} uses {theirs}, rank {} {name}; set TRANSOM_PROVIDER and FI_ variables alike",
+                boot.rank()
+            );
             return Err(ErrorKind::Job(why).into());
         }
         let amos = amos.first().copied().and_then(Amos::of_number);

@@ -83,12 +83,18 @@ pub(crate) fn open_verbs(me: Peer, devices: Option<&str>) -> Result<Net, FabricE
     VerbsDomain::open(&options).map(Net::Verbs)
 }
 
-/// Opens libfabric: what `provider` names, or the first provider that works. `passive` is what another rank's
-/// probe found; without it this process probes.
-pub(crate) fn open_ofi(me: Peer, provider: Option<&str>, passive: Option<bool>) -> Result<Net, FabricError> {
+/// Opens libfabric: what `provider` names, or the first provider that works, with one of `devices`. `passive` is what
+/// another rank's probe found; without it this process probes.
+pub(crate) fn open_ofi(
+    me: Peer,
+    provider: Option<&str>,
+    devices: Option<&str>,
+    passive: Option<bool>,
+) -> Result<Net, FabricError> {
     let options = OfiOptions {
         rank: me,
         provider: provider.map(str::to_owned),
+        devices: devices.map(str::to_owned),
         passive: passive.map_or(PassiveProbe::Run, PassiveProbe::Known),
         ..OfiOptions::default()
     };
@@ -109,7 +115,8 @@ impl Net {
     pub(crate) fn name(&self) -> String {
         match self {
             Net::Verbs(domain) => format!("verbs {}", domain.name()),
-            Net::Ofi(_) | Net::Sim(_) => self.kind(),
+            Net::Ofi(domain) => format!("libfabric {}", domain.name()),
+            Net::Sim(_) => self.kind(),
         }
     }
 
@@ -117,7 +124,7 @@ impl Net {
     pub(crate) fn kind(&self) -> String {
         match self {
             Net::Verbs(_) => "verbs".into(),
-            Net::Ofi(domain) => format!("libfabric {}", domain.provider()),
+            Net::Ofi(domain) => format!("libfabric {}", domain.agreement()),
             Net::Sim(_) => "sim".into(),
         }
     }

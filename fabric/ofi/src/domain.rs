@@ -1,19 +1,20 @@
 //! A provider opened for a job: its endpoint, the pools of operations in flight, and the receives that wait for messages.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width};
 
 use crate::endpoint::{Endpoint, Registration};
-use crate::library::{Library, SONAME};
+use crate::library::{Info, Library, SONAME};
+use crate::offer::Offer;
 use crate::port::{OfiPort, Open};
-use crate::{probe, provider, sys};
+use crate::provider::Wish;
+use crate::{probe, provider, rules, sys};
 
 /// How [`OfiDomain::open`] learns whether idle targets are served, and whether the atomics are right.
 ///
-/// A provider that was opened with manual data progress (`tcp;ofi_rxm`) needs calls at the target by definition: whatever
-/// is said here, its port's `passive_target` is false.
+/// A provider over sockets that was opened with manual data progress (`tcp;ofi_rxm`) needs calls at the target by definition:
+/// whatever is said here, its port's `passive_target` is false. A device that says so (`cxi`) is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassiveProbe {
     /// By trying it: two endpoints of this process, one of which makes no call. A provider that says that it needs none
@@ -28,6 +29,9 @@ pub enum PassiveProbe {
 pub struct OfiOptions {
     /// The provider, by the name that `fi_info` prints; otherwise the first that works of [`provider::PREFERRED`].
     pub provider: Option<String>,
+    /// The devices to choose from where the provider has several (`cxi0,cxi1`), with `^` before the list those not to choose;
+    /// otherwise those near to where this process is bound, in turns.
+    pub devices: Option<String>,
     /// How it is learned whether idle targets are served.
     pub passive: PassiveProbe,
     /// Addresses of the loopback interface: the ranks are on one machine.
@@ -36,11 +40,21 @@ pub struct OfiOptions {
     pub library: String,
     /// This process's rank, which goes with each message.
     pub rank: Peer,
+    /// Whether a descriptor is asked for, to sleep on; some providers have none. Without one a wait is a nap.
+    pub descriptor: bool,
 }
 
 impl Default for OfiOptions {
     fn default() -> Self {
-        OfiOptions { provider: None, passive: PassiveProbe::Run, loopback: true, library: SONAME.into(), rank: Peer(0) }
+        OfiOptions {
+            provider: None,
+            devices: None,
+            passive: PassiveProbe::Run,
+            loopback: true,
+            library: SONAME.into(),
+            rank: Peer(0),
+            descriptor: true,
+        }
     }
 }
 
@@ -48,7 +62,17 @@ impl Default for OfiOptions {
 #[derive(Debug)]
 pub struct OfiDomain {
     port: OfiPort,
-    keys: AtomicU64,
+}
+
+/// What is settled before a provider is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Assembly {
+    /// Idle targets are served.
+    pub(crate) passive: bool,
+    /// A probe showed that the atomics do not work.
+    pub(crate) refuted: bool,
+    pub(crate) rank: Peer,
+    pub(crate) descriptor: bool,
 }
 
 /// Registered memory. It keeps the provider and the memory.
@@ -76,33 +100,52 @@ impl OfiDomain {
     /// `Unavailable` where the library or the provider is not there, with how to get it; `Failed` where opening failed.
     pub fn open(options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
         let library = Library::open(&options.library)?;
-        let info = provider::choose(&library, options.provider.as_deref(), options.loopback)?;
-        let (name, manual) = (info.provider(), provider::is_manual(&info));
+        let wish = Wish {
+            provider: options.provider.as_deref(),
+            loopback: options.loopback,
+            devices: options.devices.as_deref().unwrap_or_default(),
+            rank: options.rank.0,
+        };
+        let info = provider::choose(&library, &wish)?;
+        let name = info.provider();
+        let manual = Offer::of(&info).manual_progress;
+        let called = rules::of(&name).targets_call(manual, |variable| std::env::var(variable).ok());
         let (passive, refuted) = match options.passive {
             PassiveProbe::Run => {
-                let found = probe::run(&library, &name, options.loopback, manual)?;
+                let found = probe::run(&library, &Wish { provider: Some(&name), ..wish }, called)?;
                 (found.passive, !found.atomics)
             }
-            PassiveProbe::Known(passive) => (passive && !manual, false),
+            PassiveProbe::Known(passive) => (passive && !called, false),
         };
-        OfiDomain::assemble(info, passive, refuted, options.rank)
+        let OfiOptions { rank, descriptor, .. } = *options;
+        OfiDomain::assemble(info, &Assembly { passive, refuted, rank, descriptor })
     }
 
-    /// Opens what `info` offers. `refuted`: a probe showed that the atomics do not work.
-    pub(crate) fn assemble(
-        info: crate::library::Info,
-        passive: bool,
-        refuted: bool,
-        rank: Peer,
-    ) -> Result<Arc<OfiDomain>, FabricError> {
-        let endpoint = Endpoint::open(info, 4096)?;
-        let atomics = if refuted { Atomics::default() } else { Atomics::claimed(&endpoint) };
-        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, passive, rank)?, keys: AtomicU64::new(1) }))
+    /// Opens what `info` offers.
+    pub(crate) fn assemble(info: Info, how: &Assembly) -> Result<Arc<OfiDomain>, FabricError> {
+        let endpoint = Endpoint::open(info, 4096, how.descriptor)?;
+        let atomics = if how.refuted { Atomics::default() } else { Atomics::claimed(&endpoint) };
+        Ok(Arc::new(OfiDomain { port: OfiPort::new(endpoint, atomics, how)? }))
     }
 
     /// The provider's name.
     pub fn provider(&self) -> String {
         self.endpoint().info().provider()
+    }
+
+    /// The provider's name, with the device's where it has several.
+    pub fn name(&self) -> String {
+        let (provider, info) = (self.provider(), self.endpoint().info());
+        match rules::of(&provider).devices {
+            Some(_) => format!("{provider} {}", info.domain_name()),
+            None => provider,
+        }
+    }
+
+    /// What must be the same at all ranks: the provider, and the variables that all processes of a job must have alike.
+    pub fn agreement(&self) -> String {
+        let name = self.provider();
+        rules::of(&name).agreement(&name, |variable| std::env::var(variable).ok())
     }
 
     /// The endpoint, for measuring bare calls.
@@ -122,12 +165,9 @@ impl Domain for OfiDomain {
 
     fn register(&self, memory: &Memory) -> Result<OfiRegion, FabricError> {
         let endpoint = self.endpoint();
-        // Relaxed: a counter.
-        let wanted = self.keys.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the region keeps a clone of the memory until after its registration is closed.
-        let registration = unsafe { endpoint.register(memory.as_ptr(), memory.len(), wanted) }?;
-        let virtual_addresses = endpoint.info().domain().mr_mode & sys::FI_MR_VIRT_ADDR != 0;
-        let base = if virtual_addresses { memory.as_ptr() as u64 } else { 0 };
+        let registration = unsafe { endpoint.register(memory.as_ptr(), memory.len()) }?;
+        let base = if endpoint.registering().addresses { memory.as_ptr() as u64 } else { 0 };
         let key = RegionKey([TAG, registration.key(), base, memory.len() as u64]);
         let atomics = self.port.atomics();
         Ok(OfiRegion { registration, key, atomics, _memory: memory.clone(), _open: Arc::clone(self.port.open()) })

@@ -4,10 +4,14 @@
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Arc;
 
-use transom_fabric::FabricError;
+use rustix::mm::{Advice, madvise};
+use transom_fabric::{FabricError, Keys};
 
 use crate::library::{Info, Library};
+use crate::offer::{Offer, Registering};
+use crate::rules;
 use crate::sys;
 
 /// An open endpoint that can be posted to. Closing is its drop.
@@ -20,7 +24,10 @@ pub struct Endpoint {
     pub av: *mut sys::fid_av,
     domain: *mut sys::fid_domain,
     fabric: *mut sys::fid_fabric,
-    wait_fd: RawFd,
+    /// None where the provider has no descriptor for its queue.
+    wait_fd: Option<RawFd>,
+    registering: Registering,
+    keys: Arc<Keys>,
     info: Info,
 }
 
@@ -37,7 +44,12 @@ impl fmt::Debug for Endpoint {
 
 /// A registered region. It must be dropped before its endpoint.
 #[derive(Debug)]
-pub struct Registration(*mut sys::fid_mr);
+pub struct Registration {
+    region: *mut sys::fid_mr,
+    /// The key that was asked for, which is free when the region is gone.
+    asked: u64,
+    keys: Arc<Keys>,
+}
 
 // SAFETY: as for `Endpoint`.
 unsafe impl Send for Registration {}
@@ -53,35 +65,30 @@ macro_rules! call {
 }
 
 impl Endpoint {
-    /// Opens an endpoint for what `info` offers, with a completion queue of `entries`.
+    /// Opens an endpoint for what `info` offers, with a completion queue of `entries`, and with a `descriptor` to sleep on if
+    /// the provider has one.
     ///
     /// # Errors
     /// The call that failed and what the library said; what was opened before it is closed.
-    pub fn open(info: Info, entries: usize) -> Result<Endpoint, FabricError> {
+    pub fn open(info: Info, entries: usize, descriptor: bool) -> Result<Endpoint, FabricError> {
+        let registering = Offer::of(&info).registering(rules::of(&info.provider()).fast_keys);
         let mut open = Endpoint {
             ep: std::ptr::null_mut(),
             cq: std::ptr::null_mut(),
             av: std::ptr::null_mut(),
             domain: std::ptr::null_mut(),
             fabric: std::ptr::null_mut(),
-            wait_fd: -1,
+            wait_fd: None,
+            registering,
+            keys: Arc::new(Keys::new(registering.keys)),
             info,
         };
-        open.build(entries)?;
+        open.build(entries, descriptor)?;
         Ok(open)
     }
 
-    fn build(&mut self, entries: usize) -> Result<(), FabricError> {
+    fn build(&mut self, entries: usize, descriptor: bool) -> Result<(), FabricError> {
         let null = std::ptr::null_mut();
-        let mut cq = sys::fi_cq_attr {
-            size: entries,
-            flags: 0,
-            format: sys::FI_CQ_FORMAT_MSG,
-            wait_obj: sys::FI_WAIT_FD,
-            signaling_vector: 0,
-            wait_cond: 0,
-            wait_set: null,
-        };
         let mut av = sys::fi_av_attr {
             type_: sys::FI_AV_TABLE,
             rx_ctx_bits: 0,
@@ -92,25 +99,55 @@ impl Endpoint {
             flags: 0,
         };
         let info = self.info.as_ptr();
-        let library = std::sync::Arc::clone(self.info.library());
-        let check = |what: &str, status: c_int| checked(&library, &self.info, what, status as isize);
+        let (library, name) = (Arc::clone(self.info.library()), self.info.provider());
+        let check = |what: &str, status: c_int| checked(&library, &name, what, status as isize);
         // SAFETY: each object is opened by its parent's table (man fi_fabric, fi_domain, fi_endpoint) with structures that
         // live over the call; pointers are used only after the call that filled them succeeded.
         unsafe {
             check("fi_fabric", (library.fabric)((*info).fabric_attr, &raw mut self.fabric, null))?;
             check("fi_domain", call!(self.fabric, ops, domain(info, &raw mut self.domain, null)))?;
             check("fi_av_open", call!(self.domain, ops, av_open(&raw mut av, &raw mut self.av, null)))?;
-            check("fi_cq_open", call!(self.domain, ops, cq_open(&raw mut cq, &raw mut self.cq, null)))?;
+        }
+        self.open_queue(entries, descriptor)?;
+        // SAFETY: as above.
+        unsafe {
             check("fi_endpoint", call!(self.domain, ops, endpoint(info, &raw mut self.ep, null)))?;
             let ep = &raw mut (*self.ep).fid;
             check("fi_ep_bind (av)", call!(ep, ops, bind(&raw mut (*self.av).fid, 0)))?;
             let both = sys::FI_SEND | sys::FI_RECV;
             check("fi_ep_bind (cq)", call!(ep, ops, bind(&raw mut (*self.cq).fid, both)))?;
-            check("fi_enable", call!(ep, ops, control(sys::FI_ENABLE, null)))?;
-            let queue = &raw mut (*self.cq).fid;
-            let fd = (&raw mut self.wait_fd).cast::<c_void>();
-            check("fi_control (FI_GETWAIT)", call!(queue, ops, control(sys::FI_GETWAIT, fd)))
+            check("fi_enable", call!(ep, ops, control(sys::FI_ENABLE, null)))
         }
+    }
+
+    /// Opens the completion queue: with a descriptor where it is wanted, and else, or where the provider refuses that, with none.
+    fn open_queue(&mut self, entries: usize, descriptor: bool) -> Result<(), FabricError> {
+        let (null, mut status, mut fd) = (std::ptr::null_mut::<c_void>(), 0, -1);
+        for wait_obj in [sys::FI_WAIT_FD, sys::FI_WAIT_NONE].into_iter().skip(usize::from(!descriptor)) {
+            let mut cq = sys::fi_cq_attr {
+                size: entries,
+                flags: 0,
+                format: sys::FI_CQ_FORMAT_MSG,
+                wait_obj,
+                signaling_vector: 0,
+                wait_cond: 0,
+                wait_set: null,
+            };
+            // SAFETY: an open domain, and structures that live over the calls; the queue is used once it is open.
+            unsafe {
+                status = call!(self.domain, ops, cq_open(&raw mut cq, &raw mut self.cq, null));
+                if status == 0 && wait_obj == sys::FI_WAIT_FD {
+                    let queue = &raw mut (*self.cq).fid;
+                    status = call!(queue, ops, control(sys::FI_GETWAIT, (&raw mut fd).cast::<c_void>()));
+                }
+            }
+            if status == 0 {
+                self.wait_fd = (wait_obj == sys::FI_WAIT_FD).then_some(fd);
+                return Ok(());
+            }
+            close(std::mem::replace(&mut self.cq, null.cast()).cast());
+        }
+        checked(self.library(), &self.info.provider(), "fi_cq_open", status as isize)
     }
 
     /// What was opened.
@@ -123,10 +160,15 @@ impl Endpoint {
         self.info.library()
     }
 
-    /// The descriptor that becomes readable when the completion queue may have something (man fi_cq, FI_WAIT_FD).
-    pub fn wait_fd(&self) -> BorrowedFd<'_> {
+    /// The descriptor that becomes readable when the completion queue may have something (man fi_cq, FI_WAIT_FD), if there is one.
+    pub fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: the library keeps it open as long as the queue.
-        unsafe { BorrowedFd::borrow_raw(self.wait_fd) }
+        self.wait_fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// How memory is registered.
+    pub(crate) fn registering(&self) -> &Registering {
+        &self.registering
     }
 
     /// Whether sleeping on the descriptor is allowed now (man fi_poll, fi_trywait).
@@ -148,7 +190,7 @@ impl Endpoint {
             let get = (*(*self.ep).cm).getname.expect("getname");
             get(&raw mut (*self.ep).fid, name.as_mut_ptr().cast(), &raw mut len)
         };
-        checked(self.library(), &self.info, "fi_getname", status as isize)?;
+        checked(self.library(), &self.info.provider(), "fi_getname", status as isize)?;
         name.truncate(len);
         Ok(name)
     }
@@ -169,25 +211,57 @@ impl Endpoint {
         Err(FabricError::failed("fi_av_insert", self.library().strerror(inserted as isize)))
     }
 
-    /// Registers memory for peers' access, and for use as an origin buffer.
+    /// Registers memory for peers' access, and for use as an origin buffer. Where the provider refuses one of its fast keys,
+    /// of whose regions it may have fewer than keys, it is asked again with another.
     ///
     /// # Errors
     /// The provider's refusal, with length and address.
     ///
     /// # Safety
     /// The memory stays until the registration is dropped.
-    pub unsafe fn register(&self, base: *const u8, len: usize, key: u64) -> Result<Registration, FabricError> {
+    pub unsafe fn register(&self, base: *const u8, len: usize) -> Result<Registration, FabricError> {
+        let what = || format!("fi_mr_reg of {len} bytes at {base:p}");
+        if self.registering.populated {
+            // SAFETY: the memory is the caller's promise.
+            unsafe { populate(base, len) };
+        }
+        let mut key = self.keys.take();
+        while let Some(asked) = key {
+            // SAFETY: as above.
+            match unsafe { self.register_as(base, len, asked) } {
+                Ok(registration) => return Ok(registration),
+                Err(_) if self.keys.is_fast(asked) => key = self.keys.take_standard(),
+                Err(status) => return Err(refused(self.library(), &self.info.provider(), &what(), status)),
+            }
+        }
+        Err(FabricError::failed(what(), "all keys that the provider has are in use"))
+    }
+
+    /// Registers memory under a key, which is given back where that fails.
+    ///
+    /// # Safety
+    /// As for `register`.
+    unsafe fn register_as(&self, base: *const u8, len: usize, asked: u64) -> Result<Registration, isize> {
         let access =
             sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_SEND | sys::FI_RECV;
-        let mut region = std::ptr::null_mut();
-        // SAFETY: an open domain; the memory is the caller's promise.
+        let null = std::ptr::null_mut();
+        let mut registration = Registration { region: std::ptr::null_mut(), asked, keys: Arc::clone(&self.keys) };
+        // SAFETY: open objects; the memory is the caller's promise. A region is used after the call that made it.
         let status = unsafe {
             let register = (*(*self.domain).mr).reg.expect("reg");
             let domain = &raw mut (*self.domain).fid;
-            register(domain, base.cast(), len, access, 0, key, 0, &raw mut region, std::ptr::null_mut())
+            let region = &raw mut registration.region;
+            let mut status = register(domain, base.cast(), len, access, 0, asked, 0, region, null);
+            if status == 0 && self.registering.bound {
+                let region = &raw mut (*registration.region).fid;
+                status = call!(region, ops, bind(&raw mut (*self.ep).fid, 0));
+                if status == 0 {
+                    status = call!(region, ops, control(sys::FI_ENABLE, null));
+                }
+            }
+            status
         };
-        checked(self.library(), &self.info, &format!("fi_mr_reg of {len} bytes at {base:p}"), status as isize)?;
-        Ok(Registration(region))
+        if status == 0 { Ok(registration) } else { Err(status as isize) }
     }
 
     /// Whether the provider says that it performs this atomic (man fi_atomic, fi_query_atomic). `flags` tells the form.
@@ -206,19 +280,20 @@ impl Registration {
     /// The key that peers use.
     pub fn key(&self) -> u64 {
         // SAFETY: open until drop.
-        unsafe { (*self.0).key }
+        unsafe { (*self.region).key }
     }
 
     /// The descriptor for local use.
     pub fn descriptor(&self) -> *mut c_void {
         // SAFETY: open until drop.
-        unsafe { (*self.0).mem_desc }
+        unsafe { (*self.region).mem_desc }
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        close(self.0.cast());
+        close(self.region.cast());
+        self.keys.give_back(self.asked);
     }
 }
 
@@ -242,9 +317,24 @@ fn close(object: *mut sys::fid) {
     }
 }
 
-fn checked(library: &Library, info: &Info, what: &str, status: isize) -> Result<(), FabricError> {
-    if status == 0 {
-        return Ok(());
-    }
-    Err(FabricError::failed(format!("{what} of provider {}", info.provider()), library.strerror(status)))
+/// Brings in the pages of a range, as a provider may ask (man fi_mr, FI_MR_ALLOCATED); what the system can't, the
+/// provider's own pinning will refuse in words.
+///
+/// # Safety
+/// The memory stays over the call.
+unsafe fn populate(base: *const u8, len: usize) {
+    let page = rustix::param::page_size();
+    let before = base.addr() % page;
+    let (first, len) = (base.wrapping_sub(before).cast_mut().cast(), before + len);
+    // SAFETY: whole pages of memory that is there; populating changes no content.
+    let _ = unsafe { madvise(first, len, Advice::LinuxPopulateWrite) };
+}
+
+fn checked(library: &Library, provider: &str, what: &str, status: isize) -> Result<(), FabricError> {
+    if status == 0 { Ok(()) } else { Err(refused(library, provider, what, status)) }
+}
+
+#[cold]
+fn refused(library: &Library, provider: &str, what: &str, status: isize) -> FabricError {
+    FabricError::failed(format!("{what} of provider {provider}"), library.strerror(status))
 }

@@ -13,11 +13,14 @@ pub mod endpoint;
 #[doc(hidden)]
 #[allow(unsafe_code)]
 pub mod library;
+mod nic;
+mod offer;
 #[allow(unsafe_code)]
 mod port;
 #[allow(unsafe_code)]
 mod probe;
 mod provider;
+mod rules;
 #[allow(unsafe_code)]
 mod slots;
 #[doc(hidden)]
@@ -26,5 +29,6 @@ pub mod sys;
 
 pub use domain::{OfiDomain, OfiOptions, OfiRegion, PassiveProbe};
 pub use library::SONAME;
+pub use offer::Offer;
 pub use port::{OfiPort, OfiRemote};
-pub use provider::{Offer, PREFERRED, ProviderInfo, providers};
+pub use provider::{PREFERRED, ProviderInfo, providers};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use libloading::Library as Dynamic;
 use transom_fabric::FabricError;
 
+use crate::rules::Hints;
 use crate::sys;
 
 /// The name that the loader looks for.
@@ -32,7 +33,7 @@ impl fmt::Debug for Library {
     }
 }
 
-/// What a provider offers: one entry of `fi_getinfo`'s list, owned.
+/// What a provider offers: an entry of `fi_getinfo`'s list, owned.
 pub struct Info {
     raw: *mut sys::fi_info,
     library: Arc<Library>,
@@ -90,37 +91,57 @@ impl Library {
         format!("{} ({error})", text.to_string_lossy())
     }
 
-    /// What `provider` offers for what `ask` puts into the hints, with addresses of `node`.
+    /// What the library answers to `hints`: at least one entry.
     ///
     /// # Errors
     /// The error number: 61 (`FI_ENODATA`) where nothing fits.
-    pub fn query(
-        self: &Arc<Self>,
-        provider: &str,
-        node: Option<&str>,
-        ask: impl FnOnce(&mut sys::fi_info, &mut sys::fi_domain_attr, &mut sys::fi_ep_attr),
-    ) -> Result<Info, isize> {
-        let node = node.and_then(|node| CString::new(node).ok());
-        let name = CString::new(provider).map_err(|_| -22isize)?;
+    pub(crate) fn query(self: &Arc<Self>, hints: &Hints<'_>) -> Result<Vec<Info>, isize> {
+        let node = hints.node.and_then(|node| CString::new(node).ok());
+        let name = CString::new(hints.provider).map_err(|_| -22isize)?;
         let mut found = std::ptr::null_mut();
         // SAFETY: `dupinfo(null)` makes empty hints whose attribute structures are all there; the provider's name is
         // handed over to `freeinfo`, which frees it with C's `free`, so it is copied by C's `strdup`.
         let status = unsafe {
-            let hints = (self.dupinfo)(std::ptr::null());
-            if hints.is_null() {
+            let asked = (self.dupinfo)(std::ptr::null());
+            if asked.is_null() {
                 return Err(-12);
             }
-            (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
-            ask(&mut *hints, &mut *(*hints).domain_attr, &mut *(*hints).ep_attr);
+            (*(*asked).fabric_attr).prov_name = libc::strdup(name.as_ptr());
+            (*asked).caps = hints.caps;
+            (*asked).mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
+            (*(*asked).ep_attr).type_ = sys::FI_EP_RDM;
+            let domain = &mut *(*asked).domain_attr;
+            domain.mr_mode = hints.mr_mode;
+            domain.threading = sys::FI_THREAD_SAFE;
+            domain.data_progress = hints.progress;
+            domain.av_type = sys::FI_AV_TABLE;
             let (node, flags) = node.as_ref().map_or((std::ptr::null(), 0), |node| (node.as_ptr(), sys::FI_SOURCE));
-            let status = (self.getinfo)(self.api(), node, std::ptr::null(), flags, hints, &raw mut found);
-            (self.freeinfo)(hints);
+            let status = (self.getinfo)(self.api(), node, std::ptr::null(), flags, asked, &raw mut found);
+            (self.freeinfo)(asked);
             status
         };
         if status != 0 || found.is_null() {
             return Err(status as isize);
         }
-        Ok(Info { raw: found, library: Arc::clone(self) })
+        Ok(self.entries(found))
+    }
+
+    /// Each entry of a list as one of its own; the list itself is freed.
+    fn entries(self: &Arc<Self>, list: *mut sys::fi_info) -> Vec<Info> {
+        let list = Info { raw: list, library: Arc::clone(self) };
+        let mut entries = Vec::new();
+        let mut entry = list.raw;
+        while !entry.is_null() {
+            // SAFETY: an entry of the list, which lives until the end; `fi_dupinfo` copies this one alone (man fi_getinfo).
+            unsafe {
+                let raw = (self.dupinfo)(entry);
+                entry = (*entry).next;
+                if !raw.is_null() {
+                    entries.push(Info { raw, library: Arc::clone(self) });
+                }
+            }
+        }
+        entries
     }
 }
 
@@ -140,7 +161,7 @@ impl Info {
         &self.library
     }
 
-    /// The first entry's main part.
+    /// The main part.
     pub fn main(&self) -> &sys::fi_info {
         // SAFETY: not null (`query`), ours until drop.
         unsafe { &*self.raw }
@@ -164,14 +185,28 @@ impl Info {
         unsafe { &*self.main().tx_attr }
     }
 
+    /// The receive side's attributes.
+    pub fn receive(&self) -> &sys::fi_rx_attr {
+        // SAFETY: as above.
+        unsafe { &*self.main().rx_attr }
+    }
+
+    /// The domain's name.
+    pub fn domain_name(&self) -> String {
+        text(self.domain().name)
+    }
+
     /// The provider's name.
     pub fn provider(&self) -> String {
-        // SAFETY: as above; the name is a C string or null.
-        unsafe {
-            let name = (*self.main().fabric_attr).prov_name;
-            if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
-        }
+        // SAFETY: as above.
+        text(unsafe { (*self.main().fabric_attr).prov_name })
     }
+}
+
+/// A name of an entry.
+fn text(name: *const c_char) -> String {
+    // SAFETY: names are C strings of their entry, or null (man fi_getinfo).
+    unsafe { if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() } }
 }
 
 impl fmt::Debug for Info {

@@ -14,8 +14,9 @@ use transom_fabric::{
     Width,
 };
 
-use crate::domain::{Atomics, TAG, datatype, operation};
+use crate::domain::{Assembly, Atomics, TAG, datatype, operation};
 use crate::endpoint::{Endpoint, Registration};
+use crate::offer::Offer;
 use crate::slots::{HEADER, Purpose, Slot, Slots};
 use crate::sys;
 
@@ -31,6 +32,8 @@ const RECEIVES: u32 = 192;
 const MESSAGE: usize = 16384;
 /// Completions taken at once.
 const BATCH: usize = 32;
+/// How long a wait is where no descriptor tells of what arrives.
+const NAP: Duration = Duration::from_micros(200);
 
 /// The way to the peers through libfabric.
 #[derive(Debug)]
@@ -77,28 +80,28 @@ pub struct OfiRemote {
 }
 
 impl OfiPort {
-    pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, passive: bool, me: Peer) -> Result<OfiPort, FabricError> {
+    pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, how: &Assembly) -> Result<OfiPort, FabricError> {
+        let offer = Offer::of(endpoint.info());
         let limits = Limits {
             inline_max: PACKED,
             packed_max: PACKED,
-            transfer_max: endpoint.info().endpoint().max_msg_size.min(1 << 30),
-            message_max: MESSAGE.min(endpoint.info().endpoint().max_msg_size) - HEADER,
-            passive_target: passive,
+            transfer_max: offer.transfer.min(1 << 30),
+            message_max: MESSAGE.min(offer.transfer) - HEADER,
+            passive_target: how.passive,
         };
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| FabricError::failed("eventfd", error))?;
         let operations = Slots::new(OPERATIONS, PACKED);
-        let (sends, receives) = (Slots::new(SENDS, MESSAGE), Slots::new(RECEIVES, MESSAGE));
-        let local = match endpoint.info().domain().mr_mode & sys::FI_MR_LOCAL {
-            0 => None,
-            _ => Some([
-                register(&endpoint, &operations, 1 << 40)?,
-                register(&endpoint, &sends, 1 << 41)?,
-                register(&endpoint, &receives, 1 << 42)?,
-            ]),
+        let most = u32::try_from(offer.receives).unwrap_or(RECEIVES).clamp(1, RECEIVES);
+        let (sends, receives) = (Slots::new(SENDS, MESSAGE), Slots::new(most, MESSAGE));
+        let local = match endpoint.registering().local {
+            false => None,
+            true => {
+                Some([register(&endpoint, &operations)?, register(&endpoint, &sends)?, register(&endpoint, &receives)?])
+            }
         };
         let open = Arc::new(Open { local, endpoint, operations, sends, receives });
-        let port = OfiPort { open, peers: PeerMap::new(), limits, atomics, me, wake };
+        let port = OfiPort { open, peers: PeerMap::new(), limits, atomics, me: how.rank, wake };
         for slot in port.open.receives.all() {
             port.post_receive(slot)?;
         }
@@ -207,6 +210,51 @@ impl OfiPort {
         }
     }
 
+    /// Performs an atomic with delivery complete: a device may have done it before the target's processes can see it.
+    fn perform(&self, on: &OfiRemote, offset: u64, amo: Amo, (slot, address): Posted<'_>) -> isize {
+        let (ep, flags) = (self.open.endpoint.ep, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION);
+        let mut descriptors = [self.descriptor(Pool::Operations); 3];
+        let [operands, compares, results] = descriptors.each_mut().map(std::ptr::from_mut);
+        let at = |place| sys::fi_ioc { addr: slot.buffer().wrapping_add(place).cast(), count: 1 };
+        let (operand, compare, mut result) = (at(0), at(COMPARE), at(RESULT));
+        let target = sys::fi_rma_ioc { addr: on.base + offset, count: 1, key: on.key };
+        let message = sys::fi_msg_atomic {
+            msg_iov: &raw const operand,
+            desc: operands,
+            iov_count: 1,
+            addr: address,
+            rma_iov: &raw const target,
+            rma_iov_count: 1,
+            datatype: datatype(amo.width),
+            op: operation(amo.kind),
+            context: slot.context(),
+            data: 0,
+        };
+        // SAFETY: the vectors live over the call (man fi_atomic: they are copied); the slot's buffer, aligned to 8, holds
+        // operand, comparand and result until the completion.
+        unsafe {
+            store(operand.addr.cast(), amo.width, amo.operand);
+            store(compare.addr.cast(), amo.width, amo.compare);
+            let (table, result) = ((*ep).atomic, &raw mut result);
+            if amo.kind == AmoKind::CompareSwap {
+                let swap = (*table).compwritemsg.expect("compwritemsg");
+                return swap(ep, &raw const message, &raw const compare, compares, 1, result, results, 1, flags);
+            }
+            let fetch = (*table).readwritemsg.expect("readwritemsg");
+            fetch(ep, &raw const message, result, results, 1, flags)
+        }
+    }
+
+    /// Sleeps on descriptors, of which the first is the one to wake by.
+    fn sleep(&self, fds: &mut [PollFd<'_>], limit: Duration) {
+        let limit = Timespec::try_from(limit).ok();
+        // An interrupted poll is an early return, which is allowed.
+        if rustix::event::poll(fds, limit.as_ref()).is_ok() && !fds[0].revents().is_empty() {
+            // Empty by now where another thread took it.
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+    }
+
     fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) -> Result<(), FabricError> {
         if let Some(slot) = self.open.receives.of_context(entry.op_context) {
             self.arrived(slot, entry.len, handler);
@@ -270,13 +318,14 @@ impl OfiPort {
     }
 }
 
-/// Where in its buffer an atomic's result lands; the operand is at 0, the comparand at 8.
+/// Where in its buffer an atomic's comparand is, and where its result lands; the operand is at 0.
+const COMPARE: usize = 8;
 const RESULT: usize = 16;
 
-fn register(endpoint: &Endpoint, slots: &Slots, key: u64) -> Result<Registration, FabricError> {
+fn register(endpoint: &Endpoint, slots: &Slots) -> Result<Registration, FabricError> {
     let (at, len) = slots.buffers();
     // SAFETY: the pool and its registration are fields of one `Open`, and the registration is closed first (see there).
-    unsafe { endpoint.register(at, len, key) }
+    unsafe { endpoint.register(at, len) }
 }
 
 /// Whether `[offset, offset + len)` is inside a region of `limit` bytes.
@@ -394,55 +443,7 @@ impl Port for OfiPort {
         if !inside(offset, amo.width.bytes(), on.len) || self.amo_on(on, amo.kind, amo.width).is_none() {
             return outside(on, offset, amo.width.bytes());
         }
-        let (datatype, operation, descriptor) =
-            (datatype(amo.width), operation(amo.kind), self.descriptor(Pool::Operations));
-        let (ep, remote) = (self.open.endpoint.ep, on.base + offset);
-        self.operate(on.peer, tally, into, |slot, address| {
-            let operand = slot.buffer();
-            // SAFETY: the slot's buffer holds operand, comparand and result until the completion; it has more than 24
-            // bytes and is aligned to 8. The low half of a word comes first on the little-endian machines this runs on,
-            // and `to_ne_bytes` of the width's own integer elsewhere.
-            unsafe {
-                let (compare, result) = (operand.add(8), operand.add(RESULT));
-                store(operand, amo.width, amo.operand);
-                store(compare, amo.width, amo.compare);
-                let (operand, compare, result) = (operand.cast(), compare.cast(), result.cast());
-                if amo.kind == AmoKind::CompareSwap {
-                    let swap = (*(*ep).atomic).compwrite.expect("compwrite");
-                    return swap(
-                        ep,
-                        operand,
-                        1,
-                        descriptor,
-                        compare,
-                        descriptor,
-                        result,
-                        descriptor,
-                        address,
-                        remote,
-                        on.key,
-                        datatype,
-                        operation,
-                        slot.context(),
-                    );
-                }
-                let fetch = (*(*ep).atomic).readwrite.expect("readwrite");
-                fetch(
-                    ep,
-                    operand,
-                    1,
-                    descriptor,
-                    result,
-                    descriptor,
-                    address,
-                    remote,
-                    on.key,
-                    datatype,
-                    operation,
-                    slot.context(),
-                )
-            }
-        })
+        self.operate(on.peer, tally, into, |slot, address| self.perform(on, offset, amo, (slot, address)))
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {
@@ -491,16 +492,13 @@ impl Port for OfiPort {
     }
 
     fn wait(&self, limit: Duration) {
-        if !self.open.endpoint.may_sleep() {
-            return;
-        }
-        let queue = self.open.endpoint.wait_fd();
-        let mut fds = [PollFd::new(&queue, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
-        let limit = Timespec::try_from(limit).ok();
-        // An interrupted poll is an early return, which is allowed.
-        if rustix::event::poll(&mut fds, limit.as_ref()).is_ok() && !fds[1].revents().is_empty() {
-            // Empty by now where another thread took it.
-            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        let wake = PollFd::new(&self.wake, PollFlags::IN);
+        match self.open.endpoint.wait_fd() {
+            Some(queue) if self.open.endpoint.may_sleep() => {
+                self.sleep(&mut [wake, PollFd::new(&queue, PollFlags::IN)], limit);
+            }
+            Some(_) => {}
+            None => self.sleep(&mut [wake], limit.min(NAP)),
         }
     }
 

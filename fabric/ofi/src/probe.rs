@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use transom_fabric::{Amo, AmoKind, Domain, FabricError, Handler, Memory, Peer, Port, Post, Region, Tally, Width};
 
-use crate::domain::OfiDomain;
+use crate::domain::{Assembly, OfiDomain};
 use crate::library::Library;
-use crate::provider;
+use crate::provider::{self, Wish};
 
 /// How long an idle target has.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -30,12 +30,11 @@ impl Handler for Nobody {
     fn message(&self, _from: Peer, _bytes: &[u8]) {}
 }
 
-/// Tries put, get and the claimed atomics from one endpoint to another. `manual`: the target needs calls, as is known.
-pub(crate) fn run(library: &Arc<Library>, name: &str, loopback: bool, manual: bool) -> Result<Found, FabricError> {
+/// Tries put, get and the claimed atomics from one endpoint to another. `called`: the target needs calls, as is known.
+pub(crate) fn run(library: &Arc<Library>, wish: &Wish<'_>, called: bool) -> Result<Found, FabricError> {
     let open = || {
-        let info = provider::query(library, name, loopback)
-            .map_err(|error| FabricError::failed(format!("fi_getinfo of {name}"), library.strerror(error)))?;
-        OfiDomain::assemble(info, false, false, Peer(0))
+        let how = Assembly { passive: false, refuted: false, rank: Peer(0), descriptor: true };
+        OfiDomain::assemble(provider::choose(library, wish)?, &how)
     };
     // Before the domains: they are closed first, with whatever is still in flight.
     let (target, origin_memory) = (Memory::private(64), Memory::private(64));
@@ -43,7 +42,7 @@ pub(crate) fn run(library: &Arc<Library>, name: &str, loopback: bool, manual: bo
     let region = idle.register(&target)?;
     origin.port().connect(Peer(1), &idle.port().address())?;
     let remote = origin.port().import(Peer(1), &region.key())?;
-    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: !manual };
+    let mut attempt = Attempt { origin: &origin, idle: &idle, passive: !called };
 
     let tally = Tally::new();
     attempt.complete(&tally, || {

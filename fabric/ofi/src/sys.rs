@@ -31,9 +31,11 @@ pub const FI_MR_LOCAL: c_int = 1 << 2;
 pub const FI_MR_VIRT_ADDR: c_int = 1 << 4;
 pub const FI_MR_ALLOCATED: c_int = 1 << 5;
 pub const FI_MR_PROV_KEY: c_int = 1 << 6;
+pub const FI_MR_ENDPOINT: c_int = 1 << 9;
 
 pub const FI_EP_RDM: u32 = 3;
 pub const FI_AV_TABLE: u32 = 2;
+pub const FI_WAIT_NONE: u32 = 0;
 pub const FI_WAIT_FD: u32 = 3;
 pub const FI_CQ_FORMAT_MSG: u32 = 2;
 pub const FI_THREAD_SAFE: u32 = 1;
@@ -69,6 +71,18 @@ pub struct fi_tx_attr {
     pub iov_limit: usize,
     pub rma_iov_limit: usize,
     pub tclass: u32,
+}
+
+#[repr(C)]
+pub struct fi_rx_attr {
+    pub caps: u64,
+    pub mode: u64,
+    pub op_flags: u64,
+    pub msg_order: u64,
+    pub comp_order: u64,
+    pub total_buffered_recv: usize,
+    pub size: usize,
+    pub iov_limit: usize,
 }
 
 #[repr(C)]
@@ -121,7 +135,7 @@ pub struct fi_info {
     pub dest_addr: *mut c_void,
     pub handle: *mut fid,
     pub tx_attr: *mut fi_tx_attr,
-    pub rx_attr: *mut c_void,
+    pub rx_attr: *mut fi_rx_attr,
     pub ep_attr: *mut fi_ep_attr,
     pub domain_attr: *mut fi_domain_attr,
     pub fabric_attr: *mut fi_fabric_attr,
@@ -351,6 +365,33 @@ pub struct fi_ops_rma {
 }
 
 #[repr(C)]
+pub struct fi_ioc {
+    pub addr: *mut c_void,
+    pub count: usize,
+}
+
+#[repr(C)]
+pub struct fi_rma_ioc {
+    pub addr: u64,
+    pub count: usize,
+    pub key: u64,
+}
+
+#[repr(C)]
+pub struct fi_msg_atomic {
+    pub msg_iov: *const fi_ioc,
+    pub desc: *mut *mut c_void,
+    pub iov_count: usize,
+    pub addr: fi_addr_t,
+    pub rma_iov: *const fi_rma_ioc,
+    pub rma_iov_count: usize,
+    pub datatype: u32,
+    pub op: u32,
+    pub context: *mut c_void,
+    pub data: u64,
+}
+
+#[repr(C)]
 pub struct fi_ops_atomic {
     pub size: usize,
     pub write: Unused,
@@ -375,7 +416,10 @@ pub struct fi_ops_atomic {
         ) -> isize,
     >,
     pub readwritev: Unused,
-    pub readwritemsg: Unused,
+    #[allow(clippy::type_complexity)]
+    pub readwritemsg: Option<
+        unsafe extern "C" fn(*mut fid_ep, *const fi_msg_atomic, *mut fi_ioc, *mut *mut c_void, usize, u64) -> isize,
+    >,
     #[allow(clippy::type_complexity)]
     pub compwrite: Option<
         unsafe extern "C" fn(
@@ -393,6 +437,21 @@ pub struct fi_ops_atomic {
             u32,
             u32,
             *mut c_void,
+        ) -> isize,
+    >,
+    pub compwritev: Unused,
+    #[allow(clippy::type_complexity)]
+    pub compwritemsg: Option<
+        unsafe extern "C" fn(
+            *mut fid_ep,
+            *const fi_msg_atomic,
+            *const fi_ioc,
+            *mut *mut c_void,
+            usize,
+            *mut fi_ioc,
+            *mut *mut c_void,
+            usize,
+            u64,
         ) -> isize,
     >,
 }
@@ -421,12 +480,16 @@ mod tests {
         assert_eq!((offset_of!(fi_domain_attr, mr_mode), offset_of!(fi_domain_attr, mr_key_size)), (36, 40));
         assert_eq!((size_of::<fi_ep_attr>(), offset_of!(fi_ep_attr, max_msg_size)), (96, 16));
         assert_eq!((size_of::<fi_tx_attr>(), offset_of!(fi_tx_attr, op_flags)), (80, 16));
+        assert_eq!((size_of::<fi_rx_attr>(), offset_of!(fi_rx_attr, size)), (64, 48));
         assert_eq!((size_of::<fi_fabric_attr>(), offset_of!(fi_fabric_attr, prov_name)), (32, 16));
         assert_eq!((size_of::<fi_cq_attr>(), offset_of!(fi_cq_attr, wait_obj)), (40, 20));
         assert_eq!((size_of::<fi_av_attr>(), size_of::<fi_cq_msg_entry>()), (48, 24));
         assert_eq!(offset_of!(fi_cq_err_entry, room), 80);
         assert_eq!((size_of::<fi_msg_rma>(), offset_of!(fi_msg_rma, context)), (64, 48));
         assert_eq!((offset_of!(fi_ops_rma, writemsg), offset_of!(fi_ops_atomic, compwrite)), (48, 64));
+        assert_eq!((size_of::<fi_ioc>(), size_of::<fi_rma_ioc>()), (16, 24));
+        assert_eq!((size_of::<fi_msg_atomic>(), offset_of!(fi_msg_atomic, context)), (72, 56));
+        assert_eq!((offset_of!(fi_ops_atomic, readwritemsg), offset_of!(fi_ops_atomic, compwritemsg)), (56, 80));
         assert_eq!((offset_of!(fi_ops_domain, query_atomic), offset_of!(fi_ops_cq, strerror)), (72, 56));
         assert_eq!((offset_of!(fid_ep, rma), offset_of!(fid_ep, atomic), offset_of!(fid_mr, key)), (48, 64, 32));
     }

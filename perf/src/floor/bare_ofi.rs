@@ -248,8 +248,7 @@ fn attend(endpoint: &Endpoint) -> Outcome<()> {
             read(endpoint, &mut [EMPTY; 32])?;
         }
     }
-    if endpoint.may_sleep() {
-        let queue = endpoint.wait_fd();
+    if let Some(queue) = endpoint.wait_fd().filter(|_| endpoint.may_sleep()) {
         let limit = Timespec::try_from(NAP)?;
         // Interrupted is as good as early.
         let _ = rustix::event::poll(&mut [PollFd::new(&queue, PollFlags::IN)], Some(&limit));

@@ -9,11 +9,12 @@ use transom_conformance::{Fixture, conformance};
 use transom_fabric::{Domain, Memory, Peer, Port};
 use transom_ofi::{OfiDomain, OfiOptions};
 
-struct Ofi(&'static str);
+/// A provider, and whether its queues have a descriptor.
+struct Ofi(&'static str, bool);
 
 impl Ofi {
     fn options(&self, rank: Peer) -> OfiOptions {
-        OfiOptions { rank, provider: Some(self.0.to_owned()), ..OfiOptions::default() }
+        OfiOptions { rank, provider: Some(self.0.to_owned()), descriptor: self.1, ..OfiOptions::default() }
     }
 }
 
@@ -44,10 +45,15 @@ impl Fixture for Ofi {
 
 mod rxm {
     use super::*;
-    conformance!([super::Ofi("tcp;ofi_rxm")]);
+    conformance!([super::Ofi("tcp;ofi_rxm", true)]);
 }
 
 mod net {
     use super::*;
-    conformance!([super::Ofi("net")]);
+    conformance!([super::Ofi("net", true)]);
+}
+
+mod without_descriptor {
+    use super::*;
+    conformance!([super::Ofi("tcp;ofi_rxm", false)]);
 }

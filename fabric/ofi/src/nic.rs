@@ -1,0 +1,106 @@
+//! Which of a provider's devices this process uses, where each is a domain of its own: what the job may use, what the user
+//! wants, what is near. Knows of libfabric only that it told the names.
+
+use std::path::Path;
+
+use transom_fabric::devices::{self, Wanted};
+
+use crate::rules::Devices;
+
+/// A device that is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Nic {
+    pub(crate) name: String,
+    /// The NUMA node that it is near to, where the system knows.
+    pub(crate) numa_node: Option<u32>,
+}
+
+/// What decides between several.
+#[derive(Debug, Default)]
+pub(crate) struct Choice<'c> {
+    /// Those that the launcher gave the job rights for, a list; `None`: it told none.
+    pub(crate) granted: Option<&'c str>,
+    /// The user's list.
+    pub(crate) wanted: &'c str,
+    /// Where this process is bound to.
+    pub(crate) near: Option<u32>,
+    /// Ranks take turns in what is equally good.
+    pub(crate) rank: u32,
+}
+
+impl Devices {
+    /// A device as sysfs knows it.
+    pub(crate) fn nic(&self, name: String) -> Nic {
+        let numa_node = devices::numa_node(&Path::new(self.class).join(&name));
+        Nic { name, numa_node }
+    }
+}
+
+impl Choice<'_> {
+    /// The place in `offered` of the device to use.
+    ///
+    /// # Errors
+    /// None may be used; why, for each.
+    pub(crate) fn of(&self, offered: &[Nic]) -> Result<usize, String> {
+        let wanted = Wanted::parse(self.wanted)?;
+        let granted = |nic: &Nic| self.granted.is_none_or(|list| list.split(',').any(|name| name.trim() == nic.name));
+        let place = |nic: &Nic| {
+            let near = self.near.is_none() || nic.numa_node == self.near;
+            wanted.place(&nic.name, 1, near).filter(|_| granted(nic))
+        };
+        let places: Vec<_> = offered.iter().map(place).collect();
+        let best = places.iter().flatten().min();
+        let equal: Vec<usize> =
+            (0..offered.len()).filter(|&at| best.is_some() && places[at].as_ref() == best).collect();
+        if equal.is_empty() {
+            let why = |nic: &Nic| match granted(nic) {
+                true => format!("{} was not asked for", nic.name),
+                false => format!("{} is none of those that the launcher granted", nic.name),
+            };
+            let all: Vec<_> = offered.iter().map(why).collect();
+            return Err(format!("no device can be used: {}", all.join("; ")));
+        }
+        Ok(equal[self.rank as usize % equal.len()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four devices, two at each of two NUMA nodes.
+    fn four() -> Vec<Nic> {
+        (0..4).map(|number| Nic { name: format!("cxi{number}"), numa_node: Some(number / 2) }).collect()
+    }
+
+    /// Shows T3.
+    #[test]
+    fn ranks_take_turns_in_the_near_ones() {
+        let of = |near, rank| Choice { near, rank, ..Choice::default() }.of(&four());
+        assert_eq!([0, 1, 2].map(|rank| of(Some(1), rank)), [Ok(2), Ok(3), Ok(2)]);
+        assert_eq!([0, 1, 2, 3, 4].map(|rank| of(None, rank)), [Ok(0), Ok(1), Ok(2), Ok(3), Ok(0)]);
+        assert_eq!(of(Some(7), 5), Ok(1), "none is near, so that all are equal");
+    }
+
+    /// `TRANSOM_NET_DEVICES`.
+    /// Shows T3.
+    #[test]
+    fn the_users_list_decides() {
+        let of = |wanted, rank| Choice { wanted, rank, near: Some(0), ..Choice::default() }.of(&four());
+        assert_eq!([of("cxi3,cxi0", 0), of("cxi3,cxi0", 1)], [Ok(3), Ok(3)]);
+        assert_eq!([of("^cxi0", 0), of("^cxi0", 1)], [Ok(1), Ok(1)]);
+        let error = of("mlx5_0", 0).expect_err("a device of others");
+        assert!(error.contains("cxi0 was not asked for"), "{error}");
+        assert!(of("cxi0:x", 0).is_err());
+    }
+
+    /// Man fi_cxi, "Authorization Keys": the keys that a launcher gives are for devices that it names.
+    /// Shows T3.
+    #[test]
+    fn only_what_the_launcher_granted_is_used() {
+        let of = |granted, rank| Choice { granted, rank, ..Choice::default() }.of(&four());
+        assert_eq!([0, 1, 2].map(|rank| of(Some("cxi1,cxi3"), rank)), [Ok(1), Ok(3), Ok(1)]);
+        let error = of(Some("cxi9"), 0).expect_err("none of these");
+        assert!(error.contains("cxi2 is none of those that the launcher granted"), "{error}");
+    }
+}

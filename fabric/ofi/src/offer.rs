@@ -1,0 +1,163 @@
+//! What a provider says of itself, as plain data, and what follows from it: how memory is registered, by which keys, and how
+//! much a port takes. A probe shows what of it is true.
+
+use std::ffi::c_int;
+
+use transom_fabric::KeyRange;
+
+use crate::library::Info;
+use crate::sys;
+
+/// What a provider says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The domain's name: of a device, or of an interface.
+    pub domain: String,
+    /// Remote atomics.
+    pub atomics: bool,
+    /// The longest message that is copied at once, in bytes.
+    pub inject: usize,
+    /// The longest transfer, in bytes.
+    pub transfer: usize,
+    /// Receives that may be posted.
+    pub receives: usize,
+    /// The registration mode bits (man fi_mr).
+    pub mr_mode: i32,
+    /// The bytes of a region's key.
+    pub key_bytes: usize,
+    /// Whether it says that it needs calls at targets. It is opened so where that is best for it.
+    pub manual_progress: bool,
+}
+
+/// How memory is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Registering {
+    /// Regions are bound to the endpoint and enabled.
+    pub(crate) bound: bool,
+    /// Peers address a region by the owner's addresses, else by offsets.
+    pub(crate) addresses: bool,
+    /// Origins' buffers are registered too.
+    pub(crate) local: bool,
+    /// The pages must be there before.
+    pub(crate) populated: bool,
+    /// The keys to ask for.
+    pub(crate) keys: KeyRange,
+}
+
+/// The modes by name.
+const MODES: [(c_int, &str); 10] = [
+    (sys::FI_MR_LOCAL, "FI_MR_LOCAL"),
+    (1 << 3, "FI_MR_RAW"),
+    (sys::FI_MR_VIRT_ADDR, "FI_MR_VIRT_ADDR"),
+    (sys::FI_MR_ALLOCATED, "FI_MR_ALLOCATED"),
+    (sys::FI_MR_PROV_KEY, "FI_MR_PROV_KEY"),
+    (1 << 7, "FI_MR_MMU_NOTIFY"),
+    (1 << 8, "FI_MR_RMA_EVENT"),
+    (sys::FI_MR_ENDPOINT, "FI_MR_ENDPOINT"),
+    (1 << 10, "FI_MR_HMEM"),
+    (1 << 11, "FI_MR_COLLECTIVE"),
+];
+
+impl Offer {
+    pub(crate) fn of(info: &Info) -> Offer {
+        let (domain, transmit) = (info.domain(), info.transmit());
+        Offer {
+            domain: info.domain_name(),
+            atomics: info.main().caps & sys::FI_ATOMIC != 0,
+            inject: transmit.inject_size,
+            transfer: info.endpoint().max_msg_size,
+            receives: info.receive().size,
+            mr_mode: domain.mr_mode,
+            key_bytes: domain.mr_key_size,
+            manual_progress: domain.data_progress == sys::FI_PROGRESS_MANUAL,
+        }
+    }
+
+    /// How memory is registered. Keys below `fast` are the provider's fast ones, where they are chosen here.
+    pub(crate) fn registering(&self, fast: u64) -> Registering {
+        let has = |mode| self.mr_mode & mode != 0;
+        let few = !has(sys::FI_MR_PROV_KEY) && (1..8).contains(&self.key_bytes);
+        let keys = KeyRange { fast, end: 1 << (8 * (self.key_bytes % 8)), reused: true };
+        Registering {
+            bound: has(sys::FI_MR_ENDPOINT),
+            addresses: has(sys::FI_MR_VIRT_ADDR),
+            local: has(sys::FI_MR_LOCAL),
+            populated: has(sys::FI_MR_ALLOCATED),
+            keys: if few { keys } else { KeyRange::PLENTY },
+        }
+    }
+
+    /// The modes that it wants and that are not among the `fulfilled` ones.
+    ///
+    /// # Errors
+    /// Their names.
+    pub(crate) fn check(&self, fulfilled: c_int) -> Result<(), String> {
+        let missing = self.mr_mode & !fulfilled;
+        let names: Vec<_> = MODES.iter().filter(|(mode, _)| missing & mode != 0).map(|&(_, name)| name).collect();
+        match missing {
+            0 => Ok(()),
+            _ => Err(format!("it wants registration modes that are not served ({missing:#x}: {})", names.join(", "))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules;
+
+    /// What man fi_cxi says of the provider, and its `fi_info` where that is silent: 4 bytes of client keys, pinned memory, no addresses.
+    fn cxi() -> Offer {
+        Offer {
+            domain: "cxi0".into(),
+            atomics: true,
+            inject: 192,
+            transfer: (1 << 32) - 1,
+            receives: 1024,
+            mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
+            key_bytes: 4,
+            manual_progress: true,
+        }
+    }
+
+    fn rxm() -> Offer {
+        Offer { domain: "lo".into(), inject: 64, receives: 2048, mr_mode: 0, key_bytes: 8, ..cxi() }
+    }
+
+    /// Shows T3.
+    #[test]
+    fn cxis_regions_are_bound_pinned_and_reached_by_offsets() {
+        let found = cxi().registering(rules::of("cxi").fast_keys);
+        let keys = KeyRange { fast: 100, end: 1 << 32, reused: true };
+        assert_eq!(found, Registering { bound: true, addresses: false, local: false, populated: true, keys });
+        assert_eq!(cxi().check(rules::of("cxi").mr_mode), Ok(()));
+    }
+
+    /// On-demand paging (`FI_CXI_ODP`) takes a demand away; older versions have keys of 2 bytes.
+    /// Shows T3.
+    #[test]
+    fn other_versions_and_modes_of_cxi_are_served_too() {
+        let paged = Offer { mr_mode: sys::FI_MR_ENDPOINT, key_bytes: 2, ..cxi() };
+        let found = paged.registering(100);
+        assert_eq!((found.bound, found.populated, found.keys.end), (true, false, 1 << 16));
+        assert_eq!(paged.check(rules::of("cxi").mr_mode), Ok(()));
+        let provider_keys = Offer { mr_mode: cxi().mr_mode | sys::FI_MR_PROV_KEY, key_bytes: 8, ..cxi() };
+        assert_eq!(provider_keys.registering(100).keys, KeyRange::PLENTY);
+    }
+
+    /// Shows T3.
+    #[test]
+    fn demands_that_nobody_meets_are_named() {
+        let wanting = Offer { mr_mode: cxi().mr_mode | 1 << 10 | sys::FI_MR_LOCAL, ..cxi() };
+        let words = wanting.check(rules::of("cxi").mr_mode).expect_err("device memory");
+        assert!(words.contains("0x404: FI_MR_LOCAL, FI_MR_HMEM"), "{words}");
+    }
+
+    /// Shows T3.
+    #[test]
+    fn sockets_want_nothing() {
+        let found = rxm().registering(rules::of("tcp;ofi_rxm").fast_keys);
+        let keys = KeyRange::PLENTY;
+        assert_eq!(found, Registering { bound: false, addresses: false, local: false, populated: false, keys });
+    }
+}
