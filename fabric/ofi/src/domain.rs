@@ -99,20 +99,28 @@ impl OfiDomain {
     /// # Errors
     /// `Unavailable` where the library or the provider is not there, with how to get it; `Failed` where opening failed.
     pub fn open(options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
-        let library = Library::open(&options.library)?;
+        OfiDomain::open_of(&Library::open(&options.library)?, options)
+    }
+
+    /// Opens a provider of a library that is there already.
+    ///
+    /// # Errors
+    /// As [`OfiDomain::open`].
+    #[doc(hidden)]
+    pub fn open_of(library: &Arc<Library>, options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
         let wish = Wish {
             provider: options.provider.as_deref(),
             loopback: options.loopback,
             devices: options.devices.as_deref().unwrap_or_default(),
             rank: options.rank.0,
         };
-        let info = provider::choose(&library, &wish)?;
+        let info = provider::choose(library, &wish)?;
         let name = info.provider();
         let manual = Offer::of(&info).manual_progress;
         let called = rules::of(&name).targets_call(manual, |variable| std::env::var(variable).ok());
         let (passive, refuted) = match options.passive {
             PassiveProbe::Run => {
-                let found = probe::run(&library, &Wish { provider: Some(&name), ..wish }, called)?;
+                let found = probe::run(library, &Wish { provider: Some(&name), ..wish }, called)?;
                 (found.passive, !found.atomics)
             }
             PassiveProbe::Known(passive) => (passive && !called, false),

@@ -104,7 +104,7 @@ impl Endpoint {
         // SAFETY: each object is opened by its parent's table (man fi_fabric, fi_domain, fi_endpoint) with structures that
         // live over the call; pointers are used only after the call that filled them succeeded.
         unsafe {
-            check("fi_fabric", (library.fabric)((*info).fabric_attr, &raw mut self.fabric, null))?;
+            check("fi_fabric", (library.functions().fabric)((*info).fabric_attr, &raw mut self.fabric, null))?;
             check("fi_domain", call!(self.fabric, ops, domain(info, &raw mut self.domain, null)))?;
             check("fi_av_open", call!(self.domain, ops, av_open(&raw mut av, &raw mut self.av, null)))?;
         }

@@ -14,17 +14,25 @@ use crate::sys;
 pub const SONAME: &str = "libfabric.so.1";
 const TRANSPORT: &str = "libfabric";
 
-type GetInfo =
+/// `fi_getinfo`.
+pub type GetInfo =
     unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const sys::fi_info, *mut *mut sys::fi_info) -> c_int;
 
-/// The opened library, which stays loaded: its version and the functions that are not in tables.
+/// The library's functions that are in no table of an object.
+#[derive(Clone, Copy)]
+#[allow(missing_debug_implementations, missing_docs)]
+pub struct Functions {
+    pub getinfo: GetInfo,
+    pub freeinfo: unsafe extern "C" fn(*mut sys::fi_info),
+    pub dupinfo: unsafe extern "C" fn(*const sys::fi_info) -> *mut sys::fi_info,
+    pub fabric: unsafe extern "C" fn(*mut sys::fi_fabric_attr, *mut *mut sys::fid_fabric, *mut c_void) -> c_int,
+    pub strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+}
+
+/// The opened library, which stays loaded.
 pub struct Library {
     version: u32,
-    getinfo: GetInfo,
-    freeinfo: unsafe extern "C" fn(*mut sys::fi_info),
-    dupinfo: unsafe extern "C" fn(*const sys::fi_info) -> *mut sys::fi_info,
-    pub(crate) fabric: unsafe extern "C" fn(*mut sys::fi_fabric_attr, *mut *mut sys::fid_fabric, *mut c_void) -> c_int,
-    strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+    functions: Functions,
 }
 
 impl fmt::Debug for Library {
@@ -60,8 +68,7 @@ impl Library {
         // 1.x and 2.x keep them for the structures declared in `sys`.
         unsafe {
             let version = *dynamic.get::<unsafe extern "C" fn() -> u32>(b"fi_version\0").map_err(missing)?;
-            let library = Library {
-                version: version(),
+            let functions = Functions {
                 getinfo: *dynamic.get(b"fi_getinfo\0").map_err(missing)?,
                 freeinfo: *dynamic.get(b"fi_freeinfo\0").map_err(missing)?,
                 dupinfo: *dynamic.get(b"fi_dupinfo\0").map_err(missing)?,
@@ -70,8 +77,20 @@ impl Library {
             };
             // It stays loaded: its initializers allocate each time, and its threads outlive its objects.
             std::mem::forget(dynamic);
-            Ok(Arc::new(library))
+            Ok(Library::of(version(), functions))
         }
+    }
+
+    /// A library of other functions, so that tests can stand in for a provider that is not here.
+    ///
+    /// # Safety
+    /// They do what libfabric documents of its own.
+    pub unsafe fn of(version: u32, functions: Functions) -> Arc<Library> {
+        Arc::new(Library { version, functions })
+    }
+
+    pub(crate) fn functions(&self) -> &Functions {
+        &self.functions
     }
 
     /// The library's version, as `1.17`.
@@ -87,7 +106,8 @@ impl Library {
     /// What an error number means; negative or positive.
     pub fn strerror(&self, error: isize) -> String {
         // SAFETY: answers a string of the library's for every number.
-        let text = unsafe { CStr::from_ptr((self.strerror)(c_int::try_from(error.abs()).unwrap_or(c_int::MAX))) };
+        let text =
+            unsafe { CStr::from_ptr((self.functions.strerror)(c_int::try_from(error.abs()).unwrap_or(c_int::MAX))) };
         format!("{} ({error})", text.to_string_lossy())
     }
 
@@ -102,7 +122,7 @@ impl Library {
         // SAFETY: `dupinfo(null)` makes empty hints whose attribute structures are all there; the provider's name is
         // handed over to `freeinfo`, which frees it with C's `free`, so it is copied by C's `strdup`.
         let status = unsafe {
-            let asked = (self.dupinfo)(std::ptr::null());
+            let asked = (self.functions.dupinfo)(std::ptr::null());
             if asked.is_null() {
                 return Err(-12);
             }
@@ -116,8 +136,8 @@ impl Library {
             domain.data_progress = hints.progress;
             domain.av_type = sys::FI_AV_TABLE;
             let (node, flags) = node.as_ref().map_or((std::ptr::null(), 0), |node| (node.as_ptr(), sys::FI_SOURCE));
-            let status = (self.getinfo)(self.api(), node, std::ptr::null(), flags, asked, &raw mut found);
-            (self.freeinfo)(asked);
+            let status = (self.functions.getinfo)(self.api(), node, std::ptr::null(), flags, asked, &raw mut found);
+            (self.functions.freeinfo)(asked);
             status
         };
         if status != 0 || found.is_null() {
@@ -134,7 +154,7 @@ impl Library {
         while !entry.is_null() {
             // SAFETY: an entry of the list, which lives until the end; `fi_dupinfo` copies this one alone (man fi_getinfo).
             unsafe {
-                let raw = (self.dupinfo)(entry);
+                let raw = (self.functions.dupinfo)(entry);
                 entry = (*entry).next;
                 if !raw.is_null() {
                     entries.push(Info { raw, library: Arc::clone(self) });
@@ -218,6 +238,6 @@ impl fmt::Debug for Info {
 impl Drop for Info {
     fn drop(&mut self) {
         // SAFETY: from `fi_getinfo`, freed once.
-        unsafe { (self.library.freeinfo)(self.raw) };
+        unsafe { (self.library.functions.freeinfo)(self.raw) };
     }
 }

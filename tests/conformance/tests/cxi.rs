@@ -1,0 +1,114 @@
+//! The backend for libfabric with a stand-in for the provider `cxi`, which keeps to what is documented and refuses what is ruled out: the
+//! contract's tests, and what is particular to it. No such device is here: this shows what the backend does, not that a device works.
+//!
+//! Shows T3.
+//! Route: sim.
+
+use std::sync::Arc;
+
+use transom_conformance::{Fixture, conformance};
+use transom_fabric::{AmoKind, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
+use transom_ofi::{OfiDomain, OfiOptions};
+
+mod slingshot;
+
+struct Cxi;
+
+/// Opens the provider for a rank, as a job does that names none.
+fn open(rank: u32, devices: Option<&str>) -> Arc<OfiDomain> {
+    let options = OfiOptions { rank: Peer(rank), devices: devices.map(str::to_owned), ..OfiOptions::default() };
+    OfiDomain::open_of(&slingshot::library(), &options).expect("the stand-in is here")
+}
+
+impl Fixture for Cxi {
+    type Domain = OfiDomain;
+
+    fn name(&self) -> String {
+        "ofi, a stand-in for cxi".into()
+    }
+
+    fn open(&self, ranks: usize) -> Vec<Arc<OfiDomain>> {
+        let peers = || (0..u32::try_from(ranks).expect("few ranks")).map(Peer);
+        let domains: Vec<_> = peers().map(|peer| open(peer.0, None)).collect();
+        for domain in &domains {
+            for (peer, other) in peers().zip(&domains) {
+                domain.port().connect(peer, &other.port().address()).expect("its address");
+            }
+        }
+        domains
+    }
+
+    fn memory(&self, _domain: &OfiDomain, len: usize) -> Memory {
+        Memory::private(len)
+    }
+}
+
+conformance!([super::Cxi]);
+
+/// It is the first that is tried; ranks take turns in its devices, unless the user names one.
+#[test]
+fn it_is_preferred_and_ranks_take_turns_in_devices() {
+    let names = [0, 1, 2].map(|rank| open(rank, None).name());
+    assert_eq!(names, ["cxi cxi0", "cxi cxi1", "cxi cxi0"]);
+    assert_eq!(open(0, Some("cxi1")).name(), "cxi cxi1");
+    assert_eq!(open(0, None).agreement(), "cxi");
+    let options = OfiOptions { devices: Some("mlx5_0".into()), ..OfiOptions::default() };
+    let error = OfiDomain::open_of(&slingshot::library(), &options).expect_err("a device of others").to_string();
+    assert!(error.contains("cxi: no device can be used: cxi0 was not asked for"), "{error}");
+}
+
+/// Manual progress is what the provider says; a target that makes no call is served all the same, which the probe finds. Atomics are the
+/// device's alone.
+/// Shows S5, T3.
+#[test]
+fn idle_targets_are_served_and_atomics_are_the_devices() {
+    let domain = open(0, None);
+    assert!(domain.port().limits().passive_target);
+    let region = domain.register(&Memory::private(64)).expect("room");
+    for kind in AmoKind::ALL {
+        assert_eq!(
+            [Width::W32, Width::W64].map(|width| region.amo(kind, width)),
+            [Some(Coherence::DeviceOnly); 2],
+            "{kind:?}"
+        );
+    }
+}
+
+/// Where the device has no room for another fast region, though there are keys, others serve; a key is used again.
+#[test]
+fn regions_beyond_the_fast_ones_serve_too() {
+    let domains = Cxi.open(2);
+    let (origin, target) = (domains[0].port(), &domains[1]);
+    let memories: Vec<_> = (0..200).map(|_| Memory::private(16)).collect();
+    let regions: Vec<_> = memories.iter().map(|memory| target.register(memory).expect("room for all")).collect();
+    let keys: Vec<u64> = regions.iter().map(|region| region.key().0[1]).collect();
+    assert_eq!(keys.iter().filter(|&&key| key < 100).count(), slingshot::FAST);
+    let tally = Tally::new();
+    for (number, region) in (0u8..).zip(&regions) {
+        let remote = origin.import(Peer(1), &region.key()).expect("connected");
+        assert!(matches!(origin.put_inline(&remote, 3, &[number], &tally), Post::Pending));
+    }
+    while !tally.idle() {
+        origin.progress(&Nobody).expect("the stand-in works");
+    }
+    assert!(tally.fault().is_none());
+    for (number, memory) in (0u8..).zip(&memories) {
+        let mut found = [0; 16];
+        memory.read(0, &mut found);
+        assert_eq!(
+            (found[3], found.iter().filter(|&&byte| byte == 0).count()),
+            (number, if number == 0 { 16 } else { 15 })
+        );
+    }
+    drop(regions);
+    let again: Vec<_> = memories.iter().map(|memory| target.register(memory).expect("room for all")).collect();
+    assert!(again.iter().map(|region| region.key().0[1]).eq(keys), "the same keys again");
+}
+
+struct Nobody;
+
+impl transom_fabric::Handler for Nobody {
+    fn message(&self, from: Peer, bytes: &[u8]) {
+        panic!("{} bytes from {from}, which nobody sent", bytes.len());
+    }
+}
