@@ -338,3 +338,36 @@ fn checked(library: &Library, provider: &str, what: &str, status: isize) -> Resu
 fn refused(library: &Library, provider: &str, what: &str, status: isize) -> FabricError {
     FabricError::failed(format!("{what} of provider {provider}"), library.strerror(status))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, SeekFrom};
+
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+    use super::*;
+
+    /// Which of the pages from `base` on are there (man proc, `/proc/pid/pagemap`: bit 63 of a page's word).
+    fn present(base: *mut c_void, pages: usize, page: usize) -> Vec<bool> {
+        let mut map = std::fs::File::open("/proc/self/pagemap").expect("own pages");
+        map.seek(SeekFrom::Start((base.addr() / page * 8) as u64)).expect("a place for each page");
+        let mut words = vec![0; pages * 8];
+        map.read_exact(&mut words).expect("a word for each page");
+        words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word) >> 63 != 0).collect()
+    }
+
+    /// Man fi_mr, FI_MR_ALLOCATED.
+    /// Shows T3.
+    #[test]
+    fn every_page_of_a_range_is_brought_in_and_no_other() {
+        let page = rustix::param::page_size();
+        // SAFETY: fresh memory at an address of the kernel's choice, which nobody else uses, and which stays to the end.
+        unsafe {
+            let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+            let base = mmap_anonymous(std::ptr::null_mut(), 6 * page, protection, flags).expect("address space");
+            populate(base.cast::<u8>().add(2 * page - 1), page + 2);
+            assert_eq!(present(base, 6, page), [false, true, true, true, false, false]);
+            munmap(base, 6 * page).expect("its own");
+        }
+    }
+}
