@@ -7,7 +7,8 @@ use clap::{Parser, ValueEnum};
 /// Measures one-sided windows between two ranks, in tables of the OSU form.
 ///
 /// Started alone it starts its ranks itself, one a core. The route is chosen as for every program: TRANSOM_TRANSPORTS=^shm
-/// measures libfabric between ranks of one machine, TRANSOM_PROVIDER picks the provider.
+/// measures the net between ranks of one machine: verbs where there is a device, else libfabric. TRANSOM_NET_DEVICES and
+/// TRANSOM_PROVIDER pick the device and the provider.
 #[derive(Clone, Debug, Parser)]
 #[command(version)]
 pub(crate) struct Options {

@@ -25,6 +25,9 @@
 //! **Failures.** A peer that leaves packets without an answer for as long as [`VerbsOptions::silence`] counts as gone: what
 //! is in flight fails, naming it and the status of the completion, and later posts answer `Broken`. Other peers do not notice.
 
+#[doc(hidden)]
+#[allow(unsafe_code)]
+pub mod bare;
 #[allow(unsafe_code)]
 mod device;
 #[allow(unsafe_code)]
@@ -45,8 +48,9 @@ mod progress;
 mod queue;
 #[allow(unsafe_code)]
 mod stock;
+#[doc(hidden)]
 #[allow(unsafe_code)]
-mod sys;
+pub mod sys;
 
 mod address;
 mod choice;

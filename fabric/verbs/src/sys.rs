@@ -6,388 +6,387 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-pub(crate) type Unused = Option<unsafe extern "C" fn()>;
+pub type Unused = Option<unsafe extern "C" fn()>;
 
-pub(crate) const IBV_ATOMIC_HCA: u32 = 1;
-pub(crate) const IBV_ATOMIC_GLOB: u32 = 2;
+pub const IBV_ATOMIC_HCA: u32 = 1;
+pub const IBV_ATOMIC_GLOB: u32 = 2;
 
-pub(crate) const IBV_LINK_LAYER_ETHERNET: u8 = 2;
+pub const IBV_LINK_LAYER_ETHERNET: u8 = 2;
 
-pub(crate) const IBV_ACCESS_LOCAL_WRITE: c_int = 1;
-pub(crate) const IBV_ACCESS_REMOTE_WRITE: c_int = 1 << 1;
-pub(crate) const IBV_ACCESS_REMOTE_READ: c_int = 1 << 2;
-pub(crate) const IBV_ACCESS_REMOTE_ATOMIC: c_int = 1 << 3;
-pub(crate) const IBV_ACCESS_ON_DEMAND: c_int = 1 << 6;
+pub const IBV_ACCESS_LOCAL_WRITE: c_int = 1;
+pub const IBV_ACCESS_REMOTE_WRITE: c_int = 1 << 1;
+pub const IBV_ACCESS_REMOTE_READ: c_int = 1 << 2;
+pub const IBV_ACCESS_REMOTE_ATOMIC: c_int = 1 << 3;
+pub const IBV_ACCESS_ON_DEMAND: c_int = 1 << 6;
 
-pub(crate) const IBV_QPT_RC: u32 = 2;
-pub(crate) const IBV_QPT_UD: u32 = 4;
+pub const IBV_QPT_RC: u32 = 2;
+pub const IBV_QPT_UD: u32 = 4;
 
-pub(crate) const IBV_QPS_INIT: u32 = 1;
-pub(crate) const IBV_QPS_RTR: u32 = 2;
-pub(crate) const IBV_QPS_RTS: u32 = 3;
-pub(crate) const IBV_QPS_ERR: u32 = 6;
+pub const IBV_QPS_INIT: u32 = 1;
+pub const IBV_QPS_RTR: u32 = 2;
+pub const IBV_QPS_RTS: u32 = 3;
+pub const IBV_QPS_ERR: u32 = 6;
 
-pub(crate) const IBV_QP_STATE: c_int = 1;
-pub(crate) const IBV_QP_ACCESS_FLAGS: c_int = 1 << 3;
-pub(crate) const IBV_QP_PKEY_INDEX: c_int = 1 << 4;
-pub(crate) const IBV_QP_PORT: c_int = 1 << 5;
-pub(crate) const IBV_QP_QKEY: c_int = 1 << 6;
-pub(crate) const IBV_QP_AV: c_int = 1 << 7;
-pub(crate) const IBV_QP_PATH_MTU: c_int = 1 << 8;
-pub(crate) const IBV_QP_TIMEOUT: c_int = 1 << 9;
-pub(crate) const IBV_QP_RETRY_CNT: c_int = 1 << 10;
-pub(crate) const IBV_QP_RNR_RETRY: c_int = 1 << 11;
-pub(crate) const IBV_QP_RQ_PSN: c_int = 1 << 12;
-pub(crate) const IBV_QP_MAX_QP_RD_ATOMIC: c_int = 1 << 13;
-pub(crate) const IBV_QP_MIN_RNR_TIMER: c_int = 1 << 15;
-pub(crate) const IBV_QP_SQ_PSN: c_int = 1 << 16;
-pub(crate) const IBV_QP_MAX_DEST_RD_ATOMIC: c_int = 1 << 17;
-pub(crate) const IBV_QP_DEST_QPN: c_int = 1 << 20;
+pub const IBV_QP_STATE: c_int = 1;
+pub const IBV_QP_ACCESS_FLAGS: c_int = 1 << 3;
+pub const IBV_QP_PKEY_INDEX: c_int = 1 << 4;
+pub const IBV_QP_PORT: c_int = 1 << 5;
+pub const IBV_QP_QKEY: c_int = 1 << 6;
+pub const IBV_QP_AV: c_int = 1 << 7;
+pub const IBV_QP_PATH_MTU: c_int = 1 << 8;
+pub const IBV_QP_TIMEOUT: c_int = 1 << 9;
+pub const IBV_QP_RETRY_CNT: c_int = 1 << 10;
+pub const IBV_QP_RNR_RETRY: c_int = 1 << 11;
+pub const IBV_QP_RQ_PSN: c_int = 1 << 12;
+pub const IBV_QP_MAX_QP_RD_ATOMIC: c_int = 1 << 13;
+pub const IBV_QP_MIN_RNR_TIMER: c_int = 1 << 15;
+pub const IBV_QP_SQ_PSN: c_int = 1 << 16;
+pub const IBV_QP_MAX_DEST_RD_ATOMIC: c_int = 1 << 17;
+pub const IBV_QP_DEST_QPN: c_int = 1 << 20;
 
-pub(crate) const IBV_WR_RDMA_WRITE: u32 = 0;
-pub(crate) const IBV_WR_SEND: u32 = 2;
-pub(crate) const IBV_WR_SEND_WITH_IMM: u32 = 3;
-pub(crate) const IBV_WR_RDMA_READ: u32 = 4;
-pub(crate) const IBV_WR_ATOMIC_CMP_AND_SWP: u32 = 5;
-pub(crate) const IBV_WR_ATOMIC_FETCH_AND_ADD: u32 = 6;
+pub const IBV_WR_RDMA_WRITE: u32 = 0;
+pub const IBV_WR_SEND: u32 = 2;
+pub const IBV_WR_SEND_WITH_IMM: u32 = 3;
+pub const IBV_WR_RDMA_READ: u32 = 4;
+pub const IBV_WR_ATOMIC_CMP_AND_SWP: u32 = 5;
+pub const IBV_WR_ATOMIC_FETCH_AND_ADD: u32 = 6;
 
-pub(crate) const IBV_SEND_SIGNALED: u32 = 1 << 1;
-pub(crate) const IBV_SEND_INLINE: u32 = 1 << 3;
+pub const IBV_SEND_SIGNALED: u32 = 1 << 1;
+pub const IBV_SEND_INLINE: u32 = 1 << 3;
 
-pub(crate) const IBV_WC_SUCCESS: u32 = 0;
+pub const IBV_WC_SUCCESS: u32 = 0;
 
-pub(crate) const IBV_EVENT_CQ_ERR: u32 = 0;
-pub(crate) const IBV_EVENT_QP_FATAL: u32 = 1;
-pub(crate) const IBV_EVENT_QP_REQ_ERR: u32 = 2;
-pub(crate) const IBV_EVENT_QP_ACCESS_ERR: u32 = 3;
-pub(crate) const IBV_EVENT_DEVICE_FATAL: u32 = 8;
-pub(crate) const IBV_EVENT_SRQ_ERR: u32 = 14;
+pub const IBV_EVENT_CQ_ERR: u32 = 0;
+pub const IBV_EVENT_QP_FATAL: u32 = 1;
+pub const IBV_EVENT_QP_REQ_ERR: u32 = 2;
+pub const IBV_EVENT_QP_ACCESS_ERR: u32 = 3;
+pub const IBV_EVENT_DEVICE_FATAL: u32 = 8;
+pub const IBV_EVENT_SRQ_ERR: u32 = 14;
 
 /// Only ever reached by pointer.
 #[repr(C)]
-pub(crate) struct ibv_device {
+pub struct ibv_device {
     _opaque: [u8; 0],
 }
 
 #[repr(C)]
-pub(crate) struct ibv_pd {
+pub struct ibv_pd {
     _opaque: [u8; 0],
 }
 
 #[repr(C)]
-pub(crate) struct ibv_srq {
+pub struct ibv_srq {
     _opaque: [u8; 0],
 }
 
 #[repr(C)]
-pub(crate) struct ibv_ah {
+pub struct ibv_ah {
     _opaque: [u8; 0],
 }
 
 #[repr(C)]
-pub(crate) struct ibv_cq {
+pub struct ibv_cq {
     _opaque: [u8; 0],
 }
 
 #[repr(C)]
-pub(crate) struct ibv_comp_channel {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) fd: c_int,
-    pub(crate) refcnt: c_int,
+pub struct ibv_comp_channel {
+    pub context: *mut ibv_context,
+    pub fd: c_int,
+    pub refcnt: c_int,
 }
 
 /// Longer in the library than here: only ever reached by pointer.
 #[repr(C)]
-pub(crate) struct ibv_mr {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) addr: *mut c_void,
-    pub(crate) length: usize,
-    pub(crate) handle: u32,
-    pub(crate) lkey: u32,
-    pub(crate) rkey: u32,
+pub struct ibv_mr {
+    pub context: *mut ibv_context,
+    pub pd: *mut ibv_pd,
+    pub addr: *mut c_void,
+    pub length: usize,
+    pub handle: u32,
+    pub lkey: u32,
+    pub rkey: u32,
 }
 
 /// Longer in the library than here: only ever reached by pointer.
 #[repr(C)]
-pub(crate) struct ibv_qp {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) qp_context: *mut c_void,
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) send_cq: *mut ibv_cq,
-    pub(crate) recv_cq: *mut ibv_cq,
-    pub(crate) srq: *mut ibv_srq,
-    pub(crate) handle: u32,
-    pub(crate) qp_num: u32,
+pub struct ibv_qp {
+    pub context: *mut ibv_context,
+    pub qp_context: *mut c_void,
+    pub pd: *mut ibv_pd,
+    pub send_cq: *mut ibv_cq,
+    pub recv_cq: *mut ibv_cq,
+    pub srq: *mut ibv_srq,
+    pub handle: u32,
+    pub qp_num: u32,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_context_ops {
-    pub(crate) before_poll: [Unused; 11],
-    pub(crate) poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
-    pub(crate) req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
-    pub(crate) before_srq: [Unused; 7],
-    pub(crate) post_srq_recv:
-        Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
-    pub(crate) before_send: [Unused; 4],
-    pub(crate) post_send: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int>,
-    pub(crate) post_recv: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
-    pub(crate) rest: [Unused; 5],
+pub struct ibv_context_ops {
+    pub before_poll: [Unused; 11],
+    pub poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
+    pub req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
+    pub before_srq: [Unused; 7],
+    pub post_srq_recv: Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
+    pub before_send: [Unused; 4],
+    pub post_send: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int>,
+    pub post_recv: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
+    pub rest: [Unused; 5],
 }
 
 /// Longer in the library than here: only ever reached by pointer.
 #[repr(C)]
-pub(crate) struct ibv_context {
-    pub(crate) device: *mut ibv_device,
-    pub(crate) ops: ibv_context_ops,
-    pub(crate) cmd_fd: c_int,
-    pub(crate) async_fd: c_int,
+pub struct ibv_context {
+    pub device: *mut ibv_device,
+    pub ops: ibv_context_ops,
+    pub cmd_fd: c_int,
+    pub async_fd: c_int,
 }
 
 #[repr(C, align(8))]
-pub(crate) struct ibv_device_attr {
-    pub(crate) before_max_qp: [u32; 27],
-    pub(crate) max_qp: c_int,
-    pub(crate) max_qp_wr: c_int,
-    pub(crate) device_cap_flags: u32,
-    pub(crate) max_sge: c_int,
-    pub(crate) max_sge_rd: c_int,
-    pub(crate) max_cq: c_int,
-    pub(crate) max_cqe: c_int,
-    pub(crate) max_mr: c_int,
-    pub(crate) max_pd: c_int,
-    pub(crate) max_qp_rd_atom: c_int,
-    pub(crate) max_ee_rd_atom: c_int,
-    pub(crate) max_res_rd_atom: c_int,
-    pub(crate) max_qp_init_rd_atom: c_int,
-    pub(crate) max_ee_init_rd_atom: c_int,
-    pub(crate) atomic_cap: u32,
-    pub(crate) before_max_srq: [c_int; 11],
-    pub(crate) max_srq: c_int,
-    pub(crate) max_srq_wr: c_int,
-    pub(crate) rest: [u32; 3],
+pub struct ibv_device_attr {
+    pub before_max_qp: [u32; 27],
+    pub max_qp: c_int,
+    pub max_qp_wr: c_int,
+    pub device_cap_flags: u32,
+    pub max_sge: c_int,
+    pub max_sge_rd: c_int,
+    pub max_cq: c_int,
+    pub max_cqe: c_int,
+    pub max_mr: c_int,
+    pub max_pd: c_int,
+    pub max_qp_rd_atom: c_int,
+    pub max_ee_rd_atom: c_int,
+    pub max_res_rd_atom: c_int,
+    pub max_qp_init_rd_atom: c_int,
+    pub max_ee_init_rd_atom: c_int,
+    pub atomic_cap: u32,
+    pub before_max_srq: [c_int; 11],
+    pub max_srq: c_int,
+    pub max_srq_wr: c_int,
+    pub rest: [u32; 3],
 }
 
 /// With room behind it for what versions of the library may write.
 #[repr(C)]
-pub(crate) struct ibv_port_attr {
-    pub(crate) state: u32,
-    pub(crate) max_mtu: u32,
-    pub(crate) active_mtu: u32,
-    pub(crate) gid_tbl_len: c_int,
-    pub(crate) port_cap_flags: u32,
-    pub(crate) max_msg_sz: u32,
-    pub(crate) bad_pkey_cntr: u32,
-    pub(crate) qkey_viol_cntr: u32,
-    pub(crate) pkey_tbl_len: u16,
-    pub(crate) lid: u16,
-    pub(crate) sm_lid: u16,
-    pub(crate) bytes: [u8; 8],
-    pub(crate) link_layer: u8,
-    pub(crate) room: [u8; 64],
+pub struct ibv_port_attr {
+    pub state: u32,
+    pub max_mtu: u32,
+    pub active_mtu: u32,
+    pub gid_tbl_len: c_int,
+    pub port_cap_flags: u32,
+    pub max_msg_sz: u32,
+    pub bad_pkey_cntr: u32,
+    pub qkey_viol_cntr: u32,
+    pub pkey_tbl_len: u16,
+    pub lid: u16,
+    pub sm_lid: u16,
+    pub bytes: [u8; 8],
+    pub link_layer: u8,
+    pub room: [u8; 64],
 }
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_gid(pub(crate) [u8; 16]);
+pub struct ibv_gid(pub(crate) [u8; 16]);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_global_route {
-    pub(crate) dgid: ibv_gid,
-    pub(crate) flow_label: u32,
-    pub(crate) sgid_index: u8,
-    pub(crate) hop_limit: u8,
-    pub(crate) traffic_class: u8,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct ibv_ah_attr {
-    pub(crate) grh: ibv_global_route,
-    pub(crate) dlid: u16,
-    pub(crate) sl: u8,
-    pub(crate) src_path_bits: u8,
-    pub(crate) static_rate: u8,
-    pub(crate) is_global: u8,
-    pub(crate) port_num: u8,
+pub struct ibv_global_route {
+    pub dgid: ibv_gid,
+    pub flow_label: u32,
+    pub sgid_index: u8,
+    pub hop_limit: u8,
+    pub traffic_class: u8,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_cap {
-    pub(crate) max_send_wr: u32,
-    pub(crate) max_recv_wr: u32,
-    pub(crate) max_send_sge: u32,
-    pub(crate) max_recv_sge: u32,
-    pub(crate) max_inline_data: u32,
-}
-
-#[repr(C)]
-pub(crate) struct ibv_qp_init_attr {
-    pub(crate) qp_context: *mut c_void,
-    pub(crate) send_cq: *mut ibv_cq,
-    pub(crate) recv_cq: *mut ibv_cq,
-    pub(crate) srq: *mut ibv_srq,
-    pub(crate) cap: ibv_qp_cap,
-    pub(crate) qp_type: u32,
-    pub(crate) sq_sig_all: c_int,
-}
-
-#[repr(C)]
-pub(crate) struct ibv_qp_attr {
-    pub(crate) qp_state: u32,
-    pub(crate) cur_qp_state: u32,
-    pub(crate) path_mtu: u32,
-    pub(crate) path_mig_state: u32,
-    pub(crate) qkey: u32,
-    pub(crate) rq_psn: u32,
-    pub(crate) sq_psn: u32,
-    pub(crate) dest_qp_num: u32,
-    pub(crate) qp_access_flags: c_int,
-    pub(crate) cap: ibv_qp_cap,
-    pub(crate) ah_attr: ibv_ah_attr,
-    pub(crate) alt_ah_attr: ibv_ah_attr,
-    pub(crate) pkey_index: u16,
-    pub(crate) alt_pkey_index: u16,
-    pub(crate) en_sqd_async_notify: u8,
-    pub(crate) sq_draining: u8,
-    pub(crate) max_rd_atomic: u8,
-    pub(crate) max_dest_rd_atomic: u8,
-    pub(crate) min_rnr_timer: u8,
-    pub(crate) port_num: u8,
-    pub(crate) timeout: u8,
-    pub(crate) retry_cnt: u8,
-    pub(crate) rnr_retry: u8,
-    pub(crate) alt_port_num: u8,
-    pub(crate) alt_timeout: u8,
-    pub(crate) rate_limit: u32,
-}
-
-#[repr(C)]
-pub(crate) struct ibv_srq_init_attr {
-    pub(crate) srq_context: *mut c_void,
-    pub(crate) max_wr: u32,
-    pub(crate) max_sge: u32,
-    pub(crate) srq_limit: u32,
+pub struct ibv_ah_attr {
+    pub grh: ibv_global_route,
+    pub dlid: u16,
+    pub sl: u8,
+    pub src_path_bits: u8,
+    pub static_rate: u8,
+    pub is_global: u8,
+    pub port_num: u8,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_sge {
-    pub(crate) addr: u64,
-    pub(crate) length: u32,
-    pub(crate) lkey: u32,
+pub struct ibv_qp_cap {
+    pub max_send_wr: u32,
+    pub max_recv_wr: u32,
+    pub max_send_sge: u32,
+    pub max_recv_sge: u32,
+    pub max_inline_data: u32,
+}
+
+#[repr(C)]
+pub struct ibv_qp_init_attr {
+    pub qp_context: *mut c_void,
+    pub send_cq: *mut ibv_cq,
+    pub recv_cq: *mut ibv_cq,
+    pub srq: *mut ibv_srq,
+    pub cap: ibv_qp_cap,
+    pub qp_type: u32,
+    pub sq_sig_all: c_int,
+}
+
+#[repr(C)]
+pub struct ibv_qp_attr {
+    pub qp_state: u32,
+    pub cur_qp_state: u32,
+    pub path_mtu: u32,
+    pub path_mig_state: u32,
+    pub qkey: u32,
+    pub rq_psn: u32,
+    pub sq_psn: u32,
+    pub dest_qp_num: u32,
+    pub qp_access_flags: c_int,
+    pub cap: ibv_qp_cap,
+    pub ah_attr: ibv_ah_attr,
+    pub alt_ah_attr: ibv_ah_attr,
+    pub pkey_index: u16,
+    pub alt_pkey_index: u16,
+    pub en_sqd_async_notify: u8,
+    pub sq_draining: u8,
+    pub max_rd_atomic: u8,
+    pub max_dest_rd_atomic: u8,
+    pub min_rnr_timer: u8,
+    pub port_num: u8,
+    pub timeout: u8,
+    pub retry_cnt: u8,
+    pub rnr_retry: u8,
+    pub alt_port_num: u8,
+    pub alt_timeout: u8,
+    pub rate_limit: u32,
+}
+
+#[repr(C)]
+pub struct ibv_srq_init_attr {
+    pub srq_context: *mut c_void,
+    pub max_wr: u32,
+    pub max_sge: u32,
+    pub srq_limit: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Rdma {
-    pub(crate) remote_addr: u64,
-    pub(crate) rkey: u32,
+pub struct ibv_sge {
+    pub addr: u64,
+    pub length: u32,
+    pub lkey: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Atomic {
-    pub(crate) remote_addr: u64,
-    pub(crate) compare_add: u64,
-    pub(crate) swap: u64,
-    pub(crate) rkey: u32,
+pub struct Rdma {
+    pub remote_addr: u64,
+    pub rkey: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Datagram {
-    pub(crate) ah: *mut ibv_ah,
-    pub(crate) remote_qpn: u32,
-    pub(crate) remote_qkey: u32,
+pub struct Atomic {
+    pub remote_addr: u64,
+    pub compare_add: u64,
+    pub swap: u64,
+    pub rkey: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) union Target {
-    pub(crate) rdma: Rdma,
-    pub(crate) atomic: Atomic,
-    pub(crate) ud: Datagram,
+pub struct Datagram {
+    pub ah: *mut ibv_ah,
+    pub remote_qpn: u32,
+    pub remote_qkey: u32,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_send_wr {
-    pub(crate) wr_id: u64,
-    pub(crate) next: *mut ibv_send_wr,
-    pub(crate) sg_list: *mut ibv_sge,
-    pub(crate) num_sge: c_int,
-    pub(crate) opcode: u32,
-    pub(crate) send_flags: u32,
-    pub(crate) imm_data: u32,
-    pub(crate) wr: Target,
-    pub(crate) rest: [u64; 7],
+#[derive(Clone, Copy)]
+pub union Target {
+    pub rdma: Rdma,
+    pub atomic: Atomic,
+    pub ud: Datagram,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_recv_wr {
-    pub(crate) wr_id: u64,
-    pub(crate) next: *mut ibv_recv_wr,
-    pub(crate) sg_list: *mut ibv_sge,
-    pub(crate) num_sge: c_int,
+pub struct ibv_send_wr {
+    pub wr_id: u64,
+    pub next: *mut ibv_send_wr,
+    pub sg_list: *mut ibv_sge,
+    pub num_sge: c_int,
+    pub opcode: u32,
+    pub send_flags: u32,
+    pub imm_data: u32,
+    pub wr: Target,
+    pub rest: [u64; 7],
+}
+
+#[repr(C)]
+pub struct ibv_recv_wr {
+    pub wr_id: u64,
+    pub next: *mut ibv_recv_wr,
+    pub sg_list: *mut ibv_sge,
+    pub num_sge: c_int,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(crate) struct ibv_wc {
-    pub(crate) wr_id: u64,
-    pub(crate) status: u32,
-    pub(crate) opcode: u32,
-    pub(crate) vendor_err: u32,
-    pub(crate) byte_len: u32,
-    pub(crate) imm_data: u32,
-    pub(crate) qp_num: u32,
-    pub(crate) src_qp: u32,
-    pub(crate) wc_flags: u32,
-    pub(crate) pkey_index: u16,
-    pub(crate) slid: u16,
-    pub(crate) sl: u8,
-    pub(crate) dlid_path_bits: u8,
+pub struct ibv_wc {
+    pub wr_id: u64,
+    pub status: u32,
+    pub opcode: u32,
+    pub vendor_err: u32,
+    pub byte_len: u32,
+    pub imm_data: u32,
+    pub qp_num: u32,
+    pub src_qp: u32,
+    pub wc_flags: u32,
+    pub pkey_index: u16,
+    pub slid: u16,
+    pub sl: u8,
+    pub dlid_path_bits: u8,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_async_event {
-    pub(crate) element: *mut c_void,
-    pub(crate) event_type: u32,
+pub struct ibv_async_event {
+    pub element: *mut c_void,
+    pub event_type: u32,
 }
 
 /// The functions that have symbols of their own.
-pub(crate) struct Functions {
-    pub(crate) get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut ibv_device,
-    pub(crate) free_device_list: unsafe extern "C" fn(*mut *mut ibv_device),
-    pub(crate) get_device_name: unsafe extern "C" fn(*mut ibv_device) -> *const c_char,
-    pub(crate) open_device: unsafe extern "C" fn(*mut ibv_device) -> *mut ibv_context,
-    pub(crate) close_device: unsafe extern "C" fn(*mut ibv_context) -> c_int,
-    pub(crate) query_device: unsafe extern "C" fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
-    pub(crate) query_port: unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int,
-    pub(crate) alloc_pd: unsafe extern "C" fn(*mut ibv_context) -> *mut ibv_pd,
-    pub(crate) dealloc_pd: unsafe extern "C" fn(*mut ibv_pd) -> c_int,
-    pub(crate) reg_mr: unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, c_int) -> *mut ibv_mr,
-    pub(crate) dereg_mr: unsafe extern "C" fn(*mut ibv_mr) -> c_int,
-    pub(crate) create_comp_channel: unsafe extern "C" fn(*mut ibv_context) -> *mut ibv_comp_channel,
-    pub(crate) destroy_comp_channel: unsafe extern "C" fn(*mut ibv_comp_channel) -> c_int,
-    pub(crate) create_cq:
+pub struct Functions {
+    pub get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut ibv_device,
+    pub free_device_list: unsafe extern "C" fn(*mut *mut ibv_device),
+    pub get_device_name: unsafe extern "C" fn(*mut ibv_device) -> *const c_char,
+    pub open_device: unsafe extern "C" fn(*mut ibv_device) -> *mut ibv_context,
+    pub close_device: unsafe extern "C" fn(*mut ibv_context) -> c_int,
+    pub query_device: unsafe extern "C" fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
+    pub query_port: unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int,
+    pub alloc_pd: unsafe extern "C" fn(*mut ibv_context) -> *mut ibv_pd,
+    pub dealloc_pd: unsafe extern "C" fn(*mut ibv_pd) -> c_int,
+    pub reg_mr: unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, c_int) -> *mut ibv_mr,
+    pub dereg_mr: unsafe extern "C" fn(*mut ibv_mr) -> c_int,
+    pub create_comp_channel: unsafe extern "C" fn(*mut ibv_context) -> *mut ibv_comp_channel,
+    pub destroy_comp_channel: unsafe extern "C" fn(*mut ibv_comp_channel) -> c_int,
+    pub create_cq:
         unsafe extern "C" fn(*mut ibv_context, c_int, *mut c_void, *mut ibv_comp_channel, c_int) -> *mut ibv_cq,
-    pub(crate) destroy_cq: unsafe extern "C" fn(*mut ibv_cq) -> c_int,
-    pub(crate) get_cq_event: unsafe extern "C" fn(*mut ibv_comp_channel, *mut *mut ibv_cq, *mut *mut c_void) -> c_int,
-    pub(crate) ack_cq_events: unsafe extern "C" fn(*mut ibv_cq, u32),
-    pub(crate) create_srq: unsafe extern "C" fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq,
-    pub(crate) destroy_srq: unsafe extern "C" fn(*mut ibv_srq) -> c_int,
-    pub(crate) create_qp: unsafe extern "C" fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp,
-    pub(crate) modify_qp: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
-    pub(crate) destroy_qp: unsafe extern "C" fn(*mut ibv_qp) -> c_int,
-    pub(crate) create_ah: unsafe extern "C" fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah,
-    pub(crate) destroy_ah: unsafe extern "C" fn(*mut ibv_ah) -> c_int,
-    pub(crate) get_async_event: unsafe extern "C" fn(*mut ibv_context, *mut ibv_async_event) -> c_int,
-    pub(crate) ack_async_event: unsafe extern "C" fn(*mut ibv_async_event),
-    pub(crate) wc_status_str: unsafe extern "C" fn(u32) -> *const c_char,
-    pub(crate) event_type_str: unsafe extern "C" fn(u32) -> *const c_char,
+    pub destroy_cq: unsafe extern "C" fn(*mut ibv_cq) -> c_int,
+    pub get_cq_event: unsafe extern "C" fn(*mut ibv_comp_channel, *mut *mut ibv_cq, *mut *mut c_void) -> c_int,
+    pub ack_cq_events: unsafe extern "C" fn(*mut ibv_cq, u32),
+    pub create_srq: unsafe extern "C" fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq,
+    pub destroy_srq: unsafe extern "C" fn(*mut ibv_srq) -> c_int,
+    pub create_qp: unsafe extern "C" fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp,
+    pub modify_qp: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
+    pub destroy_qp: unsafe extern "C" fn(*mut ibv_qp) -> c_int,
+    pub create_ah: unsafe extern "C" fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah,
+    pub destroy_ah: unsafe extern "C" fn(*mut ibv_ah) -> c_int,
+    pub get_async_event: unsafe extern "C" fn(*mut ibv_context, *mut ibv_async_event) -> c_int,
+    pub ack_async_event: unsafe extern "C" fn(*mut ibv_async_event),
+    pub wc_status_str: unsafe extern "C" fn(u32) -> *const c_char,
+    pub event_type_str: unsafe extern "C" fn(u32) -> *const c_char,
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! What the machine does without the library, between the same two processes: memory of the other mapped here, or bare
-//! libfabric calls on the same provider.
+//! What the machine does without the library, between the same two processes: memory of the other mapped here, bare verbs
+//! on the same device, or bare libfabric calls on the same provider.
 
 #[allow(unsafe_code)]
 mod bare_ofi;
 #[allow(unsafe_code)]
 mod bare_shm;
+#[allow(unsafe_code)]
+mod bare_verbs;
 #[allow(unsafe_code)]
 pub(crate) mod loops;
 mod mapped;
@@ -15,18 +17,20 @@ use crate::Outcome;
 use crate::options::{Options, Test};
 use bare_ofi::BareOfi;
 use bare_shm::BareShm;
+use bare_verbs::BareVerbs;
 pub(crate) use mapped::Mapped;
 
 /// The bare way between ranks 0 and 1.
 pub(crate) enum Floor {
     Shm(BareShm),
+    Verbs(BareVerbs),
     Ofi(BareOfi),
 }
 
 impl Floor {
     /// Opens the floor of the route that the job uses, with `room` bytes at each of ranks 0 and 1, and as many for each
-    /// of `flight` gets. Collective. Between nodes rank 1 serves the origin by a thread, but not in a test whose floor both
-    /// sides call.
+    /// of `flight` gets. Collective; it may be used after the next barrier. On libfabric rank 1 serves the origin by a thread,
+    /// but not in a test whose floor both sides call.
     pub(crate) fn open(world: &Job, test: Test, room: usize, flight: usize) -> Outcome<Option<Floor>> {
         let exchange = |mine: &[u8]| swap_cards(world, mine);
         if world.rank() > 1 {
@@ -35,6 +39,9 @@ impl Floor {
         }
         Ok(Some(match world.route(1 - world.rank())? {
             Route::Shm => Floor::Shm(BareShm::open(world.rank(), room, flight, exchange)?),
+            _ if world.net().is_some_and(|net| net.starts_with("verbs")) => {
+                Floor::Verbs(BareVerbs::open(world.rank(), room, flight, exchange)?)
+            }
             _ => {
                 let serve = world.rank() == 1 && test != Test::FenceLatency;
                 Floor::Ofi(BareOfi::open(world.rank(), room, flight, serve, exchange)?)
@@ -46,6 +53,7 @@ impl Floor {
     pub(crate) fn batch(&self, options: &Options, size: usize, count: usize) -> Outcome<()> {
         match self {
             Floor::Shm(shm) => shm.batch(options.test, size, options.window, count),
+            Floor::Verbs(verbs) => verbs.batch(options.test, size, options.window, count)?,
             Floor::Ofi(ofi) => ofi.batch(options.test, size, options.window, count)?,
         }
         Ok(())
@@ -58,6 +66,9 @@ impl Floor {
             (_, Test::Passive | Test::Floor | Test::RequestPut | Test::RequestGet) => false,
             (_, Test::Accumulate | Test::StridedPut) => false,
             (Floor::Shm(_), _) => true,
+            (Floor::Verbs(verbs), Test::FopLatency | Test::CasLatency) => verbs.has_atomics(),
+            (Floor::Verbs(_), Test::Lock | Test::Pscw | Test::FenceLatency) => false,
+            (Floor::Verbs(_), _) => true,
             (Floor::Ofi(ofi), Test::FopLatency | Test::CasLatency) => ofi.has_atomics(),
             (Floor::Ofi(_), Test::Lock | Test::Pscw) => false,
             (Floor::Ofi(_), _) => true,
@@ -70,7 +81,7 @@ impl Floor {
             (Floor::Shm(shm), Test::Pscw) => shm.turns(count),
             (Floor::Shm(shm), _) => shm.barriers(count),
             (Floor::Ofi(ofi), Test::FenceLatency) => ofi.barriers(count)?,
-            (Floor::Ofi(_), _) => {}
+            (Floor::Verbs(_) | Floor::Ofi(_), _) => {}
         }
         Ok(())
     }

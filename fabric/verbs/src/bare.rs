@@ -1,0 +1,123 @@
+//! A queue pair by itself, connected to one at another process, with a completion queue of its own: verbs' own calls, for
+//! programs that measure what the port adds to them. Knows nothing of ports.
+
+use std::io::Error;
+use std::sync::Arc;
+
+use transom_fabric::{FabricError, Memory};
+
+use crate::address::{Address, End};
+use crate::contacts::random;
+use crate::device::{Device, Registration};
+use crate::domain::VerbsOptions;
+use crate::library::Library;
+use crate::link::INLINE;
+use crate::pair::{Depth, Pair, Quality};
+use crate::queue::{Queue, Receives};
+use crate::{choice, sys};
+
+/// The bytes of an end: its number, and that of its first packet.
+const END_LEN: usize = 8;
+
+/// One end of a reliable connection.
+#[derive(Debug)]
+pub struct BarePair {
+    // Dropped in order: the pair before the queue that it uses, and the memory that it reaches last.
+    pair: Pair,
+    queue: Arc<Queue>,
+    registration: Registration,
+    device: Arc<Device>,
+    memory: Memory,
+    mine: End,
+    inline: usize,
+    quality: Quality,
+}
+
+impl BarePair {
+    /// Opens the device that a domain of these options has, for `sends` requests in flight from and to `memory`.
+    ///
+    /// # Errors
+    /// As for [`VerbsDomain::open`](crate::VerbsDomain::open).
+    pub fn open(options: &VerbsOptions, sends: u32, memory: &Memory) -> Result<BarePair, FabricError> {
+        let library = Library::open(&options.library)?;
+        let device = Device::open(&library, &choice::choose(options.devices.as_deref())?)?;
+        let queue = Queue::create(&device, sends)?;
+        let depth = Depth { sends, receives: 0, inline: INLINE };
+        let (pair, inline) = Pair::reliable(&queue, &Receives::create(&device, 1)?, depth, options.rank)?;
+        let psn = u32::try_from(random() & 0x00ff_ffff).unwrap_or(0);
+        let mine = End { number: pair.number(), psn };
+        // SAFETY: the pair keeps a clone of the memory until after its registration is dropped.
+        let registration = unsafe { device.register(memory.as_ptr(), memory.len()) }?;
+        let (memory, quality) = (memory.clone(), Quality::of(options.silence));
+        Ok(BarePair { pair, queue, registration, device, memory, mine, inline, quality })
+    }
+
+    /// What the other end connects by.
+    pub fn card(&self) -> Vec<u8> {
+        let numbers = [self.mine.number, self.mine.psn].into_iter().flat_map(u32::to_le_bytes);
+        numbers.chain(self.device.address(0, 0).encode()).collect()
+    }
+
+    /// Connects to the end whose card this is. It may post once that has done the same.
+    ///
+    /// # Errors
+    /// A card that is none, or the call that failed.
+    pub fn connect(&self, card: &[u8]) -> Result<(), FabricError> {
+        let refused = || FabricError::failed("connecting", "this is no card of a queue pair");
+        let (numbers, address) = card.split_first_chunk::<END_LEN>().ok_or_else(refused)?;
+        let [number, psn] = [0, 4].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| numbers[at + byte])));
+        let address = Address::decode(address).ok_or_else(refused)?;
+        self.pair.connect(self.mine, End { number, psn }, &address, self.quality)
+    }
+
+    /// The memory that it was opened with.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The memory's key for local use.
+    pub fn local_key(&self) -> u32 {
+        self.registration.local_key()
+    }
+
+    /// The memory's key for the other end.
+    pub fn remote_key(&self) -> u32 {
+        self.registration.remote_key()
+    }
+
+    /// How many bytes a request can carry.
+    pub fn inline(&self) -> usize {
+        self.inline
+    }
+
+    /// Whether the device has atomics on 64 bits.
+    pub fn has_atomics(&self) -> bool {
+        self.device.access() & sys::IBV_ACCESS_REMOTE_ATOMIC != 0
+    }
+
+    /// Posts a request.
+    ///
+    /// # Errors
+    /// The error number in words.
+    ///
+    /// # Safety
+    /// The request is whole; unless they are inline, its local bytes are the device's until its completion.
+    #[inline]
+    pub unsafe fn post(&self, request: &mut sys::ibv_send_wr) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.pair.post(request) }
+    }
+
+    /// Takes completions; how many.
+    ///
+    /// # Errors
+    /// The queue is broken, or a request failed.
+    #[inline]
+    pub fn poll(&self, into: &mut [sys::ibv_wc]) -> Result<usize, FabricError> {
+        let count = self.queue.poll(into)?;
+        match into[..count].iter().find(|entry| entry.status != sys::IBV_WC_SUCCESS) {
+            Some(failed) => Err(FabricError::failed("a request", self.device.library.status(failed.status))),
+            None => Ok(count),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The floor on RDMA devices: verbs' own calls on a connection of their own between the same two processes, and a queue that
+//! is polled. The target does nothing: its device serves.
+
+use transom_fabric::{Memory, Peer};
+use transom_verbs::bare::BarePair;
+use transom_verbs::{VerbsOptions, sys};
+
+use crate::Outcome;
+use crate::options::Test;
+
+/// Requests in flight at once.
+const DEPTH: usize = 64;
+/// One of so many in flight asks for a completion, so that there is room again before all are used; and the last one.
+const SIGNAL_EVERY: usize = 16;
+
+/// A connection beside the library's, and the other rank's memory through it.
+pub(crate) struct BareVerbs {
+    pair: BarePair,
+    /// The other's memory, and its key.
+    base: u64,
+    key: u32,
+    /// Where this rank's buffers begin in its memory, behind the part that the other reaches.
+    buffers: usize,
+}
+
+impl BareVerbs {
+    /// It may be used once both ranks have opened it.
+    pub(super) fn open(
+        rank: usize,
+        room: usize,
+        flight: usize,
+        exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>,
+    ) -> Outcome<BareVerbs> {
+        let devices = std::env::var("TRANSOM_NET_DEVICES").ok().filter(|names| !names.is_empty());
+        let options = VerbsOptions { devices, rank: Peer(u32::try_from(rank)?), ..VerbsOptions::default() };
+        let room = room.max(64);
+        let memory = Memory::private(room + room * flight);
+        let pair = BarePair::open(&options, u32::try_from(DEPTH)?, &memory)?;
+        let mut card = (memory.as_ptr() as u64).to_le_bytes().to_vec();
+        card.extend(pair.remote_key().to_le_bytes());
+        card.extend(pair.card());
+        let card = exchange(&card)?;
+        let short = || "the other rank's card is too short";
+        let (base, card) = card.split_first_chunk().ok_or_else(short)?;
+        let (key, card) = card.split_first_chunk().ok_or_else(short)?;
+        pair.connect(card)?;
+        Ok(BareVerbs { pair, base: u64::from_le_bytes(*base), key: u32::from_le_bytes(*key), buffers: room })
+    }
+
+    pub(super) fn has_atomics(&self) -> bool {
+        self.pair.has_atomics()
+    }
+
+    /// Does the operation `count` times, with a window of them in flight in the bandwidth tests.
+    pub(super) fn batch(&self, test: Test, size: usize, window: usize, count: usize) -> Outcome<()> {
+        let window = if test.is_bandwidth() { window } else { 1 };
+        for _ in 0..count {
+            let (mut posted, mut done) = (0, 0);
+            while done < window {
+                while posted < window && posted - done < DEPTH {
+                    let turn = posted;
+                    posted += 1;
+                    let signaled = posted == window || posted.is_multiple_of(SIGNAL_EVERY);
+                    self.post(test, size, turn, signaled.then_some(posted))?;
+                }
+                done = self.poll()?.unwrap_or(done);
+            }
+        }
+        Ok(())
+    }
+
+    /// Posts the operation number `turn` of those in flight; where it asks for a completion, one that says how many are
+    /// done then.
+    fn post(&self, test: Test, size: usize, turn: usize, tells: Option<usize>) -> Outcome<()> {
+        let turn = if test == Test::GetBw { turn } else { 0 };
+        let at = self.buffers + turn * size;
+        assert!(at + size <= self.pair.memory().len() && size <= self.buffers, "room for {size} bytes");
+        let rdma = sys::Target { rdma: sys::Rdma { remote_addr: self.base, rkey: self.key } };
+        let atomic = |compare_add, swap| sys::Target {
+            atomic: sys::Atomic { remote_addr: self.base, compare_add, swap, rkey: self.key },
+        };
+        let (opcode, wr) = match test {
+            Test::GetLatency | Test::GetBw => (sys::IBV_WR_RDMA_READ, rdma),
+            Test::FopLatency => (sys::IBV_WR_ATOMIC_FETCH_AND_ADD, atomic(1, 0)),
+            Test::CasLatency => (sys::IBV_WR_ATOMIC_CMP_AND_SWP, atomic(0, 0)),
+            _ => (sys::IBV_WR_RDMA_WRITE, rdma),
+        };
+        let inline = opcode == sys::IBV_WR_RDMA_WRITE && size <= self.pair.inline();
+        let signaled = if tells.is_some() { sys::IBV_SEND_SIGNALED } else { 0 };
+        let mut element = sys::ibv_sge {
+            addr: self.pair.memory().as_ptr() as u64 + at as u64,
+            length: u32::try_from(size)?,
+            lkey: self.pair.local_key(),
+        };
+        let mut request = sys::ibv_send_wr {
+            wr_id: tells.unwrap_or(0) as u64,
+            next: std::ptr::null_mut(),
+            sg_list: &raw mut element,
+            num_sge: 1,
+            opcode,
+            send_flags: signaled | if inline { sys::IBV_SEND_INLINE } else { 0 },
+            imm_data: 0,
+            wr,
+            rest: [0; 7],
+        };
+        // SAFETY: the bytes are of the pair's memory (asserted), which nobody else uses, and which lives as long as the pair.
+        Ok(unsafe { self.pair.post(&mut request) }?)
+    }
+
+    /// Takes completions: how many of those in flight are done, if one came.
+    fn poll(&self) -> Outcome<Option<usize>> {
+        let mut entries = [sys::ibv_wc::default(); 4];
+        let count = self.pair.poll(&mut entries)?;
+        entries[..count].last().map(|entry| Ok(usize::try_from(entry.wr_id)?)).transpose()
+    }
+}
