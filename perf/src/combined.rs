@@ -3,14 +3,14 @@
 
 use std::cell::Cell;
 
-use transom::{Access, At, BasicType, Datatype, Job, RmaElem, Window, ops};
+use transom::{At, BasicType, Datatype, Job, ops};
 
 use crate::Outcome;
 use crate::floor::loops;
-use crate::measure::{Batch, alternate};
-use crate::options::{Options, Synchronization};
+use crate::measure::Batch;
+use crate::options::Options;
 use crate::report::Row;
-use crate::tests::{complete, counts, window};
+use crate::tests::{complete, counts, in_epochs, window};
 
 /// Accumulates of `size` bytes of f64 by SUM: the row at the origin.
 pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome<Option<Row>> {
@@ -20,12 +20,6 @@ pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome
     let done = &Cell::new(0.0);
     let row = if world.rank() == 0 {
         let source = &vec![1.0; len][..];
-        let mut batch = |count: usize| {
-            epochs(&win, options, count, |epoch| {
-                done.set(done.get() + 1.0);
-                epoch.accumulate(1, 0, source, ops::Sum)
-            })
-        };
         let part = win.shared_query(1).ok();
         let mut floor = part.map(|part| {
             move |count: usize| {
@@ -34,7 +28,13 @@ pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome
                 Ok(())
             }
         });
-        Some(beside(options, size, &mut batch, floor.as_mut().map(|floor| floor as &mut Batch<'_>))?)
+        let floor = floor.as_mut().filter(|_| options.vs_floor).map(|floor| floor as &mut Batch<'_>);
+        let (library, floor) = in_epochs(options, &win, counts(options, size), floor, |epoch| {
+            done.set(done.get() + 1.0);
+            epoch.accumulate(1, 0, source, ops::Sum)?;
+            complete(options, epoch)
+        })?;
+        Some(Row::new(size, library, floor))
     } else {
         None
     };
@@ -60,9 +60,6 @@ pub(crate) fn strided_put(world: &Job, options: &Options, size: usize) -> Outcom
     let source = &(1..=len as u64).collect::<Vec<_>>()[..];
     world.barrier()?;
     let row = if world.rank() == 0 {
-        let mut batch = |count: usize| {
-            epochs(&win, options, count, |epoch| epoch.put_items(source, len, &word, At::new(1, 0, 1, &every_other)))
-        };
         let part = win.shared_query(1).ok();
         let mut floor = part.map(|part| {
             move |count: usize| {
@@ -70,7 +67,12 @@ pub(crate) fn strided_put(world: &Job, options: &Options, size: usize) -> Outcom
                 Ok(())
             }
         });
-        Some(beside(options, size, &mut batch, floor.as_mut().map(|floor| floor as &mut Batch<'_>))?)
+        let floor = floor.as_mut().filter(|_| options.vs_floor).map(|floor| floor as &mut Batch<'_>);
+        let (library, floor) = in_epochs(options, &win, counts(options, size), floor, |epoch| {
+            epoch.put_items(source, len, &word, At::new(1, 0, 1, &every_other))?;
+            complete(options, epoch)
+        })?;
+        Some(Row::new(size, library, floor))
     } else {
         None
     };
@@ -86,29 +88,4 @@ pub(crate) fn strided_put(world: &Job, options: &Options, size: usize) -> Outcom
     world.barrier()?;
     win.free()?;
     Ok(row)
-}
-
-/// Does the operation and its completion `count` times.
-fn epochs<'e, T: RmaElem>(
-    win: &'e Window<T>,
-    options: &Options,
-    count: usize,
-    mut operation: impl FnMut(&Access<'_, 'e, T>) -> transom::Result<()>,
-) -> Outcome<()> {
-    let epochs = if options.synchronization == Synchronization::LockAll { count } else { 1 };
-    for _ in 0..epochs {
-        win.lock_all(|epoch| {
-            for _ in 0..count / epochs {
-                operation(epoch)?;
-                complete(options, epoch)?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
-}
-
-fn beside(options: &Options, size: usize, library: &mut Batch<'_>, floor: Option<&mut Batch<'_>>) -> Outcome<Row> {
-    let (library, floor) = alternate(counts(options, size), library, floor.filter(|_| options.vs_floor))?;
-    Ok(Row::new(size, library, floor))
 }

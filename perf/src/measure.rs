@@ -1,12 +1,15 @@
 //! Timing: library and floor in alternating rounds of one run, so that a noisy neighbour disturbs both alike. What is
-//! reported is the median round.
+//! reported is the median round; rounds are short, so that the median is of those that nothing disturbed.
 
 use std::time::{Duration, Instant};
 
 use crate::Outcome;
 
-/// Rounds of each kind.
+/// Rounds of each kind, at least.
 const ROUNDS: usize = 15;
+/// How long a round lasts, where the operations suffice for it: long enough that reading the clock does not count, and short,
+/// so that what disturbs now and then is in few of them.
+const ROUND: Duration = Duration::from_micros(100);
 /// What one size may take.
 const BUDGET: Duration = Duration::from_secs(2);
 
@@ -52,7 +55,9 @@ pub(crate) fn alternate(
         floor(counts.skip.max(1))?;
         floor_each = per_round(counts, floor)?;
     }
-    for _ in 0..ROUNDS {
+    let start = Instant::now();
+    let goes_on = |rounds| rounds * each < counts.iterations && start.elapsed() < BUDGET;
+    while samples.0.len() < ROUNDS || goes_on(samples.0.len()) {
         samples.0.push(timed(each, library)?);
         if let Some(floor) = floor.as_mut() {
             samples.1.push(timed(floor_each, floor)?);
@@ -62,14 +67,13 @@ pub(crate) fn alternate(
     Ok((Times::of(samples.0, each), floor))
 }
 
-/// How many operations a round has: those asked for, or as many as the budget allows.
+/// How many operations a round has.
 fn per_round(counts: Counts, batch: &mut Batch<'_>) -> Outcome<usize> {
-    let wanted = counts.iterations.div_ceil(ROUNDS).max(1);
-    let trial = wanted.min(8);
-    let nanoseconds = timed(trial, batch)?;
+    let most = counts.iterations.div_ceil(ROUNDS).max(1);
+    let nanoseconds = timed(most.min(8), batch)?;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // a rough count
-    let affordable = (BUDGET.as_nanos() as f64 / ROUNDS as f64 / 2.0 / nanoseconds.max(0.1)) as usize;
-    Ok(wanted.min(affordable.max(1)))
+    let fitting = (ROUND.as_nanos() as f64 / nanoseconds.max(0.1)) as usize;
+    Ok(fitting.clamp(1, most))
 }
 
 fn timed(count: usize, batch: &mut Batch<'_>) -> Outcome<f64> {

@@ -36,34 +36,28 @@ pub(crate) fn one(world: &Job, options: &Options, size: usize, turn: usize) -> O
 }
 
 fn put(options: &Options, win: &Window<u8>, source: &[u8]) -> Outcome<Row> {
-    let mut requests = |count: usize| {
-        win.lock_all(|epoch| (0..count).try_for_each(|_| epoch.rput(1, 0, source)?.wait()))?;
-        Ok(())
-    };
-    let mut plain = |count: usize| {
-        win.lock_all(|epoch| {
-            (0..count).try_for_each(|_| {
+    win.lock_all(|epoch| {
+        let mut requests = |count: usize| Ok((0..count).try_for_each(|_| epoch.rput(1, 0, source)?.wait())?);
+        let mut plain = |count: usize| {
+            Ok((0..count).try_for_each(|_| {
                 epoch.put(1, 0, source)?;
                 epoch.flush(1)
-            })
-        })?;
-        Ok(())
-    };
-    row(options, source.len(), &mut requests, &mut plain)
+            })?)
+        };
+        Ok(row(options, source.len(), &mut requests, &mut plain))
+    })?
 }
 
 fn get(options: &Options, win: &Window<u8>, buffer: &mut [u8], turn: usize) -> Outcome<Row> {
     let size = buffer.len();
     let mut own = vec![0; size];
-    let mut requests = |count: usize| {
-        win.lock_all(|epoch| (0..count).try_for_each(|_| epoch.scope(|part| part.rget_into(1, 0, &mut own)?.wait())))?;
-        Ok(())
-    };
-    let mut plain = |count: usize| {
-        win.lock_all(|epoch| (0..count).try_for_each(|_| epoch.scope(|part| part.get(1, 0, &mut *buffer))))?;
-        Ok(())
-    };
-    let row = row(options, size, &mut requests, &mut plain)?;
+    let row = win.lock_all(|epoch| {
+        let mut one = || epoch.scope(|part| part.rget_into(1, 0, &mut own)?.wait());
+        let mut requests = |count: usize| Ok((0..count).try_for_each(|_| one())?);
+        let mut plain =
+            |count: usize| Ok((0..count).try_for_each(|_| epoch.scope(|part| part.get(1, 0, &mut *buffer)))?);
+        Ok(row(options, size, &mut requests, &mut plain))
+    })??;
     if options.check {
         pattern::verify("get with a request", &own, turn)?;
     }

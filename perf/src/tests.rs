@@ -4,7 +4,7 @@ use transom::{Job, LockAllEpoch, RmaElem, Window};
 
 use crate::Outcome;
 use crate::floor::Floor;
-use crate::measure::{Counts, alternate};
+use crate::measure::{Batch, Counts, Times, alternate};
 use crate::options::{Creation, Options, Synchronization, Test};
 use crate::pattern;
 use crate::report::{self, Row};
@@ -110,15 +110,44 @@ fn origin(options: &Options, floor: Option<&Floor>, win: &Window<u8>, buffer: &m
     let counts = counts(options, size);
     let mut bare =
         floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, size, count));
-    let bare = bare.as_mut().map(|bare| bare as &mut crate::measure::Batch<'_>);
+    let bare = bare.as_mut().map(|bare| bare as &mut Batch<'_>);
+    // Gets in flight have a buffer each, as they must in a program.
+    let mut more: Vec<Vec<u8>> = (1..flight).map(|_| vec![0; size]).collect();
     let (library, floor) = if gets {
-        let mut more: Vec<Vec<u8>> = (1..flight).map(|_| vec![0; size]).collect();
-        alternate(counts, &mut |count| get_batch(options, win, buffer, &mut more, count), bare)?
+        // A scope borrows the buffers, and its end completes them.
+        let get = |epoch: &LockAllEpoch<'_, '_, u8>| {
+            epoch.scope(|part| {
+                part.get(1, 0, &mut *buffer)?;
+                more.iter_mut().try_for_each(|buffer| part.get(1, 0, buffer))
+            })
+        };
+        in_epochs(options, win, counts, bare, get)?
     } else {
         let source = &*buffer;
-        alternate(counts, &mut |count| put_batch(options, win, source, flight, count), bare)?
+        in_epochs(options, win, counts, bare, |epoch| {
+            (0..flight).try_for_each(|_| epoch.put(1, 0, source))?;
+            complete(options, epoch)
+        })?
     };
     Ok(Row::new(size, library, floor))
+}
+
+/// Measures the operation beside the floor, within one epoch of `lock_all` or each in its own. The plain user's way.
+pub(crate) fn in_epochs<'w, T: RmaElem>(
+    options: &Options,
+    win: &'w Window<T>,
+    counts: Counts,
+    floor: Option<&mut Batch<'_>>,
+    mut operation: impl FnMut(&LockAllEpoch<'_, 'w, T>) -> transom::Result<()>,
+) -> Outcome<(Times, Option<Times>)> {
+    if options.synchronization == Synchronization::LockAll {
+        let mut batch = |count| Ok((0..count).try_for_each(|_| win.lock_all(|epoch| operation(epoch)))?);
+        return alternate(counts, &mut batch, floor);
+    }
+    win.lock_all(|epoch| {
+        let mut batch = |count| Ok((0..count).try_for_each(|_| operation(epoch))?);
+        Ok(alternate(counts, &mut batch, floor))
+    })?
 }
 
 pub(crate) fn complete<T: RmaElem>(options: &Options, epoch: &LockAllEpoch<'_, '_, T>) -> transom::Result<()> {
@@ -129,47 +158,6 @@ pub(crate) fn complete<T: RmaElem>(options: &Options, epoch: &LockAllEpoch<'_, '
     }
 }
 
-/// The plain user's puts: `flight` of them and their completion, `count` times.
-fn put_batch(options: &Options, win: &Window<u8>, source: &[u8], flight: usize, count: usize) -> Outcome<()> {
-    let epochs = if options.synchronization == Synchronization::LockAll { count } else { 1 };
-    for _ in 0..epochs {
-        win.lock_all(|epoch| {
-            for _ in 0..count / epochs {
-                for _ in 0..flight {
-                    epoch.put(1, 0, source)?;
-                }
-                complete(options, epoch)?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
-}
-
-/// The plain user's gets: a scope borrows the buffers and its end completes them. With several in flight each has a
-/// buffer of its own, as it must in a program.
-fn get_batch(
-    options: &Options,
-    win: &Window<u8>,
-    buffer: &mut [u8],
-    more: &mut [Vec<u8>],
-    count: usize,
-) -> Outcome<()> {
-    let epochs = if options.synchronization == Synchronization::LockAll { count } else { 1 };
-    for _ in 0..epochs {
-        win.lock_all(|epoch| {
-            for _ in 0..count / epochs {
-                epoch.scope(|part| {
-                    part.get(1, 0, &mut *buffer)?;
-                    more.iter_mut().try_for_each(|buffer| part.get(1, 0, buffer))
-                })?;
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
-}
-
 /// Fetch-and-add or compare-and-swap of one word.
 fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
     let win = window::<u64>(world, options, 1)?;
@@ -178,25 +166,17 @@ fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Opti
     let row = if world.rank() == 0 {
         let mut bare =
             floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, 8, count));
-        let bare = bare.as_mut().map(|bare| bare as &mut crate::measure::Batch<'_>);
+        let bare = bare.as_mut().map(|bare| bare as &mut Batch<'_>);
         let swaps = options.test == Test::CasLatency;
-        let mut batch = |count: usize| -> Outcome<()> {
-            win.lock_all(|epoch| {
-                for _ in 0..count {
-                    let old = if swaps {
-                        epoch.compare_and_swap(1, 0, done, done + 1)?
-                    } else {
-                        epoch.fetch_add(1, 0, 1u64)?
-                    };
-                    // One compare and no branch that is taken: part of what any user of the result does.
-                    assert!(old == done, "rank 1's word was {old} before operation {done}");
-                    done += 1;
-                }
-                Ok(())
-            })?;
+        let operation = |epoch: &LockAllEpoch<'_, '_, u64>| {
+            let old =
+                if swaps { epoch.compare_and_swap(1, 0, done, done + 1)? } else { epoch.fetch_add(1, 0, 1u64)? };
+            // One compare and no branch that is taken: part of what any user of the result does.
+            assert!(old == done, "rank 1's word was {old} before operation {done}");
+            done += 1;
             Ok(())
         };
-        let (library, floor) = alternate(counts(options, 8), &mut batch, bare)?;
+        let (library, floor) = in_epochs(options, &win, counts(options, 8), bare, operation)?;
         Some(Row::new(8, library, floor))
     } else {
         None
