@@ -16,6 +16,8 @@ use crate::wire::{Lane, Wire};
 
 /// How long a blocking call polls before it sleeps, where every rank has a core.
 const SPIN: Duration = Duration::from_micros(50);
+/// How long it does at most where answers come soon after it.
+const SPIN_MAX: Duration = Duration::from_micros(400);
 /// How long it polls at most where its sleeps keep ending at once: origins are at work here, which no completion tells.
 const SPIN_BUSY: Duration = Duration::from_micros(800);
 /// How long one sleep of a blocking call lasts at most: progress that needs no wake-up is seen by then.
@@ -35,7 +37,10 @@ pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
     watch: Watch,
+    /// How long a blocking call polls before it sleeps, at first.
     spin: Duration,
+    /// How long it does at present, in microseconds.
+    learned: AtomicU32,
     callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
@@ -55,11 +60,13 @@ impl fmt::Debug for Progress {
 
 impl Progress {
     pub(crate) fn new(wire: Arc<Wire>, messages: Arc<Messages>, watch: Watch, crowded: bool) -> Progress {
+        let spin = if crowded { Duration::ZERO } else { SPIN };
         Progress {
             wire,
             messages,
             watch,
-            spin: if crowded { Duration::ZERO } else { SPIN },
+            spin,
+            learned: AtomicU32::new(micros(spin)),
             callers: Arc::default(),
             stop: Arc::default(),
             threads: Mutex::default(),
@@ -101,12 +108,17 @@ impl Progress {
             return Ok(());
         }
         let _here = self.callers.enter();
-        let mut spin = self.spin;
+        // Relaxed: a time, which orders nothing.
+        let mut spin = Duration::from_micros(self.learned.load(Ordering::Relaxed).into());
+        let mut naps = 0u32;
         let mut quiet_since: Option<Instant> = None;
         let mut looks = 0u32;
         loop {
             let seen = self.poll()?;
             if done() {
+                if naps == 1 {
+                    self.learn();
+                }
                 return Ok(());
             }
             looks = looks.wrapping_add(1);
@@ -120,6 +132,7 @@ impl Progress {
                 if since.elapsed() >= spin {
                     self.look()?;
                     let busy = self.nap();
+                    naps += 1;
                     spin = if busy { (spin * 2).min(SPIN_BUSY) } else { self.spin };
                     quiet_since = quiet_since.filter(|_| !busy);
                 }
@@ -134,6 +147,15 @@ impl Progress {
         let start = Instant::now();
         self.wire.wait(NAP);
         start.elapsed() < SPIN_BUSY
+    }
+
+    /// The answer that a call waited for came during its first sleep: later ones poll longer, since being woken takes time.
+    /// Where even the longest polling does not get it, the device is one that needs this core, and they sleep early again.
+    fn learn(&self) {
+        // Relaxed both: of calls that learn at once, one teaches.
+        let polled = self.learned.load(Ordering::Relaxed);
+        let longer = if polled < micros(SPIN_MAX) { polled * 2 } else { micros(self.spin) };
+        self.learned.store(longer, Ordering::Relaxed);
     }
 
     /// Waits until nothing that `tally` counts is in flight.
@@ -196,6 +218,11 @@ impl Progress {
             }
         }
     }
+}
+
+/// A time below an hour.
+fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
 /// Who is inside a blocking call, where the progress thread is only in the way: it waits here until they are gone.

@@ -45,8 +45,8 @@ impl VerbsPort {
         if taken.count == 0 {
             taken.count = self.queue.poll(&mut taken.entries)?;
         }
-        let (entries, count) = (taken.entries, std::mem::take(&mut taken.count));
-        for entry in &entries[..count] {
+        let count = std::mem::take(&mut taken.count);
+        for entry in &taken.entries[..count] {
             self.completed(entry, handler)?;
         }
         if self.contacts.is_opening() {
