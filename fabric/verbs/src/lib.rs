@@ -17,7 +17,7 @@
 //! are registered for the one request, or reached by page faults where the device takes them (on-demand paging). There is no
 //! cache of registrations: memory that is unmapped behind its back would be reached by a stale one.
 //!
-//! **Memory.** A process has 5 MiB of buffers, 2 MiB for messages that arrive, and a completion queue of 4096 entries of 64 bytes.
+//! **Memory.** A process has 8 MiB of buffers, 2 MiB for messages that arrive, and a completion queue of 4096 entries of 64 bytes.
 //! A connected peer takes 64 requests of 128 bytes at the device (8 KiB; Soft-RoCE: of 256 bytes, and a page, 20 KiB), 64 records
 //! of 48 bytes (3 KiB), and some 3 KiB for the objects here and in the kernel: 14 KiB (26). Receives are shared by all. No request is posted for which
 //! the completion queue has no room.

@@ -68,12 +68,12 @@ pub(crate) struct Block {
     index: u32,
 }
 
-/// Buffers for what is sent and fetched, in classes of sizes; 5 MiB together.
+/// Buffers for what is sent and fetched, in classes of sizes; 8 MiB together.
 #[derive(Debug)]
 pub(crate) struct Pools([Pool; CLASSES.len()]);
 
 /// How many buffers of which size.
-const CLASSES: [(u32, usize); 3] = [(512, 4 << 10), (64, 16 << 10), (16, 128 << 10)];
+const CLASSES: [(u32, usize); 4] = [(512, 4 << 10), (64, 16 << 10), (64, 64 << 10), (8, 128 << 10)];
 
 impl Pools {
     /// The size of the smallest buffers.
@@ -81,7 +81,7 @@ impl Pools {
     /// The size of the middle ones.
     pub(crate) const MIDDLE: usize = CLASSES[1].1;
     /// The size of the largest.
-    pub(crate) const LARGE: usize = CLASSES[2].1;
+    pub(crate) const LARGE: usize = CLASSES[CLASSES.len() - 1].1;
 
     /// All of them.
     ///
@@ -89,12 +89,13 @@ impl Pools {
     /// The registration's.
     pub(crate) fn new(device: &Arc<Device>) -> Result<Pools, FabricError> {
         let pool = |class: usize| Pool::new(device, CLASSES[class].0, CLASSES[class].1);
-        Ok(Pools([pool(0)?, pool(1)?, pool(2)?]))
+        Ok(Pools([pool(0)?, pool(1)?, pool(2)?, pool(3)?]))
     }
 
     /// A buffer of `len` bytes at least, from the class that fits; `None` where its buffers are all in use.
     pub(crate) fn take(&self, len: usize) -> Option<Block> {
-        let class: u8 = if len <= Pools::SMALL { 0 } else { 1 + u8::from(len > Pools::MIDDLE) };
+        // Most are of the first.
+        let class: u8 = if len <= Pools::SMALL { 0 } else { larger(len) };
         self.0[usize::from(class)].take().map(|index| Block { class, index })
     }
 
@@ -111,5 +112,22 @@ impl Pools {
     /// The first `len` bytes of a buffer, as the device takes them.
     pub(crate) fn element(&self, block: Block, len: usize) -> sys::ibv_sge {
         self.0[usize::from(block.class)].element(block.index, len)
+    }
+}
+
+/// The class of a length above the first one's.
+fn larger(len: usize) -> u8 {
+    1 + CLASSES[1..CLASSES.len() - 1].iter().map(|&(_, size)| u8::from(len > size)).sum::<u8>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_class_is_the_smallest_that_fits() {
+        let size = |len| CLASSES[usize::from(larger(len))].1;
+        let sizes = [Pools::SMALL + 1, 16 << 10, (16 << 10) + 1, 64 << 10, (64 << 10) + 1, Pools::LARGE].map(size);
+        assert_eq!(sizes.map(|size| size >> 10), [16, 16, 64, 64, 128, 128]);
     }
 }
