@@ -90,3 +90,4 @@ pub use window::{
     Access, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Flavor, Items, Lock, LockAllEpoch, LockEpoch, Passive,
     RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
 };
+pub use wire::Posted;

@@ -23,7 +23,7 @@ use crate::progress::Progress;
 use crate::settings::{Atomics, Settings};
 use crate::sync::barrier;
 use crate::window::words::{self, Words};
-use crate::wire::{Lane, NetRegion, Remote, ShmRegion, SpinBudget, Wire};
+use crate::wire::{Lane, NetRegion, Posted, Remote, ShmRegion, SpinBudget, Wire};
 use cards::Card;
 pub(crate) use signals::{BarrierWords, next};
 pub(crate) use team::Team;
@@ -197,6 +197,18 @@ impl Job {
             Some(Lane::Shm) => Route::Shm,
             Some(Lane::Net) => Route::Net,
         })
+    }
+
+    /// The work requests that this process has posted to `rank` through libibverbs: one for each contiguous put or get, atomic of
+    /// the net and message. For measuring; `None` where another way leads there.
+    ///
+    /// # Errors
+    /// There is no such rank.
+    pub fn posted(&self, rank: usize) -> Result<Option<Posted>> {
+        check_rank(&self.team, "posted", rank)?;
+        let rank = self.team.rank(rank);
+        let net = self.core.wire.net().filter(|_| self.core.lane(rank) == Some(Lane::Net));
+        Ok(net.and_then(|net| net.posted(peer(rank))))
     }
 
     /// [`Window::actor`](crate::Window::actor) of windows that do not ask for another by the hint `transom_atomics`.

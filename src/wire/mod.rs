@@ -22,6 +22,7 @@ pub(crate) use remote::{Far, Remote};
 pub(crate) use transom_shm::event;
 pub(crate) use transom_shm::event::SpinBudget;
 pub(crate) use transom_shm::topology;
+pub use transom_verbs::Posted;
 
 /// The two kinds of way to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +158,14 @@ impl Net {
             Net::Verbs(_) | Net::Sim(_) if all => Amos::Native,
             Net::Verbs(_) | Net::Sim(_) if words.iter().all(|&kind| region.has(kind, Width::W64)) => Amos::Words,
             Net::Verbs(_) | Net::Sim(_) => Amos::None,
+        }
+    }
+
+    /// What the device was asked to do for a peer so far; `None` where no device counts it.
+    pub(crate) fn posted(&self, peer: Peer) -> Option<Posted> {
+        match self {
+            Net::Verbs(domain) => Some(domain.port().posted(peer)),
+            Net::Ofi(_) | Net::Sim(_) => None,
         }
     }
 

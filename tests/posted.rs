@@ -1,0 +1,136 @@
+//! What operations cost in work requests and completions, counted where they are given to an RDMA device ([`Job::posted`]).
+//! On other routes the same operations run, nothing is counted, and that is what is held there; so is the data on all.
+
+use std::process::ExitCode;
+
+use transom::{Actor, Job, LockAllEpoch, Posted, Route, Window, ops};
+use transom_harness::{Outcome, Test, ensure, same, step};
+
+const fn test(name: &'static str, body: fn(&Job) -> Outcome) -> Test {
+    Test { name, ranks: &[2], env: &[], fails: None, body }
+}
+
+static TESTS: &[Test] = &[
+    test("a_contiguous_put_or_get_is_one_request", contiguous),
+    test("many_and_a_flush_are_as_many_requests_and_one_completion", many),
+    test("an_atomic_of_the_device_is_one_request", atomics),
+];
+
+fn main() -> ExitCode {
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+}
+
+/// How often many are posted: now and then the progress thread posts what is held before the flush does.
+const ROUNDS: usize = 20;
+/// Few enough that none of them asks for a completion to make room.
+const MANY: usize = 30;
+
+/// What `operations` of rank 0 on rank 1 have posted when they are complete; `None` where no device counts it.
+fn cost(world: &Job, operations: impl FnOnce() -> transom::Result<()>) -> transom::Result<Option<Posted>> {
+    let before = world.posted(1)?;
+    operations()?;
+    let after = world.posted(1)?;
+    Ok(before.zip(after).map(|(before, after)| Posted {
+        requests: after.requests - before.requests,
+        signaled: after.signaled - before.signaled,
+    }))
+}
+
+/// What is to be counted: `posted` where verbs lead to rank 1, else nothing.
+fn counted(world: &Job, posted: Posted) -> transom::Result<Option<Posted>> {
+    let verbs = world.route(1)? == Route::Net && world.net().is_some_and(|net| net.starts_with("verbs "));
+    Ok(verbs.then_some(posted))
+}
+
+/// Rank 0 works on a window of `len` words at rank 1, contacted before; rank 1 waits, since its messages would count.
+fn at_the_origin(
+    world: &Job,
+    len: usize,
+    work: impl FnOnce(&LockAllEpoch<'_, '_, u64>) -> transom::Result<Outcome>,
+) -> Outcome {
+    let win = Window::<u64>::allocate(world, len)?;
+    let mut outcome = Ok(());
+    if world.rank() == 0 {
+        outcome = win.lock_all(|epoch| {
+            epoch.put_value(1, 0, 0)?;
+            epoch.flush(1)?;
+            work(epoch)
+        })?;
+    }
+    world.barrier()?;
+    win.free()?;
+    outcome
+}
+
+/// However long it is: carried by the request, copied, or reached where it lies.
+/// Shows T4.
+fn contiguous(world: &Job) -> Outcome {
+    const WORDS: usize = 1 << 17;
+    let source: Vec<u64> = (1..=WORDS as u64).collect();
+    let one = counted(world, Posted { requests: 1, signaled: 1 })?;
+    at_the_origin(world, WORDS, |epoch| {
+        let mut outcome = Ok(());
+        for len in [1, 6, 7, 512, 513, 8192, WORDS] {
+            step(format!("{len} words"));
+            let mut back = vec![0; len];
+            let put = cost(world, || epoch.scope(|part| part.put(1, 0, &source[..len])))?;
+            let get = cost(world, || epoch.scope(|part| part.get(1, 0, &mut back)))?;
+            outcome = outcome
+                .and(same(&format!("put of {len} words"), &put, &one))
+                .and(same(&format!("get of {len} words"), &get, &one))
+                .and(ensure(back == source[..len], "what was put is there"));
+        }
+        Ok(outcome)
+    })
+}
+
+/// Puts, and gets.
+/// Shows T4.
+fn many(world: &Job) -> Outcome {
+    let all = counted(world, Posted { requests: MANY as u64, signaled: 1 })?;
+    at_the_origin(world, 64, |epoch| {
+        let (mut puts, mut gets) = (Vec::new(), Vec::new());
+        let mut back = [0; MANY];
+        for round in 0..ROUNDS as u64 {
+            step(format!("round {round}"));
+            puts.push(cost(world, || {
+                (0..MANY as u64).try_for_each(|at| epoch.put_value(1, at, round + at))?;
+                epoch.flush(1)
+            })?);
+            gets.push(cost(world, || {
+                epoch.scope(|part| (0..).zip(back.chunks_mut(1)).try_for_each(|(at, word)| part.get(1, at, word)))
+            })?);
+        }
+        let last: Vec<u64> = (0..MANY as u64).map(|at| ROUNDS as u64 - 1 + at).collect();
+        Ok(best("puts", &puts, &all).and(best("gets", &gets, &all)).and(same("what was got", &&back[..], &&last[..])))
+    })
+}
+
+/// Every round has as many requests as `all`, and the one that nothing disturbed as few completions.
+fn best(what: &str, rounds: &[Option<Posted>], all: &Option<Posted>) -> Outcome {
+    let requests = |posted: &Option<Posted>| posted.map(|posted| posted.requests);
+    for round in rounds {
+        same(what, &requests(round), &requests(all))?;
+    }
+    let least = rounds.iter().min_by_key(|posted| posted.map(|posted| posted.signaled));
+    same(what, &least, &Some(all))
+}
+
+/// Where the device performs them.
+/// Shows T4.
+fn atomics(world: &Job) -> Outcome {
+    let one = counted(world, Posted { requests: 1, signaled: 1 })?;
+    let device = world.actor() == Actor::Nic || one.is_none();
+    ensure(device, "the device performs atomics where every rank is a node of its own")?;
+    at_the_origin(world, 1, |epoch| {
+        let (mut added, mut swapped) = (0, 0);
+        let add = cost(world, || epoch.fetch_add(1, 0, 7u64).map(|old| added = old + 7))?;
+        let swap = cost(world, || epoch.compare_and_swap(1, 0, 7u64, 9).map(|old| swapped = old))?;
+        let put = cost(world, || epoch.accumulate(1, 0, &[1], ops::Sum).and_then(|()| epoch.flush(1)))?;
+        let last = epoch.fetch_value(1, 0)?;
+        Ok(same("fetch-and-add", &add, &one)
+            .and(same("compare-and-swap", &swap, &one))
+            .and(same("accumulate", &put, &one))
+            .and(same("values", &(added, swapped, last), &(7, 7, 10))))
+    })
+}
