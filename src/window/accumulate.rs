@@ -322,7 +322,7 @@ impl Core {
             local(&place, at, accumulate);
             return Ok(());
         }
-        self.accumulate_far(target, at, accumulate, &count.tally(target))
+        self.accumulate_far(target, at, accumulate, count.tally(target))
     }
 
     #[inline(never)]

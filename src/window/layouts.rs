@@ -70,7 +70,7 @@ impl Core {
             store(memory, at, from, to);
             return Ok(());
         }
-        self.put_layout_far(target, at, from, to, &count.tally(target))
+        self.put_layout_far(target, at, from, to, count.tally(target))
     }
 
     #[inline(never)]
@@ -166,7 +166,7 @@ impl Core {
             load(memory, at, into, from);
             return Ok(());
         }
-        self.get_layout_far(target, at, into, from, &count.tally(target))
+        self.get_layout_far(target, at, into, from, count.tally(target))
     }
 
     #[inline(never)]

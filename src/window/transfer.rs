@@ -16,11 +16,14 @@ pub(crate) enum Count<'c> {
     Request(&'c mut Option<TallyRef>),
 }
 
-impl Count<'_> {
-    pub(super) fn tally(self, target: &Target) -> TallyRef {
+impl<'c> Count<'c> {
+    pub(super) fn tally<'t>(self, target: &'t Target) -> &'t TallyRef
+    where
+        'c: 't,
+    {
         match self {
-            Count::Target => target.tally.clone(),
-            Count::Request(own) => own.insert(Tally::within(&target.tally)).clone(),
+            Count::Target => &target.tally,
+            Count::Request(own) => own.insert(Tally::within(&target.tally)),
         }
     }
 }
@@ -85,7 +88,7 @@ impl Core {
             memory.write(index(at), from.bytes());
             return Ok(());
         }
-        self.put_posted(target, at, from, &count.tally(target))
+        self.put_posted(target, at, from, count.tally(target))
     }
 
     /// Puts bytes that are copied before this returns.
@@ -138,6 +141,10 @@ impl Core {
     /// Posts a put of bytes that are contiguous at both sides.
     pub(super) fn put_run(&self, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         let most = self.job.wire.transfer_max(far).unwrap_or(usize::MAX);
+        // Nearly always: one post.
+        if (1..=most).contains(&from.len()) {
+            return self.job.post(|wire| wire.put(far, at, from, tally));
+        }
         let mut done = 0;
         while done < from.len() {
             let part = from.part(done, most);
@@ -171,10 +178,10 @@ impl Core {
         if let Some(far) = target.data.posted()
             && self.flavor != Flavor::Dynamic
         {
-            return self.get_run(far, at, &into, &tally);
+            return self.get_run(far, at, &into, tally);
         }
         let from = Layout::Bytes(into.len());
-        self.get_layout_far(target, at.cast_signed(), &Into::contiguous(into), &from, &tally)
+        self.get_layout_far(target, at.cast_signed(), &Into::contiguous(into), &from, tally)
     }
 
     /// Posts a get of bytes that are contiguous at both sides.

@@ -86,7 +86,7 @@ pub(crate) struct Link {
 }
 
 struct SendQueue {
-    records: Box<[Option<Record>]>,
+    records: Box<[Option<Record>; RECORDS as usize]>,
     /// The number of the next request; it wraps.
     head: u32,
     /// The number of the oldest request in flight.
@@ -124,7 +124,7 @@ impl Link {
         // SAFETY: numbers and null pointers.
         let request = unsafe { std::mem::zeroed() };
         let queue = SendQueue {
-            records: (0..RECORDS).map(|_| None).collect(),
+            records: Box::new([const { None }; RECORDS as usize]),
             head: 0,
             tail: 0,
             unsignaled: 0,
