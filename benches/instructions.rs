@@ -1,12 +1,15 @@
-//! The hot path of shared memory, operation by operation, for callgrind to count: each function runs [`TURNS`] turns
-//! of one operation on the other rank's part. ci/instructions runs it as two ranks under callgrind, which counts within
-//! one of the functions, and does the arithmetic. The program knows no callgrind: it only checks the results.
+//! The hot path of shared memory, operation by operation, and that of puts over a net, for callgrind to count: each function
+//! runs turns of one operation on the other rank's part, [`TURNS`] in all. ci/instructions runs it as two ranks under
+//! callgrind, which counts within one of the functions, and does the arithmetic. The program knows no callgrind: it only
+//! checks the results.
 
-use transom::{At, BasicType, Datatype, Lock, LockAllEpoch, Route, Window};
+use transom::{At, BasicType, Datatype, Job, Lock, LockAllEpoch, Route, Window};
 
 /// Turns of each function; ci/instructions reads it from the output.
 const TURNS: usize = 1000;
 
+/// Puts over a net between which nothing is waited for: few enough that all are in flight at once.
+const BATCH: usize = 25;
 /// Blocks of the strided put.
 const BLOCKS: usize = 64;
 /// What is accumulated.
@@ -17,8 +20,11 @@ fn main() -> transom::Result<()> {
     let win = Window::<u64>::allocate(&world, 2 + 2 * BLOCKS)?;
     if world.rank() == 0 {
         let target = world.size() - 1;
-        assert_ne!(win.route(target)?, Route::Net, "memory is shared: what is counted is a store");
         let source = [7u64];
+        if win.route(target)? == Route::Net {
+            over_net(&win, target, &source)?;
+            return finish(world, win);
+        }
         let many = [3u64; BLOCKS];
         let word = Datatype::basic(BasicType::Uint64);
         let every_other = Datatype::vector(BLOCKS, 1, 2, &word)?;
@@ -42,6 +48,12 @@ fn main() -> transom::Result<()> {
         assert_eq!(counted, 2 * TURNS as u64, "every fetch_add and every accumulate counted");
         win.lock(Lock::Shared, target, |_| Ok(()))?;
         measured::lock_shared(&win, target)?;
+    }
+    finish(world, win)
+}
+
+fn finish(world: Job, win: Window<u64>) -> transom::Result<()> {
+    if world.rank() == 0 {
         eprintln!("turns {TURNS}");
     }
     world.barrier()?;
@@ -49,9 +61,23 @@ fn main() -> transom::Result<()> {
     world.finalize()
 }
 
+/// Batches of puts, and a flush after each, which is not counted.
+fn over_net(win: &Window<u64>, target: usize, source: &[u64]) -> transom::Result<()> {
+    win.lock_all(|epoch| {
+        epoch.put(target, 0, source)?;
+        epoch.flush(target)?;
+        measured::empty(target);
+        for _ in 0..TURNS / BATCH {
+            measured::put_net(epoch, target, source)?;
+            epoch.flush(target)?;
+        }
+        Ok(())
+    })
+}
+
 /// What is counted: functions of their own names, which callgrind switches its counting by.
 mod measured {
-    use super::{At, BLOCKS, Datatype, Lock, LockAllEpoch, TURNS, Window};
+    use super::{At, BATCH, BLOCKS, Datatype, Lock, LockAllEpoch, TURNS, Window};
     use std::hint::black_box;
     use transom::{Result, ops};
 
@@ -66,6 +92,15 @@ mod measured {
     #[inline(never)]
     pub(super) fn put<'e>(epoch: &LockAllEpoch<'e, '_, u64>, target: usize, source: &'e [u64]) -> Result<()> {
         for _ in 0..TURNS {
+            epoch.put(black_box(target), 0, black_box(source))?;
+        }
+        Ok(())
+    }
+
+    /// A batch of them.
+    #[inline(never)]
+    pub(super) fn put_net<'e>(epoch: &LockAllEpoch<'e, '_, u64>, target: usize, source: &'e [u64]) -> Result<()> {
+        for _ in 0..BATCH {
             epoch.put(black_box(target), 0, black_box(source))?;
         }
         Ok(())
