@@ -140,12 +140,16 @@ impl Core {
         crate::buffers::scoped(
             || self.job.finish(&tally),
             |scope| {
+                let into = scope.sink(old);
+                if let Some(posted) = self.fetch_by_net(target, at, (op, ty), operand, &into, &tally) {
+                    return posted;
+                }
                 let accumulate = Accumulate {
                     call: "fetch_and_op",
                     op,
                     ty,
                     from: (op != Op::NoOp).then(|| From::contiguous(scope.source(operand))),
-                    into: Some(Into::contiguous(scope.sink(old))),
+                    into: Some(Into::contiguous(into)),
                     to: Layout::Bytes(ty.size()),
                 };
                 self.accumulate_far(target, at.cast_signed(), &accumulate, &tally)
@@ -170,6 +174,9 @@ impl Core {
             let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
             into.fill_from(bytes_of(&old, ty.size()));
             return Ok(());
+        }
+        if let Some(posted) = self.fetch_by_net(target, at, (op, ty), operand, &into, &target.tally) {
+            return posted;
         }
         // The operand is copied before this returns, as every accumulate's is.
         crate::buffers::scoped(

@@ -41,6 +41,31 @@ impl Core {
         Some((self.by_nic(target)?, width))
     }
 
+    /// The net's atomic that is `op`; `None` where it has none.
+    fn net_kind(&self, op: Op) -> Option<AmoKind> {
+        match op {
+            Op::Sum => Some(AmoKind::Sum),
+            Op::Replace if self.job.amos != Amos::Words => Some(AmoKind::Replace),
+            Op::NoOp => Some(AmoKind::Read),
+            _ => None,
+        }
+    }
+
+    /// Posts the atomic that combines one element and brings its value from before; `None` where the net has none for it.
+    pub(super) fn fetch_by_net(
+        &self,
+        target: &Target,
+        at: u64,
+        (op, ty): (Op, BasicType),
+        operand: &[u8],
+        into: &Sink,
+        tally: &TallyRef,
+    ) -> Option<Result<()>> {
+        let (remote, width) = self.by_net(target, ty)?;
+        let operand = if op == Op::NoOp { 0 } else { value(operand) };
+        Some(self.post_amo(target, remote, at, Amo::new(self.net_kind(op)?, width, operand), into, tally))
+    }
+
     /// Accumulates by the net's atomics, one for each element.
     pub(super) fn accumulate_by_net(
         &self,
@@ -68,13 +93,7 @@ impl Core {
                 }
                 None => Sink::NONE,
             };
-            let kind = match it.op {
-                Op::Sum => Some(AmoKind::Sum),
-                Op::Replace if self.job.amos != Amos::Words => Some(AmoKind::Replace),
-                Op::NoOp => Some(AmoKind::Read),
-                _ => None,
-            };
-            match kind {
+            match self.net_kind(it.op) {
                 Some(kind) => {
                     self.post_amo(target, remote, there, Amo::new(kind, width, operand), &into, tally)?;
                 }
