@@ -24,6 +24,8 @@ const SPIN_BUSY: Duration = Duration::from_micros(800);
 const NAP: Duration = Duration::from_millis(1);
 /// Polls after which a blocking call that is kept busy by others looks whether all live.
 const BUSY_LOOKS: u32 = 4096;
+/// How long a process takes at most to be gone after the kernel has closed its sockets, which its peers notice first.
+const DYING: Duration = Duration::from_millis(200);
 /// How long the progress thread keeps away when it finds callers that poll, at first: it doubles while they do, so that an
 /// origin waits no longer after the last of them than they have been polling.
 const KEEP_AWAY: Duration = Duration::from_micros(32);
@@ -84,12 +86,12 @@ impl Progress {
     /// # Errors
     /// `RankDied`. What waits for an answer of that rank has failed then.
     pub(crate) fn look(&self) -> Result<()> {
-        self.told(self.watch.look(false))
+        self.told(self.watch.look(Duration::ZERO))
     }
 
     /// A transport's error, or the death behind it, which may be another rank's than the one it names.
     pub(crate) fn explained(&self, fault: Fault) -> Error {
-        self.told(self.watch.look(true)).map_or_else(|died| died, |()| fault.into())
+        self.told(self.watch.look(DYING)).map_or_else(|died| died, |()| fault.into())
     }
 
     fn told(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {

@@ -79,22 +79,22 @@ impl Watch {
         Watch { host: own.host.clone(), ranks: others.collect(), ..Watch::default() }
     }
 
-    /// Whether all live, as far as it was looked; looks when a period has passed, or `now`.
+    /// Whether all live, as far as it was looked; looks when a period has passed, or where it has the `patience` to wait for a death.
     ///
     /// # Errors
     /// `RankDied`, from the first death on, with all that are known.
-    pub(crate) fn look(&self, now: bool) -> Result<(), ErrorKind> {
+    pub(crate) fn look(&self, patience: Duration) -> Result<(), ErrorKind> {
         if self.ranks.is_empty() {
             return Ok(());
         }
-        let time = self.is_time() || now;
+        let time = self.is_time() || !patience.is_zero();
         // Relaxed: the mutex orders what it stands for.
         if !time && !self.any.load(Ordering::Relaxed) {
             return Ok(());
         }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if time {
-            self.find(&mut seen);
+            self.find(&mut seen, patience);
         }
         if seen.dead.is_empty() {
             return Ok(());
@@ -113,7 +113,7 @@ impl Watch {
     }
 
     /// Moves those that have ended from the living to the dead.
-    fn find(&self, seen: &mut Seen) {
+    fn find(&self, seen: &mut Seen, patience: Duration) {
         let Seen { living, dead } = seen;
         let living = living.get_or_insert_with(|| {
             let mut living = Vec::with_capacity(self.ranks.len());
@@ -130,7 +130,8 @@ impl Watch {
         });
         let mut fds: Vec<_> = living.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
         // Interrupted: the next look finds them.
-        if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_err() {
+        let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+        if poll(&mut fds, Some(&limit)).is_err() {
             return;
         }
         let mut ended = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>().into_iter();
@@ -158,7 +159,7 @@ mod tests {
     /// Looks until it says so: looks in between give the same answer as the one before.
     fn until_dead(watch: &Watch) -> String {
         loop {
-            if let Err(died) = watch.look(false) {
+            if let Err(died) = watch.look(Duration::ZERO) {
                 return died.to_string();
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -172,12 +173,12 @@ mod tests {
         let (mut second, b) = sleeper();
         let host = a.host.clone();
         let watch = Watch::new(0, &[Process::own(), a, b]);
-        watch.look(false).expect("both live");
+        watch.look(Duration::ZERO).expect("both live");
         // Not waited for: it stays as a zombie, which is dead enough.
         second.kill().expect("ours");
         let said = until_dead(&watch);
         assert!(said.contains("rank 2") && said.contains(&host), "{said}");
-        assert_eq!(watch.look(false).map_err(|died| died.to_string()), Err(said));
+        assert_eq!(watch.look(Duration::ZERO).map_err(|died| died.to_string()), Err(said));
         for child in [&mut first, &mut second] {
             child.kill().expect("ours");
             child.wait().expect("ours");
@@ -202,6 +203,6 @@ mod tests {
     #[test]
     fn other_machines_are_not_watched() {
         let far = Process { kernel: "another".into(), pid: 1, ..Process::default() };
-        Watch::new(0, &[Process::own(), far]).look(true).expect("nobody here to die");
+        Watch::new(0, &[Process::own(), far]).look(Duration::from_millis(1)).expect("nobody here to die");
     }
 }
