@@ -8,6 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::ErrorKind;
@@ -18,31 +19,38 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// A process as another one of its machine finds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// What processes have in common that see each other: the running kernel, and its view of processes.
+    /// What processes have in common that see each other: the running kernel, and its view of processes. Empty where it does not
+    /// tell.
     pub(crate) kernel: String,
     /// The machine's name, for people.
     pub(crate) host: String,
     pub(crate) pid: i32,
-    /// When it began, in the kernel's ticks: its number may be another's later.
+    /// When it began, in the kernel's ticks: its number may be another's later. 0 where the kernel does not tell.
     pub(crate) began: u64,
 }
 
 impl Process {
     /// This process.
     pub(crate) fn own() -> Process {
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let pids = std::fs::read_link("/proc/self/ns/pid").map(|path| path.display().to_string()).unwrap_or_default();
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let pids = std::fs::read_link("/proc/self/ns/pid");
+        let kernel = boot.and_then(|boot| Ok(format!("{} {}", boot.trim(), pids?.display())));
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         Process {
-            kernel: format!("{} {pids}", boot.trim()),
+            kernel: kernel.unwrap_or_default(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             pid,
             began: began(pid).unwrap_or_default(),
         }
     }
+
+    /// Whether its number is another process's.
+    fn is_another_now(&self) -> bool {
+        self.began != 0 && began(self.pid).is_some_and(|now| now != self.began)
+    }
 }
 
-/// When a process began; `None` where there is none of that number.
+/// When a process began; `None` where there is none of that number, or the kernel does not tell.
 fn began(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // After the name, which may have anything in it, in parentheses: fields from the third on, of which it is the 22nd (proc_pid_stat(5)).
@@ -71,10 +79,11 @@ struct Seen {
 }
 
 impl Watch {
-    /// Watches those of `ranks` that the process of `me` can see, and that are not it, as those of a simulated job are.
+    /// Watches those of `ranks` that the process of `me` is known to see, and that are not it, as those of a simulated job are.
     pub(crate) fn new(me: usize, ranks: &[Process]) -> Watch {
         let own = &ranks[me];
-        let here = |(_, process): &(usize, &Process)| process.pid != own.pid && process.kernel == own.kernel;
+        let seen = |process: &Process| !own.kernel.is_empty() && process.kernel == own.kernel;
+        let here = |(_, process): &(usize, &Process)| process.pid != own.pid && seen(process);
         let others = ranks.iter().enumerate().filter(here).map(|(rank, process)| (rank, process.clone()));
         Watch { host: own.host.clone(), ranks: others.collect(), ..Watch::default() }
     }
@@ -118,12 +127,13 @@ impl Watch {
         let living = living.get_or_insert_with(|| {
             let mut living = Vec::with_capacity(self.ranks.len());
             for (rank, process) in &self.ranks {
-                let fd = Pid::from_raw(process.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-                match fd {
-                    _ if began(process.pid) != Some(process.began) => dead.push(*rank),
-                    Some(fd) => living.push((*rank, fd)),
+                let Some(pid) = Pid::from_raw(process.pid) else { continue };
+                match pidfd_open(pid, PidfdFlags::empty()) {
+                    Err(Errno::SRCH) => dead.push(*rank),
+                    Ok(_) if process.is_another_now() => dead.push(*rank),
+                    Ok(fd) => living.push((*rank, fd)),
                     // No descriptors left, or a kernel without them: this one is not watched.
-                    None => {}
+                    Err(_) => {}
                 }
             }
             living
@@ -199,10 +209,28 @@ mod tests {
         assert!(until_dead(&Watch::new(0, &[Process::own(), process])).contains("rank 1"));
     }
 
-    /// Processes of other machines are not looked for among this one's.
+    /// Processes of other machines, and of any where the kernel does not say which it is, are not looked for among this one's: there
+    /// the numbers would be those of nobody.
     #[test]
     fn other_machines_are_not_watched() {
-        let far = Process { kernel: "another".into(), pid: 1, ..Process::default() };
-        Watch::new(0, &[Process::own(), far]).look(Duration::from_millis(1)).expect("nobody here to die");
+        let nobody = Process { kernel: "another".into(), pid: i32::MAX, ..Process::default() };
+        let unknown = Process { kernel: String::new(), ..Process::own() };
+        for [own, other] in
+            [[Process::own(), nobody.clone()], [unknown.clone(), Process { pid: nobody.pid, ..unknown.clone() }]]
+        {
+            Watch::new(0, &[own, other]).look(Duration::from_millis(1)).expect("nobody here to die");
+        }
+    }
+
+    /// Where the kernel does not say when processes began, their descriptors still tell.
+    /// Shows E3.
+    #[test]
+    fn processes_of_unknown_age_are_watched() {
+        let (mut child, process) = sleeper();
+        let watch = Watch::new(0, &[Process::own(), Process { began: 0, ..process }]);
+        watch.look(Duration::from_millis(1)).expect("it lives");
+        child.kill().expect("ours");
+        assert!(until_dead(&watch).contains("rank 1"));
+        child.wait().expect("ours");
     }
 }

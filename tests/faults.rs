@@ -2,7 +2,7 @@
 //! job has the status of the one that died (REQUIREMENTS E3). A table of stages and ways to die, as jobs of this program itself
 //! (`--rank STAGE WAY`) under the real launcher, which leaves the survivors a minute and then ends what hangs.
 //!
-//! Shows E3, E4.
+//! Shows E3.
 
 use std::error::Error;
 use std::process::{Command, ExitCode, Stdio};

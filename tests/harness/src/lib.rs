@@ -65,13 +65,23 @@ pub fn ensure(holds: bool, what: &str) -> Outcome {
 
 /// The main function of a test program; `launcher` is `env!("CARGO_BIN_EXE_transom-run")`.
 pub fn main(launcher: &'static str, tests: &'static [Test]) -> ExitCode {
+    run(launcher, tests, false)
+}
+
+/// [`main`] of a program whose tests need an RDMA device: without `--include-ignored` they are ignored.
+pub fn main_on_device(launcher: &'static str, tests: &'static [Test]) -> ExitCode {
+    run(launcher, tests, true)
+}
+
+fn run(launcher: &'static str, tests: &'static [Test], ignored: bool) -> ExitCode {
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() == Some("--rank") {
         return rank(&args.next().unwrap_or_default(), tests);
     }
     let trials = tests.iter().flat_map(|test| test.ranks.iter().map(move |&ranks| (test, ranks)));
     let trials = trials.map(|(test, ranks)| {
-        Trial::test(format!("{}::ranks_{ranks}", test.name), move || job(launcher, test, ranks).map_err(Failed::from))
+        let name = format!("{}::ranks_{ranks}", test.name);
+        Trial::test(name, move || job(launcher, test, ranks).map_err(Failed::from)).with_ignored_flag(ignored)
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
