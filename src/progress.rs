@@ -25,7 +25,7 @@ const NAP: Duration = Duration::from_millis(1);
 /// Polls after which a blocking call that is kept busy by others looks whether all live.
 const BUSY_LOOKS: u32 = 4096;
 /// How long a process takes at most to be gone after the kernel has closed its sockets, which its peers notice first.
-const DYING: Duration = Duration::from_millis(200);
+const DYING: Duration = Duration::from_millis(800);
 /// How long the progress thread keeps away when it finds callers that poll, at first: it doubles while they do, so that an
 /// origin waits no longer after the last of them than they have been polling.
 const KEEP_AWAY: Duration = Duration::from_micros(32);

@@ -47,6 +47,8 @@ mod probe;
 mod provider;
 mod rules;
 #[allow(unsafe_code)]
+mod signals;
+#[allow(unsafe_code)]
 mod slots;
 #[doc(hidden)]
 #[allow(unsafe_code)]

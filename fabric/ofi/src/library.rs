@@ -8,6 +8,7 @@ use libloading::Library as Dynamic;
 use transom_fabric::FabricError;
 
 use crate::rules::Hints;
+use crate::signals::kept;
 use crate::sys;
 
 /// The name that the loader looks for.
@@ -63,7 +64,7 @@ impl Library {
             reason: format!("{}; on Debian: apt-get install libfabric1", cause(&error)),
         };
         // SAFETY: libfabric's initializers only register providers; no other thread depends on their order.
-        let dynamic = unsafe { Dynamic::new(soname) }.map_err(missing)?;
+        let dynamic = kept(|| unsafe { Dynamic::new(soname) }).map_err(missing)?;
         // SAFETY: the types are those of man fi_getinfo, fi_version, fi_fabric, fi_errno; the default symbol versions of
         // 1.x and 2.x keep them for the structures declared in `sys`.
         unsafe {

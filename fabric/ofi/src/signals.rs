@@ -1,0 +1,56 @@
+//! The program's signal handlers, kept while a library is opened: initializers of some that libfabric links to (PSM of old
+//! InfiniBand cards) put their own in place of them, which write a file into the working directory and exit with status 1
+//! where the program would have died of SIGSEGV.
+
+use std::mem::MaybeUninit;
+
+/// The signals that the loader's initializers take, and those of the same kind.
+const KEPT: [i32; 9] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGILL,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGTERM,
+];
+
+/// Runs `open`; the handlers are those of before after it.
+pub(crate) fn kept<T>(open: impl FnOnce() -> T) -> T {
+    let before = KEPT.map(|signal| (signal, handler(signal)));
+    let opened = open();
+    for (signal, before) in before {
+        if let Some(before) = before {
+            // SAFETY: what the kernel said of this signal before; a failure leaves the other handler, which works too.
+            unsafe { libc::sigaction(signal, &raw const before, std::ptr::null_mut()) };
+        }
+    }
+    opened
+}
+
+fn handler(signal: i32) -> Option<libc::sigaction> {
+    let mut found = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: room for one, filled where the call succeeds.
+    unsafe { (libc::sigaction(signal, std::ptr::null(), found.as_mut_ptr()) == 0).then(|| found.assume_init()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows T3.
+    #[test]
+    fn handlers_outlive_the_opening() {
+        extern "C" fn other(_: i32) {}
+        let before = handler(libc::SIGHUP).expect("a signal").sa_sigaction;
+        let within = kept(|| {
+            // SAFETY: a handler that does nothing.
+            unsafe { libc::signal(libc::SIGHUP, other as *const () as usize) };
+            handler(libc::SIGHUP).expect("a signal").sa_sigaction
+        });
+        assert_ne!(within, before);
+        assert_eq!(handler(libc::SIGHUP).expect("a signal").sa_sigaction, before);
+    }
+}
