@@ -167,12 +167,14 @@ impl Steps {
 }
 
 /// Posts a put of `from`.
+#[inline(always)]
 pub(crate) fn post_put<P: Port>(port: &P, to: &P::Remote, offset: u64, from: Source, tally: &TallyRef) -> Post {
     // SAFETY: what a Source stands for.
     unsafe { port.put(to, offset, from.0, tally) }
 }
 
 /// Posts a get into `into`, which may be posted again where the answer is `Again`.
+#[inline(always)]
 pub(crate) fn post_get<P: Port>(port: &P, from: &P::Remote, offset: u64, into: &Sink, tally: &TallyRef) -> Post {
     // SAFETY: what a Sink stands for.
     unsafe { port.get(from, offset, into.0, tally) }

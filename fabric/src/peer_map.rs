@@ -44,7 +44,10 @@ pub struct PeerMap<T> {
 
 /// Its pointers come from `Box::into_raw`.
 struct Table<T> {
+    /// A power of two.
     slots: Box<[AtomicPtr<T>]>,
+    /// One less than their number.
+    mask: usize,
 }
 
 /// What only the thread that inserts sees.
@@ -88,11 +91,11 @@ impl<T: Keyed> PeerMap<T> {
         // Acquire: pairs with the Release in `insert`, so that the table's slots are there.
         // SAFETY: tables are freed only when the map is dropped.
         let table = unsafe { &*self.table.load(Ordering::Acquire) };
-        let mask = table.slots.len() - 1;
-        let mut at = peer.index() & mask;
+        let mut at = peer.index() & table.mask;
         loop {
             // Acquire: pairs with the Release in `place`, so that the entry is whole.
-            let entry = table.slots[at].load(Ordering::Acquire);
+            // SAFETY: masked, and so below their number.
+            let entry = unsafe { table.slots.get_unchecked(at) }.load(Ordering::Acquire);
             if entry.is_null() {
                 return None;
             }
@@ -101,7 +104,7 @@ impl<T: Keyed> PeerMap<T> {
             if value.peer() == peer {
                 return Some(value);
             }
-            at = (at + 1) & mask;
+            at = (at + 1) & table.mask;
         }
     }
 
@@ -169,19 +172,19 @@ impl<T: Keyed> PeerMap<T> {
 
 impl<T> Table<T> {
     fn with_slots(slots: usize) -> Table<T> {
-        Table { slots: (0..slots).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect() }
+        assert!(slots.is_power_of_two());
+        Table { slots: (0..slots).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(), mask: slots - 1 }
     }
 }
 
 impl<T: Keyed> Table<T> {
     /// Puts a value into the first free slot from its rank's; there always is one, since no table gets full.
     fn place(&self, value: *mut T) {
-        let mask = self.slots.len() - 1;
         // SAFETY: values are freed only when the map is dropped.
-        let mut at = unsafe { (*value).peer() }.index() & mask;
+        let mut at = unsafe { (*value).peer() }.index() & self.mask;
         // Relaxed: only the writer places values.
         while !self.slots[at].load(Ordering::Relaxed).is_null() {
-            at = (at + 1) & mask;
+            at = (at + 1) & self.mask;
         }
         // Release: pairs with the Acquire in `get`.
         self.slots[at].store(value, Ordering::Release);

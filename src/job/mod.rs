@@ -404,14 +404,26 @@ impl JobCore {
         loop {
             match attempt(&self.wire) {
                 Some(Post::Done | Post::Pending) => return Ok(()),
-                Some(Post::Again) => {
-                    if self.progress.poll()? == 0 {
-                        self.progress.look()?;
-                        std::thread::yield_now();
-                    }
-                }
-                Some(Post::Broken(fault)) => return Err(self.progress.explained(*fault)),
+                Some(other) => self.again(other)?,
                 None => return Err(ErrorKind::Job("an operation was posted where no port leads".into()).into()),
+            }
+        }
+    }
+
+    /// Makes progress before something is posted again that the transport did not take.
+    ///
+    /// # Errors
+    /// Why it never will.
+    #[cold]
+    fn again(&self, answer: Post) -> Result<()> {
+        match answer {
+            Post::Broken(fault) => Err(self.progress.explained(*fault)),
+            Post::Done | Post::Pending | Post::Again => {
+                if self.progress.poll()? == 0 {
+                    self.progress.look()?;
+                    std::thread::yield_now();
+                }
+                Ok(())
             }
         }
     }

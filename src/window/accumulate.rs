@@ -317,7 +317,7 @@ impl Core {
         rank: usize,
         displacement: u64,
         accumulate: &Accumulate<'_>,
-        count: Count<'_>,
+        mut count: Count<'_>,
     ) -> Result<()> {
         check(accumulate)?;
         let call = accumulate.call;

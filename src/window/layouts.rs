@@ -61,7 +61,7 @@ impl Core {
         displacement: u64,
         from: &From<'_>,
         to: &Layout<'_>,
-        count: Count<'_>,
+        mut count: Count<'_>,
     ) -> Result<()> {
         holds("put", from.bytes.len(), from.low, &from.layout)?;
         agree("put", &from.layout, to)?;
@@ -157,7 +157,7 @@ impl Core {
         displacement: u64,
         into: &Into<'_>,
         from: &Layout<'_>,
-        count: Count<'_>,
+        mut count: Count<'_>,
     ) -> Result<()> {
         holds("get", into.bytes.len(), into.low, &into.layout)?;
         agree("get", &into.layout, from)?;

@@ -16,14 +16,12 @@ pub(crate) enum Count<'c> {
     Request(&'c mut Option<TallyRef>),
 }
 
-impl<'c> Count<'c> {
-    pub(super) fn tally<'t>(self, target: &'t Target) -> &'t TallyRef
-    where
-        'c: 't,
-    {
+impl Count<'_> {
+    #[inline(always)]
+    pub(super) fn tally<'t>(&'t mut self, target: &'t Target) -> &'t TallyRef {
         match self {
             Count::Target => &target.tally,
-            Count::Request(own) => own.insert(Tally::within(&target.tally)),
+            Count::Request(own) => own.get_or_insert_with(|| Tally::within(&target.tally)),
         }
     }
 }
@@ -69,30 +67,44 @@ impl Into<'_> {
 
 impl Core {
     /// Puts (MPI §11.3.1).
-    #[inline]
-    pub(crate) fn put(&self, rank: usize, displacement: u64, from: Source, count: Count<'_>) -> Result<()> {
-        if let Some((target, at)) = self.located(rank, displacement, from.len())
-            && let Data::Mapped(memory, _) = &target.data
-        {
-            memory.write(index(at), from.bytes());
-            return Ok(());
+    #[inline(always)]
+    pub(crate) fn put(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
+        match self.located(rank, displacement, from.len()) {
+            None => self.put_first(rank, displacement, from, count),
+            Some((target, at)) => match &target.data {
+                Data::Mapped(memory, _) => {
+                    memory.write(index(at), from.bytes());
+                    Ok(())
+                }
+                Data::Far(_) => self.put_far(target, at, from, count.tally(target)),
+            },
         }
-        self.put_far(rank, displacement, from, count)
     }
 
-    /// A put that is not just a store, or of which that is not known yet.
-    #[inline(never)]
-    fn put_far(&self, rank: usize, displacement: u64, from: Source, count: Count<'_>) -> Result<()> {
+    /// A put that is the first to its target, or an error.
+    #[cold]
+    fn put_first(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, from.len())? else { return Ok(()) };
         if let Data::Mapped(memory, _) = &target.data {
             memory.write(index(at), from.bytes());
             return Ok(());
         }
-        self.put_posted(target, at, from, count.tally(target))
+        self.put_far(target, at, from, count.tally(target))
+    }
+
+    /// A put that is not just a store.
+    #[inline(never)]
+    fn put_far(&self, target: &Target, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
+        if let Data::Far(far) = &target.data
+            && self.job.wire.put_carried(far, at, from, tally)
+        {
+            return Ok(());
+        }
+        self.put_posted(target, at, from, tally)
     }
 
     /// Puts bytes that are copied before this returns.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put_copied(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
         if let Some((target, at)) = self.located(rank, displacement, bytes.len())
             && let Data::Mapped(memory, _) = &target.data
@@ -122,6 +134,7 @@ impl Core {
         )
     }
 
+    #[inline(never)]
     fn put_posted(&self, target: &Target, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
             return self.put_layout_far(
@@ -155,7 +168,7 @@ impl Core {
     }
 
     /// Gets (MPI §11.3.2).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, rank: usize, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
         if let Some((target, at)) = self.located(rank, displacement, into.len())
             && let Data::Mapped(memory, _) = &target.data
@@ -168,7 +181,7 @@ impl Core {
 
     /// A get that is not just a load, or of which that is not known yet.
     #[inline(never)]
-    fn get_far(&self, rank: usize, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
+    fn get_far(&self, rank: usize, displacement: u64, into: Sink, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("get", rank, displacement, into.len())? else { return Ok(()) };
         if let Data::Mapped(memory, _) = &target.data {
             into.fill(memory, index(at));

@@ -116,6 +116,19 @@ impl Wire {
         each_port!(self, to, port, at => buffers::post_put(port, at, offset, from, tally))
     }
 
+    /// Posts a put that an RDMA request carries, where nothing stands in its way; whether it did. Before all other posts, since
+    /// finding the way is a good part of what this one costs.
+    #[inline(always)]
+    pub(crate) fn put_carried(&self, to: &Far, offset: u64, from: Source, tally: &TallyRef) -> bool {
+        match (to, &self.net) {
+            (Far::Verbs(at), Some(Net::Verbs(domain))) => {
+                let carried = (1..=domain.port().carried_max()).contains(&from.len());
+                carried && domain.port().put_carried(at, offset, from.bytes(), tally)
+            }
+            _ => false,
+        }
+    }
+
     /// Posts a put of bytes that are copied.
     pub(crate) fn put_inline(&self, to: &Far, offset: u64, bytes: &[u8], tally: &TallyRef) -> Option<Post> {
         each_port!(self, to, port, at => port.put_inline(at, offset, bytes, tally))

@@ -11,9 +11,9 @@ use crate::contacts::random;
 use crate::device::{Device, Registration};
 use crate::domain::VerbsOptions;
 use crate::library::Library;
-use crate::link::INLINE;
 use crate::pair::{Depth, Pair, Quality};
 use crate::queue::{Queue, Receives};
+use crate::sending::INLINE;
 use crate::{choice, sys};
 
 /// The bytes of an end: its number, and that of its first packet.

@@ -12,9 +12,10 @@ use crate::address::{Address, End, Hello};
 use crate::device::Device;
 use crate::greeter::Greeter;
 use crate::handshake::{Handshake, Tick};
-use crate::link::{DEPTH, INLINE, Link};
+use crate::link::Link;
 use crate::pair::{Depth, Pair, Quality, Route};
 use crate::queue::{Queue, Receives};
+use crate::sending::{DEPTH, INLINE, Sending};
 use crate::stock::Stock;
 use crate::ticket::RANKS;
 
@@ -50,7 +51,7 @@ pub(crate) struct Maker {
 /// A peer.
 #[derive(Debug)]
 struct Contact {
-    link: Link,
+    link: Arc<Link>,
     mine: End,
     address: Address,
     route: Route,
@@ -75,7 +76,7 @@ pub(crate) fn random() -> u64 {
 
 impl Contacts {
     /// What a peer takes here.
-    pub(crate) const BYTES_PER_PEER: usize = size_of::<Contact>() + Link::RECORDS_BYTES;
+    pub(crate) const BYTES_PER_PEER: usize = size_of::<Contact>() + size_of::<Link>() + Sending::RECORDS_BYTES;
 
     pub(crate) fn new(make: Maker, greeter: Greeter) -> Contacts {
         Contacts { peers: PeerMap::new(), opening: Mutex::default(), waiting: AtomicUsize::new(0), greeter, make }
@@ -83,7 +84,7 @@ impl Contacts {
 
     /// The connection to a peer, whatever its state.
     #[inline]
-    pub(crate) fn link(&self, peer: Peer) -> Option<&Link> {
+    pub(crate) fn link(&self, peer: Peer) -> Option<&Arc<Link>> {
         self.peers.get(peer).map(|contact| &contact.link)
     }
 
@@ -207,6 +208,6 @@ impl Maker {
         let psn = u32::try_from(random() & 0x00ff_ffff).unwrap_or(0);
         let mine = End { number: pair.number(), psn };
         let handshake = Mutex::new(Handshake::new(mine, Instant::now()));
-        Ok(Contact { link: Link::new(peer, pair), mine, address, route, handshake })
+        Ok(Contact { link: Arc::new(Link::new(peer, pair)), mine, address, route, handshake })
     }
 }

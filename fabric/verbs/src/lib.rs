@@ -34,7 +34,6 @@ mod device;
 mod greeter;
 #[allow(unsafe_code)]
 mod library;
-#[allow(unsafe_code)]
 mod link;
 #[allow(unsafe_code)]
 mod pair;
@@ -46,6 +45,8 @@ mod port;
 mod progress;
 #[allow(unsafe_code)]
 mod queue;
+#[allow(unsafe_code)]
+mod sending;
 #[allow(unsafe_code)]
 mod stock;
 #[doc(hidden)]
@@ -63,5 +64,5 @@ mod ticket;
 pub use choice::{PortInfo, ports};
 pub use domain::{VerbsDomain, VerbsOptions, VerbsRegion};
 pub use library::SONAME;
-pub use link::Posted;
 pub use port::{VerbsPort, VerbsRemote};
+pub use sending::Posted;

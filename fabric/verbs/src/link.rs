@@ -8,71 +8,28 @@
 //!
 //! So the last posted request is signaled, or one is held: nothing is in flight of which no completion will tell.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use transom_fabric::{Fault, Peer};
+use parking_lot::Mutex;
+use transom_fabric::{Fault, Peer, TallyRef};
 
 use crate::pair::Pair;
-use crate::stock::{Record, Stock};
+use crate::sending::{Posted, Request, Sending};
+use crate::stock::Stock;
 use crate::sys;
-use crate::ticket::Ticket;
-
-/// Bytes that a request carries itself, where the device can. As many as leave its place in the device's queue at 128 bytes
-/// (mlx5), or 256 (Soft-RoCE).
-pub(crate) const INLINE: u32 = 48;
-/// Records of requests; one is always free, so that one less are in flight.
-const RECORDS: u32 = 64;
-/// Requests of one connection in flight at once.
-pub(crate) const DEPTH: u32 = RECORDS - 1;
-/// After so many unsignaled requests one is signaled, so that there is room again before all are used.
-const SIGNAL_EVERY: u32 = RECORDS / 2;
 
 const OPENING: u8 = 0;
 const READY: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// A request to be posted.
-pub(crate) struct Request<'b> {
-    pub(crate) opcode: u32,
-    pub(crate) target: sys::Target,
-    /// A message's sender.
-    pub(crate) immediate: u32,
-    pub(crate) bytes: Bytes<'b>,
-    /// It may wait for the next request or release.
-    pub(crate) hold: bool,
-    pub(crate) record: Record,
-}
-
-/// The local bytes of a request.
-#[derive(Clone, Copy)]
-pub(crate) enum Bytes<'b> {
-    /// Carried by the request: at most what the device gave.
-    Inline(&'b [u8]),
-    /// Reached by the device.
-    Element(sys::ibv_sge),
-}
-
-/// What became of a request.
+/// Why a request was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pushed {
-    /// Accepted.
-    Accepted,
-    /// Accepted and held: the link is to be released.
-    Held,
-    /// Not accepted.
+pub(crate) enum Refused {
+    /// There is no room, or the connection does not stand yet.
     Again,
-    /// Not accepted: the link is broken.
+    /// The link is broken.
     Broken,
-}
-
-/// What a link posted so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Posted {
-    /// Work requests given to the device.
-    pub requests: u64,
-    /// Those of them that asked for a completion.
-    pub signaled: u64,
 }
 
 /// The connection to a peer.
@@ -82,30 +39,8 @@ pub(crate) struct Link {
     fault: OnceLock<String>,
     // Before the records: no registration ends while the device uses it.
     pub(crate) pair: Pair,
-    queue: Mutex<SendQueue>,
+    sending: Mutex<Sending>,
 }
-
-struct SendQueue {
-    records: Box<[Option<Record>; RECORDS as usize]>,
-    /// The number of the next request; it wraps.
-    head: u32,
-    /// The number of the oldest request in flight.
-    tail: u32,
-    /// Requests that were posted after the last signaled one.
-    unsignaled: u32,
-    /// The newest request is written down below and not posted.
-    held: bool,
-    /// Somebody will call `release`.
-    listed: bool,
-    request: sys::ibv_send_wr,
-    element: sys::ibv_sge,
-    inline: [u8; INLINE as usize],
-    posted: Posted,
-}
-
-// SAFETY: the pointers of the request are set when it is posted, to fields of this structure and to objects that any
-// thread may use.
-unsafe impl Send for SendQueue {}
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -116,26 +51,10 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
-    /// What the records take.
-    pub(crate) const RECORDS_BYTES: usize = RECORDS as usize * size_of::<Option<Record>>();
-
     /// A connection that is being opened.
     pub(crate) fn new(peer: Peer, pair: Pair) -> Link {
-        // SAFETY: numbers and null pointers.
-        let request = unsafe { std::mem::zeroed() };
-        let queue = SendQueue {
-            records: Box::new([const { None }; RECORDS as usize]),
-            head: 0,
-            tail: 0,
-            unsignaled: 0,
-            held: false,
-            listed: false,
-            request,
-            element: sys::ibv_sge { addr: 0, length: 0, lkey: 0 },
-            inline: [0; INLINE as usize],
-            posted: Posted::default(),
-        };
-        Link { peer, state: AtomicU8::new(OPENING), fault: OnceLock::new(), pair, queue: Mutex::new(queue) }
+        let (fault, sending) = (OnceLock::new(), Mutex::new(Sending::new(peer)));
+        Link { peer, state: AtomicU8::new(OPENING), fault, pair, sending }
     }
 
     /// Whom it leads to.
@@ -146,13 +65,16 @@ impl Link {
 
     /// Both ends are connected: requests may be posted.
     pub(crate) fn open(&self) {
-        // Release: pairs with the Acquire in `push`. A link that broke stays broken.
-        let _ = self.state.compare_exchange(OPENING, READY, Ordering::Release, Ordering::Relaxed);
+        let mut sending = self.sending.lock();
+        // Relaxed: under the lock. A link that broke stays broken.
+        if self.state.compare_exchange(OPENING, READY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            sending.open();
+        }
     }
 
     /// Whether nothing can be posted before the peer has answered.
     pub(crate) fn is_opening(&self) -> bool {
-        // Relaxed: whoever sees another state asks `push` what it means.
+        // Relaxed: whoever sees another state is told by `push` what it means.
         self.state.load(Ordering::Relaxed) == OPENING
     }
 
@@ -163,73 +85,113 @@ impl Link {
 
     /// What was posted so far.
     pub(crate) fn posted(&self) -> Posted {
-        self.lock().posted
+        self.sending.lock().posted()
     }
 
-    fn lock(&self) -> MutexGuard<'_, SendQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a request, counts its operation, and posts or holds it. Inlined, so that the request is written once.
-    #[inline(always)]
-    pub(crate) fn push(&self, request: Request<'_>, stock: &Stock) -> Pushed {
-        let mut queue = self.lock();
-        // Acquire: pairs with the Release in `open`.
-        let state = self.state.load(Ordering::Acquire);
-        let full = queue.head.wrapping_sub(queue.tail) >= DEPTH;
-        if state != READY || full || !stock.enter() {
-            stock.discard(&request.record);
-            return if state == BROKEN { Pushed::Broken } else { Pushed::Again };
+    /// Takes a request, counts its operation, and posts or holds it.
+    pub(crate) fn push(&self, request: Request<'_>, stock: &Stock) -> Result<(), Refused> {
+        let mut sending = self.sending.lock();
+        if !self.admit(&mut sending, stock) {
+            stock.discard(&request.local);
+            // Relaxed: under the lock, as all that break it.
+            let broken = self.state.load(Ordering::Relaxed) == BROKEN;
+            return Err(if broken { Refused::Broken } else { Refused::Again });
         }
-        if queue.held {
-            let signaled = queue.unsignaled + 1 >= SIGNAL_EVERY;
-            if let Err(error) = queue.post(&self.pair, signaled) {
-                self.break_down(&mut queue, &error.to_string(), stock);
-                stock.leave(1);
-                stock.discard(&request.record);
-                return Pushed::Broken;
-            }
-        }
-        if let Some(tally) = &request.record.tally {
+        if let Some(tally) = request.tally {
             tally.begin();
         }
         let hold = request.hold;
-        queue.write(self.peer, request);
+        sending.write(request);
         if hold {
-            return if std::mem::replace(&mut queue.listed, true) { Pushed::Accepted } else { Pushed::Held };
+            self.list(&mut sending, stock);
+        } else {
+            self.post_signaled(&mut sending, stock);
         }
-        if let Err(error) = queue.post(&self.pair, true) {
-            self.break_down(&mut queue, &error.to_string(), stock);
+        Ok(())
+    }
+
+    /// Takes a put whose bytes the request carries, and holds it; whether there was room. The path of most operations: inlined, and
+    /// without a request that would be written twice.
+    #[inline(always)]
+    pub(crate) fn push_carried(
+        &self,
+        to: impl FnOnce() -> sys::Rdma,
+        bytes: &[u8],
+        tally: &TallyRef,
+        stock: &Stock,
+    ) -> bool {
+        let mut sending = self.sending.lock();
+        let room = self.admit(&mut sending, stock);
+        if room {
+            tally.begin();
+            sending.write_carried(to(), bytes, tally);
+            self.list(&mut sending, stock);
         }
-        Pushed::Accepted
+        room
+    }
+
+    /// Makes room for one more request: what is held is posted. Whether there is.
+    #[inline(always)]
+    fn admit(&self, sending: &mut Sending, stock: &Stock) -> bool {
+        if !sending.has_room() || !stock.enter() {
+            return false;
+        }
+        if sending.is_held()
+            && let Err(error) = sending.post(&self.pair)
+        {
+            stock.leave(1);
+            self.break_down(sending, &error.to_string(), stock);
+            return false;
+        }
+        true
+    }
+
+    /// The newest request is held: somebody is to release it.
+    #[inline(always)]
+    fn list(&self, sending: &mut Sending, stock: &Stock) {
+        if !sending.listed {
+            self.list_first(sending, stock);
+        }
+    }
+
+    #[cold]
+    fn list_first(&self, sending: &mut Sending, stock: &Stock) {
+        sending.listed = stock.list(self.peer);
+        if !sending.listed {
+            self.post_signaled(sending, stock);
+        }
+    }
+
+    /// Posts the newest request.
+    fn post_signaled(&self, sending: &mut Sending, stock: &Stock) {
+        sending.signal();
+        if let Err(error) = sending.post(&self.pair) {
+            self.break_down(sending, &error.to_string(), stock);
+        }
     }
 
     /// Posts what is held, signaled.
     pub(crate) fn release(&self, stock: &Stock) {
-        let mut queue = self.lock();
-        queue.listed = false;
-        if queue.held
-            && let Err(error) = queue.post(&self.pair, true)
-        {
-            self.break_down(&mut queue, &error.to_string(), stock);
+        let mut sending = self.sending.lock();
+        sending.listed = false;
+        if sending.is_held() {
+            self.post_signaled(&mut sending, stock);
         }
     }
 
     /// Request `number` is complete, and with it all before. With a reason it failed, and so will all after it.
     /// Completions of a link are told in their order.
     pub(crate) fn complete(&self, number: u32, failure: Option<&str>, stock: &Stock) {
-        let mut queue = self.lock();
-        let count = number.wrapping_sub(queue.tail).wrapping_add(1);
-        if count > queue.head.wrapping_sub(queue.tail) {
+        let mut sending = self.sending.lock();
+        let count = sending.over(number);
+        if count == 0 {
             return;
         }
         if let Some(reason) = failure {
-            self.break_down(&mut queue, reason, stock);
+            self.break_down(&mut sending, reason, stock);
         }
         for left in (0..count).rev() {
-            let at = queue.tail;
-            queue.tail = at.wrapping_add(1);
-            if let Some(record) = queue.record(at).take() {
+            if let Some(record) = sending.oldest() {
                 let fault = failure.filter(|_| left == 0).map(|_| self.fault());
                 stock.retire(record, fault.as_ref());
             }
@@ -239,79 +201,21 @@ impl Link {
 
     /// Nothing goes to this peer any more. What is in flight completes with errors.
     pub(crate) fn give_up(&self, reason: &str, stock: &Stock) {
-        self.break_down(&mut self.lock(), reason, stock);
+        self.break_down(&mut self.sending.lock(), reason, stock);
     }
 
     #[cold]
-    fn break_down(&self, queue: &mut SendQueue, reason: &str, stock: &Stock) {
+    fn break_down(&self, sending: &mut Sending, reason: &str, stock: &Stock) {
         // The first reason tells what happened; later ones are its consequences.
         let _ = self.fault.set(reason.to_owned());
-        // Release: pairs with the Acquire in `push`, for the reason.
-        if self.state.swap(BROKEN, Ordering::Release) != BROKEN {
+        // Relaxed: under the lock.
+        if self.state.swap(BROKEN, Ordering::Relaxed) != BROKEN {
+            sending.close();
             self.pair.abandon();
         }
-        if std::mem::take(&mut queue.held) {
-            queue.head = queue.head.wrapping_sub(1);
-            let at = queue.head;
+        if let Some(record) = sending.take_held() {
             stock.leave(1);
-            if let Some(record) = queue.record(at).take() {
-                stock.retire(record, Some(&self.fault()));
-            }
+            stock.retire(record, Some(&self.fault()));
         }
-    }
-}
-
-impl SendQueue {
-    fn record(&mut self, number: u32) -> &mut Option<Record> {
-        &mut self.records[(number % RECORDS) as usize]
-    }
-
-    /// Writes the newest request down.
-    #[inline(always)]
-    #[allow(clippy::cast_possible_truncation)] // at most INLINE bytes
-    fn write(&mut self, peer: Peer, request: Request<'_>) {
-        let number = self.head;
-        self.head = number.wrapping_add(1);
-        self.request.wr_id = Ticket::Request(peer, number).encode();
-        self.request.opcode = request.opcode;
-        self.request.imm_data = request.immediate;
-        self.request.wr = request.target;
-        match request.bytes {
-            Bytes::Inline(bytes) => {
-                match <[u8; 8]>::try_from(bytes) {
-                    Ok(word) => self.inline[..8].copy_from_slice(&word),
-                    Err(_) => self.inline[..bytes.len()].copy_from_slice(bytes),
-                }
-                self.element.length = bytes.len() as u32;
-                self.request.send_flags = sys::IBV_SEND_INLINE;
-            }
-            Bytes::Element(element) => {
-                self.element = element;
-                self.request.send_flags = 0;
-            }
-        }
-        *self.record(number) = Some(request.record);
-        self.held = true;
-    }
-
-    /// Posts the newest request.
-    #[inline]
-    fn post(&mut self, pair: &Pair, signaled: bool) -> Result<(), std::io::Error> {
-        if self.request.send_flags & sys::IBV_SEND_INLINE != 0 {
-            self.element.addr = self.inline.as_ptr() as u64;
-        }
-        self.request.sg_list = &raw mut self.element;
-        self.request.num_sge = 1;
-        if signaled {
-            self.request.send_flags |= sys::IBV_SEND_SIGNALED;
-        }
-        // SAFETY: the request is whole; inline bytes are copied; others stay until the record's completion: a block's by
-        // being in use, the caller's by its promise.
-        unsafe { pair.post(&mut self.request) }?;
-        self.held = false;
-        self.unsignaled = if signaled { 0 } else { self.unsignaled + 1 };
-        self.posted.requests += 1;
-        self.posted.signaled += u64::from(signaled);
-        Ok(())
     }
 }

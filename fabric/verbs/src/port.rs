@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crossbeam_queue::ArrayQueue;
 use transom_fabric::{
     Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef,
     Width,
@@ -15,19 +14,18 @@ use crate::address::Address;
 use crate::contacts::Contacts;
 use crate::device::{Device, Registration};
 use crate::domain::{TAG, coherence};
-use crate::link::{Bytes, INLINE, Link, Posted, Pushed, Request};
+use crate::link::{Link, Refused};
 use crate::pool::{Pool, Pools};
 use crate::progress::Taken;
 use crate::queue::{Queue, Receives};
-use crate::stock::{Local, Record, Stock};
+use crate::sending::{Bytes, INLINE, Posted, Request};
+use crate::stock::{Local, Stock};
 use crate::sys;
 
 /// The bytes of a message.
 pub(crate) const MESSAGE: usize = Pools::MIDDLE;
 /// Messages that can arrive before anybody takes them; more wait at their senders.
 pub(crate) const MESSAGES: u32 = 128;
-/// Links with a held request that are remembered; further ones hold none.
-const HOLDERS: usize = 1024;
 
 /// The way to the peers through libibverbs.
 #[derive(Debug)]
@@ -41,8 +39,6 @@ pub struct VerbsPort {
     /// All memory of the process, where the device takes page faults.
     everything: Option<Registration>,
     pub(crate) device: Arc<Device>,
-    /// Peers whose links hold a request.
-    pub(crate) holders: ArrayQueue<Peer>,
     pub(crate) taken: Mutex<Taken>,
     pub(crate) wake: OwnedFd,
     /// Why the device as a whole is broken.
@@ -53,13 +49,12 @@ pub struct VerbsPort {
     me: Peer,
 }
 
-/// A peer's region.
+/// A peer's region, with the way to the peer. The device checks accesses against the region's end.
 #[derive(Debug)]
 pub struct VerbsRemote {
-    peer: Peer,
-    key: u32,
+    link: Arc<Link>,
     base: u64,
-    len: u64,
+    key: u32,
 }
 
 /// What a port is made from.
@@ -95,7 +90,6 @@ impl VerbsPort {
             stock,
             everything,
             device,
-            holders: ArrayQueue::new(HOLDERS),
             taken: Mutex::default(),
             wake,
             trouble: OnceLock::new(),
@@ -111,63 +105,72 @@ impl VerbsPort {
 
     /// What was posted to a peer so far.
     pub fn posted(&self, to: Peer) -> Posted {
-        self.contacts.link(to).map(Link::posted).unwrap_or_default()
+        self.contacts.link(to).map(|link| link.posted()).unwrap_or_default()
     }
 
     /// Hands a request to its link.
-    #[inline(always)]
-    fn push(&self, peer: Peer, link: &Link, request: Request<'_>) -> Post {
+    fn push(&self, link: &Link, request: Request<'_>) -> Post {
         match link.push(request, &self.stock) {
-            Pushed::Accepted => {}
-            Pushed::Held => {
-                if self.holders.push(peer).is_err() {
-                    link.release(&self.stock);
-                }
-            }
-            Pushed::Again => return Post::Again,
-            Pushed::Broken => return Post::Broken(Box::new(link.fault())),
+            Ok(()) => Post::Pending,
+            Err(Refused::Again) => Post::Again,
+            Err(Refused::Broken) => Post::Broken(Box::new(link.fault())),
         }
-        Post::Pending
     }
 
-    /// The link for a request of `len` bytes at `offset`; or what to answer at once.
+    /// The longest put that a request carries.
     #[inline]
-    fn route(&self, to: &VerbsRemote, offset: u64, len: usize) -> Result<&Link, Post> {
-        if offset.checked_add(len as u64).is_none_or(|end| end > to.len) {
-            return Err(outside(to, offset, len));
+    pub fn carried_max(&self) -> usize {
+        self.inline
+    }
+
+    /// Puts bytes that a request carries, one at least and at most [`VerbsPort::carried_max`], where nothing stands in its way; whether
+    /// it did, or else nothing happened.
+    #[inline(always)]
+    pub fn put_carried(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> bool {
+        to.link.push_carried(|| to.at(offset), bytes, tally, &self.stock)
+    }
+
+    /// Puts bytes that no request carries.
+    #[inline(never)]
+    fn put_long(&self, to: &VerbsRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
+        if from.is_empty() {
+            return Post::Done;
         }
-        if len == 0 {
-            return Err(Post::Done);
+        if !self.is_copied(from.len()) {
+            return self.transfer(sys::IBV_WR_RDMA_WRITE, to, offset, from, tally);
         }
-        match self.contacts.link(to.peer) {
-            // Before anything is copied for nothing.
-            Some(link) if link.is_opening() => Err(Post::Again),
-            Some(link) => Ok(link),
-            None => Err(stranger(to.peer)),
-        }
+        // SAFETY: the caller of `put` or `put_inline` promised that the bytes are readable and that nobody writes them
+        // meanwhile; `fill` is given a buffer of that length, which nobody else has.
+        let fill = |to: *mut u8| unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        self.put_block(to, offset, from.len(), fill, tally)
     }
 
     /// Puts what `fill` writes into a buffer of `len` bytes.
     fn put_block(
         &self,
         to: &VerbsRemote,
-        link: &Link,
         offset: u64,
         len: usize,
         fill: impl FnOnce(*mut u8),
         tally: &TallyRef,
     ) -> Post {
+        // Before anything is copied for nothing.
+        if to.link.is_opening() {
+            return Post::Again;
+        }
         let Some(block) = self.stock.pools.take(len) else { return Post::Again };
         fill(self.stock.pools.buffer(block));
         let bytes = Bytes::Element(self.stock.pools.element(block, len));
-        let record = Record { tally: Some(tally.clone()), local: Local::Block(block), result: Span::EMPTY };
-        let hold = len <= Pools::SMALL;
-        let target = to.at(offset);
-        self.push(to.peer, link, Request { opcode: sys::IBV_WR_RDMA_WRITE, target, immediate: 0, bytes, hold, record })
+        let (opcode, target, tally) = (sys::IBV_WR_RDMA_WRITE, sys::Target { rdma: to.at(offset) }, Some(tally));
+        let (hold, local) = (len <= Pools::SMALL, Local::Block(block, Span::EMPTY));
+        self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
     }
 
     /// Reads or writes the caller's own bytes.
-    fn transfer(&self, opcode: u32, to: &VerbsRemote, link: &Link, offset: u64, own: Span, tally: &TallyRef) -> Post {
+    fn transfer(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: Span, tally: &TallyRef) -> Post {
+        if to.link.is_opening() {
+            return Post::Again;
+        }
         let (key, local) = match &self.everything {
             Some(all) => (all.local_key(), Local::Nothing),
             None => {
@@ -178,16 +181,15 @@ impl VerbsPort {
                 match own {
                     Ok(own) => (own.local_key(), Local::Registered(own)),
                     Err(error) => {
-                        return Post::Broken(Box::new(Fault { peer: to.peer, reason: error.to_string() }));
+                        return broken(to.link.peer(), error.to_string());
                     }
                 }
             }
         };
         #[allow(clippy::cast_possible_truncation)] // at most `transfer_max`
         let element = sys::ibv_sge { addr: own.as_ptr() as u64, length: own.len() as u32, lkey: key };
-        let record = Record { tally: Some(tally.clone()), local, result: Span::EMPTY };
-        let (bytes, target) = (Bytes::Element(element), to.at(offset));
-        self.push(to.peer, link, Request { opcode, target, immediate: 0, bytes, hold: false, record })
+        let (bytes, target, tally) = (Bytes::Element(element), sys::Target { rdma: to.at(offset) }, Some(tally));
+        self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold: false, tally, local })
     }
 
     /// Whether bytes go through a buffer of the pools: always where they fit one, unless the device reaches them anyway and
@@ -198,20 +200,19 @@ impl VerbsPort {
 }
 
 impl VerbsRemote {
-    fn at(&self, offset: u64) -> sys::Target {
-        sys::Target { rdma: sys::Rdma { remote_addr: self.base + offset, rkey: self.key } }
+    fn at(&self, offset: u64) -> sys::Rdma {
+        sys::Rdma { remote_addr: self.base + offset, rkey: self.key }
     }
 }
 
 #[cold]
-fn outside(remote: &VerbsRemote, offset: u64, len: usize) -> Post {
-    let reason = format!("{len} bytes at {offset} of a region of {} bytes", remote.len);
-    Post::Broken(Box::new(Fault { peer: remote.peer, reason }))
+fn broken(peer: Peer, reason: impl Into<String>) -> Post {
+    Post::Broken(Box::new(Fault { peer, reason: reason.into() }))
 }
 
 #[cold]
-fn stranger(peer: Peer) -> Post {
-    Post::Broken(Box::new(Fault { peer, reason: "it was not connected".into() }))
+fn too_long(to: &VerbsRemote, len: usize, most: usize) -> Post {
+    broken(to.link.peer(), format!("{len} bytes in a post of at most {most}"))
 }
 
 impl Port for VerbsPort {
@@ -232,12 +233,12 @@ impl Port for VerbsPort {
     }
 
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<VerbsRemote, FabricError> {
-        let [tag, base, len, key] = key.0;
+        let [tag, base, _, key] = key.0;
         let refused = |reason| FabricError::failed(format!("a region of {peer}"), reason);
         let key = u32::try_from(key).ok().filter(|_| tag == TAG);
         let key = key.ok_or_else(|| refused("its key is none of verbs'"))?;
-        self.contacts.link(peer).ok_or_else(|| refused("it was not connected"))?;
-        Ok(VerbsRemote { peer, key, base, len })
+        let link = self.contacts.link(peer).ok_or_else(|| refused("it was not connected"))?;
+        Ok(VerbsRemote { link: Arc::clone(link), base, key })
     }
 
     fn direct<'r>(&self, _remote: &'r VerbsRemote) -> Option<&'r Memory> {
@@ -248,24 +249,18 @@ impl Port for VerbsPort {
         coherence(&self.device, remote.base, kind, width)
     }
 
-    #[inline]
     fn put_inline(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> Post {
-        let link = match self.route(to, offset, bytes.len()) {
-            Ok(link) => link,
-            Err(answer) => return answer,
-        };
-        if bytes.len() > self.inline {
-            if bytes.len() > self.limits.inline_max {
-                return outside(to, offset, bytes.len());
-            }
-            // SAFETY: `fill` is given a buffer of that length, which nobody else has.
-            let fill = |to: *mut u8| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-            return self.put_block(to, link, offset, bytes.len(), fill, tally);
+        if (1..=self.inline).contains(&bytes.len()) {
+            let target = sys::Target { rdma: to.at(offset) };
+            let (opcode, tally, bytes, local) =
+                (sys::IBV_WR_RDMA_WRITE, Some(tally), Bytes::Inline(bytes), Local::Nothing);
+            return self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold: true, tally, local });
         }
-        let record = Record { tally: Some(tally.clone()), local: Local::Nothing, result: Span::EMPTY };
-        let (bytes, target) = (Bytes::Inline(bytes), to.at(offset));
-        let opcode = sys::IBV_WR_RDMA_WRITE;
-        self.push(to.peer, link, Request { opcode, target, immediate: 0, bytes, hold: true, record })
+        if bytes.len() > self.limits.inline_max {
+            return too_long(to, bytes.len(), self.limits.inline_max);
+        }
+        // It is copied, being that short.
+        self.put_long(to, offset, Span::of(bytes), tally)
     }
 
     fn put_packed(
@@ -276,25 +271,17 @@ impl Port for VerbsPort {
         fill: impl FnOnce(&mut [u8]),
         tally: &TallyRef,
     ) -> Post {
-        let link = match self.route(to, offset, len) {
-            Ok(link) => link,
-            Err(Post::Done) => {
-                fill(&mut []);
-                return Post::Done;
-            }
-            Err(answer) => return answer,
-        };
         if len <= self.inline {
             let mut bytes = [0; INLINE as usize];
             fill(&mut bytes[..len]);
             return self.put_inline(to, offset, &bytes[..len], tally);
         }
         if len > self.limits.packed_max {
-            return outside(to, offset, len);
+            return too_long(to, len, self.limits.packed_max);
         }
         // SAFETY: `put_block` gives a buffer of that length, which nobody else has.
         let fill = |to: *mut u8| fill(unsafe { std::slice::from_raw_parts_mut(to, len) });
-        self.put_block(to, link, offset, len, fill, tally)
+        self.put_block(to, offset, len, fill, tally)
     }
 
     unsafe fn put(&self, to: &VerbsRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
@@ -303,40 +290,27 @@ impl Port for VerbsPort {
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) };
             return self.put_inline(to, offset, bytes, tally);
         }
-        let link = match self.route(to, offset, from.len()) {
-            Ok(link) => link,
-            Err(answer) => return answer,
-        };
-        if !self.is_copied(from.len()) {
-            return self.transfer(sys::IBV_WR_RDMA_WRITE, to, link, offset, from, tally);
-        }
-        // SAFETY: the caller's promise; `fill` is given a buffer of that length, which nobody else has.
-        let fill = |to: *mut u8| unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
-        self.put_block(to, link, offset, from.len(), fill, tally)
+        self.put_long(to, offset, from, tally)
     }
 
     unsafe fn get(&self, from: &VerbsRemote, offset: u64, into: Span, tally: &TallyRef) -> Post {
-        let link = match self.route(from, offset, into.len()) {
-            Ok(link) => link,
-            Err(answer) => return answer,
-        };
+        if into.is_empty() {
+            return Post::Done;
+        }
         if !self.is_copied(into.len()) {
-            return self.transfer(sys::IBV_WR_RDMA_READ, from, link, offset, into, tally);
+            return self.transfer(sys::IBV_WR_RDMA_READ, from, offset, into, tally);
         }
         let Some(block) = self.stock.pools.take(into.len()) else { return Post::Again };
         let bytes = Bytes::Element(self.stock.pools.element(block, into.len()));
-        let record = Record { tally: Some(tally.clone()), local: Local::Block(block), result: into };
-        let (opcode, target) = (sys::IBV_WR_RDMA_READ, from.at(offset));
-        let hold = into.len() <= Pools::SMALL;
-        self.push(from.peer, link, Request { opcode, target, immediate: 0, bytes, hold, record })
+        let (opcode, target, tally) = (sys::IBV_WR_RDMA_READ, sys::Target { rdma: from.at(offset) }, Some(tally));
+        let (hold, local) = (into.len() <= Pools::SMALL, Local::Block(block, into));
+        self.push(&from.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
     }
 
     unsafe fn amo(&self, on: &VerbsRemote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post {
-        let link = match self.route(on, offset, amo.width.bytes()) {
-            Ok(link) if self.amo_on(on, amo.kind, amo.width).is_some() => link,
-            Ok(_) => return outside(on, offset, amo.width.bytes()),
-            Err(answer) => return answer,
-        };
+        if self.amo_on(on, amo.kind, amo.width).is_none() {
+            return broken(on.link.peer(), format!("no atomic {amo:?}"));
+        }
         let (opcode, compare_add) = match amo.kind {
             AmoKind::CompareSwap => (sys::IBV_WR_ATOMIC_CMP_AND_SWP, amo.compare),
             AmoKind::Read => (sys::IBV_WR_ATOMIC_FETCH_AND_ADD, 0),
@@ -348,15 +322,14 @@ impl Port for VerbsPort {
         let Some(block) = self.stock.pools.take(amo.width.bytes()) else { return Post::Again };
         let bytes = Bytes::Element(self.stock.pools.element(block, amo.width.bytes()));
         let result = into.slice(0, into.len().min(amo.width.bytes())).unwrap_or(Span::EMPTY);
-        let record = Record { tally: Some(tally.clone()), local: Local::Block(block), result };
-        self.push(on.peer, link, Request { opcode, target, immediate: 0, bytes, hold: true, record })
+        let (tally, local) = (Some(tally), Local::Block(block, result));
+        self.push(&on.link, Request { opcode, target, immediate: 0, bytes, hold: true, tally, local })
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {
-        let Some(link) = self.contacts.link(to) else { return stranger(to) };
+        let Some(link) = self.contacts.link(to) else { return broken(to, "it was not connected") };
         if message.len() > self.limits.message_max {
-            let reason = format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max);
-            return Post::Broken(Box::new(Fault { peer: to, reason }));
+            return broken(to, format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max));
         }
         if link.is_opening() {
             return Post::Again;
@@ -369,12 +342,11 @@ impl Port for VerbsPort {
             unsafe {
                 std::ptr::copy_nonoverlapping(message.as_ptr(), self.stock.pools.buffer(block), message.len());
             }
-            (Bytes::Element(self.stock.pools.element(block, message.len())), Local::Block(block))
+            (Bytes::Element(self.stock.pools.element(block, message.len())), Local::Block(block, Span::EMPTY))
         };
-        let record = Record { tally: None, local, result: Span::EMPTY };
         let (opcode, immediate) = (sys::IBV_WR_SEND_WITH_IMM, self.me.0.to_be());
         let target = sys::Target { rdma: sys::Rdma { remote_addr: 0, rkey: 0 } };
-        match self.push(to, link, Request { opcode, target, immediate, bytes, hold: false, record }) {
+        match self.push(link, Request { opcode, target, immediate, bytes, hold: false, tally: None, local }) {
             Post::Pending => Post::Done,
             answer => answer,
         }

@@ -57,9 +57,7 @@ impl VerbsPort {
 
     /// Posts what links hold.
     fn release_held(&self) {
-        // As many as there are now: others may go on adding.
-        for _ in 0..self.holders.len() {
-            let Some(link) = self.holders.pop().and_then(|peer| self.contacts.link(peer)) else { break };
+        for link in self.stock.listed().filter_map(|peer| self.contacts.link(peer)) {
             link.release(&self.stock);
         }
     }

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use transom_fabric::{Fault, Span, TallyRef};
+use crossbeam_queue::ArrayQueue;
+use transom_fabric::{Fault, Peer, Span, TallyRef};
 
 use crate::device::Registration;
 use crate::pool::{Block, Pools};
@@ -14,8 +15,6 @@ pub(crate) struct Record {
     pub(crate) tally: Option<TallyRef>,
     /// The local bytes.
     pub(crate) local: Local,
-    /// Where the first bytes of a block go when the request is complete.
-    pub(crate) result: Span,
 }
 
 /// Whose the local bytes of a request are.
@@ -23,8 +22,8 @@ pub(crate) struct Record {
 pub(crate) enum Local {
     /// The request's own, or the caller's under a registration that stays.
     Nothing,
-    /// A buffer of the pools.
-    Block(Block),
+    /// A buffer of the pools, and where its first bytes go when the request is complete.
+    Block(Block, Span),
     /// The caller's, registered for this request.
     Registered(Registration),
 }
@@ -36,11 +35,16 @@ pub(crate) struct Stock {
     /// How many more requests may be in flight on all connections: each may complete with an entry of its own, if only
     /// because it failed, and the queue must have room for all.
     room: AtomicI64,
+    /// Peers whose links hold a request.
+    holders: ArrayQueue<Peer>,
 }
+
+/// Links with a held request that are remembered; further ones hold none.
+const HOLDERS: usize = 1024;
 
 impl Stock {
     pub(crate) fn new(pools: Pools, room: u32) -> Stock {
-        Stock { pools, room: AtomicI64::new(i64::from(room)) }
+        Stock { pools, room: AtomicI64::new(i64::from(room)), holders: ArrayQueue::new(HOLDERS) }
     }
 
     /// A request begins; whether there is room for it.
@@ -61,10 +65,20 @@ impl Stock {
         self.room.fetch_add(i64::from(count), Ordering::Relaxed);
     }
 
+    /// Remembers a peer whose link holds a request; whether there was room for it.
+    pub(crate) fn list(&self, peer: Peer) -> bool {
+        self.holders.push(peer).is_ok()
+    }
+
+    /// The peers whose links hold a request, as many as there are now: others may go on adding.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = Peer> {
+        (0..self.holders.len()).map_while(|_| self.holders.pop())
+    }
+
     /// A request was not accepted.
-    pub(crate) fn discard(&self, record: &Record) {
-        if let Local::Block(block) = record.local {
-            self.pools.give_back(block);
+    pub(crate) fn discard(&self, local: &Local) {
+        if let Local::Block(block, _) = local {
+            self.pools.give_back(*block);
         }
     }
 
@@ -74,9 +88,9 @@ impl Stock {
         match record.local {
             Local::Nothing => {}
             Local::Registered(registration) => drop(registration),
-            Local::Block(block) => {
+            Local::Block(block, to) => {
                 if fault.is_none() {
-                    let (from, to) = (self.pools.buffer(block), record.result);
+                    let from = self.pools.buffer(block);
                     // SAFETY: the request is over, so that its buffer is ours; it was at least as long as its result (see
                     // `port`). Whoever asked for the result promised that its place stays until the tally falls.
                     unsafe { std::ptr::copy_nonoverlapping(from, to.as_ptr(), to.len()) };
