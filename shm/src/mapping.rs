@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
 use transom_fabric::Memory;
 
 /// A shared, readable and writable mapping, unmapped when it is dropped.
@@ -79,10 +79,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // By libc's function and not the bare system call: libfabric hooks it to forget what it had registered there, and would
+        // otherwise write into the old pages when the same addresses are mapped and registered again (man fi_mr, memory monitors).
         // SAFETY: the range was mapped by `new` and is unmapped only here; Memory, the only way to its bytes, keeps
         // this value alive.
-        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert!(unmapped.is_ok(), "munmap of {self:?}: {unmapped:?}");
+        let unmapped = unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped == 0, "munmap of {self:?}: {}", std::io::Error::last_os_error());
     }
 }
 

@@ -9,7 +9,7 @@ use crate::library::{Info, Library, SONAME};
 use crate::offer::Offer;
 use crate::port::{OfiPort, Open};
 use crate::provider::Wish;
-use crate::{probe, provider, rules, sys};
+use crate::{environment, probe, provider, rules, sys};
 
 /// How [`OfiDomain::open`] learns whether idle targets are served, and whether the atomics are right.
 ///
@@ -99,6 +99,8 @@ impl OfiDomain {
     /// # Errors
     /// `Unavailable` where the library or the provider is not there, with how to get it; `Failed` where opening failed.
     pub fn open(options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
+        let rules = rules::of(options.provider.as_deref().unwrap_or_default());
+        environment::settle(rules.in_software);
         OfiDomain::open_of(&Library::open(&options.library)?, options)
     }
 

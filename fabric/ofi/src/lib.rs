@@ -35,6 +35,8 @@ mod domain;
 #[doc(hidden)]
 #[allow(unsafe_code)]
 pub mod endpoint;
+#[allow(unsafe_code)]
+mod environment;
 #[doc(hidden)]
 #[allow(unsafe_code)]
 pub mod library;

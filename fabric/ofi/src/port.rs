@@ -17,7 +17,7 @@ use transom_fabric::{
 use crate::domain::{Assembly, Atomics, TAG, datatype, operation};
 use crate::endpoint::{Endpoint, Registration};
 use crate::offer::Offer;
-use crate::slots::{HEADER, Purpose, Slot, Slots};
+use crate::slots::{HEADER, Local, Purpose, Slot, Slots};
 use crate::sys;
 
 /// Operations in flight at once.
@@ -57,6 +57,12 @@ pub(crate) struct Open {
     operations: Slots,
     sends: Slots,
     receives: Slots,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.operations.abandon();
+    }
 }
 
 /// Whose memory a buffer is in.
@@ -155,18 +161,18 @@ impl OfiPort {
         &self,
         remote: Peer,
         tally: &TallyRef,
-        result: Span,
+        local: Local,
         post: impl FnOnce(&Slot, sys::fi_addr_t) -> isize,
     ) -> Post {
         let Some(address) = self.address_of(remote) else { return unconnected(remote) };
-        let purpose = Purpose { peer: remote, tally: Some(tally.clone()), result };
+        let purpose = Purpose { peer: remote, tally: Some(tally.clone()), local };
         let Some(slot) = self.open.operations.take(purpose) else { return Post::Again };
         tally.begin();
         let status = post(slot, address);
         if status == 0 {
             return Post::Pending;
         }
-        self.open.operations.give_back(slot);
+        self.open.operations.give_back(slot, false);
         tally.finish();
         self.refused(remote, status)
     }
@@ -208,6 +214,44 @@ impl OfiPort {
             let write = (*(*self.open.endpoint.ep).rma).writemsg.expect("writemsg");
             write(self.open.endpoint.ep, &raw const message, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION)
         }
+    }
+
+    /// Reads into a place that stays until the completion: the slot's buffer, or the caller's.
+    #[inline]
+    fn read(
+        &self,
+        from: &OfiRemote,
+        offset: u64,
+        into: Span,
+        descriptor: *mut c_void,
+        (slot, address): Posted<'_>,
+    ) -> isize {
+        // SAFETY: the slot is in flight until the completion; the caller's place stays by its promise.
+        unsafe {
+            let read = (*(*self.open.endpoint.ep).rma).read.expect("read");
+            let (at, len) = (into.as_ptr().cast(), into.len());
+            let (remote, context) = (from.base + offset, slot.context());
+            read(self.open.endpoint.ep, at, len, descriptor, address, remote, from.key, context)
+        }
+    }
+
+    /// Whether bytes go through the slot's buffer: those that fit it, where the provider wants origin buffers registered.
+    fn is_copied(&self, len: usize) -> bool {
+        self.open.local.is_some() && len <= PACKED
+    }
+
+    /// Registers a caller's bytes for one operation, where the provider wants that.
+    fn lend(&self, peer: Peer, own: Span) -> Result<(Local, *mut c_void), Post> {
+        if self.open.local.is_none() {
+            return Ok((Local::Nothing, std::ptr::null_mut()));
+        }
+        // SAFETY: the caller of `put` or `get` promised that its bytes stay until the tally falls, which it does after the
+        // registration, which the slot keeps, is dropped.
+        let registered = unsafe { self.open.endpoint.register(own.as_ptr(), own.len()) };
+        let registered =
+            registered.map_err(|error| Post::Broken(Box::new(Fault { peer, reason: error.to_string() })))?;
+        let descriptor = registered.descriptor();
+        Ok((Local::Registered(registered), descriptor))
     }
 
     /// Performs an atomic with delivery complete: a device may have done it before the target's processes can see it.
@@ -261,16 +305,12 @@ impl OfiPort {
             return self.post_receive(slot);
         }
         if let Some(slot) = self.open.operations.of_context(entry.op_context) {
-            let mut value = [0; 8];
-            // SAFETY: the operation is over, so that the slot's buffer is ours; it has more than 16 bytes.
-            unsafe { std::ptr::copy_nonoverlapping(slot.buffer().add(RESULT), value.as_mut_ptr(), value.len()) };
-            if let Some(Purpose { tally: Some(tally), result, .. }) = self.open.operations.give_back(slot) {
-                // SAFETY: the caller of `amo` promised that the result's place stays until the tally falls; at most 8 bytes.
-                unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), result.as_ptr(), result.len().min(8)) };
+            if let Some(Purpose { tally: Some(tally), local, .. }) = self.open.operations.give_back(slot, true) {
+                local.end();
                 tally.finish();
             }
         } else if let Some(slot) = self.open.sends.of_context(entry.op_context) {
-            self.open.sends.give_back(slot);
+            self.open.sends.give_back(slot, false);
         }
         Ok(())
     }
@@ -297,8 +337,14 @@ impl OfiPort {
             return Ok(());
         }
         let reason = self.open.endpoint.library().strerror(entry.err as isize);
-        match self.open.operations.of_context(entry.op_context).and_then(|slot| self.open.operations.give_back(slot)) {
-            Some(Purpose { peer, tally: Some(tally), .. }) => {
+        match self
+            .open
+            .operations
+            .of_context(entry.op_context)
+            .and_then(|slot| self.open.operations.give_back(slot, false))
+        {
+            Some(Purpose { peer, tally: Some(tally), local }) => {
+                local.end();
                 tally.fail(&Fault { peer, reason });
                 return Ok(());
             }
@@ -308,7 +354,7 @@ impl OfiPort {
         }
         if let Some(slot) = self.open.sends.of_context(entry.op_context) {
             // A message that can't be delivered: its receiver is gone, and nothing of ours waits for it.
-            self.open.sends.give_back(slot);
+            self.open.sends.give_back(slot, false);
             return Ok(());
         }
         match self.open.receives.of_context(entry.op_context) {
@@ -401,7 +447,7 @@ impl Port for OfiPort {
             fill(&mut []);
             return Post::Done;
         }
-        self.operate(to.peer, tally, Span::EMPTY, |slot, address| {
+        self.operate(to.peer, tally, Local::Nothing, |slot, address| {
             // SAFETY: the slot was just taken: its buffer is ours until it is posted; `len` is within it.
             fill(unsafe { std::slice::from_raw_parts_mut(slot.buffer(), len) });
             let from = Span::from_raw(slot.buffer(), len);
@@ -416,9 +462,16 @@ impl Port for OfiPort {
         if from.is_empty() {
             return Post::Done;
         }
-        self.operate(to.peer, tally, Span::EMPTY, |slot, address| {
-            self.write(to, offset, from, std::ptr::null_mut(), (slot, address))
-        })
+        if self.is_copied(from.len()) {
+            // SAFETY: the caller promised that the bytes are readable and that nobody writes them meanwhile.
+            let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) };
+            return self.put_inline(to, offset, bytes, tally);
+        }
+        let (local, descriptor) = match self.lend(to.peer, from) {
+            Ok(lent) => lent,
+            Err(broken) => return broken,
+        };
+        self.operate(to.peer, tally, local, |slot, address| self.write(to, offset, from, descriptor, (slot, address)))
     }
 
     unsafe fn get(&self, from: &OfiRemote, offset: u64, into: Span, tally: &TallyRef) -> Post {
@@ -428,14 +481,18 @@ impl Port for OfiPort {
         if into.is_empty() {
             return Post::Done;
         }
-        self.operate(from.peer, tally, Span::EMPTY, |slot, address| {
-            // SAFETY: the caller's promise about `into`; the slot is in flight.
-            unsafe {
-                let read = (*(*self.open.endpoint.ep).rma).read.expect("read");
-                let (at, len) = (into.as_ptr().cast(), into.len());
-                let (remote, context) = (from.base + offset, slot.context());
-                read(self.open.endpoint.ep, at, len, std::ptr::null_mut(), address, remote, from.key, context)
-            }
+        if self.is_copied(into.len()) {
+            return self.operate(from.peer, tally, Local::Result(0, into), |slot, address| {
+                let place = Span::from_raw(slot.buffer(), into.len());
+                self.read(from, offset, place, self.descriptor(Pool::Operations), (slot, address))
+            });
+        }
+        let (local, descriptor) = match self.lend(from.peer, into) {
+            Ok(lent) => lent,
+            Err(broken) => return broken,
+        };
+        self.operate(from.peer, tally, local, |slot, address| {
+            self.read(from, offset, into, descriptor, (slot, address))
         })
     }
 
@@ -443,7 +500,9 @@ impl Port for OfiPort {
         if !inside(offset, amo.width.bytes(), on.len) || self.amo_on(on, amo.kind, amo.width).is_none() {
             return outside(on, offset, amo.width.bytes());
         }
-        self.operate(on.peer, tally, into, |slot, address| self.perform(on, offset, amo, (slot, address)))
+        let result = into.slice(0, into.len().min(amo.width.bytes())).unwrap_or(Span::EMPTY);
+        let local = Local::Result(RESULT, result);
+        self.operate(on.peer, tally, local, |slot, address| self.perform(on, offset, amo, (slot, address)))
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {
@@ -452,7 +511,7 @@ impl Port for OfiPort {
             let reason = format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max);
             return Post::Broken(Box::new(Fault { peer: to, reason }));
         }
-        let purpose = Purpose { peer: to, tally: None, result: Span::EMPTY };
+        let purpose = Purpose { peer: to, tally: None, local: Local::Nothing };
         let Some(slot) = self.open.sends.take(purpose) else { return Post::Again };
         let rank = u64::from(self.me.0).to_le_bytes();
         // SAFETY: the slot was just taken; header and message fit its buffer.
@@ -466,7 +525,7 @@ impl Port for OfiPort {
         if status == 0 {
             return Post::Done;
         }
-        self.open.sends.give_back(slot);
+        self.open.sends.give_back(slot, false);
         self.refused(to, status)
     }
 

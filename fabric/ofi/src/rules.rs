@@ -28,6 +28,8 @@ pub(crate) struct Rules {
     pub(crate) devices: Option<Devices>,
     /// The variables that must be the same at all ranks.
     pub(crate) agreed: &'static [&'static str],
+    /// Variables that it needs over devices in software.
+    pub(crate) in_software: &'static [(&'static str, &'static str)],
 }
 
 /// Where a provider's devices are found.
@@ -54,6 +56,7 @@ const OTHER: Rules = Rules {
     fast_keys: 0,
     devices: None,
     agreed: &[],
+    in_software: &[],
 };
 
 /// Slingshot. Regions are bound to the endpoint, addressed by offsets, and pinned; keys are ours, the small ones those of
@@ -69,15 +72,21 @@ const CXI: Rules = Rules {
     fast_keys: 100,
     devices: Some(Devices { class: "/sys/class/cxi", granted: "SLINGSHOT_DEVICES" }),
     agreed: &["FI_CXI_OPTIMIZED_MRS"],
+    in_software: &[],
 };
 
+/// InfiniBand and RoCE through libfabric. Its completion queues are one entry too long for Soft-RoCE unless fewer peers are expected.
+const VERBS: Rules = Rules { name: "verbs;ofi_rxm", ip: false, in_software: &[("FI_UNIVERSE_SIZE", "16")], ..OTHER };
+
 /// Those that are tried where the user names none, in that order.
-pub(crate) const TABLE: [Rules; 5] = [
+pub(crate) const TABLE: [Rules; 6] = [
     CXI,
     Rules { name: "tcp;ofi_rxm", progress: MANUAL_FIRST, ..OTHER },
     Rules { name: "tcp", progress: MANUAL_FIRST, ..OTHER },
     Rules { name: "net", ..OTHER },
     Rules { name: "sockets", ..OTHER },
+    // Last: where every rank has such a device, libibverbs was taken before, unless the user wants this one by its name.
+    VERBS,
 ];
 
 /// The rules of a provider.
@@ -165,7 +174,7 @@ mod tests {
         let order = [sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
         assert_eq!(asked, [order.map(|progress| (true, progress)), order.map(|progress| (false, progress))].concat());
         assert!(hints.iter().all(|hints| hints.node == Some("127.0.0.1")));
-        assert_eq!(of("verbs;ofi_rxm").progress, AUTO_FIRST);
+        assert!(of("verbs;ofi_rxm").hints("verbs;ofi_rxm", true, AUTO_FIRST).all(|hints| hints.node.is_none()));
     }
 
     /// The word of a provider over sockets is believed; Slingshot's is tried, unless the user asked for what targets must follow

@@ -12,6 +12,8 @@ use std::ptr::NonNull;
 use crossbeam_queue::ArrayQueue;
 use transom_fabric::{Peer, Span, TallyRef};
 
+use crate::endpoint::Registration;
+
 /// The bytes before a message: the sender's rank.
 pub(crate) const HEADER: usize = 8;
 
@@ -21,8 +23,27 @@ pub(crate) struct Purpose {
     pub(crate) peer: Peer,
     /// Counts the operation; `None` for messages.
     pub(crate) tally: Option<TallyRef>,
-    /// Where an atomic's result goes from the slot's buffer.
-    pub(crate) result: Span,
+    pub(crate) local: Local,
+}
+
+/// What is done with the origin's bytes when the operation is over.
+#[derive(Debug)]
+pub(crate) enum Local {
+    /// Nothing.
+    Nothing,
+    /// Those of the slot's buffer from here on go there.
+    Result(usize, Span),
+    /// Their registration, which was for this operation, ends.
+    Registered(Registration),
+}
+
+impl Local {
+    /// Ends a registration: before the buffer is its user's again.
+    pub(crate) fn end(self) {
+        if let Local::Registered(registration) = self {
+            drop(registration);
+        }
+    }
 }
 
 /// One operation's record.
@@ -99,10 +120,16 @@ impl Slots {
         Some(slot)
     }
 
-    /// Gives back a slot whose operation completed, or was never posted; what it was for.
-    pub(crate) fn give_back(&self, slot: &Slot) -> Option<Purpose> {
+    /// Gives back a slot whose operation completed, or was never posted; what it was for. Where it succeeded, its result goes
+    /// where it belongs.
+    pub(crate) fn give_back(&self, slot: &Slot, success: bool) -> Option<Purpose> {
         // SAFETY: its operation is over and this is the one who learned of it.
         let purpose = unsafe { (*slot.purpose.get()).take() };
+        if success && let Some(Purpose { local: Local::Result(from, to), .. }) = &purpose {
+            // SAFETY: the operation is over, so that the buffer is ours, and the place is within it (see `port`). Whoever asked
+            // for the result promised that its place stays until the tally falls.
+            unsafe { std::ptr::copy_nonoverlapping(slot.buffer().add(*from), to.as_ptr(), to.len()) };
+        }
         // A slot is in the queue at most once, so that there is room. The index is below 2^32 by `new`.
         let _ = self.free.push(u32::try_from(self.index(slot)).unwrap_or(u32::MAX));
         purpose
@@ -112,6 +139,13 @@ impl Slots {
     pub(crate) fn of_context(&self, context: *mut c_void) -> Option<&Slot> {
         let offset = (context as usize).checked_sub(self.slots.as_ptr() as usize)?;
         self.slots.get(offset / size_of::<Slot>()).filter(|_| offset.is_multiple_of(size_of::<Slot>()))
+    }
+
+    /// Ends what registrations operations in flight have, before what they were made with is closed.
+    pub(crate) fn abandon(&mut self) {
+        for slot in &mut self.slots {
+            *slot.purpose.get_mut() = None;
+        }
     }
 
     /// Every slot.
@@ -141,7 +175,7 @@ mod tests {
     use super::*;
 
     fn purpose(rank: u32) -> Purpose {
-        Purpose { peer: Peer(rank), tally: None, result: Span::EMPTY }
+        Purpose { peer: Peer(rank), tally: None, local: Local::Nothing }
     }
 
     #[test]
@@ -151,7 +185,7 @@ mod tests {
         let second = slots.take(purpose(8)).expect("free");
         assert!(slots.take(purpose(9)).is_none());
         let found = slots.of_context(first.context()).expect("ours");
-        assert_eq!(slots.give_back(found).map(|purpose| purpose.peer), Some(Peer(7)));
+        assert_eq!(slots.give_back(found, true).map(|purpose| purpose.peer), Some(Peer(7)));
         assert!(slots.take(purpose(9)).is_some());
         assert!(slots.of_context(second.buffer().cast()).is_none());
         assert!(slots.of_context(std::ptr::null_mut()).is_none());

@@ -57,3 +57,9 @@ mod without_descriptor {
     use super::*;
     conformance!([super::Ofi("tcp;ofi_rxm", false)]);
 }
+
+/// Through an RDMA device, which is for origin buffers that are registered.
+mod verbs {
+    use super::*;
+    conformance!(ignored: "needs an RDMA device, as in ci/rdma-vm"; [super::Ofi("verbs;ofi_rxm", true)]);
+}

@@ -1,0 +1,50 @@
+//! What libfabric takes from the environment only, and must be given where this machine needs it.
+
+use std::path::Path;
+
+/// Where the kernel lists its RDMA devices.
+const RDMA: &str = "/sys/class/infiniband";
+
+/// Gives libfabric variables that RDMA devices in software need, where this machine has one, unless the user set them.
+pub(crate) fn settle(variables: &[(&str, &str)]) {
+    let unset = variables.iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    if variables.is_empty() || !any_in_software(Path::new(RDMA)) {
+        return;
+    }
+    for (name, value) in unset {
+        // SAFETY: no Rust code reads the environment meanwhile; C code of other threads would have to read it during a job's start,
+        // which is when C programs call setenv for their libraries too.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
+/// Whether one of the devices is the kernel's own work (rxe): it hangs on no bus.
+fn any_in_software(class: &Path) -> bool {
+    let Ok(devices) = std::fs::read_dir(class) else { return false };
+    let places = devices.flatten().filter_map(|device| device.path().canonicalize().ok());
+    places.into_iter().any(|place| place.components().any(|part| part.as_os_str() == "virtual"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As sysfs has them: links, of devices on a bus and of such on none.
+    /// Shows T3.
+    #[test]
+    fn devices_in_software_hang_on_no_bus() {
+        let root = std::env::temp_dir().join(format!("transom-rdma-{}", std::process::id()));
+        let class = root.join("class");
+        std::fs::create_dir_all(&class).expect("a folder");
+        let add = |name: &str, place: &str| {
+            std::fs::create_dir_all(root.join(place)).expect("a folder");
+            std::os::unix::fs::symlink(root.join(place), class.join(name)).expect("a link");
+        };
+        assert!(!any_in_software(&root.join("none")));
+        add("mlx5_0", "pci0000/mlx5_0");
+        assert!(!any_in_software(&class));
+        add("rxe0", "virtual/rxe0");
+        assert!(any_in_software(&class));
+        std::fs::remove_dir_all(root).expect("it was made here");
+    }
+}
