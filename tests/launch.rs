@@ -78,10 +78,10 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     boot.put(&format!("empty{me}"), b"")?;
     boot.barrier()?;
     for rank in 0..size {
-        assert_eq!(boot.get(&format!("k{rank}"))?, Some(vec![u8::try_from(rank).unwrap(), 0, b' ', b'\n']));
-        assert_eq!(boot.get(&format!("empty{rank}"))?, Some(Vec::new()));
+        assert_eq!(boot.get(rank, &format!("k{rank}"))?, Some(vec![u8::try_from(rank).unwrap(), 0, b' ', b'\n']));
+        assert_eq!(boot.get(rank, &format!("empty{rank}"))?, Some(Vec::new()));
     }
-    assert_eq!(boot.get("nobody")?, None);
+    assert_eq!(boot.get(0, "nobody")?, None);
     let twice = boot.put(&format!("k{me}"), b"x");
     assert!(matches!(twice, Err(BootstrapError::DuplicateKey { .. })), "{twice:?}");
     let long = boot.put("long", &vec![0; boot.value_limit() + 1]);

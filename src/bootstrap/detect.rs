@@ -2,19 +2,25 @@
 //! launcher that is seen but cannot be spoken to is an error: many ranks must never become many jobs of one.
 
 use super::pmi1::Pmi1;
+use super::pmix::Pmix;
 use super::solo::Solo;
 use super::{Bootstrap, BootstrapError};
 
-/// The connection to the launcher of this process: [`Pmi1`] where `PMI_FD` is set, [`Solo`] where no launcher is seen.
-/// It takes the inherited descriptor, so it works once per process.
+/// The connection to the launcher of this process: [`Pmi1`] where `PMI_FD` is set, [`Pmix`] where `PMIX_NAMESPACE` is, [`Solo`]
+/// where no launcher is seen. It takes the inherited descriptor, so it works once per process.
 ///
 /// # Errors
-/// A launcher that this version cannot speak to (its message says which one was seen and what to do), variables that
-/// make no sense, a `PMI_FD` that does not answer within 30 s.
+/// A launcher that gave no way to the other ranks (its message says which one was seen and what to do), variables that
+/// make no sense or contradict each other, a `PMI_FD` that does not answer within 30 s, a PMIx server that cannot be reached.
 pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
     let read = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     match choose(&read)? {
         Choice::Pmi1 { fd, rank, size } => Ok(Box::new(Pmi1::inherit(fd, rank, size)?)),
+        Choice::Pmix { evidence } => {
+            let pmix = Pmix::join(evidence)?;
+            agree_with_slurm(&read, &PMIX_OF_SLURM, pmix.size())?;
+            Ok(Box::new(pmix))
+        }
         Choice::Solo => Ok(Box::new(Solo::new())),
     }
 }
@@ -23,14 +29,15 @@ pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Pmi1 { fd: i32, rank: usize, size: usize },
+    Pmix { evidence: String },
     Solo,
 }
 
 const ADVICE_PMI: &str = "start it with transom-run -n N PROGRAM, or with a launcher that passes PMI_FD, such as \
                           the mpiexec of MPICH (Hydra)";
-const ADVICE_PMIX: &str = "start it with transom-run -n N PROGRAM, with the mpiexec of MPICH (Hydra), or with \
-                           srun --mpi=pmi2; for a job of one rank, unset PMIX_RANK and PMIX_NAMESPACE";
-const ADVICE_SLURM: &str = "start it with srun --mpi=pmi2, or within one node with transom-run -n N PROGRAM; for a \
+const ADVICE_PMIX: &str = "start it with mpirun, prterun, srun --mpi=pmix or transom-run -n N PROGRAM; for a job of one \
+                           rank, unset the variables";
+const ADVICE_SLURM: &str = "start it with srun --mpi=pmi2 or srun --mpi=pmix, or within one node with transom-run -n N PROGRAM; for a \
                             job of one rank inside an allocation, unset SLURM_PROCID";
 
 fn choose(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapError> {
@@ -48,9 +55,15 @@ fn choose(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapErro
     if read("PMI_PORT").is_some() {
         return refuse("a PMI launcher that listens on a port", &["PMI_PORT", "PMI_ID"], ADVICE_PMI);
     }
+    if read("PMIX_RANK").is_some() && read("PMIX_NAMESPACE").is_some() {
+        return Ok(Choice::Pmix { evidence: seen(&["PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_URI4"]) });
+    }
     if read("PMIX_RANK").is_some() || read("PMIX_NAMESPACE").is_some() {
-        let names = ["PMIX_RANK", "PMIX_NAMESPACE"];
-        return refuse("a PMIx launcher, such as mpirun of Open MPI or srun --mpi=pmix", &names, ADVICE_PMIX);
+        return refuse("half a PMIx launcher", &["PMIX_RANK", "PMIX_NAMESPACE"], ADVICE_PMIX);
+    }
+    if many("OMPI_COMM_WORLD_SIZE") {
+        let names = ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"];
+        return refuse("mpirun of Open MPI", &names, ADVICE_PMIX);
     }
     if read("SLURM_PROCID").is_some() && many("SLURM_NTASKS") {
         return refuse("Slurm", &["SLURM_PROCID", "SLURM_NTASKS"], ADVICE_SLURM);
@@ -74,7 +87,38 @@ fn pmi1(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapError>
     if rank >= size {
         return wrong("PMI_RANK", rank, format!("ranks of a job of PMI_SIZE={size} are 0 to {}", size - 1));
     }
+    agree_with_slurm(read, &PMI_OF_SLURM, size)?;
     Ok(Choice::Pmi1 { fd, rank, size })
+}
+
+/// How a way to the ranks is called, and how to see that Slurm itself opened it: a variable that is `prefix` and Slurm's numbers
+/// of job and step.
+struct Way {
+    name: &'static str,
+    variable: &'static str,
+    prefix: &'static str,
+}
+
+const PMI_OF_SLURM: Way = Way { name: "PMI", variable: "PMI_JOBID", prefix: "" };
+const PMIX_OF_SLURM: Way = Way { name: "PMIx", variable: "PMIX_NAMESPACE", prefix: "slurm.pmix." };
+
+/// What Slurm says of its step against the `size` that came by one of its plugins. Other launchers start ranks within a step as
+/// they like: then it is not Slurm's plugin that speaks.
+fn agree_with_slurm(read: &dyn Fn(&str) -> Option<String>, way: &Way, size: usize) -> Result<(), BootstrapError> {
+    let (Some(job), Some(step), Some(tasks)) =
+        (read("SLURM_JOB_ID"), read("SLURM_STEP_ID"), read("SLURM_STEP_NUM_TASKS"))
+    else {
+        return Ok(());
+    };
+    let of_step = read(way.variable).is_some_and(|value| value == format!("{}{job}.{step}", way.prefix));
+    // Hydra, and transom-run; the tasks of a heterogeneous job are counted by component.
+    let within = ["MPI_LOCALNRANKS", "TRANSOM_LAUNCHER", "SLURM_HET_SIZE"].iter().any(|name| read(name).is_some());
+    if !of_step || within || tasks.trim() == size.to_string() {
+        return Ok(());
+    }
+    let first = format!("{} says that the job has {size} ranks", way.name);
+    let second = format!("Slurm that its step {job}.{step} has {tasks} (SLURM_STEP_NUM_TASKS)");
+    Err(BootstrapError::Contradiction { first, second, advice: ADVICE_SLURM })
 }
 
 fn number<T: std::str::FromStr>(
@@ -93,7 +137,7 @@ fn number<T: std::str::FromStr>(
 
 #[cfg(test)]
 mod tests {
-    use super::{BootstrapError, Choice, choose};
+    use super::{BootstrapError, Choice, PMI_OF_SLURM, PMIX_OF_SLURM, agree_with_slurm, choose};
 
     /// Variables with their values.
     type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -117,19 +161,51 @@ mod tests {
         assert_eq!(with(&pairs).unwrap(), Choice::Pmi1 { fd: 7, rank: 1, size: 2 });
     }
 
+    #[test]
+    fn pmix_is_taken_where_both_variables_are() {
+        let pairs = [("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "prte"), ("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")];
+        assert_eq!(with(&pairs).unwrap(), Choice::Pmix { evidence: "PMIX_NAMESPACE=prte PMIX_RANK=1".to_owned() });
+    }
+
     /// Shows B3.
     #[test]
-    fn launchers_that_cannot_be_spoken_to_are_named_with_advice() {
-        let cases: [(Pairs<'_>, &str, &str); 5] = [
+    fn launchers_without_a_way_to_the_others_are_named_with_advice() {
+        let cases: [(Pairs<'_>, &str, &str); 6] = [
             (&[("PMI_PORT", "h:1"), ("PMI_ID", "0")], "PMI_PORT=h:1 PMI_ID=0", "transom-run"),
-            (&[("PMIX_RANK", "0")], "PMIx", "unset PMIX_RANK"),
-            (&[("PMIX_NAMESPACE", "prte")], "PMIX_NAMESPACE=prte", "srun --mpi=pmi2"),
+            (&[("PMIX_RANK", "0")], "PMIX_RANK=0", "unset the variables"),
+            (&[("PMIX_NAMESPACE", "prte")], "PMIX_NAMESPACE=prte", "srun --mpi=pmix"),
+            (&[("OMPI_COMM_WORLD_SIZE", "2")], "OMPI_COMM_WORLD_SIZE=2", "srun --mpi=pmix"),
             (&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")], "Slurm", "unset SLURM_PROCID"),
             (&[("PMI_RANK", "0"), ("PMI_SIZE", "4")], "PMI_RANK=0 PMI_SIZE=4", "PMI_FD"),
         ];
         for (pairs, seen, advice) in cases {
             let text = with(pairs).unwrap_err().to_string();
-            assert!(text.contains(seen) && text.contains(advice) && text.contains("PMI-1 only"), "{text}");
+            assert!(text.contains(seen) && text.contains(advice) && text.contains("no way to the others"), "{text}");
+        }
+    }
+
+    /// Shows B3.
+    #[test]
+    fn a_size_that_contradicts_slurm_is_refused_with_both() {
+        let slurm = [("SLURM_JOB_ID", "12"), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4")];
+        let step = |more: Pairs<'static>| {
+            let pairs: Vec<_> = slurm.iter().chain(more).copied().collect();
+            move |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        let of_slurm = step(&[("PMI_JOBID", "12.0"), ("PMIX_NAMESPACE", "slurm.pmix.12.0")]);
+        for way in [&PMI_OF_SLURM, &PMIX_OF_SLURM] {
+            let name = way.name;
+            let text = agree_with_slurm(&of_slurm, way, 1).unwrap_err().to_string();
+            assert!(
+                text.contains(&format!("{name} says that the job has 1 ranks")) && text.contains("has 4"),
+                "{text}"
+            );
+        }
+        assert!(agree_with_slurm(&of_slurm, &PMI_OF_SLURM, 4).is_ok());
+        // Other launchers that were started within a step.
+        for more in [&[("PMI_JOBID", "12.0"), ("MPI_LOCALNRANKS", "1")][..], &[], &[("PMIX_NAMESPACE", "prte.12.0")]] {
+            assert!(agree_with_slurm(&step(more), &PMI_OF_SLURM, 1).is_ok(), "{more:?}");
+            assert!(agree_with_slurm(&step(more), &PMIX_OF_SLURM, 1).is_ok(), "{more:?}");
         }
     }
 

@@ -8,14 +8,32 @@ use std::io;
 pub enum BootstrapError {
     /// The environment is that of a launcher whose protocol this version does not speak.
     #[error(
-        "this process was started by {launcher} ({evidence}), but this version speaks PMI-1 only and was given no \
-         PMI_FD; {advice}"
+        "this process was started by {launcher} ({evidence}), which gave it no way to the others: neither PMI_FD of PMI-1 \
+         nor PMIX_NAMESPACE of PMIx; {advice}"
     )]
     UnsupportedLauncher {
         /// The launcher, as far as the environment tells.
         launcher: &'static str,
         /// The variables that say so, with their values.
         evidence: String,
+        /// What the user can do.
+        advice: &'static str,
+    },
+    /// A launcher that speaks PMIx and did not do what it was asked.
+    #[error("asking the PMIx launcher that started this process ({evidence}) failed: {source}")]
+    Pmix {
+        /// The variables that say so, with their values.
+        evidence: String,
+        /// What libpmix said.
+        source: transom_pmix::Error,
+    },
+    /// Two sources that differ on how many ranks the job has.
+    #[error("{first} but {second}: were the variables of one launcher passed on to another's processes? {advice}")]
+    Contradiction {
+        /// What one says.
+        first: String,
+        /// What the other says.
+        second: String,
         /// What the user can do.
         advice: &'static str,
     },

@@ -66,7 +66,7 @@ fn get_pieces<B: Bootstrap + ?Sized>(boot: &mut B, name: &str, rank: usize) -> R
     let mut next = |boot: &mut B| {
         let key = piece_key(name, rank, piece);
         piece += 1;
-        match boot.get(&key)? {
+        match boot.get(rank, &key)? {
             Some(bytes) => Ok((key, bytes)),
             None => Err(BootstrapError::Missing { rank, key }),
         }

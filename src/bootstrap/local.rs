@@ -78,7 +78,7 @@ impl Bootstrap for Local {
         Ok(())
     }
 
-    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
+    fn get(&mut self, _from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
         let state = self.board.state.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(state.values.get(key).cloned())
     }

@@ -9,6 +9,7 @@ mod gather;
 mod inherited;
 pub mod local;
 pub mod pmi1;
+pub mod pmix;
 pub mod solo;
 pub(crate) mod wire;
 
@@ -47,11 +48,11 @@ pub trait Bootstrap: Send + Debug {
     /// A launcher that is gone, or a connection that is finalized.
     fn barrier(&mut self) -> Result<(), BootstrapError>;
 
-    /// The value that some rank put under `key` before the last barrier; `None` where nobody did.
+    /// The value that rank `from` put under `key` before the last barrier; `None` where it put nothing there.
     ///
     /// # Errors
     /// A value that was not put through this trait, a launcher that is gone.
-    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
+    fn get(&mut self, from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
 
     /// Leaves the job in good order; every later call but `rank` and `size` is an error. A rank that exits without
     /// it has failed in the launcher's eyes.

@@ -218,7 +218,7 @@ impl Bootstrap for Pmi1 {
         self.ask_ok("barrier", "cmd=barrier_in\n", "barrier_out").map(drop)
     }
 
-    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
+    fn get(&mut self, _from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
         let Some(text) = self.get_text(key)? else {
             return Ok(None);
         };

@@ -67,7 +67,7 @@ impl Bootstrap for Solo {
         self.check_open("barrier")
     }
 
-    fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
+    fn get(&mut self, _from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
         self.check_open("get")?;
         check_key(key)?;
         Ok(self.values.get(key).cloned())
@@ -97,8 +97,8 @@ mod tests {
         assert_eq!((solo.rank(), solo.size()), (0, 1));
         solo.put("a", b"x y\0").unwrap();
         solo.barrier().unwrap();
-        assert_eq!(solo.get("a").unwrap().as_deref(), Some(&b"x y\0"[..]));
-        assert_eq!(solo.get("b").unwrap(), None);
+        assert_eq!(solo.get(0, "a").unwrap().as_deref(), Some(&b"x y\0"[..]));
+        assert_eq!(solo.get(0, "b").unwrap(), None);
         assert_eq!(solo.allgather("all", b"me").unwrap(), [b"me".to_vec()]);
         solo.finalize().unwrap();
         assert!(matches!(solo.barrier(), Err(BootstrapError::Finalized { during: "barrier" })));
@@ -109,6 +109,6 @@ mod tests {
         let mut solo = Solo::new();
         solo.put("a", b"1").unwrap();
         assert!(matches!(solo.put("a", b"2"), Err(BootstrapError::DuplicateKey { .. })));
-        assert_eq!(solo.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+        assert_eq!(solo.get(0, "a").unwrap().as_deref(), Some(&b"1"[..]));
     }
 }

@@ -197,7 +197,7 @@ mod tests {
                 assert_eq!(all, [value(0), value(1), value(2)], "length {length}");
             }
             assert_eq!(pmi.get_text("PMI_process_mapping").unwrap().as_deref(), Some("(vector,(0,1,3))"));
-            let foreign = pmi.get("PMI_process_mapping");
+            let foreign = pmi.get(0, "PMI_process_mapping");
             assert!(matches!(foreign, Err(BootstrapError::Malformed { .. })), "{foreign:?}");
             pmi.finalize().unwrap();
         });

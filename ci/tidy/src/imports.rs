@@ -11,6 +11,7 @@ const FABRIC: &str = "transom_fabric";
 const OFI: &str = "transom_ofi";
 const VERBS: &str = "transom_verbs";
 const SHM: &str = "transom_shm";
+const PMIX: &str = "transom_pmix";
 const TRANSOM: &str = "transom";
 const HARNESS: &str = "transom_harness";
 const CONFORMANCE: &str = "transom_conformance";
@@ -29,10 +30,13 @@ const AREAS: &[Area] = &[
     Area { prefix: "fabric/verbs/", own: VERBS, may: &[FABRIC] },
     Area { prefix: "fabric/", own: FABRIC, may: &[] },
     Area { prefix: "shm/", own: SHM, may: &[FABRIC] },
+    Area { prefix: "pmix/", own: PMIX, may: &[] },
     // Pure logic: testable without any transport.
     Area { prefix: "src/epoch", own: "", may: &[] },
     Area { prefix: "src/datatype", own: "", may: &[] },
     Area { prefix: "src/reduce", own: "", may: &[] },
+    // The one place that talks to launchers; it knows no transport.
+    Area { prefix: "src/bootstrap", own: "", may: &[PMIX] },
     // The one place where backends become the routes of a job.
     Area { prefix: "src/wire", own: "", may: &[FABRIC, OFI, VERBS, SHM] },
     // Prints what each backend finds on this machine, without a job.
@@ -61,7 +65,8 @@ const PACKAGES: &[Package] = &[
     Package { name: "transom_ofi", may: &[FABRIC], tests_may: &[HARNESS] },
     Package { name: "transom_verbs", may: &[FABRIC], tests_may: &[HARNESS] },
     Package { name: "transom_shm", may: &[FABRIC], tests_may: &[HARNESS] },
-    Package { name: "transom", may: &[FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
+    Package { name: "transom_pmix", may: &[], tests_may: &[] },
+    Package { name: "transom", may: &[FABRIC, OFI, VERBS, SHM, PMIX], tests_may: &[HARNESS] },
     Package { name: "transom_perf", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_harness", may: &[TRANSOM], tests_may: &[] },
     Package { name: "transom_conformance", may: &[FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
