@@ -13,6 +13,8 @@ use libtest_mimic::{Arguments, Trial};
 
 #[path = "launchers/bodies.rs"]
 mod bodies;
+#[path = "launchers/epochs.rs"]
+mod epochs;
 
 /// How a launcher is called, up to the number of ranks.
 struct Launcher {

@@ -17,21 +17,25 @@ pub(super) fn allgather<B: Bootstrap + ?Sized>(
     name: &str,
     value: &[u8],
 ) -> Result<Vec<Vec<u8>>, BootstrapError> {
-    check_name(name)?;
-    if value.len() > MAX_GATHERED {
-        let (key, length) = (name.to_owned(), value.len());
-        return Err(BootstrapError::TooLong { key, length, limit: MAX_GATHERED });
-    }
-    let (me, size) = (boot.rank(), boot.size());
     put_pieces(boot, name, value)?;
     boot.barrier()?;
+    get_all(boot, name, value)
+}
+
+/// The values that all ranks put under `name` before the last barrier, of which `mine` is this rank's: a get for every other one.
+pub(crate) fn get_all<B: Bootstrap + ?Sized>(
+    boot: &mut B,
+    name: &str,
+    mine: &[u8],
+) -> Result<Vec<Vec<u8>>, BootstrapError> {
+    let (me, size) = (boot.rank(), boot.size());
     let mut all = vec![Vec::new(); size];
     // Every rank begins at its neighbour, so that they do not all ask for the same value at the same time.
     for step in 1..size {
         let rank = (me + step) % size;
         all[rank] = get_pieces(boot, name, rank)?;
     }
-    all[me] = value.to_vec();
+    all[me] = mine.to_vec();
     Ok(all)
 }
 
@@ -48,7 +52,13 @@ fn piece_key(name: &str, rank: usize, piece: usize) -> String {
     format!("{name}.{rank}.{piece}")
 }
 
-fn put_pieces<B: Bootstrap + ?Sized>(boot: &mut B, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
+/// Puts a value of at most [`MAX_GATHERED`] bytes, for [`get_all`] after the next barrier.
+pub(crate) fn put_pieces<B: Bootstrap + ?Sized>(boot: &mut B, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
+    check_name(name)?;
+    if value.len() > MAX_GATHERED {
+        let (key, length) = (name.to_owned(), value.len());
+        return Err(BootstrapError::TooLong { key, length, limit: MAX_GATHERED });
+    }
     let rank = boot.rank();
     let length = u32::try_from(value.len()).expect("at most MAX_GATHERED");
     let mut framed = Vec::with_capacity(HEADER + value.len());

@@ -8,6 +8,7 @@ mod gather;
 #[allow(unsafe_code)]
 mod inherited;
 pub mod local;
+mod mapping;
 pub mod pmi1;
 pub mod pmix;
 pub mod solo;
@@ -16,6 +17,7 @@ pub(crate) mod wire;
 pub use detect::detect;
 pub use error::BootstrapError;
 pub use gather::MAX_GATHERED;
+pub(crate) use gather::{get_all as get_gathered, put_pieces as put_gathered};
 
 use std::fmt::Debug;
 
@@ -33,6 +35,15 @@ pub trait Bootstrap: Send + Debug {
 
     /// The greatest number of bytes of one value in [`put`](Self::put). It is the same at all ranks.
     fn value_limit(&self) -> usize;
+
+    /// The ranks of this rank's machine as far as the launcher tells, itself included, ascending: a claim that whoever
+    /// relies on proves. Every rank of a machine gets the same answer, or itself alone.
+    ///
+    /// # Errors
+    /// A launcher that is gone.
+    fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
+        Ok(vec![self.rank()])
+    }
 
     /// Puts `value` under `key`, to be got by others after the next barrier. Keys are 1 to 63 printable ASCII
     /// characters without space or `=`.

@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::inherited::adopt_socket;
 use super::wire::{LineBuffer, MAX_LINE, Words, from_hex, to_hex};
-use super::{Bootstrap, BootstrapError, MAX_KEY, check_key};
+use super::{Bootstrap, BootstrapError, MAX_KEY, check_key, mapping};
 
 /// How long the launcher may take to answer the first commands. Later ones wait for other ranks, without a limit.
 const INIT_LIMIT: Duration = Duration::from_secs(30);
@@ -189,6 +189,12 @@ impl Bootstrap for Pmi1 {
 
     fn value_limit(&self) -> usize {
         self.value_limit
+    }
+
+    fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
+        let told = self.get_text("PMI_process_mapping")?;
+        let found = told.and_then(|text| mapping::of_vector(&text, self.rank, self.size));
+        Ok(found.unwrap_or_else(|| vec![self.rank]))
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError> {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use transom_pmix::Client;
 
-use super::{Bootstrap, BootstrapError, MAX_GATHERED, check_key};
+use super::{Bootstrap, BootstrapError, MAX_GATHERED, check_key, mapping};
 
 /// PMIx has no limit of its own: a gathered value travels whole.
 const VALUE_LIMIT: usize = MAX_GATHERED + 64;
@@ -60,6 +60,13 @@ impl Bootstrap for Pmix {
 
     fn value_limit(&self) -> usize {
         VALUE_LIMIT
+    }
+
+    fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
+        self.check_open("neighbours")?;
+        // A launcher need not tell.
+        let told = self.client.local_peers().unwrap_or_default();
+        Ok(mapping::of_list(&told, self.rank, self.size).unwrap_or_else(|| vec![self.rank]))
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError> {

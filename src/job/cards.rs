@@ -32,15 +32,20 @@ pub(super) fn pack(fields: &[&[u8]]) -> Vec<u8> {
 }
 
 /// The fields of a value that [`pack`] made; `None` where it was not.
-pub(super) fn unpack<const N: usize>(mut value: &[u8]) -> Option<[Vec<u8>; N]> {
-    let mut fields = std::array::from_fn(|_| Vec::new());
-    for field in &mut fields {
+pub(super) fn unpack<const N: usize>(value: &[u8]) -> Option<[Vec<u8>; N]> {
+    unpack_all(value)?.try_into().ok()
+}
+
+/// All fields of a value that [`pack`] made, however many; `None` where it was not.
+pub(super) fn unpack_all(mut value: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut fields = Vec::new();
+    while !value.is_empty() {
         let (len, rest) = value.split_first_chunk::<4>()?;
         let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-        *field = bytes.to_vec();
+        fields.push(bytes.to_vec());
         value = rest;
     }
-    value.is_empty().then_some(fields)
+    Some(fields)
 }
 
 /// A key as bytes.

@@ -1,6 +1,7 @@
 //! The job: its ranks, the way to each of them, and the barrier of all. Windows are built on it and it knows none.
 
 mod cards;
+mod exchange;
 mod signals;
 mod start;
 mod team;
@@ -85,6 +86,8 @@ pub(crate) struct JobCore {
     /// The bytes of the control words of one window.
     words_len: usize,
     _regions: (Option<ShmRegion>, Option<NetRegion>),
+    /// What others read at start. They have, once all have met again.
+    _copies: Vec<exchange::Copy>,
     made: team::Made,
     /// Whether waiting on shared words must poll ports as well.
     polls: AtomicBool,

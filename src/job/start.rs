@@ -1,5 +1,5 @@
 //! How a job starts: own memory, who shares a node with whom, the net where one is needed, and what all agree on.
-//! Four exchanges through the bootstrap at most; a job on one node opens no net and makes two.
+//! Five exchanges at most; a job on one node opens no net and makes two.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -8,6 +8,7 @@ use transom_fabric::sim::SimDomain;
 use transom_fabric::{Domain, FabricError, Memory, PeerMap, Port};
 
 use super::cards::{Card, key_bytes, key_from, pack, unpack};
+use super::exchange::{Copy, Exchange, HeapCopies};
 use super::{JobCore, Team, block_bytes, peer, team};
 use crate::bootstrap::Bootstrap;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,9 +21,10 @@ use crate::window::words;
 use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
 
 type Boot = Box<dyn Bootstrap>;
+type Exchanging<'a> = Exchange<HeapCopies<'a>>;
 
 /// Starts this rank. With `simulated` every rank is a node of its own on that net, and no memory is shared.
-pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
+pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
     let (rank, size) = (boot.rank(), boot.size());
     // Ranks travel in 32 bits, and a job's own barrier has slots for 2^32 ranks.
     if u32::try_from(size).is_err() {
@@ -37,8 +39,10 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
     let block = early.reserve(block_bytes(size))?;
     let block_shm = early.register_shm(&block)?;
 
-    let mut cards =
-        exchange_cards(&mut boot, &settings, shm.as_ref().map(|(_, domain)| domain.port().address()), &block_shm)?;
+    let address = shm.as_ref().map(|(_, domain)| domain.port().address());
+    let copies = HeapCopies::new(&early, address.clone().filter(|_| settings.shm));
+    let mut boot = Exchange::new(boot, copies)?;
+    let mut cards = exchange_cards(&mut boot, &settings, address, &block_shm)?;
     let nodes = find_nodes(&mut boot, &early, &settings, &cards)?;
     let one_node = nodes.iter().all(|&node| node == 0);
     let net = match simulated {
@@ -49,6 +53,7 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
     let wire = Arc::new(Wire::new(shm, net));
     let (block_net, amos) = join_net(&mut boot, &wire, &block, &mut cards)?;
     let actor = plan::actor(settings.atomics, &nodes, amos).map_err(ErrorKind::Job)?;
+    let (boot, copies) = boot.into_parts();
     let on_machine = cards.iter().filter(|card| card.machine == cards[rank].machine).count();
     let core = assemble(Assembly {
         boot,
@@ -60,6 +65,7 @@ pub(super) fn start(mut boot: Boot, settings: Settings, simulated: Option<Arc<Si
         cards,
         block,
         regions: (block_shm, block_net),
+        copies: copies.into_kept(),
         on_machine,
     })?;
     if core.settings.info && rank == 0 {
@@ -80,11 +86,12 @@ struct Assembly {
     cards: Vec<Card>,
     block: Memory,
     regions: (Option<ShmRegion>, Option<NetRegion>),
+    copies: Vec<Copy>,
     on_machine: usize,
 }
 
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
-    let Assembly { boot, settings, wire, actor, amos, nodes, cards, block, regions, on_machine } = parts;
+    let Assembly { boot, settings, wire, actor, amos, nodes, cards, block, regions, copies, on_machine } = parts;
     let cpus = topology::allowed_cpus().len();
     // A bound rank is allowed one core, which it has for itself: the launcher binds so only where there are enough.
     let crowded = on_machine > if cpus == 1 { online_cpus() } else { cpus };
@@ -113,6 +120,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         block,
         words_len: words::bytes(boot.size()),
         _regions: regions,
+        _copies: copies,
         made: team::Made::default(),
         directory: Mutex::new(0),
         polls: AtomicBool::new(has_net),
@@ -156,7 +164,7 @@ fn machine_identity(kernel: &str, rank: usize, pretended: Option<usize>) -> Stri
 }
 
 fn exchange_cards(
-    boot: &mut Boot,
+    boot: &mut Exchanging<'_>,
     settings: &Settings,
     address: Option<Vec<u8>>,
     block: &Option<ShmRegion>,
@@ -207,7 +215,7 @@ fn unreadable(rank: usize) -> Error {
 }
 
 /// Who shares a node with whom: claimed by identity, proven by mapping the leader's memory (DESIGN §5).
-fn find_nodes(boot: &mut Boot, wire: &Wire, settings: &Settings, cards: &[Card]) -> Result<Vec<usize>> {
+fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards: &[Card]) -> Result<Vec<usize>> {
     let shares = |card: &Card| settings.shm && !card.shm_address.is_empty();
     let claims: Vec<Claim> =
         cards.iter().map(|card| Claim { node: shares(card).then(|| card.machine.clone()) }).collect();
@@ -230,7 +238,7 @@ fn find_nodes(boot: &mut Boot, wire: &Wire, settings: &Settings, cards: &[Card])
 }
 
 /// Opens the net at every rank: verbs where every rank has a device, else libfabric.
-fn open_net(boot: &mut Boot, settings: &Settings, nodes: &[usize]) -> Result<Net> {
+fn open_net(boot: &mut Exchanging<'_>, settings: &Settings, nodes: &[usize]) -> Result<Net> {
     let apart = nodes.iter().position(|&node| node != nodes[0]).unwrap_or(0);
     let why = format!("ranks 0 and {apart} do not share memory, so a net is needed");
     let without = match open_verbs(boot, settings)? {
@@ -248,7 +256,7 @@ fn open_net(boot: &mut Boot, settings: &Settings, nodes: &[usize]) -> Result<Net
 }
 
 /// Opens verbs if all ranks can; otherwise why not, where it was tried.
-fn open_verbs(boot: &mut Boot, settings: &Settings) -> Result<std::result::Result<Net, Option<String>>> {
+fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::result::Result<Net, Option<String>>> {
     if !settings.verbs {
         return Ok(Err(None));
     }
@@ -268,7 +276,7 @@ fn open_verbs(boot: &mut Boot, settings: &Settings) -> Result<std::result::Resul
 }
 
 /// Opens libfabric. Rank 0 goes first, since its probe of idle targets serves all.
-fn open_ofi(boot: &mut Boot, settings: &Settings, why: &str) -> Result<Net> {
+fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, why: &str) -> Result<Net> {
     let me = peer(boot.rank());
     let open = |passive| {
         wire::open_ofi(me, settings.provider.as_deref(), settings.devices.as_deref(), passive)
@@ -284,7 +292,12 @@ fn open_ofi(boot: &mut Boot, settings: &Settings, why: &str) -> Result<Net> {
 }
 
 /// Exchanges the net's addresses, and what atomics it has at all ranks.
-fn join_net(boot: &mut Boot, wire: &Wire, block: &Memory, cards: &mut [Card]) -> Result<(Option<NetRegion>, Amos)> {
+fn join_net(
+    boot: &mut Exchanging<'_>,
+    wire: &Wire,
+    block: &Memory,
+    cards: &mut [Card],
+) -> Result<(Option<NetRegion>, Amos)> {
     let Some(net) = wire.net() else { return Ok((None, Amos::None)) };
     let region = wire.register_net(block)?;
     let key = region.as_ref().map(NetRegion::key).unwrap_or_default();

@@ -1,12 +1,14 @@
-//! What ranks do under a launcher: each kind of epoch once, with data that shows it, and the ways in which jobs fail.
+//! What ranks do under a launcher: each kind of epoch once, and the ways in which jobs fail.
 
 use std::error::Error;
 use std::time::Duration;
 
+use transom::Job;
 use transom::bootstrap::{Bootstrap, MAX_GATHERED, detect};
-use transom::{Job, Lock, Window};
 
-pub(super) type Done = Result<(), Box<dyn Error>>;
+use crate::epochs;
+
+type Done = Result<(), Box<dyn Error>>;
 
 /// What a failing rank says, and with which status it ends.
 pub(super) const REASON: &str = "the answer is too large";
@@ -23,10 +25,10 @@ pub(super) fn run(name: &str) -> Done {
         std::process::abort();
     });
     match name {
-        "fence" => job(fence),
-        "post_start" => job(post_start),
-        "lock" => job(lock),
-        "lock_all" => job(lock_all),
+        "fence" => job(epochs::fence),
+        "post_start" => job(epochs::post_start),
+        "lock" => job(epochs::lock),
+        "lock_all" => job(epochs::lock_all),
         "fail" => job(fail),
         "values" => values(detect()?.as_mut()),
         "abort" => abort(detect()?.as_mut()),
@@ -43,86 +45,6 @@ fn job(body: fn(&Job) -> Done) -> Done {
         return Err(error);
     }
     Ok(world.finalize()?)
-}
-
-/// A window of one word for each rank; `put` is done where all are, and every rank then finds what `expected` says of each.
-fn exchange(world: &Job, put: impl FnOnce(&Window<u64>) -> transom::Result<()>, expected: fn(usize) -> u64) -> Done {
-    let win = Window::<u64>::allocate(world, world.size())?;
-    put(&win)?;
-    world.barrier()?;
-    win.sync();
-    let mut found = vec![0; world.size()];
-    win.load(0, &mut found)?;
-    let expected: Vec<u64> = (0..world.size()).map(expected).collect();
-    if found != expected {
-        return Err(format!("rank {} found {found:?} instead of {expected:?}", world.rank()).into());
-    }
-    Ok(win.free()?)
-}
-
-fn of_rank(rank: usize) -> u64 {
-    rank as u64 + 1
-}
-
-/// Every rank puts to every rank.
-fn fence(world: &Job) -> Done {
-    let me = world.rank();
-    let all = 0..world.size();
-    exchange(
-        world,
-        |win| win.fence(|epoch| all.clone().try_for_each(|to| epoch.put_value(to, me as u64, of_rank(me)))),
-        of_rank,
-    )
-}
-
-/// The same among groups of all.
-fn post_start(world: &Job) -> Done {
-    let me = world.rank();
-    let all: Vec<usize> = (0..world.size()).collect();
-    let put = |win: &Window<u64>| {
-        win.post(&all)?;
-        win.start(&all, |epoch| all.iter().try_for_each(|&to| epoch.put_value(to, me as u64, of_rank(me))))?;
-        win.wait()
-    };
-    exchange(world, put, of_rank)
-}
-
-/// A counter that is read and written, not added to: only a lock keeps the turns apart.
-fn lock(world: &Job) -> Done {
-    const TURNS: u64 = 5;
-    let win = Window::<u64>::allocate(world, 1)?;
-    for _ in 0..TURNS {
-        win.lock(Lock::Exclusive, 0, |epoch| {
-            let seen = epoch.fetch_value(0, 0)?;
-            epoch.put_value(0, 0, seen + 1)
-        })?;
-    }
-    world.barrier()?;
-    let counted = win.lock(Lock::Shared, 0, |epoch| epoch.fetch_value(0, 0))?;
-    if counted != TURNS * world.size() as u64 {
-        return Err(format!("{} turns of {} ranks counted {counted}", TURNS, world.size()).into());
-    }
-    world.barrier()?;
-    Ok(win.free()?)
-}
-
-/// What was flushed is there for whoever is told by another operation.
-fn lock_all(world: &Job) -> Done {
-    let me = world.rank();
-    let next = (me + 1) % world.size();
-    let win = Window::<u64>::allocate(world, 2)?;
-    win.lock_all(|epoch| {
-        epoch.put_value(next, 0, of_rank(me))?;
-        epoch.flush(next)?;
-        epoch.fetch_add(next, 1, 1)?;
-        while epoch.fetch_value(me, 1)? == 0 {}
-        let before = (me + world.size() - 1) % world.size();
-        match epoch.fetch_value(me, 0)? {
-            found if found == of_rank(before) => Ok(()),
-            found => panic!("rank {me} was told and found {found}"),
-        }
-    })?;
-    Ok(win.free()?)
 }
 
 /// One rank ends with an error while the others wait for it.

@@ -1,0 +1,272 @@
+//! How ranks gather what all of them tell, at start: the values of all ranks come to each machine once. The lowest rank of those
+//! that the launcher says run on one machine gets them from the launcher, and the others read its copy, in memory that it shares.
+//! Whoever cannot read it asks the launcher too. Knows nothing of what is told.
+
+use std::mem::ManuallyDrop;
+
+use transom_fabric::Memory;
+
+use super::cards::{key_bytes, key_from, pack, unpack, unpack_all};
+use super::peer;
+use crate::bootstrap::{self, Bootstrap, BootstrapError};
+use crate::wire::{self, Lane, ShmRegion, Wire};
+
+/// How a rank lets others of its machine read a copy.
+pub(super) trait Copies {
+    /// Shares `bytes`; what [`read`](Self::read) needs to find them, or `None` where this rank shares nothing.
+    fn share(&mut self, bytes: &[u8]) -> Option<Vec<u8>>;
+
+    /// What rank `from` shared, or `None` where it can't be read.
+    fn read(&self, from: usize, place: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// The exchange of one rank.
+pub(super) struct Exchange<C> {
+    boot: Box<dyn Bootstrap>,
+    copies: C,
+    /// The rank that gets the values for this machine.
+    leader: usize,
+    /// Whether others wait for this rank's copy.
+    followed: bool,
+}
+
+impl<C: Copies> Exchange<C> {
+    /// The exchange through `boot`, with copies where the launcher tells who shares a machine.
+    pub(super) fn new(mut boot: Box<dyn Bootstrap>, copies: C) -> Result<Self, BootstrapError> {
+        let neighbours = boot.neighbours()?;
+        let leader = neighbours.first().copied().unwrap_or(boot.rank());
+        let followed = leader == boot.rank() && neighbours.len() > 1;
+        Ok(Exchange { boot, copies, leader, followed })
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.boot.rank()
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.boot.size()
+    }
+
+    /// Gives every rank the values of all ranks, by rank. Collective; `name` as for [`Bootstrap::allgather`].
+    /// Every rank makes the same two barriers, whatever it can share or read.
+    pub(super) fn allgather(&mut self, name: &str, value: &[u8]) -> Result<Vec<Vec<u8>>, BootstrapError> {
+        let place = format!("{name}.copy");
+        bootstrap::put_gathered(self.boot.as_mut(), name, value)?;
+        self.boot.barrier()?;
+        if self.leader == self.rank() {
+            let values = bootstrap::get_gathered(self.boot.as_mut(), name, value)?;
+            if self.followed {
+                let fields: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+                if let Some(told) = self.copies.share(&pack(&fields)) {
+                    self.boot.put(&place, &told)?;
+                }
+            }
+            self.boot.barrier()?;
+            return Ok(values);
+        }
+        self.boot.barrier()?;
+        match self.copy(&place)? {
+            Some(values) => Ok(values),
+            None => bootstrap::get_gathered(self.boot.as_mut(), name, value),
+        }
+    }
+
+    /// The leader's copy, where it can be read.
+    fn copy(&mut self, place: &str) -> Result<Option<Vec<Vec<u8>>>, BootstrapError> {
+        let told = self.boot.get(self.leader, place)?;
+        let copy = told.and_then(|told| self.copies.read(self.leader, &told));
+        Ok(copy.and_then(|copy| unpack_all(&copy)).filter(|values| values.len() == self.size()))
+    }
+
+    /// The connection to the launcher, and the copies, which others may still read until all ranks have met again.
+    pub(super) fn into_parts(self) -> (Box<dyn Bootstrap>, C) {
+        (self.boot, self.copies)
+    }
+}
+
+/// Copies in the heap of the rank that shares them.
+pub(super) struct HeapCopies<'a> {
+    wire: &'a Wire,
+    /// The address of this rank's heap; `None` where shared memory is excluded.
+    address: Option<Vec<u8>>,
+    /// Not dropped where the start fails: others may still read them, to find out why.
+    kept: ManuallyDrop<Vec<Copy>>,
+}
+
+/// A block of the heap that others can map.
+pub(super) type Copy = (Memory, ShmRegion);
+
+impl<'a> HeapCopies<'a> {
+    pub(super) fn new(wire: &'a Wire, address: Option<Vec<u8>>) -> Self {
+        HeapCopies { wire, address, kept: ManuallyDrop::default() }
+    }
+
+    pub(super) fn into_kept(self) -> Vec<Copy> {
+        ManuallyDrop::into_inner(self.kept)
+    }
+}
+
+impl Copies for HeapCopies<'_> {
+    fn share(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let address = self.address.as_ref()?;
+        let memory = self.wire.allocate(bytes.len()).ok()?;
+        memory.write(0, bytes);
+        let region = self.wire.register_shm(&memory).ok()??;
+        let place = pack(&[address, &key_bytes(&wire::shm_key(&region))]);
+        self.kept.push((memory, region));
+        Some(place)
+    }
+
+    fn read(&self, from: usize, place: &[u8]) -> Option<Vec<u8>> {
+        self.address.as_ref()?;
+        let [address, key] = unpack::<2>(place)?;
+        // Whoever can't map the other's memory tells so when it proves its node, after this.
+        self.wire.connect(Lane::Shm, peer(from), &address).ok()?;
+        let remote = self.wire.import(Lane::Shm, peer(from), &key_from(&key)).ok()?;
+        let memory = remote.memory()?;
+        let mut bytes = vec![0; memory.len()];
+        memory.read(0, &mut bytes);
+        Some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::bootstrap::local::{Board, Local};
+
+    /// What a rank asked of its launcher.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    struct Asked {
+        puts: usize,
+        gets: usize,
+        barriers: usize,
+    }
+
+    /// Counts, and says of machines what the test wants.
+    #[derive(Debug)]
+    struct Counted {
+        inner: Local,
+        per_machine: usize,
+        asked: Arc<Mutex<Asked>>,
+    }
+
+    impl Bootstrap for Counted {
+        fn rank(&self) -> usize {
+            self.inner.rank()
+        }
+
+        fn size(&self) -> usize {
+            self.inner.size()
+        }
+
+        fn value_limit(&self) -> usize {
+            self.inner.value_limit()
+        }
+
+        fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
+            let first = self.rank() - self.rank() % self.per_machine;
+            Ok((first..self.size().min(first + self.per_machine)).collect())
+        }
+
+        fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError> {
+            self.asked.lock().unwrap().puts += 1;
+            self.inner.put(key, value)
+        }
+
+        fn barrier(&mut self) -> Result<(), BootstrapError> {
+            self.asked.lock().unwrap().barriers += 1;
+            self.inner.barrier()
+        }
+
+        fn get(&mut self, from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
+            self.asked.lock().unwrap().gets += 1;
+            self.inner.get(from, key)
+        }
+
+        fn finalize(&mut self) -> Result<(), BootstrapError> {
+            self.inner.finalize()
+        }
+
+        fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
+            self.inner.abort(code, why)
+        }
+    }
+
+    /// Memory that only some ranks can share, or read.
+    struct Table {
+        shared: Arc<Mutex<HashMap<Vec<u8>, Vec<u8>>>>,
+        rank: usize,
+        works: fn(usize) -> bool,
+    }
+
+    impl Copies for Table {
+        fn share(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+            let mut shared = self.shared.lock().unwrap();
+            let place = vec![u8::try_from(self.rank % 251).unwrap(), u8::try_from(shared.len() % 256).unwrap(), 7];
+            (self.works)(self.rank).then(|| {
+                assert!(shared.insert(place.clone(), bytes.to_vec()).is_none());
+                place
+            })
+        }
+
+        fn read(&self, _from: usize, place: &[u8]) -> Option<Vec<u8>> {
+            self.shared.lock().unwrap().get(place).filter(|_| (self.works)(self.rank)).cloned()
+        }
+    }
+
+    /// What each rank asks of the launcher in one allgather, whose values every rank finds right.
+    fn asked(ranks: usize, per_machine: usize, works: fn(usize) -> bool) -> Vec<Asked> {
+        let (board, shared) = (Board::new(ranks), Arc::default());
+        let value = |rank: usize| vec![u8::try_from(rank % 256).unwrap(); rank % 5];
+        let run = |rank: usize| {
+            let asked: Arc<Mutex<Asked>> = Arc::default();
+            let boot = Counted { inner: board.rank(rank), per_machine, asked: Arc::clone(&asked) };
+            let copies = Table { shared: Arc::clone(&shared), rank, works };
+            let mut exchange = Exchange::new(Box::new(boot), copies).unwrap();
+            let all = exchange.allgather("test", &value(rank)).unwrap();
+            assert!(all.into_iter().eq((0..ranks).map(value)), "rank {rank} of {ranks}");
+            *asked.lock().unwrap()
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..ranks).map(|rank| scope.spawn(move || run(rank))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn values_come_to_a_machine_once() {
+        for ranks in [2, 3, 8, 61, 128, 512] {
+            for per_machine in [1, 2, 16, 64, ranks] {
+                for (rank, asked) in asked(ranks, per_machine, |_| true).into_iter().enumerate() {
+                    let expected = if rank % per_machine != 0 {
+                        Asked { puts: 1, gets: 1, barriers: 2 }
+                    } else if per_machine > 1 && rank + 1 < ranks {
+                        Asked { puts: 2, gets: ranks - 1, barriers: 2 }
+                    } else {
+                        Asked { puts: 1, gets: ranks - 1, barriers: 2 }
+                    };
+                    assert_eq!(asked, expected, "rank {rank} of {ranks}, {per_machine} a machine");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_cannot_share_or_read_asks_the_launcher() {
+        for (works, gets) in [
+            // Nobody can; all but one; the leader can't; the leader only.
+            ((|_| false) as fn(usize) -> bool, [5, 6, 6, 6, 6, 6]),
+            (|rank| rank != 3, [5, 1, 1, 6, 1, 1]),
+            (|rank| rank != 0, [5, 6, 6, 6, 6, 6]),
+            (|rank| rank == 0, [5, 6, 6, 6, 6, 6]),
+        ] {
+            let asked = asked(6, 6, works);
+            assert_eq!(asked.iter().map(|asked| asked.gets).collect::<Vec<_>>(), gets);
+            assert!(asked.iter().all(|asked| asked.barriers == 2));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Many more ranks than cores: a job starts, runs an epoch of each kind and ends, within a minute.
+//!
+//! Shows B1, S1, S2, S6.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use transom::Job;
+use transom_harness::{Outcome, Test, step};
+
+#[path = "launchers/epochs.rs"]
+mod epochs;
+
+static TESTS: &[Test] =
+    &[Test { name: "an_epoch_of_each_kind", ranks: &[128], env: &[], fails: None, body: an_epoch_of_each_kind }];
+
+/// Counted from when a rank begins.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    std::thread::spawn(|| {
+        std::thread::sleep(LIMIT);
+        if std::env::args().any(|arg| arg == "--rank") {
+            eprintln!("this rank did not end within {LIMIT:?}");
+            std::process::abort();
+        }
+    });
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+}
+
+fn an_epoch_of_each_kind(world: &Job) -> Outcome {
+    step("fence");
+    epochs::fence(world)?;
+    step("post, start, complete, wait");
+    epochs::post_start(world)?;
+    step("lock");
+    epochs::lock(world)?;
+    step("lock_all and flush");
+    epochs::lock_all(world)
+}
