@@ -38,6 +38,8 @@ fn it_tells_transports_routes_and_actor() {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
     assert!(line(&text, "as set now").ends_with("route shared memory, atomics cpu"), "{text}");
+    let launchers = line(&text, "launchers: ");
+    assert!(launchers.contains("PMIx by ") || launchers.contains("apt-get install libpmix2"), "{text}");
 }
 
 /// Shows T5.

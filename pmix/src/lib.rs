@@ -15,6 +15,14 @@ pub mod sys;
 pub use client::Client;
 pub use library::SONAME;
 
+/// What the installed libpmix says that it is. It asks no launcher.
+///
+/// # Errors
+/// `Unavailable`, with how to get it.
+pub fn version() -> Result<String, Error> {
+    library::Library::open(SONAME).map(|library| library.version())
+}
+
 /// Why libpmix did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

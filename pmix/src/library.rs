@@ -49,12 +49,19 @@ impl Library {
                 commit: "Commit",
                 fence: "Fence",
                 get: "Get",
+                get_version: "Get_version",
                 error_string: "Error_string",
             )
         };
         // It stays loaded: its thread runs on.
         std::mem::forget(dynamic);
         Ok(Library { call })
+    }
+
+    /// The library's name of itself.
+    pub(crate) fn version(&self) -> String {
+        // SAFETY: it may be asked at any time, and answers a string that stays.
+        unsafe { CStr::from_ptr((self.call.get_version)()) }.to_string_lossy().into_owned()
     }
 
     /// What a function answered, as a result.

@@ -69,6 +69,7 @@ pub struct Functions {
     pub fence: unsafe extern "C" fn(*const pmix_proc, usize, *const pmix_info, usize) -> c_int,
     pub get:
         unsafe extern "C" fn(*const pmix_proc, *const c_char, *const pmix_info, usize, *mut *mut pmix_value) -> c_int,
+    pub get_version: unsafe extern "C" fn() -> *const c_char,
     pub error_string: unsafe extern "C" fn(c_int) -> *const c_char,
 }
 

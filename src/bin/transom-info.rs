@@ -41,6 +41,7 @@ fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
     let plural = if nodes == 1 { "" } else { "s" };
     let cpus = ranges(&topology::allowed_cpus());
     writeln!(out, "machine: this process may use CPUs {cpus}; {nodes} NUMA node{plural}")?;
+    writeln!(out, "launchers: transom-run and others that speak PMI-1; PMIx {}", pmix())?;
     let found = info::Found { shm: shared_memory(out)?, verbs: verbs(out)?, ofi: libfabric(out, library)? };
     writeln!(out, "windows of ranks on this machine:")?;
     let set = |name: &str| std::env::var(name).ok();
@@ -48,6 +49,15 @@ fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
     window(out, "with TRANSOM_TRANSPORTS=^shm", found, |name| {
         if name == "TRANSOM_TRANSPORTS" { Some("^shm".into()) } else { set(name) }
     })
+}
+
+/// Whether launchers that speak PMIx can be spoken to.
+fn pmix() -> String {
+    match transom_pmix::version() {
+        // Behind the name and number stand those of standards.
+        Ok(version) => format!("by {}", version.split(" (").next().unwrap_or_default()),
+        Err(error) => format!("not: {error}"),
+    }
 }
 
 /// What a window would get under the variables that `get` reads.

@@ -40,7 +40,7 @@ const AREAS: &[Area] = &[
     // The one place where backends become the routes of a job.
     Area { prefix: "src/wire", own: "", may: &[FABRIC, OFI, VERBS, SHM] },
     // Prints what each backend finds on this machine, without a job.
-    Area { prefix: "src/bin/transom-info", own: TRANSOM, may: &[FABRIC, OFI, VERBS, SHM] },
+    Area { prefix: "src/bin/transom-info", own: TRANSOM, may: &[FABRIC, OFI, VERBS, SHM, PMIX] },
     Area { prefix: "src/bin/", own: TRANSOM, may: &[] },
     Area { prefix: "src/", own: "", may: &[FABRIC] },
     // Measures the floor of the machine below transom, so it uses the backends bare.
