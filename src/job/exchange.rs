@@ -47,6 +47,11 @@ impl<C: Copies> Exchange<C> {
         self.boot.size()
     }
 
+    /// Waits until all ranks are here. Collective.
+    pub(super) fn meet(&mut self) -> Result<(), BootstrapError> {
+        self.boot.barrier()
+    }
+
     /// Gives every rank the values of all ranks, by rank. Collective; `name` as for [`Bootstrap::allgather`].
     /// Every rank makes the same two barriers, whatever it can share or read.
     pub(super) fn allgather(&mut self, name: &str, value: &[u8]) -> Result<Vec<Vec<u8>>, BootstrapError> {

@@ -188,6 +188,9 @@ fn exchange_cards(
         if version != env!("CARGO_PKG_VERSION") || agreement != settings.agreement() {
             let mine = format!("version {}, {}", env!("CARGO_PKG_VERSION"), settings.agreement());
             let why = format!("rank {rank} has version {version}, {agreement}; rank {} has {mine}", boot.rank());
+            // Every rank finds one that differs from it. None ends before all have: launchers would end the others
+            // in the middle of a question, and what they say be lost.
+            drop(boot.meet());
             return Err(ErrorKind::Job(format!("the ranks differ in their settings: {why}")).into());
         }
         let [pid, began, ..] = key_from(&numbers).0;
