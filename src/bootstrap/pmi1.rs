@@ -17,6 +17,9 @@ use super::{Bootstrap, BootstrapError, MAX_KEY, check_key, mapping};
 /// How long the launcher may take to answer the first commands. Later ones wait for other ranks, without a limit.
 const INIT_LIMIT: Duration = Duration::from_secs(30);
 
+/// What a launcher has to forward the reason of an abort.
+const OUTPUT_PAUSE: Duration = Duration::from_millis(300);
+
 /// The most characters of a reason for an abort that are sent; four bytes a character still fit in a line.
 const MAX_WHY: usize = 100;
 
@@ -252,6 +255,8 @@ impl Bootstrap for Pmi1 {
             return self.tell("abort", &format!("cmd=abort exitcode={code} why={}\n", to_hex(why.as_bytes())));
         }
         eprintln!("transom: rank {} aborts the job with status {code}: {why}", self.rank);
+        // Hydra drops what it has not forwarded when the job ends.
+        std::thread::sleep(OUTPUT_PAUSE);
         self.tell("abort", &format!("cmd=abort exitcode={code}\n"))
     }
 }
