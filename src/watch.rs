@@ -57,6 +57,18 @@ fn began(pid: i32) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// Whether the process of this number has ended, waited for or not.
+pub(crate) fn has_ended(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Err(errno) => errno == Errno::SRCH,
+        Ok(fd) => {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+        }
+    }
+}
+
 /// The other ranks of this machine.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {

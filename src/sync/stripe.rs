@@ -1,20 +1,27 @@
 //! What makes accumulates atomic for each element: locks over stripes of a rank's part, taken by whoever executes an accumulate
 //! there, be it by one element or by vector code over a whole block (DESIGN §3.4). A lock word lies in shared memory, is
-//! held for the work on one block, and costs an uncontended operation one locked instruction. Knows nothing of types.
+//! held for the work on one block, and costs an uncontended operation one locked instruction. It holds its holder's process number, so
+//! that who waits for one that died takes it over: elements are stored whole, and only what that rank had begun stays
+//! unfinished. Knows nothing of types.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::watch;
 use crate::window::words::{LINE, STRIPE_LOCKS, STRIPES, Words};
 
 /// Bytes of a block: what one lock is held for.
 pub(crate) const BLOCK: usize = 4096;
 
 const FREE: u32 = 0;
-const HELD: u32 = 1;
 /// Looks before the waiter lets others run, and before it sleeps.
 const SPINS: u32 = 64;
 const YIELDED: u32 = 128;
+/// Sleeps after which the waiter looks whether the holder lives, again and again.
+const PATIENCE: u32 = 256;
+
+/// This process's number; 0 before it was asked for.
+static OWN: AtomicU32 = AtomicU32::new(FREE);
 
 /// A held lock; dropping it unlocks.
 pub(crate) struct Held<'m>(&'m AtomicU32);
@@ -30,10 +37,25 @@ pub(crate) fn lock(words: Words<'_>, at: usize) -> Held<'_> {
 pub(crate) fn try_lock(words: Words<'_>, at: usize) -> Option<Held<'_>> {
     let word = word(words, at);
     // Acquire: pairs with the Release in `drop`: what the holder before wrote is seen.
-    match word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
+    match word.compare_exchange(FREE, own(), Ordering::Acquire, Ordering::Relaxed) {
         Ok(_) => Some(Held(word)),
         Err(_) => None,
     }
+}
+
+#[inline(always)]
+fn own() -> u32 {
+    // Relaxed: whoever stores it stores the same.
+    match OWN.load(Ordering::Relaxed) {
+        FREE => own_first(),
+        own => own,
+    }
+}
+
+#[cold]
+fn own_first() -> u32 {
+    OWN.store(std::process::id(), Ordering::Relaxed);
+    std::process::id()
 }
 
 #[inline(always)]
@@ -54,12 +76,12 @@ fn wait(word: &AtomicU32) -> Held<'_> {
     let mut looks = 0u32;
     loop {
         // Relaxed: only looks; the exchange orders.
-        if word.load(Ordering::Relaxed) == FREE
-            && word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
+        let holder = word.load(Ordering::Relaxed);
+        let free = holder == FREE || looks > YIELDED && looks.is_multiple_of(PATIENCE) && watch::has_ended(holder);
+        if free && word.compare_exchange(holder, own(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Held(word);
         }
-        looks = looks.saturating_add(1);
+        looks = looks.checked_add(1).unwrap_or(YIELDED);
         match looks {
             ..SPINS => std::hint::spin_loop(),
             SPINS..YIELDED => std::thread::yield_now(),
@@ -93,6 +115,22 @@ mod tests {
             drop(held);
             assert_eq!(waiter.join().expect("no panic"), 1, "it came in before the holder went");
         });
+    }
+
+    /// Whether or not somebody has waited for its process.
+    /// Shows E3.
+    #[test]
+    fn what_the_dead_hold_is_taken_over() {
+        let memory = Memory::private(crate::window::words::bytes(1));
+        let words = Words::at(&memory, 0);
+        let mut dead = [0; 2].map(|_| std::process::Command::new("true").spawn().expect("true"));
+        dead[0].wait().expect("it ends");
+        for child in &dead {
+            word(words, 0).store(child.id(), Ordering::Relaxed);
+            drop(lock(words, 0));
+            assert_eq!(word(words, 0).load(Ordering::Relaxed), FREE);
+        }
+        dead[1].wait().expect("it ends");
     }
 
     #[test]
