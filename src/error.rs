@@ -1,5 +1,7 @@
 //! The one error type of the library: MPI's classes, and what was wrong in words and numbers. Knows no transport.
 
+use std::net::IpAddr;
+
 use transom_fabric::{FabricError, Fault};
 
 use crate::bootstrap::BootstrapError;
@@ -146,8 +148,23 @@ pub enum ErrorKind {
         /// The ranks, as the whole job counts, in the order in which this one saw it: the first may have been the reason of the others.
         /// At least one.
         ranks: Vec<usize>,
-        /// The name of their machine.
+        /// The name of their machine, or of their machines.
         host: String,
+    },
+    /// A rank of another machine does not answer, and this rank waited, for it or for others that may wait for it: its machine is
+    /// gone, or the network between.
+    #[error("rank {rank} on {host} can't be reached at {at} from {from}: {reason}")]
+    RankUnreachable {
+        /// The rank, as the whole job counts; the first of those that do not answer.
+        rank: usize,
+        /// The name of its machine.
+        host: String,
+        /// Its address.
+        at: IpAddr,
+        /// The interface of this rank, as `name=address/prefix`.
+        from: String,
+        /// What the system said.
+        reason: String,
     },
     /// A peer that is gone.
     #[error("{0}")]
@@ -185,6 +202,7 @@ impl Error {
             | ErrorKind::Bootstrap(_)
             | ErrorKind::Transport(_)
             | ErrorKind::RankDied { .. }
+            | ErrorKind::RankUnreachable { .. }
             | ErrorKind::Peer(_) => Class::Other,
         }
     }

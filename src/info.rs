@@ -63,7 +63,8 @@ pub(crate) fn of_job(job: &JobCore) -> String {
     }
     if let Some(net) = job.wire.net() {
         let passive = if net.passive_target() { "serves idle targets by itself" } else { "needs the progress thread" };
-        let _ = writeln!(text, "  {far} other ranks: {}, which {passive}", Net::name(net));
+        let at = if net.goes_by_ip() { format!(" at {}", job.source) } else { String::new() };
+        let _ = writeln!(text, "  {far} other ranks: {}{at}, which {passive}", Net::name(net));
     }
     let _ = writeln!(text, "  atomics of windows over all ranks: {}", job.actor);
     text

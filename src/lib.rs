@@ -66,6 +66,7 @@ mod epoch;
 mod error;
 mod hints;
 pub mod info;
+mod interfaces;
 mod job;
 pub mod launch;
 mod messages;

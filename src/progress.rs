@@ -81,25 +81,34 @@ impl Progress {
         Ok(seen + self.messages.send_deferred(&self.wire))
     }
 
-    /// Whether all ranks live, as far as this machine can tell. For whoever waits: it is no news where nobody has died, and cheap.
+    /// Whether all ranks live and can be reached. For whoever waits: it is no news where nobody has died, and cheap.
     ///
     /// # Errors
-    /// `RankDied`. What waits for an answer of that rank has failed then.
+    /// `RankDied` or `RankUnreachable`. What waits for an answer of that rank has failed then.
     pub(crate) fn look(&self) -> Result<()> {
         self.told(self.watch.look(Duration::ZERO))
     }
 
     /// A transport's error, or the death behind it, which may be another rank's than the one it names.
     pub(crate) fn explained(&self, fault: Fault) -> Error {
-        self.told(self.watch.look(DYING)).map_or_else(|died| died, |()| fault.into())
+        if let Err(died) = self.told(self.watch.look(DYING)) {
+            return died;
+        }
+        match self.watch.whereabouts(fault.peer.index()) {
+            Some(place) => Fault { reason: format!("{} ({place})", fault.reason), ..fault }.into(),
+            None => fault.into(),
+        }
     }
 
     fn told(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {
         look.map_err(|died| {
-            if let ErrorKind::RankDied { ranks, .. } = &died {
-                let peers = ranks.iter().filter_map(|&rank| u32::try_from(rank).ok());
-                peers.for_each(|rank| self.messages.give_up(&Fault { peer: Peer(rank), reason: "it died".into() }));
-            }
+            let (lost, reason) = match &died {
+                ErrorKind::RankDied { ranks, .. } => (ranks.as_slice(), "it died"),
+                ErrorKind::RankUnreachable { rank, .. } => (std::slice::from_ref(rank), "it can't be reached"),
+                _ => (&[][..], ""),
+            };
+            let peers = lost.iter().filter_map(|&rank| u32::try_from(rank).ok());
+            peers.for_each(|rank| self.messages.give_up(&Fault { peer: Peer(rank), reason: reason.into() }));
             died.into()
         })
     }

@@ -15,6 +15,9 @@ pub struct Variable {
 
 const TRANSPORTS: &str = "TRANSOM_TRANSPORTS";
 const DEVICES: &str = "TRANSOM_NET_DEVICES";
+const INTERFACES: &str = "TRANSOM_NET_INTERFACES";
+/// What libfabric's own provider takes an interface's name from.
+const FABRIC_INTERFACE: &str = "FI_TCP_IFACE";
 const PROVIDER: &str = "TRANSOM_PROVIDER";
 const INFO: &str = "TRANSOM_INFO";
 const ATOMICS: &str = "TRANSOM_ATOMICS";
@@ -22,7 +25,7 @@ const CMA: &str = "TRANSOM_CMA";
 const POPULATE: &str = "TRANSOM_POPULATE";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 7] = [
+pub const VARIABLES: [Variable; 8] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -34,6 +37,12 @@ pub const VARIABLES: [Variable; 7] = [
         default: "the first active port, near to the process's NUMA node if there is one; of several cxi, ranks take turns",
         meaning: "the devices to choose from, a list of RDMA ports device[:port] or of Slingshot's cxi0, cxi1 ...; ^ before the \
                   list excludes instead",
+    },
+    Variable {
+        name: INTERFACES,
+        default: "FI_TCP_IFACE; else loopback for ranks of one machine, and otherwise the interface whose subnet most machines share",
+        meaning: "where ranks of other machines reach this one by libfabric over sockets: a list of interfaces (eth0), addresses or \
+                  subnets (10.1.0.0/16), the first before the next; ^ before the list excludes instead",
     },
     Variable {
         name: PROVIDER,
@@ -71,6 +80,7 @@ pub(crate) struct Settings {
     pub(crate) verbs: bool,
     pub(crate) ofi: bool,
     pub(crate) devices: Option<String>,
+    pub(crate) interfaces: Option<String>,
     pub(crate) provider: Option<String>,
     pub(crate) info: bool,
     pub(crate) atomics: Atomics,
@@ -94,6 +104,7 @@ impl Default for Settings {
             verbs: true,
             ofi: true,
             devices: None,
+            interfaces: None,
             provider: None,
             info: false,
             atomics: Atomics::Auto,
@@ -112,6 +123,8 @@ impl Settings {
             (settings.shm, settings.verbs, settings.ofi) = transports(&list)?;
         }
         settings.devices = get(DEVICES).filter(|list| !list.is_empty());
+        settings.interfaces =
+            [INTERFACES, FABRIC_INTERFACE].into_iter().find_map(|name| get(name).filter(|list| !list.is_empty()));
         settings.provider = get(PROVIDER).filter(|name| !name.is_empty());
         if let Some(value) = get(INFO) {
             settings.info = switch(INFO, &value)?;
@@ -189,6 +202,11 @@ fn size(name: &'static str, value: &str) -> Result<usize> {
     };
     let bytes = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
     bytes.ok_or_else(|| invalid(name, value, "it is a number of bytes, with k, m or g where wanted"))
+}
+
+/// A list of interfaces that can't be followed.
+pub(crate) fn invalid_interfaces(list: &str, reason: &str) -> Error {
+    invalid(INTERFACES, list, reason)
 }
 
 fn invalid(name: &'static str, value: &str, reason: &str) -> Error {

@@ -1,7 +1,10 @@
 //! What ranks tell each other at start, as bytes for the bootstrap's exchange.
 
+use std::net::SocketAddr;
+
 use transom_fabric::RegionKey;
 
+use crate::interfaces::Site;
 use crate::watch::Process;
 
 /// What one rank needs of another to contact it.
@@ -10,6 +13,7 @@ pub(super) struct Card {
     /// What ranks of one machine have in common.
     pub(super) machine: String,
     pub(super) process: Process,
+    pub(super) site: Site,
     /// The address within the node; empty where there is no memory to share.
     pub(super) shm_address: Vec<u8>,
     /// The job block within the node.
@@ -18,6 +22,8 @@ pub(super) struct Card {
     pub(super) net_address: Vec<u8>,
     /// The job block through the net.
     pub(super) net_block: RegionKey,
+    /// Where other machines see that it lives; `None` where all are on one.
+    pub(super) beacon: Option<SocketAddr>,
 }
 
 /// Several fields in one value.

@@ -18,11 +18,13 @@ use crate::bootstrap::{self, Bootstrap};
 use crate::buffers;
 use crate::directory::{self, Part, Slot};
 use crate::error::{Class, Error, ErrorKind, Result};
+use crate::interfaces::Interface;
 use crate::messages::Messages;
 use crate::plan::{self, Actor, Amos};
 use crate::progress::Progress;
 use crate::settings::{Atomics, Settings};
 use crate::sync::barrier;
+use crate::watch::far::Beacon;
 use crate::window::words::{self, Words};
 use crate::wire::{Lane, NetRegion, Posted, Remote, ShmRegion, SpinBudget, Wire};
 use cards::Card;
@@ -88,6 +90,10 @@ pub(crate) struct JobCore {
     _regions: (Option<ShmRegion>, Option<NetRegion>),
     /// What others read at start. They have, once all have met again.
     _copies: Vec<exchange::Copy>,
+    /// The interface by which the others reach this rank.
+    pub(crate) source: Interface,
+    /// By which other machines see that this process lives.
+    _beacon: Option<Beacon>,
     made: team::Made,
     /// Whether waiting on shared words must poll ports as well.
     polls: AtomicBool,
@@ -443,7 +449,8 @@ impl JobCore {
     fn finish_late(&self, tally: &Tally) {
         let start = Instant::now();
         while let Err(error) = self.progress.until(|| tally.idle()) {
-            if !matches!(error.kind(), ErrorKind::RankDied { .. }) || start.elapsed() > LINGER {
+            let lost = matches!(error.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. });
+            if !lost || start.elapsed() > LINGER {
                 // The process ends here
                 eprintln!("transom: rank {}: operations in flight can't be completed: {error}", self.rank);
                 std::process::abort();

@@ -12,10 +12,12 @@ use super::exchange::{Copy, Exchange, HeapCopies};
 use super::{JobCore, Team, block_bytes, peer, team};
 use crate::bootstrap::Bootstrap;
 use crate::error::{Error, ErrorKind, Result};
+use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
 use crate::plan::{self, Actor, Amos, Claim};
 use crate::progress::Progress;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
+use crate::watch::far::{Beacon, Lines, Place};
 use crate::watch::{Process, Watch};
 use crate::window::words;
 use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
@@ -45,13 +47,15 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     let mut cards = exchange_cards(&mut boot, &settings, address, &block_shm)?;
     let nodes = find_nodes(&mut boot, &early, &settings, &cards)?;
     let one_node = nodes.iter().all(|&node| node == 0);
+    let source = source(&settings, rank, &cards);
     let net = match simulated {
         Some(domain) => Some(Net::Sim(domain)),
         None if one_node => None,
-        None => Some(open_net(&mut boot, &settings, &nodes)?),
+        None => Some(open_net(&mut boot, &settings, &nodes, &source)?),
     };
     let wire = Arc::new(Wire::new(shm, net));
-    let (block_net, amos) = join_net(&mut boot, &wire, &block, &mut cards)?;
+    let beacon = light(&wire, &source, rank, &cards);
+    let (block_net, amos) = join_net(&mut boot, &wire, &block, &mut cards, beacon.as_ref())?;
     let actor = plan::actor(settings.atomics, &nodes, amos).map_err(ErrorKind::Job)?;
     let (boot, copies) = boot.into_parts();
     let on_machine = cards.iter().filter(|card| card.machine == cards[rank].machine).count();
@@ -67,6 +71,8 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         regions: (block_shm, block_net),
         copies: copies.into_kept(),
         on_machine,
+        source,
+        beacon,
     })?;
     if core.settings.info && rank == 0 {
         // The user asked for it by TRANSOM_INFO=1
@@ -88,10 +94,26 @@ struct Assembly {
     regions: (Option<ShmRegion>, Option<NetRegion>),
     copies: Vec<Copy>,
     on_machine: usize,
+    source: Interface,
+    beacon: Option<Beacon>,
 }
 
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
-    let Assembly { boot, settings, wire, actor, amos, nodes, cards, block, regions, copies, on_machine } = parts;
+    let Assembly {
+        boot,
+        settings,
+        wire,
+        actor,
+        amos,
+        nodes,
+        cards,
+        block,
+        regions,
+        copies,
+        on_machine,
+        source,
+        beacon,
+    } = parts;
     let cpus = topology::allowed_cpus().len();
     // A bound rank is allowed one core, which it has for itself: the launcher binds so only where there are enough.
     let crowded = on_machine > if cpus == 1 { online_cpus() } else { cpus };
@@ -100,7 +122,9 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let has_net = wire.has(Lane::Net);
     let serve = wire.net().is_some_and(Net::needs_service);
     let processes: Vec<Process> = cards.iter().map(|card| card.process.clone()).collect();
-    let watch = Watch::new(boot.rank(), &processes);
+    let strict = wire.net().is_some_and(Net::goes_by_ip);
+    let far = beacon.is_some().then(|| Lines::new(boot.rank(), source.clone(), strict, far(boot.rank(), &cards)));
+    let watch = Watch::new(boot.rank(), &processes, far);
     let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), watch, crowded);
     wire.set_addresses(addresses(boot.rank(), &nodes, &cards));
     let core = Arc::new(JobCore {
@@ -121,6 +145,8 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         words_len: words::bytes(boot.size()),
         _regions: regions,
         _copies: copies,
+        source,
+        _beacon: beacon,
         made: team::Made::default(),
         directory: Mutex::new(0),
         polls: AtomicBool::new(has_net),
@@ -132,6 +158,15 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         core.serve(Lane::Net)?;
     }
     Ok(core)
+}
+
+/// Where the ranks of other machines are.
+fn far(me: usize, cards: &[Card]) -> Vec<Place> {
+    let elsewhere = |(rank, card): (usize, &Card)| {
+        let far = rank != me && !card.process.is_seen_by(&cards[me].process);
+        card.beacon.filter(|_| far).map(|at| Place { rank, host: card.process.host.clone(), at })
+    };
+    cards.iter().enumerate().filter_map(elsewhere).collect()
 }
 
 /// The way to each rank: shared memory within the node, else the net, where a rank may be its own peer.
@@ -170,6 +205,8 @@ fn exchange_cards(
     block: &Option<ShmRegion>,
 ) -> Result<Vec<Card>> {
     let process = Process::own();
+    // Simulated ranks are all here.
+    let site = if address.is_some() { Site::own(settings.interfaces.as_deref()) } else { Site::default() };
     let key = block.as_ref().map(wire::shm_key).unwrap_or_default();
     let mine = pack(&[
         env!("CARGO_PKG_VERSION").as_bytes(),
@@ -179,11 +216,12 @@ fn exchange_cards(
         &[u64::from(process.pid.cast_unsigned()).to_le_bytes(), process.began.to_le_bytes()].concat(),
         &address.unwrap_or_default(),
         &key_bytes(&key),
+        site.encode().as_bytes(),
     ]);
     let mut cards = Vec::with_capacity(boot.size());
     for (rank, value) in boot.allgather("transom.card", &mine)?.iter().enumerate() {
-        let [version, agreement, kernel, host, numbers, address, key] =
-            unpack::<7>(value).ok_or_else(|| unreadable(rank))?;
+        let [version, agreement, kernel, host, numbers, address, key, site] =
+            unpack::<8>(value).ok_or_else(|| unreadable(rank))?;
         let (version, agreement) = (String::from_utf8_lossy(&version), String::from_utf8_lossy(&agreement));
         if version != env!("CARGO_PKG_VERSION") || agreement != settings.agreement() {
             let mine = format!("version {}, {}", env!("CARGO_PKG_VERSION"), settings.agreement());
@@ -206,6 +244,7 @@ fn exchange_cards(
             shm_block: key_from(&key),
             machine: machine_identity(&process.kernel, rank, settings.pretended_nodes),
             process,
+            site: Site::decode(&String::from_utf8_lossy(&site)),
             ..Card::default()
         });
     }
@@ -240,8 +279,27 @@ fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards
     Ok(plan::nodes(&candidates, &proven))
 }
 
+/// The interface by which the others reach this rank.
+fn source(settings: &Settings, me: usize, cards: &[Card]) -> Interface {
+    let sites: Vec<Site> = cards.iter().map(|card| card.site.clone()).collect();
+    interfaces::choose(me, &sites, settings.interfaces.is_some())
+}
+
+/// Shows this process's life to other machines, where there are any.
+fn light(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> Option<Beacon> {
+    let own = &cards[me].process;
+    if wire.net().is_none() || cards.iter().enumerate().all(|(rank, card)| rank == me || card.process.is_seen_by(own)) {
+        return None;
+    }
+    let beacon = Beacon::light(source.address);
+    // A machine may have devices and no addresses; then the others are not told of deaths here.
+    beacon
+        .inspect_err(|error| eprintln!("transom: rank {me}: its end will not be seen by others: {source}: {error}"))
+        .ok()
+}
+
 /// Opens the net at every rank: verbs where every rank has a device, else libfabric.
-fn open_net(boot: &mut Exchanging<'_>, settings: &Settings, nodes: &[usize]) -> Result<Net> {
+fn open_net(boot: &mut Exchanging<'_>, settings: &Settings, nodes: &[usize], source: &Interface) -> Result<Net> {
     let apart = nodes.iter().position(|&node| node != nodes[0]).unwrap_or(0);
     let why = format!("ranks 0 and {apart} do not share memory, so a net is needed");
     let without = match open_verbs(boot, settings)? {
@@ -249,7 +307,7 @@ fn open_net(boot: &mut Exchanging<'_>, settings: &Settings, nodes: &[usize]) -> 
         Err(without) => without,
     };
     if settings.ofi {
-        return open_ofi(boot, settings, &why);
+        return open_ofi(boot, settings, source, &why);
     }
     let why = match without {
         Some(reason) => format!("{why}, but {reason}, and TRANSOM_TRANSPORTS excludes ofi"),
@@ -279,10 +337,13 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
 }
 
 /// Opens libfabric. Rank 0 goes first, since its probe of idle targets serves all.
-fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, why: &str) -> Result<Net> {
+fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, why: &str) -> Result<Net> {
+    if let Some(list) = &settings.interfaces {
+        interfaces::own(Some(list)).map_err(|reason| settings::invalid_interfaces(list, &reason))?;
+    }
     let me = peer(boot.rank());
     let open = |passive| {
-        wire::open_ofi(me, settings.provider.as_deref(), settings.devices.as_deref(), passive)
+        wire::open_ofi(me, settings.provider.as_deref(), settings.devices.as_deref(), source.address, passive)
             .map_err(|error: FabricError| Error::from(ErrorKind::Job(format!("{why}: {error}"))))
     };
     let opened = if boot.rank() == 0 { Some(open(None)?) } else { None };
@@ -300,16 +361,18 @@ fn join_net(
     wire: &Wire,
     block: &Memory,
     cards: &mut [Card],
+    beacon: Option<&Beacon>,
 ) -> Result<(Option<NetRegion>, Amos)> {
     let Some(net) = wire.net() else { return Ok((None, Amos::None)) };
     let region = wire.register_net(block)?;
     let key = region.as_ref().map(NetRegion::key).unwrap_or_default();
     let amos = region.as_ref().map_or(Amos::None, |region| net.amos(region));
     let name = net.kind();
-    let mine = pack(&[name.as_bytes(), &[amos as u8], &net.address(), &key_bytes(&key)]);
+    let seen_at = beacon.map(|beacon| beacon.at.to_string()).unwrap_or_default();
+    let mine = pack(&[name.as_bytes(), &[amos as u8], &net.address(), &key_bytes(&key), seen_at.as_bytes()]);
     let mut all_amos = amos;
     for (rank, value) in boot.allgather("transom.net", &mine)?.iter().enumerate() {
-        let [theirs, amos, address, key] = unpack::<4>(value).ok_or_else(|| unreadable(rank))?;
+        let [theirs, amos, address, key, seen_at] = unpack::<5>(value).ok_or_else(|| unreadable(rank))?;
         if theirs != name.as_bytes() {
             let theirs = String::from_utf8_lossy(&theirs).into_owned();
             let why = format!(
@@ -322,6 +385,7 @@ fn join_net(
         all_amos = all_amos.min(amos.unwrap_or(Amos::None));
         cards[rank].net_address = address;
         cards[rank].net_block = key_from(&key);
+        cards[rank].beacon = String::from_utf8_lossy(&seen_at).parse().ok();
     }
     // The Nic actor reaches this rank's own part through the net too.
     net.connect(peer(boot.rank()), &net.address())?;

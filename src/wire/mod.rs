@@ -4,6 +4,7 @@
 
 mod remote;
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -84,18 +85,20 @@ pub(crate) fn open_verbs(me: Peer, devices: Option<&str>) -> Result<Net, FabricE
     VerbsDomain::open(&options).map(Net::Verbs)
 }
 
-/// Opens libfabric: what `provider` names, or the first provider that works, with one of `devices`. `passive` is what
-/// another rank's probe found; without it this process probes.
+/// Opens libfabric: what `provider` names, or the first provider that works, with one of `devices`, at the address `source`.
+/// `passive` is what another rank's probe found; without it this process probes.
 pub(crate) fn open_ofi(
     me: Peer,
     provider: Option<&str>,
     devices: Option<&str>,
+    source: IpAddr,
     passive: Option<bool>,
 ) -> Result<Net, FabricError> {
     let options = OfiOptions {
         rank: me,
         provider: provider.map(str::to_owned),
         devices: devices.map(str::to_owned),
+        source: Some(source),
         passive: passive.map_or(PassiveProbe::Run, PassiveProbe::Known),
         ..OfiOptions::default()
     };
@@ -128,6 +131,11 @@ impl Net {
             Net::Ofi(domain) => format!("libfabric {}", domain.agreement()),
             Net::Sim(_) => "sim".into(),
         }
+    }
+
+    /// Whether what can't be reached by IP can't be reached by it.
+    pub(crate) fn goes_by_ip(&self) -> bool {
+        matches!(self, Net::Ofi(domain) if domain.goes_by_ip())
     }
 
     /// Whether somebody must call `progress` at a rank from the start on: for its operations, or so that others can connect to it.

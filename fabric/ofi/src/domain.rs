@@ -1,5 +1,6 @@
 //! A provider opened for a job: its endpoint, the pools of operations in flight, and the receives that wait for messages.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width};
@@ -34,8 +35,9 @@ pub struct OfiOptions {
     pub devices: Option<String>,
     /// How it is learned whether idle targets are served.
     pub passive: PassiveProbe,
-    /// Addresses of the loopback interface: the ranks are on one machine.
-    pub loopback: bool,
+    /// The address of the interface at which peers reach this process, where the provider's addresses are those of interfaces; by
+    /// default the loopback one, which peers of this machine reach. `None`: the provider chooses.
+    pub source: Option<IpAddr>,
     /// The library's name for the loader.
     pub library: String,
     /// This process's rank, which goes with each message.
@@ -50,7 +52,7 @@ impl Default for OfiOptions {
             provider: None,
             devices: None,
             passive: PassiveProbe::Run,
-            loopback: true,
+            source: Some(Ipv4Addr::LOCALHOST.into()),
             library: SONAME.into(),
             rank: Peer(0),
             descriptor: true,
@@ -112,7 +114,7 @@ impl OfiDomain {
     pub fn open_of(library: &Arc<Library>, options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
         let wish = Wish {
             provider: options.provider.as_deref(),
-            loopback: options.loopback,
+            source: options.source,
             devices: options.devices.as_deref().unwrap_or_default(),
             rank: options.rank.0,
         };
@@ -150,6 +152,11 @@ impl OfiDomain {
             Some(_) => format!("{provider} {}", info.domain_name()),
             None => provider,
         }
+    }
+
+    /// Whether its addresses are those of IP interfaces.
+    pub fn goes_by_ip(&self) -> bool {
+        rules::of(&self.provider()).ip
     }
 
     /// What must be the same at all ranks: the provider, and the variables that all processes of a job must have alike.

@@ -1,6 +1,7 @@
 //! Which provider is opened, and on which device: asked of the library each time, never assumed (versions differ). Safe code:
 //! it looks at what `fi_getinfo` answered, by the table of [`rules`].
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use transom_fabric::{FabricError, devices};
@@ -36,8 +37,8 @@ pub struct ProviderInfo {
 pub(crate) struct Wish<'w> {
     /// The provider; `None`: the first of [`PREFERRED`] that is there.
     pub(crate) provider: Option<&'w str>,
-    /// Addresses of the loopback interface, where addresses are those of interfaces.
-    pub(crate) loopback: bool,
+    /// The interface to use, where addresses are those of interfaces; `None`: the provider chooses.
+    pub(crate) source: Option<IpAddr>,
     /// The user's list of devices.
     pub(crate) devices: &'w str,
     /// This process's rank.
@@ -50,7 +51,7 @@ pub(crate) fn choose(library: &Arc<Library>, wish: &Wish<'_>) -> Result<Info, Fa
     let names = wish.provider.map_or_else(|| PREFERRED.to_vec(), |name| vec![name]);
     for name in names {
         let rules = rules::of(name);
-        match query(library, name, wish.loopback, rules.progress).and_then(|list| pick(rules, list, wish)) {
+        match query(library, name, wish.source, rules.progress).and_then(|list| pick(rules, list, wish)) {
             Ok(info) => return Ok(info),
             Err(reason) => refusals.push(format!("{name}: {reason}")),
         }
@@ -60,10 +61,11 @@ pub(crate) fn choose(library: &Arc<Library>, wish: &Wish<'_>) -> Result<Info, Fa
 }
 
 /// What the library answers of a provider, at least one entry, with atomics if it has them, and with the first `progress` that it takes.
-fn query(library: &Arc<Library>, name: &str, loopback: bool, progress: &[u32]) -> Result<Vec<Info>, String> {
+fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &[u32]) -> Result<Vec<Info>, String> {
     let rules = rules::of(name);
+    let source = source.map(|address| address.to_string());
     let mut last = -61;
-    for hints in rules.hints(name, loopback, progress) {
+    for hints in rules.hints(name, source.as_deref(), progress) {
         match library.query(&hints) {
             // What was found is what was asked for: 1.17 answers `tcp` with `tcp;ofi_rxm`.
             Ok(list) if list.first().is_some_and(|info| info.provider() == name) => {
@@ -94,7 +96,8 @@ fn pick(rules: &Rules, mut list: Vec<Info>, wish: &Wish<'_>) -> Result<Info, Str
 pub fn providers(soname: &str) -> Result<(String, Vec<ProviderInfo>), FabricError> {
     let library = Library::open(soname)?;
     let said = [sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
-    let offer = |name: &str| query(&library, name, true, &said).map(|list| Offer::of(&list[0]));
+    let offer =
+        |name: &str| query(&library, name, Some(Ipv4Addr::LOCALHOST.into()), &said).map(|list| Offer::of(&list[0]));
     let list = PREFERRED.map(|name| ProviderInfo { name: name.to_owned(), offer: offer(name) });
     Ok((library.version(), list.to_vec()))
 }

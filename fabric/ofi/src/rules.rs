@@ -113,10 +113,10 @@ impl Rules {
     pub(crate) fn hints<'h>(
         &self,
         provider: &'h str,
-        loopback: bool,
+        source: Option<&'h str>,
         progress: &'h [u32],
     ) -> impl Iterator<Item = Hints<'h>> {
-        let (mr_mode, node) = (self.mr_mode, (loopback && self.ip).then_some("127.0.0.1"));
+        let (mr_mode, node) = (self.mr_mode, source.filter(|_| self.ip));
         [sys::FI_ATOMIC, 0].into_iter().flat_map(move |atomics| {
             let caps = sys::FI_MSG | sys::FI_RMA | atomics;
             progress.iter().map(move |&progress| Hints { provider, node, caps, mr_mode, progress })
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn cxi_is_asked_as_its_documentation_says() {
         let rules = of("cxi");
-        let hints: Vec<_> = rules.hints("cxi", true, rules.progress).collect();
+        let hints: Vec<_> = rules.hints("cxi", Some("127.0.0.1"), rules.progress).collect();
         let first = Hints {
             provider: "cxi",
             node: None,
@@ -167,14 +167,16 @@ mod tests {
 
     /// Shows T3.
     #[test]
-    fn providers_over_sockets_are_asked_for_loopback_and_atomics_first() {
+    fn providers_over_sockets_are_asked_for_their_interface_and_atomics_first() {
         let rules = of("tcp;ofi_rxm");
-        let hints: Vec<_> = rules.hints("tcp;ofi_rxm", true, rules.progress).collect();
+        let hints: Vec<_> = rules.hints("tcp;ofi_rxm", Some("10.0.0.1"), rules.progress).collect();
         let asked: Vec<_> = hints.iter().map(|hints| (hints.caps & sys::FI_ATOMIC != 0, hints.progress)).collect();
         let order = [sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
         assert_eq!(asked, [order.map(|progress| (true, progress)), order.map(|progress| (false, progress))].concat());
-        assert!(hints.iter().all(|hints| hints.node == Some("127.0.0.1")));
-        assert!(of("verbs;ofi_rxm").hints("verbs;ofi_rxm", true, AUTO_FIRST).all(|hints| hints.node.is_none()));
+        assert!(hints.iter().all(|hints| hints.node == Some("10.0.0.1")));
+        assert!(
+            of("verbs;ofi_rxm").hints("verbs;ofi_rxm", Some("10.0.0.1"), AUTO_FIRST).all(|hints| hints.node.is_none())
+        );
     }
 
     /// The word of a provider over sockets is believed; Slingshot's is tried, unless the user asked for what targets must follow

@@ -1,0 +1,303 @@
+//! At which address of this machine the ranks of others reach this one: what interfaces there are, which the user wants, and
+//! which of them leads to most of the others. The choice is pure; it opens nothing and tries nothing.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::SockaddrStorage;
+
+/// Where the kernel shows what interfaces are made of.
+const CLASS: &str = "/sys/class/net";
+/// As many addresses of a rank are told, the best.
+const MOST: usize = 8;
+
+/// An address of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) address: IpAddr,
+    /// How many bits of the address are its subnet's.
+    pub(crate) prefix: u8,
+}
+
+/// What a rank tells of its way to others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Site {
+    /// What processes have in common that see the same interfaces; empty where the kernel does not tell.
+    pub(crate) network: String,
+    /// Its addresses, the best first.
+    pub(crate) interfaces: Vec<Interface>,
+}
+
+/// Which interfaces the user wants: names (`eth0`), addresses, or subnets (`10.1.0.0/16`); with `^` before the list, which not.
+#[derive(Debug, Default)]
+struct Wanted<'w> {
+    exclude: bool,
+    list: Vec<&'w str>,
+}
+
+impl Interface {
+    /// The interface that reaches this machine only.
+    pub(crate) fn loopback() -> Interface {
+        Interface { name: "lo".into(), address: Ipv4Addr::LOCALHOST.into(), prefix: 8 }
+    }
+
+    /// The form that [`fmt::Display`] gives.
+    fn parse(text: &str) -> Option<Interface> {
+        let (name, subnet) = text.split_once('=')?;
+        let (address, prefix) = subnet_of(subnet)?;
+        Some(Interface { name: name.to_owned(), address, prefix })
+    }
+
+    fn shares_subnet(&self, other: &Interface) -> bool {
+        self.prefix == other.prefix && within(self.address, other.address, self.prefix)
+    }
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}/{}", self.name, self.address, self.prefix)
+    }
+}
+
+impl Site {
+    /// This process's, of the interfaces that `wanted` names.
+    pub(crate) fn own(wanted: Option<&str>) -> Site {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let network =
+            boot.and_then(|boot| Ok(format!("{} {}", boot.trim(), std::fs::read_link("/proc/self/ns/net")?.display())));
+        Site { network: network.unwrap_or_default(), interfaces: own(wanted).unwrap_or_default() }
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        let interfaces: Vec<_> = self.interfaces.iter().take(MOST).map(ToString::to_string).collect();
+        format!("{}\n{}", self.network, interfaces.join("\n"))
+    }
+
+    /// What [`Site::encode`] made; nothing where it did not.
+    pub(crate) fn decode(text: &str) -> Site {
+        let mut lines = text.lines();
+        let network = lines.next().unwrap_or_default().to_owned();
+        Site { network, interfaces: lines.filter_map(Interface::parse).collect() }
+    }
+
+    fn is_with(&self, other: &Site) -> bool {
+        !self.network.is_empty() && self.network == other.network
+    }
+}
+
+/// The interface by which the others reach rank `me`: loopback where all are on its machine and the user `asked` for none;
+/// else the one whose subnet most other machines are in too, the best of equal ones; loopback where there is no other.
+pub(crate) fn choose(me: usize, sites: &[Site], asked: bool) -> Interface {
+    let own = &sites[me];
+    let far: Vec<&Site> =
+        sites.iter().enumerate().filter(|&(at, site)| at != me && !site.is_with(own)).map(|(_, site)| site).collect();
+    if far.is_empty() && !asked {
+        return Interface::loopback();
+    }
+    // Bridges of containers and virtual machines have one address everywhere, which leads to no other machine.
+    let repeated =
+        |one: &Interface| far.iter().any(|site| site.interfaces.iter().any(|far| far.address == one.address));
+    let kind = family(sites);
+    let fits = |one: &&Interface| !repeated(one) && kind.is_none_or(|v4| one.address.is_ipv4() == v4);
+    let reach = |one: &Interface| {
+        let near = far.iter().filter(|site| site.interfaces.iter().any(|far| far.shares_subnet(one)));
+        near.map(|site| &site.network).collect::<BTreeSet<_>>().len()
+    };
+    // Of equal maxima the last counts.
+    let best = own.interfaces.iter().filter(fits).rev().max_by_key(|one| reach(one));
+    best.or(own.interfaces.first()).cloned().unwrap_or_else(Interface::loopback)
+}
+
+/// Whether all speak IPv4 (`true`), or else all IPv6; `None` where they have no common language.
+fn family(sites: &[Site]) -> Option<bool> {
+    let all = |v4| sites.iter().all(|site| site.interfaces.iter().any(|one| one.address.is_ipv4() == v4));
+    [true, false].into_iter().find(|&v4| all(v4))
+}
+
+/// The addresses of this machine that may be told to others, the best first: in the order of the user's list, then those of
+/// devices before those of bridges and tunnels, the fast before the slow, IPv4 before IPv6, by name.
+///
+/// # Errors
+/// The list names none; what there is.
+pub(crate) fn own(wanted: Option<&str>) -> Result<Vec<Interface>, String> {
+    let list = Wanted::parse(wanted.unwrap_or_default());
+    let mut found: Vec<_> = all().map_err(|error| format!("the system does not list interfaces: {error}"))?;
+    let there = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    found.retain(|one| list.place(one).is_some());
+    if found.is_empty() && wanted.is_some() {
+        return Err(format!("no interface that is up is meant by it; there are {there}"));
+    }
+    found.sort_by_cached_key(|one| {
+        let (device, speed) = made_of(Path::new(CLASS), &one.name);
+        (list.place(one), !device, std::cmp::Reverse(speed), one.address.is_ipv6(), one.name.clone())
+    });
+    Ok(found)
+}
+
+/// All addresses of interfaces that are up.
+fn all() -> nix::Result<Vec<Interface>> {
+    let up = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    let interfaces = getifaddrs()?.filter(|one| one.flags.contains(up));
+    Ok(interfaces
+        .filter_map(|one| {
+            let (address, mask) = (ip(&one.address?)?, ip(&one.netmask?)?);
+            let prefix = match mask {
+                IpAddr::V4(mask) => mask.to_bits().count_ones(),
+                IpAddr::V6(mask) => mask.to_bits().count_ones(),
+            };
+            Some(Interface { name: one.interface_name, address, prefix: u8::try_from(prefix).ok()? })
+        })
+        .collect())
+}
+
+fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|v4| v4.ip().into());
+    v4.or_else(|| address.as_sockaddr_in6().map(|v6| v6.ip().into()))
+}
+
+/// Whether a device is behind an interface, and its speed in Mbit/s; 0 where the kernel does not know.
+fn made_of(class: &Path, name: &str) -> (bool, u32) {
+    let folder = class.join(name);
+    let speed = std::fs::read_to_string(folder.join("speed")).unwrap_or_default();
+    (folder.join("device").exists(), speed.trim().parse().unwrap_or(0))
+}
+
+impl<'w> Wanted<'w> {
+    fn parse(text: &'w str) -> Wanted<'w> {
+        let (exclude, names) = text.strip_prefix('^').map_or((false, text), |names| (true, names));
+        let list = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        Wanted { exclude, list: list.collect() }
+    }
+
+    /// The place of an address among those that may be told; `None`: it may not. What leads nowhere else must be named.
+    fn place(&self, one: &Interface) -> Option<usize> {
+        let named = |entry: &&str| match subnet_of(entry) {
+            Some((address, prefix)) => within(address, one.address, prefix),
+            None => *entry == one.name,
+        };
+        match self.list.iter().position(named) {
+            Some(place) if !self.exclude => Some(place),
+            None if self.exclude || self.list.is_empty() => leads_out(one.address).then_some(0),
+            _ => None,
+        }
+    }
+}
+
+fn leads_out(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
+    }
+}
+
+/// `10.1.0.0/16`, or an address, which is a subnet of its own.
+fn subnet_of(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = prefix.map_or(Some(most), |text| text.parse().ok().filter(|&prefix| prefix <= most))?;
+    Some((address, prefix))
+}
+
+/// Whether two addresses agree in their first `prefix` bits.
+fn within(one: IpAddr, other: IpAddr, prefix: u8) -> bool {
+    let bits = |address| match address {
+        IpAddr::V4(v4) => Ipv4Addr::to_bits(v4).into(),
+        IpAddr::V6(v6) => Ipv6Addr::to_bits(v6),
+    };
+    let width = if one.is_ipv4() { 32 } else { 128 };
+    let rest = width - u32::from(prefix).min(width);
+    one.is_ipv4() == other.is_ipv4() && (bits(one) ^ bits(other)).checked_shr(rest).unwrap_or(0) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(network: &str, interfaces: &str) -> Site {
+        let interfaces = interfaces.split_whitespace().map(|one| Interface::parse(one).expect("name=address/prefix"));
+        Site { network: network.into(), interfaces: interfaces.collect() }
+    }
+
+    fn chosen(sites: &[Site]) -> Vec<String> {
+        (0..sites.len()).map(|me| choose(me, sites, false).address.to_string()).collect()
+    }
+
+    /// Shows T3.
+    #[test]
+    fn ranks_of_one_machine_stay_on_loopback_unless_asked() {
+        let one = site("a", "eth0=10.0.0.1/24");
+        assert_eq!(chosen(&[one.clone(), one.clone()]), ["127.0.0.1", "127.0.0.1"]);
+        assert_eq!(choose(0, &[one.clone(), one.clone()], true), one.interfaces[0]);
+        assert_eq!(choose(0, &[site("a", ""), site("b", "")], false), Interface::loopback());
+        // Where the kernel does not say whose interfaces they are, they may be another machine's.
+        let unknown = site("", "eth0=10.0.0.1/24");
+        assert_eq!(chosen(&[unknown, site("", "eth0=10.0.0.2/24")]), ["10.0.0.1", "10.0.0.2"]);
+    }
+
+    /// Shows T3.
+    #[test]
+    fn the_subnet_that_most_share_is_taken() {
+        let sites = [
+            site("a", "ib0=10.9.0.1/24 eth0=10.0.0.1/24"),
+            site("b", "eth0=10.0.0.2/24"),
+            site("c", "ib0=10.9.0.3/24 eth0=10.0.0.3/24"),
+        ];
+        assert_eq!(chosen(&sites), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+        assert_eq!(chosen(&[sites[0].clone(), sites[2].clone()]), ["10.9.0.1", "10.9.0.3"], "the better of both");
+        assert_eq!(chosen(&[site("a", "x=10.1.0.1/24"), site("b", "y=10.2.0.1/24")]), ["10.1.0.1", "10.2.0.1"]);
+    }
+
+    /// `docker0` is 172.17.0.1 on every machine.
+    /// Shows T3.
+    #[test]
+    fn an_address_that_others_have_too_leads_to_nobody() {
+        let sites =
+            [site("a", "docker0=172.17.0.1/16 eth0=10.0.0.1/24"), site("b", "docker0=172.17.0.1/16 eth0=10.0.1.1/24")];
+        assert_eq!(chosen(&sites), ["10.0.0.1", "10.0.1.1"]);
+    }
+
+    /// Shows T3.
+    #[test]
+    fn all_speak_one_language_where_they_can() {
+        let both = site("a", "eth0=10.0.0.1/24 eth0=fd00::1/64");
+        assert_eq!(chosen(&[both.clone(), site("b", "eth0=fd00::2/64")]), ["fd00::1", "fd00::2"]);
+        assert_eq!(chosen(&[both.clone(), site("b", "e1=fd00::2/64 e0=10.7.0.2/24")]), ["10.0.0.1", "10.7.0.2"]);
+    }
+
+    /// `TRANSOM_NET_INTERFACES`.
+    /// Shows T3.
+    #[test]
+    fn the_users_list_takes_names_addresses_and_subnets() {
+        let place = |list: &str, one: &str| Wanted::parse(list).place(&Interface::parse(one).expect("an interface"));
+        assert_eq!(place("ib0, eth0", "eth0=10.0.0.1/24"), Some(1));
+        assert_eq!(place("10.9.0.0/16", "eth0=10.0.0.1/24"), None);
+        assert_eq!(place("10.0.0.0/16", "eth0=10.0.7.1/24"), Some(0));
+        assert_eq!(place("fd00::/8", "eth0=fd00::1/64"), Some(0));
+        assert_eq!(place("10.0.0.1", "eth0=10.0.0.1/24"), Some(0));
+        assert_eq!(place("^eth0", "eth0=10.0.0.1/24"), None);
+        assert_eq!(place("^eth0", "eth1=10.0.0.1/24"), Some(0));
+        assert_eq!(["", "^x", "lo"].map(|list| place(list, "lo=127.0.0.1/8")), [None, None, Some(0)]);
+        assert_eq!(place("", "eth0=169.254.0.9/16").or(place("", "eth0=fe80::1/64")), None);
+    }
+
+    #[test]
+    fn what_is_told_comes_back() {
+        let told = site("boot net:[4026531840]", "eth0=10.0.0.1/24 ib0=fd00::1/64");
+        assert_eq!(Site::decode(&told.encode()), told);
+        assert_eq!(Site::decode(&Site::default().encode()), Site::default());
+    }
+
+    #[test]
+    fn a_list_that_means_nothing_here_is_an_error_that_says_what_there_is() {
+        let error = own(Some("no-such-interface")).expect_err("there is none of that name");
+        assert!(error.contains("lo=127.0.0.1/8"), "{error}");
+        let lo = own(Some("lo")).expect("every machine has one");
+        assert!(lo.iter().all(|one| one.address.is_loopback()), "{lo:?}");
+    }
+}

@@ -1,0 +1,254 @@
+//! Which ranks of other machines still live, by connections that carry nothing. Each rank listens and never accepts: its kernel
+//! completes the connections of the others, answers their kernels' probes however busy the process is, and resets them when the
+//! process ends, whatever it died of. A machine that is gone, or can't be reached, answers no probe. Knows of ranks where they listen.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, listen, socket_with, sockopt};
+
+use crate::interfaces::Interface;
+
+/// How long another machine may be silent. The kernel asks it each second after the first two.
+pub(crate) const SILENCE: Duration = Duration::from_secs(6);
+const IDLE: Duration = Duration::from_secs(2);
+const PROBES: Duration = Duration::from_secs(1);
+const UNANSWERED: u32 = 4;
+
+/// As many ranks are watched by each, those that follow it in the job: a connection each, here and there.
+const MOST: usize = 256;
+/// As many connections are begun by one look.
+const AT_ONCE: usize = 16;
+
+/// Where this process can be seen to live.
+#[derive(Debug)]
+pub(crate) struct Beacon {
+    _socket: OwnedFd,
+    /// What the others connect to.
+    pub(crate) at: SocketAddr,
+}
+
+/// Where a rank of another machine is.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) rank: usize,
+    /// The machine's name, for people.
+    pub(crate) host: String,
+    pub(crate) at: SocketAddr,
+}
+
+/// What became of a rank.
+#[derive(Debug)]
+pub(super) enum Fate {
+    Died,
+    /// It can't be reached, and why.
+    Silent(String),
+}
+
+/// The connections to the ranks of other machines.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    from: Interface,
+    /// Whether the net needs what these need, so that a rank that never could be reached so is one that can't be reached.
+    strict: bool,
+    later: VecDeque<Place>,
+    open: Vec<Line>,
+}
+
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) place: Place,
+    pub(super) socket: OwnedFd,
+    begun: Instant,
+    connected: bool,
+}
+
+impl Beacon {
+    /// Listens at an address of this machine.
+    pub(crate) fn light(address: IpAddr) -> rustix::io::Result<Beacon> {
+        let socket = tcp(address)?;
+        bind(&socket, &SocketAddr::new(address, 0))?;
+        // Nobody accepts: there is room for all that may watch this process.
+        listen(&socket, i32::try_from(2 * MOST).unwrap_or(i32::MAX))?;
+        let at = SocketAddr::try_from(getsockname(&socket)?)?;
+        Ok(Beacon { _socket: socket, at })
+    }
+}
+
+impl Lines {
+    /// To `places`, from an interface of this machine; `me` is this rank.
+    pub(crate) fn new(me: usize, from: Interface, strict: bool, mut places: Vec<Place>) -> Lines {
+        places.sort_by_key(|place| (place.rank < me, place.rank));
+        places.truncate(MOST);
+        Lines { from, strict, later: places.into(), open: Vec::new() }
+    }
+
+    /// Each rank, and where it is, in words.
+    pub(super) fn told(&self) -> impl Iterator<Item = (usize, String)> {
+        self.later
+            .iter()
+            .map(|place| (place.rank, format!("on {} at {}, from {}", place.host, place.at.ip(), self.from)))
+    }
+
+    pub(super) fn from(&self) -> &Interface {
+        &self.from
+    }
+
+    /// Begins some more connections; those that fail at once.
+    pub(super) fn extend(&mut self) -> Vec<(Place, Fate)> {
+        let mut lost = Vec::new();
+        for place in self.later.drain(..self.later.len().min(AT_ONCE)) {
+            match begin(self.from.address, place.at) {
+                Ok(socket) => self.open.push(Line { place, socket, begun: Instant::now(), connected: false }),
+                Err(error) if self.strict => lost.push((place, Fate::Silent(words(error)))),
+                Err(_) => {}
+            }
+        }
+        lost
+    }
+
+    /// The connections, and what to wait for on each.
+    pub(super) fn open(&self) -> impl Iterator<Item = (&OwnedFd, PollFlags)> {
+        self.open.iter().map(|line| (&line.socket, if line.connected { PollFlags::IN } else { PollFlags::OUT }))
+    }
+
+    /// Those of the open ones that are lost, by which of them are `ready`.
+    pub(super) fn lost(&mut self, mut ready: impl Iterator<Item = bool>) -> Vec<(Place, Fate)> {
+        let mut lost = Vec::new();
+        let strict = self.strict;
+        self.open.retain_mut(|line| {
+            let was_connected = line.connected;
+            match line.fate(ready.next().unwrap_or(false)) {
+                None => true,
+                Some(fate) => {
+                    if strict || was_connected {
+                        lost.push((line.place.clone(), fate));
+                    }
+                    false
+                }
+            }
+        });
+        lost
+    }
+}
+
+impl Line {
+    fn fate(&mut self, ready: bool) -> Option<Fate> {
+        if !ready {
+            let late = !self.connected && self.begun.elapsed() > SILENCE;
+            return late.then(|| Fate::Silent(format!("no answer within {} s", SILENCE.as_secs())));
+        }
+        let error = sockopt::socket_error(&self.socket).unwrap_or_else(Err).err();
+        if std::mem::replace(&mut self.connected, true) {
+            return Some(match error {
+                Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::HOSTDOWN) => {
+                    Fate::Silent("it answered before, and does no more".into())
+                }
+                _ => Fate::Died,
+            });
+        }
+        error.map(|error| Fate::Silent(words(error)))
+    }
+}
+
+fn words(error: Errno) -> String {
+    let why = std::io::Error::from(error);
+    match error {
+        Errno::CONNREFUSED => format!("{why}: its process has ended, or something in between refuses"),
+        _ => why.to_string(),
+    }
+}
+
+fn begin(from: IpAddr, to: SocketAddr) -> rustix::io::Result<OwnedFd> {
+    let socket = tcp(to.ip())?;
+    if from.is_ipv4() == to.is_ipv4() {
+        bind(&socket, &SocketAddr::new(from, 0))?;
+    }
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_keepidle(&socket, IDLE)?;
+    sockopt::set_tcp_keepintvl(&socket, PROBES)?;
+    sockopt::set_tcp_keepcnt(&socket, UNANSWERED)?;
+    match connect(&socket, &to) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
+
+/// A socket that is not inherited, else the process's children would seem to be it.
+fn tcp(address: IpAddr) -> rustix::io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, poll};
+
+    fn lines(strict: bool, at: &[SocketAddr]) -> Lines {
+        let place = |(rank, &at)| Place { rank, host: "there".into(), at };
+        Lines::new(0, Interface::loopback(), strict, at.iter().enumerate().map(place).collect())
+    }
+
+    /// Waits for something to happen on the connections; who is lost.
+    fn next(lines: &mut Lines) -> Vec<(Place, Fate)> {
+        let mut fds: Vec<_> = lines
+            .open()
+            .map(|(socket, flags)| PollFd::from_borrowed_fd(rustix::fd::AsFd::as_fd(socket), flags))
+            .collect();
+        poll(&mut fds, None).expect("descriptors");
+        let ready: Vec<_> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        lines.lost(ready.into_iter())
+    }
+
+    /// Nobody accepts, and nobody answers but the kernel.
+    /// Shows E3.
+    #[test]
+    fn the_end_of_one_who_listens_is_seen() {
+        let beacons = [0, 1].map(|_| Beacon::light(Interface::loopback().address).expect("a socket"));
+        let mut lines = lines(true, &beacons.each_ref().map(|beacon| beacon.at));
+        assert!(lines.extend().is_empty());
+        while lines.open.iter().any(|line| !line.connected) {
+            assert!(next(&mut lines).is_empty(), "both live");
+        }
+        let [first, second] = beacons;
+        drop(second);
+        let lost = next(&mut lines);
+        assert!(matches!(&lost[..], [(Place { rank: 1, .. }, Fate::Died)]), "{lost:?}");
+        assert_eq!(lines.open.len(), 1);
+        drop(first);
+    }
+
+    /// Where the net goes by other ways, a rank that never could be connected to is not known to be gone.
+    /// Shows E3.
+    #[test]
+    fn one_who_refuses_is_lost_to_a_net_that_goes_the_same_way() {
+        let gone = Beacon::light(Interface::loopback().address).expect("a socket").at;
+        for strict in [true, false] {
+            let mut lines = lines(strict, &[gone]);
+            let mut lost = lines.extend();
+            if !lines.open.is_empty() {
+                lost.extend(next(&mut lines));
+            }
+            match lost.as_slice() {
+                [(_, Fate::Silent(why))] => assert!(strict && why.contains("refused"), "{why}"),
+                rest => assert!(!strict && rest.is_empty(), "{rest:?}"),
+            }
+            assert!(lines.open.is_empty());
+        }
+    }
+
+    #[test]
+    fn of_many_those_that_follow_are_watched() {
+        let at = SocketAddr::new(Interface::loopback().address, 1);
+        let place = |rank| Place { rank, host: String::new(), at };
+        let lines =
+            Lines::new(900, Interface::loopback(), true, (0..1000).filter(|&rank| rank != 900).map(place).collect());
+        let watched: Vec<_> = lines.later.iter().map(|place| place.rank).collect();
+        assert_eq!(watched, (901..1000).chain(0..MOST - 99).collect::<Vec<_>>());
+    }
+}
