@@ -69,6 +69,10 @@ need_libfabric() {
     have_libfabric || install libfabric1
 }
 
+need_namespaces() {
+    command -v ip >/dev/null || install iproute2
+}
+
 need_valgrind() {
     have_valgrind || install valgrind
 }

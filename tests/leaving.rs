@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 fn job(ranks: usize, body: &str) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_transom-run"))
         .args(["-n", &ranks.to_string(), "--bind", "none", "--timeout", WATCHDOG])
-        .arg(std::env::current_exe().unwrap())
+        .args(transom_harness::as_ranks())
         .args(["--rank", body])
         .stdin(Stdio::null())
         .output()

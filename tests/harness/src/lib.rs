@@ -3,7 +3,7 @@
 //! stood ([`step`]). It judges nothing but how a job ended; what is right, the bodies say.
 
 use std::error::Error;
-use std::path::Path;
+use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -86,13 +86,24 @@ fn run(launcher: &'static str, tests: &'static [Test], ignored: bool) -> ExitCod
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
+/// This program as the ranks' program of a job, with what stands before it: under `ci/hosts` each rank is put onto its machine.
+///
+/// # Panics
+/// The system does not tell where this program is.
+pub fn as_ranks() -> Vec<OsString> {
+    let own = std::env::current_exe().expect("a path of this program").into_os_string();
+    match std::env::var_os("TRANSOM_TEST_ENTER") {
+        Some(hosts) => vec![hosts, "--enter-by-rank".into(), own],
+        None => vec![own],
+    }
+}
+
 /// Runs a test's job and says how it ended.
 fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new(launcher)
         .args(["-n", &ranks.to_string(), "--bind", "none", "--tag-output", "--timeout"])
         .arg((LIMIT + Duration::from_secs(15)).as_secs().to_string())
-        .arg(Path::new(&program))
+        .args(as_ranks())
         .args(["--rank", test.name])
         .envs(test.env.iter().copied())
         .stdin(Stdio::null())

@@ -30,7 +30,7 @@ use std::fmt::Write;
 use tags::{About, Placed, Tag};
 
 /// What a test may run on, in the order of the table.
-const ROUTES: [&str; 7] = ["unit", "program", "sim", "shm", "tcp", "mixed", "verbs"];
+const ROUTES: [&str; 8] = ["unit", "program", "sim", "shm", "tcp", "mixed", "hosts", "verbs"];
 
 /// What the tree's tests show of its requirements.
 pub(crate) struct Shown {

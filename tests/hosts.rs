@@ -1,0 +1,239 @@
+//! Jobs over several machines, which are namespaces of this one (`ci/hosts`): what leads from one to another is a network, and nothing
+//! else. Where the system does not permit that all tests are ignored; ci/test says so. Its group `hosts` runs other programs' tests
+//! there too.
+//!
+//! Route: hosts.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Trial};
+use transom::{Job, Route, Window};
+
+/// Longer than any of this takes on a busy machine, in seconds.
+const WATCHDOG: &str = "100";
+
+type Done = Result<(), Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [rank, body] = args.as_slice()
+        && rank == "--rank"
+    {
+        return as_rank(body);
+    }
+    let tests: [(&str, fn()); 6] = [
+        ("memory_within_and_the_net_between", memory_within_and_the_net_between),
+        ("the_network_that_others_share_is_chosen", the_network_that_others_share_is_chosen),
+        ("interfaces_are_the_users_choice", interfaces_are_the_users_choice),
+        ("an_unreachable_address_is_named", an_unreachable_address_is_named),
+        ("a_machine_that_vanishes_is_named", a_machine_that_vanishes_is_named),
+        ("nothing_is_left_of_killed_hosts", nothing_is_left_of_killed_hosts),
+    ];
+    let permitted = Command::new(hosts()).arg("--check").output().is_ok_and(|output| output.status.success());
+    let trials = tests.map(|(name, test)| {
+        let trial = Trial::test(name, move || {
+            test();
+            Ok(())
+        });
+        trial.with_ignored_flag(!permitted)
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
+}
+
+fn hosts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("ci/hosts")
+}
+
+/// A job of `ranks` on two machines in turns, each of which does `body`; of the shell's variables those of `env`, which may tell ranks
+/// apart by `PMI_RANK`.
+fn job(ranks: &str, body: &str, env: &str) -> Output {
+    let own = std::env::current_exe().expect("a path");
+    let script = format!("{env}\nexec \"$@\"");
+    let mut command = Command::new(hosts());
+    command.args(["-n", "2", "--", env!("CARGO_BIN_EXE_transom-run"), "-n", ranks, "--tag-output"]);
+    command.args(["--bind", "none", "--timeout", WATCHDOG, "--grace", "60"]).arg(hosts()).arg("--enter-by-rank");
+    command.args(["sh", "-c", &script, "sh"]).arg(own).args(["--rank", body]);
+    for variable in transom::info::VARIABLES {
+        command.env_remove(variable.name);
+    }
+    command.stdin(Stdio::null()).output().expect("it starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// What the job says, which must have succeeded.
+fn success(ranks: &str, body: &str, env: &str) -> String {
+    let output = job(ranks, body, env);
+    let said = said(&output);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    said
+}
+
+fn as_rank(body: &str) -> ExitCode {
+    let body: fn(&Job) -> Done = match body {
+        "exchange" => exchange,
+        "vanish" => vanish,
+        other => panic!("no body is called {other:?}"),
+    };
+    let done = transom::init().map_err(Into::into).and_then(|world| {
+        // Whoever was told has nobody to leave with.
+        body(&world).inspect_err(|_| std::mem::forget(world.clone()))
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("told: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Every rank puts to every rank, and adds at the first; each sees memory within its machine, and the net to the other.
+fn exchange(world: &Job) -> Done {
+    let (me, size) = (world.rank(), world.size());
+    for rank in 0..size {
+        let expected = match rank {
+            own if own == me => Route::Own,
+            near if near % 2 == me % 2 => Route::Shm,
+            _ => Route::Net,
+        };
+        assert_eq!(world.route(rank)?, expected, "from {me} to {rank}");
+    }
+    let win = Window::<u64>::allocate(world, size + 1)?;
+    for round in 1..=20 {
+        win.lock_all(|epoch| {
+            for rank in 0..size {
+                epoch.put_value(rank, me as u64, (round * size + me) as u64)?;
+            }
+            epoch.fetch_add(0, size as u64, 1).map(drop)
+        })?;
+        world.barrier()?;
+        win.sync();
+        let mut seen = vec![0; size + 1];
+        win.load(0, &mut seen)?;
+        let expected: Vec<_> = (0..size).map(|rank| (round * size + rank) as u64).collect();
+        assert_eq!(seen[..size], expected, "at {me} in round {round}");
+        if me == 0 {
+            assert_eq!(seen[size], (round * size) as u64);
+        }
+        world.barrier()?;
+    }
+    Ok(win.free()?)
+}
+
+/// The last rank takes its machine off the network, and all wait for each other.
+fn vanish(world: &Job) -> Done {
+    let win = Window::<u64>::allocate(world, 1)?;
+    if world.rank() == world.size() - 1 {
+        let down = Command::new("ip").args(["link", "set", "eth0", "down"]).status()?;
+        assert!(down.success());
+    }
+    win.fence(|_| Ok(()))?;
+    Ok(win.free()?)
+}
+
+/// Shows W1, O1, T1, T3.
+fn memory_within_and_the_net_between() {
+    let told = success("5", "exchange", "export TRANSOM_INFO=1");
+    assert!(told.contains("2 ranks of its node: shared memory") && told.contains("2 other ranks: libfabric"), "{told}");
+}
+
+/// hosta has two networks more, of which one is its own, and one looks alike everywhere and leads nowhere; their names come first.
+/// Shows T3, T5.
+fn the_network_that_others_share_is_chosen() {
+    let told = success("2", "exchange", "export TRANSOM_INFO=1");
+    assert!(told.contains("at eth0=10.77.0.1/24"), "{told}");
+}
+
+/// Shows T3, T5.
+fn interfaces_are_the_users_choice() {
+    for list in ["eth0", "10.77.0.0/16", "^docker0,alone0"] {
+        let told = success("2", "exchange", &format!("export TRANSOM_INFO=1 TRANSOM_NET_INTERFACES={list}"));
+        assert!(told.contains("at eth0=10.77.0.1/24"), "{list}: {told}");
+    }
+    let output = job("2", "exchange", "export TRANSOM_NET_INTERFACES=eth7");
+    let told = said(&output);
+    assert!(!output.status.success() && told.contains("TRANSOM_NET_INTERFACES=eth7: no interface"), "{told}");
+    assert!(told.contains("eth0=10.77.0."), "{told}");
+}
+
+/// The first rank is made to tell an address where the other's packets are lost.
+/// Shows E3, T3.
+fn an_unreachable_address_is_named() {
+    let output = job("2", "exchange", "[ $PMI_RANK = 1 ] || export TRANSOM_NET_INTERFACES=alone0");
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    for part in [
+        "[1] told: rank 0 on hosta can't be reached at 10.99.0.1 from eth0=10.77.0.2/24: ",
+        "[0] told: rank 1 on hostb can't be reached at 10.77.0.2 from alone0=10.99.0.1/24: ",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in\n{told}");
+    }
+}
+
+/// No process has ended, and no connection: nothing answers any more.
+/// Shows E3.
+fn a_machine_that_vanishes_is_named() {
+    let output = job("4", "vanish", "");
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    for rank in [0, 2] {
+        let one =
+            |lost| told.contains(&format!("[{rank}] told: rank {lost} on hostb can't be reached at 10.77.0.2 from "));
+        assert!(one(1) || one(3) || died_of_it(&told, rank), "rank {rank} was not told:\n{told}");
+    }
+}
+
+/// A rank is told of its neighbour's end where the neighbour was told of the vanished one before, and ended.
+fn died_of_it(told: &str, rank: usize) -> bool {
+    let neighbour = (rank + 2) % 4;
+    told.contains(&format!("[{rank}] told: rank {neighbour} on hosta died"))
+        && told.contains(&format!("[{neighbour}] told: "))
+}
+
+/// Kills what made the hosts, by a signal that nothing can catch, while they work.
+/// Shows E4.
+fn nothing_is_left_of_killed_hosts() {
+    let links = || said(&Command::new("ip").args(["-oneline", "link", "show"]).output().expect("iproute2"));
+    let names = |text: &str| -> BTreeSet<String> {
+        text.lines().filter_map(|line| line.split(':').nth(1)).map(|name| name.trim().to_owned()).collect()
+    };
+    let before = names(&links());
+    let script = r#"for host in hosta hostb; do "$TRANSOM_TEST_ENTER" --enter $host readlink /proc/self/ns/net; done
+                    readlink /proc/self/ns/net; sleep 1000"#;
+    let mut child = Command::new(hosts())
+        .args(["--", "sh", "-c", script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("asked for")).lines();
+    let namespaces: BTreeSet<String> = lines.take(3).map(|line| line.expect("text")).collect();
+    assert_eq!(namespaces.len(), 3, "two hosts and what is between: {namespaces:?}");
+    assert!(!members(&namespaces).is_empty(), "they live");
+    child.kill().expect("ours");
+    child.wait().expect("ours");
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !members(&namespaces).is_empty() {
+        assert!(Instant::now() < limit, "processes {:?} are left", members(&namespaces));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(names(&links()), before);
+}
+
+/// The processes of these network namespaces. A namespace that has none is gone, with its interfaces.
+fn members(namespaces: &BTreeSet<String>) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let member = |process: &std::fs::DirEntry| {
+        let link = std::fs::read_link(process.path().join("ns/net")).unwrap_or_default();
+        namespaces.contains(&*link.to_string_lossy())
+    };
+    processes.filter(member).map(|process| process.file_name().to_string_lossy().into_owned()).collect()
+}
