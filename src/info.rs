@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use crate::error::{ErrorKind, Result};
+use crate::interfaces;
 use crate::job::JobCore;
 pub use crate::plan::Amos;
 use crate::plan::{self, Actor};
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 pub use crate::settings::{VARIABLES, Variable};
 use crate::wire::{Lane, Net};
 
@@ -48,6 +49,18 @@ pub fn outlook(found: Found, get: impl Fn(&str) -> Option<String>) -> Result<Out
         (None, None) => return Err(unable("a net is needed, and neither verbs nor libfabric can be used".into())),
     };
     Ok(Outlook { route, actor: plan::actor(settings.atomics, &[0, 1], amos).map_err(unable)? })
+}
+
+/// The addresses of this machine at which ranks of others may be told to reach it, the best first, under the variables that `get`
+/// reads; each as `interface=address/prefix`.
+///
+/// # Errors
+/// A variable has no meaning, or there is no such interface.
+pub fn addresses(get: impl Fn(&str) -> Option<String>) -> Result<Vec<String>> {
+    let list = Settings::read(get)?.interfaces;
+    let own = interfaces::own(list.as_deref());
+    let own = own.map_err(|reason| settings::invalid_interfaces(list.as_deref().unwrap_or_default(), &reason))?;
+    Ok(own.iter().map(ToString::to_string).collect())
 }
 
 /// What `TRANSOM_INFO=1` prints.

@@ -28,7 +28,7 @@
 //!
 //! # Starting it
 //!
-//! `transom-run -n 4 PROGRAM` starts four ranks on this machine; it is a program of this package. Launchers that speak PMI-1
+//! `transom-run -n 4 PROGRAM` starts four ranks on this machine, with `--host a:2,b:2` on two others; it is a program of this package. Launchers that speak PMI-1
 //! (Hydra's `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`, `srun --mpi=pmix`) start jobs too. Without a launcher a program is a job of one rank: so the examples of this documentation
 //! run. `transom-info` tells which routes there are; `transom-info --env` lists the `TRANSOM_` variables.
 //!

@@ -1,5 +1,6 @@
 //! The `TRANSOM_` variables: one table with their defaults and meanings, read once at start. Knows no transport.
 
+use crate::bootstrap::pmi1::SECRET;
 use crate::error::{Error, ErrorKind, Result};
 
 /// One variable, as `transom-info --env` lists it.
@@ -71,7 +72,7 @@ pub const VARIABLES: [Variable; 8] = [
 const TEST_NODES: &str = "TRANSOM_TEST_NODES";
 
 /// Variables that the launcher sets.
-const FROM_LAUNCHER: [&str; 2] = ["TRANSOM_LAUNCHER", "TRANSOM_STDERR_IS_TERMINAL"];
+pub(crate) const FROM_LAUNCHER: [&str; 3] = ["TRANSOM_LAUNCHER", "TRANSOM_STDERR_IS_TERMINAL", SECRET];
 
 /// The settings in force. All ranks of a job must have the same; `init` checks it.
 #[derive(Clone, Debug, PartialEq, Eq)]

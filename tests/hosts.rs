@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Trial};
 use transom::{Job, Route, Window};
 
+#[path = "hosts/launcher.rs"]
+mod launcher;
+
 /// Longer than any of this takes on a busy machine, in seconds.
 const WATCHDOG: &str = "100";
 
@@ -26,13 +29,19 @@ fn main() -> ExitCode {
     {
         return as_rank(body);
     }
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 12] = [
         ("memory_within_and_the_net_between", memory_within_and_the_net_between),
         ("the_network_that_others_share_is_chosen", the_network_that_others_share_is_chosen),
         ("interfaces_are_the_users_choice", interfaces_are_the_users_choice),
         ("an_unreachable_address_is_named", an_unreachable_address_is_named),
         ("a_machine_that_vanishes_is_named", a_machine_that_vanishes_is_named),
         ("nothing_is_left_of_killed_hosts", nothing_is_left_of_killed_hosts),
+        ("a_launcher_of_several_machines", launcher::several_machines),
+        ("a_rank_that_dies_elsewhere_ends_the_job", launcher::dying_elsewhere),
+        ("a_killed_launcher_ends_ranks_elsewhere", launcher::killed),
+        ("a_signal_ends_ranks_elsewhere", launcher::signalled),
+        ("who_does_not_know_the_secret_does_not_join", launcher::strangers),
+        ("a_machine_that_vanishes_ends_the_job", launcher::vanishing),
     ];
     let permitted = Command::new(hosts()).arg("--check").output().is_ok_and(|output| output.status.success());
     let trials = tests.map(|(name, test)| {
@@ -78,7 +87,8 @@ fn success(ranks: &str, body: &str, env: &str) -> String {
 
 fn as_rank(body: &str) -> ExitCode {
     let body: fn(&Job) -> Done = match body {
-        "exchange" => exchange,
+        "exchange" => |world| exchange(world, |one, other| one % 2 == other % 2),
+        "exchange_of_blocks" => |world| exchange(world, |one, other| one / 2 == other / 2),
         "vanish" => vanish,
         other => panic!("no body is called {other:?}"),
     };
@@ -96,12 +106,12 @@ fn as_rank(body: &str) -> ExitCode {
 }
 
 /// Every rank puts to every rank, and adds at the first; each sees memory within its machine, and the net to the other.
-fn exchange(world: &Job) -> Done {
+fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
     let (me, size) = (world.rank(), world.size());
     for rank in 0..size {
         let expected = match rank {
             own if own == me => Route::Own,
-            near if near % 2 == me % 2 => Route::Shm,
+            near if share(near, me) => Route::Shm,
             _ => Route::Net,
         };
         assert_eq!(world.route(rank)?, expected, "from {me} to {rank}");

@@ -64,6 +64,10 @@ fn it_lists_libfabrics_providers_or_says_why_not() {
 fn the_variables_count_in_what_it_tells() {
     let text = with(&[], &[("TRANSOM_ATOMICS", "nic")]);
     assert!(line(&text, "as set now").contains("no net is open"), "{text}");
+    let text = with(&[], &[("TRANSOM_NET_INTERFACES", "lo")]);
+    assert!(line(&text, "other machines").contains("lo=127.0.0.1/8"), "{text}");
+    let text = with(&[], &[("TRANSOM_NET_INTERFACES", "eth77")]);
+    assert!(line(&text, "other machines").contains("TRANSOM_NET_INTERFACES=eth77: no interface"), "{text}");
     let text = with(&[], &[("TRANSOM_TRANSPORTS", "infiniband")]);
     assert!(line(&text, "as set now").contains("knows the transports shm, verbs and ofi"), "{text}");
     let absent = ["--library", "libfabric-not-there.so.1"];

@@ -346,6 +346,12 @@ fn programs_that_cannot_start() {
     let (status, _, err) = run(&["-n", "2", "/etc/passwd"]);
     assert_eq!(status, Some(126));
     assert!(err.contains("/etc/passwd: Permission denied"), "{err}");
+    let (status, _, err) = run(&["-n", "1", "--host", "a", "--launch-agent", "no-such-agent", "true"]);
+    assert_eq!(status, Some(127));
+    assert!(err.starts_with("transom-run: cannot start the agent \"no-such-agent\": "), "{err}");
+    let (status, _, err) = run(&["-n", "3", "--host", "a:2", "--launch-agent", "no-such-agent", "true"]);
+    assert_eq!(status, Some(1));
+    assert!(err.contains("3 ranks on machines with room for 2"), "{err}");
 }
 
 fn wrong_command_lines() {
@@ -357,6 +363,8 @@ fn wrong_command_lines() {
         (&["-n", "2", "--env", "novalue", "true"], "NAME=VALUE"),
         (&["-n", "2", "--timeout", "-1", "true"], "--timeout"),
         (&["-n", "2", "--bogus", "true"], "--bogus"),
+        (&["-n", "2", "--host", "a:0", "true"], "HOST:RANKS"),
+        (&["-n", "2", "--host", "a", "--launch-agent", " ", "true"], "a command is needed"),
     ] {
         let (status, _, err) = run(args);
         assert_eq!(status, Some(2), "{args:?}");

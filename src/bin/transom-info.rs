@@ -43,8 +43,17 @@ fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
     writeln!(out, "machine: this process may use CPUs {cpus}; {nodes} NUMA node{plural}")?;
     writeln!(out, "launchers: transom-run and others that speak PMI-1; PMIx {}", pmix())?;
     let found = info::Found { shm: shared_memory(out)?, verbs: verbs(out)?, ofi: libfabric(out, library)? };
-    writeln!(out, "windows of ranks on this machine:")?;
     let set = |name: &str| std::env::var(name).ok();
+    match info::addresses(set) {
+        Ok(all) if all.is_empty() => writeln!(out, "other machines: no address that they could reach")?,
+        Ok(all) => writeln!(
+            out,
+            "other machines: reach this one over sockets at the first that they share of {}",
+            all.join(", ")
+        )?,
+        Err(error) => writeln!(out, "other machines: {error}")?,
+    }
+    writeln!(out, "windows of ranks on this machine:")?;
     window(out, "as set now", found, set)?;
     window(out, "with TRANSOM_TRANSPORTS=^shm", found, |name| {
         if name == "TRANSOM_TRANSPORTS" { Some("^shm".into()) } else { set(name) }

@@ -5,18 +5,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use transom::launch::{Bind, Job};
+use transom::launch::{Bind, Host, Job, LaunchError, REMOTE, serve_remote};
 
-/// Start N ranks of a program on this machine and see them to their end.
+/// Start N ranks of a program, on this machine or on several, and see them to their end.
 ///
-/// Lines of the ranks' output are forwarded whole. Rank 0 reads the standard input. Everything after PROGRAM is
+/// Lines of the ranks' output are forwarded whole. Rank 0 reads the standard input, but with --host. Everything after PROGRAM is
 /// passed to it untouched.
 #[derive(Debug, Parser)]
 #[command(
     version,
     override_usage = "transom-run -n N [OPTIONS] PROGRAM [ARGS]...",
-    after_help = "Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE), and see \
+    after_help = "Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other machines PMI_PORT, PMI_ID), and see \
 TRANSOM_LAUNCHER=transom-run and, if the standard error is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.\n\
+Ranks on machines of --host start in the folder of the same name, with the variables TRANSOM_..., FI_... and those of --env, and \
+read no input. Each machine needs transom-run and the program by the same paths, and a way to one of this machine's addresses, \
+where ranks join with a secret that is on no command line. A machine that is silent for 6 s is lost, and ends the job.\n\
 When a rank fails, the others get SIGTERM (after --grace) and, a second later, SIGKILL; so they do on SIGINT (at once on a second \
 one), SIGTERM or SIGHUP to transom-run. When transom-run is killed, all processes of the ranks' process group die \
 with it.\n\n\
@@ -32,6 +35,15 @@ struct Options {
     /// Put `[rank] ` before each line of output
     #[arg(long)]
     tag_output: bool,
+
+    /// Put the ranks onto these machines, which --launch-agent reaches, filling each in turn: a:2,b:2, or a,b with one rank each
+    #[arg(long, alias = "hosts", value_name = "HOST[:RANKS],...", value_parser = hosts)]
+    host: Option<Hosts>,
+
+    /// What reaches a machine, as a command whose words are divided by blanks; {host} in them is its name, else that comes after them.
+    /// It starts transom-run there, by the path that it has here
+    #[arg(long, alias = "agent", value_name = "COMMAND", default_value = "ssh", value_parser = agent)]
+    launch_agent: String,
 
     /// Bind ranks to CPUs, round robin, or not at all; default: rank i to CPU i if there are enough, else not at all
     #[arg(long, value_enum)]
@@ -60,7 +72,16 @@ enum Binding {
     None,
 }
 
+/// The list of an option.
+#[derive(Debug, Clone)]
+struct Hosts(Vec<Host>);
+
 fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == REMOTE) && args.next().is_none() {
+        // As another machine's launcher starts this one.
+        return serve_remote().map_or_else(refused, ExitCode::from);
+    }
     let options = Options::parse();
     let mut command = options.command.into_iter();
     let program = command.next().unwrap_or_default();
@@ -77,13 +98,25 @@ fn main() -> ExitCode {
         job = job.timeout(limit);
     }
     job = job.grace(options.grace.unwrap_or_default());
-    match job.run() {
-        Ok(outcome) => outcome.status().into(),
-        Err(error) => {
-            eprintln!("transom-run: {error}");
-            error.status().into()
-        }
+    if let Some(Hosts(hosts)) = options.host {
+        let own = std::env::current_exe().unwrap_or_else(|_| "transom-run".into());
+        job = job.on(hosts, options.launch_agent, own);
     }
+    job.run().map_or_else(refused, |outcome| outcome.status().into())
+}
+
+#[allow(clippy::needless_pass_by_value)] // as `map_or_else` gives it
+fn refused(error: LaunchError) -> ExitCode {
+    eprintln!("transom-run: {error}");
+    error.status().into()
+}
+
+fn agent(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("a command is needed".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn hosts(text: &str) -> Result<Hosts, String> {
+    Host::list(text).map(Hosts)
 }
 
 fn ranks(text: &str) -> Result<usize, String> {

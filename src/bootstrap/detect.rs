@@ -1,13 +1,13 @@
 //! Which launcher started this process, judged by its environment, and the choice of a [`Bootstrap`] for it. A
 //! launcher that is seen but cannot be spoken to is an error: many ranks must never become many jobs of one.
 
-use super::pmi1::Pmi1;
+use super::pmi1::{Pmi1, SECRET};
 use super::pmix::Pmix;
 use super::solo::Solo;
 use super::{Bootstrap, BootstrapError};
 
-/// The connection to the launcher of this process: [`Pmi1`] where `PMI_FD` is set, [`Pmix`] where `PMIX_NAMESPACE` is, [`Solo`]
-/// where no launcher is seen. It takes the inherited descriptor, so it works once per process.
+/// The connection to the launcher of this process: [`Pmi1`] where `PMI_FD` or `PMI_PORT` is set, [`Pmix`] where `PMIX_NAMESPACE`
+/// is, [`Solo`] where no launcher is seen. It takes the inherited descriptor, so it works once per process.
 ///
 /// # Errors
 /// A launcher that gave no way to the other ranks (its message says which one was seen and what to do), variables that
@@ -21,6 +21,7 @@ pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
             agree_with_slurm(&read, &PMIX_OF_SLURM, pmix.size())?;
             Ok(Box::new(pmix))
         }
+        Choice::Port { port, id } => Ok(Box::new(Pmi1::connect(&port, id, read(SECRET).as_deref())?)),
         Choice::Solo => Ok(Box::new(Solo::new())),
     }
 }
@@ -30,6 +31,7 @@ pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
 enum Choice {
     Pmi1 { fd: i32, rank: usize, size: usize },
     Pmix { evidence: String },
+    Port { port: String, id: usize },
     Solo,
 }
 
@@ -52,8 +54,8 @@ fn choose(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapErro
         Err(BootstrapError::UnsupportedLauncher { launcher, evidence: seen(names), advice })
     };
     let many = |name: &str| read(name).is_some_and(|value| value.trim() != "1");
-    if read("PMI_PORT").is_some() {
-        return refuse("a PMI launcher that listens on a port", &["PMI_PORT", "PMI_ID"], ADVICE_PMI);
+    if let Some(port) = read("PMI_PORT") {
+        return Ok(Choice::Port { port, id: number(read, "PMI_ID")? });
     }
     if read("PMIX_RANK").is_some() && read("PMIX_NAMESPACE").is_some() {
         return Ok(Choice::Pmix { evidence: seen(&["PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_URI4"]) });
@@ -126,7 +128,7 @@ fn number<T: std::str::FromStr>(
     variable: &'static str,
 ) -> Result<T, BootstrapError> {
     let Some(text) = read(variable) else {
-        let why = "a launcher that sets PMI_FD sets it too".to_owned();
+        let why = "a launcher that sets PMI_FD or PMI_PORT sets it too".to_owned();
         return Err(BootstrapError::Environment { variable, found: "not set".to_owned(), why });
     };
     text.trim().parse().map_err(|_| {
@@ -162,6 +164,13 @@ mod tests {
     }
 
     #[test]
+    fn a_port_is_taken_with_the_number_that_the_launcher_knows() {
+        let port = with(&[("PMI_PORT", "h:1"), ("PMI_ID", "3"), ("PMI_RANK", "7"), ("PMI_SIZE", "8")]).unwrap();
+        assert_eq!(port, Choice::Port { port: "h:1".into(), id: 3 });
+        assert!(with(&[("PMI_PORT", "h:1")]).unwrap_err().to_string().contains("PMI_ID is not set"));
+    }
+
+    #[test]
     fn pmix_is_taken_where_both_variables_are() {
         let pairs = [("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "prte"), ("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")];
         assert_eq!(with(&pairs).unwrap(), Choice::Pmix { evidence: "PMIX_NAMESPACE=prte PMIX_RANK=1".to_owned() });
@@ -170,8 +179,7 @@ mod tests {
     /// Shows B3.
     #[test]
     fn launchers_without_a_way_to_the_others_are_named_with_advice() {
-        let cases: [(Pairs<'_>, &str, &str); 6] = [
-            (&[("PMI_PORT", "h:1"), ("PMI_ID", "0")], "PMI_PORT=h:1 PMI_ID=0", "transom-run"),
+        let cases: [(Pairs<'_>, &str, &str); 5] = [
             (&[("PMIX_RANK", "0")], "PMIX_RANK=0", "unset the variables"),
             (&[("PMIX_NAMESPACE", "prte")], "PMIX_NAMESPACE=prte", "srun --mpi=pmix"),
             (&[("OMPI_COMM_WORLD_SIZE", "2")], "OMPI_COMM_WORLD_SIZE=2", "srun --mpi=pmix"),

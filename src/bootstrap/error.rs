@@ -55,6 +55,14 @@ pub enum BootstrapError {
         /// What is wrong with it.
         why: String,
     },
+    /// Nobody listens where `PMI_PORT` says.
+    #[error("the launcher can't be reached at PMI_PORT={port}: {source}")]
+    Unreachable {
+        /// The value of `PMI_PORT`.
+        port: String,
+        /// The system's error.
+        source: io::Error,
+    },
     /// Nothing came back on `PMI_FD`.
     #[error(
         "the launcher did not answer on PMI_FD within {seconds} s ({during}); is it one that speaks PMI-1, such as \

@@ -3,12 +3,13 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::Shutdown;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::io::ioctl_fionbio;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::inherited::adopt_socket;
 use super::wire::{LineBuffer, MAX_LINE, Words, from_hex, to_hex};
@@ -26,10 +27,13 @@ const MAX_WHY: usize = 100;
 /// Stands before the hexadecimal digits of a value, so that an empty value is not an empty word.
 const VALUE_MARK: char = 'x';
 
+/// The variable with what `transom-run` tells its ranks on other machines and nobody else.
+pub(crate) const SECRET: &str = "TRANSOM_PMI_SECRET";
+
 /// A connection to a launcher that speaks PMI-1. Values travel as hexadecimal digits.
 #[derive(Debug)]
 pub struct Pmi1 {
-    socket: UnixStream,
+    socket: OwnedFd,
     lines: LineBuffer,
     rank: usize,
     size: usize,
@@ -56,15 +60,59 @@ impl Pmi1 {
     /// # Errors
     /// A launcher that does not answer within 30 s, that refuses, or that answers something else than PMI-1.
     pub fn join(socket: OwnedFd, rank: usize, size: usize) -> Result<Self, BootstrapError> {
-        let socket = UnixStream::from(socket);
-        let failed = |source| BootstrapError::Io { during: "init", source };
-        socket.set_nonblocking(false).map_err(failed)?;
-        socket.set_read_timeout(Some(INIT_LIMIT)).map_err(failed)?;
-        let (kvsname, lines, put) = (String::new(), LineBuffer::default(), HashSet::new());
-        let mut pmi = Self { socket, lines, rank, size, kvsname, value_limit: 0, put, left: false };
+        let mut pmi = Self::new(socket, rank, size)?;
         pmi.handshake()?;
-        pmi.socket.set_read_timeout(None).map_err(failed)?;
         Ok(pmi)
+    }
+
+    /// Joins the job of the launcher that listens at `port`, `host:port`, as the process that it knows by the number `id`; the launcher
+    /// tells which rank that is. `secret` is what it may ask for.
+    ///
+    /// # Errors
+    /// Nobody listens there; those of [`Pmi1::join`].
+    pub fn connect(port: &str, id: usize, secret: Option<&str>) -> Result<Self, BootstrapError> {
+        let failed = |source| BootstrapError::Unreachable { port: port.to_owned(), source };
+        let mut stream = Err(io::Error::other("it has no address"));
+        for address in port.to_socket_addrs().map_err(failed)? {
+            stream = TcpStream::connect_timeout(&address, INIT_LIMIT);
+            if stream.is_ok() {
+                break;
+            }
+        }
+        let mut pmi = Self::new(stream.map_err(failed)?.into(), 0, 1)?;
+        set_tcp_nodelay(&pmi.socket, true).map_err(|error| failed(error.into()))?;
+        let secret = secret.map(|secret| format!(" secret={secret}")).unwrap_or_default();
+        pmi.ask_ok("initack", &format!("cmd=initack pmiid={id}{secret}\n"), "initack")?;
+        pmi.size = pmi.told("size")?;
+        pmi.rank = pmi.told("rank")?;
+        pmi.told("debug")?;
+        if pmi.rank >= pmi.size {
+            let answer = format!("rank={} size={}", pmi.rank, pmi.size);
+            return Err(protocol("initack", &answer, "there is no such rank"));
+        }
+        pmi.handshake()?;
+        Ok(pmi)
+    }
+
+    fn new(socket: OwnedFd, rank: usize, size: usize) -> Result<Self, BootstrapError> {
+        ioctl_fionbio(&socket, false).map_err(init_failed)?;
+        let (kvsname, lines, put) = (String::new(), LineBuffer::default(), HashSet::new());
+        let pmi = Self { socket, lines, rank, size, kvsname, value_limit: 0, put, left: false };
+        pmi.limit(Some(INIT_LIMIT))?;
+        Ok(pmi)
+    }
+
+    /// How long an answer may take.
+    fn limit(&self, limit: Option<Duration>) -> Result<(), BootstrapError> {
+        set_socket_timeout(&self.socket, Timeout::Recv, limit).map_err(init_failed)
+    }
+
+    /// A number that a launcher with a port tells unasked, after it knows who it is.
+    fn told(&mut self, what: &'static str) -> Result<usize, BootstrapError> {
+        let answer = self.read_line("initack")?;
+        let words = Words::new(&answer);
+        let number = words.get(what).filter(|_| words.get("cmd") == Some("set")).and_then(|number| number.parse().ok());
+        number.ok_or_else(|| protocol("initack", &answer, &format!("cmd=set {what}= was expected")))
     }
 
     /// The text under a key that the launcher itself wrote, such as `PMI_process_mapping`; `None` where it has none.
@@ -111,6 +159,7 @@ impl Pmi1 {
         if self.value_limit < 16 {
             return Err(protocol("get_maxes", &answer, "no room for a value in a line"));
         }
+        self.limit(None)?;
         Ok(())
     }
 
@@ -242,7 +291,7 @@ impl Bootstrap for Pmi1 {
         self.check_open("finalize")?;
         self.left = true;
         self.ask_ok("finalize", "cmd=finalize\n", "finalize_ack")?;
-        let _ = self.socket.shutdown(Shutdown::Both);
+        let _ = shutdown(&self.socket, Shutdown::Both);
         Ok(())
     }
 
@@ -259,6 +308,10 @@ impl Bootstrap for Pmi1 {
         std::thread::sleep(OUTPUT_PAUSE);
         self.tell("abort", &format!("cmd=abort exitcode={code}\n"))
     }
+}
+
+fn init_failed(error: rustix::io::Errno) -> BootstrapError {
+    BootstrapError::Io { during: "init", source: error.into() }
 }
 
 fn put_line(kvsname: &str, key: &str, value: &str) -> String {

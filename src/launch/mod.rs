@@ -1,12 +1,15 @@
-//! Starts the ranks of a job on this machine and sees it to its end: the builder [`Job`] and what became of it. The
+//! Starts the ranks of a job, on this machine or on several, and sees it to its end: the builder [`Job`] and what became of it. The
 //! program `transom-run` is a command line over this; programs that start their own ranks use it directly. It knows
 //! nothing of windows or transports.
 
 mod bind;
 #[allow(unsafe_code)]
 mod guard;
+mod hosts;
+mod machines;
 mod output;
 mod ranks;
+mod remote;
 mod server;
 mod signals;
 mod stdin;
@@ -14,7 +17,11 @@ mod supervise;
 
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
+
+pub use hosts::{Host, REMOTE};
+pub use remote::serve as serve_remote;
 
 /// Whether ranks are bound to CPUs, out of those that the launcher itself may use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,7 +37,8 @@ pub enum Bind {
 
 /// A job to be started: a program, and how many ranks of it.
 ///
-/// Each rank gets `PMI_FD`, `PMI_RANK`, `PMI_SIZE` and `TRANSOM_LAUNCHER=transom-run` in its environment, and
+/// Each rank gets `PMI_FD` (on another machine `PMI_PORT`, `PMI_ID` and a secret), `PMI_RANK`, `PMI_SIZE` and
+/// `TRANSOM_LAUNCHER=transom-run` in its environment, and
 /// `TRANSOM_STDERR_IS_TERMINAL=1` where this process's standard error is a terminal. Rank 0 reads this process's standard
 /// input; the others read nothing.
 #[derive(Debug, Clone)]
@@ -43,6 +51,12 @@ pub struct Job {
     bind: Bind,
     timeout: Option<Duration>,
     grace: Duration,
+    /// The machines, where they are others; how they are reached, and what is started there.
+    hosts: Vec<Host>,
+    agent: String,
+    launcher: OsString,
+    /// Of the part of a job that this machine starts for another: where its launcher is, and what strangers do not know.
+    meeting: Option<(String, String)>,
 }
 
 impl Job {
@@ -57,7 +71,24 @@ impl Job {
             bind: Bind::Auto,
             timeout: None,
             grace: Duration::ZERO,
+            hosts: Vec::new(),
+            agent: String::new(),
+            launcher: OsString::new(),
+            meeting: None,
         }
+    }
+
+    /// Puts the ranks onto `hosts`, filling each in turn. Each is reached by the words of `agent`, `{host}` in them standing for its
+    /// name, else with the name after them (`ssh`); what they start there is `launcher` with the option [`REMOTE`]: `transom-run`, or a
+    /// program that calls [`serve_remote`] then. Ranks start in this process's folder, with its variables `TRANSOM_...` and `FI_...`
+    /// and those of [`Job::env`]; what else they have is up to the agent, and none of them has an input. They find
+    /// this process by `PMI_PORT` and `PMI_ID` at one of its addresses, with a secret that their launchers got through the agent.
+    #[must_use]
+    pub fn on(mut self, hosts: Vec<Host>, agent: impl Into<String>, launcher: impl Into<OsString>) -> Self {
+        self.hosts = hosts;
+        self.agent = agent.into();
+        self.launcher = launcher.into();
+        self
     }
 
     /// Adds arguments of the program.
@@ -106,6 +137,8 @@ impl Job {
     /// process's standard output and error, and so do messages about a failure, so what else writes there should be
     /// flushed before.
     ///
+    /// Of a job [`on`](Job::on) several machines the same holds; one that does not answer for 6 s is lost.
+    ///
     /// While it runs, SIGINT, SIGTERM and SIGHUP of this process end the job instead of the process (they do nothing
     /// afterwards), and orphaned descendants become children of this process. Descendants that leave the ranks' process
     /// group or session are beyond its reach.
@@ -135,6 +168,13 @@ pub enum Outcome {
         /// What became of it.
         failure: Failure,
     },
+    /// A machine's part of the job ended before its ranks.
+    HostLost {
+        /// The machine.
+        host: String,
+        /// The status that says why: of what reaches the machine, or of what could not be started there.
+        status: u8,
+    },
     /// A signal asked the launcher to end the job.
     Signalled(i32),
     /// The time given by [`Job::timeout`] was over.
@@ -156,6 +196,7 @@ impl Outcome {
                 Failure::Signal { signal, .. } => after_signal(*signal),
                 Failure::NotFinalized | Failure::LeftBarrier { .. } | Failure::NotPmi => 1,
             },
+            Self::HostLost { status, .. } => (*status).max(1),
             Self::Signalled(signal) => after_signal(*signal),
             Self::TimedOut => 124,
             Self::OutputClosed => after_signal(signal_hook::consts::SIGPIPE),
@@ -245,6 +286,36 @@ pub enum LaunchError {
         /// The system's error.
         source: io::Error,
     },
+    /// The machines have no room for all ranks.
+    #[error("{size} ranks on machines with room for {room}; --host a:2,b:2 gives each of them two")]
+    NoRoom {
+        /// The number of ranks.
+        size: usize,
+        /// The sum of the machines' slots.
+        room: usize,
+    },
+    /// What is to reach a machine cannot be executed.
+    #[error("cannot start the agent {agent:?}: {source}")]
+    Agent {
+        /// The agent as it was given.
+        agent: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// On another machine: the folder of the job is not there.
+    #[error("cannot go to the folder of the job, {}: {source}", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// On another machine: the launcher can't be reached.
+    #[error("the launcher can't be reached from here: {tried}")]
+    Unmet {
+        /// Each of its addresses, and what the system said.
+        tried: String,
+    },
     /// The CPUs to bind to are unknown.
     #[error("ranks were to be bound, but the system does not tell which CPUs may be used")]
     NoCpus,
@@ -264,8 +335,10 @@ impl LaunchError {
     #[must_use]
     pub fn status(&self) -> u8 {
         match self {
-            Self::Program { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
-            Self::Program { .. } => 126,
+            Self::Program { source, .. } | Self::Agent { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                127
+            }
+            Self::Program { .. } | Self::Agent { .. } => 126,
             _ => 1,
         }
     }

@@ -2,10 +2,11 @@
 //! nothing of the job's rules.
 
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, getpgid, kill_process, pidfd_open};
@@ -13,12 +14,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpgid, kill_process, pidfd_open
 use super::bind::Bound;
 use super::output::{Sink, Splitter, Style};
 use super::{Job, LaunchError, io_error};
+use crate::bootstrap::pmi1::SECRET;
 use crate::bootstrap::wire::LineBuffer;
 
-/// Variables of other launchers, which would mislead a rank.
-const FOREIGN: [&str; 8] = [
+/// Variables of other launchers, or of this one in another role, which would mislead a rank.
+const FOREIGN: [&str; 10] = [
+    "PMI_FD",
     "PMI_PORT",
     "PMI_ID",
+    SECRET,
     "PMI_SPAWNED",
     "PMIX_RANK",
     "PMIX_NAMESPACE",
@@ -33,17 +37,18 @@ const MAX_READS: usize = 16;
 /// One rank, from its start to its end.
 #[derive(Debug)]
 pub(super) struct Rank {
-    child: Child,
+    /// None for one on another machine, of which is told what the fields are to have.
+    child: Option<Child>,
     pub(super) pid: Pid,
     /// Readable when the process has ended.
-    pub(super) ended: OwnedFd,
+    pub(super) ended: Option<OwnedFd>,
     pub(super) exit: Option<ExitStatus>,
     pub(super) pmi: Option<Conn>,
     pub(super) out: Option<Feed>,
     pub(super) err: Option<Feed>,
 }
 
-/// The launcher's end of a rank's PMI socket.
+/// The launcher's end of a rank's PMI connection, or of one between two launchers.
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) socket: OwnedFd,
@@ -61,15 +66,23 @@ pub(super) struct Feed {
 impl Rank {
     /// Starts rank `number` of `job` in the process group `group`, bound to `cpu` where there is one.
     pub(super) fn start(job: &Job, number: usize, group: Pid, cpu: Option<usize>) -> Result<Self, LaunchError> {
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-            .map_err(io_error("a socket pair"))?;
-        ioctl_fionbio(&ours, true).map_err(io_error("a socket"))?;
-        let mut command = command(job, number, group, theirs.as_raw_fd());
+        let mut command = command(job, number, group);
         let bound = cpu.map(Bound::to).transpose().map_err(io_error("binding to a CPU"))?;
-        // From here to the spawn, a program that another thread of this process starts would inherit this end too.
-        fcntl_setfd(&theirs, FdFlags::empty()).map_err(io_error("a socket"))?;
-        let spawned = command.spawn();
-        drop((theirs, bound));
+        let (pmi, spawned) = match &job.meeting {
+            Some((at, secret)) => {
+                command.env("PMI_PORT", at).env("PMI_ID", number.to_string()).env(SECRET, secret);
+                (None, command.spawn())
+            }
+            None => {
+                let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                    .map_err(io_error("a socket pair"))?;
+                command.env("PMI_FD", theirs.as_raw_fd().to_string());
+                // From here to the spawn, a program that another thread of this process starts would inherit this end too.
+                fcntl_setfd(&theirs, FdFlags::empty()).map_err(io_error("a socket"))?;
+                (Some(Conn::new(ours).map_err(io_error("a socket"))?), command.spawn())
+            }
+        };
+        drop(bound);
         let mut child = spawned.map_err(|source| LaunchError::Program { program: job.program.clone(), source })?;
         let connected = connect(&mut child, job, number);
         let (pid, ended, out, err) = match connected {
@@ -80,14 +93,18 @@ impl Rank {
                 return Err(io_error("watching a rank")(error));
             }
         };
-        let pmi = Conn { socket: ours, lines: LineBuffer::default(), unsent: Vec::new() };
-        Ok(Self { child, pid, ended, exit: None, pmi: Some(pmi), out: Some(out), err: Some(err) })
+        Ok(Self { child: Some(child), pid, ended: Some(ended), exit: None, pmi, out: Some(out), err: Some(err) })
+    }
+
+    /// A rank that another machine starts. Its number there is not known yet.
+    pub(super) fn elsewhere() -> Self {
+        Self { child: None, pid: Pid::INIT, ended: None, exit: None, pmi: None, out: None, err: None }
     }
 
     /// Takes the status if the process has ended.
     pub(super) fn reap(&mut self) -> io::Result<()> {
-        if self.exit.is_none() {
-            self.exit = self.child.try_wait()?;
+        if let Some(child) = self.child.as_mut().filter(|_| self.exit.is_none()) {
+            self.exit = child.try_wait()?;
         }
         Ok(())
     }
@@ -101,14 +118,14 @@ impl Rank {
 
     /// Waits for the end of the process, which must have been killed.
     pub(super) fn wait(&mut self) {
-        if self.exit.is_none() {
-            self.exit = self.child.wait().ok();
+        if let Some(child) = self.child.as_mut().filter(|_| self.exit.is_none()) {
+            self.exit = child.wait().ok();
         }
     }
 
     /// Sends `signal` to the process if it runs and has moved out of `group`, whose members are signalled together.
     pub(super) fn signal_outside(&self, group: Pid, signal: Signal) {
-        if self.exit.is_none() && getpgid(Some(self.pid)).is_ok_and(|own| own != group) {
+        if self.child.is_some() && self.exit.is_none() && getpgid(Some(self.pid)).is_ok_and(|own| own != group) {
             // Not reaped, so the number is still this process's.
             let _ = kill_process(self.pid, signal);
         }
@@ -116,11 +133,22 @@ impl Rank {
 
     /// The rank's end of the launcher's standard input, where it is forwarded.
     pub(super) fn take_stdin(&mut self) -> Option<OwnedFd> {
-        self.child.stdin.take().map(OwnedFd::from)
+        self.child.as_mut()?.stdin.take().map(OwnedFd::from)
     }
 }
 
 impl Conn {
+    pub(super) fn new(socket: OwnedFd) -> rustix::io::Result<Self> {
+        ioctl_fionbio(&socket, true)?;
+        Ok(Self { socket, lines: LineBuffer::default(), unsent: Vec::new() })
+    }
+
+    /// What to poll it for.
+    pub(super) fn interest(&self) -> PollFd<'_> {
+        let sending = if self.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
+        PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN | sending)
+    }
+
     /// Takes what has arrived. False at the end: the rank has closed, or does not speak in lines.
     pub(super) fn receive(&mut self) -> bool {
         let mut bytes = [0; 16 * 1024];
@@ -162,7 +190,7 @@ impl Conn {
 }
 
 impl Feed {
-    fn new(pipe: OwnedFd, number: usize, style: Style) -> io::Result<Self> {
+    pub(super) fn new(pipe: OwnedFd, number: usize, style: Style) -> io::Result<Self> {
         ioctl_fionbio(&pipe, true)?;
         Ok(Self { pipe, splitter: Splitter::new(number, style) })
     }
@@ -194,7 +222,7 @@ impl Feed {
     }
 }
 
-fn command(job: &Job, number: usize, group: Pid, pmi_fd: i32) -> Command {
+fn command(job: &Job, number: usize, group: Pid) -> Command {
     let mut command = Command::new(&job.program);
     command.args(&job.args).process_group(group.as_raw_nonzero().get());
     for name in FOREIGN {
@@ -206,13 +234,13 @@ fn command(job: &Job, number: usize, group: Pid, pmi_fd: i32) -> Command {
         command.env_remove("TRANSOM_STDERR_IS_TERMINAL");
     }
     command.envs(job.env.iter().map(|(name, value)| (name, value)));
-    command.env("PMI_FD", pmi_fd.to_string());
     command.env("PMI_RANK", number.to_string());
     command.env("PMI_SIZE", job.size.to_string());
     command.env("TRANSOM_LAUNCHER", "transom-run");
     // A terminal may be read by its foreground process group only, which the ranks are not in: it is forwarded.
     // Anything else rank 0 reads itself, so that it takes no more than it wants.
     command.stdin(match (number, io::stdin().is_terminal()) {
+        _ if job.meeting.is_some() => Stdio::null(),
         (0, true) => Stdio::piped(),
         (0, false) => Stdio::inherit(),
         _ => Stdio::null(),

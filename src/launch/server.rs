@@ -42,11 +42,13 @@ pub(super) enum Request {
 pub(super) type Replies = Vec<(usize, String)>;
 
 impl Server {
-    /// The server of a job of `size` ranks. `id` tells its key space from those of other jobs.
-    pub(super) fn new(size: usize, id: u32) -> Self {
+    /// The server of a job with so many ranks on each of its machines. `id` tells its key space from those of other jobs.
+    pub(super) fn new(machines: &[usize], id: u32) -> Self {
+        let size = machines.iter().sum();
         let mut store = HashMap::new();
-        // One node with all ranks, by the MPICH convention: a vector of (first node, nodes, ranks per node).
-        store.insert("PMI_process_mapping".to_owned(), format!("(vector,(0,1,{size}))"));
+        // By the MPICH convention: a vector of (first node, nodes, ranks per node).
+        let blocks: Vec<_> = machines.iter().enumerate().map(|(node, ranks)| format!("({node},1,{ranks})")).collect();
+        store.insert("PMI_process_mapping".to_owned(), format!("(vector,{})", blocks.join(",")));
         Self { kvsname: format!("kvs_{id}_0"), store, members: vec![Standing::default(); size], waiting: 0 }
     }
 
@@ -167,7 +169,7 @@ mod tests {
     /// Serves `size` ranks over socket pairs, a thread each, while `rank` runs as each of them.
     fn serve(size: usize, rank: impl Fn(Pmi1) + Sync) {
         let (theirs, ours): (Vec<_>, Vec<_>) = (0..size).map(|_| UnixStream::pair().unwrap()).unzip();
-        let server = Mutex::new(Server::new(size, 7));
+        let server = Mutex::new(Server::new(&[size], 7));
         std::thread::scope(|scope| {
             let (server, ours, rank) = (&server, &ours, &rank);
             for (number, socket) in theirs.into_iter().enumerate() {
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_commands_of_pmi_1() {
-        let mut server = Server::new(3, 7);
+        let mut server = Server::new(&[3], 7);
         let init = "cmd=init pmi_version=1 pmi_subversion=1";
         assert_eq!(ask(&mut server, 0, init), "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
         assert!(ask(&mut server, 1, "cmd=init pmi_version=2 pmi_subversion=0").ends_with("rc=-1"));
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn keys_are_written_once_and_refusals_have_a_reason() {
-        let mut server = Server::new(1, 7);
+        let mut server = Server::new(&[1], 7);
         assert!(ask(&mut server, 0, "cmd=put kvsname=kvs_7_0 key=a value=1").contains("rc=0"));
         assert!(ask(&mut server, 0, "key=a cmd=get").ends_with("value=1"));
         assert!(ask(&mut server, 0, "cmd=get key=b").contains("rc=1"));
@@ -266,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_barrier_lets_all_out_with_the_last_and_can_be_used_again() {
-        let mut server = Server::new(3, 7);
+        let mut server = Server::new(&[3], 7);
         for order in [[0, 1, 2], [2, 0, 1]] {
             let mut replies = Replies::new();
             for (step, rank) in order.into_iter().enumerate() {
@@ -280,12 +282,12 @@ mod tests {
 
     #[test]
     fn a_barrier_that_cannot_complete_is_found_in_either_order() {
-        let mut server = Server::new(3, 7);
+        let mut server = Server::new(&[3], 7);
         server.gone(2);
         assert_eq!(server.stuck(), None);
         server.line(1, "cmd=barrier_in", &mut Replies::new());
         assert_eq!(server.stuck(), Some((2, 1)));
-        let mut server = Server::new(2, 7);
+        let mut server = Server::new(&[2], 7);
         server.line(0, "cmd=barrier_in", &mut Replies::new());
         assert_eq!(server.stuck(), None);
         server.line(1, "cmd=finalize", &mut Replies::new());
@@ -294,7 +296,7 @@ mod tests {
 
     #[test]
     fn an_abort_has_a_status_and_a_reason() {
-        let mut server = Server::new(1, 7);
+        let mut server = Server::new(&[1], 7);
         for (line, code, why) in [
             ("cmd=abort exitcode=3 why=612062", 3, "a b"),
             ("cmd=abort exitcode=-1 error_msg=text", -1, "text"),

@@ -1,6 +1,8 @@
 //! The life of a job: one poll loop that serves PMI, moves output, watches ranks and signals, and decides when and how
 //! the job ends. It owns the job's rules; mechanisms are in the sibling files.
 
+mod elsewhere;
+
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
@@ -14,6 +16,7 @@ use rustix::stdio::{stderr, stdout};
 use signal_hook::consts::SIGINT;
 
 use super::guard::Guard;
+use super::machines::Machines;
 use super::output::{Sink, duplicate};
 use super::ranks::Rank;
 use super::server::{Replies, Request, Server};
@@ -30,7 +33,7 @@ const SUSPENDED: Duration = Duration::from_millis(500);
 /// Starts `job` and returns when none of its processes is left.
 pub(super) fn run(job: &Job) -> Result<Outcome, LaunchError> {
     let mut supervisor = Supervisor::start(job)?;
-    while supervisor.ranks.iter().any(|rank| rank.exit.is_none()) {
+    while supervisor.is_busy() {
         supervisor.turn().map_err(io_error("poll"))?;
     }
     supervisor.finish().map_err(io_error("poll"))
@@ -40,6 +43,7 @@ pub(super) fn run(job: &Job) -> Result<Outcome, LaunchError> {
 #[derive(Debug)]
 struct Supervisor {
     guard: Guard,
+    machines: Option<Machines>,
     signals: Signals,
     server: Server,
     ranks: Vec<Rank>,
@@ -65,7 +69,8 @@ enum Ending {
     Left(Instant),
     /// SIGTERM was sent; SIGKILL follows at this time.
     Asked(Instant),
-    Killed,
+    /// SIGKILL was sent; the ways to other machines are cut at this time.
+    Killed(Instant),
 }
 
 /// What a descriptor in the poll set stands for.
@@ -74,6 +79,8 @@ enum Source {
     Signal(usize),
     Ended(usize),
     Pmi(usize),
+    /// Something of other machines.
+    Machines,
     Out(usize),
     Err(usize),
     /// A sink is writable, which `turn` uses anyway.
@@ -93,8 +100,9 @@ impl Supervisor {
         let _ = std::io::stdout().flush();
         let mut supervisor = Self {
             guard: Guard::start().map_err(io_error("forking the guard"))?,
+            machines: None,
             signals: Signals::watch().map_err(io_error("watching signals"))?,
-            server: Server::new(job.size, std::process::id()),
+            server: Server::new(&[job.size], std::process::id()),
             ranks: Vec::with_capacity(job.size),
             out: Sink::new(duplicate(stdout()).map_err(io_error("standard output"))?),
             err: Sink::new(duplicate(stderr()).map_err(io_error("standard error"))?),
@@ -106,6 +114,13 @@ impl Supervisor {
             ending: Ending::No,
             hurried: false,
         };
+        if !job.hosts.is_empty() {
+            let machines = Machines::start(job)?;
+            supervisor.server = Server::new(&machines.sizes(), std::process::id());
+            supervisor.machines = Some(machines);
+            supervisor.ranks.extend((0..job.size).map(|_| Rank::elsewhere()));
+            return Ok(supervisor);
+        }
         let group = supervisor.guard.group();
         for number in 0..job.size {
             let cpu = cpus.as_ref().map(|cpus| cpus[number]);
@@ -113,6 +128,11 @@ impl Supervisor {
         }
         supervisor.input = Input::new(supervisor.ranks[0].take_stdin());
         Ok(supervisor)
+    }
+
+    /// Whether a rank runs, or another machine has something to tell.
+    fn is_busy(&self) -> bool {
+        self.ranks.iter().any(|rank| rank.exit.is_none()) || self.machines.as_ref().is_some_and(Machines::are_here)
     }
 
     /// Waits for something to happen, and handles all that has.
@@ -128,9 +148,10 @@ impl Supervisor {
                 Source::Out(number) => forward(&mut self.ranks[number].out, &mut self.out),
                 Source::Err(number) => forward(&mut self.ranks[number].err, &mut self.err),
                 Source::Input => self.input.forward(),
-                Source::Sink => {}
+                Source::Machines | Source::Sink => {}
             }
         }
+        self.on_machines();
         self.check_barrier();
         self.check_clock();
         self.out.flush();
@@ -153,8 +174,8 @@ impl Supervisor {
             add(Source::Signal(index), fd, PollFlags::IN);
         }
         for (number, rank) in self.ranks.iter().enumerate() {
-            if rank.exit.is_none() {
-                add(Source::Ended(number), rank.ended.as_fd(), PollFlags::IN);
+            if let Some(ended) = rank.ended.as_ref().filter(|_| rank.exit.is_none()) {
+                add(Source::Ended(number), ended.as_fd(), PollFlags::IN);
             }
             if let Some(conn) = &rank.pmi {
                 let sending = if conn.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
@@ -175,6 +196,9 @@ impl Supervisor {
         if let Some((fd, flags)) = self.input.interest() {
             add(Source::Input, fd, flags);
         }
+        let full = self.out.is_full() || self.err.is_full();
+        let more = self.machines.iter().flat_map(|machines| machines.fds(full));
+        fds.extend(more.inspect(|_| sources.push(Source::Machines)));
         poll_until(&mut fds, self.next_limit())?;
         let ready = sources.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
         Ok(ready.map(|(source, _)| source).collect())
@@ -185,7 +209,8 @@ impl Supervisor {
         let job = self.deadline.filter(|_| self.outcome.is_none());
         let grace = match self.ending {
             Ending::Left(at) | Ending::Asked(at) => Some(at),
-            Ending::No | Ending::Killed => None,
+            Ending::Killed(at) => Some(at).filter(|_| self.machines.is_some()),
+            Ending::No => None,
         };
         let now = Instant::now();
         let times = [job, grace].into_iter().flatten().map(|at| at.saturating_duration_since(now));
@@ -238,9 +263,12 @@ impl Supervisor {
         if self.ranks[number].reap().is_err() {
             self.ranks[number].exit = Some(ExitStatus::from_raw(0));
         }
-        let Some(status) = self.ranks[number].exit else {
-            return;
-        };
+        if let Some(status) = self.ranks[number].exit {
+            self.has_ended(number, status);
+        }
+    }
+
+    fn has_ended(&mut self, number: usize, status: ExitStatus) {
         self.on_pmi(number);
         forward(&mut self.ranks[number].out, &mut self.out);
         forward(&mut self.ranks[number].err, &mut self.err);
@@ -269,6 +297,7 @@ impl Supervisor {
         match self.ending {
             Ending::Left(at) if at <= now => self.ask(),
             Ending::Asked(at) if at <= now => self.kill(),
+            Ending::Killed(at) if at <= now => self.machines.iter().for_each(Machines::give_up),
             _ => {}
         }
     }
@@ -279,7 +308,9 @@ impl Supervisor {
         }
         let pid = self.ranks[rank].pid.as_raw_nonzero().get();
         let whom = self.ending_whom();
-        let text = format!("rank {rank} (pid {pid}) {failure}{}{whom}", if whom.is_empty() { "" } else { "; " });
+        let host = self.machines.as_ref().and_then(|machines| machines.host_of(rank));
+        let host = host.map(|host| format!(" on {host}")).unwrap_or_default();
+        let text = format!("rank {rank} (pid {pid}{host}) {failure}{}{whom}", if whom.is_empty() { "" } else { "; " });
         self.end(Outcome::RankFailed { rank, pid, failure }, Some(&text));
     }
 
@@ -316,11 +347,14 @@ impl Supervisor {
     }
 
     fn kill(&mut self) {
-        self.ending = Ending::Killed;
+        self.ending = Ending::Killed(Instant::now() + GRACE);
         self.signal_all(Signal::KILL);
     }
 
-    fn signal_all(&self, signal: Signal) {
+    fn signal_all(&mut self, signal: Signal) {
+        if let Some(machines) = &mut self.machines {
+            machines.signal(signal);
+        }
         self.guard.signal(signal);
         for rank in &self.ranks {
             rank.signal_outside(self.guard.group(), signal);
@@ -330,7 +364,8 @@ impl Supervisor {
     /// All ranks have been reaped: ends what they left behind, and gets the rest of the output out.
     fn finish(mut self) -> Result<Outcome, Errno> {
         self.guard.end();
-        self.ending = Ending::Killed;
+        self.ending = Ending::Killed(Instant::now());
+        self.machines = None;
         for rank in &mut self.ranks {
             for (feed, sink) in [(&mut rank.out, &mut self.out), (&mut rank.err, &mut self.err)] {
                 forward(feed, sink);
@@ -362,7 +397,7 @@ impl Drop for Supervisor {
 }
 
 /// Moves what `feed` has to `sink`, and drops it at its end.
-fn forward(feed: &mut Option<super::ranks::Feed>, sink: &mut Sink) {
+pub(super) fn forward(feed: &mut Option<super::ranks::Feed>, sink: &mut Sink) {
     if feed.as_mut().is_some_and(|feed| !feed.forward(sink)) {
         *feed = None;
     }

@@ -1,0 +1,197 @@
+//! Which ranks run on which machines, and what a machine is told so that it starts its part: the order, as text. It starts
+//! nothing and connects nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, Read};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use super::{Bind, Job};
+use crate::bootstrap::wire::{from_hex, to_hex};
+
+/// A machine for ranks of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Its name, as the agent that reaches it knows it.
+    pub name: String,
+    /// How many ranks it takes.
+    pub slots: usize,
+}
+
+impl Host {
+    /// Reads `a:2,b:2`, or `a,b` with one rank each.
+    ///
+    /// # Errors
+    /// A name that is empty, a number that is none or 0.
+    pub fn list(text: &str) -> Result<Vec<Host>, String> {
+        let one = |entry: &str| {
+            let (name, slots) = entry.rsplit_once(':').unwrap_or((entry, "1"));
+            let slots = slots.parse().ok().filter(|&slots| slots > 0 && !name.is_empty());
+            // An option of the agent's is no name of a machine.
+            let slots = slots.filter(|_| !name.starts_with('-'));
+            slots
+                .map(|slots| Host { name: name.to_owned(), slots })
+                .ok_or_else(|| format!("{entry:?} is not HOST or HOST:RANKS"))
+        };
+        text.split(',').map(str::trim).map(one).collect()
+    }
+}
+
+/// The ranks of each host, in the order of both; `None` where there is no room for all.
+pub(super) fn place(hosts: &[Host], size: usize) -> Option<Vec<Range<usize>>> {
+    let mut next = 0;
+    let ranges = hosts.iter().map(|host| {
+        let first = next;
+        next = size.min(first + host.slots);
+        first..next
+    });
+    let ranges: Vec<_> = ranges.collect();
+    (next == size).then_some(ranges)
+}
+
+/// What starts the part of a job that runs on a host: the words of `agent` with `{host}` replaced, or with the name after them;
+/// then the launcher there.
+pub(super) fn agent(agent: &str, host: &str, launcher: &OsStr) -> Vec<OsString> {
+    let mut words: Vec<OsString> = agent.split_whitespace().map(|word| word.replace("{host}", host).into()).collect();
+    if !agent.contains("{host}") {
+        words.push(host.into());
+    }
+    words.extend([launcher.to_owned(), REMOTE.into()]);
+    words
+}
+
+/// The option by which `transom-run` takes an order.
+pub const REMOTE: &str = "--remote";
+
+/// How ranks on other machines find the launcher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Meeting {
+    /// Where it may be reached; one of them.
+    pub(super) heads: Vec<SocketAddr>,
+    /// What strangers do not know.
+    pub(super) secret: String,
+}
+
+/// A host's part of a job.
+#[derive(Debug, Clone)]
+pub(super) struct Order {
+    pub(super) job: Job,
+    pub(super) ranks: Range<usize>,
+    /// The number of the host.
+    pub(super) host: usize,
+    pub(super) meeting: Meeting,
+    /// Where the ranks start.
+    pub(super) folder: PathBuf,
+}
+
+impl Order {
+    pub(super) fn encode(&self) -> String {
+        let Order { job, ranks, host, meeting, folder } = self;
+        let hex = |text: &OsStr| format!("x{}", to_hex(text.as_bytes()));
+        let mut lines = vec![
+            format!("part {} {} {} {host}", job.size, ranks.start, ranks.end),
+            format!("secret {}", meeting.secret),
+            format!("folder {}", hex(folder.as_os_str())),
+            format!("bind {}", job.bind as u8),
+            format!("tag {}", u8::from(job.tag_output)),
+            format!("program {}", hex(&job.program)),
+        ];
+        lines.extend(meeting.heads.iter().map(|head| format!("head {head}")));
+        lines.extend(job.args.iter().map(|arg| format!("arg {}", hex(arg))));
+        lines.extend(job.env.iter().map(|(name, value)| format!("env {} {}", hex(name), hex(value))));
+        lines.push("go\n".into());
+        lines.join("\n")
+    }
+
+    /// Reads what [`Order::encode`] made.
+    pub(super) fn read(input: impl Read) -> io::Result<Order> {
+        let mut job = Job::new("", 0);
+        let (mut ranks, mut host) = (0..0, 0);
+        let mut meeting = Meeting { heads: Vec::new(), secret: String::new() };
+        let mut folder = PathBuf::new();
+        for line in io::BufReader::new(input).lines() {
+            let line = line?;
+            let wrong = || io::Error::other(format!("an order that this version can't read: {line:?}"));
+            let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+            let bytes =
+                |text: &str| text.strip_prefix('x').and_then(from_hex).map(OsString::from_vec).ok_or_else(wrong);
+            match word {
+                "part" => {
+                    let numbers: Vec<usize> = rest.split(' ').filter_map(|number| number.parse().ok()).collect();
+                    let [size, start, end, number] = numbers[..] else { return Err(wrong()) };
+                    (job.size, ranks, host) = (size, start..end, number);
+                }
+                "secret" => rest.clone_into(&mut meeting.secret),
+                "folder" => folder = bytes(rest)?.into(),
+                "bind" => {
+                    let told = |bind: &Bind| (*bind as u8).to_string() == rest;
+                    job.bind = [Bind::Auto, Bind::Core, Bind::None].into_iter().find(told).ok_or_else(wrong)?;
+                }
+                "tag" => job.tag_output = rest == "1",
+                "program" => job.program = bytes(rest)?,
+                "head" => meeting.heads.push(rest.parse().map_err(|_| wrong())?),
+                "arg" => job.args.push(bytes(rest)?),
+                "env" => {
+                    let (name, value) = rest.split_once(' ').ok_or_else(wrong)?;
+                    job.env.push((bytes(name)?, bytes(value)?));
+                }
+                "go" => return Ok(Order { job, ranks, host, meeting, folder }),
+                _ => return Err(wrong()),
+            }
+        }
+        Err(io::Error::other("the order has no end: the launcher is gone"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str, slots: usize) -> Host {
+        Host { name: name.into(), slots }
+    }
+
+    #[test]
+    fn lists_of_hosts() {
+        assert_eq!(Host::list("a:2, b,c:10"), Ok(vec![host("a", 2), host("b", 1), host("c", 10)]));
+        for bad in ["", "a:0", "a:x", ":2", "a,,b", "-oProxyCommand=x"] {
+            assert!(Host::list(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_fill_the_hosts_in_their_order() {
+        let hosts = [host("a", 2), host("b", 1), host("c", 2)];
+        assert_eq!(place(&hosts, 5), Some(vec![0..2, 2..3, 3..5]));
+        assert_eq!(place(&hosts, 2), Some(vec![0..2, 2..2, 2..2]));
+        assert_eq!(place(&hosts, 6), None);
+    }
+
+    #[test]
+    fn the_agent_is_told_the_host_where_it_wants_it_or_at_its_end() {
+        let words = |text| agent(text, "b", OsStr::new("/bin/transom-run"));
+        assert_eq!(words("ssh -q"), ["ssh", "-q", "b", "/bin/transom-run", REMOTE]);
+        assert_eq!(
+            words("ip netns exec {host} nice"),
+            ["ip", "netns", "exec", "b", "nice", "/bin/transom-run", REMOTE]
+        );
+    }
+
+    #[test]
+    fn an_order_comes_back() {
+        let args = ["-n", "", "two words\n", "ä"];
+        let job = Job::new("/bin/a b", 5).args(args).env("A", "b=c").bind(Bind::Core).tag_output(true);
+        let heads = vec!["10.0.0.1:5".parse().expect("an address"), "[fd00::1]:5".parse().expect("an address")];
+        let meeting = Meeting { heads, secret: "00ff".into() };
+        let order = Order { job, ranks: 2..4, host: 1, meeting: meeting.clone(), folder: "/tmp/x y".into() };
+        let text = order.encode();
+        let back = Order::read(text.as_bytes()).expect("the same");
+        assert_eq!(format!("{back:?}"), format!("{order:?}"));
+        assert_eq!(back.meeting, meeting);
+        for part in [&text[..text.len() - 3], "nonsense 1\ngo\n", "part 1 2\ngo\n", ""] {
+            assert!(Order::read(part.as_bytes()).is_err(), "{part:?}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A host's part of a job: `transom-run --remote`, which an agent starts there. It takes its order from its standard input, starts the
+//! ranks, tells the launcher of their ends, forwards their output, and signals them as it is told. It decides nothing; when the
+//! launcher or the agent is gone, its guard ends the ranks.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::process::Signal;
+use rustix::stdio::{stderr, stdin, stdout};
+
+use super::guard::Guard;
+use super::hosts::{Meeting, Order};
+use super::output::{Sink, duplicate};
+use super::ranks::{Conn, Rank};
+use super::supervise::forward;
+use super::{LaunchError, bind, io_error};
+use crate::bootstrap::wire::{Words, to_hex};
+
+/// How long one address of the launcher is tried.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Takes an order from the standard input and sees it to its end; the exit status.
+///
+/// # Errors
+/// No order comes, or the launcher can't be reached from here.
+pub fn serve() -> Result<u8, LaunchError> {
+    let order = Order::read(stdin_of_agent().map_err(io_error("the order"))?).map_err(io_error("the order"))?;
+    let (launcher, at) = meet(&order.meeting)?;
+    let mut part = Part {
+        guard: Guard::start().map_err(io_error("forking the guard"))?,
+        launcher: Conn::new(launcher).map_err(io_error("the launcher's connection"))?,
+        first: order.ranks.start,
+        ranks: Vec::new(),
+        out: Sink::new(duplicate(stdout()).map_err(io_error("standard output"))?),
+        err: Sink::new(duplicate(stderr()).map_err(io_error("standard error"))?),
+    };
+    part.launcher.send(&format!("cmd=join host={} secret={}\n", order.host, order.meeting.secret));
+    if let Err(error) = part.start(order, at) {
+        part.launcher.send(&format!(
+            "cmd=failed status={} why={}\n",
+            error.status(),
+            to_hex(error.to_string().as_bytes())
+        ));
+    }
+    part.run().map_err(io_error("poll"))
+}
+
+fn stdin_of_agent() -> io::Result<std::fs::File> {
+    Ok(duplicate(stdin())?.into())
+}
+
+/// Connects to the launcher at the first of its addresses that answers; that address.
+fn meet(meeting: &Meeting) -> Result<(OwnedFd, String), LaunchError> {
+    let mut tried = Vec::new();
+    for head in &meeting.heads {
+        match TcpStream::connect_timeout(head, PATIENCE) {
+            Ok(stream) => return Ok((stream.into(), head.to_string())),
+            Err(error) => tried.push(format!("{head}: {error}")),
+        }
+    }
+    Err(LaunchError::Unmet { tried: tried.join("; ") })
+}
+
+/// Makes a connection's end known where the other machine is gone without a word.
+pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, Duration::from_secs(2))?;
+    sockopt::set_tcp_keepintvl(socket, Duration::from_secs(1))?;
+    sockopt::set_tcp_keepcnt(socket, 4)
+}
+
+/// The ranks here. Dropping it kills them.
+#[derive(Debug)]
+struct Part {
+    guard: Guard,
+    launcher: Conn,
+    first: usize,
+    ranks: Vec<Rank>,
+    out: Sink,
+    err: Sink,
+}
+
+impl Part {
+    fn start(&mut self, order: Order, at: String) -> Result<(), LaunchError> {
+        let Order { mut job, ranks, meeting, folder, .. } = order;
+        std::env::set_current_dir(&folder).map_err(|source| LaunchError::Folder { folder, source })?;
+        let cpus = bind::plan(job.bind, ranks.len(), &bind::allowed_cpus());
+        job.meeting = Some((at, meeting.secret));
+        for rank in ranks {
+            let cpu = cpus.as_ref().map(|cpus| cpus[rank - self.first]);
+            let started = Rank::start(&job, rank, self.guard.group(), cpu)?;
+            let pid = started.pid.as_raw_nonzero();
+            self.ranks.push(started);
+            self.launcher.send(&format!("cmd=started rank={rank} pid={pid}\n"));
+        }
+        Ok(())
+    }
+
+    /// Serves until the ranks have ended and that is told, or nobody is there to be told.
+    fn run(mut self) -> Result<u8, Errno> {
+        while self.ranks.iter().any(|rank| rank.exit.is_none()) {
+            if !self.turn()? {
+                return Ok(1);
+            }
+        }
+        self.guard.end();
+        for rank in &mut self.ranks {
+            for (feed, sink) in [(&mut rank.out, &mut self.out), (&mut rank.err, &mut self.err)] {
+                forward(feed, sink);
+                if let Some(mut feed) = feed.take() {
+                    feed.finish(sink);
+                }
+            }
+        }
+        // The agent may be a slow reader; where it is gone, so is its end of these.
+        while !(self.out.is_empty() && self.err.is_empty()) {
+            if !self.turn()? {
+                return Ok(1);
+            }
+        }
+        self.launcher.send("cmd=done\n");
+        while self.turn()? {}
+        Ok(0)
+    }
+
+    /// Waits for something to happen, and handles all; `false` where launcher or agent is gone.
+    fn turn(&mut self) -> Result<bool, Errno> {
+        let mut fds = vec![PollFd::from_borrowed_fd(stdin(), PollFlags::IN), self.launcher.interest()];
+        let full = self.out.is_full() || self.err.is_full();
+        for rank in &self.ranks {
+            let feeds = [&rank.out, &rank.err].into_iter().flatten().filter(|_| !full);
+            fds.extend(feeds.map(|feed| PollFd::from_borrowed_fd(feed.pipe.as_fd(), PollFlags::IN)));
+            let ended = rank.ended.iter().filter(|_| rank.exit.is_none());
+            fds.extend(ended.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        }
+        let sinks = [&self.out, &self.err].into_iter().filter(|sink| !sink.is_empty());
+        fds.extend(sinks.map(|sink| PollFd::from_borrowed_fd(sink.as_fd(), PollFlags::OUT)));
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        // Nothing follows an order: what is to be read is the end.
+        let agent_left = !fds[0].revents().is_empty();
+        drop(fds);
+        self.launcher.flush();
+        let here = self.launcher.receive();
+        self.obey();
+        self.look_after_ranks();
+        self.out.flush();
+        self.err.flush();
+        Ok(here && !agent_left)
+    }
+
+    fn obey(&mut self) {
+        while let Some(line) = self.launcher.lines.next_line() {
+            let number = Words::new(&line).get("number").and_then(|number| number.parse().ok());
+            if let Some(signal) = number.and_then(Signal::from_named_raw) {
+                self.guard.signal(signal);
+                self.ranks.iter().for_each(|rank| rank.signal_outside(self.guard.group(), signal));
+            }
+        }
+    }
+
+    fn look_after_ranks(&mut self) {
+        for (at, rank) in self.ranks.iter_mut().enumerate() {
+            let ran = rank.exit.is_none();
+            if ran && rank.reap().is_err() {
+                rank.exit = Some(std::process::ExitStatus::from_raw(0));
+            }
+            forward(&mut rank.out, &mut self.out);
+            forward(&mut rank.err, &mut self.err);
+            if let Some(status) = rank.exit.filter(|_| ran) {
+                self.launcher.send(&format!("cmd=ended rank={} status={}\n", self.first + at, status.into_raw()));
+            }
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.guard.signal(Signal::KILL);
+        self.ranks.iter_mut().for_each(Rank::wait);
+    }
+}

@@ -1,0 +1,53 @@
+//! The life of a job as far as it is told from other machines: what their launchers say becomes what this one would have seen.
+
+use std::ops::Range;
+use std::process::ExitStatus;
+
+use super::super::Outcome;
+use super::super::machines::Event;
+use super::{Supervisor, intervals};
+
+impl Supervisor {
+    /// Takes what other machines tell.
+    pub(super) fn on_machines(&mut self) {
+        let Some(machines) = &mut self.machines else { return };
+        for event in machines.turn(&mut self.out, &mut self.err) {
+            match event {
+                Event::Joined { rank, conn } => {
+                    self.ranks[rank].pmi = Some(conn);
+                    self.on_pmi(rank);
+                }
+                Event::Started { rank, pid } => self.ranks[rank].pid = pid,
+                Event::Ended { rank, status } => {
+                    self.ranks[rank].exit = Some(status);
+                    self.has_ended(rank, status);
+                }
+                Event::Failed { host, status, why } => {
+                    let text = format!("{host}: {why}");
+                    self.end(Outcome::HostLost { host, status }, Some(&text));
+                }
+                Event::Left { host, ranks, status } => self.has_left(host, ranks, status),
+            }
+        }
+    }
+
+    /// An agent has ended: its ranks have too, or nothing will be heard of them.
+    fn has_left(&mut self, host: String, ranks: Range<usize>, status: ExitStatus) {
+        let lost: Vec<usize> = ranks.filter(|&rank| self.ranks[rank].exit.is_none()).collect();
+        for &rank in &lost {
+            self.ranks[rank].exit = Some(status);
+            self.server.gone(rank);
+        }
+        if !lost.is_empty() {
+            let status = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+            let whom = self.ending_whom();
+            let text = format!(
+                "{host}: what leads there ended, with status {status}, before rank{} {} did{}{whom}",
+                if lost.len() > 1 { "s" } else { "" },
+                intervals(&lost),
+                if whom.is_empty() { "" } else { "; " }
+            );
+            self.end(Outcome::HostLost { host, status }, Some(&text));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `transom-run --host`: jobs whose ranks are started on several machines by an agent, here by what enters a namespace. Output, status and
+//! the end of everything are as of ranks on the launcher's own machine.
+
+use std::process::{Command, Output, Stdio};
+
+use super::{WATCHDOG, hosts, said};
+
+/// Runs a script in the room of two hosts, in which `run N` is the launcher of a job of N ranks, two on each host, and `left` waits until
+/// no rank's `sleep 1000` is left, and fails if that takes long.
+fn room(script: &str) -> Output {
+    let script = format!(
+        r#"run() {{ "$LAUNCHER" -n "$1" --tag-output --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {{host}}" \
+                        --bind none --timeout {WATCHDOG} "${{@:2}}"; }}
+           left() {{ for try in {{1..1000}}; do ps -eo args | grep -q '^[s]leep 1000' || return 0; sleep 0.02; done; return 1; }}
+           {script}"#
+    );
+    let mut command = Command::new(hosts());
+    command
+        .args(["-n", "2", "--", "timeout", WATCHDOG, "bash", "-c", &script])
+        .env("LAUNCHER", env!("CARGO_BIN_EXE_transom-run"));
+    for variable in transom::info::VARIABLES {
+        command.env_remove(variable.name);
+    }
+    command.env("OWN", std::env::current_exe().expect("a path")).stdin(Stdio::null()).output().expect("it starts")
+}
+
+/// Shows B1, B3.
+pub(super) fn several_machines() {
+    let output = room("export TRANSOM_INFO=1; run 4 --env A='b  c' \"$OWN\" --rank exchange_of_blocks");
+    let told = said(&output);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("1 ranks of its node: shared memory") && told.contains("2 other ranks: libfabric"), "{told}");
+    let output = room(r#"cd /usr/bin; run 3 --env A='b  c' sh -c 'echo "$(hostname) $PWD $A $1"' sh "two  words""#);
+    let told = said(&output);
+    let mut lines: Vec<_> = told.lines().collect();
+    lines.sort_unstable();
+    let expected = [(0, "hosta"), (1, "hosta"), (2, "hostb")];
+    assert_eq!(lines, expected.map(|(rank, host)| format!("[{rank}] {host} /usr/bin b  c two  words")));
+}
+
+/// Shows E4, B1.
+pub(super) fn dying_elsewhere() {
+    let output = room("run 4 sh -c '[ $PMI_RANK = 3 ] && kill -9 $$; sleep 1000'; status=$?; left && exit $status");
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(128 + 9), "{told}");
+    assert!(
+        told.contains("transom-run: rank 3 (pid ") && told.contains(" on hostb) was killed by signal 9 (SIGKILL)"),
+        "{told}"
+    );
+    assert!(told.contains("ending ranks 0-2, which still run"), "{told}");
+    let output = room("run 4 sh -c '[ $PMI_RANK = 2 ] && exit 7; sleep 1000'; status=$?; left && exit $status");
+    assert_eq!(output.status.code(), Some(7), "{}", said(&output));
+    let output = room("run 4 no-such-program");
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(127), "{told}");
+    assert!(told.contains("host") && told.contains("cannot start no-such-program"), "{told}");
+    // As where nobody may log in.
+    let output = room("\"$LAUNCHER\" -n 2 --host hosta,hostb --launch-agent false true");
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains(": what leads there ended, with status 1, before rank "), "{told}");
+}
+
+/// Shows E4.
+pub(super) fn killed() {
+    let output = room(
+        r#"mkfifo /dev/shm/started; "$LAUNCHER" -n 4 --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {host}" \
+               sh -c 'sleep 1000 & echo started; sleep 1000' >/dev/shm/started & launcher=$!
+           for rank in 1 2 3 4; do read -r line; done </dev/shm/started
+           [ "$(ps -eo args | grep -c '^[s]leep 1000')" = 8 ] || exit 5
+           kill -9 $launcher; left || exit 6"#,
+    );
+    assert!(output.status.success(), "{}: {}", output.status, said(&output));
+}
+
+/// Shows E4.
+pub(super) fn signalled() {
+    let output = room(
+        r#""$LAUNCHER" -n 4 --tag-output --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {host}" \
+               sh -c 'trap "echo asked; exit 3" TERM; echo started; sleep 1000 & wait' >/dev/shm/said & launcher=$!
+           until [ "$(grep -c started /dev/shm/said)" = 4 ]; do sleep 0.02; done
+           kill -TERM $launcher; wait $launcher; status=$?; cat /dev/shm/said; left && exit $status"#,
+    );
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(128 + 15), "{told}");
+    assert!(told.contains("transom-run: SIGTERM: ending ranks 0-3, which still run"), "{told}");
+    for rank in 0..4 {
+        assert!(told.contains(&format!("[{rank}] asked")), "rank {rank} was not asked to end, or not heard: {told}");
+    }
+}
+
+/// Shows B3.
+pub(super) fn strangers() {
+    let rank = r#"try() { exec 3<>"/dev/tcp/${PMI_PORT%:*}/${PMI_PORT##*:}"; echo "$1" >&3; timeout 20 cat <&3; exec 3>&-; }
+                  try "cmd=initack pmiid=$PMI_ID"
+                  try "cmd=initack pmiid=$PMI_ID secret=00112233445566778899aabbccddeeff"
+                  try "cmd=join host=0 secret="
+                  try "cmd=init pmi_version=1 pmi_subversion=1"
+                  echo nobody answered
+                  exec 3<>"/dev/tcp/${PMI_PORT%:*}/${PMI_PORT##*:}"
+                  echo "cmd=initack pmiid=$PMI_ID secret=$TRANSOM_PMI_SECRET" >&3; head -n 3 <&3"#;
+    let output = room(&format!("run 1 bash -c '{rank}'"));
+    let told = said(&output);
+    let (before, after) = told.split_once("[0] nobody answered\n").unwrap_or_else(|| panic!("{told}"));
+    assert_eq!(before, "");
+    assert!(after.starts_with("[0] cmd=initack rc=0\n[0] cmd=set size=1\n[0] cmd=set rank=0\n"), "{told}");
+    let output = room("unset TRANSOM_PMI_SECRET; run 2 env -u TRANSOM_PMI_SECRET \"$OWN\" --rank exchange");
+    let told = said(&output);
+    assert!(!output.status.success() && told.contains("the launcher closed the connection during initack"), "{told}");
+}
+
+/// Shows E4.
+pub(super) fn vanishing() {
+    let output =
+        room("run 4 sh -c '[ $PMI_RANK = 3 ] && ip link set eth0 down; sleep 1000'; status=$?; left && exit $status");
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("hostb: what leads there ended") && told.contains("before ranks 2-3 did"), "{told}");
+}
