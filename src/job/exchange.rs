@@ -55,7 +55,8 @@ impl<C: Copies> Exchange<C> {
     /// Gives every rank the values of all ranks, by rank. Collective; `name` as for [`Bootstrap::allgather`].
     /// Every rank makes the same two barriers, whatever it can share or read.
     pub(super) fn allgather(&mut self, name: &str, value: &[u8]) -> Result<Vec<Vec<u8>>, BootstrapError> {
-        let place = format!("{name}.copy");
+        // Over PMI-1 all ranks put into one store, so that each machine needs a key of its own.
+        let place = format!("{name}.copy.{}", self.leader);
         bootstrap::put_gathered(self.boot.as_mut(), name, value)?;
         self.boot.barrier()?;
         if self.leader == self.rank() {
