@@ -91,13 +91,16 @@ impl Progress {
 
     /// A transport's error, or the death behind it, which may be another rank's than the one it names.
     pub(crate) fn explained(&self, fault: Fault) -> Error {
-        if let Err(died) = self.told(self.watch.look(DYING)) {
-            return died;
-        }
-        match self.watch.whereabouts(fault.peer.index()) {
-            Some(place) => Fault { reason: format!("{} ({place})", fault.reason), ..fault }.into(),
-            None => fault.into(),
-        }
+        let reason = match self.watch.whereabouts(fault.peer.index()) {
+            Some(place) => format!("{} ({place})", fault.reason),
+            None => fault.reason,
+        };
+        self.or_death(Fault { reason, ..fault }.into())
+    }
+
+    /// An error that met a rank, or the death behind it.
+    pub(crate) fn or_death(&self, error: Error) -> Error {
+        self.told(self.watch.look(DYING)).err().unwrap_or(error)
     }
 
     fn told(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {

@@ -367,7 +367,8 @@ impl JobCore {
             };
             Ok::<_, Error>((peer, Arc::new(Link { lane, block: self.wire.import(lane, peer, key)? })))
         });
-        found.map(|(_, link)| link)
+        // The memory of a rank that dies is gone before its process is.
+        found.map(|(_, link)| link).map_err(|error| self.progress.or_death(error))
     }
 
     /// What `rank` published of window `id`, and at which place.
