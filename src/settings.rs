@@ -1,5 +1,7 @@
 //! The `TRANSOM_` variables: one table with their defaults and meanings, read once at start. Knows no transport.
 
+use std::time::Duration;
+
 use crate::bootstrap::pmi1::SECRET;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -24,9 +26,10 @@ const INFO: &str = "TRANSOM_INFO";
 const ATOMICS: &str = "TRANSOM_ATOMICS";
 const CMA: &str = "TRANSOM_CMA";
 const POPULATE: &str = "TRANSOM_POPULATE";
+const SILENCE: &str = "TRANSOM_SILENCE";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 8] = [
+pub const VARIABLES: [Variable; 9] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -66,6 +69,11 @@ pub const VARIABLES: [Variable; 8] = [
         default: "64m",
         meaning: "window memory up to this size (bytes, or with k, m, g) gets its pages at creation, larger on first touch",
     },
+    Variable {
+        name: SILENCE,
+        default: "6; 2 for a connection between RDMA devices",
+        meaning: "how many seconds another machine may be silent before its ranks count as gone, 2 to 600",
+    },
 ];
 
 /// For tests: ranks take turns in pretending to be of so many nodes, so that one machine has both routes.
@@ -87,6 +95,8 @@ pub(crate) struct Settings {
     pub(crate) atomics: Atomics,
     pub(crate) cma: bool,
     pub(crate) populate: usize,
+    /// How long another machine may be silent, where the user says.
+    pub(crate) silence: Option<Duration>,
     pub(crate) pretended_nodes: Option<usize>,
 }
 
@@ -111,6 +121,7 @@ impl Default for Settings {
             atomics: Atomics::Auto,
             cma: true,
             populate: 64 << 20,
+            silence: None,
             pretended_nodes: None,
         }
     }
@@ -135,6 +146,11 @@ impl Settings {
         }
         if let Some(value) = get(POPULATE) {
             settings.populate = size(POPULATE, &value)?;
+        }
+        if let Some(value) = get(SILENCE) {
+            let seconds = value.parse().ok().filter(|seconds| (2..=600).contains(seconds));
+            let seconds = seconds.ok_or_else(|| invalid(SILENCE, &value, "it is a number of seconds, 2 to 600"))?;
+            settings.silence = Some(Duration::from_secs(seconds));
         }
         if let Some(value) = get(TEST_NODES) {
             let nodes = value.parse().ok().filter(|&nodes: &usize| nodes > 0);
@@ -243,6 +259,9 @@ mod tests {
         assert_eq!(populate("-1"), None);
         assert_eq!(populate("99999999999999999g"), None);
         assert!(with(CMA, "maybe").is_err() && with(ATOMICS, "gpu").is_err());
+        let silence = |value| with(SILENCE, value).map(|s| s.silence).ok();
+        assert_eq!(silence("30"), Some(Some(Duration::from_secs(30))));
+        assert!(silence("1").is_none() && silence("601").is_none() && silence("soon").is_none());
     }
 
     #[test]

@@ -174,10 +174,11 @@ fn interfaces_are_the_users_choice() {
     assert!(told.contains("eth0=10.77.0."), "{told}");
 }
 
-/// The first rank is made to tell an address where the other's packets are lost.
+/// The first rank is made to tell an address where the other's packets are lost; the user says for how long that is silence.
 /// Shows E3, T3.
 fn an_unreachable_address_is_named() {
-    let output = job("2", "exchange", "[ $PMI_RANK = 1 ] || export TRANSOM_NET_INTERFACES=alone0");
+    let setup = "export TRANSOM_SILENCE=3; [ $PMI_RANK = 1 ] || export TRANSOM_NET_INTERFACES=alone0";
+    let output = job("2", "exchange", setup);
     let told = said(&output);
     assert_eq!(output.status.code(), Some(3), "{told}");
     for part in [
@@ -186,6 +187,7 @@ fn an_unreachable_address_is_named() {
     ] {
         assert!(told.contains(part), "{part:?} is not in\n{told}");
     }
+    assert!(told.contains("no answer within 3 s"), "{told}");
 }
 
 /// No process has ended, and no connection: nothing answers any more.

@@ -17,7 +17,7 @@ use crate::messages::Messages;
 use crate::plan::{self, Actor, Amos, Claim};
 use crate::progress::Progress;
 use crate::settings::{self, Settings};
-use crate::watch::far::{Beacon, Lines, Place};
+use crate::watch::far::{Beacon, Lines, Place, SILENCE};
 use crate::watch::{Process, Watch};
 use crate::window::words;
 use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
@@ -123,7 +123,9 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let serve = wire.net().is_some_and(Net::needs_service);
     let processes: Vec<Process> = cards.iter().map(|card| card.process.clone()).collect();
     let strict = wire.net().is_some_and(Net::goes_by_ip);
-    let far = beacon.is_some().then(|| Lines::new(boot.rank(), source.clone(), strict, far(boot.rank(), &cards)));
+    let silence = settings.silence.unwrap_or(SILENCE);
+    let far =
+        beacon.is_some().then(|| Lines::new(boot.rank(), source.clone(), silence, strict, far(boot.rank(), &cards)));
     let watch = Watch::new(boot.rank(), &processes, far);
     let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), watch, crowded);
     wire.set_addresses(addresses(boot.rank(), &nodes, &cards));
@@ -321,7 +323,7 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
     if !settings.verbs {
         return Ok(Err(None));
     }
-    let opened = wire::open_verbs(peer(boot.rank()), settings.devices.as_deref());
+    let opened = wire::open_verbs(peer(boot.rank()), settings.devices.as_deref(), settings.silence);
     let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
     let told = boot.allgather("transom.verbs", said.as_bytes())?;
     let Some(first) = told.iter().position(|reason| !reason.is_empty()) else {

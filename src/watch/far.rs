@@ -13,11 +13,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, getsock
 
 use crate::interfaces::Interface;
 
-/// How long another machine may be silent. The kernel asks it each second after the first two.
+/// How long another machine may be silent, unless the user says.
 pub(crate) const SILENCE: Duration = Duration::from_secs(6);
-const IDLE: Duration = Duration::from_secs(2);
+/// How often the kernel asks it after a third of that.
 const PROBES: Duration = Duration::from_secs(1);
-const UNANSWERED: u32 = 4;
 
 /// As many ranks are watched by each, those that follow it in the job: a connection each, here and there.
 const MOST: usize = 256;
@@ -53,6 +52,7 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(crate) struct Lines {
     from: Interface,
+    silence: Duration,
     /// Whether the net needs what these need, so that a rank that never could be reached so is one that can't be reached.
     strict: bool,
     later: VecDeque<Place>,
@@ -80,11 +80,11 @@ impl Beacon {
 }
 
 impl Lines {
-    /// To `places`, from an interface of this machine; `me` is this rank.
-    pub(crate) fn new(me: usize, from: Interface, strict: bool, mut places: Vec<Place>) -> Lines {
+    /// To `places`, from an interface of this machine, which may be silent for so long; `me` is this rank.
+    pub(crate) fn new(me: usize, from: Interface, silence: Duration, strict: bool, mut places: Vec<Place>) -> Lines {
         places.sort_by_key(|place| (place.rank < me, place.rank));
         places.truncate(MOST);
-        Lines { from, strict, later: places.into(), open: Vec::new() }
+        Lines { from, silence, strict, later: places.into(), open: Vec::new() }
     }
 
     /// Each rank, and where it is, in words.
@@ -102,7 +102,7 @@ impl Lines {
     pub(super) fn extend(&mut self) -> Vec<(Place, Fate)> {
         let mut lost = Vec::new();
         for place in self.later.drain(..self.later.len().min(AT_ONCE)) {
-            match begin(self.from.address, place.at) {
+            match begin(self.from.address, place.at, self.silence) {
                 Ok(socket) => self.open.push(Line { place, socket, begun: Instant::now(), connected: false }),
                 Err(error) if self.strict => lost.push((place, Fate::Silent(words(error)))),
                 Err(_) => {}
@@ -119,10 +119,10 @@ impl Lines {
     /// Those of the open ones that are lost, by which of them are `ready`.
     pub(super) fn lost(&mut self, mut ready: impl Iterator<Item = bool>) -> Vec<(Place, Fate)> {
         let mut lost = Vec::new();
-        let strict = self.strict;
+        let (strict, silence) = (self.strict, self.silence);
         self.open.retain_mut(|line| {
             let was_connected = line.connected;
-            match line.fate(ready.next().unwrap_or(false)) {
+            match line.fate(ready.next().unwrap_or(false), silence) {
                 None => true,
                 Some(fate) => {
                     if strict || was_connected {
@@ -137,10 +137,10 @@ impl Lines {
 }
 
 impl Line {
-    fn fate(&mut self, ready: bool) -> Option<Fate> {
+    fn fate(&mut self, ready: bool, silence: Duration) -> Option<Fate> {
         if !ready {
-            let late = !self.connected && self.begun.elapsed() > SILENCE;
-            return late.then(|| Fate::Silent(format!("no answer within {} s", SILENCE.as_secs())));
+            let late = !self.connected && self.begun.elapsed() > silence;
+            return late.then(|| Fate::Silent(format!("no answer within {} s", silence.as_secs())));
         }
         let error = sockopt::socket_error(&self.socket).unwrap_or_else(Err).err();
         if std::mem::replace(&mut self.connected, true) {
@@ -163,19 +163,27 @@ fn words(error: Errno) -> String {
     }
 }
 
-fn begin(from: IpAddr, to: SocketAddr) -> rustix::io::Result<OwnedFd> {
+fn begin(from: IpAddr, to: SocketAddr, silence: Duration) -> rustix::io::Result<OwnedFd> {
+    let (idle, unanswered) = keep_alive(silence);
     let socket = tcp(to.ip())?;
     if from.is_ipv4() == to.is_ipv4() {
         bind(&socket, &SocketAddr::new(from, 0))?;
     }
     sockopt::set_socket_keepalive(&socket, true)?;
-    sockopt::set_tcp_keepidle(&socket, IDLE)?;
+    sockopt::set_tcp_keepidle(&socket, idle)?;
     sockopt::set_tcp_keepintvl(&socket, PROBES)?;
-    sockopt::set_tcp_keepcnt(&socket, UNANSWERED)?;
+    sockopt::set_tcp_keepcnt(&socket, unanswered)?;
     match connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error),
     }
+}
+
+/// After how long the kernel asks a silent machine first, and how many questions then stay unanswered. It takes at most 127.
+fn keep_alive(silence: Duration) -> (Duration, u32) {
+    let seconds = silence.as_secs().max(2);
+    let unanswered = (seconds - seconds / 3).min(127);
+    (Duration::from_secs((seconds - unanswered).max(1)), u32::try_from(unanswered).unwrap_or(1))
 }
 
 /// A socket that is not inherited, else the process's children would seem to be it.
@@ -191,7 +199,7 @@ mod tests {
 
     fn lines(strict: bool, at: &[SocketAddr]) -> Lines {
         let place = |(rank, &at)| Place { rank, host: "there".into(), at };
-        Lines::new(0, Interface::loopback(), strict, at.iter().enumerate().map(place).collect())
+        Lines::new(0, Interface::loopback(), SILENCE, strict, at.iter().enumerate().map(place).collect())
     }
 
     /// Waits for something to happen on the connections; who is lost.
@@ -243,11 +251,27 @@ mod tests {
     }
 
     #[test]
+    fn questions_fill_the_silence() {
+        let all = |seconds| keep_alive(Duration::from_secs(seconds));
+        assert_eq!(all(6), (Duration::from_secs(2), 4));
+        assert_eq!(all(2), (Duration::from_secs(1), 2));
+        for seconds in [3, 30, 190, 600] {
+            let (idle, unanswered) = all(seconds);
+            assert_eq!(idle.as_secs() + u64::from(unanswered), seconds);
+        }
+    }
+
+    #[test]
     fn of_many_those_that_follow_are_watched() {
         let at = SocketAddr::new(Interface::loopback().address, 1);
         let place = |rank| Place { rank, host: String::new(), at };
-        let lines =
-            Lines::new(900, Interface::loopback(), true, (0..1000).filter(|&rank| rank != 900).map(place).collect());
+        let lines = Lines::new(
+            900,
+            Interface::loopback(),
+            SILENCE,
+            true,
+            (0..1000).filter(|&rank| rank != 900).map(place).collect(),
+        );
         let watched: Vec<_> = lines.later.iter().map(|place| place.rank).collect();
         assert_eq!(watched, (901..1000).chain(0..MOST - 99).collect::<Vec<_>>());
     }

@@ -80,8 +80,10 @@ macro_rules! each_net {
 }
 
 /// Opens a verbs device: one of `devices`, or the first that works.
-pub(crate) fn open_verbs(me: Peer, devices: Option<&str>) -> Result<Net, FabricError> {
-    let options = VerbsOptions { rank: me, devices: devices.map(str::to_owned), ..VerbsOptions::default() };
+pub(crate) fn open_verbs(me: Peer, devices: Option<&str>, silence: Option<Duration>) -> Result<Net, FabricError> {
+    let usual = VerbsOptions::default();
+    let silence = silence.unwrap_or(usual.silence);
+    let options = VerbsOptions { rank: me, devices: devices.map(str::to_owned), silence, ..usual };
     VerbsDomain::open(&options).map(Net::Verbs)
 }
 
