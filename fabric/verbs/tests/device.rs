@@ -195,3 +195,46 @@ fn a_peer_costs_less_than_32_kib() {
     let own = VerbsDomain::bytes_per_peer();
     assert!(queues + own < 32 << 10, "{queues} bytes of queues and {own} of records");
 }
+
+/// What the devices sent so far, in packets.
+fn packets() -> u64 {
+    let devices = std::fs::read_dir("/sys/class/infiniband").expect("devices").flatten();
+    let sent = devices.map(|device| device.path().join("ports/1/hw_counters/sent_pkts"));
+    sent.map(|path| std::fs::read_to_string(path).expect("a counter").trim().parse::<u64>().expect("a number")).sum()
+}
+
+/// All begin at once: each pair's two hellos cross, and what is repeated because answers are late does not grow with the ranks.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn sixty_four_ranks_meet_without_a_storm() {
+    const RANKS: u32 = 64;
+    let domains: Vec<_> = (0..RANKS).map(open).collect();
+    let memory: Vec<_> = domains.iter().map(|_| Memory::private(8 * RANKS as usize)).collect();
+    let regions: Vec<_> = domains
+        .iter()
+        .zip(&memory)
+        .map(|(domain, memory)| domain.register(memory).expect("memory can be locked"))
+        .collect();
+    let before = packets();
+    let mut left: Vec<(usize, usize, VerbsRemote)> = Vec::new();
+    for (me, domain) in domains.iter().enumerate() {
+        for (other, target) in domains.iter().enumerate() {
+            let peer = Peer(u32::try_from(other).expect("few"));
+            domain.port().connect(peer, &target.port().address()).expect("a queue pair");
+            left.push((me, other, domain.port().import(peer, &regions[other].key()).expect("connected")));
+        }
+    }
+    let (all, tally) = (domains.iter().map(Arc::as_ref).collect::<Vec<_>>(), Tally::new());
+    until(&all, "connecting all to all", || {
+        left.retain(|(me, _, to)| matches!(put(&domains[*me], to, 8 * *me as u64, &tally), Post::Again));
+        left.is_empty()
+    });
+    until(&all, "a put of each to each", || tally.settled());
+    let sent = packets() - before;
+    for (rank, memory) in memory.iter().enumerate() {
+        assert!((0..RANKS as usize).all(|from| memory_at(memory, 8 * from) == [7; 8]), "at rank {rank}");
+    }
+    let connections = u64::from(RANKS * (RANKS + 1) / 2);
+    // Two hellos with an answer each, and at each end a put with its acknowledgement: 8; the rest for what a busy machine repeats.
+    assert!(sent <= 32 * connections, "{sent} packets for {connections} connections");
+}
