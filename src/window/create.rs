@@ -67,10 +67,38 @@ impl Choice {
     }
 }
 
+/// What the ranks told in a barrier of creation.
+struct Told {
+    bits: u32,
+    /// The lowest rank that could not create its part.
+    failed: Option<usize>,
+}
+
+/// Passes a barrier of creation, in which this rank tells [`FAILED`] or what it chose. Where one failed, more of them find which.
+fn tell(job: &Job, tells: u32) -> Result<Told> {
+    let bits = job.core().barrier_telling(job.team(), tells)?;
+    let failed = (bits & FAILED != 0).then(|| lowest(job, tells & FAILED != 0)).transpose()?;
+    Ok(Told { bits, failed })
+}
+
+/// The lowest rank that is one `of_them`, by its bits from the highest: if one of them has a 0 there, those with a 1 drop out.
+fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
+    let mut lowest = 0;
+    for bit in (0..usize::BITS - job.size().leading_zeros()).rev() {
+        let zero = job.rank() >> bit & 1 == 0;
+        if job.core().barrier_telling(job.team(), u32::from(of_them && zero))? != 0 {
+            of_them &= zero;
+        } else {
+            lowest |= 1 << bit;
+        }
+    }
+    Ok(lowest)
+}
+
 /// Whether all ranks could create their parts, and chose the same.
-fn agreed(id: u64, told: u32) -> Result<()> {
-    if told & FAILED != 0 {
-        let why = format!("window {id:x}: another rank could not create its part, so that no rank has the window");
+fn agreed(id: u64, told: &Told) -> Result<()> {
+    if let Some(rank) = told.failed {
+        let why = format!("window {id:x}: rank {rank} could not create its part, so that no rank has the window");
         return Err(ErrorKind::Job(why).into());
     }
     let choices = [
@@ -79,7 +107,7 @@ fn agreed(id: u64, told: u32) -> Result<()> {
         (NONCONTIG, "alloc_shared_noncontig"),
         (SEPARATE, "transom_model"),
     ];
-    match choices.iter().find(|(choice, _)| choice.differs(told)) {
+    match choices.iter().find(|(choice, _)| choice.differs(told.bits)) {
         None => Ok(()),
         Some((_, hint)) => {
             let why = format!(
@@ -105,9 +133,9 @@ impl Core {
 
     /// Passes the barrier of creation with what this rank made.
     fn together(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
-        let told = job.core().barrier_telling(job.team(), made.as_ref().map_or(FAILED, Core::choices))?;
+        let told = tell(job, made.as_ref().map_or(FAILED, Core::choices))?;
         let core = made?;
-        agreed(id, told).inspect_err(|_| core.withdraw())?;
+        agreed(id, &told).inspect_err(|_| core.withdraw())?;
         Ok(Arc::new(core))
     }
 
@@ -150,16 +178,15 @@ impl Core {
         }
         let id = job.team().next_window();
         let sized = hints.and_then(|hints| Announced::publish(job, id, size, wanted.unit, hints));
-        let tells = if sized.is_ok() { NONCONTIG.bit(false) } else { FAILED };
-        let told = job.core().barrier_telling(job.team(), tells)?;
+        let told = tell(job, if sized.is_ok() { NONCONTIG.bit(false) } else { FAILED })?;
         let sized = sized?;
-        agreed(id, told).inspect_err(|_| job.core().retract(sized.place))?;
+        agreed(id, &told).inspect_err(|_| job.core().retract(sized.place))?;
         let place = sized.place;
         let segment = sized.segment();
-        let told = job.core().barrier_telling(job.team(), if segment.is_ok() { 0 } else { FAILED })?;
+        let told = tell(job, if segment.is_ok() { 0 } else { FAILED })?;
         let retract = |_: &Error| job.core().retract(place);
         let (sized, region) = segment.inspect_err(retract)?;
-        agreed(id, told).inspect_err(retract)?;
+        agreed(id, &told).inspect_err(retract)?;
         let draft = sized.draft(region).inspect_err(retract);
         Core::together(job, id, draft.and_then(|draft| Core::open(job, id, wanted, draft)))
     }

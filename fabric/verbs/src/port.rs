@@ -131,16 +131,19 @@ impl VerbsPort {
     }
 
     /// Puts bytes that no request carries.
+    ///
+    /// # Safety
+    /// As for [`Port::put`], where they are not copied; else they are readable over the call.
     #[inline(never)]
-    fn put_long(&self, to: &VerbsRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
+    unsafe fn put_long(&self, to: &VerbsRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         if from.is_empty() {
             return Post::Done;
         }
         if !self.is_copied(from.len()) {
-            return self.transfer(sys::IBV_WR_RDMA_WRITE, to, offset, from, tally);
+            // SAFETY: the caller's promise.
+            return unsafe { self.transfer(sys::IBV_WR_RDMA_WRITE, to, offset, from, tally) };
         }
-        // SAFETY: the caller of `put` or `put_inline` promised that the bytes are readable and that nobody writes them
-        // meanwhile; `fill` is given a buffer of that length, which nobody else has.
+        // SAFETY: the caller's promise; `fill` is given a buffer of that length, which nobody else has.
         let fill = |to: *mut u8| unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         self.put_block(to, offset, from.len(), fill, tally)
     }
@@ -167,22 +170,23 @@ impl VerbsPort {
     }
 
     /// Reads or writes the caller's own bytes.
-    fn transfer(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: Span, tally: &TallyRef) -> Post {
+    ///
+    /// # Safety
+    /// As for [`Port::put`] or [`Port::get`].
+    unsafe fn transfer(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: Span, tally: &TallyRef) -> Post {
         if to.link.is_opening() {
             return Post::Again;
         }
         let (key, local) = match &self.everything {
             Some(all) => (all.local_key(), Local::Nothing),
             None => {
-                // SAFETY: the caller of `put` or `get` promised that its bytes stay until the tally falls, which it does
-                // after the registration, which the record has, is dropped.
+                // SAFETY: the bytes stay until the tally falls, which it does after the registration, which the record has, is
+                // dropped.
                 let own =
                     unsafe { self.device.register_local(own.as_ptr(), own.len(), opcode == sys::IBV_WR_RDMA_READ) };
                 match own {
                     Ok(own) => (own.local_key(), Local::Registered(own)),
-                    Err(error) => {
-                        return broken(to.link.peer(), error.to_string());
-                    }
+                    Err(error) => return broken(to.link.peer(), error.to_string()),
                 }
             }
         };
@@ -259,8 +263,8 @@ impl Port for VerbsPort {
         if bytes.len() > self.limits.inline_max {
             return too_long(to, bytes.len(), self.limits.inline_max);
         }
-        // It is copied, being that short.
-        self.put_long(to, offset, Span::of(bytes), tally)
+        // SAFETY: it is copied, being that short.
+        unsafe { self.put_long(to, offset, Span::of(bytes), tally) }
     }
 
     fn put_packed(
@@ -290,7 +294,8 @@ impl Port for VerbsPort {
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) };
             return self.put_inline(to, offset, bytes, tally);
         }
-        self.put_long(to, offset, from, tally)
+        // SAFETY: the caller's promise.
+        unsafe { self.put_long(to, offset, from, tally) }
     }
 
     unsafe fn get(&self, from: &VerbsRemote, offset: u64, into: Span, tally: &TallyRef) -> Post {
@@ -298,7 +303,8 @@ impl Port for VerbsPort {
             return Post::Done;
         }
         if !self.is_copied(into.len()) {
-            return self.transfer(sys::IBV_WR_RDMA_READ, from, offset, into, tally);
+            // SAFETY: the caller's promise.
+            return unsafe { self.transfer(sys::IBV_WR_RDMA_READ, from, offset, into, tally) };
         }
         let Some(block) = self.stock.pools.take(into.len()) else { return Post::Again };
         let bytes = Bytes::Element(self.stock.pools.element(block, into.len()));
