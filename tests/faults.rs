@@ -22,7 +22,9 @@ type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
 /// Where the victim dies, and what the others do meanwhile.
-const STAGES: [Stage; 11] = [
+const STAGES: [Stage; 12] = [
+    // Before `init`: see `as_rank`.
+    ("starting", barrier),
     ("barrier", barrier),
     ("creating", creating),
     ("fence", fence),
@@ -79,6 +81,9 @@ fn every_survivor_is_told(stage: &str, way: &str, status: i32) {
 fn as_rank(stage: &str, way: &str) -> ExitCode {
     let Some((_, body)) = STAGES.iter().find(|(name, _)| *name == stage) else { return ExitCode::from(2) };
     let death = Death { way: way.to_owned() };
+    if stage == "starting" && std::env::var("PMI_RANK").is_ok_and(|rank| rank == VICTIM.to_string()) {
+        death.now();
+    }
     match transom::init().map_err(Into::into).and_then(|world| whole(world, &death, *body)) {
         Ok(()) => eprintln!("nothing failed"),
         Err(error) => eprintln!("told: {error}"),

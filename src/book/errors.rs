@@ -44,7 +44,8 @@
 //! A rank that dies is told to every rank that waits for anything: the call, a fence, a flush, a lock that the dead
 //! one holds, ends with [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), which names it and its machine. A machine that is gone, or that
 //! can't be reached from the start, is [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable) after 6 seconds
-//! (`TRANSOM_SILENCE`), with the address and the interface that were used. Whoever does not wait is not told, and
+//! (`TRANSOM_SILENCE`), with the address and the interface that were used. A rank that ends before all have started is an error
+//! of [`init`](crate::init) at the others, which names it under `transom-run`. Whoever does not wait is not told, and
 //! loads and stores to the dead one's memory within the node go on working. Most launchers end the job first;
 //! `transom-run --grace SECONDS` leaves the others time to tell what they see.
 //!

@@ -80,6 +80,14 @@ pub enum BootstrapError {
         /// The command that was not answered.
         during: &'static str,
     },
+    /// A rank has ended, for which the others wait.
+    #[error("rank {rank} has ended, so that the ranks of the job can't meet any more ({during})")]
+    RankEnded {
+        /// The command that can't be answered.
+        during: &'static str,
+        /// The rank.
+        rank: usize,
+    },
     /// A system call on the connection failed.
     #[error("talking to the launcher ({during}) failed: {source}")]
     Io {

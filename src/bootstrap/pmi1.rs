@@ -181,9 +181,12 @@ impl Pmi1 {
     /// As `ask`, and an `rc` other than 0 is an error.
     fn ask_ok(&mut self, during: &'static str, command: &str, expected: &str) -> Result<String, BootstrapError> {
         let answer = self.ask(during, command, expected)?;
-        match Words::new(&answer).get("rc") {
-            None | Some("0") => Ok(answer),
-            Some(_) => Err(protocol(during, &answer, "it refused")),
+        let words = Words::new(&answer);
+        // Only transom-run says who it was.
+        match (words.get("rc"), words.get("ended").and_then(|rank| rank.parse().ok())) {
+            (None | Some("0"), _) => Ok(answer),
+            (Some(_), Some(rank)) => Err(BootstrapError::RankEnded { during, rank }),
+            (Some(_), None) => Err(protocol(during, &answer, "it refused")),
         }
     }
 

@@ -18,6 +18,8 @@ pub(super) struct Server {
     members: Vec<Standing>,
     /// How many members are `waiting`.
     waiting: usize,
+    /// Of those that are gone the first: others may have ended because of it.
+    first_gone: Option<usize>,
 }
 
 /// One rank's standing.
@@ -26,7 +28,6 @@ struct Standing {
     joined: bool,
     finalized: bool,
     waiting: bool,
-    gone: bool,
 }
 
 /// What a line from a rank asks of the launcher beyond an answer.
@@ -49,7 +50,13 @@ impl Server {
         // By the MPICH convention: a vector of (first node, nodes, ranks per node).
         let blocks: Vec<_> = machines.iter().enumerate().map(|(node, ranks)| format!("({node},1,{ranks})")).collect();
         store.insert("PMI_process_mapping".to_owned(), format!("(vector,{})", blocks.join(",")));
-        Self { kvsname: format!("kvs_{id}_0"), store, members: vec![Standing::default(); size], waiting: 0 }
+        Self {
+            kvsname: format!("kvs_{id}_0"),
+            store,
+            members: vec![Standing::default(); size],
+            waiting: 0,
+            first_gone: None,
+        }
     }
 
     /// Takes one line, without its newline, from `rank`; appends what is to be sent.
@@ -83,7 +90,7 @@ impl Server {
 
     /// Notes that the process of `rank` has ended.
     pub(super) fn gone(&mut self, rank: usize) {
-        self.members[rank].gone = true;
+        self.first_gone.get_or_insert(rank);
     }
 
     /// Whether `rank` has joined the job and not left it.
@@ -97,8 +104,16 @@ impl Server {
             return None;
         }
         let waiting = self.members.iter().position(|member| member.waiting)?;
-        let missing = self.members.iter().position(|member| member.gone || member.finalized)?;
+        let missing = self.first_gone.or_else(|| self.members.iter().position(|member| member.finalized))?;
         Some((missing, waiting))
+    }
+
+    /// Tells those that wait in the barrier that it never completes, since `missing` is not there any more.
+    pub(super) fn break_barrier(&mut self, missing: usize) -> Replies {
+        self.waiting = 0;
+        let members = self.members.iter_mut().enumerate();
+        let waiting = members.filter_map(|(rank, member)| std::mem::take(&mut member.waiting).then_some(rank));
+        waiting.map(|rank| (rank, format!("cmd=barrier_out rc=-1 ended={missing}\n"))).collect()
     }
 
     fn init(&mut self, rank: usize, words: Words<'_>) -> String {

@@ -248,13 +248,17 @@ impl Supervisor {
                 self.fail(number, Failure::Abort { code, why });
             }
         }
+        self.reply(replies);
+        if !open {
+            self.ranks[number].pmi = None;
+        }
+    }
+
+    fn reply(&mut self, replies: Replies) {
         for (to, text) in replies {
             if let Some(conn) = &mut self.ranks[to].pmi {
                 conn.send(&text);
             }
-        }
-        if !open {
-            self.ranks[number].pmi = None;
         }
     }
 
@@ -281,10 +285,8 @@ impl Supervisor {
     fn check_barrier(&mut self) {
         if let Some((rank, waiting)) = self.server.stuck() {
             self.fail(rank, Failure::LeftBarrier { waiting });
-            // Who waits in a barrier can't see why.
-            if matches!(self.ending, Ending::Left(_)) {
-                self.ask();
-            }
+            let replies = self.server.break_barrier(rank);
+            self.reply(replies);
         }
     }
 
