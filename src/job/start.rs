@@ -17,6 +17,7 @@ use crate::messages::Messages;
 use crate::plan::{self, Actor, Amos, Claim};
 use crate::progress::Progress;
 use crate::settings::{self, Settings};
+use crate::sync::stripe;
 use crate::watch::far::{Beacon, Lines, Place, SILENCE};
 use crate::watch::{Process, Watch};
 use crate::window::words;
@@ -99,6 +100,7 @@ struct Assembly {
 }
 
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
+    stripe::introduce();
     let Assembly {
         boot,
         settings,

@@ -20,8 +20,17 @@ const YIELDED: u32 = 128;
 /// Sleeps after which the waiter looks whether the holder lives, again and again.
 const PATIENCE: u32 = 256;
 
-/// This process's number; 0 before it was asked for.
-static OWN: AtomicU32 = AtomicU32::new(FREE);
+/// Beside the number in the word of a held lock.
+const HELD: u32 = 1 << 31;
+
+/// This process's number; 0 before [`introduce`], and then nobody takes over what it holds.
+static OWN: AtomicU32 = AtomicU32::new(0);
+
+/// Locks that this process takes from now on have its number.
+pub(crate) fn introduce() {
+    // Relaxed: whoever reads it earlier has told no number.
+    OWN.store(std::process::id(), Ordering::Relaxed);
+}
 
 /// A held lock; dropping it unlocks.
 pub(crate) struct Held<'m>(&'m AtomicU32);
@@ -43,19 +52,10 @@ pub(crate) fn try_lock(words: Words<'_>, at: usize) -> Option<Held<'_>> {
     }
 }
 
+/// The word of a lock that this process holds. No branch: it is on the path of every accumulate.
 #[inline(always)]
 fn own() -> u32 {
-    // Relaxed: whoever stores it stores the same.
-    match OWN.load(Ordering::Relaxed) {
-        FREE => own_first(),
-        own => own,
-    }
-}
-
-#[cold]
-fn own_first() -> u32 {
-    OWN.store(std::process::id(), Ordering::Relaxed);
-    std::process::id()
+    OWN.load(Ordering::Relaxed) | HELD
 }
 
 #[inline(always)]
@@ -77,7 +77,8 @@ fn wait(word: &AtomicU32) -> Held<'_> {
     loop {
         // Relaxed: only looks; the exchange orders.
         let holder = word.load(Ordering::Relaxed);
-        let free = holder == FREE || looks > YIELDED && looks.is_multiple_of(PATIENCE) && watch::has_ended(holder);
+        let free =
+            holder == FREE || looks > YIELDED && looks.is_multiple_of(PATIENCE) && watch::has_ended(holder & !HELD);
         if free && word.compare_exchange(holder, own(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Held(word);
         }
@@ -126,7 +127,7 @@ mod tests {
         let mut dead = [0; 2].map(|_| std::process::Command::new("true").spawn().expect("true"));
         dead[0].wait().expect("it ends");
         for child in &dead {
-            word(words, 0).store(child.id(), Ordering::Relaxed);
+            word(words, 0).store(child.id() | HELD, Ordering::Relaxed);
             drop(lock(words, 0));
             assert_eq!(word(words, 0).load(Ordering::Relaxed), FREE);
         }
