@@ -43,6 +43,11 @@ fn create(world: &Job, limit: impl FnOnce() -> std::io::Result<Limited>, len: us
     step("the limited window");
     let limited = (me == size - 1).then(limit).transpose().expect("a soft limit can be lowered");
     let made = Window::<u64>::allocate(world, len);
+    if let Ok(window) = &made {
+        // First contact comes under the limit too.
+        window.fence(|epoch| epoch.put_value((me + 1) % size, 0, 7))?;
+        window.fence(|_| Ok(()))?;
+    }
     drop(limited);
     if let Err(error) = &made {
         let (error, told) =
@@ -74,8 +79,13 @@ fn no_address_space_left(world: &Job) -> Outcome {
     ensure(have == 0, &format!("{have} ranks have a window that one could not have"))
 }
 
-/// A window may need none; but all or none have it.
+/// None is needed by a further window, nor by its first operations.
 fn no_descriptors_left(world: &Job) -> Outcome {
-    let have = create(world, || Limited::to(Resource::Nofile, 3), 8192)?;
-    ensure(have == 0 || have == world.size() as u64, &format!("{have} of {} ranks have a window", world.size()))
+    let limit = || {
+        let limited = Limited::to(Resource::Nofile, 3)?;
+        assert!(std::fs::File::open("/dev/null").is_err(), "the limit is in force");
+        Ok(limited)
+    };
+    let have = create(world, limit, 8192)?;
+    ensure(have == world.size() as u64, &format!("{have} of {} ranks have a window", world.size()))
 }

@@ -12,7 +12,7 @@ pub(crate) fn settle(variables: &[(&str, &str)]) {
         return;
     }
     for (name, value) in unset {
-        // SAFETY: no Rust code reads the environment meanwhile; C code of other threads would have to read it during a job's start,
+        // SAFETY: std holds off what reads the environment by it; C code of other threads would have to read it during a job's start,
         // which is when C programs call setenv for their libraries too.
         unsafe { std::env::set_var(name, value) };
     }

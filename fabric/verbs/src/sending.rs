@@ -79,8 +79,8 @@ pub(crate) struct Sending {
     inline: [u8; INLINE as usize],
 }
 
-// SAFETY: the pointers of the request are set when it is posted, to fields of this structure and to objects that any
-// thread may use.
+// SAFETY: the pointers of the request lead to fields of this structure, which stays where it is once it is opened, and to objects
+// that any thread may use.
 unsafe impl Send for Sending {}
 
 impl Sending {
@@ -216,10 +216,11 @@ impl Sending {
 
     /// The held request is to tell of its completion.
     pub(crate) fn signal(&mut self) {
+        // Nothing that is asked twice, where the request after it found no room, is counted twice.
+        self.signals += u64::from(self.request.send_flags & sys::IBV_SEND_SIGNALED == 0);
         self.request.send_flags |= sys::IBV_SEND_SIGNALED;
         // Before it is posted: where that fails, nothing more is.
         self.signaled = self.head;
-        self.signals += 1;
         self.plan();
     }
 
