@@ -1,7 +1,7 @@
 //! Queue pairs: one for datagrams, and one for each connected peer.
 
 use std::ffi::c_int;
-use std::io::Error;
+use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,10 @@ const RNR_RETRY: u8 = 7;
 const LONGEST: u8 = 31;
 /// How often a packet without an answer is sent again. One less than the most: Soft-RoCE takes 7 for "without end".
 const RETRY: u8 = 6;
+
+/// How often the kernel is asked for the link address of a peer, which over RoCE it asks the net for. It waits a second for an
+/// answer and asks once in that time, so that one lost packet would be the end of a connection.
+const RESOLUTIONS: usize = 4;
 
 /// A queue pair.
 pub(crate) struct Pair {
@@ -141,8 +145,15 @@ impl Pair {
     }
 
     fn modify(&self, what: &str, attributes: &mut sys::ibv_qp_attr, mask: c_int) -> Result<(), FabricError> {
+        self.change(attributes, mask).map_err(|error| FabricError::failed(what, error))
+    }
+
+    fn change(&self, attributes: &mut sys::ibv_qp_attr, mask: c_int) -> Result<(), Error> {
         // SAFETY: an open queue pair.
-        checked(what, unsafe { (self.queue.device.library.call.modify_qp)(self.qp, attributes, mask) })
+        match unsafe { (self.queue.device.library.call.modify_qp)(self.qp, attributes, mask) } {
+            0 => Ok(()),
+            status => Err(Error::from_raw_os_error(status.abs())),
+        }
     }
 
     /// Connects the initialized half `mine` to the half `theirs` at `address`: from now on it receives, and sends
@@ -169,7 +180,7 @@ impl Pair {
         attributes.ah_attr = device.path(address);
         let mask = sys::IBV_QP_STATE | sys::IBV_QP_AV | sys::IBV_QP_PATH_MTU | sys::IBV_QP_DEST_QPN;
         let mask = mask | sys::IBV_QP_RQ_PSN | sys::IBV_QP_MAX_DEST_RD_ATOMIC | sys::IBV_QP_MIN_RNR_TIMER;
-        self.modify("ibv_modify_qp to RTR", &mut attributes, mask)?;
+        resolving("ibv_modify_qp to RTR", || self.change(&mut attributes, mask))?;
         let reads = u8::try_from(device.attributes.max_qp_init_rd_atom.clamp(1, 16)).unwrap_or(1);
         attributes.qp_state = sys::IBV_QPS_RTS;
         attributes.timeout = quality.timeout;
@@ -245,11 +256,11 @@ impl Route {
     /// The call that failed.
     pub(crate) fn create(device: &Arc<Device>, to: &Address) -> Result<Route, FabricError> {
         let mut path = device.path(to);
-        // SAFETY: an open domain.
-        let ah = unsafe { (device.library.call.create_ah)(device.pd, &raw mut path) };
-        if ah.is_null() {
-            return Err(failed("ibv_create_ah"));
-        }
+        let ah = resolving("ibv_create_ah", || {
+            // SAFETY: an open domain.
+            let ah = unsafe { (device.library.call.create_ah)(device.pd, &raw mut path) };
+            if ah.is_null() { Err(Error::last_os_error()) } else { Ok(ah) }
+        })?;
         Ok(Route { ah, device: Arc::clone(device) })
     }
 
@@ -268,6 +279,17 @@ impl Drop for Route {
     }
 }
 
+/// Makes the call `what`, for which the kernel finds out a peer's link address: again where only that took too long.
+fn resolving<T>(what: &str, mut call: impl FnMut() -> Result<T, Error>) -> Result<T, FabricError> {
+    let mut tries = 1;
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::TimedOut && tries < RESOLUTIONS => tries += 1,
+            outcome => return outcome.map_err(|error| FabricError::failed(what, error)),
+        }
+    }
+}
+
 fn blank() -> sys::ibv_qp_attr {
     // SAFETY: numbers, of which all zero are valid.
     unsafe { std::mem::zeroed() }
@@ -275,7 +297,29 @@ fn blank() -> sys::ibv_qp_attr {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
+
+    #[test]
+    fn only_link_addresses_that_come_late_are_asked_for_again() {
+        let calls = |answers: &[Result<u32, i32>]| {
+            let mut made = 0;
+            let outcome = resolving("a call", || {
+                made += 1;
+                answers[made.min(answers.len()) - 1].map_err(Error::from_raw_os_error)
+            });
+            (made, outcome.map_err(|error| error.to_string()))
+        };
+        let (late, unreachable) = (Err(Errno::TIMEDOUT.raw_os_error()), Err(Errno::HOSTUNREACH.raw_os_error()));
+        assert_eq!(calls(&[late, late, Ok(7)]), (3, Ok(7)));
+        let (made, outcome) = calls(&[late]);
+        assert_eq!(made, RESOLUTIONS);
+        assert!(outcome.unwrap_err().starts_with("a call: "));
+        let (made, outcome) = calls(&[unreachable, Ok(7)]);
+        assert_eq!(made, 1);
+        assert!(outcome.unwrap_err().contains("os error 113"));
+    }
 
     #[test]
     fn silence_is_the_sum_of_all_tries() {
