@@ -84,9 +84,16 @@ impl Progress {
     /// Whether all ranks live and can be reached. For whoever waits: it is no news where nobody has died, and cheap.
     ///
     /// # Errors
-    /// `RankDied` or `RankUnreachable`. What waits for an answer of that rank has failed then.
+    /// `RankDied` or `RankUnreachable`, or the transport's reason. What waits for an answer of that rank has failed then.
     pub(crate) fn look(&self) -> Result<()> {
-        self.told(self.watch.look(Duration::ZERO))
+        self.told(self.watch.look(Duration::ZERO))?;
+        match self.wire.lost() {
+            None => Ok(()),
+            Some(fault) => {
+                self.messages.give_up(&fault);
+                Err(self.explained(fault))
+            }
+        }
     }
 
     /// A transport's error, or the death behind it, which may be another rank's than the one it names.

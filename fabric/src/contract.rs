@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::{Amo, AmoKind, Coherence, FabricError, Memory, Peer, Post, Span, TallyRef, Width};
+use crate::{Amo, AmoKind, Coherence, FabricError, Fault, Memory, Peer, Post, Span, TallyRef, Width};
 
 /// What peers need to reach a region: opaque to all but the backend that wrote it. Plain words, so that it can be
 /// kept in shared memory and read by an RDMA read. All zero means "no region".
@@ -138,6 +138,11 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// # Errors
     /// The transport as a whole is broken. What concerns one operation goes to its tally instead.
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError>;
+
+    /// The first peer that waits in vain: a message to it was lost, or it can't be connected. It stays.
+    fn lost(&self) -> Option<Fault> {
+        None
+    }
 
     /// Sleeps until `progress` may find something, [`Port::wake`] is called, or `limit` has passed. It may return early.
     fn wait(&self, limit: Duration);

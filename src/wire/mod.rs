@@ -331,6 +331,11 @@ impl Wire {
         }
     }
 
+    /// The first peer that waits in vain, as far as the net knows.
+    pub(crate) fn lost(&self) -> Option<Fault> {
+        self.net.as_ref().and_then(|net| each_net!(net, domain => domain.port().lost()))
+    }
+
     /// Sleeps until something may have happened on `lane`.
     pub(crate) fn wait_on(&self, lane: Lane, limit: Duration) {
         match (lane, &self.shm, &self.net) {

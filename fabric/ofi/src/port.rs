@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -45,6 +45,8 @@ pub struct OfiPort {
     /// This process's rank, which goes with each message.
     me: Peer,
     wake: OwnedFd,
+    /// The first peer that a message could not be brought to.
+    lost: OnceLock<Fault>,
 }
 
 /// The endpoint and the buffers that it was given. Regions keep it, so that nothing is freed that the provider uses.
@@ -107,7 +109,7 @@ impl OfiPort {
             }
         };
         let open = Arc::new(Open { local, endpoint, operations, sends, receives });
-        let port = OfiPort { open, peers: PeerMap::new(), limits, atomics, me: how.rank, wake };
+        let port = OfiPort { open, peers: PeerMap::new(), limits, atomics, me: how.rank, wake, lost: OnceLock::new() };
         for slot in port.open.receives.all() {
             port.post_receive(slot)?;
         }
@@ -353,8 +355,10 @@ impl OfiPort {
             None => {}
         }
         if let Some(slot) = self.open.sends.of_context(entry.op_context) {
-            // A message that can't be delivered: its receiver is gone, and nothing of ours waits for it.
-            self.open.sends.give_back(slot, false);
+            if let Some(Purpose { peer, .. }) = self.open.sends.give_back(slot, false) {
+                // The first one is told of.
+                let _ = self.lost.set(Fault { peer, reason });
+            }
             return Ok(());
         }
         match self.open.receives.of_context(entry.op_context) {
@@ -539,15 +543,21 @@ impl Port for OfiPort {
         };
         match usize::try_from(status) {
             Ok(count) => {
+                let mut outcome = Ok(());
                 for entry in &entries[..count.min(BATCH)] {
-                    self.completed(entry, handler)?;
+                    // None is left out: each is told once.
+                    outcome = outcome.and(self.completed(entry, handler));
                 }
-                Ok(count)
+                outcome.map(|()| count)
             }
             Err(_) if -status == sys::FI_EAGAIN => Ok(0),
             Err(_) if -status == sys::FI_EAVAIL => self.failed().map(|()| 1),
             Err(_) => Err(FabricError::failed("fi_cq_read", self.open.endpoint.library().strerror(status))),
         }
+    }
+
+    fn lost(&self) -> Option<Fault> {
+        self.lost.get().cloned()
     }
 
     fn wait(&self, limit: Duration) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use transom_fabric::{FabricError, Keyed, Peer, PeerMap};
+use transom_fabric::{FabricError, Fault, Keyed, Peer, PeerMap};
 
 use crate::address::{Address, End, Hello};
 use crate::device::Device;
@@ -129,20 +129,19 @@ impl Contacts {
         })
     }
 
-    /// A hello arrived.
-    ///
-    /// # Errors
-    /// The queue pair for a new peer can't be made.
-    pub(crate) fn hear(&self, hello: &Hello, stock: &Stock) -> Result<(), FabricError> {
-        let contact = self.contact(hello.from, &hello.address)?;
+    /// A hello arrived. Where the queue pair for a new peer can't be made, the peer is lost unless a later hello is luckier.
+    pub(crate) fn hear(&self, hello: &Hello, stock: &Stock) {
+        let contact = match self.contact(hello.from, &hello.address) {
+            Ok(contact) => contact,
+            Err(error) => return stock.lose(&Fault { peer: hello.from, reason: error.to_string() }),
+        };
         let mut handshake = lock(&contact.handshake);
         let heard = handshake.hear(hello);
         // Under the lock: no hello says that this half is connected before it is.
         if let Some(theirs) = heard.connect
             && let Err(error) = contact.link.pair.connect(contact.mine, theirs, &contact.address, self.make.quality)
         {
-            contact.link.give_up(&error.to_string(), stock);
-            return Ok(());
+            return contact.link.give_up(&error.to_string(), stock);
         }
         drop(handshake);
         if heard.ready {
@@ -151,7 +150,6 @@ impl Contacts {
         if heard.answer {
             self.say(contact);
         }
-        Ok(())
     }
 
     fn say(&self, contact: &Contact) {

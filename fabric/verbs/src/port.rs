@@ -362,6 +362,10 @@ impl Port for VerbsPort {
         self.take_all(handler)
     }
 
+    fn lost(&self) -> Option<Fault> {
+        self.stock.lost().cloned()
+    }
+
     fn wait(&self, limit: Duration) {
         self.sleep(limit);
     }

@@ -1,5 +1,6 @@
 //! What all connections draw from: buffers, and room in the completion queue; and what is done when a request is over.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
@@ -37,6 +38,7 @@ pub(crate) struct Stock {
     room: AtomicI64,
     /// Peers whose links hold a request.
     holders: ArrayQueue<Peer>,
+    lost: OnceLock<Fault>,
 }
 
 /// Links with a held request that are remembered; further ones hold none.
@@ -44,7 +46,7 @@ const HOLDERS: usize = 1024;
 
 impl Stock {
     pub(crate) fn new(pools: Pools, room: u32) -> Stock {
-        Stock { pools, room: AtomicI64::new(i64::from(room)), holders: ArrayQueue::new(HOLDERS) }
+        Stock { pools, room: AtomicI64::new(i64::from(room)), holders: ArrayQueue::new(HOLDERS), lost: OnceLock::new() }
     }
 
     /// A request begins; whether there is room for it.
@@ -75,6 +77,16 @@ impl Stock {
         (0..self.holders.len()).map_while(|_| self.holders.pop())
     }
 
+    /// A peer waits in vain; the first one is told of.
+    pub(crate) fn lose(&self, fault: &Fault) {
+        let _ = self.lost.set(fault.clone());
+    }
+
+    /// The first peer that waits in vain.
+    pub(crate) fn lost(&self) -> Option<&Fault> {
+        self.lost.get()
+    }
+
     /// A request was not accepted.
     pub(crate) fn discard(&self, local: &Local) {
         if let Local::Block(block, _) = local {
@@ -101,8 +113,8 @@ impl Stock {
         match (record.tally, fault) {
             (Some(tally), None) => tally.finish(),
             (Some(tally), Some(fault)) => tally.fail(fault),
-            // A message that can't be delivered: nothing of ours waits for it.
-            (None, _) => {}
+            (None, None) => {}
+            (None, Some(fault)) => self.lose(fault),
         }
     }
 }

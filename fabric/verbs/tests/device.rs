@@ -128,6 +128,33 @@ fn a_peer_that_is_gone_is_told_and_others_go_on() {
     until(&[&origin], "one more put", || well.settled());
 }
 
+/// A message that was taken, and whose receiver is gone: no tally tells, so that the port does, and goes on telling the same.
+///
+/// Shows E3.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn a_message_to_a_peer_that_is_gone_is_told() {
+    let (origin, gone, other) = (open(0), open(1), open(2));
+    let memory = Memory::private(64);
+    let (region, lost) = connect(&origin, &gone, 1, &memory);
+    let (_other_region, remote) = connect(&origin, &other, 2, &memory);
+    assert!(matches!(origin.port().send(Peer(1), b"anybody?"), Post::Done));
+    let after = Tally::new();
+    assert!(matches!(put(&origin, &lost, 0, &after), Post::Pending));
+    until(&[&origin, &gone], "the put after a message", || after.settled());
+    drop((region, gone));
+    assert!(origin.port().lost().is_none());
+    assert!(matches!(origin.port().send(Peer(1), b"nobody?"), Post::Done));
+    until(&[&origin, &other], "the end of silence", || origin.port().lost().is_some());
+    let fault = origin.port().lost().expect("just seen");
+    assert_eq!(fault.peer, Peer(1));
+    assert!(fault.reason.contains("completion status"), "{fault}");
+    let tally = Tally::new();
+    assert!(matches!(put(&origin, &remote, 0, &tally), Post::Pending));
+    until(&[&origin], "a put to another", || tally.settled());
+    assert_eq!(origin.port().lost(), Some(fault));
+}
+
 /// A region that is gone: the device of the target refuses, and the connection is no more.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
