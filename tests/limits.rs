@@ -6,24 +6,40 @@
 use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use transom::{Job, Window};
-use transom_harness::{Outcome, Test, ensure, step};
+use transom_harness::{Outcome, Test, ensure, same, step};
 
 static TESTS: &[Test] = &[
     Test { name: "no_address_space_left", ranks: &[2, 3], env: &[], fails: None, body: no_address_space_left },
+    Test { name: "no_memory_left", ranks: &[2, 3], env: &[], fails: None, body: no_memory_left },
+    Test { name: "no_memory_left_together", ranks: &[2, 3], env: &[], fails: None, body: no_memory_left_together },
+    Test { name: "no_locked_memory_left", ranks: &[2, 3], env: &[], fails: None, body: no_locked_memory_left },
     Test { name: "no_descriptors_left", ranks: &[2, 3], env: &[], fails: None, body: no_descriptors_left },
 ];
 
+/// Without the right to lock as much memory as they like, which ranks that root starts have, but with a limit that lets them: so
+/// there is something to lower. A device refuses processes whose rights change later.
 fn main() -> ExitCode {
+    let limit = getrlimit(Resource::Memlock);
+    let rights = capabilities(None).expect("this process's own");
+    if rights.effective.contains(CapabilitySet::IPC_LOCK | CapabilitySet::SYS_RESOURCE) {
+        setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }).expect("CAP_SYS_RESOURCE");
+        let bound = CapabilitySets { effective: rights.effective - CapabilitySet::IPC_LOCK, ..rights };
+        set_capabilities(None, bound).expect("rights can be given up");
+    } else {
+        setrlimit(Resource::Memlock, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
+    }
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
 }
 
-/// A soft limit of this process, for as long as this lives.
+/// A soft limit of this process, at most the hard one, for as long as this lives.
 struct Limited(Resource, Rlimit);
 
 impl Limited {
     fn to(resource: Resource, current: u64) -> std::io::Result<Limited> {
         let before = getrlimit(resource);
+        let current = before.maximum.map_or(current, |most| current.min(most));
         setrlimit(resource, Rlimit { current: Some(current), ..before })?;
         Ok(Limited(resource, before))
     }
@@ -36,8 +52,14 @@ impl Drop for Limited {
     }
 }
 
-/// Creates a window while the last rank is limited; how many ranks have one then: all or none. Without the limit all have.
-fn create(world: &Job, limit: impl FnOnce() -> std::io::Result<Limited>, len: usize) -> transom::Result<u64> {
+/// Creates a window of `len` while the last rank is limited, which says `why` where it can't; how many ranks have one then: all
+/// or none. Without the limit all have.
+fn create(
+    world: &Job,
+    limit: impl FnOnce() -> std::io::Result<Limited>,
+    len: usize,
+    why: &str,
+) -> transom::Result<u64> {
     let (me, size) = (world.rank(), world.size());
     let counting = Window::<u64>::allocate(world, 1)?;
     step("the limited window");
@@ -50,8 +72,7 @@ fn create(world: &Job, limit: impl FnOnce() -> std::io::Result<Limited>, len: us
     }
     drop(limited);
     if let Err(error) = &made {
-        let (error, told) =
-            (error.to_string(), if me == size - 1 { "memory".into() } else { format!("rank {}", size - 1) });
+        let (error, told) = (error.to_string(), if me == size - 1 { why.into() } else { format!("rank {}", size - 1) });
         assert!(error.contains(&told), "why, or who could not, is not told: {error}");
     }
     counting.lock_all(|epoch| epoch.fetch_add(0, 0, u64::from(made.is_ok())).map(drop))?;
@@ -75,8 +96,80 @@ fn no_address_space_left(world: &Job) -> Outcome {
     let statm = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = statm.split_whitespace().next().unwrap_or_default().parse()?;
     let most = pages * rustix::param::page_size() as u64 + (16 << 20);
-    let have = create(world, || Limited::to(Resource::As, most), (64 << 20) / 8)?;
+    let have = create(world, || Limited::to(Resource::As, most), (64 << 20) / 8, "memory")?;
     ensure(have == 0, &format!("{have} ranks have a window that one could not have"))
+}
+
+/// The bytes of a field of a file of /proc.
+fn field(file: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(file).expect("Linux has it");
+    let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    value.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) << 10
+}
+
+/// What the machine may have at the most.
+fn free() -> u64 {
+    field("/proc/meminfo", "MemAvailable:") + field("/proc/meminfo", "SwapFree:")
+}
+
+/// Whether the kernel is set to grant any size, and so are we.
+fn granted() -> bool {
+    std::fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.trim() == "1")
+}
+
+/// Asks for a window of `bytes` here, of which no page is touched; whether there is one, which is the same at all ranks, and what was
+/// said where there is none. Small windows go on.
+fn ask(world: &Job, bytes: u64) -> transom::Result<Option<String>> {
+    let counting = Window::<u64>::allocate(world, 1)?;
+    step(format!("{bytes} bytes"));
+    let made = Window::<u8>::allocate(world, usize::try_from(bytes).expect("an address space"));
+    counting.lock_all(|epoch| epoch.fetch_add(0, 0, u64::from(made.is_ok())).map(drop))?;
+    world.barrier()?;
+    let have = counting.lock_all(|epoch| epoch.fetch_value(0, 0))?;
+    counting.free()?;
+    assert_eq!(
+        have,
+        if made.is_ok() { world.size() as u64 } else { 0 },
+        "some ranks have a window that others have not"
+    );
+    match made {
+        Ok(window) => window.free().map(|()| None),
+        Err(error) => Ok(Some(error.to_string())),
+    }
+}
+
+/// The last rank asks for more than the machine has, the others for little.
+fn no_memory_left(world: &Job) -> Outcome {
+    let greedy = world.size() - 1;
+    let asked = if world.rank() == greedy { free() + (1 << 30) } else { 64 };
+    let why = ask(world, asked)?;
+    if granted() {
+        return same("the refusal", &why, &None);
+    }
+    let told = if world.rank() == greedy { "bytes of memory are available" } else { &format!("rank {greedy}") };
+    ensure(why.as_ref().is_some_and(|why| why.contains(told)), &format!("{told} is not in {why:?}"))
+}
+
+/// Each rank asks for less than the machine has, but those that know each other to be on it ask for more together.
+fn no_memory_left_together(world: &Job) -> Outcome {
+    let why = ask(world, free() / 5 * 3)?;
+    if granted() || world.node_ranks().len() == 1 {
+        return Ok(());
+    }
+    let told = ["are available", "could not create its part"];
+    ensure(
+        why.as_ref().is_some_and(|why| told.iter().any(|told| why.contains(told))),
+        &format!("none of {told:?} is in {why:?}"),
+    )
+}
+
+/// 16 MiB above what the process has locked. Only a device locks a window's memory.
+fn no_locked_memory_left(world: &Job) -> Outcome {
+    let most = field("/proc/self/status", "VmPin:") + (16 << 20);
+    let locks = world.net().is_some_and(|net| net.contains("verbs"));
+    let have = create(world, || Limited::to(Resource::Memlock, most), (64 << 20) / 8, "RLIMIT_MEMLOCK")?;
+    let expected = if locks { 0 } else { world.size() as u64 };
+    ensure(have == expected, &format!("{have} ranks have a window, where {expected} can"))
 }
 
 /// None is needed by a further window, nor by its first operations.
@@ -86,6 +179,6 @@ fn no_descriptors_left(world: &Job) -> Outcome {
         assert!(std::fs::File::open("/dev/null").is_err(), "the limit is in force");
         Ok(limited)
     };
-    let have = create(world, limit, 8192)?;
+    let have = create(world, limit, 8192, "descriptors")?;
     ensure(have == world.size() as u64, &format!("{have} of {} ranks have a window", world.size()))
 }

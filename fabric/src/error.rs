@@ -1,5 +1,7 @@
 //! The one error type of the transports, and what a broken peer looks like.
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::Peer;
 
 /// Why a transport could not do what it was asked. It names the peer where one is concerned.
@@ -31,6 +33,14 @@ impl FabricError {
     /// A failed call: what was being done and what the system answered.
     pub fn failed(what: impl Into<String>, reason: impl std::fmt::Display) -> FabricError {
         FabricError::Failed { what: what.into(), reason: reason.to_string() }
+    }
+
+    /// Memory that could not be registered, for which most devices lock it: the reason is often the limit of that.
+    pub fn unregistered(what: impl Into<String>, reason: impl std::fmt::Display) -> FabricError {
+        let limit = getrlimit(Resource::Memlock).current;
+        let limit = limit.map_or_else(|| "unlimited".into(), |bytes| format!("{bytes} bytes"));
+        let reason = format!("{reason}; the limit of locked memory (RLIMIT_MEMLOCK, ulimit -l) is {limit}");
+        FabricError::failed(what, reason)
     }
 }
 

@@ -107,7 +107,7 @@ impl Heap {
     /// # Errors
     /// No range of that length is free, or the system has no memory or address room for it: both name the length and the capacity.
     pub fn allocate(&self, len: usize) -> Result<Memory, FabricError> {
-        self.block(len, len <= self.populate_max)
+        self.block(len, self.populates(len))
     }
 
     /// As [`Heap::allocate`], but the block gets its memory page by page at the first touch, whatever its length.
@@ -116,6 +116,11 @@ impl Heap {
     /// As for [`Heap::allocate`].
     pub fn reserve(&self, len: usize) -> Result<Memory, FabricError> {
         self.block(len, false)
+    }
+
+    /// Whether [`Heap::allocate`] gives a block of that length its memory at once.
+    pub fn populates(&self, len: usize) -> bool {
+        len <= self.populate_max
     }
 
     fn block(&self, len: usize, populate: bool) -> Result<Memory, FabricError> {

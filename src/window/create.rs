@@ -1,6 +1,7 @@
 //! How a window comes and goes: each rank publishes its part, a barrier makes all parts known, and a barrier before the
 //! end makes sure that nobody accesses what goes (MPI §11.2.1, §11.2.5). One barrier each: O(log p) signals per rank; a
-//! contiguous shared window takes two more, since its segment needs all sizes first.
+//! contiguous shared window takes two more, since its segment needs all sizes first, and one of large parts takes one more, since
+//! the ranks of a machine may ask for more together than it has.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -9,6 +10,7 @@ use transom_fabric::{Memory, PeerMap, RegionKey, Tally};
 
 use super::core::{Core, Regions};
 use super::model::Separate;
+use super::room;
 use super::target::Flavor;
 use crate::directory::Part;
 use crate::epoch::Call;
@@ -55,6 +57,9 @@ const PER_ELEMENT: Choice = Choice(1);
 const BY_NIC: Choice = Choice(3);
 const NONCONTIG: Choice = Choice(5);
 const SEPARATE: Choice = Choice(7);
+
+/// What a rank tells whose part gets its memory only at the first touch, so that the machine may turn out not to have it.
+const PROMISED: u32 = 1 << 9;
 
 impl Choice {
     fn bit(&self, yes: bool) -> u32 {
@@ -136,7 +141,41 @@ impl Core {
         let told = tell(job, made.as_ref().map_or(FAILED, Core::choices))?;
         let core = made?;
         agreed(id, &told).inspect_err(|_| core.withdraw())?;
+        if told.bits & PROMISED != 0 {
+            let fits = core.fits();
+            let told = tell(job, if fits.is_ok() { 0 } else { FAILED })?;
+            fits.and_then(|()| agreed(id, &told)).inspect_err(|_| core.withdraw())?;
+        }
         Ok(Arc::new(core))
+    }
+
+    /// How many times the window takes its parts' bytes from the machine at their first touch.
+    fn promises(&self) -> u64 {
+        let own = matches!(self.flavor, Flavor::Allocate | Flavor::Shared) && self.segment.is_none();
+        u64::from(own) + u64::from(self.separate.is_some())
+    }
+
+    /// Whether the machine has the memory for all parts that are here.
+    fn fits(&self) -> Result<()> {
+        let here = |&member: &usize| self.job.lane(self.team.rank(member)) != Some(Lane::Net);
+        let mut bytes = 0u64;
+        for member in (0..self.team.size).filter(here) {
+            let (part, _) = self.job.lookup(self.team.rank(member), self.id)?;
+            if !self.job.wire.populates(usize::try_from(part.size).unwrap_or(usize::MAX)) {
+                bytes = bytes.saturating_add(part.size.saturating_mul(self.promises()));
+            }
+        }
+        match room::available() {
+            Some(available) if bytes > available => {
+                let why = format!(
+                    "window {:x}: its parts on the machine of rank {} need {bytes} bytes of memory, of which {available} are \
+                     available",
+                    self.id, self.job.rank
+                );
+                Err(Error::argument(Class::Size, "creating a window", why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What this rank chose of what all ranks of a window must choose alike.
@@ -146,7 +185,8 @@ impl Core {
             _ => 0,
         };
         let model = SEPARATE.bit(self.separate.is_some());
-        noncontig | model | PER_ELEMENT.bit(self.per_element) | BY_NIC.bit(self.actor == Actor::Nic)
+        let promised = if self.promises() > 0 && !self.job.wire.populates(self.memory.len()) { PROMISED } else { 0 };
+        promised | noncontig | model | PER_ELEMENT.bit(self.per_element) | BY_NIC.bit(self.actor == Actor::Nic)
     }
 
     fn draft(job: &Job, wanted: &Wanted<'_>, memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>) -> Result<Draft> {
@@ -328,6 +368,11 @@ pub(super) fn allocated(job: &JobCore, bytes: usize, hints: &Hints) -> Result<Me
     let failed = |error: &dyn std::fmt::Display| {
         Error::argument(Class::Size, "allocate", format!("{bytes} bytes at rank {}: {error}", job.rank))
     };
+    if bytes >= room::LARGE
+        && let Some(available) = room::available().filter(|&available| bytes as u64 > available)
+    {
+        return Err(failed(&format!("{available} bytes of memory are available")));
+    }
     // Blocks begin on pages.
     if hints.alignment <= 4096 || bytes == 0 {
         return job.wire.allocate(bytes).map_err(|error| failed(&error));

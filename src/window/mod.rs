@@ -19,6 +19,7 @@ mod pscw;
 #[allow(unsafe_code)]
 mod raw;
 mod request;
+mod room;
 mod shared;
 mod target;
 mod transfer;

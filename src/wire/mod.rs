@@ -225,6 +225,11 @@ impl Wire {
         }
     }
 
+    /// Whether [`allocate`](Self::allocate) gives memory of that length its pages at once.
+    pub(crate) fn populates(&self, len: usize) -> bool {
+        self.heap.as_ref().is_none_or(|heap| heap.populates(len))
+    }
+
     /// Memory that peers can map, whose pages come at the first touch.
     pub(crate) fn reserve(&self, len: usize) -> Result<Memory, FabricError> {
         match &self.heap {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 use transom_fabric::{FabricError, Keys};
 
@@ -231,6 +232,10 @@ impl Endpoint {
             match unsafe { self.register_as(base, len, asked) } {
                 Ok(registration) => return Ok(registration),
                 Err(_) if self.keys.is_fast(asked) => key = self.keys.take_standard(),
+                Err(status) if -status == Errno::NOMEM.raw_os_error() as isize => {
+                    let what = format!("{} of provider {}", what(), self.info.provider());
+                    return Err(FabricError::unregistered(what, self.library().strerror(status)));
+                }
                 Err(status) => return Err(refused(self.library(), &self.info.provider(), &what(), status)),
             }
         }

@@ -8,7 +8,6 @@ use std::io::Error;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use rustix::process::{Resource, getrlimit};
 use transom_fabric::{FabricError, Peer};
 
 use crate::address::Address;
@@ -231,11 +230,7 @@ impl Device {
         if !mr.is_null() {
             return Ok(Registration { mr, device: Arc::clone(self) });
         }
-        let error = Error::last_os_error();
-        let limit = getrlimit(Resource::Memlock).current;
-        let limit = limit.map_or_else(|| "unlimited".into(), |bytes| format!("{bytes} bytes"));
-        let reason = format!("{error}; the limit of locked memory (RLIMIT_MEMLOCK, ulimit -l) is {limit}");
-        Err(FabricError::failed(format!("ibv_reg_mr of {len} bytes at {base:p}"), reason))
+        Err(FabricError::unregistered(format!("ibv_reg_mr of {len} bytes at {base:p}"), Error::last_os_error()))
     }
 
     /// The descriptor of asynchronous events.

@@ -1,0 +1,131 @@
+//! How much memory a window may have: what this machine, or the control group that the process is in, has left. Windows come page
+//! by page, at the first touch, so that the kernel grants any size and ends the process that touches too much; whoever asks for
+//! more than there is is told at the window's creation instead.
+
+use std::fs::read_to_string;
+use std::path::Path;
+
+/// Parts below this many bytes are not looked at: a look costs as much as a page.
+pub(super) const LARGE: usize = 4 << 20;
+
+/// The bytes that processes here can still have, as far as the kernel tells. `None` where it is said to grant everything
+/// (`vm.overcommit_memory` 1, man proc_sys_vm).
+pub(super) fn available() -> Option<u64> {
+    of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+}
+
+/// As [`available`], by the files below these two.
+fn of(proc: &Path, groups: &Path) -> Option<u64> {
+    if read_to_string(proc.join("sys/vm/overcommit_memory")).is_ok_and(|mode| mode.trim() == "1") {
+        return None;
+    }
+    let machine = read_to_string(proc.join("meminfo")).ok().and_then(|info| {
+        let field = |name| kibibytes(&info, name);
+        Some(field("MemAvailable:")?.saturating_add(field("SwapFree:").unwrap_or(0)))
+    });
+    let memberships = read_to_string(proc.join("self/cgroup")).unwrap_or_default();
+    let group = memberships.lines().filter_map(|line| of_groups(groups, line)).min();
+    [machine, group].into_iter().flatten().min()
+}
+
+/// A number of /proc/meminfo, in bytes.
+fn kibibytes(info: &str, name: &str) -> Option<u64> {
+    let value = info.lines().find_map(|line| line.strip_prefix(name))?;
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What the group of a line of /proc/self/cgroup and those above it have left (man cgroups; version 2 and 1).
+fn of_groups(groups: &Path, line: &str) -> Option<u64> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (fields.next()?, fields.next()?);
+    let (root, limit, usage) = match controllers {
+        "" => (groups.to_owned(), "memory.max", "memory.current"),
+        "memory" => (groups.join("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        _ => return None,
+    };
+    let own = root.join(path.trim_start_matches('/'));
+    let chain = own.ancestors().take_while(|group| group.starts_with(&root));
+    chain.filter_map(|group| left(group, limit, usage)).min()
+}
+
+/// What a group has left: cached files that nobody reads give way.
+fn left(group: &Path, limit: &str, usage: &str) -> Option<u64> {
+    let number = |name| read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
+    let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let cached = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<u64>().ok());
+    Some(number(limit)?.saturating_sub(number(usage)?.saturating_sub(cached.unwrap_or(0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// A folder with these files, removed at the end.
+    struct Files(PathBuf);
+
+    impl Files {
+        fn new(name: &str, files: &[(&str, &str)]) -> Files {
+            let folder = std::env::temp_dir().join(format!("transom-room-{name}-{}", std::process::id()));
+            for (path, text) in files {
+                let path = folder.join(path);
+                std::fs::create_dir_all(path.parent().expect("below the folder")).expect("a folder");
+                std::fs::write(path, text).expect("a file");
+            }
+            Files(folder)
+        }
+
+        fn available(&self) -> Option<u64> {
+            of(&self.0.join("proc"), &self.0.join("groups"))
+        }
+    }
+
+    impl Drop for Files {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const MEMINFO: (&str, &str) = ("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:   4096 kB\nSwapFree:  1024 kB\n");
+
+    #[test]
+    fn the_machine_has_what_is_available_and_swap() {
+        assert_eq!(Files::new("machine", &[MEMINFO]).available(), Some(5 << 20));
+        let granted = ("proc/sys/vm/overcommit_memory", "1\n");
+        assert_eq!(Files::new("granted", &[MEMINFO, granted]).available(), None);
+        assert_eq!(Files::new("nothing", &[]).available(), None);
+    }
+
+    /// The group above has less left than the own one: 2 MiB, 512 KiB of which are cached files.
+    #[test]
+    fn the_tightest_group_counts() {
+        let files = [
+            MEMINFO,
+            ("proc/self/cgroup", "0::/job/step\n"),
+            ("groups/job/step/memory.max", "max\n"),
+            ("groups/job/step/memory.current", "1000\n"),
+            ("groups/job/memory.max", "4194304\n"),
+            ("groups/job/memory.current", "2621440\n"),
+            ("groups/job/memory.stat", "anon 7\ninactive_file 524288\n"),
+        ];
+        assert_eq!(Files::new("groups", &files).available(), Some(2 << 20));
+    }
+
+    #[test]
+    fn groups_of_version_1_count_too() {
+        let files = [
+            MEMINFO,
+            ("proc/self/cgroup", "5:cpu:/x\n4:memory:/job\n"),
+            ("groups/memory/job/memory.limit_in_bytes", "3145728\n"),
+            ("groups/memory/job/memory.usage_in_bytes", "1048576\n"),
+        ];
+        assert_eq!(Files::new("old", &files).available(), Some(2 << 20));
+    }
+
+    /// Shows W2.
+    #[test]
+    fn this_machine_tells() {
+        let granted = read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.trim() == "1");
+        assert_eq!(available().is_none(), granted);
+    }
+}
