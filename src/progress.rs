@@ -22,6 +22,9 @@ const SPIN_MAX: Duration = Duration::from_micros(400);
 const SPIN_BUSY: Duration = Duration::from_micros(800);
 /// How long one sleep of a blocking call lasts at most: progress that needs no wake-up is seen by then.
 const NAP: Duration = Duration::from_millis(1);
+/// How long it lasts at most where ranks are many for the cores and none shares memory with this one: sleeps that nothing ends double up
+/// to it, since the waiting of all would take the cores that the others need.
+const NAP_CROWDED: Duration = Duration::from_millis(16);
 /// Polls after which a blocking call that is kept busy by others looks whether all live.
 const BUSY_LOOKS: u32 = 4096;
 /// How long a process takes at most to be gone after the kernel has closed its sockets, which its peers notice first.
@@ -41,6 +44,8 @@ pub(crate) struct Progress {
     watch: Watch,
     /// How long a blocking call polls before it sleeps, at first.
     spin: Duration,
+    /// How long one of its sleeps lasts at most.
+    nap: Duration,
     /// How long it does at present, in microseconds.
     learned: AtomicU32,
     callers: Arc<Callers>,
@@ -61,13 +66,15 @@ impl fmt::Debug for Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(wire: Arc<Wire>, messages: Arc<Messages>, watch: Watch, crowded: bool) -> Progress {
+    /// `crowded`: ranks of this machine have to share cores. `alone`: none shares memory with this one.
+    pub(crate) fn new(wire: Arc<Wire>, messages: Arc<Messages>, watch: Watch, crowded: bool, alone: bool) -> Progress {
         let spin = if crowded { Duration::ZERO } else { SPIN };
         Progress {
             wire,
             messages,
             watch,
             spin,
+            nap: if crowded && alone { NAP_CROWDED } else { NAP },
             learned: AtomicU32::new(micros(spin)),
             callers: Arc::default(),
             stop: Arc::default(),
@@ -131,7 +138,7 @@ impl Progress {
         let _here = self.callers.enter();
         // Relaxed: a time, which orders nothing.
         let mut spin = Duration::from_micros(self.learned.load(Ordering::Relaxed).into());
-        let mut naps = 0u32;
+        let (mut naps, mut nap) = (0u32, NAP);
         let mut quiet_since: Option<Instant> = None;
         let mut looks = 0u32;
         loop {
@@ -152,8 +159,9 @@ impl Progress {
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= spin {
                     self.look()?;
-                    let busy = self.nap();
+                    let busy = self.sleep(nap);
                     naps += 1;
+                    nap = if busy { NAP } else { (nap * 2).min(self.nap) };
                     spin = if busy { (spin * 2).min(SPIN_BUSY) } else { self.spin };
                     quiet_since = quiet_since.filter(|_| !busy);
                 }
@@ -162,11 +170,11 @@ impl Progress {
         }
     }
 
-    /// Sleeps until something may have happened; whether that was soon. An origin's put or get shows here by ending the
-    /// sleep and by nothing else, so whoever is woken soon polls longer before the next sleep.
-    fn nap(&self) -> bool {
+    /// Sleeps until something may have happened, `limit` at most; whether that was soon. An origin's put or get shows here by ending
+    /// the sleep and by nothing else, so whoever is woken soon polls longer before the next sleep.
+    fn sleep(&self, limit: Duration) -> bool {
         let start = Instant::now();
-        self.wire.wait(NAP);
+        self.wire.wait(limit);
         start.elapsed() < SPIN_BUSY
     }
 

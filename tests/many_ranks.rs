@@ -1,6 +1,7 @@
 //! Many more ranks than cores: a job starts, runs an epoch of each kind and ends, within a minute.
 //!
 //! Shows B1, S1, S2, S6.
+//! Route: shm, tcp.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,8 +12,16 @@ use transom_harness::{Outcome, Test, step};
 #[path = "launchers/epochs.rs"]
 mod epochs;
 
-static TESTS: &[Test] =
-    &[Test { name: "an_epoch_of_each_kind", ranks: &[128], env: &[], fails: None, body: an_epoch_of_each_kind }];
+static TESTS: &[Test] = &[
+    Test { name: "an_epoch_of_each_kind", ranks: &[128], env: &[], fails: None, body: an_epoch_of_each_kind },
+    Test {
+        name: "an_epoch_of_each_kind_over_tcp",
+        ranks: &[128],
+        env: &[("TRANSOM_TRANSPORTS", "^shm")],
+        fails: None,
+        body: an_epoch_of_each_kind,
+    },
+];
 
 /// Counted from when a rank begins.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -129,7 +129,8 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let far =
         beacon.is_some().then(|| Lines::new(boot.rank(), source.clone(), silence, strict, far(boot.rank(), &cards)));
     let watch = Watch::new(boot.rank(), &processes, far);
-    let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), watch, crowded);
+    let alone = nodes.iter().filter(|&&node| node == nodes[boot.rank()]).count() == 1;
+    let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), watch, crowded, alone);
     wire.set_addresses(addresses(boot.rank(), &nodes, &cards));
     let core = Arc::new(JobCore {
         rank: boot.rank(),

@@ -101,8 +101,7 @@ impl OfiDomain {
     /// # Errors
     /// `Unavailable` where the library or the provider is not there, with how to get it; `Failed` where opening failed.
     pub fn open(options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
-        let rules = rules::of(options.provider.as_deref().unwrap_or_default());
-        environment::settle(rules.in_software);
+        environment::settle(rules::of(options.provider.as_deref().unwrap_or_default()));
         OfiDomain::open_of(&Library::open(&options.library)?, options)
     }
 

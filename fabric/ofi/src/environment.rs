@@ -2,16 +2,22 @@
 
 use std::path::Path;
 
+use crate::rules::Rules;
+
 /// Where the kernel lists its RDMA devices.
 const RDMA: &str = "/sys/class/infiniband";
 
-/// Gives libfabric variables that RDMA devices in software need, where this machine has one, unless the user set them.
-pub(crate) fn settle(variables: &[(&str, &str)]) {
-    let unset = variables.iter().filter(|(name, _)| std::env::var_os(name).is_none());
-    if variables.is_empty() || !any_in_software(Path::new(RDMA)) {
-        return;
+/// Gives libfabric the variables that a provider is to have, unless the user set them; those for RDMA devices in software where this
+/// machine has one.
+pub(crate) fn settle(rules: &Rules) {
+    set(rules.variables);
+    if !rules.in_software.is_empty() && any_in_software(Path::new(RDMA)) {
+        set(rules.in_software);
     }
-    for (name, value) in unset {
+}
+
+fn set(variables: &[(&str, &str)]) {
+    for (name, value) in variables.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
         // SAFETY: std holds off what reads the environment by it; C code of other threads would have to read it during a job's start,
         // which is when C programs call setenv for their libraries too.
         unsafe { std::env::set_var(name, value) };

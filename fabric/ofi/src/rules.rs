@@ -28,7 +28,9 @@ pub(crate) struct Rules {
     pub(crate) devices: Option<Devices>,
     /// The variables that must be the same at all ranks.
     pub(crate) agreed: &'static [&'static str],
-    /// Variables that it needs over devices in software.
+    /// Variables that it is given where the user set none.
+    pub(crate) variables: &'static [(&'static str, &'static str)],
+    /// Those that it needs over devices in software, likewise.
     pub(crate) in_software: &'static [(&'static str, &'static str)],
 }
 
@@ -46,6 +48,11 @@ pub(crate) struct Devices {
 const MANUAL_FIRST: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 const AUTO_FIRST: &[u32] = &[sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 
+/// The receives that rxm posts at once for a process: above sockets it would post 4096, of 16 KiB each, whose pages take most of the time
+/// that a job of many ranks needs to start.
+const RECEIVES: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "512")];
+
+/// Also of what is opened where the user names no provider.
 const OTHER: Rules = Rules {
     name: "",
     progress: AUTO_FIRST,
@@ -56,6 +63,7 @@ const OTHER: Rules = Rules {
     fast_keys: 0,
     devices: None,
     agreed: &[],
+    variables: RECEIVES,
     in_software: &[],
 };
 
@@ -72,11 +80,13 @@ const CXI: Rules = Rules {
     fast_keys: 100,
     devices: Some(Devices { class: "/sys/class/cxi", granted: "SLINGSHOT_DEVICES" }),
     agreed: &["FI_CXI_OPTIMIZED_MRS"],
+    variables: &[],
     in_software: &[],
 };
 
 /// InfiniBand and RoCE through libfabric. Its completion queues are one entry too long for Soft-RoCE unless fewer peers are expected.
-const VERBS: Rules = Rules { name: "verbs;ofi_rxm", ip: false, in_software: &[("FI_UNIVERSE_SIZE", "16")], ..OTHER };
+const VERBS: Rules =
+    Rules { name: "verbs;ofi_rxm", ip: false, variables: &[], in_software: &[("FI_UNIVERSE_SIZE", "16")], ..OTHER };
 
 /// Those that are tried where the user names none, in that order.
 pub(crate) const TABLE: [Rules; 6] = [
