@@ -101,63 +101,49 @@ struct Assembly {
 
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     stripe::introduce();
-    let Assembly {
-        boot,
-        settings,
-        wire,
-        actor,
-        amos,
-        nodes,
-        cards,
-        block,
-        regions,
-        copies,
-        on_machine,
-        source,
-        beacon,
-    } = parts;
+    let (me, size) = (parts.boot.rank(), parts.boot.size());
     let cpus = topology::allowed_cpus().len();
     // A bound rank is allowed one core, which it has for itself: the launcher binds so only where there are enough.
-    let crowded = on_machine > if cpus == 1 { online_cpus() } else { cpus };
-    let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(on_machine, on_machine) };
+    let crowded = parts.on_machine > if cpus == 1 { online_cpus() } else { cpus };
+    let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
     let messages = Arc::new(Messages::default());
-    let has_net = wire.has(Lane::Net);
-    let serve = wire.net().is_some_and(Net::needs_service);
-    let processes: Vec<Process> = cards.iter().map(|card| card.process.clone()).collect();
-    let strict = wire.net().is_some_and(Net::goes_by_ip);
-    let silence = settings.silence.unwrap_or(SILENCE);
+    let has_net = parts.wire.has(Lane::Net);
+    let serve = parts.wire.net().is_some_and(Net::needs_service);
+    let processes: Vec<Process> = parts.cards.iter().map(|card| card.process.clone()).collect();
+    let strict = parts.wire.net().is_some_and(Net::goes_by_ip);
+    let silence = parts.settings.silence.unwrap_or(SILENCE);
     let far =
-        beacon.is_some().then(|| Lines::new(boot.rank(), source.clone(), silence, strict, far(boot.rank(), &cards)));
-    let watch = Watch::new(boot.rank(), &processes, far);
-    let alone = nodes.iter().filter(|&&node| node == nodes[boot.rank()]).count() == 1;
-    let progress = Progress::new(Arc::clone(&wire), Arc::clone(&messages), watch, crowded, alone);
-    wire.set_addresses(addresses(boot.rank(), &nodes, &cards));
+        parts.beacon.is_some().then(|| Lines::new(me, parts.source.clone(), silence, strict, far(me, &parts.cards)));
+    let watch = Watch::new(me, &processes, far);
+    let alone = parts.nodes.iter().filter(|&&node| node == parts.nodes[me]).count() == 1;
+    let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), watch, crowded, alone);
+    parts.wire.set_addresses(addresses(me, &parts.nodes, &parts.cards));
     let core = Arc::new(JobCore {
-        rank: boot.rank(),
-        size: boot.size(),
-        world: Arc::new(Team::world(boot.rank(), boot.size())),
-        actor,
-        wire,
+        rank: me,
+        size,
+        world: Arc::new(Team::world(me, size)),
+        actor: parts.actor,
+        wire: parts.wire,
         messages,
         progress,
         spin,
-        settings,
-        amos,
-        nodes,
-        cards,
+        settings: parts.settings,
+        amos: parts.amos,
+        nodes: parts.nodes,
+        cards: parts.cards,
         links: PeerMap::new(),
-        block,
-        words_len: words::bytes(boot.size()),
-        _regions: regions,
-        _copies: copies,
-        source,
-        _beacon: beacon,
+        block: parts.block,
+        words_len: words::bytes(size),
+        _regions: parts.regions,
+        _copies: parts.copies,
+        source: parts.source,
+        _beacon: parts.beacon,
         made: team::Made::default(),
         directory: Mutex::new(0),
         polls: AtomicBool::new(has_net),
         warned: AtomicBool::new(false),
         lost: AtomicBool::new(false),
-        bootstrap: Mutex::new(boot),
+        bootstrap: Mutex::new(parts.boot),
     });
     if serve {
         core.serve(Lane::Net)?;

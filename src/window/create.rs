@@ -8,15 +8,17 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use transom_fabric::{Memory, PeerMap, RegionKey, Tally};
 
+use super::agreement::{BY_NIC, FAILED, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, tell};
 use super::core::{Core, Regions};
 use super::model::Separate;
 use super::room;
+use super::segment::{Announced, Draft};
 use super::target::Flavor;
 use crate::directory::Part;
 use crate::epoch::Call;
-use crate::error::{Class, Error, ErrorKind, Result};
+use crate::error::{Class, Error, Result};
 use crate::hints::{Hints, Info, Model};
-use crate::job::{Job, JobCore, peer};
+use crate::job::{Job, JobCore};
 use crate::messages::{Exposed, Space};
 use crate::plan::Actor;
 use crate::rma::attached::Attached;
@@ -27,100 +29,6 @@ pub(super) struct Wanted<'i> {
     pub(super) flavor: Flavor,
     pub(super) unit: u32,
     pub(super) info: &'i Info,
-}
-
-/// A part before it is published.
-struct Draft {
-    hints: Hints,
-    memory: Memory,
-    shared: Option<Share>,
-}
-
-/// What a part of a contiguous shared segment has more.
-struct Share {
-    segment: Memory,
-    /// Where the part begins in the segment.
-    offset: u64,
-    /// At the first rank: what lets the others map it.
-    region: Option<wire::ShmRegion>,
-    place: usize,
-    words: Memory,
-}
-
-/// What a rank that could not create its part tells in the barrier of creation.
-const FAILED: u32 = 1;
-
-/// Something that is one for all ranks of a window, by the bit in which a rank tells that it chose no; yes is the next one.
-struct Choice(u32);
-
-const PER_ELEMENT: Choice = Choice(1);
-const BY_NIC: Choice = Choice(3);
-const NONCONTIG: Choice = Choice(5);
-const SEPARATE: Choice = Choice(7);
-
-/// What a rank tells whose part gets its memory only at the first touch, so that the machine may turn out not to have it.
-const PROMISED: u32 = 1 << 9;
-
-impl Choice {
-    fn bit(&self, yes: bool) -> u32 {
-        1 << (self.0 + u32::from(yes))
-    }
-
-    /// Whether some rank chose yes and another no.
-    fn differs(&self, told: u32) -> bool {
-        told >> self.0 & 3 == 3
-    }
-}
-
-/// What the ranks told in a barrier of creation.
-struct Told {
-    bits: u32,
-    /// The lowest rank that could not create its part.
-    failed: Option<usize>,
-}
-
-/// Passes a barrier of creation, in which this rank tells [`FAILED`] or what it chose. Where one failed, more of them find which.
-fn tell(job: &Job, tells: u32) -> Result<Told> {
-    let bits = job.core().barrier_telling(job.team(), tells)?;
-    let failed = (bits & FAILED != 0).then(|| lowest(job, tells & FAILED != 0)).transpose()?;
-    Ok(Told { bits, failed })
-}
-
-/// The lowest rank that is one `of_them`, by its bits from the highest: if one of them has a 0 there, those with a 1 drop out.
-fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
-    let mut lowest = 0;
-    for bit in (0..usize::BITS - job.size().leading_zeros()).rev() {
-        let zero = job.rank() >> bit & 1 == 0;
-        if job.core().barrier_telling(job.team(), u32::from(of_them && zero))? != 0 {
-            of_them &= zero;
-        } else {
-            lowest |= 1 << bit;
-        }
-    }
-    Ok(lowest)
-}
-
-/// Whether all ranks could create their parts, and chose the same.
-fn agreed(id: u64, told: &Told) -> Result<()> {
-    if let Some(rank) = told.failed {
-        let why = format!("window {id:x}: rank {rank} could not create its part, so that no rank has the window");
-        return Err(ErrorKind::Job(why).into());
-    }
-    let choices = [
-        (PER_ELEMENT, "mpi_accumulate_granularity"),
-        (BY_NIC, "transom_atomics"),
-        (NONCONTIG, "alloc_shared_noncontig"),
-        (SEPARATE, "transom_model"),
-    ];
-    match choices.iter().find(|(choice, _)| choice.differs(told.bits)) {
-        None => Ok(()),
-        Some((_, hint)) => {
-            let why = format!(
-                "window {id:x}: {hint} differs among the ranks; all give the same, so that no rank has the window"
-            );
-            Err(Error::argument(Class::InfoValue, "creating a window", why))
-        }
-    }
 }
 
 impl Core {
@@ -381,72 +289,4 @@ pub(super) fn allocated(job: &JobCore, bytes: usize, hints: &Hints) -> Result<Me
     let block = job.wire.allocate(room).map_err(|error| failed(&error))?;
     let skip = block.as_ptr().addr().next_multiple_of(hints.alignment) - block.as_ptr().addr();
     block.slice(skip, bytes).ok_or_else(|| failed(&"no room for the alignment"))
-}
-
-/// A part of a contiguous shared window while its size is published and its memory is not there.
-struct Announced {
-    job: Job,
-    id: u64,
-    place: usize,
-    words: Memory,
-    part: Part,
-    hints: Hints,
-}
-
-impl Announced {
-    fn publish(job: &Job, id: u64, size: usize, unit: u32, hints: Hints) -> Result<Announced> {
-        let part = Part { size: size as u64, unit, ..Part::default() };
-        let (place, words) = job.core().publish(id, &part)?;
-        Ok(Announced { job: job.clone(), id, place, words, part, hints })
-    }
-
-    /// The bytes of the parts before a member's, all parts' for the number of members.
-    fn before(&self, member: usize) -> Result<usize> {
-        let total = (0..member).try_fold(0u64, |sum, member| {
-            let (part, _) = self.job.core().lookup(self.job.team().rank(member), self.id)?;
-            let refused = || Error::argument(Class::Size, "allocate_shared", "the parts' sizes overflow together");
-            sum.checked_add(part.size).ok_or_else(refused)
-        })?;
-        Ok(usize::try_from(total).unwrap_or(usize::MAX))
-    }
-
-    /// At the first rank: memory for all parts, published.
-    fn segment(mut self) -> Result<(Announced, Option<(Memory, wire::ShmRegion)>)> {
-        if self.job.rank() != 0 {
-            return Ok((self, None));
-        }
-        let job = self.job.core();
-        let memory = allocated(job, self.before(self.job.size())?, &self.hints)?;
-        let Some(region) = job.wire.register_shm(&memory)? else { return Ok((self, None)) };
-        self.part.shm = wire::shm_key(&region);
-        job.republish(self.place, self.id, &self.part);
-        Ok((self, Some((memory, region))))
-    }
-
-    /// The part, once the segment is published.
-    fn draft(self, own: Option<(Memory, wire::ShmRegion)>) -> Result<Draft> {
-        let job = self.job.core();
-        let first = self.job.team().rank(0);
-        let (segment, region) = match own {
-            Some((memory, region)) => (memory, Some(region)),
-            None => {
-                let (part, _) = job.lookup(first, self.id)?;
-                let segment = match part.shm == RegionKey::default() {
-                    true => Some(Memory::private(0)),
-                    false => {
-                        job.link(first)?;
-                        job.wire.import(Lane::Shm, peer(first), &part.shm)?.memory().cloned()
-                    }
-                };
-                let refused = || Error::argument(Class::RmaShared, "allocate_shared", "the segment can't be mapped");
-                (segment.ok_or_else(refused)?, None)
-            }
-        };
-        let at = self.before(self.job.rank())?;
-        let memory = segment.slice(at, usize::try_from(self.part.size).unwrap_or(usize::MAX));
-        let missing = || Error::argument(Class::RmaShared, "allocate_shared", "the segment is shorter than its parts");
-        let memory = memory.ok_or_else(missing)?;
-        let share = Share { segment, offset: at as u64, region, place: self.place, words: self.words };
-        Ok(Draft { hints: self.hints, memory, shared: Some(share) })
-    }
 }

@@ -6,6 +6,7 @@
 mod access;
 mod accumulate;
 mod accumulate_net;
+mod agreement;
 pub(crate) mod core;
 mod create;
 mod dynamic;
@@ -20,6 +21,7 @@ mod pscw;
 mod raw;
 mod request;
 mod room;
+mod segment;
 mod shared;
 mod target;
 mod transfer;
