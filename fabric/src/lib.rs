@@ -18,6 +18,7 @@ mod amo;
 mod contract;
 pub mod devices;
 mod error;
+mod failures;
 mod keys;
 #[allow(unsafe_code)]
 mod memory;
@@ -29,10 +30,11 @@ mod tally;
 pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
 pub use error::{FabricError, Fault};
+pub use failures::Failure;
 pub use keys::{KeyRange, Keys};
 pub use memory::{Blocks, Memory, Span};
 pub use peer_map::{Keyed, PeerMap};
-pub use tally::{Failure, Post, Tally, TallyRef};
+pub use tally::{Post, Tally, TallyRef};
 
 /// A process of the job as a transport knows it: its rank in the job, 0-based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

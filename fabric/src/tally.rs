@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Fault;
+use crate::failures::{Failure, Failures};
 
 /// What a post answers. It never blocks.
 #[derive(Debug)]
@@ -20,15 +21,6 @@ pub enum Post {
     Again,
     /// Not accepted: the peer can't be reached.
     Broken(Box<Fault>),
-}
-
-/// Why an operation did not complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The peer can't be reached any more.
-    Broken(Fault),
-    /// The peer is well, and would not execute it.
-    Refused(Fault),
 }
 
 /// A tally that operations in flight share. Without weak counts: every target of every window has one.
@@ -47,16 +39,8 @@ pub struct Tally {
     parent: Option<TallyRef>,
 }
 
-/// A failure that waits to be told.
-#[derive(Debug)]
-struct Waiting {
-    /// The tallies that may tell it, by their addresses: the operation's own, and those above. The first that does takes it from all.
-    tellers: Vec<usize>,
-    failure: Failure,
-}
-
-/// What waits to be told. Outside of the tallies, since there are many tallies and few failures.
-static WAITING: Mutex<Vec<Waiting>> = Mutex::new(Vec::new());
+/// What waits to be told, of all tallies.
+static WAITING: Mutex<Failures> = Mutex::new(Failures::new());
 
 impl Tally {
     /// A tally that stands alone, or the parent of others.
@@ -103,15 +87,13 @@ impl Tally {
     }
 
     fn record(&self, failure: &Failure) {
+        // Held until the marks are set: who takes the failure clears them.
         let mut waiting = waiting();
-        // A later failure adds nothing while one of the same tally waits to be told: the first one names it.
-        if self.has_failed() && waiting.iter().any(|one| one.tellers.first() == Some(&self.key())) {
-            return;
-        }
-        waiting.push(Waiting { tellers: self.upwards().map(Tally::key).collect(), failure: failure.clone() });
-        // Release: pairs with the Acquire in `has_failed` and `settled`.
-        for tally in self.upwards() {
-            tally.state.fetch_or(FAILED | MARKED, Ordering::Release);
+        if waiting.keep(self.upwards().map(Tally::key).collect(), failure) {
+            // Release: pairs with the Acquire in `has_failed` and `settled`.
+            for tally in self.upwards() {
+                tally.state.fetch_or(FAILED | MARKED, Ordering::Release);
+            }
         }
     }
 
@@ -156,19 +138,10 @@ impl Tally {
     /// again, and both keep what else they have to tell.
     pub fn take_failure(&self) -> Option<Failure> {
         let mut waiting = waiting();
-        let mut first = None;
-        waiting.retain(|one| {
-            let mine = one.tellers.contains(&self.key());
-            if mine {
-                first.get_or_insert_with(|| one.failure.clone());
-            }
-            !mine
-        });
-        for tally in self.upwards() {
-            if !waiting.iter().any(|one| one.tellers.contains(&tally.key())) {
-                // Relaxed: the failures themselves are under the lock.
-                tally.state.fetch_and(!FAILED, Ordering::Relaxed);
-            }
+        let first = waiting.take(self.key());
+        for tally in self.upwards().filter(|tally| !waiting.has(tally.key())) {
+            // Relaxed: the failures themselves are under the lock.
+            tally.state.fetch_and(!FAILED, Ordering::Relaxed);
         }
         first
     }
@@ -176,8 +149,7 @@ impl Tally {
     /// The first fault that an operation of this tally met and nobody took yet.
     pub fn fault(&self) -> Option<Fault> {
         let waiting = waiting();
-        let mine = waiting.iter().find(|one| one.tellers.contains(&self.key()))?;
-        let (Failure::Broken(fault) | Failure::Refused(fault)) = &mine.failure;
+        let (Failure::Broken(fault) | Failure::Refused(fault)) = waiting.first(self.key())?;
         Some(fault.clone())
     }
 }
@@ -185,16 +157,12 @@ impl Tally {
 impl Drop for Tally {
     fn drop(&mut self) {
         if *self.state.get_mut() & MARKED != 0 {
-            let mut waiting = waiting();
-            for one in waiting.iter_mut() {
-                one.tellers.retain(|&teller| teller != self.key());
-            }
-            waiting.retain(|one| !one.tellers.is_empty());
+            waiting().forget(self.key());
         }
     }
 }
 
-fn waiting() -> MutexGuard<'static, Vec<Waiting>> {
+fn waiting() -> MutexGuard<'static, Failures> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

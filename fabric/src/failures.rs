@@ -1,0 +1,129 @@
+//! Failures that wait to be told: one table for all tallies, since there are many tallies and few failures. It knows tallies by numbers
+//! that nobody else has while they live. What one failure costs grows with the logarithm of how many wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Fault;
+
+/// Why an operation did not complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The peer can't be reached any more.
+    Broken(Fault),
+    /// The peer is well, and would not execute it.
+    Refused(Fault),
+}
+
+/// A failure, and the tallies that may tell it: the operation's own, and those above. The first that does takes it from all.
+#[derive(Debug)]
+struct Waiting {
+    tellers: Vec<usize>,
+    failure: Failure,
+}
+
+/// All that wait.
+#[derive(Debug)]
+pub(crate) struct Failures {
+    /// By number, in the order in which they came.
+    waiting: BTreeMap<u64, Waiting>,
+    next: u64,
+    /// Which each tally may tell.
+    of: BTreeMap<usize, BTreeSet<u64>>,
+    /// The tallies with a failure of an operation of their own.
+    own: BTreeMap<usize, u64>,
+}
+
+impl Failures {
+    pub(crate) const fn new() -> Failures {
+        Failures { waiting: BTreeMap::new(), next: 0, of: BTreeMap::new(), own: BTreeMap::new() }
+    }
+
+    /// Keeps a failure of an operation of the first of `tellers`, unless one waits there: a later one adds nothing, since the first
+    /// names it. Whether it was kept.
+    pub(crate) fn keep(&mut self, tellers: Vec<usize>, failure: &Failure) -> bool {
+        let number = self.next;
+        let Some(&own) = tellers.first().filter(|own| !self.own.contains_key(own)) else { return false };
+        self.next += 1;
+        self.own.insert(own, number);
+        for &teller in &tellers {
+            self.of.entry(teller).or_default().insert(number);
+        }
+        self.waiting.insert(number, Waiting { tellers, failure: failure.clone() });
+        true
+    }
+
+    /// Whether a tally has something to tell.
+    pub(crate) fn has(&self, tally: usize) -> bool {
+        self.of.contains_key(&tally)
+    }
+
+    /// The first failure that a tally may tell.
+    pub(crate) fn first(&self, tally: usize) -> Option<&Failure> {
+        self.of.get(&tally)?.first().and_then(|number| self.waiting.get(number)).map(|one| &one.failure)
+    }
+
+    /// The same; all that the tally may tell is told with it.
+    pub(crate) fn take(&mut self, tally: usize) -> Option<Failure> {
+        let first = self.first(tally).cloned();
+        for number in self.of.remove(&tally).unwrap_or_default() {
+            let Some(told) = self.waiting.remove(&number) else { continue };
+            for teller in told.tellers {
+                self.untie(teller, number);
+            }
+        }
+        first
+    }
+
+    /// A tally is gone; those above it still tell what it did not.
+    pub(crate) fn forget(&mut self, tally: usize) {
+        for number in self.of.remove(&tally).unwrap_or_default() {
+            if let Some(one) = self.waiting.get_mut(&number) {
+                one.tellers.retain(|&teller| teller != tally);
+                if one.tellers.is_empty() {
+                    self.waiting.remove(&number);
+                }
+            }
+        }
+        self.own.remove(&tally);
+    }
+
+    fn untie(&mut self, teller: usize, number: u64) {
+        if let Some(numbers) = self.of.get_mut(&teller) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.of.remove(&teller);
+            }
+        }
+        if self.own.get(&teller) == Some(&number) {
+            self.own.remove(&teller);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Peer;
+
+    fn failure(peer: u32) -> Failure {
+        Failure::Refused(Fault { peer: Peer(peer), reason: "no".into() })
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_was_told_or_forgotten() {
+        let mut all = Failures::new();
+        assert!(
+            all.keep(vec![1, 10], &failure(1))
+                && !all.keep(vec![1, 10], &failure(2))
+                && all.keep(vec![2, 10], &failure(3))
+        );
+        all.forget(1);
+        assert!(all.keep(vec![1, 10], &failure(4)), "another tally at the same place");
+        assert_eq!(all.take(2), Some(failure(3)));
+        assert_eq!(all.take(10), Some(failure(1)));
+        assert!(!all.has(1) && all.first(1).is_none() && all.take(10).is_none());
+        assert!(all.keep(vec![5], &failure(5)));
+        all.forget(5);
+        assert!(all.waiting.is_empty() && all.of.is_empty() && all.own.is_empty(), "{all:?}");
+    }
+}
