@@ -77,6 +77,13 @@ need_valgrind() {
     have_valgrind || install valgrind
 }
 
+# What tests of the C interface use beside a C compiler; those that need what is missing are ignored.
+need_c_tools() {
+    have_programs c++ || install g++ || true
+    have_programs pkg-config || install pkg-config || true
+    have_programs mandoc || install mandoc || true
+}
+
 # Launchers that are not ours; the tests of them say what is missing.
 need_launchers() {
     local openmpi

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 /// Text files that say paths to people and machines, besides those of Rust and Cargo.
-const TEXTS: [&str; 7] = ["md", "sh", "toml", "txt", "json", "yml", "c"];
+const TEXTS: [&str; 11] = ["md", "sh", "toml", "txt", "json", "yml", "c", "h", "cpp", "1", "3"];
 
 /// Everything that the rules look at, sorted by path.
 #[derive(Debug, Default)]

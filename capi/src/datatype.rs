@@ -1,0 +1,107 @@
+//! Handles of datatypes: predefined ones, which are small numbers in place of addresses, and derived ones; and what can be asked of
+//! them. Layouts make the latter.
+
+use std::ffi::c_int;
+use std::sync::LazyLock;
+
+use transom::{BasicType, Datatype};
+
+use crate::constants::predefined;
+use crate::error::{Failure, TRANSOM_ERR_TYPE, guarded};
+use crate::pointers::{borrowed, changed, out};
+
+/// A datatype: a sequence of predefined types, each at its offset. It never changes. Operations keep what they need of it, so it may be
+/// freed before they are complete.
+#[derive(Debug)]
+pub struct DatatypeHandle(pub(crate) Datatype);
+
+static PREDEFINED: LazyLock<Vec<Datatype>> = LazyLock::new(|| BasicType::ALL.map(Datatype::basic).into());
+
+/// The datatype of a handle.
+///
+/// # Safety
+/// `datatype` is NULL, a predefined one or a live handle.
+#[inline]
+pub(crate) unsafe fn datatype<'a>(datatype: *const DatatypeHandle) -> Result<&'a Datatype, Failure> {
+    if let Some(basic) = predefined(datatype.addr()) {
+        return Ok(&PREDEFINED[usize::from(basic.number())]);
+    }
+    // SAFETY: the caller's promise, and no predefined one.
+    unsafe { borrowed(datatype, TRANSOM_ERR_TYPE, "datatype") }.map(|datatype| &datatype.0)
+}
+
+/// The predefined type of a handle, for what takes no other.
+#[inline]
+pub(crate) fn basic(datatype: *const DatatypeHandle) -> Result<BasicType, Failure> {
+    let why = || Failure::new(TRANSOM_ERR_TYPE, "datatype is none of the predefined ones, as this call takes them");
+    predefined(datatype.addr()).ok_or_else(why)
+}
+
+/// The bytes of data of one item, gaps not included. A pair type counts with its padding.
+///
+/// # Safety
+/// `datatype` is a predefined one or a live handle; `size` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_type_size(datatype: *const DatatypeHandle, size: *mut u64) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (datatype, size) = (self::datatype(datatype)?, out(size, "size")?);
+        size.set(datatype.size() as u64);
+        Ok(())
+    })
+}
+
+/// The lower bound, and the bytes from one item to the next.
+///
+/// # Safety
+/// `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_type_extent(datatype: *const DatatypeHandle, lb: *mut i64, extent: *mut i64) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (datatype, lb, extent) = (self::datatype(datatype)?, out(lb, "lb")?, out(extent, "extent")?);
+        lb.set(datatype.lb());
+        extent.set(datatype.extent());
+        Ok(())
+    })
+}
+
+/// The offset of the lowest byte of data, and the bytes from there to the end of the highest.
+///
+/// # Safety
+/// `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_type_true_extent(
+    datatype: *const DatatypeHandle,
+    lb: *mut i64,
+    extent: *mut i64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (datatype, lb, extent) = (self::datatype(datatype)?, out(lb, "lb")?, out(extent, "extent")?);
+        lb.set(datatype.true_lb());
+        extent.set(datatype.true_extent());
+        Ok(())
+    })
+}
+
+/// Ends a derived datatype; the handle becomes NULL. Types that were made of it stay. Predefined ones cannot be freed.
+///
+/// # Safety
+/// `datatype` points to a live handle, to a predefined one or to NULL.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_type_free(datatype: *mut *mut DatatypeHandle) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let slot = changed(datatype, "datatype")?;
+        if slot.is_null() || predefined(slot.addr()).is_some() {
+            return Err(Failure::new(TRANSOM_ERR_TYPE, "datatype is NULL or a predefined one"));
+        }
+        drop(Box::from_raw(std::mem::replace(slot, std::ptr::null_mut())));
+        Ok(())
+    })
+}

@@ -1,0 +1,216 @@
+//! Errors as C programs see them: a class as the result of the call, and the whole text for the thread that got it. No panic goes past
+//! this file.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use transom::Class;
+
+/// No error.
+pub const TRANSOM_SUCCESS: c_int = 0;
+/// A window that is NULL.
+pub const TRANSOM_ERR_WIN: c_int = 1;
+/// The memory handed to transom_window_create.
+pub const TRANSOM_ERR_BASE: c_int = 2;
+/// A size that cannot be had.
+pub const TRANSOM_ERR_SIZE: c_int = 3;
+/// A displacement or a displacement unit.
+pub const TRANSOM_ERR_DISP: c_int = 4;
+/// No such rank.
+pub const TRANSOM_ERR_RANK: c_int = 5;
+/// A type that is NULL, that does not fit, or an element that is misaligned at the target.
+pub const TRANSOM_ERR_TYPE: c_int = 6;
+/// A count that cannot be.
+pub const TRANSOM_ERR_COUNT: c_int = 7;
+/// An operation that is none, or is not defined on the type.
+pub const TRANSOM_ERR_OP: c_int = 8;
+/// A kind of lock that is none, or a window whose hints say that it has no locks.
+pub const TRANSOM_ERR_LOCKTYPE: c_int = 9;
+/// Assertions that contradict each other or do not belong to the call.
+pub const TRANSOM_ERR_ASSERT: c_int = 10;
+/// Another argument that cannot be, among them pointers that are NULL.
+pub const TRANSOM_ERR_ARG: c_int = 11;
+/// Accesses that conflict. Never given: they are not looked for.
+pub const TRANSOM_ERR_RMA_CONFLICT: c_int = 12;
+/// Memory that cannot be attached to a dynamic window, or none to detach.
+pub const TRANSOM_ERR_RMA_ATTACH: c_int = 13;
+/// Memory that cannot be shared, or that load and store do not reach.
+pub const TRANSOM_ERR_RMA_SHARED: c_int = 14;
+/// A window of another flavor is needed.
+pub const TRANSOM_ERR_RMA_FLAVOR: c_int = 15;
+/// Outside the target's part, or of what it has attached.
+pub const TRANSOM_ERR_RMA_RANGE: c_int = 16;
+/// A call in the wrong epoch.
+pub const TRANSOM_ERR_RMA_SYNC: c_int = 17;
+/// A hint or a TRANSOM_ variable with a value that it cannot have.
+pub const TRANSOM_ERR_INFO_VALUE: c_int = 18;
+/// The job, a transport, or a peer.
+pub const TRANSOM_ERR_OTHER: c_int = 19;
+/// A defect of the library: it caught a panic of its own. What the call was to do may be half done.
+pub const TRANSOM_ERR_INTERN: c_int = 20;
+
+/// What went wrong.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// A number of this file.
+    pub(crate) class: c_int,
+    text: String,
+}
+
+impl Failure {
+    #[cold]
+    pub(crate) fn new(class: c_int, text: impl Into<String>) -> Failure {
+        Failure { class, text: text.into() }
+    }
+}
+
+impl From<transom::Error> for Failure {
+    #[cold]
+    fn from(error: transom::Error) -> Failure {
+        Failure { class: number(error.class()), text: error.to_string() }
+    }
+}
+
+fn number(class: Class) -> c_int {
+    match class {
+        Class::Win => TRANSOM_ERR_WIN,
+        Class::Base => TRANSOM_ERR_BASE,
+        Class::Size => TRANSOM_ERR_SIZE,
+        Class::Disp => TRANSOM_ERR_DISP,
+        Class::Rank => TRANSOM_ERR_RANK,
+        Class::Type => TRANSOM_ERR_TYPE,
+        Class::Count => TRANSOM_ERR_COUNT,
+        Class::Op => TRANSOM_ERR_OP,
+        Class::LockType => TRANSOM_ERR_LOCKTYPE,
+        Class::Assert => TRANSOM_ERR_ASSERT,
+        Class::Arg => TRANSOM_ERR_ARG,
+        Class::RmaConflict => TRANSOM_ERR_RMA_CONFLICT,
+        Class::RmaAttach => TRANSOM_ERR_RMA_ATTACH,
+        Class::RmaShared => TRANSOM_ERR_RMA_SHARED,
+        Class::RmaFlavor => TRANSOM_ERR_RMA_FLAVOR,
+        Class::RmaRange => TRANSOM_ERR_RMA_RANGE,
+        Class::RmaSync => TRANSOM_ERR_RMA_SYNC,
+        Class::InfoValue => TRANSOM_ERR_INFO_VALUE,
+        _ => TRANSOM_ERR_OTHER,
+    }
+}
+
+/// The classes in the order of their numbers, from 0.
+const STRINGS: [&CStr; 21] = [
+    c"TRANSOM_SUCCESS: no error",
+    c"TRANSOM_ERR_WIN: invalid window",
+    c"TRANSOM_ERR_BASE: invalid base",
+    c"TRANSOM_ERR_SIZE: invalid size",
+    c"TRANSOM_ERR_DISP: invalid displacement",
+    c"TRANSOM_ERR_RANK: invalid rank",
+    c"TRANSOM_ERR_TYPE: invalid datatype",
+    c"TRANSOM_ERR_COUNT: invalid count",
+    c"TRANSOM_ERR_OP: invalid operation",
+    c"TRANSOM_ERR_LOCKTYPE: invalid lock type",
+    c"TRANSOM_ERR_ASSERT: invalid assertion",
+    c"TRANSOM_ERR_ARG: invalid argument",
+    c"TRANSOM_ERR_RMA_CONFLICT: conflicting accesses to a window",
+    c"TRANSOM_ERR_RMA_ATTACH: memory cannot be attached or detached",
+    c"TRANSOM_ERR_RMA_SHARED: memory cannot be shared",
+    c"TRANSOM_ERR_RMA_FLAVOR: wrong flavor of window",
+    c"TRANSOM_ERR_RMA_RANGE: outside the target's memory",
+    c"TRANSOM_ERR_RMA_SYNC: wrong synchronization",
+    c"TRANSOM_ERR_INFO_VALUE: invalid value of a hint or variable",
+    c"TRANSOM_ERR_OTHER: the job, a transport, or a peer failed",
+    c"TRANSOM_ERR_INTERN: internal error",
+];
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Runs the body of a call: its class, with the text kept where it fails, by a panic too.
+#[inline]
+pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => TRANSOM_SUCCESS,
+        Ok(Err(failure)) => told(&failure),
+        Err(panic) => told(&Failure::new(TRANSOM_ERR_INTERN, format!("internal error: {}", words(panic.as_ref())))),
+    }
+}
+
+/// What a panic says.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let fixed = panic.downcast_ref::<&str>().copied();
+    fixed.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
+}
+
+/// Keeps the text for [`transom_last_error`].
+#[cold]
+fn told(failure: &Failure) -> c_int {
+    let text = CString::new(failure.text.replace('\0', "\u{fffd}")).unwrap_or_default();
+    // A thread that ends has lost its storage: then there is nobody to ask.
+    let _ = LAST.try_with(|last| last.replace(text));
+    failure.class
+}
+
+/// What an error class is, in words: "TRANSOM_ERR_RANK: invalid rank". For every number a text; it is never freed.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn transom_error_string(error: c_int) -> *const c_char {
+    let known = usize::try_from(error).ok().and_then(|class| STRINGS.get(class).copied());
+    known.unwrap_or(c"an unknown error class").as_ptr()
+}
+
+/// The whole text, with its numbers, of the last call of this thread that failed; empty where none did. It stays until another call of
+/// this thread fails.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn transom_last_error() -> *const c_char {
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// The version of the library, as "0.1.0".
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn transom_version() -> *const c_char {
+    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => c"",
+    };
+    VERSION.as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last() -> String {
+        LAST.with(|last| last.borrow().to_string_lossy().into_owned())
+    }
+
+    /// Shows E1.
+    #[test]
+    fn a_panic_is_an_error_of_its_own_class() {
+        assert_eq!(guarded(|| panic!("so it {}", "is")), TRANSOM_ERR_INTERN);
+        assert_eq!(last(), "internal error: so it is");
+        assert_eq!(guarded(|| Err(Failure::new(TRANSOM_ERR_ARG, "a\0b"))), TRANSOM_ERR_ARG);
+        assert_eq!(last(), "a\u{fffd}b");
+        assert_eq!(guarded(|| Ok(())), TRANSOM_SUCCESS);
+        assert_eq!(last(), "a\u{fffd}b", "what succeeds leaves the text");
+    }
+
+    #[test]
+    fn strings_are_in_the_order_of_the_classes() {
+        let named = [
+            (TRANSOM_SUCCESS, "TRANSOM_SUCCESS:"),
+            (TRANSOM_ERR_RANK, "TRANSOM_ERR_RANK:"),
+            (TRANSOM_ERR_ARG, "TRANSOM_ERR_ARG:"),
+            (TRANSOM_ERR_RMA_RANGE, "TRANSOM_ERR_RMA_RANGE:"),
+            (TRANSOM_ERR_RMA_SYNC, "TRANSOM_ERR_RMA_SYNC:"),
+            (TRANSOM_ERR_INTERN, "TRANSOM_ERR_INTERN:"),
+        ];
+        for (class, begin) in named {
+            let index = usize::try_from(class).expect("a class");
+            assert!(STRINGS[index].to_str().expect("text").starts_with(begin), "{class}");
+        }
+        assert_eq!(STRINGS.len(), usize::try_from(TRANSOM_ERR_INTERN).expect("a class") + 1);
+    }
+}

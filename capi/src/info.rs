@@ -1,0 +1,136 @@
+//! Hints of windows: keys with values.
+
+use std::ffi::{c_char, c_int};
+
+use transom::Info;
+
+use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
+use crate::pointers::{borrowed, changed, out, text, write_text};
+
+/// Keys with values: hints for windows. NULL stands for none wherever one is asked for.
+#[derive(Debug)]
+pub struct InfoHandle(pub(crate) Info);
+
+/// The hints of a handle; none for NULL.
+///
+/// # Safety
+/// `info` is NULL or a live handle.
+pub(crate) unsafe fn hints(info: *const InfoHandle) -> Info {
+    // SAFETY: the caller's promise.
+    unsafe { info.as_ref() }.map_or_else(Info::new, |info| info.0.clone())
+}
+
+/// Makes an info without keys.
+///
+/// # Safety
+/// `info` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_info_create(info: *mut *mut InfoHandle) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        out(info, "info")?.set(handle(Info::new()));
+        Ok(())
+    })
+}
+
+/// A new handle, which transom_info_free ends.
+pub(crate) fn handle(info: Info) -> *mut InfoHandle {
+    Box::into_raw(Box::new(InfoHandle(info)))
+}
+
+/// Sets a key, or gives another value to one that is there. Keys that no window knows are kept and do nothing.
+///
+/// # Safety
+/// `info` is a live handle; `key` and `value` end with a zero byte.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_info_set(info: *mut InfoHandle, key: *const c_char, value: *const c_char) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let info = changed(info, "info")?;
+        let (key, value) = (text(key, "key")?, text(value, "value")?);
+        info.0 = std::mem::take(&mut info.0).with(key, value);
+        Ok(())
+    })
+}
+
+/// Writes the value of a key with its zero byte to value, as much as fits *size bytes; *size becomes what all of it takes, and *found
+/// is 1. Without such a key *found is 0 and the rest stays. With a *size of 0 value may be NULL.
+///
+/// # Safety
+/// `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and `found` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_info_get(
+    info: *const InfoHandle,
+    key: *const c_char,
+    value: *mut c_char,
+    size: *mut u64,
+    found: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (info, key, found) = (borrowed(info, TRANSOM_ERR_ARG, "info")?, text(key, "key")?, out(found, "found")?);
+        let known = info.0.get(key);
+        if let Some(known) = known {
+            write_text(known, value, size)?;
+        }
+        found.set(c_int::from(known.is_some()));
+        Ok(())
+    })
+}
+
+/// How many keys there are.
+///
+/// # Safety
+/// `info` is a live handle; `keys` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_info_keys(info: *const InfoHandle, keys: *mut u64) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (info, keys) = (borrowed(info, TRANSOM_ERR_ARG, "info")?, out(keys, "keys")?);
+        keys.set(info.0.iter().count() as u64);
+        Ok(())
+    })
+}
+
+/// Writes the key of a number, from 0 in the order in which they were set, as transom_info_get writes values.
+///
+/// # Safety
+/// `info` is a live handle; `key` has *size bytes, and `size` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_info_key(
+    info: *const InfoHandle,
+    number: u64,
+    key: *mut c_char,
+    size: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let info = borrowed(info, TRANSOM_ERR_ARG, "info")?;
+        let known = usize::try_from(number).ok().and_then(|number| info.0.iter().nth(number));
+        let (known, _) = known.ok_or_else(|| Failure::new(TRANSOM_ERR_ARG, format!("there is no key {number}")))?;
+        write_text(known, key, size)
+    })
+}
+
+/// Ends an info; the handle becomes NULL. Windows keep what they were told.
+///
+/// # Safety
+/// `info` points to a live handle or to NULL.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_info_free(info: *mut *mut InfoHandle) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let slot = changed(info, "info")?;
+        if slot.is_null() {
+            return Err(Failure::new(TRANSOM_ERR_ARG, "info is NULL"));
+        }
+        drop(Box::from_raw(std::mem::replace(slot, std::ptr::null_mut())));
+        Ok(())
+    })
+}

@@ -1,0 +1,284 @@
+//! Operations: origin buffers are items of a datatype at an address, or plain bytes; targets are items of a datatype at a displacement
+//! of a rank, in its displacement units.
+
+use std::ffi::{c_int, c_void};
+
+use transom::{At, Items, Op};
+
+use crate::constants::{op, rank};
+use crate::datatype::{DatatypeHandle, basic, datatype};
+use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
+use crate::pointers::{array, array_mut, count, size};
+use crate::window::{WindowHandle, window};
+
+/// Items at an address, NULL only where there are none.
+///
+/// # Safety
+/// `ty` is NULL, a predefined one or a live handle.
+#[inline]
+pub(crate) unsafe fn items<'a>(
+    base: *const c_void,
+    count: u64,
+    ty: *const DatatypeHandle,
+    what: &str,
+) -> Result<Items<'a>, Failure> {
+    // SAFETY: the caller's promise.
+    let ty = unsafe { datatype(ty)? };
+    let count = self::count(count)?;
+    if base.is_null() && count > 0 && ty.size() > 0 {
+        // Displacements of the type may be addresses.
+        if ty.true_lb() == 0 {
+            return Err(Failure::new(TRANSOM_ERR_ARG, format!("{what} is NULL")));
+        }
+        return Ok(Items::of(std::ptr::null(), count, ty));
+    }
+    Ok(Items::of(address(base), count, ty))
+}
+
+/// An address as the library takes them: of no bytes too, an address that is not NULL.
+#[inline]
+fn address(base: *const c_void) -> *const u8 {
+    if base.is_null() { std::ptr::dangling() } else { base.cast() }
+}
+
+/// The length of plain bytes, whose address is NULL only where there are none.
+#[inline]
+fn plain(base: *const c_void, len: u64) -> Result<usize, Failure> {
+    if base.is_null() && len > 0 {
+        return Err(Failure::new(TRANSOM_ERR_ARG, "origin is NULL"));
+    }
+    size(len)
+}
+
+/// Items at a target.
+///
+/// # Safety
+/// `ty` is NULL, a predefined one or a live handle.
+#[inline]
+pub(crate) unsafe fn at<'a>(
+    target: c_int,
+    displacement: u64,
+    count: u64,
+    ty: *const DatatypeHandle,
+) -> Result<At<'a>, Failure> {
+    // SAFETY: the caller's promise.
+    Ok(At::new(rank(target)?, displacement, self::count(count)?, unsafe { datatype(ty)? }))
+}
+
+/// The origin of what fetches: not looked at for the operation that stores nothing.
+///
+/// # Safety
+/// As for [`items`].
+pub(crate) unsafe fn operand<'a>(
+    base: *const c_void,
+    count: u64,
+    ty: *const DatatypeHandle,
+    result: Items<'a>,
+    op: Op,
+) -> Result<Items<'a>, Failure> {
+    if op == Op::NoOp {
+        return Ok(result);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { items(base, count, ty, "origin") }
+}
+
+/// Puts len bytes from origin at a displacement of target.
+///
+/// # Safety
+/// `window` is a live handle. `origin` has `len` bytes, which nobody writes until the operation is complete at this side.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_put_bytes(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    len: u64,
+    target: c_int,
+    displacement: u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let window = self::window(window)?;
+        let len = plain(origin, len)?;
+        Ok(window.put(address(origin), len, rank(target)?, displacement)?)
+    })
+}
+
+/// Gets len bytes into origin from a displacement of target.
+///
+/// # Safety
+/// `window` is a live handle. `origin` has `len` bytes, which nobody else touches until the operation is complete.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_get_bytes(
+    window: *const WindowHandle,
+    origin: *mut c_void,
+    len: u64,
+    target: c_int,
+    displacement: u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let window = self::window(window)?;
+        let len = plain(origin, len)?;
+        Ok(window.get(address(origin).cast_mut(), len, rank(target)?, displacement)?)
+    })
+}
+
+/// Puts items of a type as items of another with the same signature.
+///
+/// # Safety
+/// `window` is a live handle, types are predefined ones or live handles. Nobody writes the bytes of the origin's items until the
+/// operation is complete at this side.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_put(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let window = self::window(window)?;
+        let origin = items(origin, origin_count, origin_type, "origin")?;
+        Ok(window.put_items(origin, at(target, displacement, target_count, target_type)?)?)
+    })
+}
+
+/// Gets items of a type as items of another with the same signature.
+///
+/// # Safety
+/// `window` is a live handle, types are predefined ones or live handles. Nobody else touches the bytes of the origin's items until the
+/// operation is complete.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_get(
+    window: *const WindowHandle,
+    origin: *mut c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let window = self::window(window)?;
+        let origin = items(origin, origin_count, origin_type, "origin")?;
+        Ok(window.get_items(origin, at(target, displacement, target_count, target_type)?)?)
+    })
+}
+
+/// Combines the target's elements with the origin's by an operation, TRANSOM_SUM or another: atomic for each element with all other
+/// accumulates, fetches and compare-and-swaps on the same type.
+///
+/// # Safety
+/// As for transom_put.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_accumulate(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    op: c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let window = self::window(window)?;
+        let origin = items(origin, origin_count, origin_type, "origin")?;
+        Ok(window.accumulate(origin, at(target, displacement, target_count, target_type)?, self::op(op)?)?)
+    })
+}
+
+/// transom_accumulate that also gets the values from before. For TRANSOM_NO_OP origin is not looked at.
+///
+/// # Safety
+/// As for transom_put, and for the bytes of result as for transom_get; they do not overlap those of origin.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_get_accumulate(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    result: *mut c_void,
+    result_count: u64,
+    result_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    op: c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, op) = (self::window(window)?, self::op(op)?);
+        let result = items(result, result_count, result_type, "result")?;
+        let origin = operand(origin, origin_count, origin_type, result, op)?;
+        Ok(window.get_accumulate(origin, result, at(target, displacement, target_count, target_type)?, op)?)
+    })
+}
+
+/// Combines one element of a predefined type and waits for its value from before. For TRANSOM_NO_OP origin is not looked at; for
+/// TRANSOM_PROC_NULL result stays as it was.
+///
+/// # Safety
+/// `window` is a live handle; `origin` and `result` are each of one element and do not overlap.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_fetch_and_op(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    result: *mut c_void,
+    datatype: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    op: c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, ty, op) = (self::window(window)?, basic(datatype)?, self::op(op)?);
+        let bytes = ty.size() as u64;
+        let origin = array::<u8>(origin.cast(), if op == Op::NoOp { 0 } else { bytes }, "origin")?;
+        let result = array_mut::<u8>(result.cast(), bytes, "result")?;
+        Ok(window.fetch_and_op(origin, result, ty, rank(target)?, displacement, op)?)
+    })
+}
+
+/// Stores the element origin where the element compare is found, and waits for the value from before. For integers, TRANSOM_C_BOOL and
+/// TRANSOM_BYTE.
+///
+/// # Safety
+/// `window` is a live handle; `origin`, `compare` and `result` are each of one element, and result overlaps none of the others.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_compare_and_swap(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    compare: *const c_void,
+    result: *mut c_void,
+    datatype: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, ty) = (self::window(window)?, basic(datatype)?);
+        let bytes = ty.size() as u64;
+        let origin = array::<u8>(origin.cast(), bytes, "origin")?;
+        let compare = array::<u8>(compare.cast(), bytes, "compare")?;
+        let result = array_mut::<u8>(result.cast(), bytes, "result")?;
+        Ok(window.compare_and_swap(origin, compare, result, ty, rank(target)?, displacement)?)
+    })
+}

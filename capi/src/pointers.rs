@@ -1,0 +1,138 @@
+//! Pointers from C programs: NULL is an error that names the argument, everything else is what the caller promised. Results are written
+//! at the end of a call; where they go is asked at its beginning, so that nothing is half done.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::NonNull;
+
+use crate::constants::rank;
+use crate::error::{Failure, TRANSOM_ERR_ARG, TRANSOM_ERR_COUNT, TRANSOM_ERR_SIZE};
+
+/// Where a result goes.
+pub(crate) struct Out<T>(NonNull<T>);
+
+impl<T> Out<T> {
+    /// Writes the result.
+    pub(crate) fn set(self, value: T) {
+        // SAFETY: whoever called `out` promised that it may be written.
+        unsafe { self.0.write(value) }
+    }
+}
+
+/// Where a result goes, or an error that names it.
+///
+/// # Safety
+/// `slot` is NULL, or may be written until the call returns.
+pub(crate) unsafe fn out<T>(slot: *mut T, what: &str) -> Result<Out<T>, Failure> {
+    NonNull::new(slot).map(Out).ok_or_else(|| null(what))
+}
+
+/// What a pointer points to.
+///
+/// # Safety
+/// `pointer` is NULL, or points to a value that lives and that nobody changes until the call returns.
+#[inline]
+pub(crate) unsafe fn borrowed<'a, T>(pointer: *const T, class: c_int, what: &str) -> Result<&'a T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_ref() }.ok_or_else(|| Failure::new(class, format!("{what} is NULL")))
+}
+
+/// What a pointer points to, to be changed.
+///
+/// # Safety
+/// As for [`borrowed`], and nobody else looks at it.
+pub(crate) unsafe fn changed<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
+}
+
+/// An array. Where it has no elements, its address does not count.
+///
+/// # Safety
+/// `first` is NULL, or that of `count` elements that nobody changes until the call returns.
+pub(crate) unsafe fn array<'a, T>(first: *const T, count: u64, what: &str) -> Result<&'a [T], Failure> {
+    match length::<T>(count, what)? {
+        0 => Ok(&[]),
+        _ if first.is_null() => Err(null(what)),
+        // SAFETY: the caller's promise; the length fits an address space.
+        count => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
+    }
+}
+
+/// An array to be changed.
+///
+/// # Safety
+/// As for [`array`], and nobody else looks at it.
+pub(crate) unsafe fn array_mut<'a, T>(first: *mut T, count: u64, what: &str) -> Result<&'a mut [T], Failure> {
+    match length::<T>(count, what)? {
+        0 => Ok(&mut []),
+        _ if first.is_null() => Err(null(what)),
+        // SAFETY: the caller's promise; the length fits an address space.
+        count => Ok(unsafe { std::slice::from_raw_parts_mut(first, count) }),
+    }
+}
+
+/// A text.
+///
+/// # Safety
+/// `text` is NULL, or ends with a zero byte.
+pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
+    if text.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { CStr::from_ptr(text) };
+    bytes.to_str().map_err(|_| Failure::new(TRANSOM_ERR_ARG, format!("{what} is not UTF-8")))
+}
+
+/// Ranks of an array.
+///
+/// # Safety
+/// As for [`array`].
+pub(crate) unsafe fn ranks(first: *const c_int, count: c_int, what: &str) -> Result<Vec<usize>, Failure> {
+    let many = u64::try_from(count).map_err(|_| Failure::new(TRANSOM_ERR_ARG, format!("{count} ranks")))?;
+    // SAFETY: the caller's promise.
+    unsafe { array(first, many, what) }?.iter().map(|&one| rank(one)).collect()
+}
+
+/// Writes `text` with its zero byte to `value` of `*size` bytes, as much as fits; `*size` becomes what all of it takes.
+///
+/// # Safety
+/// `size` is NULL, or may be read and written; `value` is NULL where it is 0, or has as many bytes.
+pub(crate) unsafe fn write_text(text: &str, value: *mut c_char, size: *mut u64) -> Result<(), Failure> {
+    // SAFETY: the caller's promises.
+    let (size, room) = unsafe {
+        let size = changed(size, "size")?;
+        let room = array_mut(value.cast::<u8>(), *size, "value")?;
+        (size, room)
+    };
+    if let Some(last) = room.len().checked_sub(1) {
+        let fits = text.len().min(last);
+        room[..fits].copy_from_slice(&text.as_bytes()[..fits]);
+        room[fits] = 0;
+    }
+    *size = text.len() as u64 + 1;
+    Ok(())
+}
+
+/// Bytes of memory as this machine counts them.
+#[inline]
+pub(crate) fn size(bytes: u64) -> Result<usize, Failure> {
+    usize::try_from(bytes).map_err(|_| Failure::new(TRANSOM_ERR_SIZE, format!("{bytes} bytes")))
+}
+
+/// A number of items as this machine counts them.
+#[inline]
+pub(crate) fn count(items: u64) -> Result<usize, Failure> {
+    usize::try_from(items).map_err(|_| Failure::new(TRANSOM_ERR_COUNT, format!("{items} items")))
+}
+
+fn length<T>(count: u64, what: &str) -> Result<usize, Failure> {
+    let fits = usize::try_from(count).ok();
+    let fits = fits.filter(|count| count.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= isize::MAX as usize));
+    fits.ok_or_else(|| Failure::new(TRANSOM_ERR_COUNT, format!("{what} cannot have {count} elements")))
+}
+
+#[cold]
+fn null(what: &str) -> Failure {
+    Failure::new(TRANSOM_ERR_ARG, format!("{what} is NULL"))
+}

@@ -1,0 +1,211 @@
+//! Handles of requests. One that is complete and told so is gone: its handle becomes NULL, and NULL is left out by the functions on
+//! many.
+
+use std::ffi::c_int;
+
+use transom::Request;
+
+use crate::constants::TRANSOM_UNDEFINED;
+use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
+use crate::pointers::{array_mut, changed, out};
+
+/// The handle of one operation, to wait for it apart from the epoch. Complete is that of the buffers: what a get brings is there, what a
+/// put took may be used again.
+#[derive(Debug)]
+pub struct RequestHandle(Option<Request>);
+
+/// A new handle.
+pub(crate) fn handle(request: Request) -> *mut RequestHandle {
+    Box::into_raw(Box::new(RequestHandle(Some(request))))
+}
+
+/// Ends the handle in a slot.
+///
+/// # Safety
+/// It is a live one, or NULL.
+unsafe fn end(slot: &mut *mut RequestHandle) {
+    let handle = std::mem::replace(slot, std::ptr::null_mut());
+    if !handle.is_null() {
+        // SAFETY: the caller's promise; no other copy of it is used any more.
+        drop(unsafe { Box::from_raw(handle) });
+    }
+}
+
+/// The requests of an array for as long as one call works on them: taken out of their handles, and put back in the end.
+struct Taken<'a> {
+    slots: &'a mut [*mut RequestHandle],
+    /// Where each one was.
+    places: Vec<usize>,
+    requests: Vec<Request>,
+}
+
+impl<'a> Taken<'a> {
+    /// # Safety
+    /// `first` has `count` handles, live ones or NULL.
+    unsafe fn new(first: *mut *mut RequestHandle, count: u64) -> Result<Taken<'a>, Failure> {
+        // SAFETY: the caller's promise.
+        let slots = unsafe { array_mut(first, count, "requests")? };
+        let mut taken = Taken { slots, places: Vec::new(), requests: Vec::new() };
+        for (place, slot) in taken.slots.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            if let Some(request) = unsafe { slot.as_mut() }.and_then(|handle| handle.0.take()) {
+                taken.places.push(place);
+                taken.requests.push(request);
+            }
+        }
+        Ok(taken)
+    }
+}
+
+impl Drop for Taken<'_> {
+    /// Those that were told complete are gone.
+    fn drop(&mut self) {
+        for (place, request) in self.places.drain(..).zip(self.requests.drain(..)) {
+            let slot = &mut self.slots[place];
+            // SAFETY: `new` took it out of this very handle.
+            match unsafe { slot.as_mut() } {
+                Some(handle) if request.is_active() => handle.0 = Some(request),
+                // SAFETY: the same.
+                _ => unsafe { end(slot) },
+            }
+        }
+    }
+}
+
+/// Waits until the operation is complete; the handle becomes NULL, also where the operation failed. Returns at once for NULL.
+///
+/// # Safety
+/// `request` points to a live handle or to NULL.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_request_wait(request: *mut *mut RequestHandle) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let mut taken = Taken::new(changed(request, "request")?, 1)?;
+        Ok(Request::wait_all(&mut taken.requests)?)
+    })
+}
+
+/// Whether the operation is complete; then the handle becomes NULL. Makes progress, does not wait. *done is 1 for NULL.
+///
+/// # Safety
+/// `request` points to a live handle or to NULL; `done` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_request_test(request: *mut *mut RequestHandle, done: *mut c_int) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (request, done) = (changed(request, "request")?, out(done, "done")?);
+        let mut taken = Taken::new(request, 1)?;
+        done.set(c_int::from(taken.requests.first_mut().map_or(Ok(true), Request::test)?));
+        Ok(())
+    })
+}
+
+/// Waits for all; all handles become NULL, also where some failed. The first failure, in their order, is the result.
+///
+/// # Safety
+/// `requests` has `count` handles, live ones or NULL.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_request_wait_all(count: u64, requests: *mut *mut RequestHandle) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let mut taken = Taken::new(requests, count)?;
+        Ok(Request::wait_all(&mut taken.requests)?)
+    })
+}
+
+/// Waits for one, whose handle becomes NULL; *index is its place, TRANSOM_UNDEFINED where all are NULL.
+///
+/// # Safety
+/// `requests` has `count` handles, live ones or NULL; `index` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_request_wait_any(
+    count: u64,
+    requests: *mut *mut RequestHandle,
+    index: *mut i64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let index = out(index, "index")?;
+        let mut taken = Taken::new(requests, count)?;
+        let first = Request::wait_any(&mut taken.requests)?;
+        let place = first.and_then(|first| i64::try_from(taken.places[first]).ok());
+        index.set(place.unwrap_or(TRANSOM_UNDEFINED));
+        Ok(())
+    })
+}
+
+/// Waits for at least one: *done of them are complete, their places are in indices and their handles are NULL. *done is 0 where all are
+/// NULL.
+///
+/// # Safety
+/// `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers; `done` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_request_wait_some(
+    count: u64,
+    requests: *mut *mut RequestHandle,
+    done: *mut u64,
+    indices: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe { some(count, requests, done, indices, Request::wait_some) })
+}
+
+/// transom_request_wait_some without waiting: *done may be 0.
+///
+/// # Safety
+/// As for transom_request_wait_some.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_request_test_some(
+    count: u64,
+    requests: *mut *mut RequestHandle,
+    done: *mut u64,
+    indices: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe { some(count, requests, done, indices, Request::test_some) })
+}
+
+/// # Safety
+/// As for the public calls.
+unsafe fn some(
+    count: u64,
+    requests: *mut *mut RequestHandle,
+    done: *mut u64,
+    indices: *mut u64,
+    ask: impl FnOnce(&mut [Request]) -> transom::Result<Vec<usize>>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promises.
+    let (done, indices) = unsafe { (out(done, "done")?, array_mut(indices, count, "indices")?) };
+    // SAFETY: the caller's promise.
+    let mut taken = unsafe { Taken::new(requests, count)? };
+    let found = ask(&mut taken.requests)?;
+    for (slot, &one) in indices.iter_mut().zip(&found) {
+        *slot = taken.places[one] as u64;
+    }
+    done.set(found.len() as u64);
+    Ok(())
+}
+
+/// Forgets a request; the handle becomes NULL. The end of the epoch completes the operation all the same.
+///
+/// # Safety
+/// `request` points to a live handle or to NULL.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_request_free(request: *mut *mut RequestHandle) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let slot = changed(request, "request")?;
+        if slot.is_null() {
+            return Err(Failure::new(TRANSOM_ERR_ARG, "request is NULL"));
+        }
+        end(slot);
+        Ok(())
+    })
+}

@@ -1,0 +1,287 @@
+//! How windows come and go, and what can be asked of them.
+
+use std::ffi::{c_int, c_void};
+
+use transom::RawWindow;
+
+use crate::constants::{flavor, model, rank};
+use crate::error::{Failure, TRANSOM_ERR_WIN, guarded};
+use crate::info::{self, InfoHandle, hints};
+use crate::job::{JobHandle, job, write_ranks};
+use crate::pointers::{Out, borrowed, changed, out, size};
+
+/// A window: memory of each rank of a job that the others access. Operations may come from several threads at once, synchronization
+/// calls on one window from one at a time.
+#[derive(Debug)]
+pub struct WindowHandle(RawWindow);
+
+const _: () = {
+    const fn by_threads<T: Send + Sync>() {}
+    by_threads::<RawWindow>();
+};
+
+/// The window of a handle.
+///
+/// # Safety
+/// `window` is NULL or a live handle.
+#[inline]
+pub(crate) unsafe fn window<'a>(window: *const WindowHandle) -> Result<&'a RawWindow, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { borrowed(window, TRANSOM_ERR_WIN, "window") }.map(|window| &window.0)
+}
+
+fn give(slot: Out<*mut WindowHandle>, window: RawWindow) {
+    slot.set(Box::into_raw(Box::new(WindowHandle(window))));
+}
+
+/// Opens size bytes at base as this rank's part, addressed by others in units of disp_unit bytes. Collective. Sizes and units may differ
+/// at every rank.
+///
+/// # Safety
+/// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` stays readable and writable until
+/// transom_window_free has succeeded.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_create(
+    job: *const JobHandle,
+    base: *mut c_void,
+    size: u64,
+    disp_unit: u32,
+    info: *const InfoHandle,
+    window: *mut *mut WindowHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (job, slot, info) = (self::job(job)?, out(window, "window")?, hints(info));
+        give(slot, RawWindow::create(job, base.cast(), self::size(size)?, disp_unit, &info)?);
+        Ok(())
+    })
+}
+
+/// Allocates size zeroed bytes at this rank, addressed by others in units of disp_unit bytes; *base is their address. Collective. The
+/// memory goes with the window.
+///
+/// # Safety
+/// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_allocate(
+    job: *const JobHandle,
+    size: u64,
+    disp_unit: u32,
+    info: *const InfoHandle,
+    base: *mut *mut c_void,
+    window: *mut *mut WindowHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (job, base, slot) = (self::job(job)?, out(base, "base")?, out(window, "window")?);
+        let made = RawWindow::allocate(job, self::size(size)?, disp_unit, &hints(info))?;
+        base.set(made.base().cast());
+        give(slot, made);
+        Ok(())
+    })
+}
+
+/// Allocates memory that all ranks, which must be of one node, load and store: one segment in which the parts lie in the order of the
+/// ranks, or apart where the hint alloc_shared_noncontig allows it. *base is the address of this rank's part. Collective.
+///
+/// # Safety
+/// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_allocate_shared(
+    job: *const JobHandle,
+    size: u64,
+    disp_unit: u32,
+    info: *const InfoHandle,
+    base: *mut *mut c_void,
+    window: *mut *mut WindowHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (job, base, slot) = (self::job(job)?, out(base, "base")?, out(window, "window")?);
+        let made = RawWindow::allocate_shared(job, self::size(size)?, disp_unit, &hints(info))?;
+        base.set(made.base().cast());
+        give(slot, made);
+        Ok(())
+    })
+}
+
+/// A window without memory, to which each rank attaches what it likes. Displacements are addresses of the target. Collective.
+///
+/// # Safety
+/// `job` is a live handle, `info` one or NULL; `window` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_create_dynamic(
+    job: *const JobHandle,
+    info: *const InfoHandle,
+    window: *mut *mut WindowHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (job, slot) = (self::job(job)?, out(window, "window")?);
+        give(slot, RawWindow::create_dynamic(job, &hints(info))?);
+        Ok(())
+    })
+}
+
+/// Attaches size bytes at base to a dynamic window. Local.
+///
+/// # Safety
+/// `window` is a live handle. The memory stays readable and writable until it is detached and no rank accesses it.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_attach(window: *const WindowHandle, base: *mut c_void, size: u64) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe { Ok(self::window(window)?.attach(base.cast(), self::size(size)?)?) })
+}
+
+/// Detaches the region that begins at base. Local.
+///
+/// # Safety
+/// `window` is a live handle.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_detach(window: *const WindowHandle, base: *const c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { Ok(self::window(window)?.detach(base.cast())?) })
+}
+
+/// Ends the window; collective. The handle becomes NULL. Where it fails, within an epoch, the window stays as it was.
+///
+/// # Safety
+/// `window` points to a live handle, which no other thread uses, or to NULL.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_free(window: *mut *mut WindowHandle) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe {
+        let slot = changed(window, "window")?;
+        self::window(*slot)?.free()?;
+        drop(Box::from_raw(std::mem::replace(slot, std::ptr::null_mut())));
+        Ok(())
+    })
+}
+
+/// This rank's part: the first byte, its bytes, and its displacement unit. Of a dynamic window NULL, 0 and 1.
+///
+/// # Safety
+/// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_part(
+    window: *const WindowHandle,
+    base: *mut *mut c_void,
+    size: *mut u64,
+    disp_unit: *mut u32,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let window = self::window(window)?;
+        let (base, size, unit) = (out(base, "base")?, out(size, "size")?, out(disp_unit, "disp_unit")?);
+        base.set(window.base().cast());
+        size.set(window.size() as u64);
+        unit.set(window.disp_unit());
+        Ok(())
+    })
+}
+
+/// The part of a rank as this process loads and stores it, or for TRANSOM_PROC_NULL that of the lowest rank whose part has bytes.
+///
+/// # Safety
+/// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_shared_query(
+    window: *const WindowHandle,
+    rank: c_int,
+    base: *mut *mut c_void,
+    size: *mut u64,
+    disp_unit: *mut u32,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let window = self::window(window)?;
+        let (base, size, unit) = (out(base, "base")?, out(size, "size")?, out(disp_unit, "disp_unit")?);
+        let part = window.shared_query(self::rank(rank)?)?;
+        base.set(part.base().cast());
+        size.set(part.size() as u64);
+        unit.set(part.disp_unit());
+        Ok(())
+    })
+}
+
+/// How the window came to its memory: TRANSOM_FLAVOR_CREATE, _ALLOCATE, _DYNAMIC or _SHARED.
+///
+/// # Safety
+/// `window` is a live handle; `flavor` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_flavor(window: *const WindowHandle, flavor: *mut c_int) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot) = (self::window(window)?, out(flavor, "flavor")?);
+        slot.set(self::flavor(window.flavor()));
+        Ok(())
+    })
+}
+
+/// Its memory model: TRANSOM_MODEL_UNIFIED or TRANSOM_MODEL_SEPARATE.
+///
+/// # Safety
+/// `window` is a live handle; `model` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_model(window: *const WindowHandle, model: *mut c_int) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot) = (self::window(window)?, out(model, "model")?);
+        slot.set(self::model(window.model()));
+        Ok(())
+    })
+}
+
+/// Its ranks as ranks of the whole job: *count of them, of which the first `room` are written to ranks.
+///
+/// # Safety
+/// `window` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_group(
+    window: *const WindowHandle,
+    room: c_int,
+    ranks: *mut c_int,
+    count: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe { write_ranks(&self::window(window)?.group(), room, ranks, count) })
+}
+
+/// All hints with the values in force, as a new info, which transom_info_free ends.
+///
+/// # Safety
+/// `window` is a live handle; `info` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_get_info(window: *const WindowHandle, info: *mut *mut InfoHandle) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot) = (self::window(window)?, out(info, "info")?);
+        slot.set(info::handle(window.info()));
+        Ok(())
+    })
+}
+
+/// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit; others were decided at creation and stay.
+/// All ranks give the same; nothing is sent.
+///
+/// # Safety
+/// `window` is a live handle, `info` one or NULL.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_set_info(window: *const WindowHandle, info: *const InfoHandle) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe { Ok(self::window(window)?.set_info(&hints(info))?) })
+}

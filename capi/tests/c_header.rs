@@ -1,0 +1,29 @@
+//! include/transom.h is what cbindgen makes of the Rust files now. Knows no program and starts none.
+//!
+//! Route: program.
+
+use std::path::Path;
+
+/// What cbindgen makes.
+fn made(folder: &Path) -> String {
+    let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("cbindgen.toml is right");
+    let bindings = cbindgen::Builder::new().with_crate(folder).with_config(config).generate().expect("bindings");
+    let mut text = Vec::new();
+    bindings.write(&mut text);
+    String::from_utf8(text).expect("text")
+}
+
+/// With `TRANSOM_TEST_WRITE=1` in the environment the header is written first: that is how it is made.
+/// Shows A2.
+#[test]
+fn the_header_is_what_cbindgen_makes_of_the_source() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (path, made) = (folder.join("include/transom.h"), made(folder));
+    if std::env::var_os("TRANSOM_TEST_WRITE").is_some() {
+        std::fs::write(&path, &made).expect("the header is written");
+    }
+    let there = std::fs::read_to_string(&path).expect("the header is there");
+    let differs = there.lines().zip(made.lines()).position(|(a, b)| a != b);
+    let advice = "make it anew: TRANSOM_TEST_WRITE=1 cargo test --package transom-capi --test c_header";
+    assert!(there == made, "transom.h differs from line {:?} on; {advice}", differs.map(|line| line + 1));
+}

@@ -1,0 +1,69 @@
+/* What the test programs share: a check that names its place and ends the rank, a watchdog, and the job. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transom.h"
+
+/* Ends this rank where the condition does not hold. */
+#define CHECK(holds)                                                                                       \
+    do {                                                                                                   \
+        if (!(holds)) {                                                                                    \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #holds);                            \
+            exit(1);                                                                                       \
+        }                                                                                                  \
+    } while (0)
+
+/* Ends this rank where the call fails. */
+#define OK(call)                                                                                           \
+    do {                                                                                                   \
+        int class_ = (call);                                                                               \
+        if (class_ != TRANSOM_SUCCESS) {                                                                   \
+            fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, transom_error_string(class_), \
+                    transom_last_error());                                                                 \
+            exit(1);                                                                                       \
+        }                                                                                                  \
+    } while (0)
+
+/* Ends this rank where the call does not fail with this class and a text that has these words. */
+#define FAILS(expected, words, call)                                                                       \
+    do {                                                                                                   \
+        int class_ = (call);                                                                               \
+        if (class_ != (expected) || strstr(transom_last_error(), words) == NULL) {                         \
+            fprintf(stderr, "%s:%d: %s: %s: %s, instead of %s with \"%s\"\n", __FILE__, __LINE__, #call,   \
+                    transom_error_string(class_), transom_last_error(), transom_error_string(expected), words); \
+            exit(1);                                                                                       \
+        }                                                                                                  \
+    } while (0)
+
+static transom_job *world;
+static int me, size, next, before;
+
+/* Joins the job; the watchdog ends a rank that hangs. */
+static void begin(void) {
+    alarm(100);
+    OK(transom_init(&world));
+    OK(transom_job_rank(world, &me));
+    OK(transom_job_size(world, &size));
+    next = (me + 1) % size;
+    before = (me + size - 1) % size;
+}
+
+/* Leaves the job, and says once that all is well. */
+static int end(const char *name) {
+    int rank = me;
+    OK(transom_job_barrier(world));
+    OK(transom_finalize(&world));
+    CHECK(world == NULL);
+    if (rank == 0) {
+        printf("%s: passed\n", name);
+    }
+    return 0;
+}
+
+#endif

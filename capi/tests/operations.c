@@ -1,0 +1,183 @@
+/* Operations: put and get, the accumulate family over types and operations, and the rank that is nobody. */
+#include <complex.h>
+#include <stdbool.h>
+
+#include "check.h"
+
+static transom_window *window;
+static unsigned char *part;
+
+/* The part is zero at all ranks, and an epoch to all is open. */
+static void open_clear(void) {
+    OK(transom_job_barrier(world));
+    memset(part, 0, 4096);
+    OK(transom_window_sync(window));
+    OK(transom_job_barrier(world));
+    OK(transom_window_lock_all(window, 0));
+}
+
+/* Everything of all ranks is complete and seen. */
+static void close_all(void) {
+    OK(transom_window_unlock_all(window));
+    OK(transom_job_barrier(world));
+    OK(transom_window_sync(window));
+}
+
+static void plain(void) {
+    double from[100], into[100];
+    for (int i = 0; i < 100; i++) {
+        from[i] = me + i / 128.0;
+        into[i] = -1;
+    }
+    open_clear();
+    OK(transom_put(window, from, 100, TRANSOM_DOUBLE, next, 64, 100, TRANSOM_DOUBLE));
+    OK(transom_window_flush(window, next));
+    OK(transom_get(window, into, 100, TRANSOM_DOUBLE, next, 64, 100, TRANSOM_DOUBLE));
+    OK(transom_window_flush(window, next));
+    CHECK(memcmp(from, into, sizeof from) == 0);
+    close_all();
+    CHECK(((double *)part)[8] == before && ((double *)part)[8 + 99] == before + 99 / 128.0);
+}
+
+/* All ranks add to rank 0, elements of several types side by side. */
+static void sums(void) {
+    int8_t a = 1;
+    uint16_t b = 2;
+    int32_t c = -3;
+    uint64_t d = 4;
+    float e = 0.5f;
+    double complex f = 1.0 + 2.0 * I;
+    open_clear();
+    for (int i = 0; i < 10; i++) {
+        OK(transom_accumulate(window, &a, 1, TRANSOM_INT8_T, 0, 0, 1, TRANSOM_INT8_T, TRANSOM_SUM));
+        OK(transom_accumulate(window, &b, 1, TRANSOM_UINT16_T, 0, 8, 1, TRANSOM_UINT16_T, TRANSOM_SUM));
+        OK(transom_accumulate(window, &c, 1, TRANSOM_INT, 0, 16, 1, TRANSOM_INT, TRANSOM_SUM));
+        OK(transom_accumulate(window, &d, 1, TRANSOM_UNSIGNED_LONG, 0, 24, 1, TRANSOM_UNSIGNED_LONG, TRANSOM_SUM));
+        OK(transom_accumulate(window, &e, 1, TRANSOM_FLOAT, 0, 32, 1, TRANSOM_FLOAT, TRANSOM_SUM));
+        OK(transom_accumulate(window, &f, 1, TRANSOM_C_DOUBLE_COMPLEX, 0, 48, 1, TRANSOM_C_DOUBLE_COMPLEX, TRANSOM_SUM));
+    }
+    close_all();
+    if (me == 0) {
+        double complex sum;
+        memcpy(&sum, part + 48, sizeof sum);
+        CHECK((int8_t)part[0] == (int8_t)(10 * size) && *(uint16_t *)(part + 8) == 20 * size);
+        CHECK(*(int32_t *)(part + 16) == -30 * size && *(uint64_t *)(part + 24) == 40u * (unsigned)size);
+        CHECK(*(float *)(part + 32) == 5.0f * (float)size);
+        CHECK(creal(sum) == 10.0 * size && cimag(sum) == 20.0 * size);
+    }
+}
+
+/* One operation on one int of the next rank, from 12 with 10. */
+static int applied(int op) {
+    int start = 12, with = 10, old = 0, now = 0;
+    OK(transom_put(window, &start, 1, TRANSOM_INT, next, 0, 1, TRANSOM_INT));
+    OK(transom_window_flush(window, next));
+    OK(transom_get_accumulate(window, &with, 1, TRANSOM_INT, &old, 1, TRANSOM_INT, next, 0, 1, TRANSOM_INT, op));
+    OK(transom_window_flush(window, next));
+    CHECK(old == 12);
+    OK(transom_fetch_and_op(window, NULL, &now, TRANSOM_INT, next, 0, TRANSOM_NO_OP));
+    OK(transom_window_flush(window, next));
+    return now;
+}
+
+static void operations(void) {
+    open_clear();
+    CHECK(applied(TRANSOM_MAX) == 12 && applied(TRANSOM_MIN) == 10);
+    CHECK(applied(TRANSOM_SUM) == 22 && applied(TRANSOM_PROD) == 120);
+    CHECK(applied(TRANSOM_LAND) == 1 && applied(TRANSOM_LOR) == 1 && applied(TRANSOM_LXOR) == 0);
+    CHECK(applied(TRANSOM_BAND) == 8 && applied(TRANSOM_BOR) == 14 && applied(TRANSOM_BXOR) == 6);
+    CHECK(applied(TRANSOM_REPLACE) == 10 && applied(TRANSOM_NO_OP) == 12);
+    close_all();
+}
+
+/* The largest value and the lowest rank that has it. */
+static void pairs(void) {
+    struct {
+        double value;
+        int rank;
+    } mine, best;
+    memset(&mine, 0, sizeof mine);
+    mine.value = 100 - me / 2;
+    mine.rank = me;
+    open_clear();
+    OK(transom_accumulate(window, &mine, 1, TRANSOM_DOUBLE_INT, 0, 0, 1, TRANSOM_DOUBLE_INT, TRANSOM_MAXLOC));
+    close_all();
+    memcpy(&best, part, sizeof best);
+    CHECK(me != 0 || (best.value == 100 && best.rank == 0));
+}
+
+/* Each ticket is drawn once; a lock made of compare-and-swap lets in one at a time. */
+static void atomics(void) {
+    int64_t one = 1, ticket = -1, free_ = 0, taken = 1 + me, found = -1, count = 0;
+    open_clear();
+    for (int i = 0; i < 50; i++) {
+        int64_t last = ticket;
+        OK(transom_fetch_and_op(window, &one, &ticket, TRANSOM_INT64_T, 0, 0, TRANSOM_SUM));
+        CHECK(ticket > last && ticket < 50 * size);
+    }
+    for (int i = 0; i < 10; i++) {
+        do {
+            OK(transom_compare_and_swap(window, &taken, &free_, &found, TRANSOM_INT64_T, 0, 8));
+        } while (found != 0);
+        OK(transom_get(window, &count, 1, TRANSOM_INT64_T, 0, 16, 1, TRANSOM_INT64_T));
+        OK(transom_window_flush(window, 0));
+        count++;
+        OK(transom_put(window, &count, 1, TRANSOM_INT64_T, 0, 16, 1, TRANSOM_INT64_T));
+        OK(transom_window_flush(window, 0));
+        OK(transom_compare_and_swap(window, &free_, &taken, &found, TRANSOM_INT64_T, 0, 8));
+        CHECK(found == taken);
+    }
+    close_all();
+    CHECK(me != 0 || (((int64_t *)part)[0] == 50 * size && ((int64_t *)part)[2] == 10 * size));
+}
+
+static void nobody(void) {
+    int64_t value = 5, result = 6;
+    open_clear();
+    OK(transom_put_bytes(window, &value, 8, TRANSOM_PROC_NULL, 1 << 20));
+    OK(transom_get_bytes(window, &result, 8, TRANSOM_PROC_NULL, 0));
+    OK(transom_accumulate(window, &value, 1, TRANSOM_INT64_T, TRANSOM_PROC_NULL, 0, 1, TRANSOM_INT64_T, TRANSOM_SUM));
+    OK(transom_fetch_and_op(window, &value, &result, TRANSOM_INT64_T, TRANSOM_PROC_NULL, 0, TRANSOM_SUM));
+    OK(transom_compare_and_swap(window, &value, &value, &result, TRANSOM_INT64_T, TRANSOM_PROC_NULL, 0));
+    CHECK(result == 6);
+    /* Nothing, from nowhere. */
+    OK(transom_put_bytes(window, NULL, 0, next, 0));
+    OK(transom_put(window, NULL, 0, TRANSOM_INT, next, 0, 0, TRANSOM_INT));
+    close_all();
+}
+
+/* The names of the header are the types of this compiler. */
+static void sizes(void) {
+    struct { transom_datatype *type; uint64_t size; } all[] = {
+        {TRANSOM_CHAR, sizeof(char)}, {TRANSOM_UNSIGNED_CHAR, sizeof(unsigned char)}, {TRANSOM_SHORT, sizeof(short)},
+        {TRANSOM_UNSIGNED_SHORT, sizeof(unsigned short)}, {TRANSOM_INT, sizeof(int)}, {TRANSOM_UNSIGNED, sizeof(unsigned)},
+        {TRANSOM_LONG, sizeof(long)}, {TRANSOM_UNSIGNED_LONG, sizeof(unsigned long)}, {TRANSOM_LONG_LONG, sizeof(long long)},
+        {TRANSOM_UNSIGNED_LONG_LONG, sizeof(unsigned long long)}, {TRANSOM_FLOAT, sizeof(float)},
+        {TRANSOM_DOUBLE, sizeof(double)}, {TRANSOM_C_BOOL, sizeof(bool)}, {TRANSOM_BYTE, 1},
+        {TRANSOM_C_FLOAT_COMPLEX, sizeof(float complex)}, {TRANSOM_C_DOUBLE_COMPLEX, sizeof(double complex)},
+        {TRANSOM_FLOAT_INT, sizeof(struct { float a; int b; })}, {TRANSOM_DOUBLE_INT, sizeof(struct { double a; int b; })},
+        {TRANSOM_LONG_INT, sizeof(struct { long a; int b; })}, {TRANSOM_2INT, sizeof(struct { int a; int b; })},
+        {TRANSOM_SHORT_INT, sizeof(struct { short a; int b; })},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        uint64_t size_of = 0;
+        OK(transom_type_size(all[i].type, &size_of));
+        CHECK(size_of == all[i].size);
+    }
+}
+
+int main(void) {
+    void *base = NULL;
+    begin();
+    sizes();
+    OK(transom_window_allocate(world, 4096, 1, NULL, &base, &window));
+    part = (unsigned char *)base;
+    plain();
+    sums();
+    operations();
+    pairs();
+    atomics();
+    nobody();
+    OK(transom_window_free(&window));
+    return end("operations");
+}
