@@ -10,6 +10,7 @@ mod measure;
 mod options;
 mod passive;
 mod pattern;
+mod perftest;
 mod report;
 mod requests;
 mod synchronization;

@@ -37,7 +37,8 @@ pub(crate) struct Options {
     /// Verify the data of every size.
     #[arg(short = 'c', long)]
     pub(crate) check: bool,
-    /// Measure in the same run what the machine can do without the library, and print the ratio.
+    /// Measure in the same run what the machine can do without the library, and print the ratio. Over libibverbs, where the
+    /// machine has perftest's programs, also what they measure.
     #[arg(long)]
     pub(crate) vs_floor: bool,
     /// Write the results to a file as JSON too.

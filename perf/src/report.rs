@@ -8,6 +8,7 @@ use transom::{Job, Route};
 use crate::Outcome;
 use crate::measure::Times;
 use crate::options::{Options, Test};
+use crate::perftest::Perftest;
 
 /// One line of the table.
 #[derive(Debug, Serialize)]
@@ -23,6 +24,9 @@ pub(crate) struct Row {
     pub(crate) floor: Option<Times>,
     /// Library by floor, of times: above 1 is slower.
     pub(crate) ratio: Option<f64>,
+    /// perftest's number, in microseconds or 10^6 bytes a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) perftest: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -40,7 +44,7 @@ struct Document<'d> {
 impl Row {
     pub(crate) fn new(size: usize, library: Times, floor: Option<Times>) -> Row {
         let ratio = floor.as_ref().map(|floor| library.median_ns / floor.median_ns);
-        Row { what: None, size, library, floor, ratio }
+        Row { what: None, size, library, floor, ratio, perftest: None }
     }
 }
 
@@ -61,7 +65,7 @@ pub(crate) fn head(options: &Options, world: &Job) -> Outcome<()> {
 }
 
 /// Prints the lines above a table.
-pub(crate) fn header(options: &Options, world: &Job) -> Outcome<()> {
+pub(crate) fn header(options: &Options, world: &Job, perftest: Option<&Perftest>) -> Outcome<()> {
     head(options, world)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "# Window creation: {:?}", options.creation)?;
@@ -74,10 +78,16 @@ pub(crate) fn header(options: &Options, world: &Job) -> Outcome<()> {
     if let Some(floor) = options.test.floor().filter(|_| options.vs_floor) {
         writeln!(out, "# Floor: {floor}")?;
     }
+    if let Some(perftest) = perftest {
+        writeln!(out, "# perftest: {}", perftest.means())?;
+    }
     let unit = if options.test.is_bandwidth() { "Bandwidth (MB/s)" } else { "Latency (us)" };
     write!(out, "{:<10}{unit:>20}", "# Size")?;
     if options.vs_floor {
         write!(out, "{:>20}{:>20}", "Floor", "Time / floor")?;
+    }
+    if perftest.is_some() {
+        write!(out, "{:>20}", "perftest")?;
     }
     writeln!(out)?;
     Ok(out.flush()?)
@@ -89,6 +99,9 @@ pub(crate) fn line(options: &Options, row: &Row) -> Outcome<()> {
     write!(out, "{:<10}{:>20}", row.size, number(options, row.size, &row.library))?;
     if let (Some(floor), Some(ratio)) = (&row.floor, row.ratio) {
         write!(out, "{:>20}{ratio:>20.2}", number(options, row.size, floor))?;
+    }
+    if let Some(perftest) = row.perftest {
+        write!(out, "{perftest:>20.2}")?;
     }
     writeln!(out, "{}", row.what.as_ref().map(|what| format!("   {what}")).unwrap_or_default())?;
     Ok(out.flush()?)

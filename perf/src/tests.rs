@@ -7,6 +7,7 @@ use crate::floor::Floor;
 use crate::measure::{Batch, Counts, Times, alternate};
 use crate::options::{Creation, Options, Synchronization, Test};
 use crate::pattern;
+use crate::perftest::Perftest;
 use crate::report::{self, Row};
 use crate::{combined, requests, synchronization};
 
@@ -19,8 +20,9 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     } else {
         None
     };
+    let mut perftest = if options.vs_floor { Perftest::find(world, options)? } else { None };
     if world.rank() == 0 {
-        report::header(options, world)?;
+        report::header(options, world, perftest.as_ref())?;
     }
     let mut rows = Vec::new();
     let mut show = |options: &Options, row: Option<Row>| -> Outcome<()> {
@@ -35,7 +37,10 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         Test::FenceLatency => show(options, synchronization::fence(world, options, floor.as_ref())?)?,
         Test::Pscw => show(options, synchronization::pscw(world, options, floor.as_ref())?)?,
         Test::Lock => synchronization::locks(world, options, floor.as_ref(), &mut show)?,
-        Test::FopLatency | Test::CasLatency => show(options, atomic(world, options, floor.as_ref())?)?,
+        Test::FopLatency | Test::CasLatency => {
+            let row = atomic(world, options, floor.as_ref())?;
+            show(options, beside(perftest.as_mut(), row, 8)?)?;
+        }
         _ => {
             for (turn, size) in sizes.into_iter().enumerate() {
                 let floor = floor.as_ref();
@@ -45,7 +50,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
                     Test::RequestPut | Test::RequestGet => requests::one(world, options, size, turn)?,
                     _ => copy(world, options, floor, size, turn)?,
                 };
-                show(options, row)?;
+                show(options, beside(perftest.as_mut(), row, size)?)?;
             }
         }
     }
@@ -53,6 +58,12 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         report::json(options, world, &rows)?;
     }
     Ok(true)
+}
+
+/// The row with perftest's number, where there is one; ranks 0 and 1 call it.
+fn beside(perftest: Option<&mut Perftest>, row: Option<Row>, size: usize) -> Outcome<Option<Row>> {
+    let perftest = perftest.map(|perftest| perftest.run(size)).transpose()?.flatten();
+    Ok(row.map(|row| Row { perftest, ..row }))
 }
 
 /// Gets in flight: each has a buffer of its own.
