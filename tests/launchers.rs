@@ -23,6 +23,7 @@ struct Launcher {
 }
 
 static HYDRA: Launcher = Launcher { name: "hydra", call: &["mpiexec.hydra"] };
+static HYDRA_PORT: Launcher = Launcher { name: "hydra_port", call: &["mpiexec.hydra", "-pmi-port"] };
 static OPEN_MPI: Launcher = Launcher {
     name: "open_mpi",
     call: &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"],
@@ -35,7 +36,7 @@ static SLURM_PMI2: Launcher = Launcher { name: "slurm_pmi2", call: &["srun", "--
 static SLURM_PMIX: Launcher = Launcher { name: "slurm_pmix", call: &["srun", "--mpi=pmix"] };
 
 /// A rank, as the shell finds it.
-const RANK: &str = "${PMI_RANK:-$PMIX_RANK}";
+const RANK: &str = "${PMI_RANK:-${PMI_ID:-$PMIX_RANK}}";
 
 const RANKS: usize = 4;
 
@@ -53,8 +54,9 @@ const ROUTES: [(&str, &[&str]); 2] =
     [("shm", &[]), ("tcp", &["env", "TRANSOM_TRANSPORTS=^shm", "TRANSOM_PROVIDER=tcp;ofi_rxm"])];
 
 /// What all launchers are asked besides.
-const ASKED: [Named; 4] = [
+const ASKED: [Named; 5] = [
     ("values_of_any_length", values_of_any_length),
+    ("transom_perf_is_a_rank", perf),
     ("a_failing_rank_ends_the_job", failing_rank),
     ("an_abort_ends_the_job", abort),
     ("ranks_that_differ_in_transports", differing_transports),
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
     })];
     for (launcher, own) in [
         (&HYDRA, &[("a_closed_connection", closed_connection as fn(&Launcher))][..]),
+        (&HYDRA_PORT, &[]),
         (&OPEN_MPI, &[("a_missing_library", missing_library), ("a_server_that_is_gone", server_gone)]),
         (&PRRTE, &[("a_server_that_is_gone", server_gone)]),
         (&SLURM_PMI2, &[("a_contradiction", contradiction), ("no_plugin", no_plugin)]),
@@ -182,6 +185,15 @@ fn lock_all(launcher: &Launcher, through: &[&str]) {
 
 fn values_of_any_length(launcher: &Launcher) {
     launcher.succeeds(&[], "values");
+}
+
+/// It starts ranks itself where nobody else did: one job, not one for each rank.
+fn perf(launcher: &Launcher) {
+    let program = example("gups").parent().and_then(Path::parent).map(|built| built.join("transom-perf"));
+    let output = launcher.job(&[], &program.expect("where examples are"), &["cas_latency", "-i", "50", "--check"]);
+    let said = said(&output);
+    assert!(output.status.success(), "{}\n{said}", output.status);
+    assert_eq!(said.matches("# transom-perf cas_latency").count(), 1, "{said}");
 }
 
 fn failing_rank(launcher: &Launcher) {

@@ -29,7 +29,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if std::env::var_os("PMI_FD").is_none() {
+    if !transom::bootstrap::is_launched() {
         return start_ranks(&options);
     }
     match rank(&options) {

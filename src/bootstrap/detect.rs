@@ -26,6 +26,13 @@ pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
     }
 }
 
+/// Whether a launcher is seen, be it one that gave no way to the other ranks: [`detect`] then makes a rank of this process, or fails.
+/// For programs that start their ranks themselves where nobody else did.
+pub fn is_launched() -> bool {
+    let read = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    !matches!(choose(&read), Ok(Choice::Solo))
+}
+
 /// What the environment asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {

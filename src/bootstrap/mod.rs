@@ -14,7 +14,7 @@ pub mod pmix;
 pub mod solo;
 pub(crate) mod wire;
 
-pub use detect::detect;
+pub use detect::{detect, is_launched};
 pub use error::BootstrapError;
 pub use gather::MAX_GATHERED;
 pub(crate) use gather::{get_all as get_gathered, put_pieces as put_gathered};
