@@ -313,6 +313,17 @@ impl Bootstrap for Pmi1 {
     }
 }
 
+impl Drop for Pmi1 {
+    /// Launchers end the whole job when a rank's connection ends before it has left. Where a rank fails, that must not come before the
+    /// program has said why: the connection stays until the process ends.
+    fn drop(&mut self) {
+        if !self.left {
+            // Without a free descriptor it ends here.
+            std::mem::forget(self.socket.try_clone());
+        }
+    }
+}
+
 fn init_failed(error: rustix::io::Errno) -> BootstrapError {
     BootstrapError::Io { during: "init", source: error.into() }
 }
