@@ -16,7 +16,7 @@ static TESTS: &[Test] = &[
     Test { name: "an_epoch_of_each_kind", ranks: &[128], env: &[], fails: None, body: an_epoch_of_each_kind },
     Test {
         name: "an_epoch_of_each_kind_over_tcp",
-        ranks: &[128],
+        ranks: &[64],
         env: &[("TRANSOM_TRANSPORTS", "^shm")],
         fails: None,
         body: an_epoch_of_each_kind,
