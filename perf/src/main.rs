@@ -1,9 +1,10 @@
 //! `transom-perf`: what windows cost, between two ranks, beside what the machine itself can do in the same run.
 //!
 //! Tables have the form of the OSU benchmarks. Started alone it starts its ranks by itself; under a launcher it is a rank.
-//! Rank 0 is the origin, rank 1 the target; further ranks wait.
+//! Rank 0 is the origin, rank 1 the target; further ranks wait. `compare` is a program of its own: plain MPI, on each MPI that is here.
 
 mod combined;
+mod compare;
 mod floor;
 mod grid;
 mod measure;
@@ -28,6 +29,10 @@ use options::{Options, Test};
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    if arguments.peek().is_some_and(|first| first == "compare") {
+        return compare::main(arguments);
+    }
     let options = Options::parse();
     if !transom::bootstrap::is_launched() {
         return start_ranks(&options);

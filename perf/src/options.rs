@@ -10,7 +10,11 @@ use clap::{Parser, ValueEnum};
 /// measures the net between ranks of one machine: verbs where there is a device, else libfabric. TRANSOM_NET_DEVICES and
 /// TRANSOM_PROVIDER pick the device and the provider.
 #[derive(Clone, Debug, Parser)]
-#[command(version)]
+#[command(
+    version,
+    after_help = "transom-perf compare runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library and \
+                  without: transom-perf compare --help"
+)]
 pub(crate) struct Options {
     /// What to measure.
     #[arg(value_enum)]

@@ -1,0 +1,59 @@
+/* What the parts of the benchmark share. Plain MPI: it knows no library but the MPI that it is compiled with.
+ *
+ * Rank 0 is the origin, rank 1 the target. Standard output is for the program that starts it, a line each:
+ *   begin N               line N of the plan begins, from 0
+ *   cell N VALUE VERDICT  latency in us or bandwidth in MB/s; VERDICT is right or wrong, of the data
+ *   case N COMPUTING ATTENTIVE PASSIVE DATA   latencies in us; PASSIVE and DATA are 1 or 0
+ *   fail N WHY            MPI returned an error; the program ends
+ *   nowindow N WHY        a window of this kind could not be made; the program ends
+ *   hang N                nothing came of it for a while; the program ends
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <mpi.h>
+#include <stdint.h>
+
+enum { ORIGIN = 0, TARGET = 1 };
+
+/* Bytes of each rank's part of a window, and of the buffers. */
+#define PART_BYTES ((size_t)1 << 20)
+/* Operations in flight in the bandwidth cells, which all work on the same bytes of the target. */
+enum { FLIGHT = 64 };
+/* A line of the plan that takes longer has hung. */
+enum { LIMIT_SECONDS = 25 };
+
+/* How a window comes to its memory. */
+enum kind { CREATE, ALLOCATE, DYNAMIC, SHARED };
+
+/* A window and this rank's part of it; where the target's part begins, in its displacements. */
+struct window {
+    MPI_Win win;
+    enum kind kind;
+    unsigned char *part;
+    MPI_Aint base;
+};
+
+/* The line of the plan that is at work. */
+extern int at_work;
+extern int my_rank;
+
+/* Ends the job with a line that says which call failed. */
+void must(int outcome, const char *call);
+#define MUST(call) must((call), #call)
+
+/* A kind by its name; -1 for none. */
+int kind_of(const char *name);
+/* Collective; ends the job where it can't be had. */
+void open_window(struct window *window, enum kind kind);
+void close_window(struct window *window);
+
+/* A line of the plan: FUNCTION WINDOW SYNCHRONIZATION SIZE, measured within about so many microseconds. */
+void run_cell(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
+/* The same for grid WINDOW SYNCHRONIZATION OPERATION: the target computes for so many milliseconds; `words` is memory of both. */
+void run_case(struct window *window, const char *sync, const char *operation, void *words, int least_ms, int most_ms);
+
+/* Microseconds. */
+double now_us(void);
+
+#endif

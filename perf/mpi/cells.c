@@ -1,0 +1,249 @@
+/* Latency and bandwidth: each function under each synchronization, with the data verified. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+enum function { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, PUT_BW, GET_BW };
+enum sync { FLUSH, LOCK, FENCE, PSCW };
+
+/* Batches of which the median counts. */
+enum { BATCHES = 8 };
+
+/* A cell at work. */
+struct cell {
+    struct window *window;
+    enum function function;
+    enum sync sync;
+    size_t size;
+    /* Operations that were done; a bandwidth cell does FLIGHT at a time. */
+    int64_t done;
+    /* The origin's. */
+    unsigned char *buffer;
+    int64_t result;
+    MPI_Group other;
+};
+
+static int named(const char *name, const char *const *names, int count) {
+    for (int i = 0; i < count; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return i;
+        }
+    }
+    fprintf(stderr, "bench: what is %s?\n", name);
+    MPI_Abort(MPI_COMM_WORLD, 5);
+    return 0;
+}
+
+/* Byte i of the data. */
+static unsigned char pattern(size_t i) {
+    return (unsigned char)(i * 7 + i / 251 + (size_t)at_work * 13 + 1);
+}
+
+/* Posts the operation once. */
+static void post(struct cell *cell) {
+    MPI_Win win = cell->window->win;
+    MPI_Aint at = cell->window->base;
+    int bytes = (int)cell->size;
+    int64_t one = 1;
+    switch (cell->function) {
+    case PUT:
+    case PUT_BW:
+        MUST(MPI_Put(cell->buffer, bytes, MPI_BYTE, TARGET, at, bytes, MPI_BYTE, win));
+        break;
+    case GET:
+    case GET_BW:
+        MUST(MPI_Get(cell->buffer, bytes, MPI_BYTE, TARGET, at, bytes, MPI_BYTE, win));
+        break;
+    case ACCUMULATE:
+        MUST(MPI_Accumulate(cell->buffer, bytes / 8, MPI_DOUBLE, TARGET, at, bytes / 8, MPI_DOUBLE, MPI_SUM, win));
+        break;
+    case FETCH_AND_OP:
+        /* The operand lies in the buffer, since the operation is not complete here. */
+        memcpy(cell->buffer, &one, sizeof one);
+        MUST(MPI_Fetch_and_op(cell->buffer, &cell->result, MPI_INT64_T, TARGET, at, MPI_SUM, win));
+        break;
+    case COMPARE_AND_SWAP: {
+        int64_t *words = (int64_t *)cell->buffer;
+        words[0] = cell->done + 1;
+        words[1] = cell->done;
+        MUST(MPI_Compare_and_swap(&words[0], &words[1], &cell->result, MPI_INT64_T, TARGET, at, win));
+        break;
+    }
+    }
+    cell->done++;
+}
+
+/* Posts what one round has. */
+static void post_round(struct cell *cell) {
+    int many = cell->function >= PUT_BW ? FLIGHT : 1;
+    for (int i = 0; i < many; i++) {
+        post(cell);
+    }
+}
+
+/* One round at the origin: operations and their completion. */
+static void origin_round(struct cell *cell) {
+    MPI_Win win = cell->window->win;
+    switch (cell->sync) {
+    case FLUSH:
+        post_round(cell);
+        MUST(MPI_Win_flush(TARGET, win));
+        break;
+    case LOCK:
+        MUST(MPI_Win_lock(MPI_LOCK_SHARED, TARGET, 0, win));
+        post_round(cell);
+        MUST(MPI_Win_unlock(TARGET, win));
+        break;
+    case FENCE:
+        post_round(cell);
+        MUST(MPI_Win_fence(0, win));
+        break;
+    case PSCW:
+        MUST(MPI_Win_start(cell->other, 0, win));
+        post_round(cell);
+        MUST(MPI_Win_complete(win));
+        break;
+    }
+}
+
+/* The same at the target. */
+static void target_round(struct cell *cell) {
+    if (cell->sync == FENCE) {
+        MUST(MPI_Win_fence(0, cell->window->win));
+    } else if (cell->sync == PSCW) {
+        MUST(MPI_Win_post(cell->other, 0, cell->window->win));
+        MUST(MPI_Win_wait(cell->window->win));
+    }
+}
+
+/* So many rounds at both ranks; how long each took here, in us. */
+static double rounds(struct cell *cell, int64_t count) {
+    double start = now_us();
+    for (int64_t i = 0; i < count; i++) {
+        if (my_rank == ORIGIN) {
+            origin_round(cell);
+        } else {
+            target_round(cell);
+        }
+    }
+    return (now_us() - start) / (double)count;
+}
+
+static int by_value(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The time of a round in us: the median of batches, as many rounds as the budget has room for. */
+static double measured(struct cell *cell, double budget_us) {
+    double times[BATCHES], first;
+    int64_t count;
+    rounds(cell, 3);
+    first = rounds(cell, 5);
+    count = (int64_t)(budget_us / BATCHES / (first > 0.01 ? first : 0.01));
+    count = count < 1 ? 1 : count > 20000 ? 20000 : count;
+    MUST(MPI_Bcast(&count, 1, MPI_INT64_T, ORIGIN, MPI_COMM_WORLD));
+    for (int batch = 0; batch < BATCHES; batch++) {
+        times[batch] = rounds(cell, count);
+    }
+    qsort(times, BATCHES, sizeof times[0], by_value);
+    return (times[BATCHES / 2 - 1] + times[BATCHES / 2]) / 2;
+}
+
+/* Fills the buffer and the target's part. */
+static void prepare(struct cell *cell) {
+    unsigned char *part = cell->window->part;
+    int gets = cell->function == GET || cell->function == GET_BW;
+    MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, my_rank, 0, cell->window->win));
+    for (size_t i = 0; i < cell->size; i++) {
+        part[i] = gets && my_rank == TARGET ? pattern(i) : 0;
+        cell->buffer[i] = gets ? 0 : pattern(i);
+    }
+    for (size_t i = 0; cell->function == ACCUMULATE && i < cell->size / 8; i++) {
+        ((double *)cell->buffer)[i] = 1;
+    }
+    MUST(MPI_Win_unlock(my_rank, cell->window->win));
+    MUST(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+/* Whether bytes are those of the pattern. */
+static int is_pattern(const unsigned char *bytes, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != pattern(i)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Whether the data is right at both ranks, told to both. */
+static int verified(struct cell *cell) {
+    int right = 1, both = 0;
+    MUST(MPI_Barrier(MPI_COMM_WORLD));
+    MUST(MPI_Bcast(&cell->done, 1, MPI_INT64_T, ORIGIN, MPI_COMM_WORLD));
+    MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, my_rank, 0, cell->window->win));
+    if (cell->function == GET || cell->function == GET_BW) {
+        right = my_rank == TARGET || is_pattern(cell->buffer, cell->size);
+    } else if (my_rank == ORIGIN) {
+        right = cell->function < FETCH_AND_OP || cell->function > COMPARE_AND_SWAP || cell->result == cell->done - 1;
+    } else if (cell->function == PUT || cell->function == PUT_BW) {
+        right = is_pattern(cell->window->part, cell->size);
+    } else if (cell->function == ACCUMULATE) {
+        for (size_t i = 0; i < cell->size / 8; i++) {
+            right &= ((double *)cell->window->part)[i] == (double)cell->done;
+        }
+    } else {
+        right = *(int64_t *)cell->window->part == cell->done;
+    }
+    MUST(MPI_Win_unlock(my_rank, cell->window->win));
+    MUST(MPI_Allreduce(&right, &both, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD));
+    return both;
+}
+
+/* The epoch that all rounds are in, where the synchronization has one. */
+static void begin_epoch(struct cell *cell) {
+    if (cell->sync == FLUSH) {
+        MUST(MPI_Win_lock_all(0, cell->window->win));
+    } else if (cell->sync == FENCE) {
+        MUST(MPI_Win_fence(MPI_MODE_NOPRECEDE, cell->window->win));
+    }
+}
+
+static void end_epoch(struct cell *cell) {
+    if (cell->sync == FLUSH) {
+        MUST(MPI_Win_unlock_all(cell->window->win));
+    } else if (cell->sync == FENCE) {
+        MUST(MPI_Win_fence(MPI_MODE_NOSUCCEED, cell->window->win));
+    }
+}
+
+void run_cell(struct window *window, const char *function, const char *sync, size_t size, double budget_us) {
+    static const char *const functions[] = {"put", "get", "accumulate", "fetch_and_op", "compare_and_swap", "put_bw", "get_bw"};
+    static const char *const syncs[] = {"flush", "lock", "fence", "pscw"};
+    static int64_t room[PART_BYTES / 8];
+    struct cell cell = {0};
+    MPI_Group all;
+    int other = 1 - my_rank, right;
+    double time;
+    cell.window = window;
+    cell.function = (enum function)named(function, functions, 7);
+    cell.sync = (enum sync)named(sync, syncs, 4);
+    cell.size = size < PART_BYTES ? size : PART_BYTES;
+    cell.buffer = (unsigned char *)room;
+    MUST(MPI_Comm_group(MPI_COMM_WORLD, &all));
+    MUST(MPI_Group_incl(all, 1, &other, &cell.other));
+    prepare(&cell);
+    begin_epoch(&cell);
+    time = measured(&cell, budget_us);
+    end_epoch(&cell);
+    right = verified(&cell);
+    MUST(MPI_Group_free(&cell.other));
+    MUST(MPI_Group_free(&all));
+    if (my_rank == ORIGIN) {
+        double value = cell.function >= PUT_BW ? (double)cell.size * FLIGHT / time : time;
+        printf("cell %d %.6f %s\n", at_work, value, right ? "right" : "wrong");
+        fflush(stdout);
+    }
+}

@@ -1,0 +1,141 @@
+//! What became of a line of the plan: as the benchmark prints it, and put together from several rounds.
+
+use serde::Serialize;
+
+use super::plan::Line;
+
+/// What became of a line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// A latency in us, or a bandwidth in MB/s.
+    Value(f64),
+    /// A case of the grid.
+    Case {
+        /// The latency with a target that computes, in us.
+        computing_us: f64,
+        /// With one that is attentive.
+        attentive_us: f64,
+        /// Whether all was complete while the target computed, and not late.
+        passive: bool,
+        /// Whether the data was there when its completion was told.
+        data: bool,
+    },
+    /// The data was not that of the operations.
+    Wrong,
+    /// The MPI returned an error.
+    Fails(String),
+    /// Nothing came of it within the limit.
+    Hangs,
+    /// A process ended.
+    Dies(String),
+    /// There is no library to run it with.
+    Missing,
+}
+
+impl Answer {
+    /// The value, where there is one.
+    pub(crate) fn value(&self) -> Option<f64> {
+        if let Answer::Value(value) = self { Some(*value) } else { None }
+    }
+
+    /// Whether it has a number.
+    pub(crate) fn is_measured(&self) -> bool {
+        matches!(self, Answer::Value(_) | Answer::Case { .. })
+    }
+
+    /// As a word, where there is no number.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Answer::Value(_) | Answer::Case { .. } => "",
+            Answer::Wrong => "WRONG",
+            Answer::Fails(_) => "fails",
+            Answer::Hangs => "hangs",
+            Answer::Dies(_) => "dies",
+            Answer::Missing => "missing",
+        }
+    }
+}
+
+/// A line that the benchmark prints.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Said {
+    /// A line of the plan begins.
+    Begin(usize),
+    /// It has an answer.
+    Answer(usize, Answer),
+    /// Its window can't be had: so no other line with such a window can be answered.
+    NoWindow(usize, String),
+}
+
+/// Reads a line of output; `None` for what is none of ours.
+pub(crate) fn parse(line: &str) -> Option<Said> {
+    let mut words = line.split_whitespace();
+    let (what, index) = (words.next()?, words.next()?.parse().ok()?);
+    let rest: Vec<&str> = words.collect();
+    let number = |at: usize| rest.get(at).and_then(|word| word.parse::<f64>().ok()).filter(|value| value.is_finite());
+    let answer = match (what, rest.len()) {
+        ("begin", 0) => return Some(Said::Begin(index)),
+        ("nowindow", _) => return Some(Said::NoWindow(index, rest.join(" "))),
+        ("fail", _) => Answer::Fails(rest.join(" ")),
+        ("hang", 0) => Answer::Hangs,
+        ("cell", 2) if rest[1] == "wrong" => Answer::Wrong,
+        ("cell", 2) if rest[1] == "right" => Answer::Value(number(0)?),
+        ("case", 4) => Answer::Case {
+            computing_us: number(0)?,
+            attentive_us: number(1)?,
+            passive: rest[2] == "1",
+            data: rest[3] == "1",
+        },
+        _ => return None,
+    };
+    Some(Said::Answer(index, answer))
+}
+
+/// The answers of several rounds as one: the best of the values, since other processes only ever make them worse; what is no value in
+/// one round is that of all.
+pub(crate) fn combined(lines: &[Line], rounds: &[Vec<Answer>]) -> Vec<Answer> {
+    let one = |(index, line): (usize, &Line)| {
+        let all = || rounds.iter().map(|round| &round[index]);
+        if let Some(other) = all().find(|answer| answer.value().is_none()) {
+            return other.clone();
+        }
+        let values = all().filter_map(Answer::value);
+        let best = if line.is_bandwidth() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) };
+        best.map_or(Answer::Missing, Answer::Value)
+    };
+    lines.iter().enumerate().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan;
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_the_benchmark_prints_them() {
+        let value = Said::Answer(17, Answer::Value(0.5));
+        assert_eq!(parse("cell 17 0.500000 right"), Some(value));
+        assert_eq!(parse("cell 0 3.1 wrong"), Some(Said::Answer(0, Answer::Wrong)));
+        assert_eq!(parse("begin 3"), Some(Said::Begin(3)));
+        assert_eq!(parse("hang 12"), Some(Said::Answer(12, Answer::Hangs)));
+        let fails = Said::Answer(1, Answer::Fails("MPI_Put(a, b): no such rank".into()));
+        assert_eq!(parse("fail 1 MPI_Put(a, b): no such rank"), Some(fails));
+        assert_eq!(parse("nowindow 9 MPI_Win_create: x"), Some(Said::NoWindow(9, "MPI_Win_create: x".into())));
+        let case = Answer::Case { computing_us: 1.5, attentive_us: 0.25, passive: true, data: false };
+        assert_eq!(parse("case 4 1.500 0.250 1 0"), Some(Said::Answer(4, case)));
+        for other in ["", "cell", "cell x 1 right", "cell 1 nan right", "cell 1 2", "[vm:01792] help", "begin 1 2"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_best_of_the_rounds_counts() {
+        let all = plan::cells(true);
+        let lines = [all[0], *all.iter().find(|line| line.is_bandwidth()).expect("one"), all[1]];
+        let round = |value, last: Answer| vec![Answer::Value(value), Answer::Value(value), last];
+        let rounds = [round(3.0, Answer::Value(1.0)), round(9.0, Answer::Hangs), round(2.0, Answer::Value(1.0))];
+        assert_eq!(combined(&lines, &rounds), [Answer::Value(2.0), Answer::Value(9.0), Answer::Hangs]);
+        assert_eq!(combined(&lines[..1], &[]), [Answer::Missing]);
+    }
+}

@@ -1,0 +1,317 @@
+//! Builds the benchmark with each MPI's compiler, and runs plans: what hangs or dies ends one line of the plan, and the rest is run anew.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::Transport;
+use super::answers::{Answer, Said, parse};
+use super::hosts::Host;
+use super::plan::Line;
+use crate::Outcome;
+
+/// The benchmark, which is built where it runs.
+const SOURCES: [(&str, &str); 4] = [
+    ("bench.h", include_str!("../../mpi/bench.h")),
+    ("main.c", include_str!("../../mpi/main.c")),
+    ("cells.c", include_str!("../../mpi/cells.c")),
+    ("grid.c", include_str!("../../mpi/grid.c")),
+];
+
+/// Nothing is printed for so long only where the launcher hangs: the benchmark has a limit of its own of 25 s.
+const SILENCE: Duration = Duration::from_secs(40);
+/// How often a plan is begun anew after a line that ended the job.
+const RESTARTS: usize = 24;
+
+/// The benchmark, built for each MPI, in a folder that goes with it.
+pub(crate) struct Bench {
+    folder: PathBuf,
+    programs: Vec<PathBuf>,
+    /// BUDGET_US LEAST_MS MOST_MS.
+    numbers: [&'static str; 3],
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // What can't be removed is only a folder among those of other programs that ended.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Bench {
+    /// Builds it.
+    pub(crate) fn build(hosts: &[Host], quick: bool) -> Outcome<Bench> {
+        let folder = std::env::temp_dir().join(format!("transom-compare-{}", std::process::id()));
+        std::fs::create_dir(&folder)?;
+        let numbers = if quick { ["2000", "30", "150"] } else { ["10000", "300", "1000"] };
+        let mut bench = Bench { folder, programs: Vec::new(), numbers };
+        for (name, text) in SOURCES {
+            std::fs::write(bench.folder.join(name), text)?;
+        }
+        for host in hosts {
+            let program = bench.folder.join(format!("bench-{}", bench.programs.len()));
+            let mut compiler = Command::new(&host.mpicc);
+            compiler.args(["-O2", "-std=gnu99", "-o"]).arg(&program).args(["main.c", "cells.c", "grid.c"]);
+            let output = compiler.current_dir(&bench.folder).stdin(Stdio::null()).output();
+            let output = output.map_err(|error| format!("{}: {error}", host.mpicc))?;
+            if !output.status.success() {
+                return Err(format!("{}: {}", host.mpicc, String::from_utf8_lossy(&output.stderr).trim()).into());
+            }
+            bench.programs.push(program);
+        }
+        Ok(bench)
+    }
+
+    /// Runs a plan on the MPI of this index; an answer for each line. What was no value in the round before stays as it was.
+    pub(crate) fn run(
+        &self,
+        index: usize,
+        host: &Host,
+        library: Option<&Path>,
+        transport: Transport,
+        lines: &[Line],
+        before: Option<&Vec<Answer>>,
+    ) -> Outcome<Vec<Answer>> {
+        let kept = |line: usize| before.map(|answers| answers[line].clone()).filter(|answer| !answer.is_measured());
+        let mut answers: Vec<Option<Answer>> = (0..lines.len()).map(kept).collect();
+        let mut starts = 0;
+        for _ in 0..RESTARTS {
+            let open: Vec<usize> = (0..lines.len()).filter(|&line| answers[line].is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            let why = self.go(index, host, library, transport, lines, &open, &mut answers)?;
+            // A job that never came to its plan is tried again, and then given up.
+            starts = if why.is_some() { starts + 1 } else { 0 };
+            if let Some(why) = why.filter(|_| starts == 2) {
+                open.iter().for_each(|&line| answers[line] = Some(Answer::Dies(why.clone())));
+            }
+        }
+        let rest = || Answer::Dies("not run, after many that ended the job".into());
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(rest)).collect())
+    }
+
+    /// Runs the lines that are open, until one ends the job, which has an answer then. In words how it ended, where none had begun.
+    #[allow(clippy::too_many_arguments)] // one job, in all its parts
+    fn go(
+        &self,
+        index: usize,
+        host: &Host,
+        library: Option<&Path>,
+        transport: Transport,
+        lines: &[Line],
+        open: &[usize],
+        answers: &mut [Option<Answer>],
+    ) -> Outcome<Option<String>> {
+        let (plan, words, errors) = (self.folder.join("plan"), self.folder.join("words"), self.folder.join("errors"));
+        std::fs::write(&plan, open.iter().map(|&line| lines[line].text()).collect::<String>())?;
+        std::fs::write(&words, [0; 4096])?;
+        let mut command = Command::new(&host.mpiexec);
+        command.args(["-n", "2"]).envs(host.environment(transport, library.is_some()));
+        if transport == Transport::Shm {
+            command.env_remove("TRANSOM_TRANSPORTS");
+        }
+        // The program is started by env, so that the launcher itself runs without the library.
+        if let Some(library) = library {
+            command.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
+        }
+        command.arg(&self.programs[index]).args([&plan, &words]).args(self.numbers);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&errors)?).process_group(0);
+        let child = command.spawn().map_err(|error| format!("{}: {error}", host.mpiexec))?;
+        let mut run = Run { child, lines, open, answers, begun: None };
+        let silent = run.listen();
+        let ended = run.end(silent);
+        let why = match silent {
+            true => "the launcher was silent".to_owned(),
+            false => last_words(&errors, &ended),
+        };
+        Ok(run.settle(why))
+    }
+}
+
+/// How a job ended, and what it said first that tells why: without the numbers of processes, so that equal reasons are equal.
+fn last_words(errors: &Path, ended: &str) -> String {
+    const NOISE: [&str; 4] = ["Process received signal", "ORTE_ERROR_LOG", "show_help", "aggregate"];
+    let text = std::fs::read(errors).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut lines = text.lines().filter(|line| !NOISE.iter().any(|noise| line.contains(noise))).map(plain);
+    let first = lines.find(|line| line.chars().any(char::is_alphabetic));
+    format!("{ended}: {}", first.unwrap_or("without a word"))
+}
+
+/// A line without the brackets and stars that it begins and ends with.
+fn plain(line: &str) -> &str {
+    let mut rest = line.trim();
+    while let Some(inside) = rest.strip_prefix('[') {
+        let Some((_, after)) = inside.split_once("] ").or_else(|| inside.split_once(']')) else { break };
+        rest = after.trim_start();
+    }
+    rest.trim_matches(['*', '-', '=', ' '])
+}
+
+/// One job at work.
+struct Run<'r> {
+    child: Child,
+    lines: &'r [Line],
+    open: &'r [usize],
+    answers: &'r mut [Option<Answer>],
+    /// The line that has begun, by its place among the open ones.
+    begun: Option<usize>,
+}
+
+impl Run<'_> {
+    /// Takes in what the job prints, to its end; true where it is silent for too long.
+    fn listen(&mut self) -> bool {
+        let Some(output) = self.child.stdout.take() else { return true };
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        self.hear(&told)
+    }
+
+    fn hear(&mut self, told: &Receiver<String>) -> bool {
+        loop {
+            match told.recv_timeout(SILENCE) {
+                Ok(line) => self.take(&line),
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn take(&mut self, line: &str) {
+        match parse(line) {
+            Some(Said::Begin(place)) => self.begun = Some(place),
+            Some(Said::Answer(place, answer)) => self.answer(place, answer),
+            Some(Said::NoWindow(place, why)) => {
+                let window = self.open.get(place).map(|&line| self.lines[line].window);
+                for place in 0..self.open.len() {
+                    if Some(self.lines[self.open[place]].window) == window {
+                        self.answer(place, Answer::Fails(why.clone()));
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// The first answer stays: what comes after it is of a job that ends.
+    fn answer(&mut self, place: usize, answer: Answer) {
+        if let Some(slot) = self.open.get(place).and_then(|&line| self.answers.get_mut(line)) {
+            slot.get_or_insert(answer);
+        }
+    }
+
+    /// Sees the job to its end; in words how it ended.
+    fn end(&mut self, silent: bool) -> String {
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let signals = if silent { [Signal::TERM, Signal::KILL] } else { [Signal::KILL; 2] };
+        for signal in signals {
+            let deadline = Instant::now() + Duration::from_secs(5);
+            while Instant::now() < deadline {
+                match self.child.try_wait() {
+                    Ok(Some(status)) => return status.to_string(),
+                    Ok(None) if silent && signal == Signal::TERM => {
+                        let _ = group.map(|group| kill_process_group(group, signal));
+                    }
+                    _ => {}
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // A group that is gone needs no signal.
+            let _ = group.map(|group| kill_process_group(group, signal));
+        }
+        self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+    }
+
+    /// Gives the line that ended the job its answer, where it has none; back comes why, where no line had begun.
+    fn settle(&mut self, why: String) -> Option<String> {
+        let Some(place) = self.begun else { return Some(why) };
+        if self.open.iter().any(|&line| self.answers[line].is_none()) {
+            self.answer(place, Answer::Dies(why));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::plan;
+    use super::*;
+
+    /// A script as the launcher: what it prints, and how it ends.
+    fn answers(script: &str, lines: &[Line]) -> Vec<Answer> {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: it only tells the tests' folders apart.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("transom-compare-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder");
+        let mpiexec = folder.join("mpiexec");
+        std::fs::write(&mpiexec, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        std::fs::set_permissions(&mpiexec, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+        let path = mpiexec.to_str().expect("a path").to_owned();
+        let host = super::super::hosts::named(&format!("mine=cc,{path}")).expect("an MPI");
+        let bench = Bench { folder, programs: vec!["bench".into()], numbers: ["1", "1", "1"] };
+        bench.run(0, &host, None, Transport::Shm, lines, None).expect("answers")
+    }
+
+    /// Each start prints what the first line of the rest does; `$4` is the plan.
+    #[test]
+    fn a_line_that_ends_the_job_is_told_and_the_rest_goes_on() {
+        let lines = &plan::cells(true)[..4];
+        let script = "echo begin 0; case $(head -n 1 $4) in
+            'put allocate flush 8') echo cell 0 1.5 right; echo begin 1; echo broken >&2; exit 9;;
+            'put allocate lock 8') echo hang 0; exit 4;;
+            *) echo cell 0 2 right; esac";
+        let found = answers(script, lines);
+        assert_eq!(found[0], Answer::Value(1.5));
+        assert_eq!(found[1], Answer::Dies("exit status: 9: broken".into()));
+        assert_eq!(found[2..], [Answer::Hangs, Answer::Value(2.0)]);
+    }
+
+    #[test]
+    fn a_window_that_fails_ends_all_its_lines() {
+        let lines = plan::cells(true);
+        let script = "case $(head -n 1 $4) in
+            *allocate*) echo begin 0; echo nowindow 0 MPI_Win_allocate: no memory; exit 3;;
+            *) n=0; while read line; do echo begin $n; echo cell $n 1 right; n=$((n + 1)); done <$4; esac";
+        let found = answers(script, &lines);
+        for (line, answer) in lines.iter().zip(found) {
+            let expected = match line.window {
+                "allocate" => Answer::Fails("MPI_Win_allocate: no memory".into()),
+                _ => Answer::Value(1.0),
+            };
+            assert_eq!(answer, expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_launcher_that_only_fails_is_no_endless_loop() {
+        let found = answers("echo '[vm:17] *** no such thing ***' >&2; exit 1", &plan::cells(true));
+        let expected = Answer::Dies("exit status: 1: no such thing".into());
+        assert!(found.iter().all(|answer| *answer == expected), "{:?}", found[0]);
+    }
+
+    #[test]
+    fn reasons_are_told_without_brackets() {
+        assert_eq!(
+            plain("[vm:10894] [[1,0],0] *** Signal: Segmentation fault (11)"),
+            "Signal: Segmentation fault (11)"
+        );
+        assert_eq!(plain("  no brackets "), "no brackets");
+        assert_eq!(plain("[open"), "[open");
+    }
+}

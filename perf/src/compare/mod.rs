@@ -1,0 +1,161 @@
+//! `transom-perf compare`: a plain MPI program on each installed MPI, with transom's interposition library and without, in turns within one
+//! run. Owns the command line and the order of the runs; calls no window, and is no rank of a job.
+
+mod answers;
+mod hosts;
+mod launch;
+mod plan;
+mod plot;
+mod table;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use crate::Outcome;
+use answers::{Answer, combined};
+use hosts::Host;
+use launch::Bench;
+use plan::Line;
+
+/// Runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library (LD_PRELOAD) and without, in turns,
+/// and prints one table with ratios, then 36 cases of a target that computes.
+///
+/// Times are the best of what the rounds measured. A ratio is the time with transom by that without, so that transom is the faster
+/// one below 1. What hangs, dies or has wrong data says so in its cell.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "transom-perf compare", version)]
+pub(crate) struct Options {
+    /// An MPI by its compiler and its launcher; may be given several times. By default those that are found by the names mpicc.mpich,
+    /// mpicc.openmpi and so on, else mpicc.
+    #[arg(long = "mpi", value_name = "NAME=MPICC,MPIEXEC", value_parser = hosts::named)]
+    mpis: Vec<Host>,
+    /// The interposition library of an MPI; may be given several times. By default mpi/NAME/release/libtransom_mpi.so, or debug, beside
+    /// the folder of this program.
+    #[arg(long = "library", value_name = "NAME=PATH", value_parser = hosts::library)]
+    libraries: Vec<(String, PathBuf)>,
+    /// The ways between the ranks.
+    #[arg(long = "transport", value_enum, value_delimiter = ',', default_values_t = [Transport::Shm, Transport::Tcp])]
+    transports: Vec<Transport>,
+    /// Write a plot of latency and bandwidth to a file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write all results to a file as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Fewer sizes and windows, one round, and short times: whether it works, not how fast it is.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// The way between the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Transport {
+    /// What each takes by itself between ranks of one machine.
+    Shm,
+    /// Sockets, also between ranks of one machine.
+    Tcp,
+}
+
+impl Transport {
+    /// Its name on the command line.
+    fn name(self) -> &'static str {
+        match self {
+            Transport::Shm => "shm",
+            Transport::Tcp => "tcp",
+        }
+    }
+}
+
+/// An MPI, with the library or without: a column of the table.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct Column {
+    /// The MPI's name.
+    pub(crate) host: String,
+    /// Whether transom serves its windows.
+    pub(crate) with: bool,
+    /// For each line of the plan.
+    pub(crate) answers: Vec<Answer>,
+}
+
+/// What was found out over one transport.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Part {
+    pub(crate) transport: Transport,
+    pub(crate) lines: Vec<Line>,
+    /// Each MPI without the library and with it, in turn.
+    pub(crate) columns: Vec<Column>,
+}
+
+/// The main function of this subcommand; `args` are those from its name on.
+pub(crate) fn main(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
+    match run(&Options::parse_from(args)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("transom-perf compare: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs all; whether something was measured, and no data was wrong where transom served.
+fn run(options: &Options) -> Outcome<bool> {
+    let mut hosts = if options.mpis.is_empty() { hosts::found() } else { options.mpis.clone() };
+    if hosts.is_empty() {
+        return Err("no MPI is here (mpicc.mpich, mpicc.openmpi, mpicc); --mpi NAME=MPICC,MPIEXEC names one".into());
+    }
+    for host in &mut hosts {
+        host.find_library(&options.libraries)?;
+    }
+    let bench = Bench::build(&hosts, options.quick)?;
+    let mut out = std::io::stdout().lock();
+    table::head(&mut out, &hosts, options.quick)?;
+    let mut parts = Vec::new();
+    for &transport in &options.transports {
+        let part = measured(&bench, &hosts, transport, &plan::cells(options.quick), if options.quick { 1 } else { 3 })?;
+        table::cells(&mut out, &part)?;
+        parts.push(part);
+        let part = measured(&bench, &hosts, transport, &plan::grid(), 1)?;
+        table::grid(&mut out, &part)?;
+        parts.push(part);
+    }
+    out.flush()?;
+    if let Some(file) = &options.svg {
+        std::fs::write(file, plot::svg(&parts))?;
+    }
+    if let Some(file) = &options.json {
+        std::fs::write(file, serde_json::to_vec_pretty(&parts)?)?;
+    }
+    let columns = parts.iter().flat_map(|part| &part.columns);
+    let any = columns.clone().flat_map(|column| &column.answers).any(Answer::is_measured);
+    let wrong =
+        columns.filter(|column| column.with).flat_map(|column| &column.answers).any(|one| *one == Answer::Wrong);
+    Ok(any && !wrong)
+}
+
+/// All columns of a plan, in turns of rounds.
+fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line], rounds: usize) -> Outcome<Part> {
+    let mut columns: Vec<(Column, Vec<Vec<Answer>>)> = Vec::new();
+    for host in hosts {
+        for with in [false, true] {
+            columns.push((Column { host: host.name.clone(), with, answers: Vec::new() }, Vec::new()));
+        }
+    }
+    for _ in 0..rounds {
+        for (index, (column, told)) in columns.iter_mut().enumerate() {
+            let host = &hosts[index / 2];
+            let library = if column.with { host.library.as_deref() } else { None };
+            told.push(match (column.with, library) {
+                (true, None) => vec![Answer::Missing; lines.len()],
+                _ => bench.run(index / 2, host, library, transport, lines, told.last())?,
+            });
+        }
+    }
+    let columns =
+        columns.into_iter().map(|(column, told)| Column { answers: combined(lines, &told), ..column }).collect();
+    Ok(Part { transport, lines: lines.to_vec(), columns })
+}

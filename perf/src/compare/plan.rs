@@ -1,0 +1,93 @@
+//! What is measured: the lines of the plan that the benchmark reads. The words are those of perf/mpi.
+
+use serde::Serialize;
+
+/// A line: a cell of the table, or a case of the grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Line {
+    /// What is called; `grid` for a case of the grid.
+    pub(crate) function: &'static str,
+    /// How the window comes to its memory.
+    pub(crate) window: &'static str,
+    /// What completes it.
+    pub(crate) sync: &'static str,
+    /// Bytes; 0 in the grid.
+    pub(crate) size: usize,
+    /// The operation of the grid; empty in a cell.
+    pub(crate) operation: &'static str,
+}
+
+impl Line {
+    /// As the benchmark reads it.
+    pub(crate) fn text(&self) -> String {
+        let Line { function, window, sync, size, operation } = self;
+        match operation.is_empty() {
+            true => format!("{function} {window} {sync} {size}\n"),
+            false => format!("{function} {window} {sync} {operation}\n"),
+        }
+    }
+
+    /// Whether its value is in MB/s, where more is better.
+    pub(crate) fn is_bandwidth(&self) -> bool {
+        self.function.ends_with("_bw")
+    }
+}
+
+/// The cells of the table. Those of one window stand together, since each change makes a new one.
+pub(crate) fn cells(quick: bool) -> Vec<Line> {
+    let windows: &[_] = if quick { &["allocate", "create"] } else { &["allocate", "create", "dynamic", "shared"] };
+    let sizes: &[_] = if quick { &[8, 65536] } else { &[8, 64, 512, 4096, 32768, 262_144, 1_048_576] };
+    let (word, streams): (&[_], &[_]) =
+        (&[8], if quick { &[65536] } else { &[64, 512, 4096, 32768, 262_144, 1_048_576] });
+    let mut lines = Vec::new();
+    for &window in windows {
+        for function in ["put", "get", "accumulate", "fetch_and_op", "compare_and_swap", "put_bw", "get_bw"] {
+            let (syncs, sizes): (&[_], _) = match function {
+                "put_bw" | "get_bw" => (&["flush"], streams),
+                "fetch_and_op" | "compare_and_swap" => (&["flush", "lock", "fence", "pscw"], word),
+                _ => (&["flush", "lock", "fence", "pscw"], sizes),
+            };
+            let all = syncs.iter().flat_map(|&sync| sizes.iter().map(move |&size| (sync, size)));
+            lines.extend(all.map(|(sync, size)| Line { function, window, sync, size, operation: "" }));
+        }
+    }
+    lines
+}
+
+/// The 36 cases of the grid, as `passive --grid` has them.
+pub(crate) fn grid() -> Vec<Line> {
+    let mut lines = Vec::new();
+    for window in ["create", "allocate", "dynamic"] {
+        for sync in ["lock", "flush"] {
+            for operation in ["put_8", "put_64k", "get_64", "accumulate_8k", "fetch_and_op", "compare_and_swap"] {
+                lines.push(Line { function: "grid", window, sync, size: 0, operation });
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grid_has_36_cases() {
+        let lines = grid();
+        assert_eq!(lines.len(), 36);
+        assert_eq!(lines[0].text(), "grid create lock put_8\n");
+    }
+
+    #[test]
+    fn cells_of_a_window_stand_together() {
+        for quick in [true, false] {
+            let lines = cells(quick);
+            let mut windows: Vec<_> = lines.iter().map(|line| line.window).collect();
+            windows.dedup();
+            assert_eq!(windows.len(), if quick { 2 } else { 4 });
+            assert_eq!(lines.iter().filter(|line| line.is_bandwidth()).count() % windows.len(), 0);
+        }
+        assert!(cells(false).len() > 10 * cells(true).len() / 2);
+        assert_eq!(cells(true)[0].text(), "put allocate flush 8\n");
+    }
+}

@@ -1,0 +1,259 @@
+//! The tables: cells with ratios, the grid, and what they come to.
+
+use std::io::Write;
+
+use super::answers::Answer;
+use super::hosts::Host;
+use super::plan::Line;
+use super::{Column, Part, Transport};
+
+/// Widths of a number with its word, and of a ratio.
+const NUMBER: usize = 13;
+const RATIO: usize = 8;
+
+/// Says what is measured, and what is missing.
+pub(crate) fn head(out: &mut impl Write, hosts: &[Host], quick: bool) -> std::io::Result<()> {
+    writeln!(out, "# transom-perf compare {}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(
+        out,
+        "# Plain MPI, two ranks of one machine, all data verified; +transom: with the interposition library"
+    )?;
+    let rounds = if quick { "one round" } else { "the best of 3 rounds in turns" };
+    writeln!(out, "# Times in us, of put_bw and get_bw bandwidths in MB/s; {rounds}")?;
+    writeln!(out, "# Ratio: time with transom by time without. Best: by that of the fastest MPI without")?;
+    for host in hosts {
+        match &host.library {
+            Some(path) => writeln!(out, "# {}: {}, {}, {}", host.name, host.mpicc, host.mpiexec, path.display())?,
+            None => {
+                writeln!(out, "# {}: {}, {}", host.name, host.mpicc, host.mpiexec)?;
+                writeln!(
+                    out,
+                    "# {}: NO interposition library below {}; --library {}=PATH names one",
+                    host.name,
+                    host.looked_at.display(),
+                    host.name
+                )?;
+            }
+        }
+    }
+    out.flush()
+}
+
+/// Says over which way.
+fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
+    writeln!(out)?;
+    writeln!(out, "# {}", part.transport.name())?;
+    if part.transport == Transport::Tcp && part.lines.iter().any(|line| line.function != "grid") {
+        writeln!(
+            out,
+            "# MPICH returns from flush before short puts over sockets have landed: its times are not of the same"
+        )?;
+    }
+    Ok(())
+}
+
+/// Time with by time without; of bandwidths the other way round.
+pub(crate) fn ratio(line: &Line, with: &Answer, without: f64) -> Option<f64> {
+    let with = with.value().filter(|&value| value > 0.0 && without > 0.0)?;
+    Some(if line.is_bandwidth() { without / with } else { with / without })
+}
+
+/// The best of the MPIs without the library, where one was measured.
+fn best(line: &Line, index: usize, columns: &[Column], with: bool) -> Option<f64> {
+    let values = columns.iter().filter(|column| column.with == with).filter_map(|column| column.answers[index].value());
+    if line.is_bandwidth() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) }
+}
+
+/// The table of cells, and a summary for each MPI.
+pub(crate) fn cells(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
+    transport(out, part)?;
+    write!(out, "{:<18}{:<10}{:<7}{:>8}", "# Function", "Window", "Sync", "Size")?;
+    for pair in part.columns.chunks(2) {
+        write!(out, "{:>NUMBER$}{:>NUMBER$}{:>RATIO$}", pair[0].host, "+transom", "Ratio")?;
+    }
+    writeln!(out, "{:>RATIO$}", "Best")?;
+    for (index, line) in part.lines.iter().enumerate() {
+        write!(out, "{:<18}{:<10}{:<7}{:>8}", line.function, line.window, line.sync, line.size)?;
+        for pair in part.columns.chunks(2) {
+            let (without, with) = (&pair[0].answers[index], &pair[1].answers[index]);
+            let ratio = without.value().and_then(|without| ratio(line, with, without));
+            write!(out, "{:>NUMBER$}{:>NUMBER$}{:>RATIO$}", shown(line, without), shown(line, with), times(ratio))?;
+        }
+        let best_with = best(line, index, &part.columns, true).map(Answer::Value);
+        let by_best = best_with.zip(best(line, index, &part.columns, false));
+        let by_best = by_best.and_then(|(with, without)| ratio(line, &with, without));
+        writeln!(out, "{:>RATIO$}", times(by_best))?;
+    }
+    for pair in part.columns.chunks(2) {
+        summary(out, part, &pair[0], &pair[1])?;
+    }
+    reasons(out, part)
+}
+
+fn shown(line: &Line, answer: &Answer) -> String {
+    match answer.value() {
+        Some(value) if line.is_bandwidth() => format!("{value:.1}"),
+        Some(value) => format!("{value:.3}"),
+        None => answer.word().to_owned(),
+    }
+}
+
+fn times(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+/// How many cells are slower with transom, and the worst of them.
+fn summary(out: &mut impl Write, part: &Part, without: &Column, with: &Column) -> std::io::Result<()> {
+    let all =
+        part.lines.iter().enumerate().filter_map(|(index, line)| {
+            Some((ratio(line, &with.answers[index], without.answers[index].value()?)?, line))
+        });
+    let mut all: Vec<_> = all.collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let Some((worst, line)) = all.last() else { return Ok(()) };
+    let slower = all.iter().filter(|(ratio, _)| *ratio > 1.0).count();
+    let Line { function, window, sync, size, .. } = line;
+    let (median, count) = (all[all.len() / 2].0, all.len());
+    writeln!(
+        out,
+        "# {}: {slower} of {count} slower with transom; median ratio {median:.2}, worst {worst:.2} ({function} {window} {sync} {size})",
+        without.host
+    )
+}
+
+/// What failed and died, in words, once each.
+fn reasons(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
+    for column in &part.columns {
+        let mut told: Vec<(String, usize, usize)> = Vec::new();
+        for (index, answer) in column.answers.iter().enumerate() {
+            let words = match answer {
+                Answer::Fails(why) => format!("fails: {why}"),
+                Answer::Dies(why) => format!("dies: {why}"),
+                Answer::Hangs => "hangs".to_owned(),
+                Answer::Wrong => "wrong data".to_owned(),
+                _ => continue,
+            };
+            match told.iter_mut().find(|(known, ..)| *known == words) {
+                Some((_, count, _)) => *count += 1,
+                None => told.push((words, 1, index)),
+            }
+        }
+        let plus = if column.with { "+transom" } else { "" };
+        for (words, count, first) in told {
+            let line = part.lines[first].text();
+            writeln!(out, "# {}{plus}: {count} x {words}; first: {}", column.host, line.trim())?;
+        }
+    }
+    out.flush()
+}
+
+/// The grid: for each case whether it is passive, and the latency with a target that computes.
+pub(crate) fn grid(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
+    transport(out, part)?;
+    writeln!(
+        out,
+        "# A target that computes and calls nothing: passive (yes, late: NO, data missing: DATA), and the latency in us"
+    )?;
+    write!(out, "{:<10}{:<7}{:<18}", "# Window", "Sync", "Operation")?;
+    for column in &part.columns {
+        let name = if column.with { "+transom" } else { &column.host };
+        write!(out, "{name:>19}")?;
+    }
+    writeln!(out)?;
+    for (index, line) in part.lines.iter().enumerate() {
+        write!(out, "{:<10}{:<7}{:<18}", line.window, line.sync, line.operation)?;
+        for column in &part.columns {
+            write!(out, "{:>19}", case(&column.answers[index]))?;
+        }
+        writeln!(out)?;
+    }
+    for column in &part.columns {
+        let plus = if column.with { "+transom" } else { "" };
+        let passive = column.answers.iter().filter(|answer| is_passive(answer)).count();
+        match column.answers.first() {
+            Some(Answer::Missing) => writeln!(out, "# passive, {}{plus}: no interposition library", column.host)?,
+            _ => writeln!(out, "# passive, {}{plus}: {passive} of {}", column.host, part.lines.len())?,
+        }
+    }
+    reasons(out, part)
+}
+
+fn is_passive(answer: &Answer) -> bool {
+    matches!(answer, Answer::Case { passive: true, data: true, .. })
+}
+
+fn case(answer: &Answer) -> String {
+    match answer {
+        Answer::Case { computing_us, passive, data, .. } => {
+            let word = match (*passive, *data) {
+                (true, true) => "yes",
+                (true, false) => "DATA",
+                (false, _) => "NO",
+            };
+            format!("{word} {computing_us:.1}")
+        }
+        other => other.word().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan;
+    use super::*;
+
+    fn column(host: &str, with: bool, answers: Vec<Answer>) -> Column {
+        Column { host: host.into(), with, answers }
+    }
+
+    fn text(show: impl Fn(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+        let mut out = Vec::new();
+        show(&mut out).expect("memory");
+        String::from_utf8(out).expect("text")
+    }
+
+    /// Two MPIs, the second without its library; a put, one that died, and a bandwidth.
+    #[test]
+    fn ratios_are_of_times_and_the_best_is_of_all_mpis() {
+        let all = plan::cells(true);
+        let bandwidth = all.iter().find(|line| line.is_bandwidth()).expect("one");
+        let dies = || Answer::Dies("exit status: 139: Segmentation fault".into());
+        let part = Part {
+            transport: Transport::Shm,
+            lines: vec![all[0], all[1], *bandwidth],
+            columns: vec![
+                column("a", false, vec![Answer::Value(2.0), dies(), Answer::Value(1000.0)]),
+                column("a", true, vec![Answer::Value(0.5), Answer::Value(7.0), Answer::Value(4000.0)]),
+                column("b", false, vec![Answer::Value(0.25), Answer::Value(1.0), Answer::Value(500.0)]),
+                column("b", true, vec![Answer::Missing; 3]),
+            ],
+        };
+        let text = text(|out| cells(out, &part));
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let row = |function: &str, size: &str| {
+            rows.iter().find(|row| row[..].len() > 4 && row[0] == function && row[3] == size)
+        };
+        let put = row("put", "8").expect("a row");
+        assert_eq!(put[4..], ["2.000", "0.500", "0.25", "0.250", "missing", "-", "2.00"]);
+        let died = row("put", "65536").expect("a row");
+        assert_eq!(died[4..], ["dies", "7.000", "-", "1.000", "missing", "-", "7.00"]);
+        let stream = row("put_bw", "65536").expect("a row");
+        assert_eq!(stream[4..], ["1000.0", "4000.0", "0.25", "500.0", "missing", "-", "0.25"]);
+        assert!(text.contains("# a: 0 of 2 slower with transom; median ratio 0.25, worst 0.25"), "{text}");
+        assert!(text.contains("# a: 1 x dies: exit status: 139: Segmentation fault; first: put allocate"), "{text}");
+    }
+
+    #[test]
+    fn the_grid_says_what_is_passive() {
+        let case = |passive, data| Answer::Case { computing_us: 12.34, attentive_us: 1.0, passive, data };
+        let lines = plan::grid()[..4].to_vec();
+        let told = vec![case(true, true), case(true, false), case(false, true), Answer::Hangs];
+        let columns = vec![column("a", false, told), column("a", true, vec![Answer::Missing; 4])];
+        let text =
+            text(|out| grid(out, &Part { transport: Transport::Tcp, lines: lines.clone(), columns: columns.clone() }));
+        for words in
+            ["yes 12.3", "DATA 12.3", "NO 12.3", "hangs", "# passive, a: 1 of 4", "a+transom: no interposition library"]
+        {
+            assert!(text.contains(words), "{words} in\n{text}");
+        }
+    }
+}
