@@ -136,20 +136,26 @@ static int by_value(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The time of a round in us: the median of batches, as many rounds as the budget has room for. */
+/* The time of a round in us: the median of batches, as many rounds as the budget has room for. Where few rounds fill it, there are fewer
+ * batches and less to warm up. */
 static double measured(struct cell *cell, double budget_us) {
     double times[BATCHES], first;
-    int64_t count;
-    rounds(cell, 3);
-    first = rounds(cell, 5);
-    count = (int64_t)(budget_us / BATCHES / (first > 0.01 ? first : 0.01));
-    count = count < 1 ? 1 : count > 20000 ? 20000 : count;
-    MUST(MPI_Bcast(&count, 1, MPI_INT64_T, ORIGIN, MPI_COMM_WORLD));
-    for (int batch = 0; batch < BATCHES; batch++) {
-        times[batch] = rounds(cell, count);
+    /* Batches, and rounds in each: the origin decides. */
+    int64_t plan[2];
+    rounds(cell, 1);
+    first = rounds(cell, 1);
+    plan[0] = first < budget_us / 64 ? 5 : 1;
+    MUST(MPI_Bcast(plan, 1, MPI_INT64_T, ORIGIN, MPI_COMM_WORLD));
+    first = rounds(cell, plan[0]);
+    plan[0] = first * BATCHES < budget_us ? BATCHES : 2;
+    plan[1] = (int64_t)(budget_us / (double)plan[0] / (first > 0.01 ? first : 0.01));
+    plan[1] = plan[1] < 1 ? 1 : plan[1] > 20000 ? 20000 : plan[1];
+    MUST(MPI_Bcast(plan, 2, MPI_INT64_T, ORIGIN, MPI_COMM_WORLD));
+    for (int64_t batch = 0; batch < plan[0]; batch++) {
+        times[batch] = rounds(cell, plan[1]);
     }
-    qsort(times, BATCHES, sizeof times[0], by_value);
-    return (times[BATCHES / 2 - 1] + times[BATCHES / 2]) / 2;
+    qsort(times, (size_t)plan[0], sizeof times[0], by_value);
+    return (times[plan[0] / 2 - 1] + times[plan[0] / 2]) / 2;
 }
 
 /* Fills the buffer and the target's part. */

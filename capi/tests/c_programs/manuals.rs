@@ -38,9 +38,11 @@ fn options(help: &str) -> Vec<String> {
 
 /// Shows P1.
 pub(crate) fn manuals_have_every_option() {
-    for program in ["transom-run", "transom-info", "transom-perf"] {
+    let programs =
+        [("transom-run", None), ("transom-info", None), ("transom-perf", None), ("transom-perf", Some("compare"))];
+    for (program, subcommand) in programs {
         let mut command = Command::new(installed().prefix.join("bin").join(program));
-        let output = command.arg("--help").stdin(Stdio::null()).output().expect("the program starts");
+        let output = command.args(subcommand).arg("--help").stdin(Stdio::null()).output().expect("the program starts");
         assert!(output.status.success(), "{}", said(&output));
         let page = page(&format!("{program}.1"));
         let words: Vec<_> = page.split(|c: char| c.is_whitespace() || c == ',' || c == '|').collect();

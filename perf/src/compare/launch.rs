@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Transport;
 use super::answers::{Answer, Said, parse};
@@ -49,7 +48,7 @@ impl Bench {
     pub(crate) fn build(hosts: &[Host], quick: bool) -> Outcome<Bench> {
         let folder = std::env::temp_dir().join(format!("transom-compare-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
-        let numbers = if quick { ["2000", "30", "150"] } else { ["10000", "300", "1000"] };
+        let numbers = if quick { ["2000", "30", "150"] } else { ["6000", "300", "1000"] };
         let mut bench = Bench { folder, programs: Vec::new(), numbers };
         for (name, text) in SOURCES {
             std::fs::write(bench.folder.join(name), text)?;
@@ -122,7 +121,7 @@ impl Bench {
             command.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
         }
         command.arg(&self.programs[index]).args([&plan, &words]).args(self.numbers);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&errors)?).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&errors)?);
         let child = command.spawn().map_err(|error| format!("{}: {error}", host.mpiexec))?;
         let mut run = Run { child, lines, open, answers, begun: None };
         let silent = run.listen();
@@ -213,25 +212,21 @@ impl Run<'_> {
         }
     }
 
-    /// Sees the job to its end; in words how it ended.
+    /// Sees the job to its end; in words how it ended. A silent one is told to end, and then killed: no rank outlives its launcher.
     fn end(&mut self, silent: bool) -> String {
-        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        let signals = if silent { [Signal::TERM, Signal::KILL] } else { [Signal::KILL; 2] };
-        for signal in signals {
-            let deadline = Instant::now() + Duration::from_secs(5);
-            while Instant::now() < deadline {
-                match self.child.try_wait() {
-                    Ok(Some(status)) => return status.to_string(),
-                    Ok(None) if silent && signal == Signal::TERM => {
-                        let _ = group.map(|group| kill_process_group(group, signal));
-                    }
-                    _ => {}
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            // A group that is gone needs no signal.
-            let _ = group.map(|group| kill_process_group(group, signal));
+        let launcher = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let (true, Some(launcher)) = (silent, launcher) {
+            // One that has ended meanwhile needs no signal.
+            let _ = kill_process(launcher, Signal::TERM);
         }
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status.to_string();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let _ = self.child.kill();
         self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
     }
 

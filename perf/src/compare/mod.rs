@@ -8,7 +8,7 @@ mod plan;
 mod plot;
 mod table;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -81,6 +81,13 @@ pub(crate) struct Column {
     pub(crate) answers: Vec<Answer>,
 }
 
+impl Column {
+    /// Its name in texts.
+    fn name(&self) -> String {
+        format!("{}{}", self.host, if self.with { "+transom" } else { "" })
+    }
+}
+
 /// What was found out over one transport.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Part {
@@ -137,6 +144,13 @@ fn run(options: &Options) -> Outcome<bool> {
     Ok(any && !wrong)
 }
 
+/// What is at work, on a terminal.
+fn progress(what: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("{what:<78}\r");
+    }
+}
+
 /// All columns of a plan, in turns of rounds.
 fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line], rounds: usize) -> Outcome<Part> {
     let mut columns: Vec<(Column, Vec<Vec<Answer>>)> = Vec::new();
@@ -145,9 +159,16 @@ fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line],
             columns.push((Column { host: host.name.clone(), with, answers: Vec::new() }, Vec::new()));
         }
     }
-    for _ in 0..rounds {
+    for round in 0..rounds {
         for (index, (column, told)) in columns.iter_mut().enumerate() {
             let host = &hosts[index / 2];
+            progress(&format!(
+                "{}, {} lines, round {} of {rounds}: {}",
+                transport.name(),
+                lines.len(),
+                round + 1,
+                column.name()
+            ));
             let library = if column.with { host.library.as_deref() } else { None };
             told.push(match (column.with, library) {
                 (true, None) => vec![Answer::Missing; lines.len()],

@@ -36,9 +36,8 @@ impl Line {
 /// The cells of the table. Those of one window stand together, since each change makes a new one.
 pub(crate) fn cells(quick: bool) -> Vec<Line> {
     let windows: &[_] = if quick { &["allocate", "create"] } else { &["allocate", "create", "dynamic", "shared"] };
-    let sizes: &[_] = if quick { &[8, 65536] } else { &[8, 64, 512, 4096, 32768, 262_144, 1_048_576] };
-    let (word, streams): (&[_], &[_]) =
-        (&[8], if quick { &[65536] } else { &[64, 512, 4096, 32768, 262_144, 1_048_576] });
+    let sizes: &[_] = if quick { &[8, 65536] } else { &[8, 64, 1024, 16384, 131_072, 1_048_576] };
+    let (word, streams): (&[_], &[_]) = (&[8], if quick { &[65536] } else { &[64, 4096, 65536, 1_048_576] });
     let mut lines = Vec::new();
     for &window in windows {
         for function in ["put", "get", "accumulate", "fetch_and_op", "compare_and_swap", "put_bw", "get_bw"] {

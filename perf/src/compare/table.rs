@@ -138,10 +138,9 @@ fn reasons(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
                 None => told.push((words, 1, index)),
             }
         }
-        let plus = if column.with { "+transom" } else { "" };
         for (words, count, first) in told {
             let line = part.lines[first].text();
-            writeln!(out, "# {}{plus}: {count} x {words}; first: {}", column.host, line.trim())?;
+            writeln!(out, "# {}: {count} x {words}; first: {}", column.name(), line.trim())?;
         }
     }
     out.flush()
@@ -168,11 +167,10 @@ pub(crate) fn grid(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
         writeln!(out)?;
     }
     for column in &part.columns {
-        let plus = if column.with { "+transom" } else { "" };
         let passive = column.answers.iter().filter(|answer| is_passive(answer)).count();
         match column.answers.first() {
-            Some(Answer::Missing) => writeln!(out, "# passive, {}{plus}: no interposition library", column.host)?,
-            _ => writeln!(out, "# passive, {}{plus}: {passive} of {}", column.host, part.lines.len())?,
+            Some(Answer::Missing) => writeln!(out, "# passive, {}: no interposition library", column.name())?,
+            _ => writeln!(out, "# passive, {}: {passive} of {}", column.name(), part.lines.len())?,
         }
     }
     reasons(out, part)
