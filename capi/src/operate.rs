@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use transom::{At, Items, Op};
 
-use crate::constants::{op, rank};
+use crate::constants::{op, predefined, rank};
 use crate::datatype::{DatatypeHandle, basic, datatype};
 use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
 use crate::pointers::{array, array_mut, count, size};
@@ -48,6 +48,17 @@ fn plain(base: *const c_void, len: u64) -> Result<usize, Failure> {
         return Err(Failure::new(TRANSOM_ERR_ARG, "origin is NULL"));
     }
     size(len)
+}
+
+/// The bytes of a transfer whose items are as many of the same predefined type at both ends: what programs do most often, and then
+/// needs no look at layouts.
+#[inline]
+fn dense(origin: (*const c_void, u64, *const DatatypeHandle), target: (u64, *const DatatypeHandle)) -> Option<usize> {
+    let (base, count, ty) = origin;
+    if (count, ty.addr()) != (target.0, target.1.addr()) || base.is_null() {
+        return None;
+    }
+    usize::try_from(count).ok()?.checked_mul(predefined(ty.addr())?.size())
 }
 
 /// Items at a target.
@@ -145,6 +156,9 @@ pub unsafe extern "C" fn transom_put(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let window = self::window(window)?;
+        if let Some(bytes) = dense((origin, origin_count, origin_type), (target_count, target_type)) {
+            return Ok(window.put(origin.cast(), bytes, rank(target)?, displacement)?);
+        }
         let origin = items(origin, origin_count, origin_type, "origin")?;
         Ok(window.put_items(origin, at(target, displacement, target_count, target_type)?)?)
     })
@@ -170,6 +184,9 @@ pub unsafe extern "C" fn transom_get(
     // SAFETY: the caller's promises.
     guarded(|| unsafe {
         let window = self::window(window)?;
+        if let Some(bytes) = dense((origin, origin_count, origin_type), (target_count, target_type)) {
+            return Ok(window.get(origin.cast(), bytes, rank(target)?, displacement)?);
+        }
         let origin = items(origin, origin_count, origin_type, "origin")?;
         Ok(window.get_items(origin, at(target, displacement, target_count, target_type)?)?)
     })
