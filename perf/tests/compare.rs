@@ -2,15 +2,19 @@
 //!
 //! Route: program.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
+use rustix::process::{Pid, Signal, kill_process};
 
 fn main() -> ExitCode {
-    let tests: [(&str, bool, fn()); 3] = [
+    let tests: [(&str, bool, fn()); 4] = [
         ("a_quick_run_has_every_row", true, a_quick_run_has_every_row),
         ("a_launcher_that_fails_is_a_word_in_each_cell", true, a_launcher_that_fails_is_a_word_in_each_cell),
+        ("told_to_end_it_leaves_nothing", true, told_to_end_it_leaves_nothing),
         ("wrong_command_lines", false, wrong_command_lines),
     ];
     let here = ["mpicc.mpich", "mpicc.openmpi", "mpicc"].iter().any(|mpicc| {
@@ -69,10 +73,47 @@ fn a_quick_run_has_every_row() {
     assert_eq!((lines(0), lines(1)), (Some(68), Some(36)));
 }
 
+fn mpicc() -> &'static str {
+    let found = ["mpicc.mpich", "mpicc.openmpi"].into_iter().find(|name| Command::new(name).arg("-v").output().is_ok());
+    found.unwrap_or("mpicc")
+}
+
+/// Neither the benchmark's folder nor the launcher's process.
+fn told_to_end_it_leaves_nothing() {
+    let folder = file("compare-ends");
+    let _ = std::fs::remove_dir_all(&folder);
+    let temporary = folder.join("tmp");
+    std::fs::create_dir_all(&temporary).expect("a folder");
+    let (launcher, number) = (folder.join("mpiexec"), folder.join("number"));
+    let script = format!("#!/bin/sh\necho $$ >{0}.new; mv {0}.new {0}; exec sleep 1000\n", number.display());
+    std::fs::write(&launcher, script).expect("a script");
+    std::fs::set_permissions(&launcher, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+    let mpi = format!("mine={},{}", mpicc(), launcher.display());
+    let mut program = Command::new(env!("CARGO_BIN_EXE_transom-perf"));
+    program.args(["compare", "--quick", "--mpi", &mpi]).env("TMPDIR", &temporary).stdin(Stdio::null());
+    let mut child = program.stdout(Stdio::null()).spawn().expect("transom-perf starts");
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    until("the launcher starts", &|| number.exists());
+    let pid: i32 = std::fs::read_to_string(&number).expect("a number").trim().parse().expect("of a process");
+    let own = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(own, Signal::TERM).expect("a signal");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.signal(), Some(15), "{status}");
+    assert_eq!(std::fs::read_dir(&temporary).expect("a folder").count(), 0);
+    // A process that has ended may be waited for by nobody.
+    let stat = format!("/proc/{pid}/stat");
+    until("the launcher ends", &|| std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
+}
+
 /// A launcher that never starts anything: the table says so, and the exit status too.
 fn a_launcher_that_fails_is_a_word_in_each_cell() {
-    let mpicc = ["mpicc.mpich", "mpicc.openmpi"].into_iter().find(|name| Command::new(name).arg("-v").output().is_ok());
-    let mpi = format!("mine={},false", mpicc.unwrap_or("mpicc"));
+    let mpi = format!("mine={},false", mpicc());
     let output = compare(&["--quick", "--transport", "shm", "--mpi", &mpi]);
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(1), "{out}{err}");

@@ -18,13 +18,14 @@ struct Program(&'static str, &'static [&'static str], &'static str);
 /// A name in the tests, and its program.
 type Named = (&'static str, fn() -> Program);
 
-const PROGRAMS: [Named; 7] = [
+const PROGRAMS: [Named; 8] = [
     ("windows", windows),
     ("synchronization", synchronization),
     ("operations", operations),
     ("layouts", layouts),
     ("requests", requests),
     ("errors", errors),
+    ("threads", threads),
     ("gups", gups),
 ];
 
@@ -62,6 +63,12 @@ fn requests() -> Program {
 /// Route: shm, tcp.
 fn errors() -> Program {
     Program("tests/errors.c", &[], "errors: passed")
+}
+
+/// Shows A2, M3.
+/// Route: shm, tcp.
+fn threads() -> Program {
+    Program("tests/threads.c", &[], "threads: passed")
 }
 
 /// Shows A2.

@@ -4,10 +4,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use super::Transport;
 use super::answers::{Answer, Said, parse};
@@ -27,6 +31,27 @@ const SOURCES: [(&str, &str); 4] = [
 const SILENCE: Duration = Duration::from_secs(40);
 /// How often a plan is begun anew after a line that ended the job.
 const RESTARTS: usize = 24;
+
+/// The launcher at work, which a signal to this program ends too; 0 without one.
+static LAUNCHER: AtomicI32 = AtomicI32::new(0);
+
+/// Removes the folder and ends the job when this program is told to end, and then ends as it would have.
+fn clean_when_told(folder: PathBuf) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::spawn(move || {
+        for signal in &mut signals {
+            // SeqCst: rare, and nothing else is ordered by it.
+            if let Some(launcher) = Pid::from_raw(LAUNCHER.load(Ordering::SeqCst)) {
+                // One that has ended meanwhile needs no signal.
+                let _ = kill_process(launcher, Signal::TERM);
+            }
+            let _ = std::fs::remove_dir_all(&folder);
+            // It fails only for signals that can't be.
+            let _ = emulate_default_handler(signal);
+        }
+    });
+    Ok(())
+}
 
 /// The benchmark, built for each MPI, in a folder that goes with it.
 pub(crate) struct Bench {
@@ -48,6 +73,7 @@ impl Bench {
     pub(crate) fn build(hosts: &[Host], quick: bool) -> Outcome<Bench> {
         let folder = std::env::temp_dir().join(format!("transom-compare-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
+        clean_when_told(folder.clone())?;
         let numbers = if quick { ["2000", "30", "150"] } else { ["6000", "300", "1000"] };
         let mut bench = Bench { folder, programs: Vec::new(), numbers };
         for (name, text) in SOURCES {
@@ -123,9 +149,13 @@ impl Bench {
         command.arg(&self.programs[index]).args([&plan, &words]).args(self.numbers);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(&errors)?);
         let child = command.spawn().map_err(|error| format!("{}: {error}", host.mpiexec))?;
+        // SeqCst: rare, and nothing else is ordered by it.
+        LAUNCHER.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
         let mut run = Run { child, lines, open, answers, begun: None };
         let silent = run.listen();
         let ended = run.end(silent);
+        // SeqCst: as above.
+        LAUNCHER.store(0, Ordering::SeqCst);
         let why = match silent {
             true => "the launcher was silent".to_owned(),
             false => last_words(&errors, &ended),
@@ -242,7 +272,7 @@ impl Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::super::plan;
     use super::*;
