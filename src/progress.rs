@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,12 @@ pub(crate) struct Progress {
     callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
+    /// What the program wants called while a call waits.
+    hook: OnceLock<Hook>,
 }
+
+/// What [`Job::while_waiting`](crate::Job::while_waiting) takes.
+pub(crate) type Hook = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct Threads {
@@ -79,7 +84,28 @@ impl Progress {
             callers: Arc::default(),
             stop: Arc::default(),
             threads: Mutex::default(),
+            hook: OnceLock::new(),
         }
+    }
+
+    /// Takes what waiting calls are to call now and then; the first one holds.
+    pub(crate) fn while_waiting(&self, hook: Hook) {
+        // A second one has nowhere to go.
+        drop(self.hook.set(hook));
+    }
+
+    /// Calls what the program wants called while a call waits.
+    #[inline]
+    pub(crate) fn call_hook(&self) {
+        if let Some(hook) = self.hook.get() {
+            hook();
+        }
+    }
+
+    /// How long a sleep may last that would take `nap`: shorter where something wants to be called.
+    #[inline]
+    pub(crate) fn nap_of(&self, nap: Duration) -> Duration {
+        if self.hook.get().is_some() { nap.min(NAP) } else { nap }
     }
 
     /// Takes what is there, without blocking; how much there was.
@@ -159,7 +185,8 @@ impl Progress {
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= spin {
                     self.look()?;
-                    let busy = self.sleep(nap);
+                    self.call_hook();
+                    let busy = self.sleep(self.nap_of(nap));
                     naps += 1;
                     nap = if busy { NAP } else { (nap * 2).min(self.nap) };
                     spin = if busy { (spin * 2).min(SPIN_BUSY) } else { self.spin };

@@ -27,9 +27,11 @@ const ATOMICS: &str = "TRANSOM_ATOMICS";
 const CMA: &str = "TRANSOM_CMA";
 const POPULATE: &str = "TRANSOM_POPULATE";
 const SILENCE: &str = "TRANSOM_SILENCE";
+/// Read by the library that serves the windows of MPI programs (capi/mpi).
+const MPI: &str = "TRANSOM_MPI";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 9] = [
+pub const VARIABLES: [Variable; 10] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -73,6 +75,11 @@ pub const VARIABLES: [Variable; 9] = [
         name: SILENCE,
         default: "6; 2 for a connection between RDMA devices",
         meaning: "how many seconds another machine may be silent before its ranks count as gone, 2 to 600",
+    },
+    Variable {
+        name: MPI,
+        default: "on",
+        meaning: "on or off: whether libtransom_mpi.so, where it is loaded into an MPI program, serves its windows",
     },
 ];
 

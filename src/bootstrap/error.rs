@@ -146,6 +146,14 @@ pub enum BootstrapError {
         /// What is wrong with it.
         why: String,
     },
+    /// The program that joined the ranks by itself ([`Job::with_bootstrap`](crate::Job::with_bootstrap)) could not pass something on.
+    #[error("the program's own way to the other ranks failed during {during}: {why}")]
+    Host {
+        /// The call.
+        during: &'static str,
+        /// What was wrong.
+        why: String,
+    },
     /// A call after `finalize`.
     #[error("{during} after this rank left the job (finalize or abort)")]
     Finalized {

@@ -118,12 +118,17 @@ pub(crate) struct Link {
 /// # Errors
 /// A launcher that can't be reached, ranks that can't reach each other, a `TRANSOM_` variable with a bad value.
 pub fn init() -> Result<Job> {
+    begin(bootstrap::detect)
+}
+
+/// Starts this process's one job by the connection that `connect` makes.
+fn begin(connect: impl FnOnce() -> Result<Box<dyn Bootstrap>, bootstrap::BootstrapError>) -> Result<Job> {
     // Relaxed: it only tells whether somebody came first.
     if STARTED.swap(true, Ordering::Relaxed) {
-        return Err(ErrorKind::Job("transom::init was called before in this process".into()).into());
+        return Err(ErrorKind::Job("a job was started before in this process".into()).into());
     }
     let settings = Settings::read(|name| std::env::var(name).ok())?;
-    let bootstrap = bootstrap::detect()?;
+    let bootstrap = connect()?;
     if bootstrap.rank() == 0 {
         for name in crate::settings::unknown(std::env::vars().map(|(name, _)| name)) {
             // CONVENTIONS: an unknown variable of ours gets a warning, and there is no other channel
@@ -149,6 +154,23 @@ impl Job {
     fn new(core: Arc<JobCore>) -> Job {
         let team = Arc::clone(&core.world);
         Job { _leaves: Arc::new(Leaves(Arc::clone(&core))), core, team }
+    }
+
+    /// Joins a job whose ranks find each other by `bootstrap` instead of a launcher that [`init`] knows: another library that
+    /// connects them, such as an MPI. The variables hold as for `init`, which must not be called beside it. Collective over the
+    /// ranks of `bootstrap`.
+    ///
+    /// # Errors
+    /// As for [`init`].
+    pub fn with_bootstrap(bootstrap: Box<dyn Bootstrap>) -> Result<Job> {
+        begin(|| Ok(bootstrap))
+    }
+
+    /// From here on a call of this library that waits calls `hook` now and then, in the thread that waits: first after some 50 us, then
+    /// about once a millisecond. For a program whose other library makes progress only within its calls, and would make none while
+    /// this one waits. `hook` does not wait, and calls nothing of this library. Only the first hook of a job is taken.
+    pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.core.progress.while_waiting(Box::new(hook));
     }
 
     /// A rank of a job whose ranks are threads of one process on the simulated net: for tests of protocols.
@@ -431,6 +453,7 @@ impl JobCore {
             Post::Done | Post::Pending | Post::Again => {
                 if self.progress.poll()? == 0 {
                     self.progress.look()?;
+                    self.progress.call_hook();
                     std::thread::yield_now();
                 }
                 Ok(())

@@ -58,8 +58,9 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
         if job.polls() {
             wait_polling(job, word, value)?;
         } else {
-            while !event::wait(word, value, job.spin, NAP, || ()) {
+            while !event::wait(word, value, job.spin, job.progress.nap_of(NAP), || ()) {
                 job.progress.look()?;
+                job.progress.call_hook();
             }
         }
         // Acquire: pairs with the signal's Release, as in the wait before.
@@ -76,7 +77,7 @@ fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
                 failed = Some(error);
             }
         };
-        let done = event::wait(word, value, job.spin, NAP, idle);
+        let done = event::wait(word, value, job.spin, job.progress.nap_of(NAP), idle);
         if let Some(error) = failed {
             return Err(error);
         }
@@ -84,5 +85,6 @@ fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
             return Ok(());
         }
         job.progress.look()?;
+        job.progress.call_hook();
     }
 }

@@ -193,6 +193,7 @@ impl Words for Core {
             ..YIELDED => std::thread::yield_now(),
             _ => {
                 self.job.progress.look()?;
+                self.job.progress.call_hook();
                 let doublings = ((turn - YIELDED) / 16).min(DOUBLINGS);
                 std::thread::sleep(FIRST_SLEEP * (1 << doublings));
             }

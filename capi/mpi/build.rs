@@ -1,0 +1,43 @@
+//! Compiles `host/host.c` with the compiler wrapper of the MPI that the library is for, which `MPICC` names, and learns from it what
+//! differs between MPIs at compile time: the width of handles, whether there are functions with large counts, and whether
+//! Fortran programs come by functions of their own.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn main() {
+    let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
+    println!("cargo::rerun-if-env-changed=MPICC");
+    for file in ["host.c", "host.h", "calls.h"] {
+        println!("cargo::rerun-if-changed=host/{file}");
+    }
+    let probe = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("probe.c");
+    let holds = |expression: &str| {
+        let text = format!("#include <mpi.h>\n_Static_assert({expression}, \"\");\n");
+        std::fs::write(&probe, text).expect("the folder of cargo is writable");
+        let mut command = Command::new(&compiler);
+        command.args(["-fsyntax-only", "-x", "c"]).arg(&probe).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.status() {
+            Ok(status) => status.success(),
+            Err(error) => panic!("{compiler}: {error}; MPICC names the compiler wrapper of an MPI, such as mpicc.mpich"),
+        }
+    };
+    assert!(holds("MPI_VERSION >= 3"), "{compiler} compiles no MPI program of MPI-3 or later");
+    let int_handles = holds("sizeof(MPI_Win) == 4");
+    if int_handles {
+        println!("cargo::rustc-cfg=int_handles");
+    }
+    if holds("MPI_VERSION >= 4") {
+        println!("cargo::rustc-cfg=large_counts");
+    }
+    if holds("sizeof(OMPI_MAJOR_VERSION) > 0") {
+        println!("cargo::rustc-cfg=own_fortran");
+    }
+    cc::Build::new()
+        .compiler(&compiler)
+        .file("host/host.c")
+        .define("TRANSOM_HANDLE", if int_handles { "4" } else { "8" })
+        .warnings(true)
+        .compile("transom_mpi_host");
+}

@@ -1,0 +1,138 @@
+//! What a window says of itself (MPI §11.2.3, §11.2.6, §11.2.7): its predefined attributes, the parts that load and store reach, its
+//! hints. Attributes of users are the face's.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+use transom::Info;
+
+use crate::errors::{Failure, Outcome, coded};
+use crate::host::{
+    InfoHandle, SUCCESS, Win, constants, host_Info_create, host_Info_get_nkeys, host_Info_get_nthkey,
+    host_Info_get_valuelen, host_Info_set, host_Win_get_attr, host_Win_get_info, host_Win_set_info,
+    host_Win_shared_query, host_info_get,
+};
+use crate::windows::{self, Window, find};
+
+/// The value of a predefined attribute of a window that transom serves, or its address, as C programs get it (MPI §11.2.6).
+pub(crate) fn attribute(window: &Window, keyval: c_int) -> Option<*mut c_void> {
+    let (host, values) = (constants(), &window.attributes);
+    let address = match keyval {
+        _ if keyval == host.win_base => return Some(window.raw.base().cast()),
+        _ if keyval == host.win_size => (&raw const values.size).cast::<c_void>(),
+        _ if keyval == host.win_disp_unit => (&raw const values.unit).cast(),
+        _ if keyval == host.win_create_flavor => (&raw const values.flavor).cast(),
+        _ if keyval == host.win_model => (&raw const values.model).cast(),
+        _ => return None,
+    };
+    Some(address.cast_mut())
+}
+
+#[unsafe(export_name = "MPI_Win_get_attr")]
+pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int {
+    let Some(found) = find(win).and_then(|window| attribute(window, keyval)) else {
+        // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+        return unsafe { host_Win_get_attr(win, keyval, value, flag) };
+    };
+    // SAFETY: the caller has room for an address and a number.
+    unsafe {
+        *value.cast::<*mut c_void>() = found;
+        *flag = 1;
+    }
+    SUCCESS
+}
+
+/// The part of a rank: bytes, displacement unit, first byte.
+pub(crate) fn shared_part(window: &Window, rank: c_int) -> Outcome<(isize, isize, *mut u8)> {
+    let part = window.raw.shared_query(windows::rank(rank)?)?;
+    let unit = isize::try_from(part.disp_unit()).unwrap_or(isize::MAX);
+    Ok((isize::try_from(part.size()).unwrap_or(isize::MAX), unit, part.base()))
+}
+
+#[unsafe(export_name = "MPI_Win_shared_query")]
+pub(crate) unsafe extern "C" fn shared_query(
+    win: Win,
+    rank: c_int,
+    size: *mut isize,
+    unit: *mut c_int,
+    base: *mut c_void,
+) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `get_attr`.
+        return unsafe { host_Win_shared_query(win, rank, size, unit, base) };
+    };
+    // SAFETY: the caller has room for the answers.
+    let answer = |(bytes, step, first)| unsafe {
+        *size = bytes;
+        *unit = c_int::try_from(step).unwrap_or(c_int::MAX);
+        *base.cast::<*mut u8>() = first;
+    };
+    coded(win, shared_part(window, rank).map(answer))
+}
+
+#[unsafe(export_name = "MPI_Win_set_info")]
+pub(crate) unsafe extern "C" fn set_info(win: Win, info: InfoHandle) -> c_int {
+    match find(win) {
+        Some(window) => coded(win, window.raw.set_info(&info_of(info)).map_err(Failure::from)),
+        // SAFETY: as in `get_attr`.
+        None => unsafe { host_Win_set_info(win, info) },
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_get_info")]
+pub(crate) unsafe extern "C" fn get_info(win: Win, info: *mut InfoHandle) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `get_attr`.
+        return unsafe { host_Win_get_info(win, info) };
+    };
+    // SAFETY: the caller has room for a handle, and the texts live through the calls.
+    unsafe {
+        let code = host_Info_create(info);
+        if code != SUCCESS {
+            return code;
+        }
+        for (key, value) in window.raw.info().iter() {
+            if let (Ok(key), Ok(value)) = (CString::new(key), CString::new(value)) {
+                host_Info_set(*info, key.as_ptr(), value.as_ptr());
+            }
+        }
+    }
+    SUCCESS
+}
+
+/// The keys and values of an info of the host.
+pub(crate) fn info_of(info: InfoHandle) -> Info {
+    let mut read = Info::new();
+    if info == constants().null_info {
+        return read;
+    }
+    let mut count = 0;
+    // SAFETY: the info is the caller's; it writes a number.
+    unsafe { host_Info_get_nkeys(info, &raw mut count) };
+    let room = usize::try_from(constants().max_info_key).unwrap_or_default() + 1;
+    for number in 0..count {
+        let mut key = vec![0u8; room];
+        // SAFETY: there is room for a key and its end.
+        if unsafe { host_Info_get_nthkey(info, number, key.as_mut_ptr().cast::<c_char>()) } != SUCCESS {
+            continue;
+        }
+        if let (Some(value), Ok(key)) = (value_of(info, &key), CStr::from_bytes_until_nul(&key)) {
+            read = read.with(key.to_string_lossy(), value);
+        }
+    }
+    read
+}
+
+/// The value of a key that ends with a zero.
+fn value_of(info: InfoHandle, key: &[u8]) -> Option<String> {
+    let key = CStr::from_bytes_until_nul(key).ok()?.as_ptr();
+    let (mut length, mut flag) = (0, 0);
+    // SAFETY: the key ends; the calls write a text of that length and numbers.
+    let value = unsafe {
+        host_Info_get_valuelen(info, key, &raw mut length, &raw mut flag);
+        let mut value = vec![0u8; usize::try_from(length).ok()? + 1];
+        host_info_get(info, key, length, value.as_mut_ptr().cast::<c_char>(), &raw mut flag);
+        value
+    };
+    let text = CStr::from_bytes_until_nul(&value).ok()?;
+    (flag != 0).then(|| text.to_string_lossy().into_owned())
+}

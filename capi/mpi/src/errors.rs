@@ -1,0 +1,136 @@
+//! Failures as MPI has them (MPI §9.3, §11.6): a code of the right class whose string is transom's text, given to the window's error handler.
+//! Where that ends the program, the text is printed before.
+
+use std::ffi::{CString, c_int};
+use std::sync::{Mutex, PoisonError};
+
+use transom::{Class, Error};
+
+use crate::host::{
+    Comm, Win, constants, host_Add_error_code, host_Add_error_string, host_Comm_call_errhandler,
+    host_Comm_get_errhandler, host_Errhandler_free, host_Win_call_errhandler, host_Win_get_errhandler,
+};
+
+/// The classes in the order of the host's constants.
+const CLASSES: [Class; 19] = [
+    Class::Win,
+    Class::Base,
+    Class::Size,
+    Class::Disp,
+    Class::Rank,
+    Class::Type,
+    Class::Count,
+    Class::Op,
+    Class::LockType,
+    Class::Assert,
+    Class::Arg,
+    Class::RmaConflict,
+    Class::RmaAttach,
+    Class::RmaShared,
+    Class::RmaFlavor,
+    Class::RmaRange,
+    Class::RmaSync,
+    Class::InfoValue,
+    Class::Other,
+];
+
+/// The longest string of an error, in bytes, that every host takes.
+const LONGEST: usize = 250;
+
+/// The code of each class, once one was needed: a code's string is that of its last failure.
+static CODES: Mutex<[Option<c_int>; 19]> = Mutex::new([None; 19]);
+
+/// What went wrong in a call.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    class: Class,
+    text: String,
+}
+
+/// The result of what an entry point does.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+impl From<Error> for Failure {
+    #[cold]
+    fn from(error: Error) -> Failure {
+        Failure { class: error.class(), text: error.to_string() }
+    }
+}
+
+impl Failure {
+    #[cold]
+    pub(crate) fn new(class: Class, text: impl Into<String>) -> Failure {
+        Failure { class, text: text.into() }
+    }
+
+    /// The code, which the host can explain from now on.
+    pub(crate) fn code(&self) -> c_int {
+        let other = CLASSES.len() - 1;
+        let place = CLASSES.iter().position(|&class| class == self.class).unwrap_or(other);
+        let class = constants().classes[place];
+        let mut codes = CODES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut code = class;
+        match codes[place] {
+            Some(known) => code = known,
+            // SAFETY: it writes one number.
+            None if unsafe { host_Add_error_code(class, &raw mut code) } == 0 => codes[place] = Some(code),
+            // Without a code of its own the class serves; it has the host's string.
+            None => return class,
+        }
+        let mut text = self.text.replace('\0', " ");
+        text.truncate(text.floor_char_boundary(LONGEST));
+        if let Ok(text) = CString::new(text) {
+            // SAFETY: the text lives through the call, which copies it.
+            unsafe { host_Add_error_string(code, text.as_ptr()) };
+        }
+        code
+    }
+
+    /// Calls the window's error handler; the code, for where that returns.
+    #[cold]
+    pub(crate) fn raise(&self, win: Win) -> c_int {
+        let code = self.code();
+        let mut handler = constants().fatal;
+        // SAFETY: the window is one of the host's; both calls write a handle.
+        unsafe {
+            if host_Win_get_errhandler(win, &raw mut handler) == 0 {
+                self.tell_if_fatal(handler == constants().fatal || handler == constants().abort);
+                host_Errhandler_free(&raw mut handler);
+            }
+            host_Win_call_errhandler(win, code);
+        }
+        code
+    }
+
+    /// The same for a communicator, where there is no window yet.
+    #[cold]
+    pub(crate) fn raise_on(&self, comm: Comm) -> c_int {
+        let code = self.code();
+        let mut handler = constants().fatal;
+        // SAFETY: as in `raise`.
+        unsafe {
+            if host_Comm_get_errhandler(comm, &raw mut handler) == 0 {
+                self.tell_if_fatal(handler == constants().fatal || handler == constants().abort);
+                host_Errhandler_free(&raw mut handler);
+            }
+            host_Comm_call_errhandler(comm, code);
+        }
+        code
+    }
+
+    /// Hosts print little of a code that is not theirs.
+    fn tell_if_fatal(&self, fatal: bool) {
+        if fatal {
+            eprintln!("transom: {}", self.text);
+        }
+    }
+}
+
+/// Success, or what the window's error handler was told.
+#[inline]
+pub(crate) fn coded(win: Win, outcome: Outcome<()>) -> c_int {
+    match outcome {
+        Ok(()) => crate::host::SUCCESS,
+        Err(failure) => failure.raise(win),
+    }
+}

@@ -1,0 +1,115 @@
+//! The ranks of a communicator as ranks of the job, found once for each communicator and kept with it.
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+use transom::Job;
+
+use crate::host::{
+    Comm, Group, SUCCESS, constants, host_Comm_get_attr, host_Comm_group, host_Comm_set_attr, host_Comm_test_inter,
+    host_Group_free, host_Group_size, host_Group_translate_ranks, host_comm_keyval,
+};
+use crate::process;
+
+/// The key under which a communicator keeps its job.
+static KEYVAL: OnceLock<c_int> = OnceLock::new();
+
+/// Why a window is the host's.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The library is off, or could not begin and has said so.
+    Off,
+    /// Something of this communicator.
+    Why(&'static str),
+}
+
+/// Makes the key, once the host has begun.
+pub(crate) fn begin() {
+    let mut keyval = 0;
+    // SAFETY: it writes a number.
+    if unsafe { host_comm_keyval(&raw mut keyval) } == SUCCESS {
+        // Called once.
+        drop(KEYVAL.set(keyval));
+    }
+}
+
+/// The job of a communicator's ranks. Collective; the same answer at all of them.
+pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
+    let world = process::get().and_then(process::Process::job).ok_or(Refused::Off)?;
+    if comm == constants().null_comm {
+        return Err(Refused::Off);
+    }
+    if let Some(job) = kept(comm) {
+        return Ok(job.clone());
+    }
+    let ranks = ranks_of(comm)?;
+    let job = if ranks.iter().copied().eq(0..world.size()) && comm == constants().world {
+        world
+    } else {
+        // A member's list has itself in it, and no rank twice.
+        world.subset(&ranks).map_err(|_| Refused::Why("its ranks can't be numbered"))?
+    };
+    keep(comm, &job);
+    Ok(job)
+}
+
+fn kept(comm: Comm) -> Option<&'static Job> {
+    let keyval = *KEYVAL.get()?;
+    let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
+    // SAFETY: the communicator lives; the calls write an address and a number.
+    let code = unsafe { host_Comm_get_attr(comm, keyval, (&raw mut value).cast(), &raw mut flag) };
+    // SAFETY: `keep` put it there; it lives as long as the communicator, and callers use it within a call on that.
+    if code == SUCCESS && flag != 0 { unsafe { value.cast::<Job>().as_ref() } } else { None }
+}
+
+fn keep(comm: Comm, job: &Job) {
+    let Some(&keyval) = KEYVAL.get() else { return };
+    let value = Box::into_raw(Box::new(job.clone()));
+    // SAFETY: the communicator lives; `transom_forget_comm` frees the box.
+    unsafe { host_Comm_set_attr(comm, keyval, value.cast()) };
+}
+
+/// The end of a communicator.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_forget_comm(kept: *mut c_void) {
+    // SAFETY: it is what `keep` boxed, and comes here once.
+    drop(unsafe { Box::from_raw(kept.cast::<Job>()) });
+}
+
+/// The ranks of a communicator, as ranks of `MPI_COMM_WORLD`.
+fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
+    let mut inter = 0;
+    // SAFETY: the communicator is the caller's; it writes a number.
+    if unsafe { host_Comm_test_inter(comm, &raw mut inter) } != SUCCESS || inter != 0 {
+        return Err(Refused::Why("it is an intercommunicator"));
+    }
+    // SAFETY: zero is a value of a handle; the calls write groups.
+    let (mut here, mut all) = unsafe { (std::mem::zeroed::<Group>(), std::mem::zeroed::<Group>()) };
+    // SAFETY: as above.
+    unsafe {
+        host_Comm_group(comm, &raw mut here);
+        host_Comm_group(constants().world, &raw mut all);
+    }
+    let ranks = translated(here, all);
+    // SAFETY: both are groups, used no more.
+    unsafe {
+        host_Group_free(&raw mut here);
+        host_Group_free(&raw mut all);
+    }
+    ranks.ok_or(Refused::Why("some of its ranks are not of MPI_COMM_WORLD"))
+}
+
+/// The members of a group by their ranks in another, `None` where one is not in it.
+pub(crate) fn translated(from: Group, to: Group) -> Option<Vec<usize>> {
+    let mut count = 0;
+    // SAFETY: both are groups; there is room for the answers.
+    let ranks = unsafe {
+        host_Group_size(from, &raw mut count);
+        let members: Vec<c_int> = (0..count).collect();
+        let mut ranks = members.clone();
+        let code = host_Group_translate_ranks(from, count, members.as_ptr(), to, ranks.as_mut_ptr());
+        if code == SUCCESS { ranks } else { return None }
+    };
+    // MPI_UNDEFINED is negative.
+    ranks.into_iter().map(|rank| usize::try_from(rank).ok()).collect()
+}

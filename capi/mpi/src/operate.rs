@@ -1,0 +1,409 @@
+//! Operations (MPI §11.3). What is one run of bytes at both sides, as nearly all is, takes the shortest way; all else goes by the
+//! decoded datatypes. Windows that transom does not serve go to the host.
+
+use std::ffi::{c_int, c_void};
+
+use transom::{At, BasicType, Class, Items, Op, PROC_NULL, Request};
+
+use crate::errors::{Failure, Outcome, coded};
+use crate::host::{
+    OpHandle, Type, Win, constants, host_Accumulate, host_Compare_and_swap, host_Fetch_and_op, host_Get,
+    host_Get_accumulate, host_Put,
+};
+use crate::types::{self, Found};
+use crate::windows::{self, Window};
+
+/// One side of an operation at this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Here {
+    pub(crate) base: *mut c_void,
+    pub(crate) count: i64,
+    pub(crate) ty: Type,
+}
+
+/// The side at the target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct There {
+    pub(crate) rank: c_int,
+    pub(crate) displacement: isize,
+    pub(crate) count: i64,
+    pub(crate) ty: Type,
+}
+
+impl Here {
+    pub(crate) fn new(base: *const c_void, count: impl Into<i64>, ty: Type) -> Here {
+        Here { base: base.cast_mut(), count: count.into(), ty }
+    }
+}
+
+impl There {
+    pub(crate) fn new(rank: c_int, displacement: isize, count: impl Into<i64>, ty: Type) -> There {
+        There { rank, displacement, count: count.into(), ty }
+    }
+}
+
+/// Where at a target: its rank and the displacement.
+fn place(rank: c_int, displacement: isize) -> Outcome<(usize, u64)> {
+    let rank = windows::rank(rank)?;
+    match u64::try_from(displacement) {
+        Ok(displacement) => Ok((rank, displacement)),
+        Err(_) if rank == PROC_NULL => Ok((rank, 0)),
+        Err(_) => Err(Failure::new(Class::Disp, format!("the displacement {displacement} is negative"))),
+    }
+}
+
+fn counted(count: i64) -> Outcome<usize> {
+    usize::try_from(count).map_err(|_| Failure::new(Class::Count, format!("the count {count} is negative")))
+}
+
+/// The bytes of a transfer whose sides are one run each, of as many; `None` for whatever else.
+#[inline(always)]
+fn plain(here: &Here, there: &There) -> Option<(usize, usize, u64)> {
+    let len = types::dense(here.ty, here.count)?;
+    let same = here.ty == there.ty && here.count == there.count;
+    if !same && types::dense(there.ty, there.count)? != len {
+        return None;
+    }
+    Some((len, usize::try_from(there.rank).ok()?, u64::try_from(there.displacement).ok()?))
+}
+
+/// The two sides of a transfer, as bytes.
+struct Sides {
+    here: Found,
+    there: Found,
+    counts: (usize, usize),
+    at: (usize, u64),
+}
+
+impl Sides {
+    fn of(here: &Here, there: &There) -> Outcome<Sides> {
+        let (ours, theirs) = (types::find(here.ty)?, types::find(there.ty)?);
+        let counts = (counted(here.count)?, counted(there.count)?);
+        Ok(Sides { here: ours, there: theirs, counts, at: place(there.rank, there.displacement)? })
+    }
+
+    fn items(&self, base: *mut c_void) -> Items<'_> {
+        Items::of_mut(base.cast(), self.counts.0, &self.here.bytes)
+    }
+
+    fn at(&self) -> At<'_> {
+        At::new(self.at.0, self.at.1, self.counts.1, &self.there.bytes)
+    }
+}
+
+/// The sides of an accumulate, as basic types.
+pub(crate) struct Typed {
+    /// `None` where `MPI_NO_OP` does not look at it.
+    origin: Option<(Found, *mut c_void, usize)>,
+    result: Option<(Found, *mut c_void, usize)>,
+    there: Found,
+    count: usize,
+    at: (usize, u64),
+    op: Op,
+}
+
+impl Typed {
+    pub(crate) fn of(origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -> Outcome<Typed> {
+        let op = operation(op)?;
+        let side = |side: &Here| Ok::<_, Failure>((types::find(side.ty)?, side.base, counted(side.count)?));
+        let unused = op == Op::NoOp && result.is_some();
+        Ok(Typed {
+            origin: if unused { None } else { Some(side(origin)?) },
+            result: result.map(side).transpose()?,
+            there: types::find(there.ty)?,
+            count: counted(there.count)?,
+            at: place(there.rank, there.displacement)?,
+            op,
+        })
+    }
+
+    fn items<'t>(&'t self, side: &'t Option<(Found, *mut c_void, usize)>) -> Outcome<Items<'t>> {
+        match side {
+            Some((ty, base, count)) => Ok(Items::of_mut(base.cast(), *count, typed(ty)?)),
+            None => Ok(Items::of_mut(std::ptr::null_mut(), 0, typed(&self.there)?)),
+        }
+    }
+
+    fn at(&self) -> Outcome<At<'_>> {
+        Ok(At::new(self.at.0, self.at.1, self.count, typed(&self.there)?))
+    }
+
+    /// # Safety
+    /// As for [`transom::RawWindow::accumulate`] and `get_accumulate`.
+    unsafe fn perform(&self, window: &Window) -> Outcome<()> {
+        let (origin, at) = (self.items(&self.origin)?, self.at()?);
+        // SAFETY: the caller's promise.
+        Ok(unsafe {
+            match &self.result {
+                None => window.raw.accumulate(origin, at, self.op),
+                Some(_) => window.raw.get_accumulate(origin, self.items(&self.result)?, at, self.op),
+            }
+        }?)
+    }
+
+    /// # Safety
+    /// As for [`transom::RawWindow::raccumulate`] and `rget_accumulate`.
+    pub(crate) unsafe fn request(&self, window: &Window) -> Outcome<Request> {
+        let (origin, at) = (self.items(&self.origin)?, self.at()?);
+        // SAFETY: the caller's promise.
+        Ok(unsafe {
+            match &self.result {
+                None => window.raw.raccumulate(origin, at, self.op),
+                Some(_) => window.raw.rget_accumulate(origin, self.items(&self.result)?, at, self.op),
+            }
+        }?)
+    }
+}
+
+fn typed(decoded: &Found) -> Outcome<&transom::Datatype> {
+    let why = "the datatype has a basic type that accumulates of transom lack, such as long double";
+    decoded.typed.as_ref().ok_or_else(|| Failure::new(Class::Type, why))
+}
+
+/// The operation of a handle. Those of users are none of accumulates (MPI §11.3.4).
+fn operation(op: OpHandle) -> Outcome<Op> {
+    let place = constants().ops.iter().position(|&known| known == op);
+    let number = place.and_then(|place| Op::from_number(u8::try_from(place).ok()?));
+    number.ok_or_else(|| Failure::new(Class::Op, "not a predefined operation, which accumulates need (MPI 11.3.4)"))
+}
+
+impl Window {
+    /// # Safety
+    /// As for [`transom::RawWindow::put_items`].
+    #[inline]
+    pub(crate) unsafe fn put(&self, here: &Here, there: &There) -> c_int {
+        if let Some((len, rank, displacement)) = plain(here, there) {
+            // SAFETY: the caller's promise.
+            return match unsafe { self.raw.put(here.base.cast(), len, rank, displacement) } {
+                Ok(()) => 0,
+                Err(error) => Failure::from(error).raise(self.face),
+            };
+        }
+        // SAFETY: the caller's promise.
+        let put = |sides: Sides| Ok(unsafe { self.raw.put_items(sides.items(here.base), sides.at()) }?);
+        coded(self.face, Sides::of(here, there).and_then(put))
+    }
+
+    /// # Safety
+    /// As for [`transom::RawWindow::get_items`].
+    #[inline]
+    pub(crate) unsafe fn get(&self, here: &Here, there: &There) -> c_int {
+        if let Some((len, rank, displacement)) = plain(here, there) {
+            // SAFETY: the caller's promise.
+            return match unsafe { self.raw.get(here.base.cast(), len, rank, displacement) } {
+                Ok(()) => 0,
+                Err(error) => Failure::from(error).raise(self.face),
+            };
+        }
+        // SAFETY: the caller's promise.
+        let get = |sides: Sides| Ok(unsafe { self.raw.get_items(sides.items(here.base), sides.at()) }?);
+        coded(self.face, Sides::of(here, there).and_then(get))
+    }
+
+    /// # Safety
+    /// As for [`transom::RawWindow::rput`].
+    pub(crate) unsafe fn rput(&self, here: &Here, there: &There) -> Outcome<Request> {
+        let sides = Sides::of(here, there)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.raw.rput(sides.items(here.base), sides.at()) }?)
+    }
+
+    /// # Safety
+    /// As for [`transom::RawWindow::rget`].
+    pub(crate) unsafe fn rget(&self, here: &Here, there: &There) -> Outcome<Request> {
+        let sides = Sides::of(here, there)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.raw.rget(sides.items(here.base), sides.at()) }?)
+    }
+
+    /// # Safety
+    /// As for [`transom::RawWindow::accumulate`], and `get_accumulate` with a result.
+    pub(crate) unsafe fn accumulate(&self, origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -> c_int {
+        // SAFETY: the caller's promise.
+        coded(self.face, Typed::of(origin, result, there, op).and_then(|it| unsafe { it.perform(self) }))
+    }
+
+    /// # Safety
+    /// `origin`, unless the operation is `MPI_NO_OP`, and `result` are one element of the type.
+    unsafe fn fetch(&self, origin: *const c_void, result: *mut c_void, there: &There, op: OpHandle) -> Outcome<()> {
+        let (ty, op) = (element(there.ty)?, operation(op)?);
+        let (rank, displacement) = place(there.rank, there.displacement)?;
+        let (mut old, mut operand) = ([0; LARGEST], [0; LARGEST]);
+        let (old, operand) = (&mut old[..ty.size()], &mut operand[..ty.size()]);
+        if op != Op::NoOp {
+            // SAFETY: the caller's promise.
+            unsafe { origin.cast::<u8>().copy_to_nonoverlapping(operand.as_mut_ptr(), operand.len()) };
+        }
+        self.raw.fetch_and_op(operand, old, ty, rank, displacement, op)?;
+        if rank != PROC_NULL {
+            // SAFETY: the caller's promise.
+            unsafe { result.cast::<u8>().copy_from_nonoverlapping(old.as_ptr(), old.len()) };
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// `new`, `expected` and `result` are one element of the type.
+    unsafe fn swap(
+        &self,
+        new: *const c_void,
+        expected: *const c_void,
+        result: *mut c_void,
+        there: &There,
+    ) -> Outcome<()> {
+        let ty = element(there.ty)?;
+        let (rank, displacement) = place(there.rank, there.displacement)?;
+        let mut words = [[0; LARGEST]; 3];
+        let [given, wanted, old] = words.each_mut().map(|word| &mut word[..ty.size()]);
+        // SAFETY: the caller's promise.
+        unsafe {
+            new.cast::<u8>().copy_to_nonoverlapping(given.as_mut_ptr(), given.len());
+            expected.cast::<u8>().copy_to_nonoverlapping(wanted.as_mut_ptr(), wanted.len());
+        }
+        self.raw.compare_and_swap(given, wanted, old, ty, rank, displacement)?;
+        if rank != PROC_NULL {
+            // SAFETY: the caller's promise.
+            unsafe { result.cast::<u8>().copy_from_nonoverlapping(old.as_ptr(), old.len()) };
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of the largest basic type.
+const LARGEST: usize = 16;
+
+fn element(ty: Type) -> Outcome<BasicType> {
+    let why = "a single element is of a predefined type that accumulates know";
+    types::find(ty)?.basic.ok_or_else(|| Failure::new(Class::Type, why))
+}
+
+#[unsafe(export_name = "MPI_Put")]
+pub(crate) unsafe extern "C" fn put(
+    origin: *const c_void,
+    count: c_int,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: c_int,
+    target_ty: Type,
+    win: Win,
+) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        match windows::find(win) {
+            Some(window) => window
+                .put(&Here::new(origin, count, ty), &There::new(target, displacement, target_count, target_ty)),
+            None => host_Put(origin, count, ty, target, displacement, target_count, target_ty, win),
+        }
+    }
+}
+
+#[unsafe(export_name = "MPI_Get")]
+pub(crate) unsafe extern "C" fn get(
+    origin: *mut c_void,
+    count: c_int,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: c_int,
+    target_ty: Type,
+    win: Win,
+) -> c_int {
+    // SAFETY: as in `put`.
+    unsafe {
+        match windows::find(win) {
+            Some(window) => window
+                .get(&Here::new(origin, count, ty), &There::new(target, displacement, target_count, target_ty)),
+            None => host_Get(origin, count, ty, target, displacement, target_count, target_ty, win),
+        }
+    }
+}
+
+#[unsafe(export_name = "MPI_Accumulate")]
+pub(crate) unsafe extern "C" fn accumulate(
+    origin: *const c_void,
+    count: c_int,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: c_int,
+    target_ty: Type,
+    op: OpHandle,
+    win: Win,
+) -> c_int {
+    // SAFETY: as in `put`.
+    unsafe {
+        let Some(window) = windows::find(win) else {
+            return host_Accumulate(origin, count, ty, target, displacement, target_count, target_ty, op, win);
+        };
+        let there = There::new(target, displacement, target_count, target_ty);
+        window.accumulate(&Here::new(origin, count, ty), None, &there, op)
+    }
+}
+
+#[unsafe(export_name = "MPI_Get_accumulate")]
+pub(crate) unsafe extern "C" fn get_accumulate(
+    origin: *const c_void,
+    count: c_int,
+    ty: Type,
+    result: *mut c_void,
+    result_count: c_int,
+    result_ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: c_int,
+    target_ty: Type,
+    op: OpHandle,
+    win: Win,
+) -> c_int {
+    // SAFETY: as in `put`.
+    unsafe {
+        let Some(window) = windows::find(win) else {
+            let (n, m) = (result_count, target_count);
+            return host_Get_accumulate(
+                origin, count, ty, result, n, result_ty, target, displacement, m, target_ty, op, win,
+            );
+        };
+        let result = Here::new(result, result_count, result_ty);
+        let there = There::new(target, displacement, target_count, target_ty);
+        window.accumulate(&Here::new(origin, count, ty), Some(&result), &there, op)
+    }
+}
+
+#[unsafe(export_name = "MPI_Fetch_and_op")]
+pub(crate) unsafe extern "C" fn fetch_and_op(
+    origin: *const c_void,
+    result: *mut c_void,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    op: OpHandle,
+    win: Win,
+) -> c_int {
+    // SAFETY: as in `put`.
+    unsafe {
+        let Some(window) = windows::find(win) else {
+            return host_Fetch_and_op(origin, result, ty, target, displacement, op, win);
+        };
+        coded(win, window.fetch(origin, result, &There::new(target, displacement, 1, ty), op))
+    }
+}
+
+#[unsafe(export_name = "MPI_Compare_and_swap")]
+pub(crate) unsafe extern "C" fn compare_and_swap(
+    new: *const c_void,
+    expected: *const c_void,
+    result: *mut c_void,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    win: Win,
+) -> c_int {
+    // SAFETY: as in `put`.
+    unsafe {
+        let Some(window) = windows::find(win) else {
+            return host_Compare_and_swap(new, expected, result, ty, target, displacement, win);
+        };
+        coded(win, window.swap(new, expected, result, &There::new(target, displacement, 1, ty)))
+    }
+}

@@ -1,0 +1,149 @@
+//! The job of this process: it begins when the host has begun (`MPI_Init`), over all ranks of `MPI_COMM_WORLD`, and ends before the
+//! host ends (`MPI_Finalize`). Where it can't begin at one rank it begins at none, and the host serves all windows.
+
+use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use transom::Job;
+
+use crate::boot::HostBootstrap;
+use crate::host::{
+    Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_size, host_Finalize, host_Init,
+    host_Init_thread, host_Query_thread, host_all_true, host_present, host_progress,
+};
+use crate::{members, types};
+
+/// The one of this process.
+static PROCESS: OnceLock<Process> = OnceLock::new();
+/// Whether calls come from several threads at once (`MPI_THREAD_MULTIPLE`).
+static MULTIPLE: AtomicBool = AtomicBool::new(false);
+
+/// What there is between `MPI_Init` and `MPI_Finalize`.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// Of the library's own.
+    comm: Comm,
+    /// `None` after `MPI_Finalize`.
+    job: Mutex<Option<Job>>,
+    /// Whether the user wants to know of windows and routes.
+    pub(crate) info: bool,
+}
+
+impl Process {
+    /// The job, until it ends.
+    pub(crate) fn job(&self) -> Option<Job> {
+        self.job.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The process, where it serves windows.
+pub(crate) fn get() -> Option<&'static Process> {
+    PROCESS.get()
+}
+
+/// Whether calls may come from several threads at once.
+pub(crate) fn is_multiple() -> bool {
+    // Relaxed: set once, before there are windows.
+    MULTIPLE.load(Ordering::Relaxed)
+}
+
+/// Begins, once the host has begun.
+pub(crate) fn begin() {
+    // SAFETY: it takes nothing.
+    if unsafe { host_present() } == 0 || is_off() || PROCESS.get().is_some() {
+        return;
+    }
+    let world = constants().world;
+    let (mut comm, mut rank, mut size, mut level) = (world, 0, 0, 0);
+    // SAFETY: the host has begun; each call has room for its answer.
+    unsafe {
+        if host_Comm_dup(world, &raw mut comm) != SUCCESS {
+            return;
+        }
+        host_Comm_rank(comm, &raw mut rank);
+        host_Comm_size(comm, &raw mut size);
+        host_Query_thread(&raw mut level);
+    }
+    let number = |value: c_int| usize::try_from(value).unwrap_or_default();
+    let started = Job::with_bootstrap(Box::new(HostBootstrap::new(comm, number(rank), number(size))));
+    // SAFETY: the communicator is one that lives, as in the hook below until `end`.
+    let everywhere = unsafe { host_all_true(comm, started.is_ok().into()) } != 0;
+    match started {
+        Err(error) => eprintln!("transom: rank {rank}: windows are served by the MPI itself: {error}"),
+        // To leave it would be to wait for ranks that are not in it.
+        Ok(job) if !everywhere => std::mem::forget(job),
+        Ok(job) => {
+            // SAFETY: as above; waiting calls end before the job does, and the job before the communicator.
+            job.while_waiting(move || unsafe { host_progress(comm) });
+            types::begin();
+            members::begin();
+            MULTIPLE.store(level == constants().thread_multiple, Ordering::Relaxed);
+            let info = std::env::var("TRANSOM_INFO").is_ok_and(|value| matches!(&*value, "y" | "yes" | "1" | "on"));
+            // Nobody set it before.
+            drop(PROCESS.set(Process { comm, job: Mutex::new(Some(job)), info }));
+            if info && rank == 0 {
+                eprintln!("transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)");
+            }
+        }
+    }
+}
+
+/// Gives the host a chance to make progress.
+pub(crate) fn progress() {
+    if let Some(process) = PROCESS.get() {
+        // SAFETY: the communicator lives until `end`, after which no call comes.
+        unsafe { host_progress(process.comm) };
+    }
+}
+
+/// Whether the user does not want windows to be served.
+fn is_off() -> bool {
+    std::env::var("TRANSOM_MPI").is_ok_and(|value| matches!(&*value, "off" | "n" | "no" | "0"))
+}
+
+/// Ends, before the host ends.
+pub(crate) fn end() {
+    let Some(process) = PROCESS.get() else { return };
+    let job = process.job.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(job) = job {
+        if let Err(error) = job.finalize() {
+            eprintln!("transom: leaving the job: {error}");
+        }
+        let mut comm = process.comm;
+        // SAFETY: nobody uses it any more.
+        unsafe { host_Comm_free(&raw mut comm) };
+    }
+}
+
+#[unsafe(export_name = "MPI_Init")]
+unsafe extern "C" fn init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them.
+    let code = unsafe { host_Init(argc, argv.cast()) };
+    if code == SUCCESS {
+        begin();
+    }
+    code
+}
+
+#[unsafe(export_name = "MPI_Init_thread")]
+unsafe extern "C" fn init_thread(
+    argc: *mut c_int,
+    argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    // SAFETY: as in `init`.
+    let code = unsafe { host_Init_thread(argc, argv.cast(), required, provided) };
+    if code == SUCCESS {
+        begin();
+    }
+    code
+}
+
+#[unsafe(export_name = "MPI_Finalize")]
+unsafe extern "C" fn finalize() -> c_int {
+    end();
+    // SAFETY: it takes nothing.
+    unsafe { host_Finalize() }
+}

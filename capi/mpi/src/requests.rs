@@ -1,0 +1,339 @@
+//! Requests of the R-forms (MPI §11.3.5): generalized requests of the host (MPI §13.2), so that they mix with its own. One whose
+//! operation is over when its call returns, as all are on shared memory, is complete at once. The others are looked at whenever
+//! the program waits or tests, which is why those functions are here too: as long as there are such, waiting is testing again and
+//! again, and the host's own waiting otherwise.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use transom::Request;
+
+use crate::errors::{Failure, Outcome};
+use crate::host::{
+    OpHandle, RequestHandle, SUCCESS, Type, Win, constants, host_Grequest_complete, host_Raccumulate,
+    host_Request_get_status, host_Rget, host_Rget_accumulate, host_Rput, host_Test, host_Testall, host_Testany,
+    host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome, host_request,
+};
+use crate::operate::{Here, There, Typed};
+use crate::windows::find;
+
+/// Operations in flight that have requests.
+static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
+/// How many there are.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Looks after which a waiting thread lets others run.
+const LOOKS: u32 = 64;
+
+/// An operation in flight.
+struct Pending {
+    request: Request,
+    handle: RequestHandle,
+    kept: Kept,
+}
+
+/// What a request of the host keeps: the error code of its operation.
+#[derive(Clone, Copy)]
+struct Kept(*mut AtomicI32);
+
+// SAFETY: it is a number that all threads may change, and lives as long as the request of the host.
+unsafe impl Send for Kept {}
+
+/// Hands a request to the program.
+pub(crate) fn hand_over(win: Win, made: Outcome<Request>, out: *mut RequestHandle) -> c_int {
+    let mut request = match made {
+        Ok(request) => request,
+        Err(failure) => return failure.raise(win),
+    };
+    let over = request.test();
+    let kept = Kept(Box::into_raw(Box::new(AtomicI32::new(SUCCESS))));
+    let mut handle = constants().null_request;
+    // SAFETY: `transom_request_gone` frees what is kept.
+    let code = unsafe { host_request(kept.0.cast(), &raw mut handle) };
+    if code != SUCCESS {
+        return code;
+    }
+    // SAFETY: the caller has room for a handle.
+    unsafe { *out = handle };
+    match over {
+        Ok(false) => {
+            let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+            pending.push(Pending { request, handle, kept });
+            // Relaxed: a thread that waits for this request got its handle after this.
+            COUNT.store(pending.len(), Ordering::Relaxed);
+        }
+        over => end(handle, kept, over.map(drop).map_err(Failure::from)),
+    }
+    SUCCESS
+}
+
+/// Completes a request of the host.
+fn end(handle: RequestHandle, kept: Kept, outcome: Outcome<()>) {
+    let code = outcome.err().map_or(SUCCESS, |failure| failure.code());
+    // SAFETY: what is kept lives until the request is complete and gone, and it is not complete yet.
+    unsafe {
+        // Relaxed: completing the request orders it.
+        (*kept.0).store(code, Ordering::Relaxed);
+        host_Grequest_complete(handle);
+    }
+}
+
+/// The error code of a request's operation.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_request_code(kept: *mut c_void) -> c_int {
+    // SAFETY: it lives until `transom_request_gone`. Relaxed: see `end`.
+    unsafe { (*kept.cast::<AtomicI32>()).load(Ordering::Relaxed) }
+}
+
+/// The end of a request.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
+    // SAFETY: it was boxed for this request, and comes here once.
+    drop(unsafe { Box::from_raw(kept.cast::<AtomicI32>()) });
+}
+
+/// Looks at what is in flight, and completes requests of what is over. Whether something is in flight still.
+fn look() -> bool {
+    // Relaxed: see `hand_over`.
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return false;
+    }
+    let mut over = Vec::new();
+    let left = {
+        let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = 0;
+        while place < pending.len() {
+            match pending[place].request.test() {
+                Ok(false) => place += 1,
+                done => over.push((pending.swap_remove(place), done.map(drop))),
+            }
+        }
+        COUNT.store(pending.len(), Ordering::Relaxed);
+        pending.len()
+    };
+    for (Pending { handle, kept, .. }, done) in over {
+        end(handle, kept, done.map_err(Failure::from));
+    }
+    left > 0
+}
+
+/// Waits by `wait`, or by `test` while something of ours is in flight; `test` gives a code, and whether it is done.
+fn wait_by(wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
+    let mut looks = 0u32;
+    while look() {
+        let (code, done) = test();
+        if done || code != SUCCESS {
+            return code;
+        }
+        looks = looks.wrapping_add(1);
+        if looks.is_multiple_of(LOOKS) {
+            std::thread::yield_now();
+        }
+    }
+    wait()
+}
+
+#[unsafe(export_name = "MPI_Wait")]
+pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c_void) -> c_int {
+    let mut flag = 0;
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        let test = || (host_Test(request, &raw mut flag, status), flag != 0);
+        wait_by(|| host_Wait(request, status), test)
+    }
+}
+
+#[unsafe(export_name = "MPI_Waitall")]
+pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHandle, statuses: *mut c_void) -> c_int {
+    let mut flag = 0;
+    // SAFETY: as in `wait`.
+    unsafe {
+        let test = || (host_Testall(count, requests, &raw mut flag, statuses), flag != 0);
+        wait_by(|| host_Waitall(count, requests, statuses), test)
+    }
+}
+
+#[unsafe(export_name = "MPI_Waitany")]
+pub(crate) unsafe extern "C" fn waitany(
+    count: c_int,
+    requests: *mut RequestHandle,
+    index: *mut c_int,
+    status: *mut c_void,
+) -> c_int {
+    let mut flag = 0;
+    // SAFETY: as in `wait`.
+    unsafe {
+        let test = || (host_Testany(count, requests, index, &raw mut flag, status), flag != 0);
+        wait_by(|| host_Waitany(count, requests, index, status), test)
+    }
+}
+
+#[unsafe(export_name = "MPI_Waitsome")]
+pub(crate) unsafe extern "C" fn waitsome(
+    count: c_int,
+    requests: *mut RequestHandle,
+    done: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    // SAFETY: as in `wait`.
+    unsafe {
+        let test = || (host_Testsome(count, requests, done, indices, statuses), *done != 0);
+        wait_by(|| host_Waitsome(count, requests, done, indices, statuses), test)
+    }
+}
+
+#[unsafe(export_name = "MPI_Test")]
+pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_int, status: *mut c_void) -> c_int {
+    look();
+    // SAFETY: as in `wait`.
+    unsafe { host_Test(request, flag, status) }
+}
+
+#[unsafe(export_name = "MPI_Testall")]
+pub(crate) unsafe extern "C" fn testall(
+    count: c_int,
+    requests: *mut RequestHandle,
+    flag: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    look();
+    // SAFETY: as in `wait`.
+    unsafe { host_Testall(count, requests, flag, statuses) }
+}
+
+#[unsafe(export_name = "MPI_Testany")]
+pub(crate) unsafe extern "C" fn testany(
+    count: c_int,
+    requests: *mut RequestHandle,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut c_void,
+) -> c_int {
+    look();
+    // SAFETY: as in `wait`.
+    unsafe { host_Testany(count, requests, index, flag, status) }
+}
+
+#[unsafe(export_name = "MPI_Testsome")]
+pub(crate) unsafe extern "C" fn testsome(
+    count: c_int,
+    requests: *mut RequestHandle,
+    done: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    look();
+    // SAFETY: as in `wait`.
+    unsafe { host_Testsome(count, requests, done, indices, statuses) }
+}
+
+#[unsafe(export_name = "MPI_Request_get_status")]
+pub(crate) unsafe extern "C" fn request_get_status(
+    request: RequestHandle,
+    flag: *mut c_int,
+    status: *mut c_void,
+) -> c_int {
+    look();
+    // SAFETY: as in `wait`.
+    unsafe { host_Request_get_status(request, flag, status) }
+}
+
+#[unsafe(export_name = "MPI_Rput")]
+pub(crate) unsafe extern "C" fn rput(
+    origin: *const c_void,
+    count: c_int,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: c_int,
+    target_ty: Type,
+    win: Win,
+    out: *mut RequestHandle,
+) -> c_int {
+    // SAFETY: as in `wait`.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Rput(origin, count, ty, target, displacement, target_count, target_ty, win, out);
+        };
+        let there = There::new(target, displacement, target_count, target_ty);
+        hand_over(win, window.rput(&Here::new(origin, count, ty), &there), out)
+    }
+}
+
+#[unsafe(export_name = "MPI_Rget")]
+pub(crate) unsafe extern "C" fn rget(
+    origin: *mut c_void,
+    count: c_int,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: c_int,
+    target_ty: Type,
+    win: Win,
+    out: *mut RequestHandle,
+) -> c_int {
+    // SAFETY: as in `wait`.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Rget(origin, count, ty, target, displacement, target_count, target_ty, win, out);
+        };
+        let there = There::new(target, displacement, target_count, target_ty);
+        hand_over(win, window.rget(&Here::new(origin, count, ty), &there), out)
+    }
+}
+
+#[unsafe(export_name = "MPI_Raccumulate")]
+pub(crate) unsafe extern "C" fn raccumulate(
+    origin: *const c_void,
+    count: c_int,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: c_int,
+    target_ty: Type,
+    op: OpHandle,
+    win: Win,
+    out: *mut RequestHandle,
+) -> c_int {
+    // SAFETY: as in `wait`.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Raccumulate(origin, count, ty, target, displacement, target_count, target_ty, op, win, out);
+        };
+        let there = There::new(target, displacement, target_count, target_ty);
+        let typed = Typed::of(&Here::new(origin, count, ty), None, &there, op);
+        hand_over(win, typed.and_then(|it| it.request(window)), out)
+    }
+}
+
+#[unsafe(export_name = "MPI_Rget_accumulate")]
+pub(crate) unsafe extern "C" fn rget_accumulate(
+    origin: *const c_void,
+    count: c_int,
+    ty: Type,
+    result: *mut c_void,
+    result_count: c_int,
+    result_ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: c_int,
+    target_ty: Type,
+    op: OpHandle,
+    win: Win,
+    out: *mut RequestHandle,
+) -> c_int {
+    // SAFETY: as in `wait`.
+    unsafe {
+        let Some(window) = find(win) else {
+            let (n, m) = (result_count, target_count);
+            return host_Rget_accumulate(
+                origin, count, ty, result, n, result_ty, target, displacement, m, target_ty, op, win, out,
+            );
+        };
+        let result = Here::new(result, result_count, result_ty);
+        let there = There::new(target, displacement, target_count, target_ty);
+        let typed = Typed::of(&Here::new(origin, count, ty), Some(&result), &there, op);
+        hand_over(win, typed.and_then(|it| it.request(window)), out)
+    }
+}

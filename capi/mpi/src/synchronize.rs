@@ -1,0 +1,227 @@
+//! Synchronization (MPI §11.5). Calls on one window take turns where the program has several threads; flushes, which change
+//! nothing of the epoch, do not.
+
+use std::ffi::c_int;
+
+use transom::{Assert, Class, Lock, Result};
+
+use crate::errors::{Failure, Outcome, coded};
+use crate::host::{
+    Group, SUCCESS, Win, constants, host_Win_complete, host_Win_fence, host_Win_flush, host_Win_flush_all,
+    host_Win_flush_local, host_Win_flush_local_all, host_Win_lock, host_Win_lock_all, host_Win_post, host_Win_start,
+    host_Win_sync, host_Win_test, host_Win_unlock, host_Win_unlock_all, host_Win_wait,
+};
+use crate::process;
+use crate::windows::{self, Window, find};
+
+/// What a program promises, from the host's bits.
+fn assertion(bits: c_int) -> Outcome<Assert> {
+    let host = constants();
+    let known = [
+        (host.nocheck, Assert::NOCHECK),
+        (host.nostore, Assert::NOSTORE),
+        (host.noput, Assert::NOPUT),
+        (host.noprecede, Assert::NOPRECEDE),
+        (host.nosucceed, Assert::NOSUCCEED),
+    ];
+    let mut rest = bits;
+    let mut assert = Assert::NONE;
+    for (bit, promise) in known {
+        if bits & bit != 0 {
+            assert = assert | promise;
+            rest &= !bit;
+        }
+    }
+    let odd = || Failure::new(Class::Assert, format!("{bits:#x} has bits that are no assertion"));
+    if rest == 0 { Ok(assert) } else { Err(odd()) }
+}
+
+/// Makes a call in its turn.
+fn in_turn(window: &Window, call: impl FnOnce() -> Result<()>) -> c_int {
+    let done = {
+        let _turn = window.turn();
+        call()
+    };
+    coded(window.face, done.map_err(Failure::from))
+}
+
+/// The same with an assertion.
+fn promised(window: &Window, bits: c_int, call: impl FnOnce(Assert) -> Result<()>) -> c_int {
+    match assertion(bits) {
+        Ok(assert) => in_turn(window, || call(assert)),
+        Err(failure) => failure.raise(window.face),
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_fence")]
+pub(crate) unsafe extern "C" fn fence(promise: c_int, win: Win) -> c_int {
+    match find(win) {
+        Some(window) => promised(window, promise, |assert| window.raw.fence(assert)),
+        // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+        None => unsafe { host_Win_fence(promise, win) },
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_post")]
+pub(crate) unsafe extern "C" fn post(group: Group, promise: c_int, win: Win) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `fence`.
+        return unsafe { host_Win_post(group, promise, win) };
+    };
+    match window.ranks(group) {
+        Ok(ranks) => promised(window, promise, |assert| window.raw.post(&ranks, assert)),
+        Err(failure) => failure.raise(win),
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_start")]
+pub(crate) unsafe extern "C" fn start(group: Group, promise: c_int, win: Win) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `fence`.
+        return unsafe { host_Win_start(group, promise, win) };
+    };
+    match window.ranks(group) {
+        Ok(ranks) => promised(window, promise, |assert| window.raw.start(&ranks, assert)),
+        Err(failure) => failure.raise(win),
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_complete")]
+pub(crate) unsafe extern "C" fn complete(win: Win) -> c_int {
+    match find(win) {
+        Some(window) => in_turn(window, || window.raw.complete()),
+        // SAFETY: as in `fence`.
+        None => unsafe { host_Win_complete(win) },
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_wait")]
+pub(crate) unsafe extern "C" fn wait(win: Win) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `fence`.
+        return unsafe { host_Win_wait(win) };
+    };
+    if !process::is_multiple() {
+        return in_turn(window, || window.raw.wait());
+    }
+    // Another thread's access epoch must be able to end meanwhile.
+    loop {
+        let mut done = false;
+        let code = in_turn(window, || window.raw.test().map(|over| done = over));
+        if done || code != SUCCESS {
+            return code;
+        }
+        process::progress();
+        std::thread::yield_now();
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_test")]
+pub(crate) unsafe extern "C" fn test(win: Win, flag: *mut c_int) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `fence`.
+        return unsafe { host_Win_test(win, flag) };
+    };
+    let mut done = false;
+    let code = in_turn(window, || window.raw.test().map(|over| done = over));
+    // A program that only tests makes the host's progress by that (MPI §11.7.3).
+    process::progress();
+    // SAFETY: as in `fence`.
+    unsafe { *flag = done.into() };
+    code
+}
+
+#[unsafe(export_name = "MPI_Win_lock")]
+pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int, win: Win) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `fence`.
+        return unsafe { host_Win_lock(kind, target, promise, win) };
+    };
+    let kind = match kind {
+        _ if kind == constants().lock_exclusive => Lock::Exclusive,
+        _ if kind == constants().lock_shared => Lock::Shared,
+        _ => return Failure::new(Class::LockType, format!("{kind} is no type of lock")).raise(win),
+    };
+    match windows::rank(target) {
+        Ok(rank) => promised(window, promise, |assert| window.raw.lock(kind, rank, assert)),
+        Err(failure) => failure.raise(win),
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_unlock")]
+pub(crate) unsafe extern "C" fn unlock(target: c_int, win: Win) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `fence`.
+        return unsafe { host_Win_unlock(target, win) };
+    };
+    match windows::rank(target) {
+        Ok(rank) => in_turn(window, || window.raw.unlock(rank)),
+        Err(failure) => failure.raise(win),
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_lock_all")]
+pub(crate) unsafe extern "C" fn lock_all(promise: c_int, win: Win) -> c_int {
+    match find(win) {
+        Some(window) => promised(window, promise, |assert| window.raw.lock_all(assert)),
+        // SAFETY: as in `fence`.
+        None => unsafe { host_Win_lock_all(promise, win) },
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_unlock_all")]
+pub(crate) unsafe extern "C" fn unlock_all(win: Win) -> c_int {
+    match find(win) {
+        Some(window) => in_turn(window, || window.raw.unlock_all()),
+        // SAFETY: as in `fence`.
+        None => unsafe { host_Win_unlock_all(win) },
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_flush")]
+pub(crate) unsafe extern "C" fn flush(target: c_int, win: Win) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `fence`.
+        return unsafe { host_Win_flush(target, win) };
+    };
+    coded(win, windows::rank(target).and_then(|rank| Ok(window.raw.flush(rank)?)))
+}
+
+#[unsafe(export_name = "MPI_Win_flush_all")]
+pub(crate) unsafe extern "C" fn flush_all(win: Win) -> c_int {
+    match find(win) {
+        Some(window) => coded(win, window.raw.flush_all().map_err(Failure::from)),
+        // SAFETY: as in `fence`.
+        None => unsafe { host_Win_flush_all(win) },
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_flush_local")]
+pub(crate) unsafe extern "C" fn flush_local(target: c_int, win: Win) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `fence`.
+        return unsafe { host_Win_flush_local(target, win) };
+    };
+    coded(win, windows::rank(target).and_then(|rank| Ok(window.raw.flush_local(rank)?)))
+}
+
+#[unsafe(export_name = "MPI_Win_flush_local_all")]
+pub(crate) unsafe extern "C" fn flush_local_all(win: Win) -> c_int {
+    match find(win) {
+        Some(window) => coded(win, window.raw.flush_local_all().map_err(Failure::from)),
+        // SAFETY: as in `fence`.
+        None => unsafe { host_Win_flush_local_all(win) },
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_sync")]
+pub(crate) unsafe extern "C" fn sync(win: Win) -> c_int {
+    match find(win) {
+        Some(window) => in_turn(window, || {
+            window.raw.sync();
+            Ok(())
+        }),
+        // SAFETY: as in `fence`.
+        None => unsafe { host_Win_sync(win) },
+    }
+}
