@@ -61,7 +61,7 @@ void host_constants(struct constants *out) {
     memset(out, 0, sizeof *out);
     memcpy(out->ops, ops, sizeof ops);
     memcpy(out->classes, classes, sizeof classes);
-    out->world = MPI_COMM_WORLD, out->null_comm = MPI_COMM_NULL;
+    out->world = MPI_COMM_WORLD, out->alone = MPI_COMM_SELF, out->null_comm = MPI_COMM_NULL;
     out->null_type = MPI_DATATYPE_NULL, out->null_info = MPI_INFO_NULL;
     out->null_request = MPI_REQUEST_NULL, out->null_win = MPI_WIN_NULL;
     out->fatal = MPI_ERRORS_ARE_FATAL;

@@ -8,7 +8,7 @@
 enum { OPS = 14, CLASSES = 19 };
 
 struct constants {
-    MPI_Comm world, null_comm;
+    MPI_Comm world, alone, null_comm;
     MPI_Datatype null_type;
     MPI_Info null_info;
     MPI_Request null_request;

@@ -7,8 +7,8 @@ use transom::Info;
 
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
-    InfoHandle, SUCCESS, Win, constants, host_Info_create, host_Info_get_nkeys, host_Info_get_nthkey,
-    host_Info_get_valuelen, host_Info_set, host_Win_get_attr, host_Win_get_info, host_Win_set_info,
+    Group, InfoHandle, SUCCESS, Win, constants, host_Group_excl, host_Info_create, host_Info_get_nkeys, host_Info_get_nthkey,
+    host_Info_get_valuelen, host_Info_set, host_Win_get_attr, host_Win_get_group, host_Win_get_info, host_Win_set_info,
     host_Win_shared_query, host_info_get,
 };
 use crate::windows::{self, Window, find};
@@ -39,6 +39,18 @@ pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_
         *flag = 1;
     }
     SUCCESS
+}
+
+#[unsafe(export_name = "MPI_Win_get_group")]
+pub(crate) unsafe extern "C" fn get_group(win: Win, group: *mut Group) -> c_int {
+    // SAFETY: as in `get_attr`.
+    unsafe {
+        match find(win) {
+            // The same group, with a handle that the caller frees.
+            Some(window) => host_Group_excl(window.group, 0, std::ptr::null(), group),
+            None => host_Win_get_group(win, group),
+        }
+    }
 }
 
 /// The part of a rank: bytes, displacement unit, first byte.

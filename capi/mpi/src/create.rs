@@ -23,15 +23,14 @@ fn measures(size: isize, unit: isize) -> Outcome<(usize, u32)> {
     Ok((size, unit))
 }
 
-/// Makes a window over a communicator: by `ours`, or by `theirs` where the host must serve it.
+/// Makes a window over a communicator, whose ranks are `job`: by `ours`, or by `theirs` where the host must serve it.
 fn make(
-    comm: Comm,
-    info: InfoHandle,
-    out: *mut Win,
+    job: Result<Job, Refused>,
+    (info, comm, out): (InfoHandle, Comm, *mut Win),
     ours: impl FnOnce(&Job, &Info) -> Outcome<RawWindow>,
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
-    let job = match job_of(comm) {
+    let job = match job {
         Ok(job) => job,
         Err(refused) => {
             tell_refused(comm, &refused);
@@ -48,20 +47,31 @@ fn make(
     }
 }
 
-/// Gives a window its face.
+/// A job whose ranks share memory all with each other. What all ranks know of nodes is the same.
+fn sharing(job: Job) -> Result<Job, Refused> {
+    if job.node_ranks().len() == job.size() {
+        return Ok(job);
+    }
+    Err(Refused::Why("the ranks do not share memory by transom"))
+}
+
+/// Gives a window its face: a window of this process alone, so that the host sets up nothing between ranks.
 fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
     let mut face = constants().null_win;
     // SAFETY: zero is a value of a handle.
     let mut group = unsafe { std::mem::zeroed::<Group>() };
-    // SAFETY: the communicator is the caller's; a window of no bytes has no memory that would have to live.
+    let mut nothing = std::ptr::null_mut::<c_void>();
+    // Of all ways to make one, hosts do least in this one, where there is nobody to share with.
+    // SAFETY: it writes an address and a handle.
     let code = unsafe {
-        host_Win_create(std::ptr::null_mut(), 0, 1, constants().null_info, comm, &raw mut face)
+        let (info, alone, base) = (constants().null_info, constants().alone, (&raw mut nothing).cast());
+        host_Win_allocate_shared(0, 1, info, alone, base, &raw mut face)
     };
     if code != SUCCESS {
         raw.free()?;
         return Err(Failure::new(Class::Other, format!("the MPI made no window: error code {code}")));
     }
-    // SAFETY: it writes a group.
+    // SAFETY: the communicator is the caller's; it writes a group.
     unsafe { host_Comm_group(comm, &raw mut group) };
     tell_made(job, &raw);
     windows::keep(Window::new(raw, face, group))?;
@@ -108,7 +118,7 @@ pub(crate) unsafe fn create_window(
         // SAFETY: the program promises that the memory stays until MPI_Win_free (MPI §11.2.1).
         Ok(unsafe { RawWindow::create(job, base.cast(), size, unit, info) }?)
     };
-    make(comm, info, win, ours, theirs)
+    make(job_of(comm), (info, comm, win), ours, theirs)
 }
 
 pub(crate) unsafe fn allocate_window(
@@ -124,7 +134,7 @@ pub(crate) unsafe fn allocate_window(
         unsafe { *base.cast::<*mut u8>() = raw.base() };
         Ok(raw)
     };
-    make(comm, info, win, ours, theirs)
+    make(job_of(comm), (info, comm, win), ours, theirs)
 }
 
 pub(crate) unsafe fn allocate_shared_window(
@@ -140,7 +150,7 @@ pub(crate) unsafe fn allocate_shared_window(
         unsafe { *base.cast::<*mut u8>() = raw.base() };
         Ok(raw)
     };
-    make(comm, info, win, ours, theirs)
+    make(job_of(comm).and_then(sharing), (info, comm, win), ours, theirs)
 }
 
 #[unsafe(export_name = "MPI_Win_create")]
@@ -195,7 +205,7 @@ pub(crate) unsafe extern "C" fn allocate_shared(
 pub(crate) unsafe extern "C" fn create_dynamic(info: InfoHandle, comm: Comm, win: *mut Win) -> c_int {
     let ours = |job: &Job, info: &Info| Ok(RawWindow::create_dynamic(job, info)?);
     // SAFETY: as in `create`.
-    make(comm, info, win, ours, || unsafe { host_Win_create_dynamic(info, comm, win) })
+    make(job_of(comm), (info, comm, win), ours, || unsafe { host_Win_create_dynamic(info, comm, win) })
 }
 
 #[unsafe(export_name = "MPI_Win_attach")]

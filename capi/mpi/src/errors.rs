@@ -7,9 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use transom::{Class, Error};
 
 use crate::host::{
-    Comm, Win, constants, host_Add_error_code, host_Add_error_string, host_Comm_call_errhandler,
+    Comm, Errhandler, Win, constants, host_Add_error_code, host_Add_error_string, host_Comm_call_errhandler,
     host_Comm_get_errhandler, host_Errhandler_free, host_Win_call_errhandler, host_Win_get_errhandler,
 };
+use crate::process;
 
 /// The classes in the order of the host's constants.
 const CLASSES: [Class; 19] = [
@@ -68,6 +69,12 @@ impl Failure {
         let other = CLASSES.len() - 1;
         let place = CLASSES.iter().position(|&class| class == self.class).unwrap_or(other);
         let class = constants().classes[place];
+        // MPICH takes a new code of a class of its own for one of its messages, about something else.
+        if cfg!(int_handles) { class } else { self.explained(place, class) }
+    }
+
+    /// A code of its own for each class, with this failure's text.
+    fn explained(&self, place: usize, class: c_int) -> c_int {
         let mut codes = CODES.lock().unwrap_or_else(PoisonError::into_inner);
         let mut code = class;
         match codes[place] {
@@ -94,7 +101,7 @@ impl Failure {
         // SAFETY: the window is one of the host's; both calls write a handle.
         unsafe {
             if host_Win_get_errhandler(win, &raw mut handler) == 0 {
-                self.tell_if_fatal(handler == constants().fatal || handler == constants().abort);
+                self.tell(handler);
                 host_Errhandler_free(&raw mut handler);
             }
             host_Win_call_errhandler(win, code);
@@ -110,7 +117,7 @@ impl Failure {
         // SAFETY: as in `raise`.
         unsafe {
             if host_Comm_get_errhandler(comm, &raw mut handler) == 0 {
-                self.tell_if_fatal(handler == constants().fatal || handler == constants().abort);
+                self.tell(handler);
                 host_Errhandler_free(&raw mut handler);
             }
             host_Comm_call_errhandler(comm, code);
@@ -118,9 +125,11 @@ impl Failure {
         code
     }
 
-    /// Hosts print little of a code that is not theirs.
-    fn tell_if_fatal(&self, fatal: bool) {
-        if fatal {
+    /// Says what went wrong, where the program is going to end of it or the user wants to know: hosts say little of a code that is not
+    /// theirs.
+    fn tell(&self, handler: Errhandler) {
+        let fatal = handler == constants().fatal || handler == constants().abort;
+        if fatal || process::get().is_some_and(|process| process.info) {
             eprintln!("transom: {}", self.text);
         }
     }

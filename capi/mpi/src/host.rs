@@ -76,6 +76,7 @@ pub(crate) const SUCCESS: c_int = 0;
 #[repr(C)]
 pub(crate) struct Constants {
     pub(crate) world: Comm,
+    pub(crate) alone: Comm,
     pub(crate) null_comm: Comm,
     pub(crate) null_type: Type,
     pub(crate) null_info: InfoHandle,
@@ -175,7 +176,6 @@ unsafe extern "C" {
     pub(crate) fn host_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
     pub(crate) fn host_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int) -> c_int;
     pub(crate) fn host_Finalize() -> c_int;
-    pub(crate) fn host_Initialized(flag: *mut c_int) -> c_int;
     pub(crate) fn host_Query_thread(provided: *mut c_int) -> c_int;
     pub(crate) fn host_Abort(comm: Comm, code: c_int) -> c_int;
     pub(crate) fn host_Comm_dup(comm: Comm, out: *mut Comm) -> c_int;
@@ -188,6 +188,7 @@ unsafe extern "C" {
     pub(crate) fn host_Comm_get_errhandler(comm: Comm, out: *mut Errhandler) -> c_int;
     pub(crate) fn host_Comm_set_attr(comm: Comm, keyval: c_int, value: *mut c_void) -> c_int;
     pub(crate) fn host_Comm_get_attr(comm: Comm, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
+    pub(crate) fn host_Group_excl(group: Group, n: c_int, ranks: *const c_int, out: *mut Group) -> c_int;
     pub(crate) fn host_Group_size(group: Group, size: *mut c_int) -> c_int;
     pub(crate) fn host_Group_free(group: *mut Group) -> c_int;
     pub(crate) fn host_Group_translate_ranks(from: Group, n: c_int, ranks: *const c_int, to: Group, out: *mut c_int) -> c_int;
@@ -200,6 +201,7 @@ unsafe extern "C" {
     pub(crate) fn host_Win_detach(win: Win, base: *const c_void) -> c_int;
     pub(crate) fn host_Win_shared_query(win: Win, rank: c_int, size: *mut isize, unit: *mut c_int, base: *mut c_void) -> c_int;
     pub(crate) fn host_Win_get_attr(win: Win, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
+    pub(crate) fn host_Win_get_group(win: Win, group: *mut Group) -> c_int;
     pub(crate) fn host_Win_set_info(win: Win, info: InfoHandle) -> c_int;
     pub(crate) fn host_Win_get_info(win: Win, info: *mut InfoHandle) -> c_int;
     pub(crate) fn host_Win_call_errhandler(win: Win, code: c_int) -> c_int;
@@ -231,7 +233,6 @@ unsafe extern "C" {
     pub(crate) fn host_Fetch_and_op(o: *const c_void, p: *mut c_void, t: Type, r: c_int, d: isize, op: OpHandle, w: Win) -> c_int;
     pub(crate) fn host_Compare_and_swap(o: *const c_void, c: *const c_void, p: *mut c_void, t: Type, r: c_int, d: isize, w: Win) -> c_int;
     pub(crate) fn host_Info_create(info: *mut InfoHandle) -> c_int;
-    pub(crate) fn host_Info_free(info: *mut InfoHandle) -> c_int;
     pub(crate) fn host_Info_set(info: InfoHandle, key: *const c_char, value: *const c_char) -> c_int;
     pub(crate) fn host_Info_get_nkeys(info: InfoHandle, n: *mut c_int) -> c_int;
     pub(crate) fn host_Info_get_nthkey(info: InfoHandle, n: c_int, key: *mut c_char) -> c_int;

@@ -2,8 +2,8 @@
 //! MPI's one-sided chapter under their MPI names, and serves them by transom; everything else, and windows that transom can't
 //! serve, is the host's: the MPI that the program was linked with, called by its PMPI names (MPI §15.2).
 //!
-//! Each window has a face, a window of the host without memory over the same communicator, whose handle the program gets. So names,
-//! attributes, error handlers and whatever is not intercepted keep working. The window itself is a [`transom::RawWindow`], found by the
+//! Each window has a face, a window of the host without memory over this process alone, whose handle the program gets. So names,
+//! attributes, error handlers and whatever else is a process's own keep working. The window itself is a [`transom::RawWindow`], found by the
 //! face's handle.
 //!
 //! | module | what it owns |

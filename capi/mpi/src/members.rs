@@ -28,8 +28,8 @@ pub(crate) fn begin() {
     let mut keyval = 0;
     // SAFETY: it writes a number.
     if unsafe { host_comm_keyval(&raw mut keyval) } == SUCCESS {
-        // Called once.
-        drop(KEYVAL.set(keyval));
+        // Called once, so that nothing is there.
+        let _ = KEYVAL.set(keyval);
     }
 }
 

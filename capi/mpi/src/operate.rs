@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use transom::{At, BasicType, Class, Items, Op, PROC_NULL, Request};
+use transom::{At, BasicType, Class, Datatype, Items, Op, PROC_NULL, Request};
 
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
@@ -59,12 +59,18 @@ fn counted(count: i64) -> Outcome<usize> {
 /// The bytes of a transfer whose sides are one run each, of as many; `None` for whatever else.
 #[inline(always)]
 fn plain(here: &Here, there: &There) -> Option<(usize, usize, u64)> {
-    let len = types::dense(here.ty, here.count)?;
+    let len = types::dense(here.ty, here.count).filter(|&len| len > 0)?;
     let same = here.ty == there.ty && here.count == there.count;
     if !same && types::dense(there.ty, there.count)? != len {
         return None;
     }
     Some((len, usize::try_from(there.rank).ok()?, u64::try_from(there.displacement).ok()?))
+}
+
+/// Items at an address, which may be null where they have no bytes.
+fn items(base: *mut c_void, count: usize, ty: &Datatype) -> Items<'_> {
+    let nothing = count == 0 || ty.size() == 0;
+    Items::of_mut(if nothing { std::ptr::dangling_mut() } else { base.cast() }, count, ty)
 }
 
 /// The two sides of a transfer, as bytes.
@@ -83,7 +89,7 @@ impl Sides {
     }
 
     fn items(&self, base: *mut c_void) -> Items<'_> {
-        Items::of_mut(base.cast(), self.counts.0, &self.here.bytes)
+        items(base, self.counts.0, &self.here.bytes)
     }
 
     fn at(&self) -> At<'_> {
@@ -119,8 +125,8 @@ impl Typed {
 
     fn items<'t>(&'t self, side: &'t Option<(Found, *mut c_void, usize)>) -> Outcome<Items<'t>> {
         match side {
-            Some((ty, base, count)) => Ok(Items::of_mut(base.cast(), *count, typed(ty)?)),
-            None => Ok(Items::of_mut(std::ptr::null_mut(), 0, typed(&self.there)?)),
+            Some((ty, base, count)) => Ok(items(*base, *count, typed(ty)?)),
+            None => Ok(items(std::ptr::null_mut(), 0, typed(&self.there)?)),
         }
     }
 
@@ -155,7 +161,7 @@ impl Typed {
     }
 }
 
-fn typed(decoded: &Found) -> Outcome<&transom::Datatype> {
+fn typed(decoded: &Found) -> Outcome<&Datatype> {
     let why = "the datatype has a basic type that accumulates of transom lack, such as long double";
     decoded.typed.as_ref().ok_or_else(|| Failure::new(Class::Type, why))
 }

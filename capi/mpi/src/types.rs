@@ -72,8 +72,8 @@ pub(crate) fn begin() {
     let mut keyval = 0;
     // SAFETY: it writes a number.
     if unsafe { host_type_keyval(&raw mut keyval) } == SUCCESS {
-        // Called once.
-        drop(KEYVAL.set(keyval));
+        // Called once, so that nothing is there.
+        let _ = KEYVAL.set(keyval);
     }
     let mut all = [Predefined { ty: constants().null_type, kind: 0 }; 96];
     // SAFETY: there is room for 96.

@@ -19,8 +19,8 @@ pub(crate) struct Window {
     pub(crate) raw: RawWindow,
     /// The window of the host that the program knows.
     pub(crate) face: Win,
-    /// Its ranks.
-    group: Group,
+    /// Its ranks, of which the face knows nothing.
+    pub(crate) group: Group,
     /// Held by synchronization calls where they may come from several threads at once.
     turn: Mutex<()>,
     pub(crate) attributes: Attributes,

@@ -3,6 +3,7 @@
 #define CHECK_H
 
 #include <mpi.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

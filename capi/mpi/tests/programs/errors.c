@@ -1,0 +1,137 @@
+/* Failures come back as codes of the right class, to the window's error handler; attributes, names, hints and user keyvals. */
+#include "check.h"
+
+static int called, called_with;
+static int kept_deleted;
+
+static void handler(MPI_Win *win, int *code, ...) {
+    (void)win;
+    called++;
+    called_with = class_of(*code);
+}
+
+static int deleted(MPI_Win win, int keyval, void *value, void *extra) {
+    (void)win, (void)keyval, (void)extra;
+    kept_deleted += *(int *)value;
+    return MPI_SUCCESS;
+}
+
+static void failures(MPI_Win win) {
+    long x = 1, y = 2;
+    MPI_Errhandler own;
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    int code = MPI_Put(&x, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win);
+    check("outside an epoch: MPI_ERR_RMA_SYNC", class_of(code) != MPI_ERR_RMA_SYNC);
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(code, text, &length);
+    if (rank_ == 0 && getenv("TRANSOM_TEST_SHOW")) printf("# %s\n", text);
+    check("the error has a text", length == 0);
+    check("unlock without lock: MPI_ERR_RMA_SYNC", class_of(MPI_Win_unlock(0, win)) != MPI_ERR_RMA_SYNC);
+    MPI_Win_lock_all(0, win);
+    check("outside the window: MPI_ERR_RMA_RANGE", class_of(MPI_Put(&x, 1, MPI_LONG, 0, 1000, 1, MPI_LONG, win)) != MPI_ERR_RMA_RANGE);
+    check("no such rank: MPI_ERR_RANK", class_of(MPI_Put(&x, 1, MPI_LONG, size_, 0, 1, MPI_LONG, win)) != MPI_ERR_RANK);
+    check("a negative count: MPI_ERR_COUNT", class_of(MPI_Put(&x, -1, MPI_LONG, 0, 0, 1, MPI_LONG, win)) != MPI_ERR_COUNT);
+    check("no type: MPI_ERR_TYPE", class_of(MPI_Put(&x, 1, MPI_DATATYPE_NULL, 0, 0, 1, MPI_LONG, win)) != MPI_ERR_TYPE);
+    check("an operation that is not defined: MPI_ERR_OP",
+          class_of(MPI_Accumulate(&x, 1, MPI_DOUBLE, 0, 0, 1, MPI_DOUBLE, MPI_BAND, win)) != MPI_ERR_OP);
+    check("a negative displacement: MPI_ERR_DISP", class_of(MPI_Put(&x, 1, MPI_LONG, 0, -1, 1, MPI_LONG, win)) != MPI_ERR_DISP);
+    check("a fence within lock_all: MPI_ERR_RMA_SYNC", class_of(MPI_Win_fence(0, win)) != MPI_ERR_RMA_SYNC);
+    MPI_Win_create_errhandler(handler, &own);
+    MPI_Win_set_errhandler(win, own);
+    MPI_Errhandler_free(&own);
+    MPI_Get(&y, 1, MPI_LONG, 0, 1000, 1, MPI_LONG, win);
+    check("the window's own handler is called", called != 1 || called_with != MPI_ERR_RMA_RANGE);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    check("the window works on", MPI_Put(&x, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win) != MPI_SUCCESS || MPI_Win_flush(0, win) != MPI_SUCCESS);
+    MPI_Win_unlock_all(win);
+    check("attach to no dynamic window: MPI_ERR_RMA_FLAVOR", class_of(MPI_Win_attach(win, &x, 8)) != MPI_ERR_RMA_FLAVOR);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void attributes(void) {
+    struct { int flavor; const char *name; } kinds[] = {{MPI_WIN_FLAVOR_CREATE, "create"}, {MPI_WIN_FLAVOR_ALLOCATE, "allocate"},
+                                                        {MPI_WIN_FLAVOR_SHARED, "shared"}, {MPI_WIN_FLAVOR_DYNAMIC, "dynamic"}};
+    long memory[16];
+    for (int k = 0; k < 4; k++) {
+        MPI_Win win;
+        void *base = memory;
+        MPI_Aint bytes = 32 + 8 * rank_ % 64;
+        if (k == 0) MPI_Win_create(memory, bytes, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        if (k == 1) MPI_Win_allocate(bytes, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+        if (k == 2) MPI_Win_allocate_shared(bytes, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+        if (k == 3) MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        void *at, *found;
+        MPI_Aint *size;
+        int *unit, *flavor, *model, flag[5], n;
+        MPI_Win_get_attr(win, MPI_WIN_BASE, &at, &flag[0]);
+        MPI_Win_get_attr(win, MPI_WIN_SIZE, &size, &flag[1]);
+        MPI_Win_get_attr(win, MPI_WIN_DISP_UNIT, &unit, &flag[2]);
+        MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &flavor, &flag[3]);
+        MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &flag[4]);
+        long bad = !(flag[0] && flag[1] && flag[2] && flag[3] && flag[4]);
+        bad |= (at != (k == 3 ? MPI_BOTTOM : base)) << 1 | (*size != (k == 3 ? 0 : bytes)) << 2 | (*unit != (k == 3 ? 1 : 4)) << 3;
+        bad |= (*flavor != kinds[k].flavor) << 4 | (*model != MPI_WIN_UNIFIED) << 5;
+        char text[64], name[MPI_MAX_OBJECT_NAME];
+        snprintf(text, sizeof text, "%s: predefined attributes", kinds[k].name);
+        check(text, bad);
+        MPI_Group group, world;
+        MPI_Win_get_group(win, &group);
+        MPI_Comm_group(MPI_COMM_WORLD, &world);
+        int same;
+        MPI_Group_compare(group, world, &same);
+        MPI_Group_free(&group), MPI_Group_free(&world);
+        MPI_Win_set_name(win, "the halo"), MPI_Win_get_name(win, name, &n);
+        snprintf(text, sizeof text, "%s: group and name", kinds[k].name);
+        check(text, same != MPI_IDENT || strcmp(name, "the halo"));
+        int keyval, three = 3;
+        MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, deleted, &keyval, NULL);
+        MPI_Win_set_attr(win, keyval, &three);
+        MPI_Win_get_attr(win, keyval, &found, &flag[0]);
+        kept_deleted = 0;
+        MPI_Win_free(&win);
+        snprintf(text, sizeof text, "%s: a user's attribute, and its end", kinds[k].name);
+        check(text, !flag[0] || found != &three || kept_deleted != 3);
+        MPI_Win_free_keyval(&keyval);
+    }
+}
+
+static void hints(void) {
+    MPI_Info info, seen;
+    MPI_Win win;
+    char value[64] = "";
+    int flag;
+    long *base;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "no_locks", "true");
+    MPI_Info_set(info, "accumulate_ordering", "none");
+    MPI_Info_set(info, "a key that nobody knows", "yes");
+    MPI_Win_allocate(64, 8, info, MPI_COMM_WORLD, &base, &win);
+    MPI_Win_get_info(win, &seen);
+    MPI_Info_get(seen, "no_locks", 63, value, &flag);
+    check("hints of creation are told", !flag || strcmp(value, "true"));
+    MPI_Info_free(&seen);
+    MPI_Info_set(info, "no_locks", "false");
+    MPI_Win_set_info(win, info);
+    MPI_Win_get_info(win, &seen);
+    MPI_Info_get(seen, "no_locks", 63, value, &flag);
+    check("hints are changed", !flag || strcmp(value, "false"));
+    MPI_Info_free(&seen);
+    MPI_Info_free(&info);
+    MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win);
+    MPI_Win_unlock(rank_, win);
+    MPI_Win_free(&win);
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    MPI_Win win;
+    long *base;
+    MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    /* Hosts look at less, and not in the same order. */
+    if (by_transom()) failures(win);
+    MPI_Win_free(&win);
+    attributes();
+    hints();
+    return end();
+}

@@ -1,0 +1,82 @@
+/* Requests of the R-forms among the host's own, in every function that waits or tests. */
+#include "check.h"
+
+static MPI_Win win;
+static long *part;
+enum { N = 32 };
+
+/* Requests of both kinds: a message around the ring, and an R-form of each kind. Their number. */
+static int mixed(MPI_Request *requests, long *to, long *from, long *got, long *one) {
+    int next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_, n = 0;
+    *to = rank_;
+    MPI_Irecv(from, 1, MPI_LONG, last, 5, MPI_COMM_WORLD, &requests[n++]);
+    MPI_Rput(to, 1, MPI_LONG, next, 1 + rank_, 1, MPI_LONG, win, &requests[n++]);
+    MPI_Rget(got, 1, MPI_LONG, next, 0, 1, MPI_LONG, win, &requests[n++]);
+    MPI_Isend(to, 1, MPI_LONG, next, 5, MPI_COMM_WORLD, &requests[n++]);
+    MPI_Raccumulate(one, 1, MPI_LONG, next, 20, 1, MPI_LONG, MPI_SUM, win, &requests[n++]);
+    MPI_Rget_accumulate(one, 1, MPI_LONG, &got[1], 1, MPI_LONG, next, 21, 1, MPI_LONG, MPI_SUM, win, &requests[n++]);
+    return n;
+}
+
+static int wait_for(int way, int n, MPI_Request *q) {
+    MPI_Status statuses[16];
+    int indices[16], done = 0, index, flag = 0, left = n;
+    switch (way) {
+    case 0: return MPI_Waitall(n, q, statuses);
+    case 1: for (; left; left--) MPI_Waitany(n, q, &index, &statuses[0]); return 0;
+    case 2: while (left) MPI_Waitsome(n, q, &done, indices, statuses), left -= done; return 0;
+    case 3: while (!flag) MPI_Testall(n, q, &flag, MPI_STATUSES_IGNORE); return 0;
+    case 4: while (left) { MPI_Testany(n, q, &index, &flag, MPI_STATUS_IGNORE); if (flag) left--; } return 0;
+    case 5: while (left) MPI_Testsome(n, q, &done, indices, MPI_STATUSES_IGNORE), left -= done; return 0;
+    case 6: for (int i = n - 1; i >= 0; i--) MPI_Wait(&q[i], &statuses[i]); return 0;
+    case 7: for (int i = 0; i < n; i++) for (flag = 0; !flag;) MPI_Test(&q[i], &flag, &statuses[i]); return 0;
+    default:
+        for (int i = 0; i < n; i++) {
+            for (flag = 0; !flag;) MPI_Request_get_status(q[i], &flag, &statuses[i]);
+            MPI_Wait(&q[i], MPI_STATUS_IGNORE);
+        }
+        return 0;
+    }
+}
+
+int main(int argc, char **argv) {
+    static const char *names[] = {"Waitall", "Waitany", "Waitsome", "Testall", "Testany", "Testsome", "Wait", "Test",
+                                  "Request_get_status"};
+    begin(&argc, &argv);
+    MPI_Win_allocate(64 * sizeof *part, sizeof *part, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    int next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_;
+    for (int way = 0; way < 9; way++) {
+        MPI_Request q[16];
+        long to, from = -1, got[2] = {-1, -1}, one = 1;
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank_, 0, win);
+        memset(part, 0, 64 * sizeof *part);
+        part[0] = 100 + rank_, part[21] = 7;
+        MPI_Win_unlock(rank_, win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Win_lock_all(0, win);
+        int n = mixed(q, &to, &from, got, &one);
+        long bad = wait_for(way, n, q) != 0;
+        for (int i = 0; i < n; i++) bad |= (q[i] != MPI_REQUEST_NULL) << 1;
+        bad |= (from != last) << 2 | (got[0] != 100 + next) << 3 | (got[1] != 7) << 4;
+        MPI_Win_unlock_all(win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win);
+        bad |= (part[1 + last] != last) << 5 | (part[20] != 1) << 6 | (part[21] != 8) << 7;
+        MPI_Win_unlock(rank_, win);
+        check(names[way], bad);
+    }
+    /* Many at once, and some that nobody waits for. */
+    MPI_Win_lock_all(0, win);
+    MPI_Request q[300];
+    long values[300], bad = 0;
+    for (int i = 0; i < 300; i++) {
+        values[i] = i;
+        MPI_Rput(&values[i], 1, MPI_LONG, next, 40, 1, MPI_LONG, win, &q[i]);
+        if (i % 3 == 0) MPI_Request_free(&q[i]);
+    }
+    MPI_Waitall(300, q, MPI_STATUSES_IGNORE);
+    MPI_Win_unlock_all(win);
+    check("300 at once, a third of them freed", bad);
+    MPI_Win_free(&win);
+    return end();
+}

@@ -1,0 +1,151 @@
+/* Derived datatypes at both sides: against MPI_Pack of the same data. */
+#include "check.h"
+
+static MPI_Win win;
+static char *part;
+enum { BYTES = 65536 };
+
+static int *numbers(void) {
+    static int values[BYTES / sizeof(int)];
+    for (size_t i = 0; i < BYTES / sizeof(int); i++) values[i] = rank_ * 100000 + (int)i;
+    return values;
+}
+
+/* Puts `count` items of a type as they lie, and packed to the next one; both arrive as MPI_Unpack would have them. Then gets them back. */
+static void moved(const char *name, MPI_Datatype type, int count) {
+    int *mine = numbers(), next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_, bytes, at = 0;
+    char text[96], *packed = malloc(BYTES), *expected = calloc(1, BYTES), *theirs = malloc(BYTES), *back = calloc(1, BYTES);
+    MPI_Type_size(type, &bytes);
+    bytes *= count;
+    MPI_Pack(mine, count, type, packed, BYTES, &at, MPI_COMM_WORLD);
+    MPI_Sendrecv(packed, bytes, MPI_BYTE, next, 0, theirs, bytes, MPI_BYTE, last, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    at = 0;
+    MPI_Unpack(theirs, BYTES, &at, expected, count, type, MPI_COMM_WORLD);
+    MPI_Win_fence(0, win);
+    memset(part, 0, BYTES);
+    MPI_Win_fence(0, win);
+    MPI_Put(mine, count, type, next, 0, count, type, win);
+    MPI_Win_fence(0, win);
+    snprintf(text, sizeof text, "%s: put", name);
+    check(text, memcmp(part, expected, BYTES));
+    memset(part, 0, BYTES);
+    MPI_Win_fence(0, win);
+    MPI_Put(packed, bytes, MPI_BYTE, next, 0, count, type, win);
+    MPI_Win_fence(0, win);
+    snprintf(text, sizeof text, "%s: put from one run", name);
+    check(text, memcmp(part, expected, BYTES));
+    MPI_Get(back, count, type, next, 0, count, type, win);
+    MPI_Win_fence(0, win);
+    at = 0;
+    char *again = calloc(1, BYTES);
+    MPI_Unpack(packed, BYTES, &at, again, count, type, MPI_COMM_WORLD);
+    snprintf(text, sizeof text, "%s: get", name);
+    check(text, memcmp(back, again, BYTES));
+    memset(part, 0, BYTES);
+    MPI_Win_fence(0, win);
+    MPI_Accumulate(mine, count, type, next, 0, count, type, MPI_REPLACE, win);
+    MPI_Win_fence(0, win);
+    snprintf(text, sizeof text, "%s: accumulate", name);
+    check(text, memcmp(part, expected, BYTES));
+    free(packed), free(expected), free(theirs), free(back), free(again);
+}
+
+static void made(const char *name, MPI_Datatype *type, int count) {
+    MPI_Type_commit(type);
+    moved(name, *type, count);
+    MPI_Type_free(type);
+}
+
+static void constructors(void) {
+    MPI_Datatype type, other;
+    int lengths[] = {3, 1, 4}, places[] = {20, 2, 7}, sizes[] = {6, 8}, subsizes[] = {3, 4}, starts[] = {2, 1};
+    MPI_Aint far[] = {80, 8, 28};
+    MPI_Type_contiguous(7, MPI_INT, &type), made("contiguous", &type, 3);
+    MPI_Type_vector(5, 2, 3, MPI_INT, &type), made("vector", &type, 1);
+    MPI_Type_vector(5, 2, 3, MPI_INT, &type), made("vector, three", &type, 3);
+    MPI_Type_create_hvector(4, 1, 20, MPI_INT, &type), made("hvector", &type, 2);
+    MPI_Type_indexed(3, lengths, places, MPI_INT, &type), made("indexed", &type, 1);
+    MPI_Type_create_hindexed(3, lengths, far, MPI_INT, &type), made("hindexed", &type, 1);
+    MPI_Type_create_indexed_block(3, 2, places, MPI_INT, &type), made("indexed_block", &type, 1);
+    MPI_Type_create_hindexed_block(3, 2, far, MPI_INT, &type), made("hindexed_block", &type, 1);
+    MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_C, MPI_INT, &type), made("subarray", &type, 2);
+    MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_FORTRAN, MPI_INT, &type);
+    made("subarray of Fortran's order", &type, 1);
+    MPI_Type_create_resized(MPI_INT, 0, 12, &type), made("resized", &type, 6);
+    MPI_Type_create_resized(MPI_INT, 0, 12, &other);
+    MPI_Type_vector(3, 2, 4, other, &type), MPI_Type_free(&other), made("vector of resized, whose part is freed", &type, 2);
+    MPI_Type_vector(5, 2, 3, MPI_INT, &other);
+    MPI_Type_dup(other, &type), MPI_Type_free(&other), made("dup of what is freed", &type, 1);
+    MPI_Type_create_hvector(2, 1, 200, MPI_INT, &other);
+    MPI_Type_create_subarray(2, sizes, subsizes, starts, MPI_ORDER_C, MPI_INT, &type);
+    MPI_Datatype parts[] = {MPI_INT, other, type};
+    int ones[] = {2, 1, 1};
+    MPI_Aint at[] = {0, 16, 400};
+    MPI_Datatype all;
+    MPI_Type_create_struct(3, ones, at, parts, &all), MPI_Type_free(&other), MPI_Type_free(&type);
+    made("struct", &all, 1);
+}
+
+/* A structure of several basic types, and a pair type with a gap: what accumulates can't take, but puts can. */
+static void mixed(void) {
+    struct record { char tag; double value; short small; } mine[4], back[4];
+    MPI_Datatype type, record, parts[] = {MPI_CHAR, MPI_DOUBLE, MPI_SHORT};
+    int ones[] = {1, 1, 1}, next = (rank_ + 1) % size_;
+    MPI_Aint at[] = {offsetof(struct record, tag), offsetof(struct record, value), offsetof(struct record, small)};
+    MPI_Type_create_struct(3, ones, at, parts, &type);
+    MPI_Type_create_resized(type, 0, sizeof(struct record), &record);
+    MPI_Type_commit(&record);
+    memset(mine, 0, sizeof mine), memset(back, 0, sizeof back);
+    for (int i = 0; i < 4; i++) mine[i].tag = (char)('a' + i), mine[i].value = rank_ + i * 0.5, mine[i].small = (short)i;
+    MPI_Win_fence(0, win);
+    MPI_Put(mine, 4, record, next, 0, 4, record, win);
+    MPI_Win_fence(0, win);
+    MPI_Get(back, 4, record, next, 0, 4, record, win);
+    MPI_Win_fence(0, win);
+    long bad = 0;
+    for (int i = 0; i < 4; i++)
+        bad |= mine[i].tag != back[i].tag || mine[i].value != back[i].value || mine[i].small != back[i].small;
+    check("a structure of several types", bad);
+    MPI_Type_free(&type);
+    MPI_Type_free(&record);
+    struct { short value; int at; } pairs[3] = {{1, 2}, {3, 4}, {5, 6}}, again[3];
+    memset(again, 0, sizeof again);
+    MPI_Put(pairs, 3, MPI_SHORT_INT, next, 0, 3, MPI_SHORT_INT, win);
+    MPI_Win_fence(0, win);
+    MPI_Get(again, 3, MPI_SHORT_INT, next, 0, 3, MPI_SHORT_INT, win);
+    MPI_Win_fence(0, win);
+    for (int i = 0; i < 3; i++) bad |= again[i].value != pairs[i].value || again[i].at != pairs[i].at;
+    check("a pair type with a gap", bad);
+}
+
+/* Handles come back: types that are made and freed in turn are never taken for each other. */
+static void recycled(void) {
+    int mine[64], next = (rank_ + 1) % size_;
+    long bad = 0;
+    for (int i = 0; i < 64; i++) mine[i] = i + 1;
+    for (int round = 1; round <= 40; round++) {
+        MPI_Datatype type;
+        MPI_Type_vector(4, 1, 1 + round % 7, MPI_INT, &type);
+        MPI_Type_commit(&type);
+        MPI_Win_fence(0, win);
+        memset(part, 0, 256);
+        MPI_Win_fence(0, win);
+        MPI_Put(mine, 4, MPI_INT, next, 0, 1, type, win);
+        /* Freed while it may be in flight (MPI 11.3). */
+        MPI_Type_free(&type);
+        MPI_Win_fence(0, win);
+        for (int i = 0; i < 4; i++)
+            if (((int *)part)[i * (1 + round % 7)] != i + 1) bad = round;
+    }
+    check("freed types' handles are used again", bad);
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    constructors();
+    mixed();
+    recycled();
+    MPI_Win_free(&win);
+    return end();
+}
