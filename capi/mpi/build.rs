@@ -20,7 +20,9 @@ fn main() {
         command.args(["-fsyntax-only", "-x", "c"]).arg(&probe).stdout(Stdio::null()).stderr(Stdio::null());
         match command.status() {
             Ok(status) => status.success(),
-            Err(error) => panic!("{compiler}: {error}; MPICC names the compiler wrapper of an MPI, such as mpicc.mpich"),
+            Err(error) => {
+                panic!("{compiler}: {error}; MPICC names the compiler wrapper of an MPI, such as mpicc.mpich")
+            }
         }
     };
     assert!(holds("MPI_VERSION >= 3"), "{compiler} compiles no MPI program of MPI-3 or later");
@@ -34,6 +36,8 @@ fn main() {
     if holds("sizeof(OMPI_MAJOR_VERSION) > 0") {
         println!("cargo::rustc-cfg=own_fortran");
     }
+    // What is called within the library is the library's, whoever else has the name.
+    println!("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic-functions");
     cc::Build::new()
         .compiler(&compiler)
         .file("host/host.c")

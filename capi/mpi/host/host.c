@@ -24,8 +24,18 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8 && siz
 #define TEXT(words) #words
 #define WEAK(name) _Pragma(TEXT(weak PMPI_##name))
 /* A function of the host under another name. */
+#ifdef OPEN_MPI
+/* Its Fortran comes by the PMPI names, so that the library has these too: the host's is the next one. */
+#define PASS(name, parameters, arguments)                                                                                   \
+    int host_##name parameters {                                                                                            \
+        static int(*next) parameters;                                                                                       \
+        if (!next) next = (int(*) parameters)dlsym(RTLD_NEXT, "PMPI_" #name);                                               \
+        return next arguments;                                                                                              \
+    }
+#else
 #define PASS(name, parameters, arguments)                                                                                   \
     WEAK(name) int host_##name parameters { return PMPI_##name arguments; }
+#endif
 
 #include "calls.h"
 
@@ -46,7 +56,8 @@ WEAK(Status_set_elements)
 WEAK(Status_set_cancelled)
 
 /* Whether this process has an MPI. */
-int host_present(void) { return PMPI_Win_create != 0; }
+WEAK(Allreduce)
+int host_present(void) { return PMPI_Allreduce != 0; }
 
 size_t host_constants_bytes(void) { return sizeof(struct constants); }
 
@@ -267,9 +278,21 @@ int host_info_get(MPI_Info info, const char *key, int length, char *value, int *
 
 /* --- Fortran ------------------------------------------------------------------------------------------------------------- */
 
-#ifdef OPEN_MPI
-/* The address that a Fortran program passes for MPI_BOTTOM. */
-void *host_fortran_bottom(void) { return dlsym(RTLD_DEFAULT, "mpi_fortran_bottom_"); }
+/* The window of a Fortran handle, and how far the host's Fortran has the keys of predefined attributes from C's. */
+#if TRANSOM_HANDLE == 4
+#define ATTRIBUTE "mpi_win_get_attr_"
+MPI_Win host_win_of(MPI_Fint win) { return (MPI_Win)win; }
+int host_fortran_keys(void) { return 1; }
 #else
-void *host_fortran_bottom(void) { return 0; }
+#define ATTRIBUTE "ompi_win_get_attr_f"
+WEAK(Win_f2c)
+MPI_Win host_win_of(MPI_Fint win) { return PMPI_Win_f2c(win); }
+int host_fortran_keys(void) { return 0; }
 #endif
+
+/* The attribute of a window that the host serves, or of a user. */
+void host_fortran_attribute(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag, MPI_Fint *error) {
+    static void (*next)(MPI_Fint *, MPI_Fint *, MPI_Aint *, MPI_Fint *, MPI_Fint *);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, ATTRIBUTE);
+    next(win, keyval, value, flag, error);
+}

@@ -7,9 +7,9 @@ use transom::Info;
 
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
-    Group, InfoHandle, SUCCESS, Win, constants, host_Group_excl, host_Info_create, host_Info_get_nkeys, host_Info_get_nthkey,
-    host_Info_get_valuelen, host_Info_set, host_Win_get_attr, host_Win_get_group, host_Win_get_info, host_Win_set_info,
-    host_Win_shared_query, host_info_get,
+    Group, InfoHandle, SUCCESS, Win, constants, host_Group_excl, host_Info_create, host_Info_get_nkeys,
+    host_Info_get_nthkey, host_Info_get_valuelen, host_Info_set, host_Win_get_attr, host_Win_get_group,
+    host_Win_get_info, host_Win_set_info, host_Win_shared_query, host_info_get,
 };
 use crate::windows::{self, Window, find};
 

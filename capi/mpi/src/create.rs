@@ -13,8 +13,8 @@ use crate::host::{
     host_Win_free,
 };
 use crate::members::{Refused, job_of};
-use crate::windows::{self, Window};
 use crate::process;
+use crate::windows::{self, Window};
 
 /// A size and a displacement unit as transom has them.
 fn measures(size: isize, unit: isize) -> Outcome<(usize, u32)> {

@@ -158,23 +158,55 @@ unsafe extern "C" {
     fn host_constants(out: *mut Constants);
     pub(crate) fn host_predefined(out: *mut Predefined, most: c_int) -> c_int;
     pub(crate) fn host_gather_lengths(comm: Comm, mine: c_int, all: *mut c_int) -> c_int;
-    pub(crate) fn host_gather_bytes(comm: Comm, mine: *const c_void, count: c_int, all: *mut c_void, counts: *const c_int, places: *const c_int) -> c_int;
+    pub(crate) fn host_gather_bytes(
+        comm: Comm,
+        mine: *const c_void,
+        count: c_int,
+        all: *mut c_void,
+        counts: *const c_int,
+        places: *const c_int,
+    ) -> c_int;
     pub(crate) fn host_all_true(comm: Comm, mine: c_int) -> c_int;
     pub(crate) fn host_progress(comm: Comm);
     pub(crate) fn host_split_machine(comm: Comm, key: c_int, out: *mut Comm) -> c_int;
     pub(crate) fn host_type_keyval(keyval: *mut c_int) -> c_int;
     pub(crate) fn host_comm_keyval(keyval: *mut c_int) -> c_int;
     pub(crate) fn host_envelope(ty: Type, out: *mut Envelope) -> c_int;
-    pub(crate) fn host_contents(ty: Type, sizes: *const Envelope, numbers: *mut c_int, addresses: *mut isize, large: *mut i64, types: *mut Type) -> c_int;
+    pub(crate) fn host_contents(
+        ty: Type,
+        sizes: *const Envelope,
+        numbers: *mut c_int,
+        addresses: *mut isize,
+        large: *mut i64,
+        types: *mut Type,
+    ) -> c_int;
     pub(crate) fn host_is_fortran_order(order: c_int) -> c_int;
     pub(crate) fn host_measure(ty: Type, size: *mut isize, lb: *mut isize, extent: *mut isize) -> c_int;
     pub(crate) fn host_request(kept: *mut c_void, out: *mut RequestHandle) -> c_int;
-    pub(crate) fn host_info_get(info: InfoHandle, key: *const c_char, length: c_int, value: *mut c_char, flag: *mut c_int) -> c_int;
-    #[cfg(own_fortran)]
-    pub(crate) fn host_fortran_bottom() -> *mut c_void;
+    pub(crate) fn host_info_get(
+        info: InfoHandle,
+        key: *const c_char,
+        length: c_int,
+        value: *mut c_char,
+        flag: *mut c_int,
+    ) -> c_int;
+    pub(crate) fn host_win_of(win: c_int) -> Win;
+    pub(crate) fn host_fortran_keys() -> c_int;
+    pub(crate) fn host_fortran_attribute(
+        win: *mut c_int,
+        keyval: *mut c_int,
+        value: *mut isize,
+        flag: *mut c_int,
+        error: *mut c_int,
+    );
 
     pub(crate) fn host_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
-    pub(crate) fn host_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: *mut c_int) -> c_int;
+    pub(crate) fn host_Init_thread(
+        argc: *mut c_int,
+        argv: *mut *mut *mut c_char,
+        required: c_int,
+        provided: *mut c_int,
+    ) -> c_int;
     pub(crate) fn host_Finalize() -> c_int;
     pub(crate) fn host_Query_thread(provided: *mut c_int) -> c_int;
     pub(crate) fn host_Abort(comm: Comm, code: c_int) -> c_int;
@@ -191,15 +223,48 @@ unsafe extern "C" {
     pub(crate) fn host_Group_excl(group: Group, n: c_int, ranks: *const c_int, out: *mut Group) -> c_int;
     pub(crate) fn host_Group_size(group: Group, size: *mut c_int) -> c_int;
     pub(crate) fn host_Group_free(group: *mut Group) -> c_int;
-    pub(crate) fn host_Group_translate_ranks(from: Group, n: c_int, ranks: *const c_int, to: Group, out: *mut c_int) -> c_int;
-    pub(crate) fn host_Win_create(base: *mut c_void, size: isize, unit: c_int, info: InfoHandle, comm: Comm, win: *mut Win) -> c_int;
-    pub(crate) fn host_Win_allocate(size: isize, unit: c_int, info: InfoHandle, comm: Comm, base: *mut c_void, win: *mut Win) -> c_int;
-    pub(crate) fn host_Win_allocate_shared(size: isize, unit: c_int, info: InfoHandle, comm: Comm, base: *mut c_void, win: *mut Win) -> c_int;
+    pub(crate) fn host_Group_translate_ranks(
+        from: Group,
+        n: c_int,
+        ranks: *const c_int,
+        to: Group,
+        out: *mut c_int,
+    ) -> c_int;
+    pub(crate) fn host_Win_create(
+        base: *mut c_void,
+        size: isize,
+        unit: c_int,
+        info: InfoHandle,
+        comm: Comm,
+        win: *mut Win,
+    ) -> c_int;
+    pub(crate) fn host_Win_allocate(
+        size: isize,
+        unit: c_int,
+        info: InfoHandle,
+        comm: Comm,
+        base: *mut c_void,
+        win: *mut Win,
+    ) -> c_int;
+    pub(crate) fn host_Win_allocate_shared(
+        size: isize,
+        unit: c_int,
+        info: InfoHandle,
+        comm: Comm,
+        base: *mut c_void,
+        win: *mut Win,
+    ) -> c_int;
     pub(crate) fn host_Win_create_dynamic(info: InfoHandle, comm: Comm, win: *mut Win) -> c_int;
     pub(crate) fn host_Win_free(win: *mut Win) -> c_int;
     pub(crate) fn host_Win_attach(win: Win, base: *mut c_void, size: isize) -> c_int;
     pub(crate) fn host_Win_detach(win: Win, base: *const c_void) -> c_int;
-    pub(crate) fn host_Win_shared_query(win: Win, rank: c_int, size: *mut isize, unit: *mut c_int, base: *mut c_void) -> c_int;
+    pub(crate) fn host_Win_shared_query(
+        win: Win,
+        rank: c_int,
+        size: *mut isize,
+        unit: *mut c_int,
+        base: *mut c_void,
+    ) -> c_int;
     pub(crate) fn host_Win_get_attr(win: Win, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
     pub(crate) fn host_Win_get_group(win: Win, group: *mut Group) -> c_int;
     pub(crate) fn host_Win_set_info(win: Win, info: InfoHandle) -> c_int;
@@ -222,21 +287,111 @@ unsafe extern "C" {
     pub(crate) fn host_Win_complete(win: Win) -> c_int;
     pub(crate) fn host_Win_wait(win: Win) -> c_int;
     pub(crate) fn host_Win_test(win: Win, flag: *mut c_int) -> c_int;
-    pub(crate) fn host_Put(o: *const c_void, n: c_int, t: Type, r: c_int, d: isize, m: c_int, u: Type, w: Win) -> c_int;
+    pub(crate) fn host_Put(o: *const c_void, n: c_int, t: Type, r: c_int, d: isize, m: c_int, u: Type, w: Win)
+    -> c_int;
     pub(crate) fn host_Get(o: *mut c_void, n: c_int, t: Type, r: c_int, d: isize, m: c_int, u: Type, w: Win) -> c_int;
-    pub(crate) fn host_Accumulate(o: *const c_void, n: c_int, t: Type, r: c_int, d: isize, m: c_int, u: Type, op: OpHandle, w: Win) -> c_int;
-    pub(crate) fn host_Get_accumulate(o: *const c_void, n: c_int, t: Type, p: *mut c_void, k: c_int, v: Type, r: c_int, d: isize, m: c_int, u: Type, op: OpHandle, w: Win) -> c_int;
-    pub(crate) fn host_Rput(o: *const c_void, n: c_int, t: Type, r: c_int, d: isize, m: c_int, u: Type, w: Win, q: *mut RequestHandle) -> c_int;
-    pub(crate) fn host_Rget(o: *mut c_void, n: c_int, t: Type, r: c_int, d: isize, m: c_int, u: Type, w: Win, q: *mut RequestHandle) -> c_int;
-    pub(crate) fn host_Raccumulate(o: *const c_void, n: c_int, t: Type, r: c_int, d: isize, m: c_int, u: Type, op: OpHandle, w: Win, q: *mut RequestHandle) -> c_int;
-    pub(crate) fn host_Rget_accumulate(o: *const c_void, n: c_int, t: Type, p: *mut c_void, k: c_int, v: Type, r: c_int, d: isize, m: c_int, u: Type, op: OpHandle, w: Win, q: *mut RequestHandle) -> c_int;
-    pub(crate) fn host_Fetch_and_op(o: *const c_void, p: *mut c_void, t: Type, r: c_int, d: isize, op: OpHandle, w: Win) -> c_int;
-    pub(crate) fn host_Compare_and_swap(o: *const c_void, c: *const c_void, p: *mut c_void, t: Type, r: c_int, d: isize, w: Win) -> c_int;
+    pub(crate) fn host_Accumulate(
+        o: *const c_void,
+        n: c_int,
+        t: Type,
+        r: c_int,
+        d: isize,
+        m: c_int,
+        u: Type,
+        op: OpHandle,
+        w: Win,
+    ) -> c_int;
+    pub(crate) fn host_Get_accumulate(
+        o: *const c_void,
+        n: c_int,
+        t: Type,
+        p: *mut c_void,
+        k: c_int,
+        v: Type,
+        r: c_int,
+        d: isize,
+        m: c_int,
+        u: Type,
+        op: OpHandle,
+        w: Win,
+    ) -> c_int;
+    pub(crate) fn host_Rput(
+        o: *const c_void,
+        n: c_int,
+        t: Type,
+        r: c_int,
+        d: isize,
+        m: c_int,
+        u: Type,
+        w: Win,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    pub(crate) fn host_Rget(
+        o: *mut c_void,
+        n: c_int,
+        t: Type,
+        r: c_int,
+        d: isize,
+        m: c_int,
+        u: Type,
+        w: Win,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    pub(crate) fn host_Raccumulate(
+        o: *const c_void,
+        n: c_int,
+        t: Type,
+        r: c_int,
+        d: isize,
+        m: c_int,
+        u: Type,
+        op: OpHandle,
+        w: Win,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    pub(crate) fn host_Rget_accumulate(
+        o: *const c_void,
+        n: c_int,
+        t: Type,
+        p: *mut c_void,
+        k: c_int,
+        v: Type,
+        r: c_int,
+        d: isize,
+        m: c_int,
+        u: Type,
+        op: OpHandle,
+        w: Win,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    pub(crate) fn host_Fetch_and_op(
+        o: *const c_void,
+        p: *mut c_void,
+        t: Type,
+        r: c_int,
+        d: isize,
+        op: OpHandle,
+        w: Win,
+    ) -> c_int;
+    pub(crate) fn host_Compare_and_swap(
+        o: *const c_void,
+        c: *const c_void,
+        p: *mut c_void,
+        t: Type,
+        r: c_int,
+        d: isize,
+        w: Win,
+    ) -> c_int;
     pub(crate) fn host_Info_create(info: *mut InfoHandle) -> c_int;
     pub(crate) fn host_Info_set(info: InfoHandle, key: *const c_char, value: *const c_char) -> c_int;
     pub(crate) fn host_Info_get_nkeys(info: InfoHandle, n: *mut c_int) -> c_int;
     pub(crate) fn host_Info_get_nthkey(info: InfoHandle, n: c_int, key: *mut c_char) -> c_int;
-    pub(crate) fn host_Info_get_valuelen(info: InfoHandle, key: *const c_char, length: *mut c_int, flag: *mut c_int) -> c_int;
+    pub(crate) fn host_Info_get_valuelen(
+        info: InfoHandle,
+        key: *const c_char,
+        length: *mut c_int,
+        flag: *mut c_int,
+    ) -> c_int;
     pub(crate) fn host_Type_free(kind: *mut Type) -> c_int;
     pub(crate) fn host_Type_set_attr(kind: Type, keyval: c_int, value: *mut c_void) -> c_int;
     pub(crate) fn host_Add_error_code(class: c_int, code: *mut c_int) -> c_int;
@@ -247,9 +402,27 @@ unsafe extern "C" {
     pub(crate) fn host_Waitall(n: c_int, q: *mut RequestHandle, s: *mut c_void) -> c_int;
     pub(crate) fn host_Testall(n: c_int, q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
     pub(crate) fn host_Waitany(n: c_int, q: *mut RequestHandle, index: *mut c_int, s: *mut c_void) -> c_int;
-    pub(crate) fn host_Testany(n: c_int, q: *mut RequestHandle, index: *mut c_int, flag: *mut c_int, s: *mut c_void) -> c_int;
-    pub(crate) fn host_Waitsome(n: c_int, q: *mut RequestHandle, done: *mut c_int, indices: *mut c_int, s: *mut c_void) -> c_int;
-    pub(crate) fn host_Testsome(n: c_int, q: *mut RequestHandle, done: *mut c_int, indices: *mut c_int, s: *mut c_void) -> c_int;
+    pub(crate) fn host_Testany(
+        n: c_int,
+        q: *mut RequestHandle,
+        index: *mut c_int,
+        flag: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Waitsome(
+        n: c_int,
+        q: *mut RequestHandle,
+        done: *mut c_int,
+        indices: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Testsome(
+        n: c_int,
+        q: *mut RequestHandle,
+        done: *mut c_int,
+        indices: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
     pub(crate) fn host_Request_get_status(q: RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
 }
 
@@ -259,14 +432,109 @@ unsafe extern "C" {
 unsafe extern "C" {
     pub(crate) fn host_Put_c(o: *const c_void, n: i64, t: Type, r: c_int, d: isize, m: i64, u: Type, w: Win) -> c_int;
     pub(crate) fn host_Get_c(o: *mut c_void, n: i64, t: Type, r: c_int, d: isize, m: i64, u: Type, w: Win) -> c_int;
-    pub(crate) fn host_Accumulate_c(o: *const c_void, n: i64, t: Type, r: c_int, d: isize, m: i64, u: Type, op: OpHandle, w: Win) -> c_int;
-    pub(crate) fn host_Get_accumulate_c(o: *const c_void, n: i64, t: Type, p: *mut c_void, k: i64, v: Type, r: c_int, d: isize, m: i64, u: Type, op: OpHandle, w: Win) -> c_int;
-    pub(crate) fn host_Rput_c(o: *const c_void, n: i64, t: Type, r: c_int, d: isize, m: i64, u: Type, w: Win, q: *mut RequestHandle) -> c_int;
-    pub(crate) fn host_Rget_c(o: *mut c_void, n: i64, t: Type, r: c_int, d: isize, m: i64, u: Type, w: Win, q: *mut RequestHandle) -> c_int;
-    pub(crate) fn host_Raccumulate_c(o: *const c_void, n: i64, t: Type, r: c_int, d: isize, m: i64, u: Type, op: OpHandle, w: Win, q: *mut RequestHandle) -> c_int;
-    pub(crate) fn host_Rget_accumulate_c(o: *const c_void, n: i64, t: Type, p: *mut c_void, k: i64, v: Type, r: c_int, d: isize, m: i64, u: Type, op: OpHandle, w: Win, q: *mut RequestHandle) -> c_int;
-    pub(crate) fn host_Win_create_c(base: *mut c_void, size: isize, unit: isize, info: InfoHandle, comm: Comm, win: *mut Win) -> c_int;
-    pub(crate) fn host_Win_allocate_c(size: isize, unit: isize, info: InfoHandle, comm: Comm, base: *mut c_void, win: *mut Win) -> c_int;
-    pub(crate) fn host_Win_allocate_shared_c(size: isize, unit: isize, info: InfoHandle, comm: Comm, base: *mut c_void, win: *mut Win) -> c_int;
-    pub(crate) fn host_Win_shared_query_c(win: Win, rank: c_int, size: *mut isize, unit: *mut isize, base: *mut c_void) -> c_int;
+    pub(crate) fn host_Accumulate_c(
+        o: *const c_void,
+        n: i64,
+        t: Type,
+        r: c_int,
+        d: isize,
+        m: i64,
+        u: Type,
+        op: OpHandle,
+        w: Win,
+    ) -> c_int;
+    pub(crate) fn host_Get_accumulate_c(
+        o: *const c_void,
+        n: i64,
+        t: Type,
+        p: *mut c_void,
+        k: i64,
+        v: Type,
+        r: c_int,
+        d: isize,
+        m: i64,
+        u: Type,
+        op: OpHandle,
+        w: Win,
+    ) -> c_int;
+    pub(crate) fn host_Rput_c(
+        o: *const c_void,
+        n: i64,
+        t: Type,
+        r: c_int,
+        d: isize,
+        m: i64,
+        u: Type,
+        w: Win,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    pub(crate) fn host_Rget_c(
+        o: *mut c_void,
+        n: i64,
+        t: Type,
+        r: c_int,
+        d: isize,
+        m: i64,
+        u: Type,
+        w: Win,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    pub(crate) fn host_Raccumulate_c(
+        o: *const c_void,
+        n: i64,
+        t: Type,
+        r: c_int,
+        d: isize,
+        m: i64,
+        u: Type,
+        op: OpHandle,
+        w: Win,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    pub(crate) fn host_Rget_accumulate_c(
+        o: *const c_void,
+        n: i64,
+        t: Type,
+        p: *mut c_void,
+        k: i64,
+        v: Type,
+        r: c_int,
+        d: isize,
+        m: i64,
+        u: Type,
+        op: OpHandle,
+        w: Win,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    pub(crate) fn host_Win_create_c(
+        base: *mut c_void,
+        size: isize,
+        unit: isize,
+        info: InfoHandle,
+        comm: Comm,
+        win: *mut Win,
+    ) -> c_int;
+    pub(crate) fn host_Win_allocate_c(
+        size: isize,
+        unit: isize,
+        info: InfoHandle,
+        comm: Comm,
+        base: *mut c_void,
+        win: *mut Win,
+    ) -> c_int;
+    pub(crate) fn host_Win_allocate_shared_c(
+        size: isize,
+        unit: isize,
+        info: InfoHandle,
+        comm: Comm,
+        base: *mut c_void,
+        win: *mut Win,
+    ) -> c_int;
+    pub(crate) fn host_Win_shared_query_c(
+        win: Win,
+        rank: c_int,
+        size: *mut isize,
+        unit: *mut isize,
+        base: *mut c_void,
+    ) -> c_int;
 }

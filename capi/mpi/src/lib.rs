@@ -20,7 +20,7 @@
 //! | `attributes` | what a window says of itself |
 //! | `requests` | requests of the R-forms, and waiting for them among the host's |
 //! | `errors` | failures as MPI's error codes |
-//! | `fortran` | Fortran's names, where the host's Fortran does not come by C's |
+//! | `fortran`, `fortran_names` | what Fortran does otherwise than C, and the names by which some hosts' Fortran comes |
 
 #[allow(unsafe_code)]
 mod attributes;
@@ -31,9 +31,17 @@ mod create;
 #[allow(unsafe_code)]
 mod errors;
 #[allow(unsafe_code)]
+mod fortran;
+#[cfg(own_fortran)]
+#[allow(unsafe_code)]
+mod fortran_names;
+#[allow(unsafe_code)]
 mod handles;
 #[allow(unsafe_code)]
 mod host;
+#[cfg(large_counts)]
+#[allow(unsafe_code)]
+mod large;
 #[allow(unsafe_code)]
 mod members;
 #[allow(unsafe_code)]

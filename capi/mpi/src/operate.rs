@@ -297,8 +297,9 @@ pub(crate) unsafe extern "C" fn put(
     // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
     unsafe {
         match windows::find(win) {
-            Some(window) => window
-                .put(&Here::new(origin, count, ty), &There::new(target, displacement, target_count, target_ty)),
+            Some(window) => {
+                window.put(&Here::new(origin, count, ty), &There::new(target, displacement, target_count, target_ty))
+            }
             None => host_Put(origin, count, ty, target, displacement, target_count, target_ty, win),
         }
     }
@@ -318,8 +319,9 @@ pub(crate) unsafe extern "C" fn get(
     // SAFETY: as in `put`.
     unsafe {
         match windows::find(win) {
-            Some(window) => window
-                .get(&Here::new(origin, count, ty), &There::new(target, displacement, target_count, target_ty)),
+            Some(window) => {
+                window.get(&Here::new(origin, count, ty), &There::new(target, displacement, target_count, target_ty))
+            }
             None => host_Get(origin, count, ty, target, displacement, target_count, target_ty, win),
         }
     }
@@ -367,7 +369,18 @@ pub(crate) unsafe extern "C" fn get_accumulate(
         let Some(window) = windows::find(win) else {
             let (n, m) = (result_count, target_count);
             return host_Get_accumulate(
-                origin, count, ty, result, n, result_ty, target, displacement, m, target_ty, op, win,
+                origin,
+                count,
+                ty,
+                result,
+                n,
+                result_ty,
+                target,
+                displacement,
+                m,
+                target_ty,
+                op,
+                win,
             );
         };
         let result = Here::new(result, result_count, result_ty);

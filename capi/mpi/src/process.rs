@@ -117,7 +117,7 @@ pub(crate) fn end() {
 }
 
 #[unsafe(export_name = "MPI_Init")]
-unsafe extern "C" fn init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+pub(crate) unsafe extern "C" fn init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
     // SAFETY: the caller's arguments, as MPI has them.
     let code = unsafe { host_Init(argc, argv.cast()) };
     if code == SUCCESS {
@@ -127,7 +127,7 @@ unsafe extern "C" fn init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_in
 }
 
 #[unsafe(export_name = "MPI_Init_thread")]
-unsafe extern "C" fn init_thread(
+pub(crate) unsafe extern "C" fn init_thread(
     argc: *mut c_int,
     argv: *mut *mut *mut c_char,
     required: c_int,
@@ -142,7 +142,7 @@ unsafe extern "C" fn init_thread(
 }
 
 #[unsafe(export_name = "MPI_Finalize")]
-unsafe extern "C" fn finalize() -> c_int {
+pub(crate) unsafe extern "C" fn finalize() -> c_int {
     end();
     // SAFETY: it takes nothing.
     unsafe { host_Finalize() }

@@ -328,7 +328,19 @@ pub(crate) unsafe extern "C" fn rget_accumulate(
         let Some(window) = find(win) else {
             let (n, m) = (result_count, target_count);
             return host_Rget_accumulate(
-                origin, count, ty, result, n, result_ty, target, displacement, m, target_ty, op, win, out,
+                origin,
+                count,
+                ty,
+                result,
+                n,
+                result_ty,
+                target,
+                displacement,
+                m,
+                target_ty,
+                op,
+                win,
+                out,
             );
         };
         let result = Here::new(result, result_count, result_ty);

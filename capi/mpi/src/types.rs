@@ -256,7 +256,8 @@ fn contents(ty: Type, envelope: &Envelope) -> Outcome<(Vec<i64>, Vec<Decoded>)> 
 
 /// Makes the type again of its parts; `values` as MPI §5.1.13 lists them.
 fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome<Datatype> {
-    let odd = || Failure::new(Class::Type, "a datatype of a kind that transom can't decode, such as a distributed array");
+    let odd =
+        || Failure::new(Class::Type, "a datatype of a kind that transom can't decode, such as a distributed array");
     let part = parts.first().ok_or_else(odd)?;
     let at = |place: usize| values.get(place).copied().unwrap_or_default();
     let count = |place: usize| usize::try_from(at(place)).unwrap_or_default();

@@ -1,0 +1,296 @@
+//! The forms with large counts (MPI-4, §11): the same as in `operate`, `requests`, `create` and `attributes`, which take every
+//! count as a large one.
+
+use std::ffi::{c_int, c_void};
+
+use crate::attributes::shared_part;
+use crate::create::{allocate_shared_window, allocate_window, create_window};
+use crate::errors::coded;
+use crate::host::{
+    Comm, InfoHandle, OpHandle, RequestHandle, Type, Win, host_Accumulate_c, host_Get_accumulate_c, host_Get_c,
+    host_Put_c, host_Raccumulate_c, host_Rget_accumulate_c, host_Rget_c, host_Rput_c, host_Win_allocate_c,
+    host_Win_allocate_shared_c, host_Win_create_c, host_Win_shared_query_c,
+};
+use crate::operate::{Here, There, Typed};
+use crate::requests::hand_over;
+use crate::windows::find;
+
+#[unsafe(export_name = "MPI_Put_c")]
+unsafe extern "C" fn put(
+    origin: *const c_void,
+    count: i64,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: i64,
+    target_ty: Type,
+    win: Win,
+) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Put_c(origin, count, ty, target, displacement, target_count, target_ty, win);
+        };
+        let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
+        window.put(&here, &there)
+    }
+}
+
+#[unsafe(export_name = "MPI_Get_c")]
+unsafe extern "C" fn get(
+    origin: *mut c_void,
+    count: i64,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: i64,
+    target_ty: Type,
+    win: Win,
+) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Get_c(origin, count, ty, target, displacement, target_count, target_ty, win);
+        };
+        let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
+        window.get(&here, &there)
+    }
+}
+
+#[unsafe(export_name = "MPI_Accumulate_c")]
+unsafe extern "C" fn accumulate(
+    origin: *const c_void,
+    count: i64,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: i64,
+    target_ty: Type,
+    op: OpHandle,
+    win: Win,
+) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Accumulate_c(origin, count, ty, target, displacement, target_count, target_ty, op, win);
+        };
+        let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
+        window.accumulate(&here, None, &there, op)
+    }
+}
+
+#[unsafe(export_name = "MPI_Get_accumulate_c")]
+unsafe extern "C" fn get_accumulate(
+    origin: *const c_void,
+    count: i64,
+    ty: Type,
+    result: *mut c_void,
+    result_count: i64,
+    result_ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: i64,
+    target_ty: Type,
+    op: OpHandle,
+    win: Win,
+) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Get_accumulate_c(
+                origin,
+                count,
+                ty,
+                result,
+                result_count,
+                result_ty,
+                target,
+                displacement,
+                target_count,
+                target_ty,
+                op,
+                win,
+            );
+        };
+        let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
+        window.accumulate(&here, Some(&Here::new(result, result_count, result_ty)), &there, op)
+    }
+}
+
+#[unsafe(export_name = "MPI_Rput_c")]
+unsafe extern "C" fn rput(
+    origin: *const c_void,
+    count: i64,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: i64,
+    target_ty: Type,
+    win: Win,
+    out: *mut RequestHandle,
+) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Rput_c(origin, count, ty, target, displacement, target_count, target_ty, win, out);
+        };
+        let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
+        hand_over(win, window.rput(&here, &there), out)
+    }
+}
+
+#[unsafe(export_name = "MPI_Rget_c")]
+unsafe extern "C" fn rget(
+    origin: *mut c_void,
+    count: i64,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: i64,
+    target_ty: Type,
+    win: Win,
+    out: *mut RequestHandle,
+) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Rget_c(origin, count, ty, target, displacement, target_count, target_ty, win, out);
+        };
+        let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
+        hand_over(win, window.rget(&here, &there), out)
+    }
+}
+
+#[unsafe(export_name = "MPI_Raccumulate_c")]
+unsafe extern "C" fn raccumulate(
+    origin: *const c_void,
+    count: i64,
+    ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: i64,
+    target_ty: Type,
+    op: OpHandle,
+    win: Win,
+    out: *mut RequestHandle,
+) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Raccumulate_c(origin, count, ty, target, displacement, target_count, target_ty, op, win, out);
+        };
+        let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
+        let typed = Typed::of(&here, None, &there, op);
+        hand_over(win, typed.and_then(|it| it.request(window)), out)
+    }
+}
+
+#[unsafe(export_name = "MPI_Rget_accumulate_c")]
+unsafe extern "C" fn rget_accumulate(
+    origin: *const c_void,
+    count: i64,
+    ty: Type,
+    result: *mut c_void,
+    result_count: i64,
+    result_ty: Type,
+    target: c_int,
+    displacement: isize,
+    target_count: i64,
+    target_ty: Type,
+    op: OpHandle,
+    win: Win,
+    out: *mut RequestHandle,
+) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    unsafe {
+        let Some(window) = find(win) else {
+            return host_Rget_accumulate_c(
+                origin,
+                count,
+                ty,
+                result,
+                result_count,
+                result_ty,
+                target,
+                displacement,
+                target_count,
+                target_ty,
+                op,
+                win,
+                out,
+            );
+        };
+        let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
+        let typed = Typed::of(&here, Some(&Here::new(result, result_count, result_ty)), &there, op);
+        hand_over(win, typed.and_then(|it| it.request(window)), out)
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_create_c")]
+unsafe extern "C" fn create(
+    base: *mut c_void,
+    size: isize,
+    unit: isize,
+    info: InfoHandle,
+    comm: Comm,
+    win: *mut Win,
+) -> c_int {
+    // SAFETY: as in `put`.
+    unsafe {
+        let theirs = || host_Win_create_c(base, size, unit, info, comm, win);
+        create_window(base, size, unit, (info, comm, win), theirs)
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_allocate_c")]
+unsafe extern "C" fn allocate(
+    size: isize,
+    unit: isize,
+    info: InfoHandle,
+    comm: Comm,
+    base: *mut c_void,
+    win: *mut Win,
+) -> c_int {
+    // SAFETY: as in `put`.
+    unsafe {
+        let theirs = || host_Win_allocate_c(size, unit, info, comm, base, win);
+        allocate_window(size, unit, (info, comm, base, win), theirs)
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_allocate_shared_c")]
+unsafe extern "C" fn allocate_shared(
+    size: isize,
+    unit: isize,
+    info: InfoHandle,
+    comm: Comm,
+    base: *mut c_void,
+    win: *mut Win,
+) -> c_int {
+    // SAFETY: as in `put`.
+    unsafe {
+        let theirs = || host_Win_allocate_shared_c(size, unit, info, comm, base, win);
+        allocate_shared_window(size, unit, (info, comm, base, win), theirs)
+    }
+}
+
+#[unsafe(export_name = "MPI_Win_shared_query_c")]
+unsafe extern "C" fn shared_query(
+    win: Win,
+    rank: c_int,
+    size: *mut isize,
+    unit: *mut isize,
+    base: *mut c_void,
+) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: as in `put`.
+        return unsafe { host_Win_shared_query_c(win, rank, size, unit, base) };
+    };
+    // SAFETY: the caller has room for the answers.
+    let answer = |(bytes, step, first)| unsafe {
+        *size = bytes;
+        *unit = step;
+        *base.cast::<*mut u8>() = first;
+    };
+    coded(win, shared_part(window, rank).map(answer))
+}
