@@ -13,7 +13,7 @@ _Static_assert(sizeof(MPI_Win) == TRANSOM_HANDLE && sizeof(MPI_Comm) == TRANSOM_
 _Static_assert(sizeof(MPI_Datatype) == TRANSOM_HANDLE && sizeof(MPI_Op) == TRANSOM_HANDLE, "handles");
 _Static_assert(sizeof(MPI_Info) == TRANSOM_HANDLE && sizeof(MPI_Group) == TRANSOM_HANDLE, "handles");
 _Static_assert(sizeof(MPI_Request) == TRANSOM_HANDLE && sizeof(MPI_Errhandler) == TRANSOM_HANDLE, "handles");
-_Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8 && sizeof(MPI_Fint) == sizeof(int), "integers");
+_Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8, "integers");
 
 #ifdef OPEN_MPI
 /* Its handles are addresses of variables of libmpi. */
@@ -281,18 +281,24 @@ int host_info_get(MPI_Info info, const char *key, int length, char *value, int *
 /* The window of a Fortran handle, and how far the host's Fortran has the keys of predefined attributes from C's. */
 #if TRANSOM_HANDLE == 4
 #define ATTRIBUTE "mpi_win_get_attr_"
-MPI_Win host_win_of(MPI_Fint win) { return (MPI_Win)win; }
+MPI_Win host_win_of(int win) { return (MPI_Win)win; }
 int host_fortran_keys(void) { return 1; }
-#else
+#elif defined(OPEN_MPI)
 #define ATTRIBUTE "ompi_win_get_attr_f"
 WEAK(Win_f2c)
-MPI_Win host_win_of(MPI_Fint win) { return PMPI_Win_f2c(win); }
+MPI_Win host_win_of(int win) { return PMPI_Win_f2c(win); }
+int host_fortran_keys(void) { return 0; }
+#else
+/* The ABI of MPI-5. */
+#define ATTRIBUTE "mpi_win_get_attr_"
+WEAK(Win_fromint)
+MPI_Win host_win_of(int win) { return PMPI_Win_fromint(win); }
 int host_fortran_keys(void) { return 0; }
 #endif
 
 /* The attribute of a window that the host serves, or of a user. */
-void host_fortran_attribute(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag, MPI_Fint *error) {
-    static void (*next)(MPI_Fint *, MPI_Fint *, MPI_Aint *, MPI_Fint *, MPI_Fint *);
+void host_fortran_attribute(int *win, int *keyval, MPI_Aint *value, int *flag, int *error) {
+    static void (*next)(int *, int *, MPI_Aint *, int *, int *);
     if (!next) *(void **)&next = dlsym(RTLD_NEXT, ATTRIBUTE);
     next(win, keyval, value, flag, error);
 }
