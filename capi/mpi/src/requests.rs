@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use transom::Request;
 
@@ -32,12 +32,9 @@ struct Pending {
     kept: Kept,
 }
 
-/// What a request of the host keeps: the error code of its operation.
-#[derive(Clone, Copy)]
-struct Kept(*mut AtomicI32);
-
-// SAFETY: it is a number that all threads may change, and lives as long as the request of the host.
-unsafe impl Send for Kept {}
+/// What a request of the host keeps: the error code of its operation. A program may free the request while the operation is in
+/// flight, and some hosts then forget what is kept at once.
+type Kept = Arc<AtomicI32>;
 
 /// Hands a request to the program.
 pub(crate) fn hand_over(win: Win, made: Outcome<Request>, out: *mut RequestHandle) -> c_int {
@@ -46,10 +43,11 @@ pub(crate) fn hand_over(win: Win, made: Outcome<Request>, out: *mut RequestHandl
         Err(failure) => return failure.raise(win),
     };
     let over = request.test();
-    let kept = Kept(Box::into_raw(Box::new(AtomicI32::new(SUCCESS))));
+    let kept = Kept::new(AtomicI32::new(SUCCESS));
     let mut handle = constants().null_request;
-    // SAFETY: `transom_request_gone` frees what is kept.
-    let code = unsafe { host_request(kept.0.cast(), &raw mut handle) };
+    let theirs = Arc::into_raw(Arc::clone(&kept)).cast_mut();
+    // SAFETY: `transom_request_gone` takes its share of what is kept.
+    let code = unsafe { host_request(theirs.cast(), &raw mut handle) };
     if code != SUCCESS {
         return code;
     }
@@ -62,20 +60,17 @@ pub(crate) fn hand_over(win: Win, made: Outcome<Request>, out: *mut RequestHandl
             // Relaxed: a thread that waits for this request got its handle after this.
             COUNT.store(pending.len(), Ordering::Relaxed);
         }
-        over => end(handle, kept, over.map(drop).map_err(Failure::from)),
+        over => end(handle, &kept, over.map(drop).map_err(Failure::from)),
     }
     SUCCESS
 }
 
 /// Completes a request of the host.
-fn end(handle: RequestHandle, kept: Kept, outcome: Outcome<()>) {
-    let code = outcome.err().map_or(SUCCESS, |failure| failure.code());
-    // SAFETY: what is kept lives until the request is complete and gone, and it is not complete yet.
-    unsafe {
-        // Relaxed: completing the request orders it.
-        (*kept.0).store(code, Ordering::Relaxed);
-        host_Grequest_complete(handle);
-    }
+fn end(handle: RequestHandle, kept: &Kept, outcome: Outcome<()>) {
+    // Relaxed: completing the request orders it.
+    kept.store(outcome.err().map_or(SUCCESS, |failure| failure.code()), Ordering::Relaxed);
+    // SAFETY: the request is not complete yet.
+    unsafe { host_Grequest_complete(handle) };
 }
 
 /// The error code of a request's operation.
@@ -88,8 +83,8 @@ unsafe extern "C" fn transom_request_code(kept: *mut c_void) -> c_int {
 /// The end of a request.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
-    // SAFETY: it was boxed for this request, and comes here once.
-    drop(unsafe { Box::from_raw(kept.cast::<AtomicI32>()) });
+    // SAFETY: it is the host's share, which comes here once.
+    drop(unsafe { Arc::from_raw(kept.cast_const().cast::<AtomicI32>()) });
 }
 
 /// Looks at what is in flight, and completes requests of what is over. Whether something is in flight still.
@@ -112,7 +107,7 @@ fn look() -> bool {
         pending.len()
     };
     for (Pending { handle, kept, .. }, done) in over {
-        end(handle, kept, done.map_err(Failure::from));
+        end(handle, &kept, done.map_err(Failure::from));
     }
     left > 0
 }
