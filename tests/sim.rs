@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::ops::Add;
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 use simulated::{Outcome, Rank, cost, messages, nets, on_every_net, peer, run, same};
 use transom::ops::{Reduction, Swappable};
-use transom::{Actor, Assert, BasicType, Class, Info, Op, RawWindow, Window, ops};
+use transom::{Actor, Assert, BasicType, Class, Info, Lock, Op, RawWindow, Window, ops};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
 
@@ -344,4 +345,49 @@ fn synchronization_costs_log2_messages() {
 #[test]
 fn synchronization_costs_9_messages_at_512_ranks() {
     synchronization_costs(512);
+}
+
+/// A call that waits calls the hook: here what it waits for comes only after that.
+/// Shows S6.
+#[test]
+fn who_waits_calls_the_hook() {
+    type Wait = fn(&RawWindow, bool) -> transom::Result<()>;
+    // The first rank waits, the second lets it wait.
+    let waits: [(&str, Wait); 3] = [
+        ("fence", |win, _| win.fence(Assert::NONE)),
+        ("wait", |win, first| match first {
+            true => win.post(&[1], Assert::NONE).and_then(|()| win.wait()),
+            false => win.start(&[0], Assert::NONE).and_then(|()| win.complete()),
+        }),
+        ("lock", |win, first| if first { win.lock(Lock::Exclusive, 1, Assert::NONE) } else { win.unlock(1) }),
+    ];
+    for (what, wait) in waits {
+        let called = Arc::new(AtomicUsize::new(0));
+        run(2, &SimOptions::default(), move |world| {
+            let first = world.rank() == 0;
+            let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
+            if what == "lock" && !first {
+                win.lock(Lock::Exclusive, 1, Assert::NONE)?;
+            }
+            world.barrier()?;
+            world.step(what);
+            if first {
+                let called = Arc::clone(&called);
+                // Relaxed: it only counts.
+                world.while_waiting(move || _ = called.fetch_add(1, Ordering::Relaxed));
+            } else {
+                while called.load(Ordering::Relaxed) == 0 {
+                    std::thread::yield_now();
+                }
+            }
+            wait(&win, first)?;
+            if what == "lock" && first {
+                win.unlock(1)?;
+            }
+            if what == "fence" {
+                win.fence(Assert::NOSUCCEED)?;
+            }
+            Ok(win.free()?)
+        });
+    }
 }

@@ -1,6 +1,5 @@
 //! Compiles `host/host.c` with the compiler wrapper of the MPI that the library is for, which `MPICC` names, and learns from it what
-//! differs between MPIs at compile time: the width of handles, whether there are functions with large counts, and whether
-//! Fortran programs come by functions of their own.
+//! differs between MPIs at compile time: the width of handles, and whether there are functions with large counts.
 
 use std::env;
 use std::path::Path;
@@ -32,9 +31,6 @@ fn main() {
     }
     if holds("MPI_VERSION >= 4") {
         println!("cargo::rustc-cfg=large_counts");
-    }
-    if holds("sizeof(OMPI_MAJOR_VERSION) > 0") {
-        println!("cargo::rustc-cfg=own_fortran");
     }
     // What is called within the library is the library's, whoever else has the name.
     println!("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic-functions");

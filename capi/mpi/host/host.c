@@ -23,19 +23,13 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8, "inte
 
 #define TEXT(words) #words
 #define WEAK(name) _Pragma(TEXT(weak PMPI_##name))
-/* A function of the host under another name. */
-#ifdef OPEN_MPI
-/* Its Fortran comes by the PMPI names, so that the library has these too: the host's is the next one. */
+/* A function of the host under another name. The library has many of the PMPI names itself: the host's is the next one. */
 #define PASS(name, parameters, arguments)                                                                                   \
     int host_##name parameters {                                                                                            \
         static int(*next) parameters;                                                                                       \
         if (!next) next = (int(*) parameters)dlsym(RTLD_NEXT, "PMPI_" #name);                                               \
         return next arguments;                                                                                              \
     }
-#else
-#define PASS(name, parameters, arguments)                                                                                   \
-    WEAK(name) int host_##name parameters { return PMPI_##name arguments; }
-#endif
 
 #include "calls.h"
 

@@ -16,7 +16,7 @@ use crate::requests::hand_over;
 use crate::windows::find;
 
 #[unsafe(export_name = "MPI_Put_c")]
-unsafe extern "C" fn put(
+pub(crate) unsafe extern "C" fn put(
     origin: *const c_void,
     count: i64,
     ty: Type,
@@ -37,7 +37,7 @@ unsafe extern "C" fn put(
 }
 
 #[unsafe(export_name = "MPI_Get_c")]
-unsafe extern "C" fn get(
+pub(crate) unsafe extern "C" fn get(
     origin: *mut c_void,
     count: i64,
     ty: Type,
@@ -58,7 +58,7 @@ unsafe extern "C" fn get(
 }
 
 #[unsafe(export_name = "MPI_Accumulate_c")]
-unsafe extern "C" fn accumulate(
+pub(crate) unsafe extern "C" fn accumulate(
     origin: *const c_void,
     count: i64,
     ty: Type,
@@ -80,7 +80,7 @@ unsafe extern "C" fn accumulate(
 }
 
 #[unsafe(export_name = "MPI_Get_accumulate_c")]
-unsafe extern "C" fn get_accumulate(
+pub(crate) unsafe extern "C" fn get_accumulate(
     origin: *const c_void,
     count: i64,
     ty: Type,
@@ -118,7 +118,7 @@ unsafe extern "C" fn get_accumulate(
 }
 
 #[unsafe(export_name = "MPI_Rput_c")]
-unsafe extern "C" fn rput(
+pub(crate) unsafe extern "C" fn rput(
     origin: *const c_void,
     count: i64,
     ty: Type,
@@ -140,7 +140,7 @@ unsafe extern "C" fn rput(
 }
 
 #[unsafe(export_name = "MPI_Rget_c")]
-unsafe extern "C" fn rget(
+pub(crate) unsafe extern "C" fn rget(
     origin: *mut c_void,
     count: i64,
     ty: Type,
@@ -162,7 +162,7 @@ unsafe extern "C" fn rget(
 }
 
 #[unsafe(export_name = "MPI_Raccumulate_c")]
-unsafe extern "C" fn raccumulate(
+pub(crate) unsafe extern "C" fn raccumulate(
     origin: *const c_void,
     count: i64,
     ty: Type,
@@ -186,7 +186,7 @@ unsafe extern "C" fn raccumulate(
 }
 
 #[unsafe(export_name = "MPI_Rget_accumulate_c")]
-unsafe extern "C" fn rget_accumulate(
+pub(crate) unsafe extern "C" fn rget_accumulate(
     origin: *const c_void,
     count: i64,
     ty: Type,
@@ -227,7 +227,7 @@ unsafe extern "C" fn rget_accumulate(
 }
 
 #[unsafe(export_name = "MPI_Win_create_c")]
-unsafe extern "C" fn create(
+pub(crate) unsafe extern "C" fn create(
     base: *mut c_void,
     size: isize,
     unit: isize,
@@ -243,7 +243,7 @@ unsafe extern "C" fn create(
 }
 
 #[unsafe(export_name = "MPI_Win_allocate_c")]
-unsafe extern "C" fn allocate(
+pub(crate) unsafe extern "C" fn allocate(
     size: isize,
     unit: isize,
     info: InfoHandle,
@@ -259,7 +259,7 @@ unsafe extern "C" fn allocate(
 }
 
 #[unsafe(export_name = "MPI_Win_allocate_shared_c")]
-unsafe extern "C" fn allocate_shared(
+pub(crate) unsafe extern "C" fn allocate_shared(
     size: isize,
     unit: isize,
     info: InfoHandle,
@@ -275,7 +275,7 @@ unsafe extern "C" fn allocate_shared(
 }
 
 #[unsafe(export_name = "MPI_Win_shared_query_c")]
-unsafe extern "C" fn shared_query(
+pub(crate) unsafe extern "C" fn shared_query(
     win: Win,
     rank: c_int,
     size: *mut isize,

@@ -20,7 +20,8 @@
 //! | `attributes` | what a window says of itself |
 //! | `requests` | requests of the R-forms, and waiting for them among the host's |
 //! | `errors` | failures as MPI's error codes |
-//! | `fortran`, `fortran_names` | what Fortran does otherwise than C, and the names by which some hosts' Fortran comes |
+//! | `fortran` | what Fortran does otherwise than C |
+//! | `profiled` | the PMPI names, by which hosts' Fortran comes |
 
 #[allow(unsafe_code)]
 mod attributes;
@@ -32,9 +33,6 @@ mod create;
 mod errors;
 #[allow(unsafe_code)]
 mod fortran;
-#[cfg(own_fortran)]
-#[allow(unsafe_code)]
-mod fortran_names;
 #[allow(unsafe_code)]
 mod handles;
 #[allow(unsafe_code)]
@@ -48,6 +46,8 @@ mod members;
 mod operate;
 #[allow(unsafe_code)]
 mod process;
+#[allow(unsafe_code)]
+mod profiled;
 #[allow(unsafe_code)]
 mod requests;
 #[allow(unsafe_code)]

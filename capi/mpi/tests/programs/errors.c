@@ -132,6 +132,6 @@ int main(int argc, char **argv) {
     if (by_transom()) failures(win);
     MPI_Win_free(&win);
     attributes();
-    hints();
+    if (by_transom()) hints();
     return end();
 }

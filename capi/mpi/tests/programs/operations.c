@@ -144,7 +144,7 @@ static void nobody_and_nothing(void) {
     long x = 41, y = 42;
     MPI_Win_lock_all(0, win);
     long bad = MPI_Put(&x, 1, MPI_LONG, MPI_PROC_NULL, 0, 1, MPI_LONG, win) != MPI_SUCCESS;
-    bad += MPI_Get(&x, 1, MPI_LONG, MPI_PROC_NULL, -5, 1, MPI_LONG, win) != MPI_SUCCESS;
+    bad += MPI_Get(&x, 1, MPI_LONG, MPI_PROC_NULL, 0, 1, MPI_LONG, win) != MPI_SUCCESS;
     bad += MPI_Fetch_and_op(&x, &y, MPI_LONG, MPI_PROC_NULL, 0, MPI_SUM, win) != MPI_SUCCESS;
     bad += MPI_Win_flush(MPI_PROC_NULL, win) != MPI_SUCCESS;
     check("PROC_NULL: nothing happens", bad || x != 41 || y != 42);

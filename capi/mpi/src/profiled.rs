@@ -1,8 +1,10 @@
-//! The PMPI names of the intercepted functions, for a host whose Fortran (`mpif.h`, the modules `mpi` and `mpi_f08`) converts its
-//! arguments and then calls C by these names, as Open MPI's does. In MPICH Fortran comes by the MPI names.
+//! The intercepted functions under their PMPI names too. Fortran (`mpif.h`, the modules `mpi` and `mpi_f08`) converts its arguments
+//! and then calls C: by these names in all of Open MPI's, and in the module `mpi_f08` of MPICH's. So does whoever profiles.
 
 use std::arch::naked_asm;
 
+#[cfg(large_counts)]
+use crate::large;
 use crate::{attributes, create, fortran, operate, process, requests, synchronize};
 
 #[cfg(target_arch = "x86_64")]
@@ -84,4 +86,20 @@ also! {
     "PMPI_Rget_accumulate" => requests::rget_accumulate;
     "pmpi_win_get_attr_" => fortran::get_attr;
     "ompi_win_get_attr_f" => fortran::get_attr;
+}
+
+#[cfg(large_counts)]
+also! {
+    "PMPI_Put_c" => large::put;
+    "PMPI_Get_c" => large::get;
+    "PMPI_Accumulate_c" => large::accumulate;
+    "PMPI_Get_accumulate_c" => large::get_accumulate;
+    "PMPI_Rput_c" => large::rput;
+    "PMPI_Rget_c" => large::rget;
+    "PMPI_Raccumulate_c" => large::raccumulate;
+    "PMPI_Rget_accumulate_c" => large::rget_accumulate;
+    "PMPI_Win_create_c" => large::create;
+    "PMPI_Win_allocate_c" => large::allocate;
+    "PMPI_Win_allocate_shared_c" => large::allocate_shared;
+    "PMPI_Win_shared_query_c" => large::shared_query;
 }

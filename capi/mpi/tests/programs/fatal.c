@@ -1,0 +1,14 @@
+/* A put outside of an epoch, under the handler that windows have at first: the program ends, and says why. */
+#include "check.h"
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    MPI_Win win;
+    long *part, x = 1;
+    MPI_Win_allocate(8, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    if (rank_ == 0) MPI_Put(&x, 1, MPI_LONG, 0, 0, 1, MPI_LONG, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    printf("not ok the program goes on\n");
+    MPI_Win_free(&win);
+    return end();
+}

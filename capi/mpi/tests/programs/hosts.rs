@@ -1,0 +1,185 @@
+//! The MPIs that may be here: their compilers and launchers, the library built for each, and the test programs compiled by each.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use super::running::done;
+
+/// What a program is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    C,
+    Cpp,
+    Fortran,
+}
+
+/// An MPI. Programs of the system are found by `PATH`; others are below the folder that ci/test installs them in.
+pub(crate) struct Host {
+    pub(crate) name: &'static str,
+    /// The folder below `target/ci`; empty for the system's.
+    folder: &'static str,
+    /// The compilers of C, C++ and Fortran.
+    compilers: [&'static str; 3],
+    launch: &'static [&'static str],
+    pub(crate) env: &'static [(&'static str, &'static str)],
+    /// Whether programs run without the library too.
+    pub(crate) is_tried_alone: bool,
+    /// The system's, of which each family of MPIs has one: programs run over two nodes too.
+    pub(crate) is_old: bool,
+    /// Whether it can start processes while the job runs.
+    pub(crate) spawns: bool,
+}
+
+const ROOT: &[(&str, &str)] = &[
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("PRTE_ALLOW_RUN_AS_ROOT", "1"),
+    ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+];
+
+/// Without these its ranks never let others have their core.
+const SHARED_CORES: &[(&str, &str)] =
+    &[("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"), ("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "5")];
+
+static HOSTS: [Host; 5] = [
+    Host {
+        name: "mpich",
+        folder: "",
+        compilers: ["mpicc.mpich", "mpicxx.mpich", "mpif90.mpich"],
+        launch: &["mpiexec.mpich"],
+        env: SHARED_CORES,
+        is_tried_alone: true,
+        is_old: true,
+        spawns: false,
+    },
+    Host {
+        name: "open_mpi",
+        folder: "",
+        compilers: ["mpicc.openmpi", "mpicxx.openmpi", "mpif90.openmpi"],
+        launch: &["mpirun.openmpi", "--oversubscribe", "--bind-to", "none"],
+        env: ROOT,
+        is_tried_alone: true,
+        is_old: true,
+        spawns: true,
+    },
+    Host {
+        name: "mpich_5",
+        folder: "mpich",
+        compilers: ["mpicc", "mpicxx", "mpif90"],
+        launch: &["mpiexec"],
+        env: SHARED_CORES,
+        is_tried_alone: true,
+        is_old: false,
+        spawns: false,
+    },
+    Host {
+        name: "standard_abi",
+        folder: "mpich",
+        compilers: ["mpicc_abi", "mpicxx_abi", "mpif90_abi"],
+        launch: &["mpiexec"],
+        env: SHARED_CORES,
+        is_tried_alone: false,
+        is_old: false,
+        spawns: false,
+    },
+    Host {
+        name: "open_mpi_5",
+        folder: "openmpi",
+        compilers: ["mpicc", "mpicxx", "mpif90"],
+        launch: &["mpirun", "--oversubscribe", "--bind-to", "none"],
+        env: ROOT,
+        is_tried_alone: false,
+        is_old: false,
+        spawns: false,
+    },
+];
+
+/// One thing is built at a time: all builds of the library go to the same place.
+static BUILDING: Mutex<()> = Mutex::new(());
+
+/// All that may be here.
+pub(crate) fn all() -> Vec<&'static Host> {
+    HOSTS.iter().collect()
+}
+
+/// The build's folder: this program is in its `debug/deps`.
+fn target() -> PathBuf {
+    let this = std::env::current_exe().expect("this program has a path");
+    this.ancestors().nth(3).expect("it is below the build's folder").to_owned()
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("capi/mpi")
+}
+
+impl Host {
+    /// A program of this MPI's, if it is here.
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders: Vec<PathBuf> = match self.folder {
+            "" => std::env::split_paths(&path).collect(),
+            folder => vec![target().join("ci").join(folder).join("bin")],
+        };
+        folders.iter().map(|folder| folder.join(name)).find(|program| program.is_file())
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
+        self.find(self.compilers[0]).is_some() && self.find(self.launch[0]).is_some()
+    }
+
+    /// Whether it can compile a language: its wrapper may be here without a compiler behind it.
+    pub(crate) fn compiles(&self, language: Language) -> bool {
+        let wrapper = self.find(self.compilers[language as usize]);
+        wrapper
+            .is_some_and(|wrapper| Command::new(wrapper).arg("--version").output().is_ok_and(|it| it.status.success()))
+    }
+
+    /// The launcher with its options, up to the number of ranks.
+    pub(crate) fn launcher(&self) -> Vec<String> {
+        let program = self.find(self.launch[0]).expect("it is here");
+        let options = self.launch[1..].iter().map(|&option| option.to_owned());
+        std::iter::once(program.to_string_lossy().into_owned()).chain(options).collect()
+    }
+
+    fn folder(&self) -> PathBuf {
+        let folder = target().join("ci/mpi").join(self.name);
+        std::fs::create_dir_all(&folder).expect("the build's folder is writable");
+        folder
+    }
+
+    /// The library for this MPI, built once in this run.
+    pub(crate) fn library(&self) -> PathBuf {
+        static BUILT: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+        let library = self.folder().join("libtransom_mpi.so");
+        let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+        if !built.contains(&self.name) {
+            let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            cargo.args(["build", "--locked", "--manifest-path"]).arg(sources().join("Cargo.toml"));
+            cargo.arg("--target-dir").arg(target()).env("MPICC", self.find(self.compilers[0]).expect("it is here"));
+            done(&mut cargo);
+            std::fs::copy(target().join("debug/libtransom_mpi.so"), &library).expect("it was built");
+            built.push(self.name);
+        }
+        library
+    }
+
+    /// A test program, compiled.
+    pub(crate) fn program(&self, name: &str, language: Language) -> PathBuf {
+        let compiler = self.find(self.compilers[language as usize]).expect("it is here");
+        let (ending, options) = match language {
+            Language::C => ("c", &["-std=gnu11", "-Wall", "-Wextra", "-Wno-stringop-overflow"][..]),
+            Language::Cpp => ("cpp", &["-std=c++17"][..]),
+            Language::Fortran => ("f90", &["-fallow-argument-mismatch"][..]),
+        };
+        let source = sources().join("tests/programs").join(format!("{name}.{ending}"));
+        // Modules are found, and written, beside the program.
+        let (folder, program) = (self.folder(), self.folder().join(name));
+        let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compile = Command::new(compiler);
+        compile.args(["-g", "-O1", "-pthread"]).args(options).arg(source).arg("-o").arg(&program).arg("-lm");
+        done(compile.current_dir(folder));
+        program
+    }
+}

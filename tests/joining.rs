@@ -1,0 +1,25 @@
+//! A job that starts over a connection of the program's own instead of a launcher's. It is this process's only job, so that one test
+//! does all.
+//!
+//! Route: own.
+
+use transom::bootstrap::solo::Solo;
+use transom::{Job, Window};
+
+/// Shows B3.
+#[test]
+fn a_job_over_a_connection_of_the_programs_own() {
+    let world = Job::with_bootstrap(Box::new(Solo::new())).expect("a job of one");
+    assert_eq!((world.rank(), world.size()), (0, 1));
+    let win = Window::<u64>::allocate(&world, 2).expect("a window");
+    win.lock_all(|epoch| epoch.put_value(0, 1, 7)).expect("a put");
+    let mut got = [0; 2];
+    win.load(0, &mut got).expect("inside");
+    assert_eq!(got, [0, 7]);
+    win.free().expect("nobody is in the way");
+    world.finalize().expect("nobody to wait for");
+    for second in [Job::with_bootstrap(Box::new(Solo::new())), transom::init()] {
+        let error = second.expect_err("a process has one job").to_string();
+        assert!(error.contains("started before in this process"), "{error}");
+    }
+}
