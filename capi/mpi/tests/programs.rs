@@ -1,8 +1,6 @@
 //! MPI programs in C, C++ and Fortran, unchanged, with their windows served by `libtransom_mpi.so` and without it, under each MPI that is
 //! here. Each program verifies itself and prints a line for each check. The library is built for each MPI by its own compiler.
 //! What is not installed is ignored by name.
-//!
-//! Route: program.
 #![allow(clippy::print_stdout)]
 
 use std::process::ExitCode;
@@ -32,8 +30,8 @@ const fn c(name: &'static str) -> Program {
     Program { name, language: Language::C, nodes: false, sound: true }
 }
 
-/// Shows W1, W4, W5, W6, W7, O1, O2, O3, O4, O5, O6, S1, S2, S3, S4, E1.
-const PROGRAMS: [Program; 12] = [
+/// All but those that ask for something of their own.
+static PROGRAMS: [Program; 12] = [
     Program { nodes: true, ..c("kinds") },
     Program { nodes: true, sound: false, ..c("operations") },
     c("types"),
@@ -53,69 +51,104 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
+/// A way to run each program.
+type Way = (&'static str, fn(&'static Host, &Program));
+
+/// Something asked of each host once.
+type Named = (&'static str, fn(&'static Host));
+
+const WAYS: [Way; 3] = [("served", served), ("alone", alone), ("two_nodes", two_nodes)];
+
+const ONCE: [Named; 5] = [
+    ("two_and_three_ranks", two_and_three_ranks),
+    ("switched_off", switched_off),
+    ("a_failure_has_its_reason", failure),
+    ("one_line_of_warning", warning),
+    ("spawned_processes", spawned),
+];
+
 fn trials(host: &'static Host) -> Vec<Trial> {
     let name = host.name;
     if !host.is_here() {
         return vec![trial(format!("{name}::not_installed"), || ()).with_ignored_flag(true)];
     }
     let mut trials = Vec::new();
-    for Program { name: program, language, nodes, sound } in PROGRAMS {
-        if !host.compiles(language) {
-            trials.push(trial(format!("{name}::{program}::no_compiler"), || ()).with_ignored_flag(true));
+    for program in &PROGRAMS {
+        if !host.compiles(program.language) {
+            trials.push(trial(format!("{name}::{}::no_compiler", program.name), || ()).with_ignored_flag(true));
             continue;
         }
-        let program_of = move || host.program(program, language);
-        trials.push(trial(format!("{name}::{program}::served"), move || {
-            verified(&Run::of(host, program_of(), 4).served().told(), true);
-        }));
-        // What a program does is the same without the library. Hosts poll, and more ranks than cores would take long.
-        if host.is_tried_alone && (sound || !host.is_old) {
-            trials.push(trial(format!("{name}::{program}::alone"), move || {
-                verified(&Run::of(host, program_of(), 2), false);
-            }));
-        }
-        if nodes && host.is_old {
-            trials.push(trial(format!("{name}::{program}::two_nodes"), move || {
-                verified(&Run::of(host, program_of(), 4).served().told().with("TRANSOM_TEST_NODES", "2"), true);
-            }));
+        for (way, run) in WAYS.iter().filter(|(way, _)| is_asked(host, program, way)) {
+            trials.push(trial(format!("{name}::{}::{way}", program.name), || run(host, program)));
         }
     }
-    trials.extend(others(host));
+    let once = ONCE.iter().filter(|(what, _)| host.spawns || *what != "spawned_processes");
+    trials.extend(once.map(|(what, run)| trial(format!("{name}::{what}"), || run(host))));
     trials
 }
 
-/// What is asked of a host once.
-fn others(host: &'static Host) -> Vec<Trial> {
-    let name = host.name;
-    let mut trials = vec![
-        trial(format!("{name}::two_and_three_ranks"), move || {
-            for ranks in [2, 3] {
-                verified(&Run::of(host, host.program("kinds", Language::C), ranks).served(), false);
-            }
-        }),
-        trial(format!("{name}::off"), move || {
-            let run = Run::of(host, host.program("kinds", Language::C), 2).served().told().with("TRANSOM_MPI", "off");
-            verified(&run, false);
-        }),
-        trial(format!("{name}::a_failure_ends_the_program_with_its_reason"), move || {
-            let run = Run::of(host, host.program("fatal", Language::C), 2).served();
-            refused(&run, "put: no access epoch is open");
-        }),
-        trial(format!("{name}::a_window_of_the_hosts_gets_one_line_of_warning"), move || {
-            // Two nodes on one machine share memory by the host, but not by transom.
-            let run = Run::of(host, host.program("groups", Language::C), 4).served().with("TRANSOM_TEST_NODES", "2");
-            let said = verified(&run, false);
-            let warnings = said.lines().filter(|line| line.contains("a window is served by the MPI itself")).count();
-            assert_eq!(warnings, 1, "{said}");
-        }),
-    ];
-    if host.spawns {
-        trials.push(trial(format!("{name}::spawned_processes"), move || {
-            let said = verified(&Run::of(host, host.program("spawned", Language::C), 2).served().told(), true);
-            assert!(said.contains("some of its ranks are not of MPI_COMM_WORLD"), "{said}");
-        }));
+/// What a program does is the same without the library, where the host can do it.
+fn is_asked(host: &Host, program: &Program, way: &str) -> bool {
+    match way {
+        "alone" => host.is_tried_alone && (program.sound || !host.is_old),
+        "two_nodes" => program.nodes && host.is_old,
+        _ => true,
     }
-    trials
+}
+
+/// Shows W1, W4, W5, W6, W7, O1, O2, O3, O4, O5, O6, S1, S2, S3, S4, E1.
+/// Route: shm.
+fn served(host: &'static Host, program: &Program) {
+    verified(&Run::of(host, host.program(program.name, program.language), 4).served().told(), true);
+}
+
+/// Hosts poll: more ranks than cores would take long.
+fn alone(host: &'static Host, program: &Program) {
+    verified(&Run::of(host, host.program(program.name, program.language), 2), false);
+}
+
+/// Shows W1, O1, O2, S1, S2, S3.
+/// Route: mixed.
+fn two_nodes(host: &'static Host, program: &Program) {
+    let run = Run::of(host, host.program(program.name, program.language), 4).served().told();
+    verified(&run.with("TRANSOM_TEST_NODES", "2"), true);
+}
+
+/// Shows W1, S1, S2, S3.
+/// Route: shm.
+fn two_and_three_ranks(host: &'static Host) {
+    for ranks in [2, 3] {
+        verified(&Run::of(host, host.program("kinds", Language::C), ranks).served(), false);
+    }
+}
+
+fn switched_off(host: &'static Host) {
+    let run = Run::of(host, host.program("kinds", Language::C), 2).served().told().with("TRANSOM_MPI", "off");
+    verified(&run, false);
+}
+
+/// Shows E1.
+/// Route: shm.
+fn failure(host: &'static Host) {
+    let run = Run::of(host, host.program("fatal", Language::C), 2).served();
+    refused(&run, "put: no access epoch is open");
+}
+
+/// Two nodes on one machine share memory by the host, but not by transom.
+/// Shows T5.
+/// Route: mixed.
+fn warning(host: &'static Host) {
+    let run = Run::of(host, host.program("groups", Language::C), 4).served().with("TRANSOM_TEST_NODES", "2");
+    let said = verified(&run, false);
+    let warnings = said.lines().filter(|line| line.contains("a window is served by the MPI itself")).count();
+    assert_eq!(warnings, 1, "{said}");
+}
+
+/// Shows T5.
+/// Route: shm.
+fn spawned(host: &'static Host) {
+    let said = verified(&Run::of(host, host.program("spawned", Language::C), 2).served().told(), true);
+    assert!(said.contains("some of its ranks are not of MPI_COMM_WORLD"), "{said}");
 }
 
 fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {

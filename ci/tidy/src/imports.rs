@@ -46,6 +46,8 @@ const AREAS: &[Area] = &[
     // Measures the floor of the machine below transom, so it uses the backends bare.
     Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM, HARNESS] },
     // C programs see what the library's users see, and no more.
+    // A workspace of its own, whose tests are the root package's.
+    Area { prefix: "capi/mpi/", own: "transom_mpi", may: &[TRANSOM] },
     Area { prefix: "capi/", own: "transom_c", may: &[TRANSOM] },
     Area { prefix: "benches/", own: TRANSOM, may: &[FABRIC, OFI, SHM, HARNESS] },
     Area { prefix: "tests/harness/", own: HARNESS, may: &[TRANSOM] },
@@ -71,6 +73,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "transom", may: &[FABRIC, OFI, VERBS, SHM, PMIX], tests_may: &[HARNESS] },
     Package { name: "transom_perf", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_capi", may: &[TRANSOM], tests_may: &[] },
+    Package { name: "transom_mpi", may: &[TRANSOM], tests_may: &[] },
     Package { name: "transom_harness", may: &[TRANSOM], tests_may: &[] },
     Package { name: "transom_conformance", may: &[FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_tidy", may: &[], tests_may: &[] },

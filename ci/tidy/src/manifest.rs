@@ -14,6 +14,8 @@ pub(crate) struct Manifest {
     pub(crate) dependencies: Vec<Dependency>,
     /// Whether `[lints] workspace = true` stands in it.
     inherits_lints: bool,
+    /// Whether `[workspace]` stands in a manifest that is not the root's.
+    is_workspace: bool,
 }
 
 /// A line that makes a package depend on another.
@@ -30,8 +32,13 @@ pub(crate) struct Dependency {
 impl Manifest {
     /// Reads `text`, the content of the manifest at `path`.
     pub(crate) fn parse(path: &str, text: &str) -> Self {
-        let mut manifest =
-            Self { path: path.to_owned(), package: String::new(), dependencies: Vec::new(), inherits_lints: false };
+        let mut manifest = Self {
+            path: path.to_owned(),
+            package: String::new(),
+            dependencies: Vec::new(),
+            inherits_lints: false,
+            is_workspace: false,
+        };
         let mut section = String::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.split(" #").next().unwrap_or(line).trim();
@@ -55,6 +62,7 @@ impl Manifest {
 
     /// `[dependencies.NAME]` is a dependency by itself.
     fn take_header(&mut self, section: &str, line: usize) {
+        self.is_workspace |= section == "workspace" && self.path != "Cargo.toml";
         if let Some((table, name)) = section.rsplit_once('.')
             && let Some(only_tests) = dependency_table(table)
         {
@@ -79,9 +87,9 @@ impl Manifest {
     }
 }
 
-/// Every package takes its lints from the workspace.
+/// Every package takes its lints from the workspace; one that is a workspace of its own has its own.
 pub(crate) fn check(manifest: &Manifest) -> Vec<Violation> {
-    if manifest.inherits_lints {
+    if manifest.inherits_lints || manifest.is_workspace {
         return Vec::new();
     }
     let what = "the package does not inherit the lints: add `[lints]` with `workspace = true`";

@@ -10,6 +10,9 @@ pub(crate) const LIST: &str = "ci/unsafe-files.txt";
 /// How far above the keyword its SAFETY comment may end.
 const REACH: usize = 8;
 
+/// The attribute that gives a function the name of another library's, whose header states what its callers must do.
+const BORROWED: &str = "export_name";
+
 /// The list against the files: `unsafe` in a file not listed, a listed file without it, a line without a reason.
 /// A line of the list is a path, blanks, and the reason; blank lines and those that begin with `#` do not count.
 pub(crate) fn check_list(list: &str, sources: &[Source]) -> Vec<Violation> {
@@ -89,15 +92,24 @@ fn purpose(code: &str, at: usize) -> Purpose {
     if words(rest).next() == Some((0, "trait")) {
         return Purpose::Demand;
     }
+    if rest.strip_prefix('(').is_some_and(|rest| rest.trim_start().starts_with(BORROWED)) {
+        return Purpose::Type;
+    }
     let Some(after) = rest.strip_prefix("fn") else {
         return Purpose::Promise;
     };
-    if after.trim_start().starts_with('(') {
+    if after.trim_start().starts_with('(') || attributes(code, at).contains(BORROWED) {
         return Purpose::Type;
     }
     let header = enclosing_header(code, at);
     let has = |keyword: &str| words(header).any(|(_, word)| word == keyword);
     if has("extern") || has("impl") && has("for") { Purpose::Type } else { Purpose::Demand }
+}
+
+/// What stands between the item at `at` and the end of the one before.
+fn attributes(code: &str, at: usize) -> &str {
+    let from = code[..at].rfind(['}', '{', ';']).map_or(0, |before| before + 1);
+    &code[from..at]
 }
 
 /// What stands before the brace that opens the innermost block around `at`; empty at the top of a file.
@@ -187,6 +199,13 @@ mod tests {
         assert_eq!(arguments("unsafe impl Send for A {}"), [1]);
         assert_eq!(arguments("unsafe extern \"C\" {\n    fn f();\n}"), [1]);
         assert_eq!(arguments("#[unsafe(no_mangle)]\nfn f() {}"), [1]);
+    }
+
+    #[test]
+    fn a_function_by_a_name_of_anothers_header_has_its_requirements_there() {
+        assert!(arguments("#[unsafe(export_name = \"MPI_Put\")]\npub unsafe extern \"C\" fn put() {}").is_empty());
+        let next = "#[unsafe(export_name = \"MPI_Put\")]\nunsafe extern \"C\" fn put() {}\nunsafe fn own() {}";
+        assert_eq!(arguments(next), [3]);
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Host {
         let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
         if !built.contains(&self.name) {
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            cargo.args(["build", "--locked", "--manifest-path"]).arg(sources().join("Cargo.toml"));
+            cargo.args(["build", "--manifest-path"]).arg(sources().join("Cargo.toml"));
             cargo.arg("--target-dir").arg(target()).env("MPICC", self.find(self.compilers[0]).expect("it is here"));
             done(&mut cargo);
             std::fs::copy(target().join("debug/libtransom_mpi.so"), &library).expect("it was built");
