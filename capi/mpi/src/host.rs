@@ -183,6 +183,7 @@ unsafe extern "C" {
     ) -> c_int;
     pub(crate) fn host_is_fortran_order(order: c_int) -> c_int;
     pub(crate) fn host_measure(ty: Type, size: *mut isize, lb: *mut isize, extent: *mut isize) -> c_int;
+    pub(crate) fn host_complete_request(comm: Comm, out: *mut RequestHandle) -> c_int;
     pub(crate) fn host_request(kept: *mut c_void, out: *mut RequestHandle) -> c_int;
     pub(crate) fn host_info_get(
         info: InfoHandle,

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use transom::{At, BasicType, Class, Datatype, Items, Op, PROC_NULL, Request};
+use transom::{At, BasicType, Class, Datatype, Items, Op, PROC_NULL, Request, Route};
 
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
@@ -209,6 +209,10 @@ impl Window {
     /// # Safety
     /// As for [`transom::RawWindow::rput`].
     pub(crate) unsafe fn rput(&self, here: &Here, there: &There) -> Outcome<Request> {
+        if let Some((len, rank, displacement)) = plain(here, there) {
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { self.raw.rput_bytes(here.base.cast(), len, rank, displacement) }?);
+        }
         let sides = Sides::of(here, there)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { self.raw.rput(sides.items(here.base), sides.at()) }?)
@@ -217,6 +221,10 @@ impl Window {
     /// # Safety
     /// As for [`transom::RawWindow::rget`].
     pub(crate) unsafe fn rget(&self, here: &Here, there: &There) -> Outcome<Request> {
+        if let Some((len, rank, displacement)) = plain(here, there) {
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { self.raw.rget_bytes(here.base.cast(), len, rank, displacement) }?);
+        }
         let sides = Sides::of(here, there)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { self.raw.rget(sides.items(here.base), sides.at()) }?)
@@ -225,8 +233,25 @@ impl Window {
     /// # Safety
     /// As for [`transom::RawWindow::accumulate`], and `get_accumulate` with a result.
     pub(crate) unsafe fn accumulate(&self, origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -> c_int {
+        if self.is_element(origin, result, there) {
+            let mut old = [0u64; LARGEST / 8];
+            let into = result.map_or(old.as_mut_ptr().cast(), |result| result.base);
+            // SAFETY: the caller's promise; each side is one element.
+            return coded(self.face, unsafe { self.fetch(origin.base, into, there, op) });
+        }
         // SAFETY: the caller's promise.
         coded(self.face, Typed::of(origin, result, there, op).and_then(|it| unsafe { it.perform(self) }))
+    }
+
+    /// Whether an accumulate is of one element in memory that this process reaches, where fetching its value costs less than all else.
+    #[inline]
+    fn is_element(&self, origin: &Here, result: Option<&Here>, there: &There) -> bool {
+        let one = |side: &Here| side.count == 1 && side.ty == there.ty;
+        let sides = there.count == 1 && one(origin) && result.is_none_or(one);
+        let basic = || types::find(there.ty).is_ok_and(|ty| ty.basic.is_some());
+        let near =
+            || usize::try_from(there.rank).is_ok_and(|rank| self.raw.route(rank).is_ok_and(|it| it != Route::Net));
+        sides && self.is_mapped() && basic() && near()
     }
 
     /// # Safety

@@ -9,8 +9,9 @@ use transom::Job;
 
 use crate::boot::HostBootstrap;
 use crate::host::{
-    Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_size, host_Finalize, host_Init,
-    host_Init_thread, host_Query_thread, host_all_true, host_present, host_progress,
+    Comm, RequestHandle, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_size,
+    host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_all_true, host_complete_request, host_present,
+    host_progress,
 };
 use crate::{members, types};
 
@@ -87,6 +88,13 @@ pub(crate) fn begin() {
             }
         }
     }
+}
+
+/// A request that is complete, for an operation that is over.
+pub(crate) fn complete_request(out: *mut RequestHandle) -> c_int {
+    let comm = PROCESS.get().map_or(constants().alone, |process| process.comm);
+    // SAFETY: the communicator lives until `end`; the caller has room for a handle.
+    unsafe { host_complete_request(comm, out) }
 }
 
 /// Gives the host a chance to make progress.

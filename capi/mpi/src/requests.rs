@@ -1,5 +1,5 @@
-//! Requests of the R-forms (MPI §11.3.5): generalized requests of the host (MPI §13.2), so that they mix with its own. One whose
-//! operation is over when its call returns, as all are on shared memory, is complete at once. The others are looked at whenever
+//! Requests of the R-forms (MPI §11.3.5): requests of the host, so that they mix with its own. One whose operation is over when its call
+//! returns, as all are on shared memory, is one of the host's that is complete. The others are generalized requests (MPI §13.2), looked at whenever
 //! the program waits or tests, which is why those functions are here too: as long as there are such, waiting is testing again and
 //! again, and the host's own waiting otherwise.
 
@@ -16,6 +16,7 @@ use crate::host::{
     host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome, host_request,
 };
 use crate::operate::{Here, There, Typed};
+use crate::process;
 use crate::windows::find;
 
 /// Operations in flight that have requests.
@@ -43,6 +44,9 @@ pub(crate) fn hand_over(win: Win, made: Outcome<Request>, out: *mut RequestHandl
         Err(failure) => return failure.raise(win),
     };
     let over = request.test();
+    if let Ok(true) = over {
+        return process::complete_request(out);
+    }
     let kept = Kept::new(AtomicI32::new(SUCCESS));
     let mut handle = constants().null_request;
     let theirs = Arc::into_raw(Arc::clone(&kept)).cast_mut();

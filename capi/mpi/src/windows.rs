@@ -24,6 +24,7 @@ pub(crate) struct Window {
     /// Held by synchronization calls where they may come from several threads at once.
     turn: Mutex<()>,
     pub(crate) attributes: Attributes,
+    mapped: bool,
 }
 
 /// The values of the predefined attributes (MPI §11.2.6), whose addresses programs get.
@@ -56,7 +57,14 @@ impl Window {
             flavor,
             model: if raw.model() == Model::Separate { host.separate } else { host.unified },
         };
-        Window { raw, face, group, turn: Mutex::new(()), attributes }
+        let mapped = matches!(raw.flavor(), Flavor::Allocate | Flavor::Shared);
+        Window { raw, face, group, turn: Mutex::new(()), attributes, mapped }
+    }
+
+    /// Whether ranks of the node map each other's parts.
+    #[inline]
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped
     }
 
     /// The turn of a synchronization call: on one window the core takes them from one thread at a time.

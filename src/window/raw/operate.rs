@@ -217,6 +217,34 @@ impl RawWindow {
         self.requested(|count| self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), count))
     }
 
+    /// [`RawWindow::put`] with a request (`MPI_RPUT`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put`]; `RmaSync` outside a passive epoch.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put`].
+    #[inline]
+    pub unsafe fn rput_bytes(&self, origin: *const u8, len: usize, target: usize, at: u64) -> Result<Request> {
+        self.core.begin_request("rput", target)?;
+        // SAFETY: the caller's promise.
+        self.requested(|count| self.core.put(target, at, unsafe { Source::promised(origin, len) }, count))
+    }
+
+    /// [`RawWindow::get`] with a request (`MPI_RGET`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::get`]; `RmaSync` outside a passive epoch.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::get`].
+    #[inline]
+    pub unsafe fn rget_bytes(&self, origin: *mut u8, len: usize, target: usize, at: u64) -> Result<Request> {
+        self.core.begin_request("rget", target)?;
+        // SAFETY: the caller's promise.
+        self.requested(|count| self.core.get(target, at, unsafe { Sink::promised(origin, len) }, count))
+    }
+
     /// [`RawWindow::accumulate`] with a request (`MPI_RACCUMULATE`).
     ///
     /// # Errors
@@ -251,6 +279,7 @@ impl RawWindow {
         })
     }
 
+    #[inline]
     fn requested(&self, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
         let mut tally = None;
         post(Count::Request(&mut tally))?;
