@@ -32,6 +32,9 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
+//! A program that is to stay as it is, compiled or not, gets its windows from here by `LD_PRELOAD` of `libtransom_mpi.so`: README.md says how, ARCHITECTURE.md
+//! what that library does and leaves to the program's MPI.
+//!
 //! A test (`tests/names.rs`) holds these tables to the list of names in the chapter, and rustdoc their links.
 //!
 //! # Functions
