@@ -120,3 +120,7 @@ PASS(Testany, (int n, MPI_Request *q, int *index, int *flag, MPI_Status *s), (n,
 PASS(Waitsome, (int n, MPI_Request *q, int *done, int *indices, MPI_Status *s), (n, q, done, indices, s))
 PASS(Testsome, (int n, MPI_Request *q, int *done, int *indices, MPI_Status *s), (n, q, done, indices, s))
 PASS(Request_get_status, (MPI_Request q, int *flag, MPI_Status *s), (q, flag, s))
+/* Of MPI-4.1: never called where the host lacks them. */
+PASS(Request_get_status_all, (int n, const MPI_Request *q, int *flag, MPI_Status *s), (n, q, flag, s))
+PASS(Request_get_status_any, (int n, const MPI_Request *q, int *index, int *flag, MPI_Status *s), (n, q, index, flag, s))
+PASS(Request_get_status_some, (int n, const MPI_Request *q, int *done, int *indices, MPI_Status *s), (n, q, done, indices, s))

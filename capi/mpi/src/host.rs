@@ -435,6 +435,26 @@ unsafe extern "C" {
         s: *mut c_void,
     ) -> c_int;
     pub(crate) fn host_Request_get_status(q: RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
+    pub(crate) fn host_Request_get_status_all(
+        n: c_int,
+        q: *const RequestHandle,
+        flag: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Request_get_status_any(
+        n: c_int,
+        q: *const RequestHandle,
+        index: *mut c_int,
+        flag: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Request_get_status_some(
+        n: c_int,
+        q: *const RequestHandle,
+        done: *mut c_int,
+        indices: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
 }
 
 // The forms with large counts (MPI-4).

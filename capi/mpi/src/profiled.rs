@@ -83,6 +83,9 @@ also! {
     "PMPI_Testany" => requests::testany;
     "PMPI_Testsome" => requests::testsome;
     "PMPI_Request_get_status" => requests::request_get_status;
+    "PMPI_Request_get_status_all" => requests::request_get_status_all;
+    "PMPI_Request_get_status_any" => requests::request_get_status_any;
+    "PMPI_Request_get_status_some" => requests::request_get_status_some;
     "PMPI_Rput" => requests::rput;
     "PMPI_Rget" => requests::rget;
     "PMPI_Raccumulate" => requests::raccumulate;

@@ -12,8 +12,9 @@ use transom::Request;
 use crate::errors::{Failure, Outcome};
 use crate::host::{
     OpHandle, RequestHandle, SUCCESS, Type, Win, constants, host_Grequest_complete, host_Raccumulate,
-    host_Request_get_status, host_Rget, host_Rget_accumulate, host_Rput, host_Test, host_Testall, host_Testany,
-    host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome, host_request,
+    host_Request_get_status, host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some,
+    host_Rget, host_Rget_accumulate, host_Rput, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait,
+    host_Waitall, host_Waitany, host_Waitsome, host_request,
 };
 use crate::operate::{Here, There, Typed};
 use crate::process;
@@ -244,6 +245,44 @@ pub(crate) unsafe extern "C" fn request_get_status(
     look();
     // SAFETY: as in `wait`.
     unsafe { host_Request_get_status(request, flag, status) }
+}
+
+#[unsafe(export_name = "MPI_Request_get_status_all")]
+pub(crate) unsafe extern "C" fn request_get_status_all(
+    count: c_int,
+    requests: *const RequestHandle,
+    flag: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    look();
+    // SAFETY: as in `wait`.
+    unsafe { host_Request_get_status_all(count, requests, flag, statuses) }
+}
+
+#[unsafe(export_name = "MPI_Request_get_status_any")]
+pub(crate) unsafe extern "C" fn request_get_status_any(
+    count: c_int,
+    requests: *const RequestHandle,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut c_void,
+) -> c_int {
+    look();
+    // SAFETY: as in `wait`.
+    unsafe { host_Request_get_status_any(count, requests, index, flag, status) }
+}
+
+#[unsafe(export_name = "MPI_Request_get_status_some")]
+pub(crate) unsafe extern "C" fn request_get_status_some(
+    count: c_int,
+    requests: *const RequestHandle,
+    done: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    look();
+    // SAFETY: as in `wait`.
+    unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) }
 }
 
 #[unsafe(export_name = "MPI_Rput")]

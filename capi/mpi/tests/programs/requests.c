@@ -30,6 +30,11 @@ static int wait_for(int way, int n, MPI_Request *q) {
     case 5: while (left) MPI_Testsome(n, q, &done, indices, MPI_STATUSES_IGNORE), left -= done; return 0;
     case 6: for (int i = n - 1; i >= 0; i--) MPI_Wait(&q[i], &statuses[i]); return 0;
     case 7: for (int i = 0; i < n; i++) for (flag = 0; !flag;) MPI_Test(&q[i], &flag, &statuses[i]); return 0;
+#if MPI_VERSION > 4 || MPI_VERSION == 4 && MPI_SUBVERSION >= 1
+    case 8:
+        for (flag = 0; !flag;) MPI_Request_get_status_all(n, q, &flag, MPI_STATUSES_IGNORE);
+        return MPI_Waitall(n, q, MPI_STATUSES_IGNORE);
+#endif
     default:
         for (int i = 0; i < n; i++) {
             for (flag = 0; !flag;) MPI_Request_get_status(q[i], &flag, &statuses[i]);
@@ -41,11 +46,11 @@ static int wait_for(int way, int n, MPI_Request *q) {
 
 int main(int argc, char **argv) {
     static const char *names[] = {"Waitall", "Waitany", "Waitsome", "Testall", "Testany", "Testsome", "Wait", "Test",
-                                  "Request_get_status"};
+                                  "Request_get_status_all", "Request_get_status"};
     begin(&argc, &argv);
     MPI_Win_allocate(64 * sizeof *part, sizeof *part, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
     int next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_;
-    for (int way = 0; way < 9; way++) {
+    for (int way = 0; way < 10; way++) {
         MPI_Request q[16];
         long to, from = -1, got[2] = {-1, -1}, one = 1;
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank_, 0, win);
