@@ -31,6 +31,15 @@ pub struct Outlook {
     pub actor: Actor,
 }
 
+/// Whether the `TRANSOM_` variables of this process have values that they can have: for a program that joins a job by
+/// [`Job::with_bootstrap`](crate::Job::with_bootstrap) and must not leave the other ranks waiting.
+///
+/// # Errors
+/// `InfoValue`: the first that has not.
+pub fn check_variables() -> Result<()> {
+    Settings::read(|name| std::env::var(name).ok()).map(drop)
+}
+
 /// The route and the atomicity actor of a window of two ranks of a machine, by the rules that [`crate::init`]
 /// follows, under the `TRANSOM_` variables that `get` reads.
 ///

@@ -35,7 +35,6 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8, "inte
 
 WEAK(Allgather)
 WEAK(Allgatherv)
-WEAK(Allreduce)
 WEAK(Iprobe)
 WEAK(Type_create_keyval)
 WEAK(Comm_create_keyval)
@@ -50,8 +49,7 @@ WEAK(Status_set_elements)
 WEAK(Status_set_cancelled)
 
 /* Whether this process has an MPI. */
-WEAK(Allreduce)
-int host_present(void) { return PMPI_Allreduce != 0; }
+int host_present(void) { return PMPI_Allgather != 0; }
 
 size_t host_constants_bytes(void) { return sizeof(struct constants); }
 
@@ -119,12 +117,6 @@ int host_gather_lengths(MPI_Comm comm, int mine, int *all) { return PMPI_Allgath
 
 int host_gather_bytes(MPI_Comm comm, const void *mine, int count, void *all, const int *counts, const int *places) {
     return PMPI_Allgatherv(mine, count, MPI_BYTE, all, counts, places, MPI_BYTE, comm);
-}
-
-/* Whether `mine` is true at all ranks. */
-int host_all_true(MPI_Comm comm, int mine) {
-    int all = 0;
-    return PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_LAND, comm) == MPI_SUCCESS && all;
 }
 
 /* Gives the host a chance to make progress: nothing is ever sent on `comm`. */

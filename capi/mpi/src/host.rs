@@ -167,7 +167,6 @@ unsafe extern "C" {
         counts: *const c_int,
         places: *const c_int,
     ) -> c_int;
-    pub(crate) fn host_all_true(comm: Comm, mine: c_int) -> c_int;
     pub(crate) fn host_progress(comm: Comm);
     pub(crate) fn host_split_machine(comm: Comm, key: c_int, out: *mut Comm) -> c_int;
     pub(crate) fn host_type_keyval(keyval: *mut c_int) -> c_int;

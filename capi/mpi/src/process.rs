@@ -10,8 +10,8 @@ use transom::Job;
 use crate::boot::HostBootstrap;
 use crate::host::{
     Comm, RequestHandle, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_size,
-    host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_all_true, host_complete_request, host_present,
-    host_progress,
+    host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_complete_request, host_gather_lengths,
+    host_present, host_progress,
 };
 use crate::{members, types};
 
@@ -66,28 +66,50 @@ pub(crate) fn begin() {
         host_Comm_size(comm, &raw mut size);
         host_Query_thread(&raw mut level);
     }
-    let number = |value: c_int| usize::try_from(value).unwrap_or_default();
-    let started = Job::with_bootstrap(Box::new(HostBootstrap::new(comm, number(rank), number(size))));
-    // SAFETY: the communicator is one that lives, as in the hook below until `end`.
-    let everywhere = unsafe { host_all_true(comm, started.is_ok().into()) } != 0;
-    match started {
-        Err(error) => eprintln!("transom: rank {rank}: windows are served by the MPI itself: {error}"),
-        // To leave it would be to wait for ranks that are not in it.
-        Ok(job) if !everywhere => std::mem::forget(job),
-        Ok(job) => {
-            // SAFETY: as above; waiting calls end before the job does, and the job before the communicator.
-            job.while_waiting(move || unsafe { host_progress(comm) });
-            types::begin();
-            members::begin();
-            MULTIPLE.store(level == constants().thread_multiple, Ordering::Relaxed);
-            let info = std::env::var("TRANSOM_INFO").is_ok_and(|value| matches!(&*value, "y" | "yes" | "1" | "on"));
-            // Nobody set it before.
-            drop(PROCESS.set(Process { comm, job: Mutex::new(Some(job)), info }));
-            if info && rank == 0 {
-                eprintln!("transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)");
-            }
-        }
+    let Some(job) = start(comm, rank, size) else { return };
+    // SAFETY: waiting calls end before the job does, and the job before the communicator.
+    job.while_waiting(move || unsafe { host_progress(comm) });
+    types::begin();
+    members::begin();
+    MULTIPLE.store(level == constants().thread_multiple, Ordering::Relaxed);
+    let info = std::env::var("TRANSOM_INFO").is_ok_and(|value| matches!(&*value, "y" | "yes" | "1" | "on"));
+    // Nobody set it before.
+    drop(PROCESS.set(Process { comm, job: Mutex::new(Some(job)), info }));
+    if info && rank == 0 {
+        eprintln!("transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)");
     }
+}
+
+/// Starts the job at all ranks or at none.
+fn start(comm: Comm, rank: c_int, size: c_int) -> Option<Job> {
+    let number = |value: c_int| usize::try_from(value).unwrap_or_default();
+    // What a rank alone may find wrong comes before what all do together.
+    agreed(comm, rank, size, transom::info::check_variables())?;
+    let started = Job::with_bootstrap(Box::new(HostBootstrap::new(comm, number(rank), number(size))));
+    let (job, outcome) = match started {
+        Ok(job) => (Some(job), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    if agreed(comm, rank, size, outcome).is_none() {
+        // To leave it would be to wait for ranks that are not in it.
+        std::mem::forget(job);
+        return None;
+    }
+    job
+}
+
+/// Something where all ranks succeeded; else the lowest that did not says why. Collective.
+fn agreed(comm: Comm, rank: c_int, size: c_int, outcome: transom::Result<()>) -> Option<()> {
+    let mut failed = vec![0; usize::try_from(size).unwrap_or_default()];
+    // SAFETY: there is room for a number of each rank.
+    let code = unsafe { host_gather_lengths(comm, outcome.is_err().into(), failed.as_mut_ptr()) };
+    let first = failed.iter().position(|&failed| failed != 0);
+    if let Err(error) = outcome
+        && first.and_then(|first| c_int::try_from(first).ok()) == Some(rank)
+    {
+        eprintln!("transom: rank {rank}: windows are served by the MPI itself: {error}");
+    }
+    (code == SUCCESS && first.is_none()).then_some(())
 }
 
 /// A request that is complete, for an operation that is over.

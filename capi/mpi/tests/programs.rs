@@ -68,9 +68,10 @@ type Named = (&'static str, fn(&'static Host));
 
 const WAYS: [Way; 3] = [("served", served), ("alone", alone), ("two_nodes", two_nodes)];
 
-const ONCE: [Named; 5] = [
+const ONCE: [Named; 6] = [
     ("two_and_three_ranks", two_and_three_ranks),
     ("switched_off", switched_off),
+    ("a_job_that_cannot_start", refused_start),
     ("a_failure_has_its_reason", failure),
     ("one_line_of_warning", warning),
     ("spawned_processes", spawned),
@@ -135,6 +136,15 @@ fn two_and_three_ranks(host: &'static Host) {
 fn switched_off(host: &'static Host) {
     let run = Run::of(host, host.program("kinds", Language::C), 2).served().told().with("TRANSOM_MPI", "off");
     verified(&run, false);
+}
+
+/// The host serves all windows, and one rank says why.
+/// Shows E1.
+/// Route: program.
+fn refused_start(host: &'static Host) {
+    let run = Run::of(host, host.program("kinds", Language::C), 2).served().told().with("TRANSOM_ATOMICS", "gpu");
+    let said = verified(&run, false);
+    assert_eq!(said.matches("windows are served by the MPI itself: TRANSOM_ATOMICS=gpu").count(), 1, "{said}");
 }
 
 /// Shows E1.
