@@ -259,6 +259,27 @@ impl Window {
     unsafe fn fetch(&self, origin: *const c_void, result: *mut c_void, there: &There, op: OpHandle) -> Outcome<()> {
         let (ty, op) = (element(there.ty)?, operation(op)?);
         let (rank, displacement) = place(there.rank, there.displacement)?;
+        if let wide @ (4 | 8) = ty.size() {
+            // SAFETY: the caller's promise.
+            let operand = unsafe {
+                match (op, wide) {
+                    (Op::NoOp, _) => 0,
+                    (_, 8) => origin.cast::<u64>().read_unaligned(),
+                    _ => u64::from(origin.cast::<u32>().read_unaligned()),
+                }
+            };
+            let old = self.raw.fetch_value(operand, ty, rank, displacement, op)?;
+            // SAFETY: as above. The value of an element of 4 bytes is in the low ones.
+            unsafe {
+                match wide {
+                    _ if rank == PROC_NULL => {}
+                    8 => result.cast::<u64>().write_unaligned(old),
+                    #[allow(clippy::cast_possible_truncation)]
+                    _ => result.cast::<u32>().write_unaligned(old as u32),
+                }
+            }
+            return Ok(());
+        }
         let (mut old, mut operand) = ([0; LARGEST], [0; LARGEST]);
         let (old, operand) = (&mut old[..ty.size()], &mut operand[..ty.size()]);
         if op != Op::NoOp {

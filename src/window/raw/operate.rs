@@ -130,6 +130,27 @@ impl RawWindow {
         Ok(())
     }
 
+    /// [`RawWindow::fetch_and_op`] for an element of at most 8 bytes as a number: operand and result are its bytes as those of an
+    /// unsigned integer of its size. For `PROC_NULL` the result is 0.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type of more than 8 bytes.
+    #[inline]
+    pub fn fetch_value(&self, operand: u64, ty: BasicType, target: usize, displacement: u64, op: Op) -> Result<u64> {
+        const CALL: &str = "fetch_and_op";
+        self.core.begin(CALL, target)?;
+        // Where operation and type are known, nothing is left of choosing among them: counters go this way.
+        match (op, ty) {
+            (Op::Sum, BasicType::Int64) => self.core.fetch_op(target, displacement, Op::Sum, BasicType::Int64, operand),
+            (Op::Sum, BasicType::Int32) => self.core.fetch_op(target, displacement, Op::Sum, BasicType::Int32, operand),
+            _ if ty.size() > 8 => Err(Error::argument(Class::Type, CALL, format!("{} is no number", ty.name()))),
+            _ if !op.allows(ty) => {
+                Err(Error::argument(Class::Op, CALL, format!("{} is not defined on {}", op.name(), ty.name())))
+            }
+            _ => self.core.fetch_op(target, displacement, op, ty, operand),
+        }
+    }
+
     /// Stores `new` where `expected` is found; waits for the value from before (`MPI_COMPARE_AND_SWAP`, MPI §11.3.4.4). All are one
     /// element's bytes.
     ///
