@@ -59,6 +59,12 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
+/// An address that a caller gave; of no bytes it may be null, as it often is in C, but no slice begins there.
+#[inline]
+fn given(base: *mut u8) -> *mut u8 {
+    if base.is_null() { std::ptr::dangling_mut() } else { base }
+}
+
 impl Source {
     /// Bytes by address.
     ///
@@ -66,7 +72,7 @@ impl Source {
     /// They are readable, and nobody writes them, until the operation is complete.
     #[inline]
     pub(crate) unsafe fn promised(base: *const u8, len: usize) -> Source {
-        Source(Span::from_raw(base.cast_mut(), len))
+        Source(Span::from_raw(given(base.cast_mut()), len))
     }
 
     #[inline]
@@ -106,7 +112,7 @@ impl Sink {
     /// They are writable, and nobody else touches them, until the operation is complete.
     #[inline]
     pub(crate) unsafe fn promised(base: *mut u8, len: usize) -> Sink {
-        Sink(Span::from_raw(base, len))
+        Sink(Span::from_raw(given(base), len))
     }
 
     #[inline]

@@ -276,6 +276,8 @@ fn sizes_and_units(world: &Job) -> Outcome {
             put(world.rank() as u64)?;
         }
         ensure(put(count).is_err_and(|error| error.class() == Class::RmaRange), "the unit behind the end is outside")?;
+        // SAFETY: no bytes.
+        unsafe { win.put(std::ptr::null(), 0, rank, 0).and_then(|()| win.get(std::ptr::null_mut(), 0, rank, 0))? };
     }
     win.fence(Assert::NOSUCCEED)?;
     let mut mine = vec![0; win.size()];

@@ -45,9 +45,9 @@ const AREAS: &[Area] = &[
     Area { prefix: "src/", own: "", may: &[FABRIC] },
     // Measures the floor of the machine below transom, so it uses the backends bare.
     Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM, HARNESS] },
-    // C programs see what the library's users see, and no more.
     // A workspace of its own, whose tests are the root package's.
     Area { prefix: "capi/mpi/", own: "transom_mpi", may: &[TRANSOM] },
+    // C programs see what the library's users see, and no more.
     Area { prefix: "capi/", own: "transom_c", may: &[TRANSOM] },
     Area { prefix: "benches/", own: TRANSOM, may: &[FABRIC, OFI, SHM, HARNESS] },
     Area { prefix: "tests/harness/", own: HARNESS, may: &[TRANSOM] },
