@@ -21,6 +21,7 @@ static TESTS: &[Test] = &[
     test("tickets_are_handed_out_once", &[1, 2, 5], tickets),
     test("compare_and_swap_counts_exactly", &[1, 2, 4], compare_and_swap),
     test("all_integer_operations", &[1, 2], integer_operations),
+    test("bytes_with_requests_and_numbers", &[1, 2, 3], bytes_and_numbers),
     test("sizes_and_units_differ_by_rank", &[1, 3], sizes_and_units),
     test("accesses_outside_are_refused_and_write_nothing", &[1, 2], refusals),
     test("a_window_that_one_rank_cannot_create_is_nobodys", &[1, 2, 3, 5], failed_creation),
@@ -256,6 +257,42 @@ fn integer_operations(world: &Job) -> Outcome {
     })?;
     same("started ones", &started, &[0, 6])?;
     typed.free()?;
+    Ok(win.free()?)
+}
+
+/// The byte-level window's shortest forms: requests on runs of bytes, and an element as a number.
+/// Shows O1, O2, O3, O6.
+fn bytes_and_numbers(world: &Job) -> Outcome {
+    let (me, size) = (world.rank() as u64, world.size());
+    let next = (world.rank() + 1) % size;
+    let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
+    win.lock_all(Assert::NONE)?;
+    let mine = (me * 1000 + 7).to_ne_bytes();
+    let mut back = [0u8; 8];
+    // SAFETY: `mine` and `back` live to the end of the function, past the end of the epoch.
+    unsafe {
+        win.rput_bytes(mine.as_ptr(), 8, next, 2)?.wait()?;
+        win.flush(next)?;
+        win.rget_bytes(back.as_mut_ptr(), 8, next, 2)?.wait()?;
+    }
+    same("what was put", &back, &mine)?;
+    for _ in 0..10 {
+        win.fetch_value(3, BasicType::Int64, 0, 0, Op::Sum)?;
+        win.fetch_value(5, BasicType::Int32, 0, 1, Op::Sum)?;
+        win.fetch_value(u64::from(u16::MAX), BasicType::Uint16, 0, 3, Op::Sum)?;
+    }
+    world.barrier()?;
+    let read = |ty, at| win.fetch_value(0, ty, 0, at, Op::NoOp);
+    same("the sum of 64 bits", &read(BasicType::Int64, 0)?, &(30 * size as u64))?;
+    same("the sum of 32 bits", &read(BasicType::Int32, 1)?, &(50 * size as u64))?;
+    same("the sum of 16 bits, which wraps", &read(BasicType::Uint16, 3)?, &(65536 - 10 * size as u64))?;
+    same("nobody's value", &win.fetch_value(1, BasicType::Int64, transom::PROC_NULL, 0, Op::Sum)?, &0)?;
+    let class = |outcome: transom::Result<u64>| outcome.err().map(|error| error.class());
+    same("of 16 bytes", &class(win.fetch_value(0, BasicType::Complex64, 0, 0, Op::Sum)), &Some(Class::Type))?;
+    same("bits of a real", &class(win.fetch_value(0, BasicType::Float64, 0, 0, Op::Band)), &Some(Class::Op))?;
+    win.unlock_all()?;
+    same("outside an epoch", &class(win.fetch_value(0, BasicType::Int64, 0, 0, Op::Sum)), &Some(Class::RmaSync))?;
+    world.barrier()?;
     Ok(win.free()?)
 }
 
