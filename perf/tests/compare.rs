@@ -44,12 +44,33 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
+/// The interposition libraries that the tests of MPI programs have left, by the names of their MPIs here.
+fn libraries() -> Vec<String> {
+    let built =
+        Path::new(env!("CARGO_BIN_EXE_transom-perf")).ancestors().nth(2).expect("the build's folder").join("ci/mpi");
+    let known = [("mpich", "mpich"), ("openmpi", "open_mpi")];
+    let there = known.map(|(name, folder)| (name, built.join(folder).join("libtransom_mpi.so")));
+    there
+        .into_iter()
+        .filter(|(_, path)| path.exists())
+        .map(|(name, path)| format!("{name}={}", path.display()))
+        .collect()
+}
+
 /// Shows P3.
 fn a_quick_run_has_every_row() {
     let (svg, json) = (file("compare.svg"), file("compare.json"));
     let paths = [svg.to_str().expect("a path"), json.to_str().expect("a path")];
-    let output = compare(&["--quick", "--transport", "shm", "--svg", paths[0], "--json", paths[1]]);
+    let libraries = libraries();
+    let mut args = vec!["--quick", "--transport", "shm", "--svg", paths[0], "--json", paths[1]];
+    args.extend(libraries.iter().flat_map(|library| ["--library", library]));
+    let output = compare(&args);
     let (out, err) = texts(&output);
+    for library in &libraries {
+        let name = library.split('=').next().unwrap_or_default();
+        assert!(!out.contains(&format!("# {name}: NO interposition library")), "{out}");
+        assert!(!out.contains(&format!("# {name}+transom: ")), "a cell with the library is no number\n{out}");
+    }
     assert!(output.status.success(), "{}\n{out}{err}", output.status);
     let rows = |begin: &str| out.lines().filter(|line| line.starts_with(begin)).count();
     assert_eq!(rows("put "), 16, "{out}");

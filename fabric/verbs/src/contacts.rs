@@ -129,7 +129,7 @@ impl Contacts {
         })
     }
 
-    /// A hello arrived. Where the queue pair for a new peer can't be made, the peer is lost unless a later hello is luckier.
+    /// A hello arrived. Where the queue pair for a new peer can't be made, the peer is lost, whatever comes of its later hellos.
     pub(crate) fn hear(&self, hello: &Hello, stock: &Stock) {
         let contact = match self.contact(hello.from, &hello.address) {
             Ok(contact) => contact,
