@@ -9,6 +9,8 @@ use std::marker::PhantomData;
 
 use transom_fabric::{Amo, Blocks, Memory, Port, Post, Span, Tally, TallyRef};
 
+use crate::wire::Near;
+
 /// Origin bytes that stay readable, and unwritten, until their operation is complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source(Span);
@@ -184,6 +186,18 @@ pub(crate) fn post_put<P: Port>(port: &P, to: &P::Remote, offset: u64, from: Sou
 pub(crate) fn post_get<P: Port>(port: &P, from: &P::Remote, offset: u64, into: &Sink, tally: &TallyRef) -> Post {
     // SAFETY: what a Sink stands for.
     unsafe { port.get(from, offset, into.0, tally) }
+}
+
+/// Puts each of the pieces at its offset, at once.
+pub(crate) fn put_pieces(to: &Near, pieces: impl IntoIterator<Item = (u64, Source)>) -> Post {
+    // SAFETY: what a Source stands for.
+    unsafe { to.put_pieces(pieces.into_iter().map(|(offset, from)| (offset, from.0))) }
+}
+
+/// Gets each of the pieces from its offset, at once.
+pub(crate) fn get_pieces(from: &Near, pieces: impl IntoIterator<Item = (u64, Sink)>) -> Post {
+    // SAFETY: what a Sink stands for.
+    unsafe { from.get_pieces(pieces.into_iter().map(|(offset, into)| (offset, into.0))) }
 }
 
 /// Posts an atomic whose result goes into `into`.

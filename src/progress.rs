@@ -36,6 +36,8 @@ const KEEP_AWAY: Duration = Duration::from_micros(32);
 const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
 /// How long the progress thread sleeps at most.
 const IDLE: Duration = Duration::from_millis(500);
+/// How long it does at first where answers wait for room at their origins, which nothing tells; it doubles while none comes.
+const RETRY: Duration = Duration::from_micros(64);
 
 /// Polls, waits, and owns the progress threads.
 pub(crate) struct Progress {
@@ -186,7 +188,15 @@ impl Progress {
                 if since.elapsed() >= spin {
                     self.look()?;
                     self.call_hook();
-                    let busy = self.sleep(self.nap_of(nap));
+                    // Asked once for each look: to be told that it is done may consume what was waited for.
+                    let mut came = false;
+                    let busy = self.sleep(self.nap_of(nap), || {
+                        came = done();
+                        !came
+                    });
+                    if came {
+                        return Ok(());
+                    }
                     naps += 1;
                     nap = if busy { NAP } else { (nap * 2).min(self.nap) };
                     spin = if busy { (spin * 2).min(SPIN_BUSY) } else { self.spin };
@@ -199,9 +209,9 @@ impl Progress {
 
     /// Sleeps until something may have happened, `limit` at most; whether that was soon. An origin's put or get shows here by ending
     /// the sleep and by nothing else, so whoever is woken soon polls longer before the next sleep.
-    fn sleep(&self, limit: Duration) -> bool {
+    fn sleep(&self, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
         let start = Instant::now();
-        self.wire.wait(limit);
+        self.wire.wait(limit, stay);
         start.elapsed() < SPIN_BUSY
     }
 
@@ -339,10 +349,11 @@ impl Drop for Here<'_> {
 fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: &AtomicBool) {
     // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that sleep takes twice as long.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
-    let mut seen_calls = 0;
+    let (mut seen_calls, mut retry) = (0, RETRY);
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
-        wire.wait_on(lane, IDLE);
+        let owing = messages.owes_answers();
+        wire.wait_on(lane, if owing { retry } else { IDLE });
         keep_away(callers, &mut seen_calls, stop);
         match wire.poll(lane, messages) {
             // A caller that came meanwhile may sleep on what was taken here. Relaxed: if it is missed, the caller's sleep is short.
@@ -353,7 +364,7 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
                 return;
             }
         }
-        messages.send_deferred(wire);
+        retry = if messages.send_deferred(wire) == 0 && owing { (retry * 2).min(IDLE) } else { RETRY };
     }
 }
 

@@ -139,7 +139,7 @@ fn hammered(world: &Job) -> Outcome {
         let turns = match flavor {
             _ if routes.contains(&Route::Net) => 30,
             Flavor::Allocate | Flavor::Shared => 1000,
-            // By messages.
+            // By system calls, or messages.
             _ => 200,
         };
         let blows = Blows { flavor: *flavor, info, turns };

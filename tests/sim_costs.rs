@@ -209,7 +209,7 @@ fn operations_by_address_cost_a_request() {
 }
 
 /// DESIGN §6, issue: bytes that a window of 64 bytes keeps at a rank, and those for each target touched. Control words and the slot of the
-/// directory lie in the job's block, which is there before, and are added: 576 bytes and 128 for each doubling, and 128.
+/// directory lie in the job's block, which is there before, and are added: 704 bytes and 128 for each doubling, and 128.
 /// Shows W1.
 #[test]
 fn state_is_bounded() {
@@ -264,7 +264,7 @@ fn state_is_bounded() {
             };
             let grown = if size > 16 { size / 8 * 7 + 1 } else { size };
             let (all, most) = (by_one(size)?, by_one(grown)?);
-            let block = 576 + 128 * i64::from(size.next_power_of_two().trailing_zeros()) + 128;
+            let block = 704 + 128 * i64::from(size.next_power_of_two().trailing_zeros()) + 128;
             let ranks = i64::try_from(size)?;
             let (window, some) = (kept[3] / ranks + block, reached[3] / ranks);
             if me == 0 {

@@ -15,6 +15,8 @@
 
 mod amo;
 #[allow(unsafe_code)]
+mod combine;
+#[allow(unsafe_code)]
 mod contract;
 pub mod devices;
 mod error;

@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::combine;
 use crate::{Amo, AmoKind, Width};
 
 /// A range of this process's memory as a value: pointer and length, with no right to touch it. What a port is given
@@ -202,15 +203,9 @@ impl Memory {
     /// As for [`Memory::write`].
     #[inline]
     pub fn combine<T: bytemuck::Pod>(&self, at: usize, operand: &[u8], function: impl Fn(T, T) -> T) {
-        let (to, from) = (self.at(at, operand.len()).cast::<T>(), operand.as_ptr().cast::<T>());
-        for index in 0..operand.len().checked_div(size_of::<T>()).unwrap_or(0) {
-            // SAFETY: both have `operand.len()` bytes (`at`), which so many `T`s fit into; any bytes are a `T`, and unaligned
-            // accesses have no further requirement. No reference to this memory exists, so the operand is other memory.
-            unsafe {
-                let new = function(to.add(index).read_unaligned(), from.add(index).read_unaligned());
-                to.add(index).write_unaligned(new);
-            }
-        }
+        let to = self.at(at, operand.len());
+        // SAFETY: both have `operand.len()` bytes (`at`). No reference to this memory exists, so the operand is other memory.
+        unsafe { combine::combine(to, operand.as_ptr(), operand.len(), function) }
     }
 
     /// Copies blocks of one length between `ours` and this memory, without a check per block: into this memory where

@@ -47,8 +47,8 @@ pub(crate) fn write_from(to: Remote, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// As for [`read_into`].
 pub(crate) unsafe fn read(from: Remote, into: Span) -> io::Result<()> {
-    // SAFETY: `into` is writable (caller); the kernel checks the remote side and answers EFAULT.
-    unsafe { transfer(libc::process_vm_readv, into, from) }
+    // SAFETY: the caller's promise.
+    unsafe { Vector::of(into, from.address).read(from.pid) }
 }
 
 /// Writes the bytes of `from` into the other process.
@@ -59,32 +59,105 @@ pub(crate) unsafe fn read(from: Remote, into: Span) -> io::Result<()> {
 /// # Errors
 /// As for [`read_into`].
 pub(crate) unsafe fn write(to: Remote, from: Span) -> io::Result<()> {
-    // SAFETY: `from` is readable (caller), and this call only reads it; the kernel checks the remote side.
-    unsafe { transfer(libc::process_vm_writev, from, to) }
+    // SAFETY: the caller's promise.
+    unsafe { Vector::of(from, to.address).write(to.pid) }
 }
 
-/// One call; more where the kernel moved only a part (at most 2 GiB at a time, or up to a page that is not mapped).
-///
-/// # Safety
-/// `local` is what `call` needs: writable for reading, readable for writing.
-unsafe fn transfer(call: Call, local: Span, remote: Remote) -> io::Result<()> {
-    let mut done = 0;
-    while done < local.len() {
-        let left = local.len() - done;
-        let ours = libc::iovec { iov_base: local.as_ptr().wrapping_add(done).cast(), iov_len: left };
-        let at = usize::try_from(remote.address)
-            .ok()
-            .and_then(|address| address.checked_add(done))
-            .ok_or_else(|| io::Error::from_raw_os_error(libc::EFAULT))?;
-        let theirs = libc::iovec { iov_base: std::ptr::without_provenance_mut(at), iov_len: left };
-        // SAFETY: both vectors live through the call; `ours` is inside `local`, which the caller vouches for; `theirs`
-        // is never dereferenced in this process.
-        let moved = unsafe { call(remote.pid, &raw const ours, 1, &raw const theirs, 1, 0) };
-        match usize::try_from(moved) {
-            Ok(0) => return Err(io::Error::from_raw_os_error(libc::EFAULT)),
-            Ok(moved) => done += moved,
-            Err(_) => return Err(io::Error::last_os_error()),
-        }
+/// Pieces that one call moves: bytes here, and as many at an address of the other process.
+pub(crate) struct Vector<const N: usize> {
+    ours: [libc::iovec; N],
+    theirs: [libc::iovec; N],
+    count: usize,
+}
+
+const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+
+impl Vector<1> {
+    fn of(ours: Span, address: u64) -> Vector<1> {
+        let mut vector = Vector::new();
+        vector.push(ours, address);
+        vector
     }
-    Ok(())
+}
+
+impl<const N: usize> Vector<N> {
+    pub(crate) const fn new() -> Vector<N> {
+        Vector { ours: [NOTHING; N], theirs: [NOTHING; N], count: 0 }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == N
+    }
+
+    /// Adds a piece, unless it has no bytes.
+    ///
+    /// # Panics
+    /// Where it is full.
+    pub(crate) fn push(&mut self, ours: Span, address: u64) {
+        if ours.is_empty() {
+            return;
+        }
+        // An address that no pointer has is not mapped there either, as the last one of all is not.
+        let there = usize::try_from(address).unwrap_or(usize::MAX);
+        self.ours[self.count] = libc::iovec { iov_base: ours.as_ptr().cast(), iov_len: ours.len() };
+        self.theirs[self.count] =
+            libc::iovec { iov_base: std::ptr::without_provenance_mut(there), iov_len: ours.len() };
+        self.count += 1;
+    }
+
+    /// Fills all pieces from the other process, and is empty then.
+    ///
+    /// # Safety
+    /// They are writable during the call, and nobody else reads or writes them.
+    ///
+    /// # Errors
+    /// As for [`read_into`]; then some may have been filled.
+    pub(crate) unsafe fn read(&mut self, pid: i32) -> io::Result<()> {
+        // SAFETY: ours are writable (caller).
+        unsafe { self.transfer(libc::process_vm_readv, pid) }
+    }
+
+    /// Writes all pieces into the other process, and is empty then.
+    ///
+    /// # Safety
+    /// They are readable during the call, and nobody writes them.
+    ///
+    /// # Errors
+    /// As for [`read_into`]; then some may have been written.
+    pub(crate) unsafe fn write(&mut self, pid: i32) -> io::Result<()> {
+        // SAFETY: ours are readable (caller), and this call only reads them.
+        unsafe { self.transfer(libc::process_vm_writev, pid) }
+    }
+
+    /// One call; more where the kernel moved only a part (at most 2 GiB at a time, or up to a page that is not mapped).
+    ///
+    /// # Safety
+    /// Our pieces are what `call` needs: writable for reading, readable for writing.
+    unsafe fn transfer(&mut self, call: Call, pid: i32) -> io::Result<()> {
+        let (mut ours, mut theirs) = (&mut self.ours[..self.count], &mut self.theirs[..self.count]);
+        self.count = 0;
+        while !ours.is_empty() {
+            let count = ours.len() as libc::c_ulong;
+            // SAFETY: both vectors live through the call; the caller vouches for ours, or for what is left of them; theirs
+            // are never dereferenced in this process, and the kernel answers EFAULT where they are not mapped.
+            let moved = unsafe { call(pid, ours.as_ptr(), count, theirs.as_ptr(), count, 0) };
+            let mut moved = match usize::try_from(moved) {
+                Ok(0) => return Err(io::Error::from_raw_os_error(libc::EFAULT)),
+                Ok(moved) => moved,
+                Err(_) => return Err(io::Error::last_os_error()),
+            };
+            while let (Some(here), Some(there)) = (ours.first_mut(), theirs.first_mut()) {
+                if moved < here.iov_len {
+                    for piece in [here, there] {
+                        piece.iov_base = piece.iov_base.wrapping_byte_add(moved);
+                        piece.iov_len -= moved;
+                    }
+                    break;
+                }
+                moved -= here.iov_len;
+                (ours, theirs) = (&mut ours[1..], &mut theirs[1..]);
+            }
+        }
+        Ok(())
+    }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
-use transom_fabric::{Memory, Span};
+use transom_fabric::Memory;
 
 use crate::cma;
 use crate::heap::{MAGIC, NAME, Token};
@@ -128,9 +128,9 @@ fn map(file: &File, offset: u64, len: u64) -> Result<Memory, String> {
     memory.slice(size(lead)?, size(len)?).ok_or_else(|| failed(&"the range is outside its pages"))
 }
 
-/// The part `[at, at + len)` of a span, or why there is none.
-pub(crate) fn part_of(len: u64, at: u64, wanted: Span) -> Result<(), String> {
-    let wanted = wanted.len() as u64;
+/// Whether `wanted` bytes from `at` on are inside of `len` bytes, or why not.
+pub(crate) fn part_of(len: u64, at: u64, wanted: usize) -> Result<(), String> {
+    let wanted = wanted as u64;
     match at.checked_add(wanted) {
         Some(end) if end <= len => Ok(()),
         _ => Err(format!("{wanted} bytes at {at} of a region of {len} bytes")),

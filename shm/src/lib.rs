@@ -10,7 +10,7 @@
 //! | `node`, `contact` | what tells one node from another; a peer's heap, opened and proven |
 //! | `ring`, [`event`], `word` | messages, and words that can be waited for |
 //! | `cma` | cross-memory attach |
-//! | `domain`, `port` | the contract |
+//! | `domain`, `port`, `remote` | the contract, and puts and gets of many pieces |
 //! | [`topology`] | processors and NUMA nodes |
 
 #[allow(unsafe_code)]
@@ -25,10 +25,13 @@ mod node;
 #[allow(unsafe_code)]
 mod port;
 mod ranges;
+#[allow(unsafe_code)]
+mod remote;
 mod ring;
 pub mod topology;
 mod word;
 
 pub use domain::{ShmDomain, ShmRegion};
 pub use heap::{Heap, HeapOptions};
-pub use port::{ShmPort, ShmRemote};
+pub use port::ShmPort;
+pub use remote::ShmRemote;

@@ -1,7 +1,6 @@
 //! The way to the peers of this node: copies and atomics on mapped memory, cross-memory attach, messages by rings.
 //! Knows nothing of windows; what it is asked is done when it answers.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
@@ -12,10 +11,11 @@ use transom_fabric::{
 };
 
 use crate::cma;
-use crate::contact::{Contact, part_of};
+use crate::contact::Contact;
 use crate::domain::{Key, Kind, Regions, owner_check};
 use crate::heap::Heap;
 use crate::node::{self, Address};
+use crate::remote::{Route, ShmRemote, byte, slice_of, slice_of_mut};
 use crate::ring::{self, MESSAGE_MAX};
 
 /// The longest packed put, which is built on the stack.
@@ -36,22 +36,6 @@ pub struct ShmPort {
     /// A [`Port::wake`] that no wait has answered yet.
     woken: AtomicBool,
     regions: Arc<Regions>,
-}
-
-/// A region of a peer on this node.
-#[derive(Debug)]
-pub struct ShmRemote {
-    peer: Peer,
-    amo: Option<Coherence>,
-    route: Route,
-}
-
-#[derive(Debug)]
-enum Route {
-    /// Load and store reach it.
-    Memory(Memory),
-    /// A user's memory in another process.
-    Attached { pid: i32, address: u64, len: u64 },
 }
 
 impl ShmPort {
@@ -78,49 +62,25 @@ impl ShmPort {
         Ok(port)
     }
 
+    /// [`Port::wait`], where `stay` says so once the sleep was announced: what a peer has stored before its [`knock`](ShmPort::knock) is
+    /// seen by it.
+    pub fn wait_while(&self, limit: Duration, stay: impl FnOnce() -> bool) {
+        // SeqCst, twice: pairs with the store in `wake`, beside the fences of `sleep` and `knock` between which it lies.
+        let stay = || !self.woken.load(Ordering::SeqCst) && stay();
+        ring::sleep(&self.ring, Some(limit), stay);
+        self.woken.store(false, Ordering::SeqCst);
+    }
+
+    /// Ends a sleep of a connected peer, which finds by itself what for.
+    pub fn knock(&self, peer: Peer) {
+        if let Ok(contact) = self.contact(peer) {
+            ring::knock(&contact.ring);
+        }
+    }
+
     fn contact(&self, peer: Peer) -> Result<&Contact, Fault> {
         let contact = self.contacts.get(peer).map(|(_, contact)| contact);
         contact.ok_or_else(|| Fault { peer, reason: "not connected over shared memory".into() })
-    }
-}
-
-impl ShmRemote {
-    fn broken(&self, at: u64, len: usize, doing: &str, error: &dyn std::fmt::Display) -> Post {
-        let reason = match &self.route {
-            Route::Memory(memory) => format!("{doing} {len} bytes at {at} of {memory:?}: {error}"),
-            Route::Attached { pid, address, .. } => {
-                let address = address.wrapping_add(at);
-                format!("{doing} {len} bytes at address {address:#x} of process {pid}: {error}")
-            }
-        };
-        Post::Broken(Box::new(Fault { peer: self.peer, reason }))
-    }
-
-    /// Moves bytes by the way that leads there: `mapped` copies, `attached` asks the kernel.
-    #[inline]
-    fn transfer(
-        &self,
-        offset: u64,
-        span: Span,
-        doing: &str,
-        mapped: impl FnOnce(&Memory, usize),
-        attached: impl FnOnce(cma::Remote) -> io::Result<()>,
-    ) -> Post {
-        let (pid, address, len) = match &self.route {
-            Route::Memory(memory) => {
-                mapped(memory, byte(offset));
-                return Post::Done;
-            }
-            Route::Attached { pid, address, len } => (*pid, *address, *len),
-        };
-        if let Err(outside) = part_of(len, offset, span) {
-            return self.broken(offset, span.len(), doing, &outside);
-        }
-        let remote = cma::Remote { pid, address: address.wrapping_add(offset) };
-        match attached(remote) {
-            Ok(()) => Post::Done,
-            Err(error) => self.broken(offset, span.len(), doing, &error),
-        }
     }
 }
 
@@ -198,11 +158,8 @@ impl Port for ShmPort {
         tally: &TallyRef,
     ) -> Post {
         assert!(len <= PACKED_MAX, "{len} bytes packed, at most {PACKED_MAX}");
-        if let Route::Attached { len: limit, .. } = to.route {
-            let place = Span::from_raw(std::ptr::null_mut(), len);
-            if let Err(outside) = part_of(limit, offset, place) {
-                return to.broken(offset, len, "putting", &outside);
-            }
+        if let Err(outside) = to.holds(offset, len) {
+            return to.broken(offset, len, "putting", &outside);
         }
         let mut small = [0; PACKED_SMALL];
         if let Some(bytes) = small.get_mut(..len) {
@@ -291,10 +248,7 @@ impl Port for ShmPort {
     }
 
     fn wait(&self, limit: Duration) {
-        // SeqCst, twice: pairs with the store in `wake`, beside the fences of `sleep` and `knock` between which it lies.
-        let stay = || !self.woken.load(Ordering::SeqCst);
-        ring::sleep(&self.ring, Some(limit), stay);
-        self.woken.store(false, Ordering::SeqCst);
+        self.wait_while(limit, || true);
     }
 
     fn wake(&self) {
@@ -302,34 +256,6 @@ impl Port for ShmPort {
         self.woken.store(true, Ordering::SeqCst);
         ring::knock(&self.ring);
     }
-}
-
-/// A checked offset as an index: every offset inside mapped memory is one; others fail the memory's own check.
-#[inline]
-fn byte(offset: u64) -> usize {
-    usize::try_from(offset).unwrap_or(usize::MAX)
-}
-
-/// # Safety
-/// The span is readable, and nobody writes it, for `'a`.
-#[inline]
-unsafe fn slice_of<'a>(span: Span) -> &'a [u8] {
-    if span.is_empty() {
-        return &[];
-    }
-    // SAFETY: readable and unwritten (caller); not null, since it has bytes.
-    unsafe { std::slice::from_raw_parts(span.as_ptr(), span.len()) }
-}
-
-/// # Safety
-/// The span is writable, and nobody else touches it, for `'a`.
-#[inline]
-unsafe fn slice_of_mut<'a>(span: Span) -> &'a mut [u8] {
-    if span.is_empty() {
-        return &mut [];
-    }
-    // SAFETY: writable and the caller's alone (caller); not null, since it has bytes.
-    unsafe { std::slice::from_raw_parts_mut(span.as_ptr(), span.len()) }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -387,6 +313,40 @@ mod tests {
         fn message(&self, from: Peer, bytes: &[u8]) {
             self.0.borrow_mut().push((from, bytes.to_vec()));
         }
+    }
+
+    /// More pieces than one system call takes, some of no bytes; what is outside, or not mapped there, is told and named.
+    #[test]
+    fn pieces_go_where_they_belong_by_either_way() {
+        let (a, b) = pair();
+        let user = Memory::private(40_000);
+        let heap = b.heap().allocate(40_000).expect("40000 bytes");
+        for memory in [&user, &heap] {
+            let region = b.register(memory).expect("a region");
+            let remote = a.port().import(Peer(1), &region.key()).expect("imported");
+            let offset = |piece: usize| (piece * 200) as u64;
+            let bytes: Vec<u8> = (0..150 * 7).map(|index| (index % 251) as u8).collect();
+            let from = bytes.chunks(7).enumerate().map(|(piece, part)| (offset(piece), Span::of(&part[..piece % 8])));
+            // SAFETY: `bytes` lives and nobody writes it.
+            assert!(matches!(unsafe { remote.put_pieces(from) }, Post::Done));
+            let mut seen = vec![0; bytes.len()];
+            let into = seen.chunks_mut(7).enumerate().map(|(piece, part)| (offset(piece), Span::of_mut(part)));
+            // SAFETY: `seen` is this function's own.
+            assert!(matches!(unsafe { remote.get_pieces(into) }, Post::Done));
+            for (piece, (put, seen)) in bytes.chunks(7).zip(seen.chunks(7)).enumerate() {
+                let len = piece % 8;
+                assert_eq!((&seen[..len], &seen[len..]), (&put[..len], &vec![0; 7 - len][..]), "piece {piece}");
+            }
+        }
+        let region = b.register(&user).expect("a region");
+        let remote = a.port().import(Peer(1), &region.key()).expect("imported");
+        // SAFETY: the bytes are constants.
+        let outside = unsafe { remote.put_pieces([(0, Span::of(b"in")), (39_999, Span::of(b"out"))]) };
+        assert!(reason(&outside).contains("3 bytes at 39999 of a region of 40000 bytes"), "{outside:?}");
+        let all = a.port().import(Peer(1), &b.register_addresses().key()).expect("imported");
+        // SAFETY: as above.
+        let nowhere = unsafe { all.put_pieces([(16, Span::of(b"no page is here"))]) };
+        assert!(reason(&nowhere).contains("15 bytes at address 0x10 of process"), "{nowhere:?}");
     }
 
     /// Shows T1.

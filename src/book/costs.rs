@@ -44,13 +44,14 @@
 //! | call | mapped memory | created or attached memory of the node | net |
 //! |---|---|---|---|
 //! | put, get | a copy | a system call (cross-memory attach); messages where it is forbidden | one remote write or read, cut at the provider's limit |
-//! | put, get with [layouts](super::layouts) | a loop of copies | blocks of 1 KiB and more one by one; smaller ones together, in few puts or messages | the same |
-//! | one element of the accumulate family | a lock word, a load, a store | a request and its reply | a request and its reply |
-//! | many elements | vector code, 4 KiB under a lock word at a time | messages of up to 16 KiB | messages of up to 16 KiB |
+//! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | blocks of 1 KiB and more one by one; smaller ones together, in few puts or messages |
+//! | one element of the accumulate family | a lock word, a load, a store | a lock word, two system calls | a request and its reply |
+//! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB |
 //! | either, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net | ranks share no node then | one atomic of the device an element; for operations that it does not have, a loop of its compare-and-swap |
 //!
 //! Requests are executed by the target's CPU: by its progress thread while its program computes. Such a thread exists where a job
-//! needs a net, and within a node for created and dynamic windows only; it sleeps until there is traffic.
+//! needs a net, and within a node for created and dynamic windows only (which need it where the kernel forbids cross-memory attach, or the
+//! hint `mpi_accumulate_granularity` asks for the CPU's atomics); it sleeps until there is traffic.
 //!
 //! # Synchronization
 //!
@@ -66,8 +67,8 @@
 //! | `lock_all` | 1 word at rank 0 of the window |
 //! | `unlock`, `unlock_all` | the flush, then as many words as the lock; they are not waited for |
 //! | locks with `NOCHECK`, and their ends | the flush |
-//! | `post` | a message to each origin |
-//! | `complete` | the flush, then a message to each target |
+//! | `post` | an atomic within a node, a message between nodes, to each origin |
+//! | `complete` | the flush, then likewise to each target |
 //! | `start`, `wait`, `test`, `sync` | nothing is sent |
 //! | first contact with a rank of a window | a read of a directory there, and on the node a mapping |
 //!

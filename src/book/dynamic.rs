@@ -42,6 +42,6 @@
 //!
 //! # Cost
 //!
-//! Within the node put and get go by cross-memory attach. An origin knows the target's list of regions; each access looks at one word of
-//! the target, by a load, and asks for the list again only where it changed. Accumulates, and everything across the net, are
+//! Within the node all operations go by cross-memory attach. An origin knows the target's list of regions; each access looks at one word of
+//! the target, by a load, and asks for the list again only where it changed. Across the net operations are
 //! messages that the target's CPU executes. Attaching sends nothing. Where sizes are known, an allocated window is faster.

@@ -33,8 +33,8 @@
 //! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory comes and goes, lists and trees: [`dynamic`](super::dynamic) |
 //!
 //! Within a node, allocated and shared parts are mapped by the other ranks, so that a put is a store. Created and attached memory
-//! is not: the others reach it by a system call (cross-memory attach), or by messages where the kernel forbids that, and
-//! accumulate on it by messages. [`costs`](super::costs) has the table.
+//! is not: the others reach it by a system call (cross-memory attach), or by messages where the kernel forbids that.
+//! [`costs`](super::costs) has the table.
 //!
 //! # Displacements
 //!

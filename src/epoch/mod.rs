@@ -126,6 +126,7 @@ const fn within(state: State, call: Call) -> Result<Access, &'static str> {
 }
 
 /// Calls that open or end an access epoch.
+#[inline]
 const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
     use Access::{Closed, Fence, Fenced, Freed, Lock, LockAll, Start};
     match (call, state.0) {
@@ -179,6 +180,7 @@ const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
 }
 
 /// Calls that open or end an exposure epoch.
+#[inline]
 const fn expose(state: State, call: Call) -> Result<Exposure, &'static str> {
     match (call, state) {
         (Call::Post { .. }, (_, Exposure::Posted)) => Err("post twice; call wait first (MPI §11.5.2)"),

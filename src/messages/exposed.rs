@@ -2,7 +2,6 @@
 //! origin that reaches the memory itself (`rma`), so that both are atomic with each other. It sends nothing.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use transom_fabric::{Memory, Peer};
@@ -13,6 +12,7 @@ use crate::datatype::Strip;
 use crate::reduce::{BasicType, Op};
 use crate::rma::accumulate::{Operand, Place, bytes_of};
 use crate::rma::attached::Attached;
+use crate::sync::notices;
 use crate::window::words::Words;
 
 /// What requests act on.
@@ -32,10 +32,9 @@ pub(crate) struct Exposed {
     pub(crate) per_element: bool,
     /// Requests that keep their order, by their origin.
     orders: Mutex<HashMap<Peer, Order>>,
-    /// Posts that `start` has not consumed, by the member that posted.
+    /// Posts that came as messages and that `start` has not consumed, by the member that posted. Those of this node are in words,
+    /// as far as they have room.
     posts: Mutex<HashMap<u32, u32>>,
-    /// Completions that `wait` has not consumed.
-    completions: AtomicU32,
 }
 
 /// One origin's requests that keep their order.
@@ -61,14 +60,7 @@ fn successor(order: u64) -> u64 {
 
 impl Exposed {
     pub(crate) fn new(space: Space, words: Memory, per_element: bool) -> Exposed {
-        Exposed {
-            space,
-            words,
-            per_element,
-            orders: Mutex::default(),
-            posts: Mutex::default(),
-            completions: AtomicU32::new(0),
-        }
+        Exposed { space, words, per_element, orders: Mutex::default(), posts: Mutex::default() }
     }
 
     /// Takes a request that keeps its order: runs `execute` on it if it is its turn, and on those that waited for it.
@@ -90,13 +82,15 @@ impl Exposed {
     pub(crate) fn notice(&self, member: u32, notice: Notice) {
         match notice {
             Notice::Posted => *locked(&self.posts).entry(member).or_default() += 1,
-            // Release: pairs with the Acquire in `completed`.
-            Notice::Completed => drop(self.completions.fetch_add(1, Ordering::Release)),
+            Notice::Completed => notices::complete(Words::at(&self.words, 0)),
         }
     }
 
     /// Consumes a post of `member`, if there is one.
     pub(crate) fn take_post(&self, member: u32) -> bool {
+        if notices::take_post(Words::at(&self.words, 0), member) {
+            return true;
+        }
         let mut posts = locked(&self.posts);
         let Some(count) = posts.get_mut(&member) else { return false };
         *count -= 1;
@@ -107,14 +101,9 @@ impl Exposed {
     }
 
     /// Consumes `wanted` completions, if there are so many.
+    #[inline]
     pub(crate) fn take_completions(&self, wanted: u32) -> bool {
-        // Acquire: pairs with the Release in `notice`. One thread at a time waits for a window's completions.
-        let here = self.completions.load(Ordering::Acquire) >= wanted;
-        if here {
-            // Relaxed: only counts down what was seen.
-            self.completions.fetch_sub(wanted, Ordering::Relaxed);
-        }
-        here
+        notices::take_completions(Words::at(&self.words, 0), wanted)
     }
 
     /// Does what is asked; the answer's bytes.

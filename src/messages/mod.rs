@@ -146,6 +146,11 @@ impl Messages {
         }
     }
 
+    /// Whether answers wait to be sent.
+    pub(crate) fn owes_answers(&self) -> bool {
+        !locked(&self.deferred).is_empty()
+    }
+
     /// Executes a request, whose answer waits to be sent.
     fn execute(&self, from: Peer, token: u64, window: Option<&Exposed>, request: &Request<'_>) {
         let outcome = window.map_or_else(|| Err("there is no such window here".to_owned()), |it| it.execute(request));
@@ -246,8 +251,11 @@ mod tests {
         let tally = Tally::new();
         let request = Request::Gather { strips: Vec::new() };
         let (_, message) = origin.request(Peer(1), 4, 0, request, Landing::Nowhere, &tally);
+        assert!(!target.owes_answers());
         target.message(Peer(0), &message);
+        assert!(target.owes_answers(), "until it is sent");
         let (_, reply) = locked(&target.deferred).pop_front().expect("an answer");
+        assert!(!target.owes_answers());
         origin.message(Peer(1), &reply);
         assert!(tally.idle());
         let reason = tally.fault().map(|fault| fault.to_string()).unwrap_or_default();

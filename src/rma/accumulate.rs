@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use transom_fabric::{Amo, Memory, Width};
 
-use crate::reduce::kernel::{Elements, combine, combine_elsewhere, combine_one};
+use crate::reduce::kernel::{Elements, combine_elsewhere, combine_one};
 use crate::reduce::{BasicType, Op};
 use crate::sync::stripe::{self, BLOCK};
 use crate::window::words::Words;
@@ -142,17 +142,21 @@ impl<'a> Place<'a> {
         while done < operand.len() {
             let part = self.block(at + done, operand.len() - done, ty.size());
             let _held = self.lock(at + done);
-            let operand = &operand[done..done + part];
-            match op {
-                Op::NoOp => {}
-                Op::Replace => self.memory.write(at + done, operand),
-                _ => combine_elsewhere(op, ty, InMemory { memory: self.memory, at: at + done, operand }),
-            }
+            self.block_in_place(at + done, op, ty, &operand[done..done + part]);
             done += part;
         }
     }
 
-    /// Combines in `scratch`, from which the values from before are handed over first.
+    #[inline]
+    fn block_in_place(&self, at: usize, op: Op, ty: BasicType, operand: &[u8]) {
+        match op {
+            Op::NoOp => {}
+            Op::Replace => self.memory.write(at, operand),
+            _ => combine_elsewhere(op, ty, InMemory { memory: self.memory, at, operand }),
+        }
+    }
+
+    /// The same, where the values from before are handed over first, by way of `scratch`.
     fn blocks(
         &self,
         at: usize,
@@ -168,13 +172,12 @@ impl<'a> Place<'a> {
             let part = self.block(from, len - done, ty.size());
             let scratch = &mut scratch[..part];
             let _held = self.lock(from);
-            self.memory.read(from, scratch);
             if let Some(old) = &mut old {
+                self.memory.read(from, scratch);
                 old(done, scratch);
             }
-            if let (Operand::Bytes(bytes), false) = (operand, matches!(op, Op::NoOp)) {
-                combine(op, ty, scratch, &bytes[done..done + part]);
-                self.memory.write(from, scratch);
+            if let Operand::Bytes(bytes) = operand {
+                self.block_in_place(from, op, ty, &bytes[done..done + part]);
             }
             done += part;
         }

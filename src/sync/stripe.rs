@@ -41,6 +41,20 @@ pub(crate) fn lock(words: Words<'_>, at: usize) -> Held<'_> {
     try_lock(words, at).unwrap_or_else(|| wait(word(words, at)))
 }
 
+/// Locks all blocks that so many bytes from each of `places` on lie in. Whoever holds several took them in the same order, so that
+/// nobody waits in a circle.
+pub(crate) fn lock_all(
+    words: Words<'_>,
+    places: impl IntoIterator<Item = (usize, usize)>,
+) -> [Option<Held<'_>>; STRIPES] {
+    let mut touched = [false; STRIPES];
+    for (at, len) in places.into_iter().filter(|(_, len)| *len > 0) {
+        let (first, last) = (at / BLOCK, (at + (len - 1)) / BLOCK);
+        (first..=last).take(STRIPES).for_each(|block| touched[block % STRIPES] = true);
+    }
+    std::array::from_fn(|stripe| touched[stripe].then(|| lock(words, stripe * BLOCK)))
+}
+
 /// [`lock`] that does not wait: `None` where somebody holds it.
 #[inline(always)]
 pub(crate) fn try_lock(words: Words<'_>, at: usize) -> Option<Held<'_>> {
@@ -86,7 +100,8 @@ fn wait(word: &AtomicU32) -> Held<'_> {
         match looks {
             ..SPINS => std::hint::spin_loop(),
             SPINS..YIELDED => std::thread::yield_now(),
-            // The holder was descheduled: its work is some hundred nanoseconds.
+            // The holder was descheduled, or is in the system's calls (cross-memory attach): its work is some hundred
+            // nanoseconds, or some ten microseconds.
             _ => std::thread::sleep(Duration::from_micros(50)),
         }
     }
@@ -116,6 +131,25 @@ mod tests {
             drop(held);
             assert_eq!(waiter.join().expect("no panic"), 1, "it came in before the holder went");
         });
+    }
+
+    #[test]
+    fn many_places_lock_each_of_their_blocks_once() {
+        let memory = Memory::private(crate::window::words::bytes(1));
+        let words = Words::at(&memory, 0);
+        let locked = || (0..STRIPES).filter(|stripe| try_lock(words, stripe * BLOCK).is_none()).collect::<Vec<_>>();
+        for (places, wanted) in [
+            (&[(5, 0)][..], &[][..]),
+            (&[(BLOCK - 1, 1)], &[0]),
+            (&[(BLOCK - 1, 2)], &[0, 1]),
+            (&[(9 * BLOCK, 1), (BLOCK, 8), (7 * BLOCK, 2 * BLOCK)], &[0, 1, 7]),
+            (&[(3, 100 * BLOCK)], &[0, 1, 2, 3, 4, 5, 6, 7]),
+        ] {
+            let held = lock_all(words, places.iter().copied());
+            assert_eq!(locked(), wanted, "{places:?}");
+            drop(held);
+            assert_eq!(locked(), [0; 0], "after {places:?}");
+        }
     }
 
     /// Whether or not somebody has waited for its process.

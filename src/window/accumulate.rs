@@ -1,6 +1,6 @@
-//! The accumulate family on a window (MPI §11.3.4): by this CPU where it reaches the memory, by the net where it is the actor
-//! for the type, else by messages that the target's CPU executes. For one type of one window it is always the same actor. On every
-//! route the operands are copied, or used, before the call returns.
+//! The accumulate family on a window (MPI §11.3.4): by this CPU where it reaches the memory (see also `near`), by the net where it
+//! is the actor for the type, else by messages that the target's CPU executes. For one type of one window it is always the same
+//! actor. On every route the operands are copied, or used, before the call returns.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -282,6 +282,9 @@ impl Core {
             let amo = Amo::compare_swap(width, expected, new);
             return self.post_amo(target, remote, at, amo, &into, tally);
         }
+        if let Some(near) = self.near(target) {
+            return self.swap_near(&near, at, ty, (expected, new), into);
+        }
         let request = Request::Swap { ty, at, expected: truncate(expected, ty.size()), new };
         self.ask(target, self.next_order(target), request, Landing::One(into), tally)
     }
@@ -307,6 +310,28 @@ impl Core {
         let to = Layout::Bytes(from.len());
         let from = (op != Op::NoOp).then(|| From::contiguous(from));
         let it = Accumulate { call: "accumulate", op, ty, from, into: None, to };
+        self.accumulate(rank, displacement, &it, Count::Target)
+    }
+
+    /// The same with the values from before (MPI §11.3.4.2); `from` is `None` for `MPI_NO_OP`.
+    #[inline]
+    pub(crate) fn get_accumulate_elements(
+        &self,
+        rank: usize,
+        displacement: u64,
+        op: Op,
+        ty: BasicType,
+        from: Option<Source>,
+        into: Sink,
+    ) -> Result<()> {
+        if let Some((place, at)) = self.placed(rank, displacement, ty, into.len()) {
+            let operand = from.as_ref().map_or(Operand::Nothing(into.len()), |from| Operand::Bytes(from.bytes()));
+            place.many(at, op, ty, operand, Some(&mut |done, old: &[u8]| into.part(done, old.len()).fill_from(old)));
+            return Ok(());
+        }
+        let to = Layout::Bytes(into.len());
+        let (from, into) = (from.map(From::contiguous), Some(Into::contiguous(into)));
+        let it = Accumulate { call: "get_accumulate", op, ty, from, into, to };
         self.accumulate(rank, displacement, &it, Count::Target)
     }
 
@@ -342,6 +367,9 @@ impl Core {
         }
         if let Some((remote, width)) = self.by_net(target, it.ty) {
             return self.accumulate_by_net(target, remote, width, at, it, tally);
+        }
+        if let Some(near) = self.near(target) {
+            return self.accumulate_near(&near, at, it);
         }
         self.combine(target, at, it, tally)
     }
@@ -457,7 +485,7 @@ fn local(place: &Place<'_>, at: i64, it: &Accumulate<'_>) {
 }
 
 /// Walks the sides together: where each piece begins at the target, in `from`, in `into`, and its length.
-fn pieces(it: &Accumulate<'_>, mut each: impl FnMut(i64, i64, i64, usize)) {
+pub(super) fn pieces(it: &Accumulate<'_>, mut each: impl FnMut(i64, i64, i64, usize)) {
     let mut theirs = Stream::new(it.to.pieces());
     let mut from = it.from.as_ref().map(|from| Stream::new(from.layout.pieces()));
     let mut into = it.into.as_ref().map(|into| Stream::new(into.layout.pieces()));

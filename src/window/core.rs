@@ -44,6 +44,7 @@ pub(crate) struct Core {
     pub(super) segment: Option<Memory>,
     pub(super) hints: Mutex<Hints>,
     pub(super) ordered: AtomicBool,
+    pub(super) no_locks: AtomicBool,
     pub(super) per_element: bool,
     pub(super) actor: Actor,
     /// What is in flight to all targets.
@@ -90,9 +91,10 @@ impl Core {
     }
 
     /// What the state would be after `call`.
+    // Inlined: where the call is known, little is left of the state machine.
     #[inline]
     pub(crate) fn check(&self, name: &'static str, call: Call) -> Result<epoch::State> {
-        epoch::after(self.state(), call).map_err(|reason| ErrorKind::Epoch { call: name, reason }.into())
+        epoch::after(self.state(), call).map_err(|reason| misused(name, reason))
     }
 
     /// Passes `call` through the epochs' state machine.
@@ -399,6 +401,7 @@ impl Core {
         hints.update(info)?;
         // Relaxed: the caller orders its own operations.
         self.ordered.store(hints.ordered(), Ordering::Relaxed);
+        self.no_locks.store(hints.no_locks, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -408,6 +411,11 @@ impl Core {
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn index(at: u64) -> usize {
     at as usize
+}
+
+#[cold]
+fn misused(call: &'static str, reason: &'static str) -> Error {
+    ErrorKind::Epoch { call, reason }.into()
 }
 
 #[cold]

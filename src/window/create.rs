@@ -165,9 +165,9 @@ impl Core {
             offset,
         };
         let (place, words) = match published {
-            Some((place, words)) => {
-                job.republish(place, id, &part);
-                (place, words)
+            Some(there) => {
+                job.republish(there.0, id, &part);
+                there
             }
             None => job.publish(id, &part)?,
         };
@@ -175,8 +175,7 @@ impl Core {
         let space = if dynamic { Space::Attached(Arc::clone(&attached)) } else { Space::Part(memory.clone()) };
         let exposed = Arc::new(Exposed::new(space, words.clone(), hints.per_element()));
         job.messages.expose(id, Arc::clone(&exposed));
-        let foreign = matches!(wanted.flavor, Flavor::Create | Flavor::Dynamic) && separate.is_none();
-        serve(job, foreign)?;
+        serve(job, matches!(wanted.flavor, Flavor::Create | Flavor::Dynamic) && separate.is_none())?;
         Ok(Core {
             job: Arc::clone(job),
             team: Arc::clone(team),
@@ -190,6 +189,7 @@ impl Core {
             attached,
             segment,
             ordered: AtomicBool::new(hints.ordered()),
+            no_locks: AtomicBool::new(hints.no_locks),
             per_element: hints.per_element(),
             hints: Mutex::new(hints),
             actor,

@@ -91,6 +91,9 @@ impl Core {
             self.covered("put", target, at, to)?;
         }
         let Some(far) = target.data.posted() else { return self.scatter(target, at, from, to, tally) };
+        if let Some(near) = far.near() {
+            return self.put_near(near, at, from, to);
+        }
         if to.longest().min(from.layout.longest()) >= BLOCK_BY_ITSELF {
             let mut pieces = zip(from.layout.pieces(), to.pieces());
             while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
@@ -185,6 +188,11 @@ impl Core {
                 });
             }
             self.covered("get", target, at, from)?;
+        }
+        if let Data::Far(far) = &target.data
+            && let Some(near) = far.near()
+        {
+            return self.get_near(near, at, into, from);
         }
         let small = from.longest().min(into.layout.longest()) < BLOCK_BY_ITSELF && from.len() >= BLOCK_BY_ITSELF
             || from.contiguous().is_none() && from.longest() < BLOCK_BY_ITSELF;

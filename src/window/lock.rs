@@ -1,7 +1,7 @@
 //! Passive target synchronization of a window: locks over the control words of any rank (`sync::lock`), and the epochs that
 //! they open and end (MPI §11.5.3).
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
@@ -15,6 +15,7 @@ use crate::epoch::Call;
 use crate::error::{Class, Error, Result};
 use crate::job::PROC_NULL;
 use crate::messages::{Landing, Request};
+use crate::plan::Actor;
 use crate::sync::lock::{self, Place, Words};
 
 /// Who may hold a target's lock together (MPI §11.5.3).
@@ -111,7 +112,8 @@ impl Core {
     }
 
     fn may_lock(&self, call: &'static str) -> Result<()> {
-        if self.hints().no_locks {
+        // Relaxed: as the epoch's state.
+        if self.no_locks.load(Ordering::Relaxed) {
             let why = "the window's info says no_locks=true (MPI §11.2.1)";
             return Err(Error::argument(Class::LockType, call, why));
         }
@@ -130,7 +132,21 @@ impl Core {
         }
     }
 
+    /// A lock's word, where this CPU changes it: all that a lock does within a node.
+    #[inline]
+    fn word_here(&self, place: Place) -> Option<&AtomicU64> {
+        let (rank, at) = match place {
+            Place::Target(rank) => (rank, words::LOCK),
+            Place::Master => (0, words::MASTER),
+        };
+        if self.job.actor == Actor::Nic {
+            return None;
+        }
+        Some(self.known(rank)?.words(self)?.word64(at))
+    }
+
     /// Changes a control word and waits for its value from before.
+    #[cold]
     fn change(&self, place: Place, amo: Amo) -> Result<u64> {
         let (target, at) = self.word(place)?;
         if let Control::Memory(words) = target.control(self)? {
@@ -164,17 +180,32 @@ impl Core {
 }
 
 impl Words for Core {
+    // SeqCst here, as what the net and messages do to these words: a lock orders whatever it separates.
+    #[inline]
     fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        if let Some(word) = self.word_here(place) {
+            return Ok(word.fetch_add(delta, Ordering::SeqCst));
+        }
         self.change(place, Amo::new(AmoKind::Sum, Width::W64, delta))
     }
 
+    #[inline]
     fn release(&self, place: Place, delta: u64) -> Result<()> {
+        if let Some(word) = self.word_here(place) {
+            word.fetch_add(delta, Ordering::SeqCst);
+            return Ok(());
+        }
         let (target, at) = self.word(place)?;
         let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
         self.post_control(target, at, amo, Sink::NONE, &target.tally)
     }
 
+    #[inline]
     fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        if let Some(word) = self.word_here(place) {
+            let swapped = word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
+            return Ok(swapped.unwrap_or_else(|found| found));
+        }
         self.change(place, Amo::compare_swap(Width::W64, expected, new))
     }
 

@@ -15,6 +15,7 @@ mod epochs;
 mod layouts;
 mod lock;
 mod model;
+mod near;
 mod packing;
 mod pscw;
 #[allow(unsafe_code)]

@@ -1,15 +1,20 @@
 //! Generalized active target synchronization (MPI §11.5.2): post tells each origin, which looks for it only when it first
 //! operates on the target, or completes; complete tells each target after its operations are there; wait counts. A notice is
-//! one message. Nothing here is kept per rank of the window beyond the groups themselves.
+//! one atomic on a word of the other rank's within a node, and else one message. Nothing here is kept per rank of the window beyond
+//! the groups themselves.
 
 use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::target::{Hold, Target};
+use super::words::Words;
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{Class, Error, Result};
-use crate::job::PROC_NULL;
+use crate::job::{PROC_NULL, peer};
 use crate::messages::{Messages, Notice};
+use crate::plan::Actor;
+use crate::sync::notices;
+use crate::wire::Lane;
 
 impl Core {
     /// Exposes this rank's part to `origins` (`MPI_WIN_POST`); `check`: false under `MPI_MODE_NOCHECK`, which both sides
@@ -40,9 +45,10 @@ impl Core {
         let next = self.check("start", Call::Start)?;
         self.check_group("start", targets)?;
         // Who can't be reached fails the call before it has changed anything.
-        let contacted: Vec<&Target> =
-            targets.iter().filter_map(|&rank| self.target("start", rank).transpose()).collect::<Result<_>>()?;
-        for target in contacted {
+        for &rank in targets {
+            self.target("start", rank)?;
+        }
+        for target in targets.iter().filter_map(|&rank| self.known(rank)) {
             target.set_hold(if check { Hold::Started } else { Hold::Open });
         }
         *self.group_of_start() = targets.to_vec();
@@ -112,7 +118,28 @@ impl Core {
             self.exposed.notice(number(rank), notice);
             return Ok(());
         }
+        if let Some(words) = self.words_near(rank) {
+            let told = match notice {
+                Notice::Posted => notices::post(words, number(self.team.me)),
+                Notice::Completed => {
+                    notices::complete(words);
+                    true
+                }
+            };
+            if told {
+                self.job.wire.knock(peer(self.team.rank(rank)));
+                return Ok(());
+            }
+        }
         self.job.send(self.team.rank(rank), &Messages::notice(self.id, number(self.team.me), notice))
+    }
+
+    /// The control words of a rank of this node, as this CPU changes them. Who can't be contacted is told by message, or fails that.
+    fn words_near(&self, rank: usize) -> Option<Words<'_>> {
+        if self.job.actor == Actor::Nic || self.job.lane(self.team.rank(rank)) != Some(Lane::Shm) {
+            return None;
+        }
+        self.target("post", rank).ok()??.words(self)
     }
 
     fn check_group(&self, call: &'static str, group: &[usize]) -> Result<()> {

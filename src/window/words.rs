@@ -1,5 +1,5 @@
-//! The control words of a window at one rank: its lock, the master of exclusive locks, the version of attached regions,
-//! the locks that make accumulates atomic, and the slots of its fences. Layout only; zeroed words are a fresh window's.
+//! The control words of a window at one rank: its lock, the master of exclusive locks, the version of attached regions, notices
+//! of posts and completions, the locks that make accumulates atomic, and the slots of its fences. Layout only; zeroed words are a fresh window's.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -50,8 +50,14 @@ pub(crate) const LOCK: usize = 0;
 pub(crate) const MASTER: usize = 8;
 /// Grows with every attach and detach of a dynamic window.
 pub(crate) const VERSION: usize = 16;
+/// How many origins have completed and were not waited for yet (`sync::notices`).
+pub(crate) const COMPLETED: usize = LINE;
+/// The first of the slots of members that have posted to this rank (`sync::notices`).
+pub(crate) const POSTED: usize = 2 * LINE;
+/// How many there are: a cache line of them.
+pub(crate) const POSTED_SLOTS: usize = LINE / 8;
 /// The first of the words that accumulates lock, one for each of [`STRIPES`].
-pub(crate) const STRIPE_LOCKS: usize = LINE;
+pub(crate) const STRIPE_LOCKS: usize = 3 * LINE;
 /// How many there are: blocks of the window share them in turn.
 pub(crate) const STRIPES: usize = 8;
 /// The first of the slots of fences.
@@ -59,7 +65,7 @@ pub(crate) const FENCE: usize = STRIPE_LOCKS + STRIPES * LINE;
 /// Bytes between words of different writers: a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// The bytes that a window's words take in a job of `ranks` ranks: 576 and two lines for each doubling of the ranks.
+/// The bytes that a window's words take in a job of `ranks` ranks: 704 and two lines for each doubling of the ranks.
 pub(crate) const fn bytes(ranks: usize) -> usize {
     FENCE + barrier::slots(ranks) * LINE
 }

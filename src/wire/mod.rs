@@ -18,7 +18,7 @@ use transom_verbs::{VerbsDomain, VerbsOptions};
 
 use crate::messages::Messages;
 use crate::plan::Amos;
-pub(crate) use remote::{Far, Remote};
+pub(crate) use remote::{Far, Near, Remote};
 
 pub(crate) use transom_shm::event;
 pub(crate) use transom_shm::event::SpinBudget;
@@ -350,9 +350,20 @@ impl Wire {
         }
     }
 
-    /// Sleeps until something may have happened: on the net where there is one, since only that brings completions.
-    pub(crate) fn wait(&self, limit: Duration) {
-        self.wait_on(if self.net.is_some() { Lane::Net } else { Lane::Shm }, limit);
+    /// Sleeps until something may have happened: on the net where there is one, since only that brings completions. `stay` is asked
+    /// again before, where what it looks at comes with a [`Wire::knock`].
+    pub(crate) fn wait(&self, limit: Duration, stay: impl FnOnce() -> bool) {
+        match (&self.net, &self.shm) {
+            (None, Some(shm)) => shm.port().wait_while(limit, stay),
+            _ => self.wait_on(Lane::Net, limit),
+        }
+    }
+
+    /// Ends a sleep of a peer of this node that waits for a word of its.
+    pub(crate) fn knock(&self, peer: Peer) {
+        if let Some(shm) = &self.shm {
+            shm.port().knock(peer);
+        }
     }
 
     /// Ends a sleep of another thread.

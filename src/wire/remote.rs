@@ -12,6 +12,9 @@ use crate::buffers::{self, Sink, Source};
 
 type RemoteOf<D> = <<D as Domain>::Port as Port>::Remote;
 
+/// User memory of a process of the node, which cross-memory attach reaches.
+pub(crate) type Near = RemoteOf<ShmDomain>;
+
 /// A peer's memory.
 #[derive(Debug)]
 pub(crate) enum Remote {
@@ -24,7 +27,7 @@ pub(crate) enum Remote {
 #[derive(Debug)]
 pub(crate) enum Far {
     /// User memory of a process of the node: cross-memory attach. Boxed, since it is large and there are few.
-    Shm(Box<RemoteOf<ShmDomain>>),
+    Shm(Box<Near>),
     /// Through libibverbs.
     Verbs(RemoteOf<VerbsDomain>),
     /// Through libfabric.
@@ -33,6 +36,16 @@ pub(crate) enum Far {
     Sim(RemoteOf<SimDomain>),
     /// Nothing but messages reaches it.
     Messages,
+}
+
+impl Far {
+    /// What cross-memory attach reaches.
+    pub(crate) fn near(&self) -> Option<&Near> {
+        match self {
+            Far::Shm(near) => Some(near),
+            _ => None,
+        }
+    }
 }
 
 impl Remote {

@@ -233,31 +233,63 @@ impl Window {
     /// # Safety
     /// As for [`transom::RawWindow::accumulate`], and `get_accumulate` with a result.
     pub(crate) unsafe fn accumulate(&self, origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -> c_int {
-        if self.is_element(origin, result, there) {
-            let mut old = [0u64; LARGEST / 8];
-            let into = result.map_or(old.as_mut_ptr().cast(), |result| result.base);
-            // SAFETY: the caller's promise; each side is one element.
-            return coded(self.face, unsafe { self.fetch(origin.base, into, there, op) });
+        if let Some((ty, count, op)) = elements(origin, result, there, op) {
+            let done = if count == 1 && self.is_near(there.rank) {
+                let mut old = [0u64; LARGEST / 8];
+                let into = result.map_or(old.as_mut_ptr().cast(), |result| result.base);
+                // SAFETY: the caller's promise; each side is one element.
+                unsafe { self.fetch(origin.base, into, there, (ty, op)) }
+            } else {
+                // SAFETY: the caller's promise.
+                unsafe { self.combine(origin, result, there, (ty, count, op)) }
+            };
+            return coded(self.face, done);
         }
         // SAFETY: the caller's promise.
         coded(self.face, Typed::of(origin, result, there, op).and_then(|it| unsafe { it.perform(self) }))
     }
 
-    /// Whether an accumulate is of one element in memory that this process reaches, where fetching its value costs less than all else.
+    /// Accumulates so many elements of a type, in one run at each side.
+    ///
+    /// # Safety
+    /// As for [`transom::RawWindow::accumulate_elements`] and `get_accumulate_elements`.
+    unsafe fn combine(
+        &self,
+        origin: &Here,
+        result: Option<&Here>,
+        there: &There,
+        (ty, count, op): (BasicType, usize, Op),
+    ) -> Outcome<()> {
+        let (rank, displacement) = place(there.rank, there.displacement)?;
+        let from = origin.base.cast();
+        // SAFETY: the caller's promise.
+        Ok(unsafe {
+            match result {
+                None => self.raw.accumulate_elements(from, count, ty, rank, displacement, op),
+                Some(result) => {
+                    let into = result.base.cast();
+                    self.raw.get_accumulate_elements(from, into, count, ty, rank, displacement, op)
+                }
+            }
+        }?)
+    }
+
+    /// Whether this process reaches a rank's memory, so that fetching the value of one element costs less than all else.
     #[inline]
-    fn is_element(&self, origin: &Here, result: Option<&Here>, there: &There) -> bool {
-        let one = |side: &Here| side.count == 1 && side.ty == there.ty;
-        let sides = there.count == 1 && one(origin) && result.is_none_or(one);
-        let basic = || types::find(there.ty).is_ok_and(|ty| ty.basic.is_some());
-        let near =
-            || usize::try_from(there.rank).is_ok_and(|rank| self.raw.route(rank).is_ok_and(|it| it != Route::Net));
-        sides && self.is_mapped() && basic() && near()
+    fn is_near(&self, rank: c_int) -> bool {
+        let route = || self.raw.route(usize::try_from(rank).ok()?).ok();
+        self.is_mapped() && route().is_some_and(|it| it != Route::Net)
     }
 
     /// # Safety
     /// `origin`, unless the operation is `MPI_NO_OP`, and `result` are one element of the type.
-    unsafe fn fetch(&self, origin: *const c_void, result: *mut c_void, there: &There, op: OpHandle) -> Outcome<()> {
-        let (ty, op) = (element(there.ty)?, operation(op)?);
+    unsafe fn fetch(
+        &self,
+        origin: *const c_void,
+        result: *mut c_void,
+        there: &There,
+        (ty, op): (BasicType, Op),
+    ) -> Outcome<()> {
         let (rank, displacement) = place(there.rank, there.displacement)?;
         if let wide @ (4 | 8) = ty.size() {
             // SAFETY: the caller's promise.
@@ -319,6 +351,18 @@ impl Window {
         }
         Ok(())
     }
+}
+
+/// What an accumulate combines whose sides are all as many elements of one basic type, as nearly all are; `None` for whatever else.
+#[inline]
+fn elements(origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -> Option<(BasicType, usize, Op)> {
+    let same = |side: &Here| side.ty == there.ty && side.count == there.count;
+    let op = operation(op).ok()?;
+    let unused = op == Op::NoOp && result.is_some();
+    if !(unused || same(origin)) || !result.is_none_or(same) {
+        return None;
+    }
+    Some((types::find(there.ty).ok()?.basic?, usize::try_from(there.count).ok()?, op))
 }
 
 /// The bytes of the largest basic type.
@@ -450,7 +494,9 @@ pub(crate) unsafe extern "C" fn fetch_and_op(
         let Some(window) = windows::find(win) else {
             return host_Fetch_and_op(origin, result, ty, target, displacement, op, win);
         };
-        coded(win, window.fetch(origin, result, &There::new(target, displacement, 1, ty), op))
+        let there = There::new(target, displacement, 1, ty);
+        let what = element(ty).and_then(|ty| Ok((ty, operation(op)?)));
+        coded(win, what.and_then(|what| window.fetch(origin, result, &there, what)))
     }
 }
 

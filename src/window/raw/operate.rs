@@ -96,6 +96,57 @@ impl RawWindow {
         unsafe { self.combine("get_accumulate", Some(origin), Some(result), target, op, Count::Target) }
     }
 
+    /// [`RawWindow::accumulate`] of `count` elements of `ty`, in one run at both sides: nothing has to be found out about types.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::accumulate`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put`], for the bytes of the elements.
+    #[inline]
+    pub unsafe fn accumulate_elements(
+        &self,
+        origin: *const u8,
+        count: usize,
+        ty: BasicType,
+        target: usize,
+        displacement: u64,
+        op: Op,
+    ) -> Result<()> {
+        self.core.begin("accumulate", target)?;
+        let len = elements("accumulate", op, ty, count)?;
+        // SAFETY: the caller's promise.
+        let from = unsafe { Source::promised(origin, len) };
+        self.core.accumulate_elements(target, displacement, op, ty, from)
+    }
+
+    /// [`RawWindow::get_accumulate`], likewise.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::accumulate`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::get_accumulate`], for the bytes of the elements.
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // those of MPI_GET_ACCUMULATE, but for the types that are the same
+    pub unsafe fn get_accumulate_elements(
+        &self,
+        origin: *const u8,
+        result: *mut u8,
+        count: usize,
+        ty: BasicType,
+        target: usize,
+        displacement: u64,
+        op: Op,
+    ) -> Result<()> {
+        self.core.begin("get_accumulate", target)?;
+        let len = elements("get_accumulate", op, ty, count)?;
+        // SAFETY: the caller's promise.
+        let (from, into) =
+            unsafe { ((op != Op::NoOp).then(|| Source::promised(origin, len)), Sink::promised(result, len)) };
+        self.core.get_accumulate_elements(target, displacement, op, ty, from, into)
+    }
+
     /// Combines one element and waits for its value from before (`MPI_FETCH_AND_OP`, MPI §11.3.4.3). `operand` and the result are the
     /// element's bytes; for `PROC_NULL` the result is left alone.
     ///
@@ -306,6 +357,16 @@ impl RawWindow {
         post(Count::Request(&mut tally))?;
         Ok(Request::new(&self.core.job, tally))
     }
+}
+
+/// The bytes of `count` elements of a type that `op` is defined on.
+#[inline]
+fn elements(call: &'static str, op: Op, ty: BasicType, count: usize) -> Result<usize> {
+    if !op.allows(ty) {
+        return Err(Error::argument(Class::Op, call, format!("{} is not defined on {}", op.name(), ty.name())));
+    }
+    let why = || Error::argument(Class::Count, call, format!("{count} elements of {} bytes are too many", ty.size()));
+    count.checked_mul(ty.size()).ok_or_else(why)
 }
 
 fn one_element(call: &'static str, ty: BasicType, len: usize) -> Result<()> {

@@ -1,0 +1,73 @@
+//! Loops that combine the elements of two arrays, by the widest vectors that the machine has. Owns no memory, and knows neither
+//! operations nor types.
+
+/// From how many bytes on the widest vectors of the machine are asked for.
+const WIDE: usize = 256;
+
+/// Replaces each whole `T` of `len` bytes at `to` by `function` of it and the `T` at its place at `from`; at any alignment.
+///
+/// # Safety
+/// `len` bytes from both on are this call's for reading, those at `to` for writing, and they do not overlap.
+#[inline]
+pub(crate) unsafe fn combine<T: bytemuck::Pod>(to: *mut u8, from: *const u8, len: usize, function: impl Fn(T, T) -> T) {
+    #[cfg(target_arch = "x86_64")]
+    if len >= WIDE && std::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has it; the rest is the caller's promise.
+        return unsafe { combine_avx2(to, from, len, function) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { combine_each(to, from, len, function) }
+}
+
+/// The same loop, for a processor that every x86-64 of the last ten years is: twice as wide as those that all are.
+///
+/// # Safety
+/// As for [`combine`], on a processor with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn combine_avx2<T: bytemuck::Pod>(to: *mut u8, from: *const u8, len: usize, function: impl Fn(T, T) -> T) {
+    // SAFETY: the caller's promise.
+    unsafe { combine_each(to, from, len, function) }
+}
+
+/// # Safety
+/// As for [`combine`].
+#[inline(always)]
+unsafe fn combine_each<T: bytemuck::Pod>(to: *mut u8, from: *const u8, len: usize, function: impl Fn(T, T) -> T) {
+    let (to, from) = (to.cast::<T>(), from.cast::<T>());
+    for index in 0..len.checked_div(size_of::<T>()).unwrap_or(0) {
+        // SAFETY: so many `T`s fit into `len` bytes (caller); any bytes are a `T`, and unaligned accesses have no further requirement.
+        unsafe {
+            let new = function(to.add(index).read_unaligned(), from.add(index).read_unaligned());
+            to.add(index).write_unaligned(new);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WIDE;
+    use crate::Memory;
+
+    /// Whichever loop it takes, at any alignment, and nothing beside.
+    #[test]
+    fn short_and_long_arrays_are_combined_alike() {
+        for len in [0usize, 1, 7, 8, 31, WIDE - 1, WIDE, WIDE + 1, 10 * WIDE + 13] {
+            for skew in [0, 1, 5] {
+                let operand: Vec<u8> = (0..len + skew).map(|index| (index * 37 % 251) as u8).collect();
+                let before: Vec<u8> = (0..len + skew + 8).map(|index| (index * 11 % 253) as u8).collect();
+                let memory = Memory::private(before.len());
+                memory.write(0, &before);
+                memory.combine(skew, &operand[skew..], |a: u32, b: u32| a.wrapping_sub(b));
+                let mut after = vec![0; before.len()];
+                memory.read(0, &mut after);
+                let whole = skew + len / 4 * 4;
+                for at in (skew..whole).step_by(4) {
+                    let word = |bytes: &[u8]| bytemuck::pod_read_unaligned::<u32>(&bytes[at..at + 4]);
+                    assert_eq!(word(&after), word(&before).wrapping_sub(word(&operand)), "at {at} of {len}");
+                }
+                assert_eq!((&after[..skew], &after[whole..]), (&before[..skew], &before[whole..]), "{len} bytes");
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! User memory of another process of the node, which is not mapped here: the system moves pieces of it there and back by
+//! cross-memory attach, and what this has called is done when it returns. Accumulates read, combine and write back under the locks
+//! that make every accumulate there atomic (`sync::stripe`), so that the target takes no part in any operation.
+
+use transom_fabric::Post;
+
+use super::accumulate::{Accumulate, pieces};
+use super::core::{Core, index};
+use super::target::{Data, Target};
+use super::transfer::{From, Into};
+use super::words::Words;
+use crate::buffers::{self, Sink, scoped};
+use crate::datatype::zip;
+use crate::error::Result;
+use crate::reduce::kernel::combine;
+use crate::reduce::{BasicType, Op};
+use crate::rma::accumulate::{bytes_of, truncate, value};
+use crate::rma::layout::Layout;
+use crate::sync::stripe;
+use crate::wire::Near;
+
+/// What an accumulate has in hand at once: bytes, and pieces.
+const BYTES: usize = 64 << 10;
+const PIECES: usize = 64;
+
+/// A target whose memory is reached in this way, with the words that make accumulates there atomic.
+pub(super) struct Beside<'t> {
+    memory: &'t Near,
+    words: Words<'t>,
+}
+
+/// A piece of an accumulate: where it begins at the target, in the origin and in the result, and its length.
+#[derive(Clone, Copy)]
+struct Piece {
+    at: u64,
+    from: i64,
+    into: i64,
+    len: usize,
+}
+
+impl Core {
+    /// The target, where accumulates there go by cross-memory attach: its memory is not mapped, its control words are, and locks are what
+    /// makes all types atomic, since the system can't perform the CPU's atomics on elements.
+    pub(super) fn near<'t>(&'t self, target: &'t Target) -> Option<Beside<'t>> {
+        let Data::Far(far) = &target.data else { return None };
+        let memory = far.near().filter(|_| !self.per_element)?;
+        Some(Beside { memory, words: target.words(self)? })
+    }
+
+    pub(super) fn put_near(&self, near: &Near, at: i64, from: &From<'_>, to: &Layout<'_>) -> Result<()> {
+        let pieces = zip(from.layout.pieces(), to.pieces())
+            .map(|(ours, theirs, len)| ((at + theirs).cast_unsigned(), from.part(ours, len)));
+        self.ended(buffers::put_pieces(near, pieces))
+    }
+
+    pub(super) fn get_near(&self, near: &Near, at: i64, into: &Into<'_>, from: &Layout<'_>) -> Result<()> {
+        let pieces = zip(into.layout.pieces(), from.pieces())
+            .map(|(ours, theirs, len)| ((at + theirs).cast_unsigned(), into.part(ours, len)));
+        self.ended(buffers::get_pieces(near, pieces))
+    }
+
+    pub(super) fn accumulate_near(&self, beside: &Beside<'_>, at: i64, it: &Accumulate<'_>) -> Result<()> {
+        let (size, mut hand, mut bytes) = (it.ty.size(), Vec::new(), 0);
+        let mut done = Ok(());
+        pieces(it, |theirs, from, into, len| {
+            let mut cut = 0;
+            while cut < len && done.is_ok() {
+                let part = (len - cut).min((BYTES - bytes) / size * size);
+                let inside = cut.cast_signed() as i64;
+                let at = (at + theirs + inside).cast_unsigned();
+                hand.push(Piece { at, from: from + inside, into: into + inside, len: part });
+                (cut, bytes) = (cut + part, bytes + part);
+                if hand.len() == PIECES || BYTES - bytes < size {
+                    done = self.combine_near(beside, it, &hand, bytes);
+                    hand.clear();
+                    bytes = 0;
+                }
+            }
+        });
+        done?;
+        if hand.is_empty() { Ok(()) } else { self.combine_near(beside, it, &hand, bytes) }
+    }
+
+    /// Combines pieces of `bytes` bytes together.
+    fn combine_near(&self, beside: &Beside<'_>, it: &Accumulate<'_>, pieces: &[Piece], bytes: usize) -> Result<()> {
+        let mut scratch = vec![0; bytes];
+        let _held = stripe::lock_all(beside.words, pieces.iter().map(|piece| (index(piece.at), piece.len)));
+        if it.into.is_some() || !matches!(it.op, Op::Replace | Op::NoOp) {
+            self.read_near(beside, pieces, &mut scratch)?;
+        }
+        let mut done = 0;
+        for piece in pieces {
+            let scratch = &mut scratch[done..done + piece.len];
+            if let Some(into) = &it.into {
+                into.part(piece.into, piece.len).fill_from(scratch);
+            }
+            if let Some(from) = &it.from {
+                combine(it.op, it.ty, scratch, from.part(piece.from, piece.len).bytes());
+            }
+            done += piece.len;
+        }
+        if matches!(it.op, Op::NoOp) { Ok(()) } else { self.write_near(beside, pieces, &scratch) }
+    }
+
+    /// Stores `new` where `expected` is found; the value from before goes to `into`.
+    pub(super) fn swap_near(
+        &self,
+        beside: &Beside<'_>,
+        at: u64,
+        ty: BasicType,
+        (expected, new): (u64, u64),
+        into: Sink,
+    ) -> Result<()> {
+        let size = ty.size();
+        let piece = [Piece { at, from: 0, into: 0, len: size }];
+        let mut scratch = [0; 8];
+        let _held = stripe::lock(beside.words, index(at));
+        self.read_near(beside, &piece, &mut scratch[..size])?;
+        into.fill_from(&scratch[..size]);
+        if value(&scratch[..size]) != truncate(expected, size) {
+            return Ok(());
+        }
+        self.write_near(beside, &piece, bytes_of(&new.to_ne_bytes(), size))
+    }
+
+    /// Reads the pieces, one after the other, into `bytes`.
+    fn read_near(&self, beside: &Beside<'_>, pieces: &[Piece], bytes: &mut [u8]) -> Result<()> {
+        scoped(
+            || (),
+            |scope| {
+                let into = scope.sink(bytes);
+                let pieces = placed(pieces).map(|(piece, at)| (piece.at, into.part(at, piece.len)));
+                self.ended(buffers::get_pieces(beside.memory, pieces))
+            },
+        )
+    }
+
+    /// Writes the pieces from `bytes`, where they follow each other.
+    fn write_near(&self, beside: &Beside<'_>, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
+        scoped(
+            || (),
+            |scope| {
+                let from = scope.source(bytes);
+                let pieces = placed(pieces).map(|(piece, at)| (piece.at, from.part(at, piece.len)));
+                self.ended(buffers::put_pieces(beside.memory, pieces))
+            },
+        )
+    }
+
+    fn ended(&self, answer: Post) -> Result<()> {
+        match answer {
+            Post::Broken(fault) => Err(self.job.progress.explained(*fault)),
+            Post::Done | Post::Pending | Post::Again => Ok(()),
+        }
+    }
+}
+
+/// Pieces, each with where it begins if they follow each other.
+fn placed(pieces: &[Piece]) -> impl Iterator<Item = (&Piece, usize)> {
+    pieces.iter().scan(0, |end, piece| {
+        let at = *end;
+        *end += piece.len;
+        Some((piece, at))
+    })
+}
