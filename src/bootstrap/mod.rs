@@ -4,6 +4,7 @@
 
 mod detect;
 mod error;
+pub(crate) mod fields;
 mod gather;
 #[allow(unsafe_code)]
 mod inherited;

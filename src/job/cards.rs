@@ -26,34 +26,6 @@ pub(super) struct Card {
     pub(super) beacon: Option<SocketAddr>,
 }
 
-/// Several fields in one value.
-pub(super) fn pack(fields: &[&[u8]]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for field in fields {
-        // Fields are addresses and names, far below 4 GiB.
-        out.extend_from_slice(&u32::try_from(field.len()).unwrap_or(u32::MAX).to_le_bytes());
-        out.extend_from_slice(field);
-    }
-    out
-}
-
-/// The fields of a value that [`pack`] made; `None` where it was not.
-pub(super) fn unpack<const N: usize>(value: &[u8]) -> Option<[Vec<u8>; N]> {
-    unpack_all(value)?.try_into().ok()
-}
-
-/// All fields of a value that [`pack`] made, however many; `None` where it was not.
-pub(super) fn unpack_all(mut value: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut fields = Vec::new();
-    while !value.is_empty() {
-        let (len, rest) = value.split_first_chunk::<4>()?;
-        let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-        fields.push(bytes.to_vec());
-        value = rest;
-    }
-    Some(fields)
-}
-
 /// A key as bytes.
 pub(super) fn key_bytes(key: &RegionKey) -> Vec<u8> {
     key.0.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -73,12 +45,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_keys_come_back() {
+    fn keys_come_back() {
         let key = RegionKey([1, u64::MAX, 3, 4]);
-        let value = pack(&[b"node", b"", &key_bytes(&key)]);
-        let [node, nothing, bytes] = unpack::<3>(&value).expect("three fields");
-        assert_eq!((node.as_slice(), nothing.as_slice(), key_from(&bytes)), (&b"node"[..], &b""[..], key));
-        assert!(unpack::<2>(&value).is_none() && unpack::<4>(&value).is_none());
-        assert!(unpack::<1>(&[9, 0, 0, 0, 1]).is_none());
+        assert_eq!(key_from(&key_bytes(&key)), key);
+        assert_eq!(key_from(&[]), RegionKey::default());
     }
 }

@@ -6,8 +6,9 @@ use std::mem::ManuallyDrop;
 
 use transom_fabric::Memory;
 
-use super::cards::{key_bytes, key_from, pack, unpack, unpack_all};
+use super::cards::{key_bytes, key_from};
 use super::peer;
+use crate::bootstrap::fields::{pack, unpack, unpack_all};
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
 use crate::wire::{self, Lane, ShmRegion, Wire};
 
@@ -61,11 +62,10 @@ impl<C: Copies> Exchange<C> {
         self.boot.barrier()?;
         if self.leader == self.rank() {
             let values = bootstrap::get_gathered(self.boot.as_mut(), name, value)?;
-            if self.followed {
-                let fields: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
-                if let Some(told) = self.copies.share(&pack(&fields)) {
-                    self.boot.put(&place, &told)?;
-                }
+            if self.followed
+                && let Some(told) = self.copies.share(&pack(&values))
+            {
+                self.boot.put(&place, &told)?;
             }
             self.boot.barrier()?;
             return Ok(values);
@@ -118,7 +118,7 @@ impl Copies for HeapCopies<'_> {
         let memory = self.wire.allocate(bytes.len()).ok()?;
         memory.write(0, bytes);
         let region = self.wire.register_shm(&memory).ok()??;
-        let place = pack(&[address, &key_bytes(&wire::shm_key(&region))]);
+        let place = pack(&[address.as_slice(), &key_bytes(&wire::shm_key(&region))]);
         self.kept.push((memory, region));
         Some(place)
     }

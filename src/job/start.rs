@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{Domain, FabricError, Memory, PeerMap, Port};
 
-use super::cards::{Card, key_bytes, key_from, pack, unpack};
+use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
 use super::{JobCore, Team, block_bytes, peer, team};
 use crate::bootstrap::Bootstrap;
+use crate::bootstrap::fields::{pack, unpack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
