@@ -12,7 +12,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::inherited::adopt_socket;
-use super::wire::{LineBuffer, MAX_LINE, Words, from_hex, to_hex};
+use super::wire::{LineBuffer, MAX_ACCEPTED, MAX_LINE, Words, from_base64, to_base64, to_hex};
 use super::{Bootstrap, BootstrapError, MAX_KEY, check_key, mapping};
 
 /// How long the launcher may take to answer the first commands. Later ones wait for other ranks, without a limit.
@@ -24,13 +24,13 @@ const OUTPUT_PAUSE: Duration = Duration::from_millis(300);
 /// The most characters of a reason for an abort that are sent; four bytes a character still fit in a line.
 const MAX_WHY: usize = 100;
 
-/// Stands before the hexadecimal digits of a value, so that an empty value is not an empty word.
+/// Stands before the digits of a value, so that an empty value is not an empty word.
 const VALUE_MARK: char = 'x';
 
 /// The variable with what `transom-run` tells its ranks on other machines and nobody else.
 pub(crate) const SECRET: &str = "TRANSOM_PMI_SECRET";
 
-/// A connection to a launcher that speaks PMI-1. Values travel as hexadecimal digits.
+/// A connection to a launcher that speaks PMI-1. Values travel as digits of base 64.
 #[derive(Debug)]
 pub struct Pmi1 {
     socket: OwnedFd,
@@ -140,11 +140,9 @@ impl Pmi1 {
             return Err(protocol("init", &answer, "version 1 is needed"));
         }
         let answer = self.ask_ok("get_maxes", "cmd=get_maxes\n", "maxes")?;
-        let max = |name| {
-            let value: Option<usize> = Words::new(&answer).get(name).and_then(|text| text.parse().ok());
-            value.ok_or_else(|| protocol("get_maxes", &answer, "a limit is missing"))
-        };
-        let (keylen, vallen) = (max("keylen_max")?, max("vallen_max")?);
+        let limit = |name| Words::new(&answer).get(name).and_then(|text| text.parse::<usize>().ok());
+        let max = |name| limit(name).ok_or_else(|| protocol("get_maxes", &answer, "a limit is missing"));
+        let (keylen, vallen, line) = (max("keylen_max")?, max("vallen_max")?, limit("line_max"));
         if keylen <= MAX_KEY {
             return Err(protocol("get_maxes", &answer, "keys of 63 characters and a zero are needed"));
         }
@@ -154,8 +152,14 @@ impl Pmi1 {
         };
         kvsname.clone_into(&mut self.kvsname);
         let around = put_line(kvsname, "", "").len() + MAX_KEY;
-        // The launcher's limit counts a terminating zero; two digits a byte come after the mark.
-        self.value_limit = MAX_LINE.saturating_sub(around).min(vallen.saturating_sub(1)).saturating_sub(1) / 2;
+        let room = match line {
+            // Only transom-run says what it takes beyond PMI-1.
+            Some(line) => line.min(MAX_ACCEPTED).saturating_sub(around),
+            // The launcher's limit counts a terminating zero.
+            None => MAX_LINE.saturating_sub(around).min(vallen.saturating_sub(1)),
+        };
+        // Four digits for three bytes come after the mark.
+        self.value_limit = room.saturating_sub(1) * 3 / 4;
         if self.value_limit < 16 {
             return Err(protocol("get_maxes", &answer, "no room for a value in a line"));
         }
@@ -262,7 +266,7 @@ impl Bootstrap for Pmi1 {
         if !self.put.insert(key.to_owned()) {
             return Err(BootstrapError::DuplicateKey { key: key.to_owned() });
         }
-        let value = format!("{VALUE_MARK}{}", to_hex(value));
+        let value = format!("{VALUE_MARK}{}", to_base64(value));
         let answer = self.ask("put", &put_line(&self.kvsname, key, &value), "put_result")?;
         let words = Words::new(&answer);
         match words.get("rc") {
@@ -285,9 +289,9 @@ impl Bootstrap for Pmi1 {
         };
         let malformed = || BootstrapError::Malformed {
             key: key.to_owned(),
-            why: format!("{text:?} is not {VALUE_MARK:?} and an even number of hexadecimal digits"),
+            why: format!("{text:?} is not {VALUE_MARK:?} and digits of base 64"),
         };
-        text.strip_prefix(VALUE_MARK).and_then(from_hex).map(Some).ok_or_else(malformed)
+        text.strip_prefix(VALUE_MARK).and_then(from_base64).map(Some).ok_or_else(malformed)
     }
 
     fn finalize(&mut self) -> Result<(), BootstrapError> {

@@ -1,11 +1,15 @@
-//! The text of PMI-1, for both sides: lines of `key=value` words, and bytes as hexadecimal digits. It knows nothing of
-//! commands or connections.
+//! The text of PMI-1, for both sides: lines of `key=value` words, and bytes as digits, of base 64 in values and hexadecimal elsewhere. It
+//! knows nothing of commands or connections.
 
-/// The longest line that this library sends, newline included. PMI-1 implementations read lines into buffers of 1,024.
+/// The longest line that this library sends to a launcher that says nothing of it, newline included. PMI-1 implementations read
+/// lines into buffers of 1,024.
 pub(crate) const MAX_LINE: usize = 1000;
 
 /// The longest line that is accepted, newline included.
-pub(crate) const MAX_ACCEPTED: usize = 16 * 1024;
+pub(crate) const MAX_ACCEPTED: usize = 64 * 1024;
+
+/// Of URLs and file names: no launcher gives any of them a meaning.
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// One line, cut into words. Words without `=` are skipped; of equal keys the first counts.
 #[derive(Debug, Clone, Copy)]
@@ -74,9 +78,37 @@ pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?)).collect()
 }
 
+/// `bytes` in base 64, four digits for three of them, without padding.
+pub(crate) fn to_base64(bytes: &[u8]) -> String {
+    let digits = |chunk: &[u8]| {
+        let word = chunk.iter().enumerate().fold(0, |word, (at, &byte)| word | u32::from(byte) << (16 - 8 * at));
+        (0..=chunk.len()).map(move |at| char::from(BASE64[(word >> (18 - 6 * at)) as usize & 63])).collect::<Vec<_>>()
+    };
+    bytes.chunks(3).flat_map(digits).collect()
+}
+
+/// The bytes that [`to_base64`] made `text` of; `None` where it did not.
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
+    for chunk in text.as_bytes().chunks(4) {
+        let mut word = 0u32;
+        for (at, digit) in chunk.iter().enumerate() {
+            let value = BASE64.iter().position(|known| known == digit)?;
+            word |= u32::try_from(value).ok()? << (18 - 6 * at);
+        }
+        let [_, three @ ..] = word.to_be_bytes();
+        let (told, rest) = three.split_at(chunk.len() - 1);
+        if told.is_empty() || rest.iter().any(|&byte| byte != 0) {
+            return None;
+        }
+        bytes.extend_from_slice(told);
+    }
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LineBuffer, MAX_ACCEPTED, Words, from_hex, to_hex};
+    use super::{LineBuffer, MAX_ACCEPTED, Words, from_base64, from_hex, to_base64, to_hex};
 
     #[test]
     fn words_come_in_any_order_and_empty_values_are_values() {
@@ -97,6 +129,20 @@ mod tests {
         assert_eq!(from_hex("").as_deref(), Some(&[][..]));
         for bad in ["f", "fg", "+1", " 1", "é"] {
             assert_eq!(from_hex(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn base_64_round_trip_and_refusals() {
+        let all: Vec<u8> = (0..=255).rev().collect();
+        for length in 0..=all.len() {
+            let text = to_base64(&all[..length]);
+            assert_eq!(text.len(), (4 * length).div_ceil(3));
+            assert_eq!(from_base64(&text).as_deref(), Some(&all[..length]), "{text}");
+        }
+        assert_eq!(to_base64(b"\xfb\xff\xfe~"), "-__-fg");
+        for bad in ["a", "abcde", "ab=", "ab==", "a b", "ab+/", "ab", "abd", "é"] {
+            assert_eq!(from_base64(bad), None, "{bad:?}");
         }
     }
 

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use crate::bootstrap::wire::{Words, from_hex};
+use crate::bootstrap::wire::{MAX_ACCEPTED, Words, from_hex};
 
-/// Limits that are announced to the ranks, as Hydra announces them: bytes, a terminating zero included.
+/// Limits that are announced to the ranks, as Hydra announces them: bytes, a terminating zero included. Ranks of this library are told
+/// by `line_max` that lines, and so values, may be longer; others have buffers of their own size.
 const KVSNAME_MAX: usize = 256;
 const KEYLEN_MAX: usize = 64;
 const VALLEN_MAX: usize = 1024;
@@ -66,7 +67,10 @@ impl Server {
         let answer = match words.get("cmd").unwrap_or("") {
             "init" => self.init(rank, words),
             "get_maxes" => {
-                format!("cmd=maxes rc=0 kvsname_max={KVSNAME_MAX} keylen_max={KEYLEN_MAX} vallen_max={VALLEN_MAX}")
+                format!(
+                    "cmd=maxes rc=0 kvsname_max={KVSNAME_MAX} keylen_max={KEYLEN_MAX} vallen_max={VALLEN_MAX} \
+                     line_max={MAX_ACCEPTED}"
+                )
             }
             "get_appnum" => "cmd=appnum rc=0 appnum=0".to_owned(),
             "get_universe_size" => format!("cmd=universe_size rc=0 size={size}"),
@@ -132,8 +136,8 @@ impl Server {
         if words.get("kvsname").is_some_and(|name| name != self.kvsname) {
             return refuse("unknown_kvsname");
         }
-        if key.is_empty() || key.len() >= KEYLEN_MAX || value.len() >= VALLEN_MAX {
-            return refuse("key_or_value_too_long");
+        if key.is_empty() || key.len() >= KEYLEN_MAX {
+            return refuse("key_too_long");
         }
         if self.store.contains_key(key) {
             return refuse("duplicate_key");
@@ -176,7 +180,7 @@ fn abort(words: Words<'_>) -> Request {
 mod tests {
     use super::{Replies, Request, Server};
     use crate::bootstrap::pmi1::Pmi1;
-    use crate::bootstrap::{Bootstrap, BootstrapError};
+    use crate::bootstrap::{Bootstrap, BootstrapError, MAX_GATHERED};
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;
     use std::sync::Mutex;
@@ -208,7 +212,7 @@ mod tests {
     fn ranks_gather_values_of_every_length_through_lines_of_text() {
         serve(3, |mut pmi| {
             let (me, edge) = (pmi.rank(), pmi.value_limit() - 4);
-            for (round, length) in [0, 1, edge - 1, edge, edge + 1, 10 * edge].into_iter().enumerate() {
+            for (round, length) in [0, 1, edge - 1, edge, edge + 1, MAX_GATHERED - 2].into_iter().enumerate() {
                 let value = |rank: usize| vec![u8::try_from(rank).unwrap(); length + rank];
                 let all = pmi.allgather(&format!("round{round}"), &value(me)).unwrap();
                 assert_eq!(all, [value(0), value(1), value(2)], "length {length}");
@@ -250,7 +254,7 @@ mod tests {
         assert!(server.is_member(0) && !server.is_member(1));
         assert_eq!(
             ask(&mut server, 0, "cmd=get_maxes"),
-            "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024"
+            "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024 line_max=65536"
         );
         assert_eq!(ask(&mut server, 0, "cmd=get_universe_size"), "cmd=universe_size rc=0 size=3");
         assert_eq!(ask(&mut server, 0, "cmd=get_appnum"), "cmd=appnum rc=0 appnum=0");
