@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, kill_process};
+use transom::Job;
+use transom::bootstrap::counted::{Counted, noise};
 use transom::bootstrap::{Bootstrap, BootstrapError, MAX_GATHERED, detect};
 
 /// Longer than any of this takes on a busy machine.
@@ -41,7 +43,7 @@ fn main() -> ExitCode {
         ("programs_that_cannot_start", programs_that_cannot_start),
         ("wrong_command_lines", wrong_command_lines),
         ("ranks_exchange_values", ranks_exchange_values),
-        ("sixty_four_ranks_gather", sixty_four_ranks_gather),
+        ("many_ranks_gather_and_start", many_ranks_gather_and_start),
         ("binding_and_environment", binding_and_environment),
     ];
     let trials = tests.map(|(name, test)| {
@@ -57,7 +59,7 @@ fn main() -> ExitCode {
 fn rank_body(body: &str) -> ExitCode {
     let done: Result<(), BootstrapError> = detect().and_then(|mut boot| match body {
         "exchange" => exchange(boot.as_mut()),
-        "gather" => gather(boot.as_mut()),
+        "gather" => gather(boot),
         "forget" => boot.barrier(),
         "abort" => abort(boot.as_mut()),
         "skip-barrier" => skip_barrier(boot.as_mut()),
@@ -86,10 +88,10 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     assert!(matches!(twice, Err(BootstrapError::DuplicateKey { .. })), "{twice:?}");
     let long = boot.put("long", &vec![0; boot.value_limit() + 1]);
     assert!(matches!(long, Err(BootstrapError::TooLong { .. })), "{long:?}");
-    // Lengths that differ by rank, one of each of: nothing, one piece and its neighbours, the greatest.
-    let edge = boot.value_limit() - 4;
-    let length = |rank: usize| [0, edge, edge + 1, MAX_GATHERED][rank % 4];
-    let value = |rank: usize| vec![u8::try_from(rank + 1).unwrap(); length(rank)];
+    // Lengths that differ by rank, one of each of: nothing, one piece, two, the greatest.
+    let limit = boot.value_limit().min(MAX_GATHERED);
+    let length = |rank: usize| [0, limit / 2, limit, MAX_GATHERED][rank % 4];
+    let value = |rank: usize| noise(rank, length(rank));
     let all = boot.allgather("lengths", &value(me))?;
     assert_eq!(all, (0..size).map(value).collect::<Vec<_>>());
     println!("rank {me} of {size} verified");
@@ -98,13 +100,18 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     Ok(())
 }
 
-fn gather(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
-    let (me, size) = (boot.rank(), boot.size());
+/// Gathers and starts a job, each rank as if it had a machine for itself, and counts what that takes of the launcher.
+fn gather(boot: Box<dyn Bootstrap>) -> Result<(), BootstrapError> {
+    let mut boot = Counted::new(boot, 1);
+    let (me, size, asked) = (boot.rank(), boot.size(), boot.asked());
     let value = |rank: usize| format!("card of rank {rank}, as long as an address is: {}", "x".repeat(64)).into_bytes();
     let all = boot.allgather("cards", &value(me))?;
     assert_eq!(all, (0..size).map(value).collect::<Vec<_>>());
-    println!("gathered {}", all.len());
-    boot.finalize()
+    let gathered = asked();
+    let world = Job::with_bootstrap(Box::new(boot)).unwrap();
+    println!("gathered {}: {} requests, {} to start", all.len(), gathered.requests(), asked().requests());
+    world.finalize().unwrap();
+    Ok(())
 }
 
 fn abort(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
@@ -381,10 +388,22 @@ fn ranks_exchange_values() {
     assert_eq!(lines, (0..4).map(|rank| format!("rank {rank} of 4 verified")).collect::<Vec<_>>());
 }
 
-fn sixty_four_ranks_gather() {
-    let output = finish(bodies("64", "gather"));
+/// As many requests as the logarithm of ranks allows: of 65 some make blocks of 8, one also of 64, and 2 are left. A start is two
+/// exchanges with a barrier more each.
+fn many_ranks_gather_and_start() {
+    let output = finish(bodies("65", "gather"));
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
-    assert_eq!(text(&output.stdout), "gathered 64\n".repeat(64));
+    let mut lines: Vec<(usize, usize)> = Vec::new();
+    for line in text(&output.stdout).lines() {
+        let numbers = line.strip_prefix("gathered 65: ").and_then(|rest| rest.split_once(" requests, "));
+        let (requests, start) = numbers.and_then(|(one, two)| Some((one, two.strip_suffix(" to start")?))).unwrap();
+        lines.push((requests.parse().unwrap(), start.parse().unwrap()));
+    }
+    assert_eq!(lines.len(), 65);
+    for (requests, start) in lines {
+        assert!(requests <= 3 + 3 + 14 + 1, "{requests} of 65 ranks");
+        assert_eq!(start, 3 * requests + 2, "{requests} for one");
+    }
 }
 
 fn binding_and_environment() {

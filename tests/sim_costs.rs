@@ -138,6 +138,21 @@ fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
 }
 
 /// Shows S1.
+/// Three exchanges with the launcher, and nothing of the net.
+#[test]
+fn a_start_costs_requests_by_the_logarithm() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for ranks in SIZES {
+        run(ranks, &with(SimAmo::None), move |world| {
+            let (requests, most) = (world.asked.requests(), 3 * (3 * ranks.ilog2() as usize + 10));
+            if requests > most {
+                return Err(format!("{:?} are more than {most} requests", world.asked).into());
+            }
+            same("what it posted", &world.counters(), &SimCounters::default())
+        });
+    }
+}
+
 #[test]
 fn groups_cost_a_message_per_member() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

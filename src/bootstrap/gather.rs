@@ -1,42 +1,163 @@
-//! An allgather made of put, barrier and get: how a value is cut into pieces and put together again. It knows nothing
-//! of the protocol underneath.
+//! An allgather made of put, barrier and get, in which no rank asks more than O(log p) times. Values meet in groups: the first rank of
+//! each [`FAN`] gets what the others have put, and puts all of it as one block; so do the first ranks of [`FAN`] groups, until no more than
+//! `FAN` blocks are left, which whoever wants all values gets. Blocks are compressed, since ranks tell much that others tell too, and
+//! cut into pieces of what the launcher takes. It knows nothing of the protocol underneath.
 
+use super::fields::{pack, unpack_all};
 use super::{Bootstrap, BootstrapError, check_key};
 
 /// The longest value of [`Bootstrap::allgather`], in bytes.
 pub const MAX_GATHERED: usize = 64 * 1024;
 
-/// The longest name of an allgather: leaves room in a key for `.RANK.PIECE`.
+/// As many blocks become one, and as many are left at most. Each doubling of the ranks costs who makes blocks 7/3 gets, and a third of
+/// a barrier; pairs would cost 1 get and a barrier, which is a walk through the whole of a launcher, where a get is often answered nearby.
+const FAN: usize = 8;
+
+/// The longest name of an allgather: leaves room in a key for `.LEVEL.RANK.PIECE`.
 const MAX_NAME: usize = 40;
 
-/// Bytes in front of the first piece: the whole value's length, little-endian.
+/// Bytes in front of the first piece: the length of what follows, little-endian.
 const HEADER: usize = 4;
 
-pub(super) fn allgather<B: Bootstrap + ?Sized>(
+/// What this rank knows of an allgather after its barriers.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    name: String,
+    /// How often blocks became one.
+    level: usize,
+    /// The ranks of a block, put by the first of them; the last may have fewer.
+    width: usize,
+    /// What this rank put last: values of its own and of those that follow it.
+    own: Vec<Vec<u8>>,
+}
+
+/// Puts `value` and helps until few blocks are left. Collective: every rank makes the same barriers.
+pub(crate) fn gather<B: Bootstrap + ?Sized>(
     boot: &mut B,
     name: &str,
     value: &[u8],
-) -> Result<Vec<Vec<u8>>, BootstrapError> {
-    put_pieces(boot, name, value)?;
+) -> Result<Gathered, BootstrapError> {
+    check_name(name)?;
+    if value.len() > MAX_GATHERED {
+        let (key, length) = (name.to_owned(), value.len());
+        return Err(BootstrapError::TooLong { key, length, limit: MAX_GATHERED });
+    }
+    let (me, size) = (boot.rank(), boot.size());
+    let mut gathered = Gathered { name: name.to_owned(), level: 0, width: 1, own: vec![value.to_vec()] };
+    gathered.put(boot)?;
     boot.barrier()?;
-    get_all(boot, name, value)
+    while size.div_ceil(gathered.width) > FAN {
+        let wide = FAN * gathered.width;
+        let makes = me.is_multiple_of(wide);
+        if makes {
+            for first in (me + gathered.width..size.min(me + wide)).step_by(gathered.width) {
+                let more = gathered.get(boot, first)?;
+                gathered.own.extend(more);
+            }
+        }
+        gathered.level += 1;
+        gathered.width = wide;
+        if makes {
+            gathered.put(boot)?;
+        }
+        boot.barrier()?;
+    }
+    Ok(gathered)
 }
 
-/// The values that all ranks put under `name` before the last barrier, of which `mine` is this rank's: a get for every other one.
-pub(crate) fn get_all<B: Bootstrap + ?Sized>(
-    boot: &mut B,
-    name: &str,
-    mine: &[u8],
-) -> Result<Vec<Vec<u8>>, BootstrapError> {
-    let (me, size) = (boot.rank(), boot.size());
-    let mut all = vec![Vec::new(); size];
-    // Every rank begins at its neighbour, so that they do not all ask for the same value at the same time.
-    for step in 1..size {
-        let rank = (me + step) % size;
-        all[rank] = get_pieces(boot, name, rank)?;
+impl Gathered {
+    /// The values of all ranks, by rank: the blocks that are left, of which this rank's own is here.
+    pub(crate) fn all<B: Bootstrap + ?Sized>(mut self, boot: &mut B) -> Result<Vec<Vec<u8>>, BootstrapError> {
+        let (me, size) = (boot.rank(), boot.size());
+        let mut all = vec![Vec::new(); size];
+        let blocks = size.div_ceil(self.width);
+        // Every rank begins at its own, so that they do not all ask for the same block at the same time.
+        for step in 0..blocks {
+            let first = (me / self.width + step) % blocks * self.width;
+            let values = if first == me { std::mem::take(&mut self.own) } else { self.get(boot, first)? };
+            for (place, value) in all[first..].iter_mut().zip(values) {
+                *place = value;
+            }
+        }
+        Ok(all)
     }
-    all[me] = mine.to_vec();
-    Ok(all)
+
+    fn key(&self, rank: usize, piece: usize) -> String {
+        format!("{}.{}.{rank}.{piece}", self.name, self.level)
+    }
+
+    /// Puts this rank's block.
+    fn put<B: Bootstrap + ?Sized>(&self, boot: &mut B) -> Result<(), BootstrapError> {
+        let values = pack(&self.own);
+        let block = lz4_flex::block::compress_prepend_size(&values);
+        // Both lengths travel in 32 bits.
+        let limit = u32::MAX as usize;
+        let too_long = |length| BootstrapError::TooLong { key: self.name.clone(), length, limit };
+        u32::try_from(values.len()).map_err(|_| too_long(values.len()))?;
+        let length = u32::try_from(block.len()).map_err(|_| too_long(block.len()))?;
+        let framed = [&length.to_le_bytes()[..], &block].concat();
+        let rank = boot.rank();
+        for (piece, bytes) in framed.chunks(boot.value_limit().max(HEADER)).enumerate() {
+            boot.put(&self.key(rank, piece), bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The values of the block that rank `first` put.
+    fn get<B: Bootstrap + ?Sized>(&self, boot: &mut B, first: usize) -> Result<Vec<Vec<u8>>, BootstrapError> {
+        let count = self.width.min(boot.size() - first);
+        // What the values of so many ranks can take, as `pack` has them, and compressed.
+        let most = count.saturating_mul(MAX_GATHERED + 4);
+        let block = self.get_pieces(boot, first, lz4_flex::block::get_maximum_output_size(most).saturating_add(4))?;
+        let malformed = |why: String| BootstrapError::Malformed { key: self.key(first, 0), why };
+        let (length, rest) =
+            lz4_flex::block::uncompressed_size(&block).map_err(|error| malformed(error.to_string()))?;
+        if length > most {
+            return Err(malformed(format!("it announces {length} bytes of {count} ranks, the limit is {most}")));
+        }
+        let values = lz4_flex::block::decompress(rest, length).map_err(|error| malformed(error.to_string()))?;
+        let values = unpack_all(&values).filter(|values| values.len() == count);
+        values.ok_or_else(|| malformed(format!("it is not the values of {count} ranks")))
+    }
+
+    /// What rank `from` cut into pieces.
+    fn get_pieces<B: Bootstrap + ?Sized>(
+        &self,
+        boot: &mut B,
+        from: usize,
+        limit: usize,
+    ) -> Result<Vec<u8>, BootstrapError> {
+        let mut piece = 0;
+        let mut next = |boot: &mut B| {
+            let key = self.key(from, piece);
+            piece += 1;
+            match boot.get(from, &key)? {
+                Some(bytes) => Ok((key, bytes)),
+                None => Err(BootstrapError::Missing { rank: from, key }),
+            }
+        };
+        let (key, first) = next(boot)?;
+        let malformed = |key: String, why: String| BootstrapError::Malformed { key, why };
+        let Some((header, body)) = first.split_first_chunk::<HEADER>() else {
+            return Err(malformed(key, format!("{} bytes, too few for the length of {HEADER}", first.len())));
+        };
+        let length = u32::from_le_bytes(*header) as usize;
+        if length > limit {
+            return Err(malformed(key, format!("it announces {length} bytes, the limit is {limit}")));
+        }
+        let mut value = body.to_vec();
+        while value.len() < length {
+            let (key, bytes) = next(boot)?;
+            if bytes.is_empty() {
+                return Err(malformed(key, format!("an empty piece after {} of {length} bytes", value.len())));
+            }
+            value.extend_from_slice(&bytes);
+        }
+        if value.len() > length {
+            return Err(malformed(key, format!("{} bytes came where {length} were announced", value.len())));
+        }
+        Ok(value)
+    }
 }
 
 fn check_name(name: &str) -> Result<(), BootstrapError> {
@@ -48,85 +169,111 @@ fn check_name(name: &str) -> Result<(), BootstrapError> {
     Ok(())
 }
 
-fn piece_key(name: &str, rank: usize, piece: usize) -> String {
-    format!("{name}.{rank}.{piece}")
-}
-
-/// Puts a value of at most [`MAX_GATHERED`] bytes, for [`get_all`] after the next barrier.
-pub(crate) fn put_pieces<B: Bootstrap + ?Sized>(boot: &mut B, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
-    check_name(name)?;
-    if value.len() > MAX_GATHERED {
-        let (key, length) = (name.to_owned(), value.len());
-        return Err(BootstrapError::TooLong { key, length, limit: MAX_GATHERED });
-    }
-    let rank = boot.rank();
-    let length = u32::try_from(value.len()).expect("at most MAX_GATHERED");
-    let mut framed = Vec::with_capacity(HEADER + value.len());
-    framed.extend_from_slice(&length.to_le_bytes());
-    framed.extend_from_slice(value);
-    let limit = boot.value_limit().max(HEADER);
-    for (piece, bytes) in framed.chunks(limit).enumerate() {
-        boot.put(&piece_key(name, rank, piece), bytes)?;
-    }
-    Ok(())
-}
-
-fn get_pieces<B: Bootstrap + ?Sized>(boot: &mut B, name: &str, rank: usize) -> Result<Vec<u8>, BootstrapError> {
-    let mut piece = 0;
-    let mut next = |boot: &mut B| {
-        let key = piece_key(name, rank, piece);
-        piece += 1;
-        match boot.get(rank, &key)? {
-            Some(bytes) => Ok((key, bytes)),
-            None => Err(BootstrapError::Missing { rank, key }),
-        }
-    };
-    let (key, first) = next(boot)?;
-    let malformed = |key: String, why: String| BootstrapError::Malformed { key, why };
-    let Some((header, body)) = first.split_first_chunk::<HEADER>() else {
-        return Err(malformed(key, format!("{} bytes, too few for the length of {HEADER}", first.len())));
-    };
-    let length = u32::from_le_bytes(*header) as usize;
-    if length > MAX_GATHERED {
-        return Err(malformed(key, format!("it announces {length} bytes, the limit is {MAX_GATHERED}")));
-    }
-    let mut value = body.to_vec();
-    while value.len() < length {
-        let (key, bytes) = next(boot)?;
-        if bytes.is_empty() {
-            return Err(malformed(key, format!("an empty piece after {} of {length} bytes", value.len())));
-        }
-        value.extend_from_slice(&bytes);
-    }
-    if value.len() > length {
-        return Err(malformed(key, format!("{} bytes came where {length} were announced", value.len())));
-    }
-    Ok(value)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{HEADER, MAX_GATHERED, MAX_NAME, get_pieces, put_pieces};
+    use super::{FAN, Gathered, HEADER, MAX_GATHERED, MAX_NAME, gather};
+    use crate::bootstrap::counted::{Asked, Counted, noise};
+    use crate::bootstrap::local::Board;
     use crate::bootstrap::solo::Solo;
     use crate::bootstrap::{Bootstrap, BootstrapError};
 
+    fn as_put_by_one(name: &str) -> Gathered {
+        Gathered { name: name.to_owned(), level: 0, width: 1, own: Vec::new() }
+    }
+
+    /// What each of `ranks` ranks asks in an allgather whose values, `value` at each, every rank finds right.
+    fn asked(ranks: usize, limit: usize, value: impl Fn(usize) -> Vec<u8> + Sync) -> Vec<Asked> {
+        let board = Board::new(ranks);
+        let expected: Vec<Vec<u8>> = (0..ranks).map(&value).collect();
+        let run = |rank: usize| {
+            let mut boot = Counted::new(Box::new(board.rank(rank)), 1).with_value_limit(limit);
+            let all = boot.allgather("test", &expected[rank]).unwrap();
+            assert!(all == expected, "rank {rank} of {ranks}");
+            boot.asked()()
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..ranks).map(|rank| scope.spawn(move || run(rank))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    /// How many requests of one rank an allgather of `ranks` may take, where no value is cut.
+    fn most(ranks: usize) -> usize {
+        3 * ranks.ilog2() as usize + 10
+    }
+
+    #[test]
+    fn every_rank_has_every_value_after_few_requests() {
+        for ranks in (1..=130).chain([255, 256, 257, 448, 449, 511, 512_usize]) {
+            // Blocks are made of as many ranks, one level after the other.
+            let widths: Vec<usize> = [8, 64].into_iter().filter(|width| ranks > *width).collect();
+            let left = ranks.div_ceil(*widths.last().unwrap_or(&1));
+            for (rank, asked) in asked(ranks, MAX_GATHERED, |rank| noise(rank, rank % 40)).into_iter().enumerate() {
+                let makes = widths.iter().filter(|&&width| rank % width == 0).count();
+                let at = format!("rank {rank} of {ranks}: {asked:?}");
+                assert_eq!((asked.puts, asked.barriers), (1 + makes, 1 + widths.len()), "{at}");
+                assert!(asked.gets <= makes * (FAN - 1) + left, "{at}");
+                assert!(asked.requests() <= most(ranks), "{at}");
+            }
+        }
+    }
+
+    /// Where a launcher's values are short, requests are more by the pieces of the whole, and of an eighth of it for who makes blocks.
+    #[test]
+    fn pieces_are_as_many_as_what_does_not_compress_needs() {
+        const LIMIT: usize = 600;
+        for ranks in [2, 8, 9, 64, 65, 130, 512] {
+            let text = |rank: usize| {
+                format!("what all tell, again and again and again; and what one tells: {rank}").into_bytes()
+            };
+            let bytes = |rank: usize| [text(rank), noise(rank, 50)].concat();
+            // 75 bytes are each value's own, and what compression adds to them.
+            let pieces = ranks * 75 * 4 / 3 / LIMIT;
+            for asked in asked(ranks, LIMIT, bytes) {
+                assert!(asked.requests() <= most(ranks) + pieces, "{ranks} ranks, {pieces} pieces: {asked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_that_was_not_made_is_told_by_rank_and_key() {
+        let board = Board::new(20);
+        let told: Vec<_> = std::thread::scope(|scope| {
+            let run = |rank: usize| {
+                let mut boot = board.rank(rank);
+                if rank != 8 {
+                    return boot.allgather("test", b"x").map(drop);
+                }
+                Gathered { own: vec![Vec::new()], ..as_put_by_one("test") }.put(&mut boot)?;
+                boot.barrier()?;
+                boot.barrier()
+            };
+            let threads: Vec<_> = (0..20).map(|rank| scope.spawn(move || run(rank))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for (rank, told) in told.iter().enumerate().filter(|(rank, _)| *rank != 8) {
+            let missing = matches!(told, Err(BootstrapError::Missing { rank: 8, key }) if key == "test.1.8.0");
+            assert!(missing, "rank {rank}: {told:?}");
+        }
+    }
+
     #[test]
     fn a_value_survives_being_cut_at_any_limit() {
-        let value: Vec<u8> = (0..=255).cycle().take(1000).collect();
-        for limit in [HEADER, HEADER + 1, 7, 99, 1003, 1004, 1005] {
-            for length in [0, 1, limit - HEADER, limit - HEADER + 1, 1000] {
-                let mut boot = Solo::with_value_limit(limit);
-                let part = &value[..length.min(value.len())];
-                put_pieces(&mut boot, "n", part).unwrap();
-                assert_eq!(get_pieces(&mut boot, "n", 0).unwrap(), part, "limit {limit}, length {length}");
-            }
+        let value = noise(0, 1000);
+        let lengths = |limit: usize| (0..40).chain([limit, 999, 1000]).map(move |length| (limit, length));
+        for (limit, length) in (HEADER..50).chain([990, 1000, 1010, 1020]).flat_map(lengths) {
+            let mut boot = Solo::with_value_limit(limit);
+            let part = &value[..length.min(value.len())];
+            gather(&mut boot, "n", part).unwrap();
+            let got = as_put_by_one("n").get(&mut boot, 0).unwrap();
+            assert_eq!(got, [part], "limit {limit}, length {length}");
         }
     }
 
     #[test]
     fn too_long_values_and_names_and_reuse_are_refused() {
         let mut boot = Solo::new();
-        assert!(boot.allgather("full", &vec![1; MAX_GATHERED]).is_ok());
+        assert!(boot.allgather("full", &noise(1, MAX_GATHERED)).is_ok());
         let long = boot.allgather("long", &vec![1; MAX_GATHERED + 1]);
         assert!(matches!(long, Err(BootstrapError::TooLong { length, .. }) if length == MAX_GATHERED + 1));
         let name = "n".repeat(MAX_NAME + 1);
@@ -137,15 +284,30 @@ mod tests {
     #[test]
     fn a_damaged_value_is_an_error() {
         let mut boot = Solo::new();
-        boot.put("short.0.0", &[1, 0]).unwrap();
-        boot.put("huge.0.0", &u32::MAX.to_le_bytes()).unwrap();
-        boot.put("over.0.0", &[1, 0, 0, 0, 7, 7]).unwrap();
-        for name in ["short", "huge", "over"] {
-            let got = get_pieces(&mut boot, name, 0);
-            assert!(matches!(got, Err(BootstrapError::Malformed { .. })), "{name}: {got:?}");
+        let mut put = |name: &str, announced: u32, rest: &[u8]| {
+            let bytes = [&announced.to_le_bytes(), rest].concat();
+            boot.put(&format!("{name}.0.0.0"), &bytes).unwrap();
+        };
+        put("huge", u32::MAX, &[]);
+        put("over", 1, &[7, 7]);
+        put("cut", 9, &[7]);
+        // Shorter than its own length; more than one rank can tell; not compressed; not fields; of no rank; of two ranks.
+        put("none", 1, &[7]);
+        put("bomb", 8, &[255, 255, 255, 127, 0, 0, 0, 0]);
+        put("plain", 6, &[4, 0, 0, 0, 255, 255]);
+        for (name, values) in [("fields", &[9, 0, 0, 0, 1][..]), ("nobody", &[]), ("two", &[0; 8])] {
+            let block = lz4_flex::block::compress_prepend_size(values);
+            put(name, u32::try_from(block.len()).unwrap(), &block);
         }
-        boot.put("cut.0.0", &[9, 0, 0, 0, 7]).unwrap();
-        let cut = get_pieces(&mut boot, "cut", 0);
-        assert!(matches!(&cut, Err(BootstrapError::Missing { rank: 0, key }) if key == "cut.0.1"), "{cut:?}");
+        boot.put("short.0.0.0", &[1, 0]).unwrap();
+        for name in ["short", "huge", "over", "none", "bomb", "plain", "fields", "nobody", "two"] {
+            let got = as_put_by_one(name).get(&mut boot, 0);
+            assert!(
+                matches!(&got, Err(BootstrapError::Malformed { key, .. }) if *key == format!("{name}.0.0.0")),
+                "{name}: {got:?}"
+            );
+        }
+        let cut = as_put_by_one("cut").get(&mut boot, 0);
+        assert!(matches!(&cut, Err(BootstrapError::Missing { rank: 0, key }) if key == "cut.0.0.1"), "{cut:?}");
     }
 }

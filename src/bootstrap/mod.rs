@@ -2,6 +2,7 @@
 //! [`Bootstrap`] trait, its implementations, and the choice among them. It knows launchers' environments and
 //! nothing of windows, transports or memory.
 
+pub mod counted;
 mod detect;
 mod error;
 pub(crate) mod fields;
@@ -18,7 +19,7 @@ pub(crate) mod wire;
 pub use detect::{detect, is_launched};
 pub use error::BootstrapError;
 pub use gather::MAX_GATHERED;
-pub(crate) use gather::{get_all as get_gathered, put_pieces as put_gathered};
+pub(crate) use gather::gather;
 
 use std::fmt::Debug;
 
@@ -80,15 +81,15 @@ pub trait Bootstrap: Send + Debug {
     /// A launcher that is gone.
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError>;
 
-    /// Gives every rank the values of all ranks, by rank: a put, a barrier, and a get for every other rank.
-    /// Collective. Values have any length up to [`MAX_GATHERED`] bytes and may differ in length; they are cut into
-    /// pieces of [`value_limit`](Self::value_limit). `name` (1 to 40 characters of a key) is used once in the life
-    /// of a job: the keys made from it cannot be written again.
+    /// Gives every rank the values of all ranks, by rank, with O(log p) puts, barriers and gets at each, and as many more as
+    /// the compressed values have pieces of [`value_limit`](Self::value_limit). Collective. Values have any length up to
+    /// [`MAX_GATHERED`] bytes and may differ in length. `name` (1 to 40 characters of a key) is used once in the life of a
+    /// job: the keys made from it cannot be written again.
     ///
     /// # Errors
     /// Those of `put`, `barrier` and `get`, a value that is too long, a rank that put nothing under `name`.
     fn allgather(&mut self, name: &str, value: &[u8]) -> Result<Vec<Vec<u8>>, BootstrapError> {
-        gather::allgather(self, name, value)
+        gather(self, name, value)?.all(self)
     }
 }
 

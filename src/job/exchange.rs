@@ -54,14 +54,13 @@ impl<C: Copies> Exchange<C> {
     }
 
     /// Gives every rank the values of all ranks, by rank. Collective; `name` as for [`Bootstrap::allgather`].
-    /// Every rank makes the same two barriers, whatever it can share or read.
+    /// Every rank makes one barrier more than there, whatever it can share or read.
     pub(super) fn allgather(&mut self, name: &str, value: &[u8]) -> Result<Vec<Vec<u8>>, BootstrapError> {
         // Over PMI-1 all ranks put into one store, so that each machine needs a key of its own.
         let place = format!("{name}.copy.{}", self.leader);
-        bootstrap::put_gathered(self.boot.as_mut(), name, value)?;
-        self.boot.barrier()?;
+        let gathered = bootstrap::gather(self.boot.as_mut(), name, value)?;
         if self.leader == self.rank() {
-            let values = bootstrap::get_gathered(self.boot.as_mut(), name, value)?;
+            let values = gathered.all(self.boot.as_mut())?;
             if self.followed
                 && let Some(told) = self.copies.share(&pack(&values))
             {
@@ -73,8 +72,20 @@ impl<C: Copies> Exchange<C> {
         self.boot.barrier()?;
         match self.copy(&place)? {
             Some(values) => Ok(values),
-            None => bootstrap::get_gathered(self.boot.as_mut(), name, value),
+            None => gathered.all(self.boot.as_mut()),
         }
+    }
+
+    /// Gives every rank the value of rank 0, which alone has `Some`: a put, a barrier, and a get for every other rank. Collective.
+    pub(super) fn told_by_first(&mut self, name: &str, value: Option<&[u8]>) -> Result<Vec<u8>, BootstrapError> {
+        if let Some(value) = value {
+            self.boot.put(name, value)?;
+            self.boot.barrier()?;
+            return Ok(value.to_vec());
+        }
+        self.boot.barrier()?;
+        let missing = || BootstrapError::Missing { rank: 0, key: name.to_owned() };
+        self.boot.get(0, name)?.ok_or_else(missing)
     }
 
     /// The leader's copy, where it can be read.
@@ -142,65 +153,8 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::bootstrap::local::{Board, Local};
-
-    /// What a rank asked of its launcher.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    struct Asked {
-        puts: usize,
-        gets: usize,
-        barriers: usize,
-    }
-
-    /// Counts, and says of machines what the test wants.
-    #[derive(Debug)]
-    struct Counted {
-        inner: Local,
-        per_machine: usize,
-        asked: Arc<Mutex<Asked>>,
-    }
-
-    impl Bootstrap for Counted {
-        fn rank(&self) -> usize {
-            self.inner.rank()
-        }
-
-        fn size(&self) -> usize {
-            self.inner.size()
-        }
-
-        fn value_limit(&self) -> usize {
-            self.inner.value_limit()
-        }
-
-        fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
-            let first = self.rank() - self.rank() % self.per_machine;
-            Ok((first..self.size().min(first + self.per_machine)).collect())
-        }
-
-        fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError> {
-            self.asked.lock().unwrap().puts += 1;
-            self.inner.put(key, value)
-        }
-
-        fn barrier(&mut self) -> Result<(), BootstrapError> {
-            self.asked.lock().unwrap().barriers += 1;
-            self.inner.barrier()
-        }
-
-        fn get(&mut self, from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
-            self.asked.lock().unwrap().gets += 1;
-            self.inner.get(from, key)
-        }
-
-        fn finalize(&mut self) -> Result<(), BootstrapError> {
-            self.inner.finalize()
-        }
-
-        fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
-            self.inner.abort(code, why)
-        }
-    }
+    use crate::bootstrap::counted::{Asked, Counted};
+    use crate::bootstrap::local::Board;
 
     /// Memory that only some ranks can share, or read.
     struct Table {
@@ -229,13 +183,13 @@ mod tests {
         let (board, shared) = (Board::new(ranks), Arc::default());
         let value = |rank: usize| vec![u8::try_from(rank % 256).unwrap(); rank % 5];
         let run = |rank: usize| {
-            let asked: Arc<Mutex<Asked>> = Arc::default();
-            let boot = Counted { inner: board.rank(rank), per_machine, asked: Arc::clone(&asked) };
+            let boot = Counted::new(Box::new(board.rank(rank)), per_machine);
+            let asked = boot.asked();
             let copies = Table { shared: Arc::clone(&shared), rank, works };
             let mut exchange = Exchange::new(Box::new(boot), copies).unwrap();
             let all = exchange.allgather("test", &value(rank)).unwrap();
             assert!(all.into_iter().eq((0..ranks).map(value)), "rank {rank} of {ranks}");
-            *asked.lock().unwrap()
+            asked()
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..ranks).map(|rank| scope.spawn(move || run(rank))).collect();
@@ -246,16 +200,16 @@ mod tests {
     #[test]
     fn values_come_to_a_machine_once() {
         for ranks in [2, 3, 8, 61, 128, 512] {
+            let levels = [8, 64, 512].iter().filter(|&&most| ranks > most).count();
             for per_machine in [1, 2, 16, 64, ranks] {
                 for (rank, asked) in asked(ranks, per_machine, |_| true).into_iter().enumerate() {
-                    let expected = if rank % per_machine != 0 {
-                        Asked { puts: 1, gets: 1, barriers: 2 }
-                    } else if per_machine > 1 && rank + 1 < ranks {
-                        Asked { puts: 2, gets: ranks - 1, barriers: 2 }
-                    } else {
-                        Asked { puts: 1, gets: ranks - 1, barriers: 2 }
-                    };
-                    assert_eq!(asked, expected, "rank {rank} of {ranks}, {per_machine} a machine");
+                    // Levels at which it makes a block of others' values; whether it gets what is left, and puts the place of its copy.
+                    let makes = [8, 64].iter().take(levels).filter(|&&width| rank % width == 0).count();
+                    let leads = rank % per_machine == 0;
+                    let shares = leads && per_machine > 1 && rank + 1 < ranks;
+                    let at = format!("rank {rank} of {ranks}, {per_machine} a machine: {asked:?}");
+                    assert_eq!((asked.puts, asked.barriers), (1 + makes + usize::from(shares), 2 + levels), "{at}");
+                    assert!(asked.gets <= 7 * makes + if leads { 8 } else { 1 }, "{at}");
                 }
             }
         }

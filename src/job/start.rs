@@ -1,5 +1,5 @@
 //! How a job starts: own memory, who shares a node with whom, the net where one is needed, and what all agree on.
-//! Five exchanges at most; a job on one node opens no net and makes two.
+//! Four exchanges at most, and a value of rank 0; a job on one node opens no net and makes two.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -340,10 +340,10 @@ fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, 
     };
     let opened = if boot.rank() == 0 { Some(open(None)?) } else { None };
     let passive = opened.as_ref().is_some_and(Net::passive_target);
-    let told = boot.allgather("transom.passive", &[u8::from(passive)])?;
+    let told = boot.told_by_first("transom.passive", opened.is_some().then_some(&[u8::from(passive)]))?;
     match opened {
         Some(net) => Ok(net),
-        None => open(Some(told[0] == [1])),
+        None => open(Some(told == [1])),
     }
 }
 

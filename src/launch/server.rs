@@ -179,41 +179,51 @@ fn abort(words: Words<'_>) -> Request {
 #[cfg(test)]
 mod tests {
     use super::{Replies, Request, Server};
+    use crate::bootstrap::counted::noise;
     use crate::bootstrap::pmi1::Pmi1;
     use crate::bootstrap::{Bootstrap, BootstrapError, MAX_GATHERED};
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;
     use std::sync::Mutex;
 
-    /// Serves `size` ranks over socket pairs, a thread each, while `rank` runs as each of them.
-    fn serve(size: usize, rank: impl Fn(Pmi1) + Sync) {
+    /// Serves `size` ranks over socket pairs, a thread each, while `rank` runs as each of them. How many lines each has sent.
+    fn serve(size: usize, rank: impl Fn(Pmi1) + Sync) -> Vec<usize> {
         let (theirs, ours): (Vec<_>, Vec<_>) = (0..size).map(|_| UnixStream::pair().unwrap()).unzip();
         let server = Mutex::new(Server::new(&[size], 7));
         std::thread::scope(|scope| {
             let (server, ours, rank) = (&server, &ours, &rank);
-            for (number, socket) in theirs.into_iter().enumerate() {
-                scope.spawn(move || rank(Pmi1::join(socket.into(), number, size).unwrap()));
-                scope.spawn(move || {
-                    for line in BufReader::new(&ours[number]).lines() {
-                        // Held while sending, so that the answers to one rank keep their order.
-                        let mut server = server.lock().unwrap();
-                        let mut replies = Replies::new();
-                        server.line(number, &line.unwrap(), &mut replies);
-                        for (to, text) in replies {
-                            (&ours[to]).write_all(text.as_bytes()).unwrap();
-                        }
+            let serves = |number: usize| {
+                let mut count = 0;
+                for line in BufReader::new(&ours[number]).lines() {
+                    count += 1;
+                    // Held while sending, so that the answers to one rank keep their order.
+                    let mut server = server.lock().unwrap();
+                    let mut replies = Replies::new();
+                    server.line(number, &line.unwrap(), &mut replies);
+                    for (to, text) in replies {
+                        (&ours[to]).write_all(text.as_bytes()).unwrap();
                     }
-                });
-            }
-        });
+                }
+                count
+            };
+            let serving: Vec<_> = theirs
+                .into_iter()
+                .enumerate()
+                .map(|(number, socket)| {
+                    scope.spawn(move || rank(Pmi1::join(socket.into(), number, size).unwrap()));
+                    scope.spawn(move || serves(number))
+                })
+                .collect();
+            serving.into_iter().map(|served| served.join().unwrap()).collect()
+        })
     }
 
     #[test]
     fn ranks_gather_values_of_every_length_through_lines_of_text() {
         serve(3, |mut pmi| {
-            let (me, edge) = (pmi.rank(), pmi.value_limit() - 4);
-            for (round, length) in [0, 1, edge - 1, edge, edge + 1, MAX_GATHERED - 2].into_iter().enumerate() {
-                let value = |rank: usize| vec![u8::try_from(rank).unwrap(); length + rank];
+            let (me, limit) = (pmi.rank(), pmi.value_limit());
+            for (round, length) in [0, 1, limit / 2, limit, MAX_GATHERED - 2].into_iter().enumerate() {
+                let value = |rank: usize| noise(rank, length + rank);
                 let all = pmi.allgather(&format!("round{round}"), &value(me)).unwrap();
                 assert_eq!(all, [value(0), value(1), value(2)], "length {length}");
             }
@@ -222,6 +232,21 @@ mod tests {
             assert!(matches!(foreign, Err(BootstrapError::Malformed { .. })), "{foreign:?}");
             pmi.finalize().unwrap();
         });
+    }
+
+    #[test]
+    fn lines_of_a_rank_grow_with_the_logarithm_of_ranks() {
+        for size in [2, 8, 64, 130] {
+            let lines = serve(size, |mut pmi| {
+                let value = |rank: usize| [&b"what all tell"[..], &noise(rank, 120)].concat();
+                let all = pmi.allgather("cards", &value(pmi.rank())).unwrap();
+                assert!(all.into_iter().eq((0..size).map(value)));
+                pmi.finalize().unwrap();
+            });
+            let most = lines.into_iter().max().unwrap();
+            // Joining takes 3 lines, leaving 1.
+            assert!(most <= 4 + 3 * size.ilog2() as usize + 10, "{most} lines for {size} ranks");
+        }
     }
 
     /// Shows B3.

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use transom::Job;
+use transom::bootstrap::counted::noise;
 use transom::bootstrap::{Bootstrap, MAX_GATHERED, detect};
 
 use crate::epochs;
@@ -79,10 +80,10 @@ fn values(boot: &mut dyn Bootstrap) -> Done {
         assert_eq!(boot.get(rank, "nobody")?, None);
     }
     assert!(boot.put(&format!("k{me}"), b"x").is_err());
-    // Nothing, one piece and its neighbour, the greatest.
-    let edge = boot.value_limit().min(MAX_GATHERED) - 4;
-    let length = |rank: usize| [0, edge, edge + 1, MAX_GATHERED][rank % 4];
-    let value = |rank: usize| vec![u8::try_from(rank + 1).unwrap_or(u8::MAX); length(rank)];
+    // Nothing, one piece, two, the greatest.
+    let limit = boot.value_limit().min(MAX_GATHERED);
+    let length = |rank: usize| [0, limit / 2, limit, MAX_GATHERED][rank % 4];
+    let value = |rank: usize| noise(rank, length(rank));
     assert!(boot.allgather("lengths", &value(me))?.into_iter().eq((0..size).map(value)));
     println!("joined as rank {me} of {size}");
     Ok(boot.finalize()?)

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use transom::Job;
+use transom::bootstrap::counted::{Asked, Counted};
 use transom::bootstrap::local::Board;
 use transom_fabric::sim::{SimAmo, SimCounters, SimNet, SimOptions};
 use transom_fabric::{Coherence, Peer};
@@ -26,6 +27,8 @@ pub(crate) struct Rank {
     job: Job,
     net: Arc<SimNet>,
     stands: Arc<Vec<Mutex<String>>>,
+    /// What it asked of the launcher until its job had started.
+    pub(crate) asked: Asked,
 }
 
 impl Deref for Rank {
@@ -100,8 +103,10 @@ fn one(
     body: &dyn Fn(&Rank) -> Outcome,
     stands: &Arc<Vec<Mutex<String>>>,
 ) -> Outcome {
-    let job = Job::simulated(net.domain(peer(rank))?, Box::new(board.rank(rank)))?;
-    let me = Rank { job, net: Arc::clone(net), stands: Arc::clone(stands) };
+    let boot = Counted::new(Box::new(board.rank(rank)), 1);
+    let asked = boot.asked();
+    let job = Job::simulated(net.domain(peer(rank))?, Box::new(boot))?;
+    let me = Rank { job, net: Arc::clone(net), stands: Arc::clone(stands), asked: asked() };
     me.step("body");
     if let Err(error) = body(&me) {
         // Leaving would wait for the others, who may wait for this one.
