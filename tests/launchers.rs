@@ -39,6 +39,8 @@ static SLURM_PMIX: Launcher = Launcher { name: "slurm_pmix", call: &["srun", "--
 const RANK: &str = "${PMI_RANK:-${PMI_ID:-$PMIX_RANK}}";
 
 const RANKS: usize = 4;
+/// So many that they tell each other by groups.
+const MANY: usize = 20;
 
 /// A test of a launcher.
 type Named = (&'static str, fn(&Launcher));
@@ -120,17 +122,25 @@ impl Launcher {
 
     /// Runs a program of ours as a job, by way of `through`.
     fn job(&self, through: &[&str], program: &Path, args: &[&str]) -> Output {
+        self.job_of(RANKS, through, program, args)
+    }
+
+    fn job_of(&self, ranks: usize, through: &[&str], program: &Path, args: &[&str]) -> Output {
         let mut job = Command::new("timeout");
-        job.args(["--verbose", "--kill-after=5", "55"]).args(self.call).args(["-n", &RANKS.to_string()]);
+        job.args(["--verbose", "--kill-after=5", "55"]).args(self.call).args(["-n", &ranks.to_string()]);
         job.args(through).arg(program).args(args).stdin(Stdio::null()).output().expect("coreutils' timeout starts")
     }
 
     fn succeeds(&self, through: &[&str], body: &str) {
-        let output = self.job(through, &this(), &["--rank", body]);
+        self.succeeds_with(RANKS, through, body);
+    }
+
+    fn succeeds_with(&self, ranks: usize, through: &[&str], body: &str) {
+        let output = self.job_of(ranks, through, &this(), &["--rank", body]);
         let said = said(&output);
         assert!(output.status.success(), "{}\n{said}", output.status);
-        for rank in 0..RANKS {
-            assert!(said.contains(&format!("joined as rank {rank} of {RANKS}")), "{said}");
+        for rank in 0..ranks {
+            assert!(said.contains(&format!("joined as rank {rank} of {ranks}")), "{said}");
         }
     }
 
@@ -184,7 +194,7 @@ fn lock_all(launcher: &Launcher, through: &[&str]) {
 }
 
 fn values_of_any_length(launcher: &Launcher) {
-    launcher.succeeds(&[], "values");
+    launcher.succeeds_with(MANY, &[], "values");
 }
 
 /// It starts ranks itself where nobody else did: one job, not one for each rank.
