@@ -98,7 +98,8 @@ impl Hints {
             match key {
                 "alloc_shared_noncontig" => hints.noncontig = switch(key, value)?,
                 "mpi_accumulate_granularity" => hints.granularity = number(key, value)?,
-                "mpi_minimum_alignment" => {
+                // The second is the standard's name.
+                "mpi_minimum_alignment" | "mpi_minimum_memory_alignment" => {
                     let alignment = number(key, value)?;
                     let fits = alignment.is_power_of_two() && alignment <= 1 << 30;
                     let wanted = usize::try_from(alignment).ok().filter(|_| fits);

@@ -88,7 +88,7 @@ pub use num_complex::Complex;
 pub use plan::Actor;
 pub use reduce::{BasicType, Element, Op, ops};
 pub use window::{
-    Access, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Flavor, Items, Lock, LockAllEpoch, LockEpoch, Passive,
-    RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
+    Access, Allocation, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Flavor, Items, Lock, LockAllEpoch,
+    LockEpoch, Passive, RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
 };
 pub use wire::Posted;

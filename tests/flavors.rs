@@ -11,6 +11,8 @@ mod hints;
 mod many;
 #[path = "flavors/memory.rs"]
 mod memory;
+#[path = "flavors/over.rs"]
+mod over;
 #[path = "flavors/shared.rs"]
 mod shared;
 #[path = "flavors/teams.rs"]
@@ -65,6 +67,21 @@ static TESTS: &[Test] = &[
     test("bad_hints_make_no_window", &[1, 2, 3], hints::refused),
     test("alignment_is_kept", &[1, 2], hints::alignment),
     test("hints_that_differ_make_no_window", &[1, 2, 3, 4], hints::differing),
+    test("parts_of_allocated_memory_are_mapped", &[1, 2, 3, 5], over::mapped),
+    test("parts_of_allocated_memory_beside_others", &[2, 3, 5], over::mixed),
+    // Shows T2.
+    // Route: shm.
+    Test {
+        name: "parts_of_allocated_memory_without_cross_memory_attach",
+        ranks: &[2, 3],
+        env: &[("TRANSOM_CMA", "n")],
+        fails: None,
+        body: over::attached_to_nobody,
+    },
+    test("windows_keep_allocated_memory", &[1, 2, 3], over::kept),
+    test("allocating_memory_is_checked", &[1, 2, 3], over::refused),
+    test("models_over_allocated_memory", &[1, 2], over::models),
+    test("windows_over_memory_of_a_window", &[1, 2], over::over_a_window),
     test("dropping_any_window_without_free", &[1, 2, 3], ends::dropped),
     test("dropping_a_window_within_an_epoch", &[2], ends::dropped_within_an_epoch),
     test("free_within_an_epoch_is_refused", &[1, 2], ends::free_within_an_epoch),

@@ -34,7 +34,7 @@ pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
 pub use error::{FabricError, Fault};
 pub use failures::Failure;
 pub use keys::{KeyRange, Keys};
-pub use memory::{Blocks, Memory, Span};
+pub use memory::{Blocks, Memory, Span, WeakMemory};
 pub use peer_map::{Keyed, PeerMap};
 pub use tally::{Post, Tally, TallyRef};
 

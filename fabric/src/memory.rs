@@ -7,8 +7,8 @@ use std::any::Any;
 use std::fmt;
 use std::hint::black_box;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use crate::combine;
 use crate::{Amo, AmoKind, Width};
@@ -86,6 +86,19 @@ pub struct Memory {
 /// What keeps memory alive.
 struct Owner(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
 
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owner")
+    }
+}
+
+/// Where memory lies that may be gone: keeps nothing alive.
+#[derive(Clone, Debug)]
+pub struct WeakMemory {
+    place: Span,
+    owner: Weak<Owner>,
+}
+
 // SAFETY: every access is a raw copy or an atomic, which any thread may do; the owner is Send + Sync.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
@@ -144,6 +157,12 @@ impl Memory {
     pub fn slice(&self, at: usize, len: usize) -> Option<Memory> {
         let part = self.span().slice(at, len)?;
         Some(Memory { base: NonNull::new(part.base)?, len, _owner: self._owner.clone() })
+    }
+
+    /// The same memory for whoever does not keep it; `None` where no owner does.
+    pub fn downgrade(&self) -> Option<WeakMemory> {
+        let owner = Arc::downgrade(self._owner.as_ref()?);
+        Some(WeakMemory { place: self.span(), owner })
     }
 
     #[inline]
@@ -290,6 +309,14 @@ impl Memory {
             // the width says that the low half is the value
             Width::W32 => u64::from(amo32(self.word32(at), amo.kind, amo.operand as u32, amo.compare as u32)),
         }
+    }
+}
+
+impl WeakMemory {
+    /// The memory, if it is still there.
+    pub fn upgrade(&self) -> Option<Memory> {
+        let owner = self.owner.upgrade()?;
+        Some(Memory { base: NonNull::new(self.place.base)?, len: self.place.len, _owner: Some(owner) })
     }
 }
 

@@ -171,6 +171,11 @@ impl Key {
     }
 }
 
+/// Whether peers map the region of a key, which then is as their own memory; otherwise they reach it by cross-memory attach, or not.
+pub fn is_mapped(key: &RegionKey) -> bool {
+    Key::unpack(key).is_some_and(|key| key.kind == Kind::Mapped)
+}
+
 /// What ties a key to the heap of its rank.
 pub(crate) fn owner_check(token: Token) -> u32 {
     u32::try_from(token[0] & 0xffff_ffff).unwrap_or(0)

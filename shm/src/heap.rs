@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use transom_fabric::{FabricError, Memory};
+use transom_fabric::{FabricError, Memory, Span, WeakMemory};
 
 use crate::mapping::{self, Mapping};
 use crate::ranges::Ranges;
@@ -66,8 +66,18 @@ struct Core {
 #[derive(Debug)]
 struct Book {
     free: Ranges,
-    /// Blocks by their address in this process: offset and length.
-    blocks: BTreeMap<usize, (u64, usize)>,
+    /// By their address in this process.
+    blocks: BTreeMap<usize, Entry>,
+}
+
+/// A block in the book.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Where it begins in the heap.
+    offset: u64,
+    /// As it was given out, which may be shorter than its pages.
+    memory: WeakMemory,
+    len: usize,
 }
 
 /// A range of pages that returns to the heap when it is dropped, which is after its mapping is gone.
@@ -149,22 +159,38 @@ impl Heap {
             drop(mapping);
             return Err(refused(format!("the system has no memory for it: {errno}")));
         }
-        core.book().blocks.insert(mapping.address(), (offset, rounded));
-        let listed = Listed { address: mapping.address(), block };
-        Ok(mapping.into_memory(len, listed))
+        let address = mapping.address();
+        let memory = mapping.into_memory(len, Listed { address, block });
+        if let Some(weak) = memory.downgrade() {
+            core.book().blocks.insert(address, Entry { offset, memory: weak, len });
+        }
+        Ok(memory)
+    }
+
+    /// The bytes of `span` as memory that keeps their block; `None` where they do not lie in one block of this heap that somebody
+    /// has, and for no bytes.
+    pub fn part(&self, span: Span) -> Option<Memory> {
+        let (inside, entry) = self.entry(span)?;
+        // Not within the book's lock: what is upgraded here may turn out to be the last, whose end takes it.
+        entry.memory.upgrade()?.slice(inside, span.len())
     }
 
     /// Where in the heap the memory of one of its blocks (or a part of it) lies, in bytes; `None` for memory that is not of this heap,
     /// and for memory of no bytes.
     pub fn offset_of(&self, memory: &Memory) -> Option<u64> {
-        if memory.is_empty() {
+        self.entry(memory.span()).map(|(inside, entry)| entry.offset + inside as u64)
+    }
+
+    /// The block that these bytes lie in, and where in it they begin.
+    fn entry(&self, span: Span) -> Option<(usize, Entry)> {
+        if span.is_empty() {
             return None;
         }
-        let address = memory.as_ptr().addr();
+        let address = span.as_ptr().addr();
         let book = self.core.book();
-        let (&start, &(offset, len)) = book.blocks.range(..=address).next_back()?;
+        let (&start, entry) = book.blocks.range(..=address).next_back()?;
         let inside = address - start;
-        (inside < len && memory.len() <= len - inside).then(|| offset + inside as u64)
+        (inside < entry.len && span.len() <= entry.len - inside).then(|| (inside, entry.clone()))
     }
 
     /// The bytes that the heap can hold, its header included.
@@ -219,7 +245,7 @@ impl Drop for Listed {
         // the entry is that one's, told by its offset.
         let offset = self.block.first * self.block.core.page;
         let mut book = self.block.core.book();
-        if book.blocks.get(&self.address).is_some_and(|&(at, _)| at == offset) {
+        if book.blocks.get(&self.address).is_some_and(|entry| entry.offset == offset) {
             book.blocks.remove(&self.address);
         }
     }
@@ -330,6 +356,33 @@ mod tests {
         assert!(empty.is_empty());
         assert_eq!(heap.offset_of(&empty), None);
         assert_eq!(heap.offset_of(&Memory::private(64)), None);
+    }
+
+    /// What lies in one block is found by its address and keeps the block; what reaches out of it, or into a block that is gone,
+    /// is not.
+    #[test]
+    fn parts_are_found_by_address_and_keep_their_block() {
+        let heap = heap(1 << 20);
+        let before = heap.resident().expect("fstat");
+        let block = heap.allocate(5000).expect("5000 bytes");
+        block.write(4990, &[9; 10]);
+        let base = block.as_ptr();
+        let at = |first: usize, len| Span::from_raw(base.wrapping_add(first), len);
+        let part = heap.part(at(4990, 10)).expect("the last bytes");
+        assert_eq!(heap.offset_of(&part), heap.offset_of(&block).map(|offset| offset + 4990));
+        assert!(heap.part(at(4990, 11)).is_none(), "a byte past its end");
+        assert!(heap.part(at(5000, 1)).is_none(), "its last page has more bytes, which are nobody's");
+        assert!(heap.part(at(8, 0)).is_none(), "no bytes");
+        assert!(heap.part(Memory::private(64).span()).is_none(), "foreign memory");
+        assert!(heap.part(at(8, usize::MAX)).is_none(), "past all addresses");
+        drop(block);
+        let mut kept = [0; 10];
+        part.read(0, &mut kept);
+        assert_eq!(kept, [9; 10]);
+        assert!(heap.part(at(0, 5000)).is_some(), "kept by the part");
+        drop(part);
+        assert!(heap.part(at(0, 8)).is_none(), "gone");
+        assert_eq!(heap.resident().expect("fstat"), before);
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod ring;
 pub mod topology;
 mod word;
 
-pub use domain::{ShmDomain, ShmRegion};
+pub use domain::{ShmDomain, ShmRegion, is_mapped};
 pub use heap::{Heap, HeapOptions};
 pub use port::ShmPort;
 pub use remote::ShmRemote;

@@ -140,7 +140,7 @@
 //! |---|---|
 //! | `MPI_ADDRESS_KIND` | `u64`: displacements and addresses |
 //! | `MPI_Aint` | `u64`: displacements and addresses |
-//! | `MPI_Alloc_mem` | not here, because windows bring their memory: [`Window::allocate`](crate::Window::allocate) |
+//! | `MPI_Alloc_mem` | [`Job::alloc_mem`](crate::Job::alloc_mem); [`Window::create_over`](crate::Window::create_over) makes windows of it, and [`Window::allocate`](crate::Window::allocate) brings its own memory |
 //! | `MPI_Barrier` | [`Job::barrier`](crate::Job::barrier); the text and the examples use it, and [it moves no memory](super::traps) |
 //! | `MPI_Bcast` | not here, because the library has no messages: one rank puts to all, and a fence ends it |
 //! | `MPI_BOTTOM` | a null pointer, which [`RawWindow::base`](crate::RawWindow::base) gives for a dynamic window; displacements there are addresses |
@@ -155,7 +155,7 @@
 //! | `MPI_ERR_RANK` | [`Class::Rank`](crate::Class::Rank) |
 //! | `MPI_ERROR` | [`Error::class`](crate::Error::class) of what waiting for a request gives |
 //! | `MPI_ERRORS_ARE_FATAL` | not here, because an error is a value: `expect` makes it fatal |
-//! | `MPI_Free_mem` | not here, because [`Window::free`](crate::Window::free) gives it back |
+//! | `MPI_Free_mem` | the drop of an [`Allocation`](crate::Allocation) |
 //! | `MPI_Get_address` | `addr` of a pointer |
 //! | `MPI_Get_count` | not here, because one-sided operations move what they say or fail |
 //! | `MPI_Group` | a slice of ranks; [`Job::subset`](crate::Job::subset) |

@@ -41,8 +41,8 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! All of this also works on allocated windows for ranks of the node, in the unified model, and for the own part of every window but a dynamic
-//! one. Where load and store do not reach, the error is `RmaShared`.
+//! All of this also works, in the unified model, for ranks of the node on allocated windows and on parts within memory of
+//! [`Job::alloc_mem`](crate::Job::alloc_mem), and for the own part of every window but a dynamic one. Where load and store do not reach, the error is `RmaShared`.
 //!
 //! # Who sees what when
 //!

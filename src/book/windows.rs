@@ -36,6 +36,25 @@
 //! is not: the others reach it by a system call (cross-memory attach), or by messages where the kernel forbids that.
 //! [`costs`](super::costs) has the table.
 //!
+//! # Memory ahead of its windows
+//!
+//! [`Job::alloc_mem`](crate::Job::alloc_mem) gives memory of the library without a window (`MPI_ALLOC_MEM`). A window that is created over it, or
+//! over any part of it, is mapped as an allocated one is; several windows may have the same memory, and keep it after the [`Allocation`](crate::Allocation) is
+//! dropped. Each rank decides for its own part: others of the node map those that are in such memory, and reach the rest as above.
+//! [`is_mapped`](crate::Window::is_mapped) tells whether all are mapped.
+//!
+//! ```
+//! use transom::{Info, Window};
+//!
+//! let world = transom::init()?;
+//! let memory = world.alloc_mem(1 << 16, &Info::new())?;
+//! memory.store(0, b"a header");
+//! let win = Window::<f64>::create_over(&world, &memory, 64, 1000, &Info::new())?; // behind the header
+//! assert!(win.is_mapped());
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
 //! # Displacements
 //!
 //! In a `Window<T>` a displacement counts elements. In a `RawWindow` it counts the *target's* displacement unit, which may differ
@@ -93,7 +112,7 @@
 //! | `same_disp_unit` | `false`, `true` | told back |
 //! | `alloc_shared_noncontig` * | `false`, `true` | `true`: parts of a shared window lie apart |
 //! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: [single elements](super::operations#long-or-single) go by the CPU's atomics |
-//! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | where the library's memory begins: at a page at least; of a contiguous shared window, its first part |
+//! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | where the library's memory begins: at a page at least; of a contiguous shared window, its first part. `mpi_minimum_memory_alignment` is the same |
 //! | `transom_model` * | `unified`, `separate` | [the two copies](super::copies) |
 //! | `transom_atomics` * | `auto`, `cpu`, `nic` | who performs atomics on integers of 64 bits, and of 32 if the device has those, instead of the job's setting |
 //!

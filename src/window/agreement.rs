@@ -17,14 +17,23 @@ pub(super) const SEPARATE: Choice = Choice(7);
 /// What a rank tells whose part gets its memory only at the first touch, so that the machine may turn out not to have it.
 pub(super) const PROMISED: u32 = 1 << 9;
 
+/// Whether ranks of this node reach the part by its addresses and by messages, not by mapping it: told by ranks that have such
+/// neighbours. No need to be alike, but where it differs those serve too who would not have to.
+pub(super) const FOREIGN: Choice = Choice(10);
+
 impl Choice {
     pub(super) fn bit(&self, yes: bool) -> u32 {
         1 << (self.0 + u32::from(yes))
     }
 
     /// Whether some rank chose yes and another no.
-    fn differs(&self, told: u32) -> bool {
+    pub(super) fn differs(&self, told: u32) -> bool {
         told >> self.0 & 3 == 3
+    }
+
+    /// Whether some rank chose yes.
+    pub(super) fn any(&self, told: u32) -> bool {
+        told & self.bit(true) != 0
     }
 }
 

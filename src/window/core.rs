@@ -46,6 +46,8 @@ pub(crate) struct Core {
     pub(super) ordered: AtomicBool,
     pub(super) no_locks: AtomicBool,
     pub(super) per_element: bool,
+    /// Whether ranks of a node map each other's parts, all of them.
+    pub(super) mapped: bool,
     pub(super) actor: Actor,
     /// What is in flight to all targets.
     pub(crate) tally: TallyRef,
@@ -379,6 +381,10 @@ impl Core {
 
     pub(crate) fn actor(&self) -> Actor {
         self.actor
+    }
+
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped
     }
 
     /// The window's ranks, as ranks of the whole job (`MPI_WIN_GET_GROUP`).

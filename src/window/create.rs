@@ -1,14 +1,14 @@
 //! How a window comes and goes: each rank publishes its part, a barrier makes all parts known, and a barrier before the
 //! end makes sure that nobody accesses what goes (MPI §11.2.1, §11.2.5). One barrier each: O(log p) signals per rank; a
-//! contiguous shared window takes two more, since its segment needs all sizes first, and one of large parts takes one more, since
-//! the ranks of a machine may ask for more together than it has.
+//! contiguous shared window takes two more, since its segment needs all sizes first, and one more is for windows of large parts, since
+//! the ranks of a machine may ask for more together than it has, and for those of which ranks of a node map some parts and not others.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use transom_fabric::{Memory, PeerMap, RegionKey, Tally};
 
-use super::agreement::{BY_NIC, FAILED, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, tell};
+use super::agreement::{BY_NIC, FAILED, FOREIGN, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, tell};
 use super::core::{Core, Regions};
 use super::model::Separate;
 use super::room;
@@ -47,14 +47,24 @@ impl Core {
     /// Passes the barrier of creation with what this rank made.
     fn together(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
         let told = tell(job, made.as_ref().map_or(FAILED, Core::choices))?;
-        let core = made?;
+        let mut core = made?;
         agreed(id, &told).inspect_err(|_| core.withdraw())?;
-        if told.bits & PROMISED != 0 {
-            let fits = core.fits();
-            let told = tell(job, if fits.is_ok() { 0 } else { FAILED })?;
-            fits.and_then(|()| agreed(id, &told)).inspect_err(|_| core.withdraw())?;
+        core.mapped = core.flavor != Flavor::Dynamic && !FOREIGN.any(told.bits);
+        if told.bits & PROMISED != 0 || FOREIGN.differs(told.bits) {
+            let ready = core.prepare(told.bits);
+            let told = tell(job, if ready.is_ok() { 0 } else { FAILED })?;
+            ready.and_then(|()| agreed(id, &told)).inspect_err(|_| core.withdraw())?;
         }
         Ok(Arc::new(core))
+    }
+
+    /// What a rank can do only when it knows what all chose.
+    fn prepare(&self, told: u32) -> Result<()> {
+        if told & PROMISED != 0 {
+            self.fits()?;
+        }
+        // Who waits for nobody's messages takes replies from who does, which others' replies would wait behind.
+        if FOREIGN.any(told) { serve(&self.job, true) } else { Ok(()) }
     }
 
     /// How many times the window takes its parts' bytes from the machine at their first touch.
@@ -93,8 +103,19 @@ impl Core {
             _ => 0,
         };
         let model = SEPARATE.bit(self.separate.is_some());
+        let foreign = if self.job.has_neighbours() { FOREIGN.bit(self.is_foreign()) } else { 0 };
         let promised = if self.promises() > 0 && !self.job.wire.populates(self.memory.len()) { PROMISED } else { 0 };
-        promised | noncontig | model | PER_ELEMENT.bit(self.per_element) | BY_NIC.bit(self.actor == Actor::Nic)
+        promised
+            | foreign
+            | noncontig
+            | model
+            | PER_ELEMENT.bit(self.per_element)
+            | BY_NIC.bit(self.actor == Actor::Nic)
+    }
+
+    /// Whether this rank's part is the user's own memory, which ranks of the node can't map.
+    fn is_foreign(&self) -> bool {
+        self._regions.shm.as_ref().is_some_and(is_foreign)
     }
 
     fn draft(job: &Job, wanted: &Wanted<'_>, memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>) -> Result<Draft> {
@@ -122,7 +143,7 @@ impl Core {
             far.map_or(Ok(draft.hints), apart)
         });
         if hints.as_ref().is_ok_and(|hints| hints.noncontig) {
-            return Core::create(job, wanted, |job, hints| allocated(job, size, hints));
+            return Core::create(job, wanted, |job, hints| allocated(job, "allocate_shared", size, hints));
         }
         let id = job.team().next_window();
         let sized = hints.and_then(|hints| Announced::publish(job, id, size, wanted.unit, hints));
@@ -175,7 +196,7 @@ impl Core {
         let space = if dynamic { Space::Attached(Arc::clone(&attached)) } else { Space::Part(memory.clone()) };
         let exposed = Arc::new(Exposed::new(space, words.clone(), hints.per_element()));
         job.messages.expose(id, Arc::clone(&exposed));
-        serve(job, matches!(wanted.flavor, Flavor::Create | Flavor::Dynamic) && separate.is_none())?;
+        serve(job, regions.shm.as_ref().is_some_and(is_foreign))?;
         Ok(Core {
             job: Arc::clone(job),
             team: Arc::clone(team),
@@ -191,6 +212,7 @@ impl Core {
             ordered: AtomicBool::new(hints.ordered()),
             no_locks: AtomicBool::new(hints.no_locks),
             per_element: hints.per_element(),
+            mapped: false,
             hints: Mutex::new(hints),
             actor,
             tally: Tally::new(),
@@ -263,6 +285,11 @@ fn copies(job: &JobCore, memory: Memory, model: Model) -> Result<(Memory, Option
     }
 }
 
+/// Whether ranks of the node reach a region by addresses of this process, and where they can't, by messages.
+fn is_foreign(region: &wire::ShmRegion) -> bool {
+    !wire::is_mapped(&wire::shm_key(region))
+}
+
 /// Serves what requests others may send to the window's rank while it computes.
 fn serve(job: &JobCore, foreign: bool) -> Result<()> {
     if foreign && job.has_neighbours() {
@@ -271,10 +298,10 @@ fn serve(job: &JobCore, foreign: bool) -> Result<()> {
     if job.wire.has(Lane::Net) { job.serve(Lane::Net) } else { Ok(()) }
 }
 
-/// Memory of the library for a window, aligned as the hints want, with the error that a user expects.
-pub(super) fn allocated(job: &JobCore, bytes: usize, hints: &Hints) -> Result<Memory> {
+/// Memory of the library, aligned as the hints want, with the error that a user expects.
+pub(super) fn allocated(job: &JobCore, call: &'static str, bytes: usize, hints: &Hints) -> Result<Memory> {
     let failed = |error: &dyn std::fmt::Display| {
-        Error::argument(Class::Size, "allocate", format!("{bytes} bytes at rank {}: {error}", job.rank))
+        Error::argument(Class::Size, call, format!("{bytes} bytes at rank {}: {error}", job.rank))
     };
     if bytes >= room::LARGE
         && let Some(available) = room::available().filter(|&available| bytes as u64 > available)

@@ -7,6 +7,7 @@ mod access;
 mod accumulate;
 mod accumulate_net;
 mod agreement;
+mod allocation;
 pub(crate) mod core;
 mod create;
 mod dynamic;
@@ -31,6 +32,7 @@ mod typed;
 pub(crate) mod words;
 
 pub use access::{Access, Passive};
+pub use allocation::Allocation;
 pub use element::RmaElem;
 pub use epochs::{FenceEpoch, LockAllEpoch, LockEpoch, StartEpoch};
 pub use lock::Lock;

@@ -61,7 +61,7 @@ impl Announced {
             return Ok((self, None));
         }
         let job = self.job.core();
-        let memory = allocated(job, self.before(self.job.size())?, &self.hints)?;
+        let memory = allocated(job, "allocate_shared", self.before(self.job.size())?, &self.hints)?;
         let Some(region) = job.wire.register_shm(&memory)? else { return Ok((self, None)) };
         self.part.shm = wire::shm_key(&region);
         job.republish(self.place, self.id, &self.part);

@@ -12,7 +12,7 @@ use crate::directory::Part;
 use crate::error::{ErrorKind, Result};
 use crate::job::{Link, peer};
 use crate::plan::Actor;
-use crate::wire::{Far, Lane, Remote};
+use crate::wire::{self, Far, Lane, Remote};
 
 /// How a window came to its memory (MPI §11.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -216,7 +216,7 @@ fn near(core: &Core, job_rank: usize, part: &Part) -> Result<Remote> {
         let missing = || ErrorKind::Job(format!("rank {job_rank}'s part of the shared segment is outside of it"));
         return Ok(Remote::Memory(inside.ok_or_else(missing)?));
     }
-    let foreign = matches!(core.flavor, Flavor::Create | Flavor::Dynamic) && core.separate.is_none();
+    let foreign = !wire::is_mapped(&part.shm);
     if foreign && !core.job.may_attach() {
         return Ok(Remote::Far(Far::Messages));
     }

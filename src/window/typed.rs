@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::allocation::Allocation;
 use super::core::Core;
 use super::create::{Wanted, allocated};
 use super::element::RmaElem;
@@ -40,7 +41,9 @@ impl<T: RmaElem> Window<T> {
     /// As for [`Window::allocate`]; `InfoValue` for a hint with a value that it can't have.
     pub fn allocate_with(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
         let wanted = Wanted { flavor: Flavor::Allocate, unit: unit::<T>(), info };
-        let core = Core::create(job, &wanted, |job, hints| allocated(job, bytes_of::<T>("allocate", len)?, hints))?;
+        let core = Core::create(job, &wanted, |job, hints| {
+            allocated(job, "allocate", bytes_of::<T>("allocate", len)?, hints)
+        })?;
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
@@ -73,6 +76,18 @@ impl<T: RmaElem> Window<T> {
         let wanted = Wanted { flavor: Flavor::Create, unit: unit::<T>(), info };
         let core = Core::create(job, &wanted, |_, _| Ok(memory))?;
         Ok(Window { core, buffer: Some(buffer), _elements: PhantomData })
+    }
+
+    /// Opens `len` elements of memory of [`Job::alloc_mem`], from its byte `at` on, as this rank's part (`MPI_WIN_CREATE` over memory of
+    /// `MPI_ALLOC_MEM`). The window keeps the memory. Several windows may have the same. Collective.
+    ///
+    /// # Errors
+    /// As for [`Window::allocate_with`]; `RmaRange` where the elements are not all inside of it.
+    pub fn create_over(job: &Job, memory: &Allocation, at: usize, len: usize, info: &Info) -> Result<Window<T>> {
+        let part = bytes_of::<T>("create_over", len).and_then(|bytes| memory.part("create_over", at, bytes));
+        let wanted = Wanted { flavor: Flavor::Create, unit: unit::<T>(), info };
+        let core = Core::create(job, &wanted, |_, _| part)?;
+        Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
     /// Ends the window: waits until no rank accesses it any more (`MPI_WIN_FREE`, MPI §11.2.5). Collective.
@@ -198,6 +213,11 @@ impl<T: RmaElem> Window<T> {
     /// The memory model (`MPI_WIN_MODEL`).
     pub fn model(&self) -> Model {
         self.core.model()
+    }
+
+    /// Whether ranks of a node map each other's parts, all of them, as [`RawWindow::is_mapped`](crate::RawWindow::is_mapped)
+    pub fn is_mapped(&self) -> bool {
+        self.core.is_mapped()
     }
 
     /// Who performs atomics on integers of 64 bits, and of 32 where the device has those; on all other types it is the CPU.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{
-    AmoKind, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Width,
+    AmoKind, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Span, Width,
 };
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
@@ -238,6 +238,11 @@ impl Wire {
         }
     }
 
+    /// Bytes of this process that lie in one piece of memory of [`allocate`](Self::allocate), which they then keep.
+    pub(crate) fn allocated(&self, base: *mut u8, len: usize) -> Option<Memory> {
+        self.heap.as_ref()?.part(Span::from_raw(base, len))
+    }
+
     pub(crate) fn net(&self) -> Option<&Net> {
         self.net.as_ref()
     }
@@ -382,6 +387,11 @@ fn absent(lane: Lane) -> FabricError {
         Lane::Shm => "shared memory",
     };
     FabricError::Unavailable { transport, reason: "it was not opened in this job".into() }
+}
+
+/// Whether ranks of the node map the region of a key.
+pub(crate) fn is_mapped(key: &RegionKey) -> bool {
+    transom_shm::is_mapped(key)
 }
 
 /// What ranks of the node need to reach a region.

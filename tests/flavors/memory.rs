@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use transom::{BasicType, Datatype, Info, Items, Job, Op, RawWindow, Result, SharedPart};
+use transom::{Allocation, BasicType, Datatype, Info, Items, Job, Op, RawWindow, Result, SharedPart};
 
 /// Zeroed memory that stays to the end of the process, so that peers may write it whatever fails; touched by pointer only.
 #[derive(Clone, Copy)]
@@ -69,6 +69,27 @@ impl Block {
     pub(crate) fn detach(&self, win: &RawWindow, at: usize) -> Result<()> {
         win.detach(self.at(at, 0))
     }
+}
+
+/// A window over some bytes of memory of the library.
+pub(crate) fn window_over(
+    job: &Job,
+    memory: &Allocation,
+    at: usize,
+    len: usize,
+    unit: u32,
+    info: &Info,
+) -> Result<RawWindow> {
+    assert!(at <= memory.len() && len <= memory.len() - at, "inside of it");
+    // SAFETY: the window keeps the memory, which has no references.
+    unsafe { RawWindow::create(job, memory.as_ptr().wrapping_add(at), len, unit, info) }
+}
+
+/// A window over some bytes of this rank's part of another.
+pub(crate) fn window_over_part(job: &Job, win: &RawWindow, at: usize, len: usize) -> Result<RawWindow> {
+    assert!(at <= win.size() && len <= win.size() - at, "inside of it");
+    // SAFETY: as for `window_over`.
+    unsafe { RawWindow::create(job, win.base().wrapping_add(at), len, 1, &Info::new()) }
 }
 
 /// A window over no memory at a null base.

@@ -17,7 +17,7 @@ use super::target::Flavor;
 use crate::buffers;
 use crate::error::{Class, Error, Result};
 use crate::hints::{Info, Model};
-use crate::job::{Job, Route};
+use crate::job::{Job, JobCore, Route};
 use crate::plan::Actor;
 
 pub use assert::Assert;
@@ -38,7 +38,7 @@ impl RawWindow {
     /// `Size` where the memory can't be had, `Disp` for a unit of 0, `InfoValue` for a hint with a value that it can't have.
     pub fn allocate(job: &Job, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
         let wanted = Wanted { flavor: Flavor::Allocate, unit: disp_unit, info };
-        let core = Core::create(job, &wanted, |job, hints| allocated(job, size, hints))?;
+        let core = Core::create(job, &wanted, |job, hints| allocated(job, "allocate", size, hints))?;
         Ok(RawWindow { core })
     }
 
@@ -63,7 +63,8 @@ impl RawWindow {
         Ok(RawWindow { core })
     }
 
-    /// Opens `size` bytes at `base` as this rank's part (`MPI_WIN_CREATE`, MPI §11.2.1). Collective.
+    /// Opens `size` bytes at `base` as this rank's part (`MPI_WIN_CREATE`, MPI §11.2.1). Collective. Where they lie within one
+    /// [`Allocation`](crate::Allocation), or within one part of the library's memory, ranks of the node map them, and the window keeps that memory.
     ///
     /// # Errors
     /// `Base` for a null base with a size, `Disp` for a unit of 0, `InfoValue` for a hint with a value that it can't have.
@@ -72,11 +73,8 @@ impl RawWindow {
     /// The memory stays readable and writable until `free` has returned `Ok`, and no Rust reference to it exists while
     /// peers may write it.
     pub unsafe fn create(job: &Job, base: *mut u8, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
-        let memory = match size {
-            0 => Some(Memory::private(0)),
-            // SAFETY: the caller's promise.
-            _ => unsafe { buffers::promised_memory(base, size) },
-        };
+        // SAFETY: the caller's promise.
+        let memory = if size == 0 { Some(Memory::private(0)) } else { unsafe { given(job.core(), base, size) } };
         let memory = memory
             .ok_or_else(|| Error::argument(Class::Base, "create", format!("a null base with a size of {size} bytes")));
         let wanted = Wanted { flavor: Flavor::Create, unit: disp_unit, info };
@@ -93,7 +91,7 @@ impl RawWindow {
     /// while peers may write it.
     pub unsafe fn attach(&self, base: *mut u8, size: usize) -> Result<()> {
         // SAFETY: the caller's promise.
-        let memory = if size == 0 { None } else { unsafe { buffers::promised_memory(base, size) } };
+        let memory = if size == 0 { None } else { unsafe { given(&self.core.job, base, size) } };
         let none = || Error::argument(Class::RmaAttach, "attach", format!("{size} bytes at {base:p} are no memory"));
         self.core.attach(memory.ok_or_else(none)?)
     }
@@ -195,10 +193,26 @@ impl RawWindow {
         self.core.route(rank)
     }
 
+    /// Whether ranks of a node map each other's parts, all of them: so it is for memory of the library, and for created windows where all
+    /// parts of a node are within such memory ([`Job::alloc_mem`]). Others of the node reach parts that are not mapped by system calls, and
+    /// accumulate on them by messages.
+    pub fn is_mapped(&self) -> bool {
+        self.core.is_mapped()
+    }
+
     /// Who performs atomics on integers of 64 bits, and of 32 where the device has those; on all other types it is the CPU.
     pub fn actor(&self) -> Actor {
         self.core.actor()
     }
+}
+
+/// Memory that a user gave: of the library's own, which then stays, or what the user promises to keep.
+///
+/// # Safety
+/// As for [`buffers::promised_memory`].
+unsafe fn given(job: &JobCore, base: *mut u8, size: usize) -> Option<Memory> {
+    // SAFETY: the caller's promise.
+    job.wire.allocated(base, size).or_else(|| unsafe { buffers::promised_memory(base, size) })
 }
 
 impl Drop for RawWindow {

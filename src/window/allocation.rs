@@ -1,0 +1,92 @@
+//! Memory of the library that is not a window's yet: what programs ask for ahead of the windows that they make over it, or for nothing
+//! but buffers (MPI §9.2).
+
+use transom_fabric::Memory;
+
+use super::create::allocated;
+use super::target::Flavor;
+use crate::error::{Class, Error, Result};
+use crate::hints::{Hints, Info};
+use crate::job::Job;
+
+/// Memory that other ranks of the node can map (`MPI_ALLOC_MEM`, MPI §9.2), zeroed at first. Windows that are created over it, or over a part
+/// of it, are as fast for ranks of the node as allocated ones: [`Window::create_over`](crate::Window::create_over), or
+/// [`RawWindow::create`](crate::RawWindow::create) by address.
+///
+/// It goes back with the drop (`MPI_FREE_MEM`), or with the last window over it where that lives longer.
+///
+/// ```
+/// # fn main() -> transom::Result<()> {
+/// use transom::{Info, Window};
+/// let world = transom::init()?;
+/// let memory = world.alloc_mem(4096, &Info::new())?;
+/// let whole = Window::<u64>::create_over(&world, &memory, 0, 512, &Info::new())?;
+/// let tail = Window::<u32>::create_over(&world, &memory, 2048, 512, &Info::new())?;
+/// drop(memory); // the windows keep it
+/// whole.lock_all(|epoch| epoch.put_value(0, 256, 7))?;
+/// let mut seen = [0];
+/// tail.load(0, &mut seen)?;
+/// assert_eq!(seen, [7]);
+/// tail.free()?;
+/// whole.free()
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Allocation {
+    memory: Memory,
+}
+
+impl Job {
+    /// Allocates memory of this process that other ranks of the node can map (`MPI_ALLOC_MEM`, MPI §9.2). Local. It begins on a page; at a multiple
+    /// of more with the hint `mpi_minimum_memory_alignment`, a power of two.
+    ///
+    /// # Errors
+    /// `Size` where the memory can't be had, `InfoValue` for a hint with a value that it can't have.
+    pub fn alloc_mem(&self, bytes: usize, info: &Info) -> Result<Allocation> {
+        let hints = Hints::at_creation(info, Flavor::Allocate)?;
+        Ok(Allocation { memory: allocated(self.core(), "alloc_mem", bytes, &hints)? })
+    }
+}
+
+impl Allocation {
+    /// The first byte. Of no bytes it is an address that nothing is at. No Rust reference to the bytes may exist while other ranks may
+    /// write them.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.memory.as_ptr()
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.memory.is_empty()
+    }
+
+    /// Loads bytes, from byte `at` on.
+    ///
+    /// # Panics
+    /// Outside of it.
+    pub fn load(&self, at: usize, into: &mut [u8]) {
+        self.memory.read(at, into);
+    }
+
+    /// Stores bytes, from byte `at` on.
+    ///
+    /// # Panics
+    /// Outside of it.
+    pub fn store(&self, at: usize, from: &[u8]) {
+        self.memory.write(at, from);
+    }
+
+    /// Some of its bytes, which keep it.
+    pub(super) fn part(&self, call: &'static str, at: usize, len: usize) -> Result<Memory> {
+        let outside = || {
+            let why = format!("{len} bytes at {at} of an allocation of {} bytes", self.len());
+            Error::argument(Class::RmaRange, call, why)
+        };
+        self.memory.slice(at, len).ok_or_else(outside)
+    }
+}

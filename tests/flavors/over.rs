@@ -1,0 +1,236 @@
+//! Windows over memory of `alloc_mem` (MPI §9.2): ranks of the node map its parts, whatever the parts of others are, and windows keep it.
+
+use transom::{Allocation, Assert, Class, Info, Job, Op, Route, Window};
+use transom_harness::{Outcome, ensure, same, step};
+
+use super::memory::{self, Block};
+use super::shared::one_node;
+
+/// Where the part of a rank begins in its memory: across pages, and each at another alignment.
+fn begin(rank: usize) -> usize {
+    4092 - 4 * rank
+}
+
+/// The least displacement that is aligned for a word.
+fn first(rank: usize) -> u64 {
+    if begin(rank).is_multiple_of(8) { 0 } else { 4 }
+}
+
+const LEN: usize = 8000;
+
+/// On one node a job needs no thread for windows that are mapped.
+fn no_thread(world: &Job) -> Outcome {
+    let needed = world.net().is_some();
+    ensure(needed || !world.has_progress_thread(), "a progress thread for parts that are all mapped")
+}
+
+/// Every rank counts at every rank, by each function of the family; what comes out is exact.
+fn count(world: &Job, win: &transom::RawWindow, target: usize, at: u64) -> Outcome {
+    let ranks = world.size() as u64;
+    win.lock_all(Assert::NONE)?;
+    for round in 0..20 {
+        memory::fetch(win, target, at, Op::Sum, 1)?;
+        memory::accumulate(win, target, at, &[1, 2, 3], Op::Sum)?;
+        let mut old = [0; 3];
+        memory::get_accumulate(win, target, at, &[1, 2, 3], &mut old, Op::Sum)?;
+        ensure(old[1] % 2 == 0 && old[2] % 3 == 0, "an element is whole")?;
+        while memory::swap(win, target, at + 24, round, round + 1)? < round {}
+    }
+    win.unlock_all()?;
+    world.barrier()?;
+    win.lock_all(Assert::NONE)?;
+    let mut found = [0; 4];
+    memory::get(win, target, at, bytemuck::bytes_of_mut(&mut found))?;
+    win.unlock_all()?;
+    same("the counts", &found, &[60 * ranks, 80 * ranks, 120 * ranks, 20])
+}
+
+/// MPI §11.2.1, §9.2: parts anywhere in such memory are mapped by the ranks of the node: by shared_query, without a progress thread, and
+/// without cross-memory attach. Words are aligned where they are in memory.
+/// Shows W1, W5, M3, T1.
+pub(crate) fn mapped(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let (next, before) = ((me + 1) % size, (me + size - 1) % size);
+    let given = world.alloc_mem(3 * 4096, &Info::new())?;
+    ensure(given.as_ptr().addr().is_multiple_of(4096) && given.len() == 3 * 4096, "a page")?;
+    let win = memory::window_over(world, &given, begin(me), LEN, 1, &Info::new())?;
+    ensure(win.is_mapped(), "all parts are mapped")?;
+    no_thread(world)?;
+    win.lock_all(Assert::NONE)?;
+    let pattern: Vec<u8> = (0..5000).map(|i: usize| (i * 7 + me).to_le_bytes()[0]).collect();
+    memory::put(&win, next, 3000, &pattern)?;
+    let mut back = vec![0; 5000];
+    memory::get(&win, next, 3000, &mut back)?;
+    ensure(back == pattern, "what was put comes back")?;
+    let crooked = memory::fetch(&win, next, 4 - first(next), Op::Sum, 1).err().map(|error| error.class());
+    same("a word that is not aligned", &crooked, &Some(Class::Type))?;
+    win.unlock_all()?;
+    world.barrier()?;
+    let mut mine = vec![0; 5000];
+    given.load(begin(me) + 3000, &mut mine);
+    ensure(mine.iter().enumerate().all(|(i, &byte)| byte == (i * 7 + before).to_le_bytes()[0]), "in memory")?;
+    for target in 0..size {
+        step(format!("counting at {target}"));
+        count(world, &win, target, first(target))?;
+    }
+    match (win.route(next)?, win.shared_query(next)) {
+        (Route::Net, theirs) => same("over a net", &theirs.err().map(|it| it.class()), &Some(Class::RmaShared))?,
+        (_, theirs) => {
+            let bytes = memory::load_part(&theirs?);
+            ensure(bytes[3000..8000] == pattern, "by load")?;
+        }
+    }
+    win.fence(Assert::NONE)?;
+    win.fence(Assert::NOSUCCEED)?;
+    win.free()?;
+    no_thread(world)
+}
+
+/// MPI §11.2.1: one rank's part is such memory, another's its own, a third has none. Each is reached its own way, by all ranks with the same
+/// results, and all accumulates on a part are atomic.
+/// Shows W1, W3, M3, T1, T2.
+pub(crate) fn mixed(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let given = world.alloc_mem(3 * 4096, &Info::new())?;
+    let own = Block::words(3 * 512);
+    let win = match me % 3 {
+        0 => memory::window_over(world, &given, begin(me), LEN, 1, &Info::new())?,
+        1 => own.window(world, begin(me), LEN, 1, &Info::new())?,
+        _ => own.window(world, 0, 0, 1, &Info::new())?,
+    };
+    if one_node(world) {
+        ensure(!win.is_mapped(), "not all is mapped")?;
+        ensure(world.has_progress_thread(), "messages need a thread, also at who sends them")?;
+    }
+    for target in (0..size).filter(|rank| rank % 3 < 2) {
+        step(format!("counting at {target}"));
+        count(world, &win, target, first(target))?;
+        if target != me && one_node(world) {
+            same("whether it is mapped", &win.shared_query(target).is_ok(), &(target % 3 == 0))?;
+        }
+    }
+    Ok(win.free()?)
+}
+
+/// Where cross-memory attach is excluded such parts are mapped all the same.
+/// Shows T1, T2.
+pub(crate) fn attached_to_nobody(world: &Job) -> Outcome {
+    mapped(world)?;
+    mixed(world)
+}
+
+/// MPI §9.2, §11.2.5: memory that was given back stays as long as there are windows over it, and then is the system's again.
+/// Shows W2, W7.
+pub(crate) fn kept(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let next = (me + 1) % size;
+    let maps = || Ok::<_, std::io::Error>(std::fs::read_to_string("/proc/self/maps")?.lines().count());
+    let mut before = 0;
+    for round in 0..30u64 {
+        // Pools of providers are full after a few.
+        if round == 5 {
+            before = maps()?;
+        }
+        let given = world.alloc_mem(8192, &Info::new())?;
+        let whole = Window::<u64>::create_over(world, &given, 0, 1024, &Info::new())?;
+        let part = Window::<u32>::create_over(world, &given, 4108, 64, &Info::new())?;
+        drop(given);
+        let other = world.alloc_mem(8192, &Info::new())?;
+        whole.lock_all(|epoch| epoch.put_value(next, 513, round | 9 << 32))?;
+        world.barrier()?;
+        let mut seen = [0; 2];
+        part.load(0, &mut seen)?;
+        same("by the other window", &seen, &[9, 0])?;
+        whole.free()?;
+        part.lock_all(|epoch| epoch.fetch_add(next, 0, 1))?;
+        world.barrier()?;
+        part.load(0, &mut seen)?;
+        same("after one is freed", &seen, &[10, 0])?;
+        let mut untouched = [1; 8192];
+        other.load(0, &mut untouched);
+        ensure(untouched == [0; 8192], "other memory is other memory")?;
+        part.free()?;
+    }
+    same("mappings", &maps()?, &before)
+}
+
+/// MPI §9.2: what can't be had is an error, and nothing is lost; alignment is as asked for; a part that is not inside of the memory makes no
+/// window at any rank.
+/// Shows W6, E1.
+pub(crate) fn refused(world: &Job) -> Outcome {
+    let class = |outcome: transom::Result<Allocation>| outcome.err().map(|error| error.class());
+    let info = Info::new();
+    for bytes in [usize::MAX, usize::MAX - 4096, 1 << 50] {
+        same("too much", &class(world.alloc_mem(bytes, &info)), &Some(Class::Size))?;
+    }
+    for (key, value) in [("mpi_minimum_memory_alignment", "48"), ("mpi_minimum_alignment", "0")] {
+        let outcome = world.alloc_mem(64, &Info::new().with(key, value));
+        same("an alignment that can't be", &class(outcome), &Some(Class::InfoValue))?;
+    }
+    for alignment in [1usize, 64, 1 << 16, 1 << 21] {
+        let info = Info::new().with("mpi_minimum_memory_alignment", alignment.to_string());
+        let given = world.alloc_mem(100, &info)?;
+        same("aligned", &(given.as_ptr().addr() % alignment, given.len()), &(0, 100))?;
+        let win = Window::<u8>::create_over(world, &given, 1, 99, &info)?;
+        ensure(win.is_mapped(), "aligned memory is mapped too")?;
+        win.free()?;
+    }
+    let empty = world.alloc_mem(0, &info)?;
+    ensure(empty.is_empty(), "no bytes")?;
+    Window::<u64>::create_over(world, &empty, 0, 0, &info)?.free()?;
+    let given = world.alloc_mem(64, &info)?;
+    let len = if world.rank() == world.size() - 1 { 8 } else { 7 };
+    let outside = Window::<u64>::create_over(world, &given, 8, len, &info).err().map(|error| error.class());
+    let expected = if len == 8 { Class::RmaRange } else { Class::Other };
+    same("a part that is not inside", &outside, &Some(expected))
+}
+
+/// The separate model over such memory: its copies come together where they should, and only there. Accumulates by element.
+/// Shows M2, M3.
+pub(crate) fn models(world: &Job) -> Outcome {
+    let next = (world.rank() + 1) % world.size();
+    let given = world.alloc_mem(64, &Info::new())?;
+    let separate = Info::new().with("transom_model", "separate");
+    let win = Window::<u64>::create_over(world, &given, 0, 8, &separate)?;
+    let mut word = [0; 8];
+    if world.rank() == 0 {
+        win.lock_all(|epoch| epoch.put_value(next, 0, 5))?;
+    }
+    world.barrier()?;
+    if world.rank() == 1 {
+        given.load(0, &mut word);
+        same("before the synchronization", &u64::from_ne_bytes(word), &0)?;
+    }
+    win.sync();
+    if world.rank() == next {
+        given.load(0, &mut word);
+        same("after it", &u64::from_ne_bytes(word), &5)?;
+    }
+    win.free()?;
+    let elements = Info::new().with("mpi_accumulate_granularity", "8");
+    let win = memory::window_over(world, &given, 0, 64, 1, &elements)?;
+    win.lock_all(Assert::NONE)?;
+    memory::put(&win, next, 0, &[0; 64])?;
+    win.unlock_all()?;
+    world.barrier()?;
+    count(world, &win, 0, 8)?;
+    Ok(win.free()?)
+}
+
+/// A part of the memory of an allocated window in another window: mapped as well, and kept.
+/// Shows W7.
+pub(crate) fn over_a_window(world: &Job) -> Outcome {
+    let next = (world.rank() + 1) % world.size();
+    let first = transom::RawWindow::allocate(world, 4096, 1, &Info::new())?;
+    let second = memory::window_over_part(world, &first, 1024, 64)?;
+    ensure(second.is_mapped(), "memory of the library")?;
+    first.free()?;
+    second.lock_all(Assert::NONE)?;
+    memory::put(&second, next, 60, &[1, 2, 3, 4])?;
+    second.unlock_all()?;
+    world.barrier()?;
+    let mut last = [0; 4];
+    second.load(60, &mut last);
+    same("after the first is freed", &last, &[1, 2, 3, 4])?;
+    Ok(second.free()?)
+}
