@@ -461,8 +461,22 @@ int transom_type_subarray(uint64_t dimensions,
 // `old_type` is a predefined one or a live handle; `new_type` may be written.
 int transom_type_resized(const transom_datatype *old_type, int64_t lb, int64_t extent, transom_datatype **new_type);
 
+// Allocates size zeroed bytes of this process that other ranks of the node can map; *base is their address, NULL for no bytes. Windows that
+// are created over them, or over a part of them, are as fast as allocated ones. They begin on a page; at a multiple of more with the hint
+// mpi_minimum_memory_alignment. Local.
+//
+// # Safety
+// `job` is a live handle, `info` one or NULL; `base` may be written.
+int transom_alloc_mem(const transom_job *job,
+                      uint64_t size,
+                      const transom_info *info,
+                      void **base);
+
+// Gives back what transom_alloc_mem gave, by its address; NULL is legal and nothing. Windows over it keep it until they are freed. Local.
+int transom_free_mem(void *base);
+
 // Opens size bytes at base as this rank's part, addressed by others in units of disp_unit bytes. Collective. Sizes and units may differ
-// at every rank.
+// at every rank. Where the bytes are of transom_alloc_mem, ranks of the node map them, and the window keeps them.
 //
 // # Safety
 // `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` stays readable and writable until

@@ -24,6 +24,9 @@ pub mod datatype;
 pub mod layouts;
 
 #[allow(unsafe_code)]
+pub mod memory;
+
+#[allow(unsafe_code)]
 pub mod window;
 
 #[allow(unsafe_code)]

@@ -35,7 +35,7 @@ fn give(slot: Out<*mut WindowHandle>, window: RawWindow) {
 }
 
 /// Opens size bytes at base as this rank's part, addressed by others in units of disp_unit bytes. Collective. Sizes and units may differ
-/// at every rank.
+/// at every rank. Where the bytes are of transom_alloc_mem, ranks of the node map them, and the window keeps them.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` stays readable and writable until

@@ -33,6 +33,45 @@ static void created(void) {
     end_of(&window);
 }
 
+/* Memory of the library, of which a window has a part; it goes while the window is there. */
+static void over_memory(void) {
+    transom_window *window = NULL;
+    transom_info *info = NULL;
+    void *memory = NULL, *aligned = NULL, *nothing = NULL, *other = NULL;
+    uint64_t bytes = 0;
+    uint32_t unit = 0;
+    int route = 0;
+    OK(transom_alloc_mem(world, 5000, NULL, &memory));
+    CHECK(((uintptr_t)memory & 4095) == 0 && ((int64_t *)memory)[600] == 0);
+    OK(transom_info_create(&info));
+    OK(transom_info_set(info, "mpi_minimum_memory_alignment", "65536"));
+    OK(transom_alloc_mem(world, 8, info, &aligned));
+    CHECK(((uintptr_t)aligned & 65535) == 0);
+    OK(transom_info_set(info, "mpi_minimum_memory_alignment", "3"));
+    FAILS(TRANSOM_ERR_INFO_VALUE, "mpi_minimum_memory_alignment", transom_alloc_mem(world, 8, info, &nothing));
+    OK(transom_info_free(&info));
+    FAILS(TRANSOM_ERR_SIZE, "", transom_alloc_mem(world, UINT64_MAX / 2, NULL, &nothing));
+    CHECK(nothing == NULL);
+    OK(transom_alloc_mem(world, 0, NULL, &nothing));
+    CHECK(nothing == NULL);
+    OK(transom_free_mem(nothing));
+    FAILS(TRANSOM_ERR_BASE, "nothing was allocated", transom_free_mem((char *)memory + 8));
+    OK(transom_window_create(world, (char *)memory + 8, 64, 8, NULL, &window));
+    OK(transom_free_mem(memory));
+    FAILS(TRANSOM_ERR_BASE, "nothing was allocated", transom_free_mem(memory));
+    pass(window, 3);
+    CHECK(((int64_t *)memory)[4] == 100 + before);
+    OK(transom_job_route(world, next, &route));
+    if (route == TRANSOM_ROUTE_NET) {
+        FAILS(TRANSOM_ERR_RMA_SHARED, "", transom_window_shared_query(window, next, &other, &bytes, &unit));
+    } else {
+        OK(transom_window_shared_query(window, next, &other, &bytes, &unit));
+        CHECK(bytes == 64 && unit == 8 && ((int64_t *)other)[3] == 100 + me);
+    }
+    end_of(&window);
+    OK(transom_free_mem(aligned));
+}
+
 static void allocated(void) {
     transom_window *window = NULL;
     transom_info *info = NULL;
@@ -159,6 +198,7 @@ int main(void) {
     begin();
     neighbours();
     created();
+    over_memory();
     allocated();
     shared();
     dynamic();

@@ -1,0 +1,61 @@
+//! Memory that is not a window's yet. C programs give it back by its address, so that this file keeps what there is.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use transom::Allocation;
+
+use crate::error::{Failure, TRANSOM_ERR_BASE, guarded};
+use crate::info::{InfoHandle, hints};
+use crate::job::{JobHandle, job};
+use crate::pointers::{out, size};
+
+/// What programs have, by its address.
+static ALLOCATED: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
+
+fn allocated() -> MutexGuard<'static, BTreeMap<usize, Allocation>> {
+    ALLOCATED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Allocates size zeroed bytes of this process that other ranks of the node can map; *base is their address, NULL for no bytes. Windows that
+/// are created over them, or over a part of them, are as fast as allocated ones. They begin on a page; at a multiple of more with the hint
+/// mpi_minimum_memory_alignment. Local.
+///
+/// # Safety
+/// `job` is a live handle, `info` one or NULL; `base` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_alloc_mem(
+    job: *const JobHandle,
+    size: u64,
+    info: *const InfoHandle,
+    base: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (job, slot) = (self::job(job)?, out(base, "base")?);
+        let memory = job.alloc_mem(self::size(size)?, &hints(info))?;
+        if memory.is_empty() {
+            slot.set(std::ptr::null_mut());
+            return Ok(());
+        }
+        let first = memory.as_ptr();
+        allocated().insert(first.addr(), memory);
+        slot.set(first.cast());
+        Ok(())
+    })
+}
+
+/// Gives back what transom_alloc_mem gave, by its address; NULL is legal and nothing. Windows over it keep it until they are freed. Local.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn transom_free_mem(base: *mut c_void) -> c_int {
+    guarded(|| {
+        let memory = allocated().remove(&base.addr());
+        if memory.is_none() && !base.is_null() {
+            return Err(Failure::new(TRANSOM_ERR_BASE, format!("nothing was allocated at {base:p}")));
+        }
+        Ok(())
+    })
+}
