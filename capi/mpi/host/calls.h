@@ -20,6 +20,9 @@ PASS(Group_size, (MPI_Group group, int *size), (group, size))
 PASS(Group_free, (MPI_Group *group), (group))
 PASS(Group_translate_ranks, (MPI_Group from, int n, const int *ranks, MPI_Group to, int *out), (from, n, ranks, to, out))
 
+PASS(Alloc_mem, (MPI_Aint size, MPI_Info info, void *base), (size, info, base))
+PASS(Free_mem, (void *base), (base))
+
 PASS(Win_create, (void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *win),
      (base, size, unit, info, comm, win))
 PASS(Win_allocate, (MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *base, MPI_Win *win),

@@ -83,9 +83,10 @@ fn tell_made(job: &Job, raw: &RawWindow) {
     if !process::get().is_some_and(|process| process.info) || job.rank() != 0 {
         return;
     }
+    let how = if raw.is_mapped() { "" } else { ", not all mapped" };
     let count = |route| (0..job.size()).filter(|&rank| raw.route(rank).ok() == Some(route)).count();
     eprintln!(
-        "transom: window {:?} of {} ranks: from its rank 0 {} by shared memory, {} by the net; atomics {}",
+        "transom: window {:?} of {} ranks: from its rank 0 {} by shared memory{how}, {} by the net; atomics {}",
         raw.flavor(),
         job.size(),
         count(Route::Shm),

@@ -240,6 +240,8 @@ unsafe extern "C" {
         to: Group,
         out: *mut c_int,
     ) -> c_int;
+    pub(crate) fn host_Alloc_mem(size: isize, info: InfoHandle, base: *mut c_void) -> c_int;
+    pub(crate) fn host_Free_mem(base: *mut c_void) -> c_int;
     pub(crate) fn host_Win_create(
         base: *mut c_void,
         size: isize,

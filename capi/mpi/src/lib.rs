@@ -14,6 +14,7 @@
 //! | `handles` | the map from handles to what is kept for them |
 //! | `members` | the ranks of a communicator as ranks of the job |
 //! | `windows`, `create` | windows, and how they come and go |
+//! | `memory` | memory that programs ask for ahead of windows |
 //! | `types` | datatypes, decoded |
 //! | `operate`, `large` | operations, with `int` and with large counts |
 //! | `synchronize` | synchronization |
@@ -42,6 +43,8 @@ mod host;
 mod large;
 #[allow(unsafe_code)]
 mod members;
+#[allow(unsafe_code)]
+mod memory;
 #[allow(unsafe_code)]
 mod operate;
 #[allow(unsafe_code)]

@@ -7,7 +7,7 @@ use std::arch::naked_asm;
 use crate::fortran;
 #[cfg(large_counts)]
 use crate::large;
-use crate::{attributes, create, operate, process, requests, synchronize};
+use crate::{attributes, create, memory, operate, process, requests, synchronize};
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump {
@@ -41,6 +41,8 @@ also! {
     "PMPI_Init" => process::init;
     "PMPI_Init_thread" => process::init_thread;
     "PMPI_Finalize" => process::finalize;
+    "PMPI_Alloc_mem" => memory::alloc_mem;
+    "PMPI_Free_mem" => memory::free_mem;
     "PMPI_Win_create" => create::create;
     "PMPI_Win_allocate" => create::allocate;
     "PMPI_Win_allocate_shared" => create::allocate_shared;

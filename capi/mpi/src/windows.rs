@@ -57,7 +57,7 @@ impl Window {
             flavor,
             model: if raw.model() == Model::Separate { host.separate } else { host.unified },
         };
-        let mapped = matches!(raw.flavor(), Flavor::Allocate | Flavor::Shared);
+        let mapped = raw.is_mapped();
         Window { raw, face, group, turn: Mutex::new(()), attributes, mapped }
     }
 

@@ -39,9 +39,10 @@ const fn c(name: &'static str) -> Program {
 }
 
 /// All but those that ask for something of their own.
-static PROGRAMS: [Program; 13] = [
+static PROGRAMS: [Program; 14] = [
     Program { nodes: true, ..c("kinds") },
     Program { nodes: true, alone: Alone::New, ..c("operations") },
+    Program { nodes: true, alone: Alone::New, ..c("memory") },
     c("types"),
     Program { nodes: true, alone: Alone::New, ..c("requests") },
     c("errors"),
@@ -68,8 +69,9 @@ type Named = (&'static str, fn(&'static Host));
 
 const WAYS: [Way; 3] = [("served", served), ("alone", alone), ("two_nodes", two_nodes)];
 
-const ONCE: [Named; 6] = [
+const ONCE: [Named; 7] = [
     ("two_and_three_ranks", two_and_three_ranks),
+    ("memory_of_fortran_is_mapped", memory_of_fortran),
     ("switched_off", switched_off),
     ("a_job_that_cannot_start", refused_start),
     ("a_failure_has_its_reason", failure),
@@ -130,6 +132,19 @@ fn two_nodes(host: &'static Host, program: &Program) {
 fn two_and_three_ranks(host: &'static Host) {
     for ranks in [2, 3] {
         verified(&Run::of(host, host.program("kinds", Language::C), ranks).served(), false);
+    }
+}
+
+/// Hosts' ways from Fortran to `MPI_Alloc_mem` lead to the library: the one window over such memory is mapped.
+/// Shows T1.
+/// Route: shm.
+fn memory_of_fortran(host: &'static Host) {
+    let programs = [("old", false), ("modern", true)].into_iter().filter(|_| host.compiles(Language::Fortran));
+    for (name, only) in programs {
+        let said = verified(&Run::of(host, host.program(name, Language::Fortran), 2).served().told(), true);
+        let windows: Vec<_> = said.lines().filter(|line| line.contains("window Create of 2 ranks")).collect();
+        let mapped = windows.iter().filter(|line| !line.contains("not all mapped")).count();
+        assert_eq!((windows.len(), mapped), (if only { 1 } else { 2 }, 1), "{said}");
     }
 }
 

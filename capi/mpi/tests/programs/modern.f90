@@ -51,6 +51,16 @@ program modern
     call MPI_Win_fence(0, win)
     call MPI_Win_free(win)
     call MPI_Comm_free(node)
+    call MPI_Alloc_mem(bytes, MPI_INFO_NULL, base)
+    call c_f_pointer(base, part, (/ 8 /))
+    part = 0
+    call MPI_Win_create(part, bytes, 8, MPI_INFO_NULL, MPI_COMM_WORLD, win)
+    call MPI_Win_fence(0, win)
+    call MPI_Put(mine, 4, MPI_DOUBLE_PRECISION, next, at, 4, MPI_DOUBLE_PRECISION, win)
+    call MPI_Win_fence(MPI_MODE_NOSUCCEED, win)
+    call check('f08: memory of the MPI', all(part(1:4) == (/ (last + i * 0.25d0, i = 1, 4) /)))
+    call MPI_Win_free(win)
+    call MPI_Free_mem(part)
     call MPI_Finalize()
     if (failed /= 0) stop 1
 contains

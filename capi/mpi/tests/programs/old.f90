@@ -1,10 +1,13 @@
 ! Windows of a Fortran program by mpif.h: all kinds of calls once, each verified.
 program old
+    use, intrinsic :: iso_c_binding
     implicit none
     include 'mpif.h'
     integer :: error, rank, ranks, win, i, next, last, request, status(MPI_STATUS_SIZE), failed, group, one, other, to(1)
     integer(kind=MPI_ADDRESS_KIND) :: bytes, at, value
     integer :: part(64), mine(8), got(8), fetched, type
+    type(c_ptr) :: base
+    integer, pointer :: memory(:)
     logical :: flag
     failed = 0
     call MPI_Init(error)
@@ -72,6 +75,17 @@ program old
     call MPI_Win_get_attr(win, MPI_WIN_BASE, value, flag, error)
     call check('fortran: the base', flag .and. value == at)
     call MPI_Win_free(win, error)
+    call MPI_Alloc_mem(bytes, MPI_INFO_NULL, base, error)
+    call c_f_pointer(base, memory, (/ 64 /))
+    memory = 0
+    call MPI_Win_create(memory, bytes, 4, MPI_INFO_NULL, MPI_COMM_WORLD, win, error)
+    call MPI_Win_fence(0, win, error)
+    at = 3
+    call MPI_Put(mine, 8, MPI_INTEGER, next, at, 8, MPI_INTEGER, win, error)
+    call MPI_Win_fence(MPI_MODE_NOSUCCEED, win, error)
+    call check('fortran: memory of the MPI', all(memory(4:11) == (/ (last * 100 + i, i = 1, 8) /)))
+    call MPI_Win_free(win, error)
+    call MPI_Free_mem(memory, error)
     call MPI_Finalize(error)
     if (failed /= 0) stop 1
 contains

@@ -58,6 +58,11 @@ int main(int argc, char **argv) {
     MPI_Win_create(own, 16, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     tried("create", own, 0, 1, win);
     MPI_Win_free(&win);
+    MPI_Alloc_mem(16, MPI_INFO_NULL, &part);
+    MPI_Win_create(part, 16, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    tried("create, over memory of the MPI", part, 0, 1, win);
+    MPI_Win_free(&win);
+    MPI_Free_mem(part);
     MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Win_attach(win, own, sizeof own);
     MPI_Get_address(own, &at);
