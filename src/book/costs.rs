@@ -41,7 +41,9 @@
 //!
 //! # Operations
 //!
-//! | call | mapped memory | created or attached memory of the node | net |
+//! Mapped is memory of the library, also that of [`alloc_mem`](crate::Job::alloc_mem) in created windows.
+//!
+//! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
 //! | put, get | a copy | a system call (cross-memory attach); messages where it is forbidden | one remote write or read, cut at the provider's limit |
 //! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | blocks of 1 KiB and more one by one; smaller ones together, in few puts or messages |
@@ -50,8 +52,8 @@
 //! | either, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net | ranks share no node then | one atomic of the device an element; for operations that it does not have, a loop of its compare-and-swap |
 //!
 //! Requests are executed by the target's CPU: by its progress thread while its program computes. Such a thread exists where a job
-//! needs a net, and within a node for created and dynamic windows only (which need it where the kernel forbids cross-memory attach, or the
-//! hint `mpi_accumulate_granularity` asks for the CPU's atomics); it sleeps until there is traffic.
+//! needs a net, and within a node for dynamic windows and created ones that are not all mapped (they need it where the kernel forbids
+//! cross-memory attach, or the hint `mpi_accumulate_granularity` asks for the CPU's atomics); it sleeps until there is traffic.
 //!
 //! # Synchronization
 //!
