@@ -54,8 +54,8 @@ mod tests {
     fn short_and_long_arrays_are_combined_alike() {
         for len in [0usize, 1, 7, 8, 31, WIDE - 1, WIDE, WIDE + 1, 10 * WIDE + 13] {
             for skew in [0, 1, 5] {
-                let operand: Vec<u8> = (0..len + skew).map(|index| (index * 37 % 251) as u8).collect();
-                let before: Vec<u8> = (0..len + skew + 8).map(|index| (index * 11 % 253) as u8).collect();
+                let operand: Vec<u8> = (0..251).cycle().step_by(37).take(len + skew).collect();
+                let before: Vec<u8> = (0..253).cycle().step_by(11).take(len + skew + 8).collect();
                 let memory = Memory::private(before.len());
                 memory.write(0, &before);
                 memory.combine(skew, &operand[skew..], |a: u32, b: u32| a.wrapping_sub(b));

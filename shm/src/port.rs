@@ -325,7 +325,7 @@ mod tests {
             let region = b.register(memory).expect("a region");
             let remote = a.port().import(Peer(1), &region.key()).expect("imported");
             let offset = |piece: usize| (piece * 200) as u64;
-            let bytes: Vec<u8> = (0..150 * 7).map(|index| (index % 251) as u8).collect();
+            let bytes: Vec<u8> = (0..251).cycle().take(150 * 7).collect();
             let from = bytes.chunks(7).enumerate().map(|(piece, part)| (offset(piece), Span::of(&part[..piece % 8])));
             // SAFETY: `bytes` lives and nobody writes it.
             assert!(matches!(unsafe { remote.put_pieces(from) }, Post::Done));

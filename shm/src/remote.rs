@@ -36,8 +36,9 @@ impl ShmRemote {
         self.each_piece(
             "putting",
             pieces,
-            // SAFETY: the caller's promise, here and below.
+            // SAFETY: the caller's promise.
             |memory, at, from| memory.write(at, unsafe { slice_of(from) }),
+            // SAFETY: as above.
             |vector, pid| unsafe { vector.write(pid) },
         )
     }
@@ -50,8 +51,9 @@ impl ShmRemote {
         self.each_piece(
             "getting",
             pieces,
-            // SAFETY: the caller's promise, here and below.
+            // SAFETY: the caller's promise.
             |memory, at, into| memory.read(at, unsafe { slice_of_mut(into) }),
+            // SAFETY: as above.
             |vector, pid| unsafe { vector.read(pid) },
         )
     }
