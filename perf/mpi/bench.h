@@ -23,8 +23,8 @@ enum { FLIGHT = 64 };
 /* A line of the plan that takes longer has hung. */
 enum { LIMIT_SECONDS = 25 };
 
-/* How a window comes to its memory. */
-enum kind { CREATE, ALLOCATE, DYNAMIC, SHARED };
+/* How a window comes to its memory; ALLOC_MEM is a created one over memory of MPI_Alloc_mem. */
+enum kind { CREATE, ALLOCATE, DYNAMIC, SHARED, ALLOC_MEM };
 
 /* A window and this rank's part of it; where the target's part begins, in its displacements. */
 struct window {

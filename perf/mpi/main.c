@@ -60,8 +60,8 @@ static void on_alarm(int signal) {
 }
 
 int kind_of(const char *name) {
-    static const char *const names[] = {"create", "allocate", "dynamic", "shared"};
-    for (int kind = 0; kind < 4; kind++) {
+    static const char *const names[] = {"create", "allocate", "dynamic", "shared", "alloc_mem"};
+    for (int kind = 0; kind < 5; kind++) {
         if (strcmp(name, names[kind]) == 0) {
             return kind;
         }
@@ -95,6 +95,11 @@ void open_window(struct window *window, enum kind kind) {
         base = own_memory();
         made(MPI_Win_create(base, size, 1, MPI_INFO_NULL, world, &window->win), "MPI_Win_create");
         break;
+    case ALLOC_MEM:
+        made(MPI_Alloc_mem(size, MPI_INFO_NULL, &base), "MPI_Alloc_mem");
+        memset(base, 0, PART_BYTES);
+        made(MPI_Win_create(base, size, 1, MPI_INFO_NULL, world, &window->win), "MPI_Win_create");
+        break;
     case ALLOCATE:
         made(MPI_Win_allocate(size, 1, MPI_INFO_NULL, world, &base, &window->win), "MPI_Win_allocate");
         break;
@@ -122,6 +127,9 @@ void close_window(struct window *window) {
     MUST(MPI_Win_free(&window->win));
     if (window->kind == DYNAMIC || window->kind == CREATE) {
         free(window->part);
+    }
+    if (window->kind == ALLOC_MEM) {
+        MUST(MPI_Free_mem(window->part));
     }
 }
 

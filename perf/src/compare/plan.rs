@@ -35,7 +35,8 @@ impl Line {
 
 /// The cells of the table. Those of one window stand together, since each change makes a new one.
 pub(crate) fn cells(quick: bool) -> Vec<Line> {
-    let windows: &[_] = if quick { &["allocate", "create"] } else { &["allocate", "create", "dynamic", "shared"] };
+    let windows: &[_] =
+        if quick { &["allocate", "create"] } else { &["allocate", "alloc_mem", "create", "dynamic", "shared"] };
     let sizes: &[_] = if quick { &[8, 65536] } else { &[8, 64, 1024, 16384, 131_072, 1_048_576] };
     let (word, streams): (&[_], &[_]) = (&[8], if quick { &[65536] } else { &[64, 4096, 65536, 1_048_576] });
     let mut lines = Vec::new();
@@ -83,7 +84,7 @@ mod tests {
             let lines = cells(quick);
             let mut windows: Vec<_> = lines.iter().map(|line| line.window).collect();
             windows.dedup();
-            assert_eq!(windows.len(), if quick { 2 } else { 4 });
+            assert_eq!(windows.len(), if quick { 2 } else { 5 });
             assert_eq!(lines.iter().filter(|line| line.is_bandwidth()).count() % windows.len(), 0);
         }
         assert!(cells(false).len() > 10 * cells(true).len() / 2);
