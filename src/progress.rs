@@ -158,6 +158,16 @@ impl Progress {
         })
     }
 
+    /// Takes what is there, for a program that waits in another library; nothing where a call of this one polls.
+    pub(crate) fn poll_once(&self) -> Result<()> {
+        // Relaxed both: as in `enter`, so that the progress thread keeps away while such looks follow each other.
+        if self.callers.inside.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        self.callers.calls.fetch_add(1, Ordering::Relaxed);
+        self.poll().map(drop)
+    }
+
     /// Makes progress until `done`: polls for a while, then sleeps between looks.
     pub(crate) fn until(&self, done: impl Fn() -> bool) -> Result<()> {
         if done() {

@@ -173,6 +173,19 @@ impl Job {
         self.core.progress.while_waiting(Box::new(hook));
     }
 
+    /// What makes progress for this job once, without waiting: for a program that waits in another library, which calls it now and then. A
+    /// rank is served meanwhile in any case, by a thread, which has to be woken for it. It calls no hook, and does nothing once the
+    /// job has ended.
+    pub fn poller(&self) -> impl Fn() + Send + Sync + use<> {
+        let core = Arc::downgrade(&self.core);
+        move || {
+            let Some(core) = core.upgrade() else { return };
+            if let Err(error) = core.progress.poll_once() {
+                core.warn_once(&format!("progress stopped: {error}"));
+            }
+        }
+    }
+
     /// A rank of a job whose ranks are threads of one process on the simulated net: for tests of protocols.
     ///
     /// # Errors

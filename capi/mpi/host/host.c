@@ -126,6 +126,20 @@ void host_progress(MPI_Comm comm) {
     PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, &status);
 }
 
+/* Has the host call `poll` while it waits in any call of its own, as Open MPI's libraries allow; whether it will. */
+int host_poll_with(int (*poll)(void)) {
+    int (*add)(int (*)(void)) = (int (*)(int (*)(void)))dlsym(RTLD_DEFAULT, "opal_progress_register");
+    return add && add(poll) == 0;
+}
+
+/* Ends that. */
+void host_poll_without(int (*poll)(void)) {
+    int (*take)(int (*)(void)) = (int (*)(int (*)(void)))dlsym(RTLD_DEFAULT, "opal_progress_unregister");
+    if (take) {
+        take(poll);
+    }
+}
+
 int host_split_machine(MPI_Comm comm, int key, MPI_Comm *out) {
     return PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, key, MPI_INFO_NULL, out);
 }

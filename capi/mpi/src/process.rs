@@ -2,16 +2,16 @@
 //! host ends (`MPI_Finalize`). Where it can't begin at one rank it begins at none, and the host serves all windows.
 
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use transom::Job;
+use transom::{Job, Route};
 
 use crate::boot::HostBootstrap;
 use crate::host::{
     Comm, RequestHandle, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_size,
     host_Finalize, host_Init, host_Init_thread, host_Query_thread, host_complete_request, host_gather_lengths,
-    host_present, host_progress,
+    host_poll_with, host_poll_without, host_present, host_progress,
 };
 use crate::{members, types};
 
@@ -69,6 +69,7 @@ pub(crate) fn begin() {
     let Some(job) = start(comm, rank, size) else { return };
     // SAFETY: waiting calls end before the job does, and the job before the communicator.
     job.while_waiting(move || unsafe { host_progress(comm) });
+    let looked_after = poll_with_host(&job);
     types::begin();
     members::begin();
     MULTIPLE.store(level == constants().thread_multiple, Ordering::Relaxed);
@@ -77,6 +78,9 @@ pub(crate) fn begin() {
     drop(PROCESS.set(Process { comm, job: Mutex::new(Some(job)), info }));
     if info && rank == 0 {
         eprintln!("transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)");
+        if looked_after {
+            eprintln!("transom: the MPI looks after transom's traffic while it waits");
+        }
     }
 }
 
@@ -119,6 +123,32 @@ pub(crate) fn complete_request(out: *mut RequestHandle) -> c_int {
     unsafe { host_complete_request(comm, out) }
 }
 
+/// Makes progress while the host waits, where it lets others do that.
+static POLLER: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+
+/// How many looks of the host at its own affairs come between two at ours: some cost a system call.
+const EVERY: u32 = 8;
+
+/// What the host calls while it waits.
+extern "C" fn poll() -> c_int {
+    static LOOKS: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: a count that orders nothing.
+    if LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY)
+        && let Some(poller) = POLLER.get()
+    {
+        poller();
+    }
+    0
+}
+
+/// Has the host make our progress too while it waits, where others reach this rank through a net: its thread would have to be woken.
+/// Whether the host does.
+fn poll_with_host(job: &Job) -> bool {
+    let far = |rank| job.route(rank).is_ok_and(|route| route == Route::Net);
+    // SAFETY: the function lives as long as the process, and `end` takes it back.
+    (0..job.size()).any(far) && POLLER.set(Box::new(job.poller())).is_ok() && unsafe { host_poll_with(poll) } != 0
+}
+
 /// Gives the host a chance to make progress.
 pub(crate) fn progress() {
     if let Some(process) = PROCESS.get() {
@@ -137,6 +167,8 @@ pub(crate) fn end() {
     let Some(process) = PROCESS.get() else { return };
     let job = process.job.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(job) = job {
+        // SAFETY: what is not there is not taken away.
+        unsafe { host_poll_without(poll) };
         if let Err(error) = job.finalize() {
             eprintln!("transom: leaving the job: {error}");
         }
