@@ -162,8 +162,7 @@ impl Core {
 
     fn open(job: &Job, id: u64, wanted: &Wanted<'_>, draft: Draft) -> Result<Core> {
         let Draft { hints, memory, shared } = draft;
-        let (job, team) = (job.core(), job.team());
-        let wire = &job.wire;
+        let (job, team, wire) = (job.core(), job.team(), &job.core().wire);
         let (memory, separate) = copies(job, memory, hints.model)?;
         let dynamic = wanted.flavor == Flavor::Dynamic;
         let offset = shared.as_ref().map_or(0, |share| share.offset);
