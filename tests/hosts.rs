@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     {
         return as_rank(body);
     }
-    let tests: [(&str, fn()); 12] = [
+    let tests: [(&str, fn()); 13] = [
         ("memory_within_and_the_net_between", memory_within_and_the_net_between),
         ("the_network_that_others_share_is_chosen", the_network_that_others_share_is_chosen),
         ("interfaces_are_the_users_choice", interfaces_are_the_users_choice),
@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         ("a_killed_launcher_ends_ranks_elsewhere", launcher::killed),
         ("a_signal_ends_ranks_elsewhere", launcher::signalled),
         ("who_does_not_know_the_secret_does_not_join", launcher::strangers),
+        ("a_death_that_is_told_late_is_the_reason", launcher::late_news),
         ("a_machine_that_vanishes_ends_the_job", launcher::vanishing),
     ];
     let permitted = Command::new(hosts()).arg("--check").output().is_ok_and(|output| output.status.success());

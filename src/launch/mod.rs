@@ -159,7 +159,7 @@ impl Job {
 pub enum Outcome {
     /// All ranks exited with status 0.
     Success,
-    /// A rank failed; the first one that was seen to. The others were ended.
+    /// A rank failed; the first one that was seen to, or between machines one that was killed before. The others were ended.
     RankFailed {
         /// The rank.
         rank: usize,

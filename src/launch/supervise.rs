@@ -305,7 +305,8 @@ impl Supervisor {
     }
 
     fn fail(&mut self, rank: usize, failure: Failure) {
-        if self.outcome.is_some() {
+        let explained = self.is_explained_by(&failure);
+        if self.outcome.is_some() && !explained {
             return;
         }
         let pid = self.ranks[rank].pid.as_raw_nonzero().get();
@@ -313,7 +314,13 @@ impl Supervisor {
         let host = self.machines.as_ref().and_then(|machines| machines.host_of(rank));
         let host = host.map(|host| format!(" on {host}")).unwrap_or_default();
         let text = format!("rank {rank} (pid {pid}{host}) {failure}{}{whom}", if whom.is_empty() { "" } else { "; " });
-        self.end(Outcome::RankFailed { rank, pid, failure }, Some(&text));
+        let outcome = Outcome::RankFailed { rank, pid, failure };
+        if explained {
+            self.err.say(&text);
+            self.outcome = Some(outcome);
+        } else {
+            self.end(outcome, Some(&text));
+        }
     }
 
     /// Which ranks are about to be ended, in words; empty where none runs.

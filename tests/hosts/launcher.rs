@@ -109,6 +109,18 @@ pub(super) fn strangers() {
     assert!(!output.status.success() && told.contains("the launcher closed the connection during initack"), "{told}");
 }
 
+/// The news of a rank that was killed may come after that of one that ended because of it: the status is that of the former.
+/// Shows E4.
+pub(super) fn late_news() {
+    let output = room(
+        r#"run 4 sh -c '[ $PMI_RANK = 0 ] && exit 3; trap "kill -9 \$\$" TERM; sleep 1000 & wait'; status=$?; left && exit $status"#,
+    );
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(128 + 9), "{told}");
+    assert!(told.contains("rank 0 (pid ") && told.contains("exited with status 3"), "{told}");
+    assert!(told.contains("SIGKILL"), "{told}");
+}
+
 /// Shows E4.
 pub(super) fn vanishing() {
     let output =

@@ -3,9 +3,11 @@
 use std::ops::Range;
 use std::process::ExitStatus;
 
-use super::super::Outcome;
+use signal_hook::consts::{SIGABRT, SIGPIPE, SIGTERM};
+
 use super::super::machines::Event;
-use super::{Supervisor, intervals};
+use super::super::{Failure, Outcome};
+use super::{Ending, Supervisor, intervals};
 
 impl Supervisor {
     /// Takes what other machines tell.
@@ -29,6 +31,15 @@ impl Supervisor {
                 Event::Left { host, ranks, status } => self.has_left(host, ranks, status),
             }
         }
+    }
+
+    /// Whether a failure is the reason of the one that was told first. Between machines the news of a rank that a signal killed may come after
+    /// that of another, which was told of it and ended. What this launcher has sent meanwhile, and what ranks in despair do, is none.
+    pub(super) fn is_explained_by(&self, failure: &Failure) -> bool {
+        let exited = matches!(self.outcome, Some(Outcome::RankFailed { failure: Failure::Exit(_), .. }));
+        let alone = matches!(self.ending, Ending::Left(_) | Ending::Asked(_));
+        let killed = matches!(failure, Failure::Signal { signal, .. } if ![SIGTERM, SIGABRT, SIGPIPE].contains(signal));
+        self.machines.is_some() && exited && alone && killed
     }
 
     /// An agent has ended: its ranks have too, or nothing will be heard of them.
