@@ -18,8 +18,10 @@ use crate::options::{Options, Test};
 const LIMIT: Duration = Duration::from_secs(20);
 /// How long the origin's side is tried while the target's does not listen yet.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a program does: enough for a typical value, and soon done by a device in software.
-const ITERATIONS: &str = "1000";
+/// What a program does at most: enough for a typical value, and soon done by a device in software.
+const ITERATIONS: usize = 1000;
+/// What it does at least: the fewest that it takes.
+const FEWEST: usize = 5;
 /// The first TCP port that it meets at; each run takes the next.
 const PORT: u16 = 21_000;
 
@@ -80,7 +82,7 @@ impl Perftest {
         let theirs = String::from_utf8(swap_cards(&both, mine.unwrap_or_default().as_bytes())?)?;
         let (Some(port), Some((there, host))) = (port, theirs.split_once(' ')) else { return Ok(None) };
         let host = if there == machine { "127.0.0.1" } else { host }.to_owned();
-        let arguments = arguments(program, &port);
+        let arguments = arguments(program, &port, options.iterations);
         Ok(Some(Perftest { program, test: options.test, both, arguments, host, port: PORT, broken: false }))
     }
 
@@ -128,9 +130,10 @@ impl Perftest {
     }
 }
 
-fn arguments(program: Program, port: &PortInfo) -> Vec<String> {
+fn arguments(program: Program, port: &PortInfo, iterations: Option<usize>) -> Vec<String> {
+    let iterations = iterations.unwrap_or(ITERATIONS).clamp(FEWEST, ITERATIONS).to_string();
     let mut arguments: Vec<String> =
-        ["-F", "-n", ITERATIONS, "-d", &port.device, "-i", &port.port.to_string()].map(Into::into).into();
+        ["-F", "-n", &iterations, "-d", &port.device, "-i", &port.port.to_string()].map(Into::into).into();
     if let (true, Ok((index, _))) = (port.ethernet, &port.gid) {
         arguments.extend(["-x".into(), index.to_string()]);
     }
