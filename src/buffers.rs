@@ -28,6 +28,13 @@ pub(crate) struct Scope<'scope, 'env: 'scope> {
     _lends: PhantomData<(Cell<&'scope ()>, Cell<&'env ()>, *mut ())>,
 }
 
+/// Several of them, to be filled one after another; no two overlap.
+#[derive(Debug, Default)]
+pub(crate) struct Sinks {
+    parts: Vec<Span>,
+    len: usize,
+}
+
 struct Completes<F: Fn()>(F);
 
 impl<F: Fn()> Drop for Completes<F> {
@@ -152,6 +159,29 @@ impl Sink {
     }
 }
 
+impl Sinks {
+    /// One more.
+    pub(crate) fn add(&mut self, Sink(part): Sink) {
+        self.len += part.len();
+        self.parts.push(part);
+    }
+
+    /// The bytes of all.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.parts.clear();
+        self.len = 0;
+    }
+}
+
 /// Equal blocks within a buffer: where the first begins, bytes from one to the next, bytes of each, and how many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps {
@@ -186,6 +216,18 @@ pub(crate) fn post_put<P: Port>(port: &P, to: &P::Remote, offset: u64, from: Sou
 pub(crate) fn post_get<P: Port>(port: &P, from: &P::Remote, offset: u64, into: &Sink, tally: &TallyRef) -> Post {
     // SAFETY: what a Sink stands for.
     unsafe { port.get(from, offset, into.0, tally) }
+}
+
+/// Posts a get into all of `into`, which may be posted again where the answer is `Again`.
+pub(crate) fn post_get_scattered<P: Port>(
+    port: &P,
+    from: &P::Remote,
+    offset: u64,
+    into: &Sinks,
+    tally: &TallyRef,
+) -> Post {
+    // SAFETY: what a Sink stands for.
+    unsafe { port.get_scattered(from, offset, &into.parts, tally) }
 }
 
 /// Puts each of the pieces at its offset, at once.

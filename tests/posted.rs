@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use transom::{Actor, Job, LockAllEpoch, Posted, Route, Window, ops};
+use transom::{Actor, At, BasicType, Datatype, Job, LockAllEpoch, Posted, Route, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 const fn test(name: &'static str, body: fn(&Job) -> Outcome) -> Test {
@@ -14,6 +14,7 @@ static TESTS: &[Test] = &[
     test("a_contiguous_put_or_get_is_one_request", contiguous),
     test("many_and_a_flush_are_as_many_requests_and_one_completion", many),
     test("an_atomic_of_the_device_is_one_request", atomics),
+    test("many_blocks_for_one_run_of_the_target_are_one_request", blocks),
 ];
 
 fn main() -> ExitCode {
@@ -79,6 +80,38 @@ fn contiguous(world: &Job) -> Outcome {
                 .and(same(&format!("put of {len} words"), &put, &one))
                 .and(same(&format!("get of {len} words"), &get, &one))
                 .and(ensure(back == source[..len], "what was put is there"));
+        }
+        Ok(outcome)
+    })
+}
+
+/// Short ones, and long ones of a length that is copied on every device: 64 of 2 KiB are one of the sizes.
+/// Shows T4, O5.
+fn blocks(world: &Job) -> Outcome {
+    const WORDS: usize = 1 << 14;
+    let source: Vec<u64> = (1..=2 * WORDS as u64).collect();
+    let one = counted(world, Posted { requests: 1, signaled: 1 })?;
+    at_the_origin(world, WORDS, |epoch| {
+        let word = Datatype::basic(BasicType::Uint64);
+        let run = Datatype::contiguous(WORDS, &word)?;
+        let mut outcome = Ok(());
+        for block in [8, 256, 512] {
+            step(format!("blocks of {block} words"));
+            // One after another, with gaps of as many words.
+            let apart = Datatype::vector(WORDS / block, block, 2 * block.cast_signed(), &word)?;
+            let (mut there, mut back) = (vec![0; WORDS], vec![0; 2 * WORDS]);
+            let target = || At::new(1, 0, 1, &run);
+            let put = cost(world, || epoch.scope(|part| part.put_items(&source, 1, &apart, target())))?;
+            epoch.scope(|part| part.get(1, 0, &mut there))?;
+            let get = cost(world, || epoch.scope(|part| part.get_items(&mut back, 1, &apart, target())))?;
+            let sent = |at: usize| (at / block).is_multiple_of(2);
+            let fine = (0..2 * WORDS).all(|at| back[at] == if sent(at) { source[at] } else { 0 });
+            let packed = (0..2 * WORDS).filter(|&at| sent(at)).map(|at| source[at]);
+            outcome = outcome
+                .and(same(&format!("put of blocks of {block} words"), &put, &one))
+                .and(same(&format!("get of blocks of {block} words"), &get, &one))
+                .and(ensure(packed.eq(there), "what was put is there"))
+                .and(ensure(fine, "what came back is in its places"));
         }
         Ok(outcome)
     })

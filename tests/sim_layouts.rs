@@ -23,7 +23,12 @@ fn options(amo: SimAmo) -> SimOptions {
 
 /// Runs `body` at rank 0, which gets a window, with half the elements of each rank's part in a vector.
 fn at_rank_0(amo: SimAmo, body: fn(&Rank, &Window<i64>, &Datatype) -> Outcome) {
-    run(2, &options(amo), move |world| {
+    over(&options(amo), body);
+}
+
+/// The same over any net.
+fn over(options: &SimOptions, body: fn(&Rank, &Window<i64>, &Datatype) -> Outcome) {
+    run(2, options, move |world| {
         let win = Window::allocate_with(world, 2 * BLOCKS, &Info::new())?;
         let every_other = Datatype::vector(BLOCKS, 1, 2, &Datatype::basic(BasicType::Int64))?;
         if world.rank() == 0 {
@@ -41,6 +46,10 @@ fn only_messages(what: &str, found: &SimCounters, most: u64) -> Outcome {
     let few = found.messages <= most && found.messages > 0;
     let others = (found.puts, found.gets, found.amos);
     same(&format!("{what}: at most {most} messages, {found:?}"), &(few, others), &(true, (0, 0, 0)))
+}
+
+fn every_other_of(values: &[i64]) -> Vec<i64> {
+    values.iter().enumerate().map(|(at, &it)| if at % 2 == 0 { it } else { 0 }).collect()
 }
 
 fn values() -> Vec<i64> {
@@ -62,27 +71,57 @@ fn strided_blocks_travel_in_full_messages() {
         })?;
         only_messages("put", &put, few)?;
         only_messages("get", &get, few)?;
-        let expected: Vec<_> = values.iter().enumerate().map(|(at, &it)| if at % 2 == 0 { it } else { 0 }).collect();
-        same("what came back", &back, &expected)
+        same("what came back", &back, &every_other_of(&values))
     });
 }
 
-/// Data in many places of the origin for one place of the target: packed in the send buffer, and no target's CPU has to unpack it.
+/// Data in many places of the origin for one place of the target: packed in a buffer of the port, and no target's CPU has a part in it.
 /// Shows O5, S5.
 #[test]
-fn what_is_one_run_at_the_target_is_packed_and_put() {
+fn what_is_one_run_at_the_target_is_packed_and_put_or_got() {
     at_rank_0(SimAmo::All(Coherence::DeviceOnly), |world, win, every_other| {
         let values = values();
         let run = Datatype::contiguous(BLOCKS, &Datatype::basic(BasicType::Int64))?;
-        let mut back = vec![0; BLOCKS];
-        let put = win.lock_all_with(Assert::NOCHECK, |epoch| {
+        let (mut back, mut scattered) = (vec![0; BLOCKS], vec![0; 2 * BLOCKS]);
+        let (put, get) = win.lock_all_with(Assert::NOCHECK, |epoch| {
             let target = At::new(1, 5, 1, &run);
             let put = cost(world, || epoch.scope(|part| part.put_items(&values, 1, every_other, target)))?;
             epoch.scope(|part| part.get(1, 5, &mut back))?;
-            Ok(put)
+            let get = cost(world, || epoch.scope(|part| part.get_items(&mut scattered, 1, every_other, target)))?;
+            Ok((put, get))
         })?;
-        same("packed puts", &put, &SimCounters { puts: BYTES.div_ceil(1500), ..SimCounters::default() })?;
-        same("what is there", &back, &values.iter().copied().step_by(2).collect())
+        let few = BYTES.div_ceil(1500);
+        same("packed puts", &put, &SimCounters { puts: few, ..SimCounters::default() })?;
+        same("scattered gets", &get, &SimCounters { gets: few, ..SimCounters::default() })?;
+        same("what is there", &back, &values.iter().copied().step_by(2).collect())?;
+        same("what came back", &scattered, &every_other_of(&values))
+    });
+}
+
+/// Blocks that are long, but that the port copies anyway, go together too.
+/// Shows O5, S5.
+#[test]
+fn what_the_port_copies_anyway_is_packed() {
+    let copies = SimOptions { packed_max: 4096, copied_max: 4096, ..options(SimAmo::None) };
+    over(&copies, |world, win, _| {
+        // Five blocks of 1,600 bytes.
+        let (long, word) = (200, Datatype::basic(BasicType::Int64));
+        let blocks = Datatype::vector(5, long, 2 * long.cast_signed(), &word)?;
+        let run = Datatype::contiguous(5 * long, &word)?;
+        let (values, mut back, mut scattered) = (values(), vec![0; 5 * long], vec![0; 2 * BLOCKS]);
+        let (put, get) = win.lock_all_with(Assert::NOCHECK, |epoch| {
+            let target = At::new(1, 3, 1, &run);
+            let put = cost(world, || epoch.scope(|part| part.put_items(&values, 1, &blocks, target)))?;
+            epoch.scope(|part| part.get(1, 3, &mut back))?;
+            let get = cost(world, || epoch.scope(|part| part.get_items(&mut scattered, 1, &blocks, target)))?;
+            Ok((put, get))
+        })?;
+        same("puts", &put, &SimCounters { puts: 2, ..SimCounters::default() })?;
+        same("gets", &get, &SimCounters { gets: 2, ..SimCounters::default() })?;
+        let in_block = |at: usize| at % 400 < 200;
+        same("what is there", &back, &(0..2 * BLOCKS).filter(|&at| in_block(at)).map(|at| values[at]).collect())?;
+        let expected = |at: usize| if in_block(at) { values[at] } else { 0 };
+        same("what came back", &scattered, &(0..2 * BLOCKS).map(expected).collect())
     });
 }
 

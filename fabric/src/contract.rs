@@ -15,8 +15,11 @@ pub struct RegionKey(pub [u64; 4]);
 pub struct Limits {
     /// The longest [`Port::put_inline`].
     pub inline_max: usize,
-    /// The longest [`Port::put_packed`].
+    /// The longest [`Port::put_packed`] and [`Port::get_scattered`].
     pub packed_max: usize,
+    /// The longest [`Port::put`] and [`Port::get`] whose bytes go through a buffer of the port all the same, so that one
+    /// packed put of several costs no copy more; at most `packed_max`.
+    pub copied_max: usize,
     /// The longest single [`Port::put`] or [`Port::get`]; callers cut longer ones.
     pub transfer_max: usize,
     /// The longest message.
@@ -120,6 +123,12 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// # Safety
     /// `into` is writable, and nobody else reads or writes it, until the tally is idle or the answer is other than `Pending`.
     unsafe fn get(&self, from: &Self::Remote, offset: u64, into: Span, tally: &TallyRef) -> Post;
+
+    /// Gets as many bytes as `into` has, at most [`Limits::packed_max`], into its parts one after another.
+    ///
+    /// # Safety
+    /// As for [`Port::get`], for each part; no two overlap.
+    unsafe fn get_scattered(&self, from: &Self::Remote, offset: u64, into: &[Span], tally: &TallyRef) -> Post;
 
     /// Performs an atomic at the target and brings the value from before it into `into`, whose length is the atomic's
     /// width (or 0: the value is not wanted). `offset` is a multiple of the width. Call it only where [`Port::amo_on`] says `Some`.

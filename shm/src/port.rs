@@ -48,6 +48,7 @@ impl ShmPort {
             limits: Limits {
                 inline_max: PACKED_MAX,
                 packed_max: PACKED_MAX,
+                copied_max: 0,
                 transfer_max: 1 << 30,
                 message_max: MESSAGE_MAX,
                 passive_target: true,
@@ -199,6 +200,15 @@ impl Port for ShmPort {
             // SAFETY: as above.
             |remote| unsafe { cma::read(remote, into) },
         )
+    }
+
+    unsafe fn get_scattered(&self, from: &ShmRemote, offset: u64, into: &[Span], _tally: &TallyRef) -> Post {
+        let pieces = into.iter().scan(offset, |at, part| {
+            *at += part.len() as u64;
+            Some((*at - part.len() as u64, *part))
+        });
+        // SAFETY: each part is writable and nobody else touches it until this returns (the contract of `get_scattered`).
+        unsafe { from.get_pieces(pieces) }
     }
 
     #[inline]

@@ -46,7 +46,7 @@
 //! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
 //! | put, get | a copy | a system call (cross-memory attach); messages where it is forbidden | one remote write or read, cut at the provider's limit |
-//! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | blocks of 1 KiB and more one by one; smaller ones together, in few puts or messages |
+//! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | blocks of 1 KiB and more one by one; smaller ones together, in few puts, gets or messages. Over verbs blocks up to 128 KiB (4 KiB with on-demand paging) go together too, where they are one run at the target |
 //! | one element of the accumulate family | a lock word, a load, a store | a lock word, two system calls | a request and its reply |
 //! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB |
 //! | either, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net | ranks share no node then | one atomic of the device an element; for operations that it does not have, a loop of its compare-and-swap |

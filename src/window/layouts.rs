@@ -6,14 +6,16 @@ use transom_fabric::{Memory, TallyRef};
 use super::core::Core;
 use super::target::{Data, Flavor, Target};
 use super::transfer::{Count, From, Into};
-use crate::buffers::Steps;
+use crate::buffers::{Sinks, Steps};
 use crate::datatype::{Run, zip};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::rma::layout::Layout;
 use crate::wire::Far;
 
-/// Blocks from this length on go by an operation each; shorter ones are packed into messages.
+/// Blocks from this length on go by an operation each, unless the port would copy them anyway; shorter ones are packed.
 const BLOCK_BY_ITSELF: usize = 1024;
+/// Places that one get fills at most: what is kept of small ones until then is twice as long as they are.
+const PLACES: usize = 2048;
 
 impl Core {
     /// Both sides as one run of equal blocks with the same data, in memory that is mapped, and where it begins there: most
@@ -94,17 +96,25 @@ impl Core {
         if let Some(near) = far.near() {
             return self.put_near(near, at, from, to);
         }
-        if to.longest().min(from.layout.longest()) >= BLOCK_BY_ITSELF {
-            let mut pieces = zip(from.layout.pieces(), to.pieces());
-            while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
-                self.put_run(far, (at + theirs).cast_unsigned(), from.part(ours, len), tally)?;
-            }
-            return Ok(());
-        }
+        let block = to.longest().min(from.layout.longest());
         match to.contiguous() {
-            Some(offset) => self.put_packed(far, (at + offset).cast_unsigned(), from, tally),
-            None => self.scatter(target, at, from, to, tally),
+            Some(offset) if self.is_packed(far, block) => {
+                self.put_packed(far, (at + offset).cast_unsigned(), from, tally)
+            }
+            None if block < BLOCK_BY_ITSELF => self.scatter(target, at, from, to, tally),
+            _ => {
+                let mut pieces = zip(from.layout.pieces(), to.pieces());
+                while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
+                    self.put_run(far, (at + theirs).cast_unsigned(), from.part(ours, len), tally)?;
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// Whether blocks of the origin for one run of the target, or of one, go together: short ones, and those that the port copies anyway.
+    fn is_packed(&self, far: &Far, block: usize) -> bool {
+        block < BLOCK_BY_ITSELF || block <= self.job.wire.copied_max(far)
     }
 
     /// Puts small blocks of the origin into one run of the target, gathered in the send buffer.
@@ -194,16 +204,40 @@ impl Core {
         {
             return self.get_near(near, at, into, from);
         }
-        let small = from.longest().min(into.layout.longest()) < BLOCK_BY_ITSELF && from.len() >= BLOCK_BY_ITSELF
-            || from.contiguous().is_none() && from.longest() < BLOCK_BY_ITSELF;
-        let Some(far) = target.data.posted().filter(|_| !small) else {
-            return self.gather(target, at, into, from, tally);
-        };
-        let mut pieces = zip(into.layout.pieces(), from.pieces());
-        while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
-            self.get_run(far, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)?;
+        let Some(far) = target.data.posted() else { return self.gather(target, at, into, from, tally) };
+        let block = from.longest().min(into.layout.longest());
+        match from.contiguous() {
+            Some(offset) if self.is_packed(far, block) && into.layout.contiguous().is_none() => {
+                self.get_scattered(far, (at + offset).cast_unsigned(), into, tally)
+            }
+            None if block < BLOCK_BY_ITSELF => self.gather(target, at, into, from, tally),
+            _ => {
+                let mut pieces = zip(into.layout.pieces(), from.pieces());
+                while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
+                    self.get_run(far, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)?;
+                }
+                Ok(())
+            }
         }
-        Ok(())
+    }
+
+    /// Gets one run of the target into many blocks of the origin, by way of the port's buffers.
+    fn get_scattered(&self, far: &Far, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
+        let most = self.job.wire.packed_max(far);
+        let (mut pieces, mut at, mut places) = (into.layout.pieces(), at, Sinks::default());
+        loop {
+            let room = if places.count() < PLACES { most - places.len() } else { 0 };
+            if let Some((ours, len)) = pieces.next_at_most(room) {
+                places.add(into.part(ours, len));
+                continue;
+            }
+            if places.len() == 0 {
+                return Ok(());
+            }
+            self.job.post(|wire| wire.get_scattered(far, at, &places, tally))?;
+            at += places.len() as u64;
+            places.clear();
+        }
     }
 
     /// Walks pieces of this rank's own attached regions: the memory, where in it, where at our side, and the length. All are

@@ -8,7 +8,7 @@ use transom_shm::ShmDomain;
 use transom_verbs::VerbsDomain;
 
 use super::{Net, Wire};
-use crate::buffers::{self, Sink, Source};
+use crate::buffers::{self, Sink, Sinks, Source};
 
 type RemoteOf<D> = <<D as Domain>::Port as Port>::Remote;
 
@@ -147,7 +147,12 @@ impl Wire {
         each_port!(self, to, port, at => port.put_inline(at, offset, bytes, tally))
     }
 
-    /// The longest put that is packed; 0 where nothing can be posted.
+    /// The longest transfer whose bytes are copied on their way.
+    pub(crate) fn copied_max(&self, far: &Far) -> usize {
+        each_port!(self, far, port, _at => port.limits().copied_max).unwrap_or(0)
+    }
+
+    /// The longest put that is packed, and get that is scattered; 0 where nothing can be posted.
     pub(crate) fn packed_max(&self, far: &Far) -> usize {
         each_port!(self, far, port, _at => port.limits().packed_max).unwrap_or(0)
     }
@@ -168,6 +173,11 @@ impl Wire {
     #[inline]
     pub(crate) fn get(&self, from: &Far, offset: u64, into: &Sink, tally: &TallyRef) -> Option<Post> {
         each_port!(self, from, port, at => buffers::post_get(port, at, offset, into, tally))
+    }
+
+    /// Posts a get into several places.
+    pub(crate) fn get_scattered(&self, from: &Far, offset: u64, into: &Sinks, tally: &TallyRef) -> Option<Post> {
+        each_port!(self, from, port, at => buffers::post_get_scattered(port, at, offset, into, tally))
     }
 
     /// Posts an atomic.

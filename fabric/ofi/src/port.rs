@@ -93,6 +93,7 @@ impl OfiPort {
         let limits = Limits {
             inline_max: PACKED,
             packed_max: PACKED,
+            copied_max: if endpoint.registering().local { PACKED } else { 0 },
             transfer_max: offer.transfer.min(1 << 30),
             message_max: MESSAGE.min(offer.transfer) - HEADER,
             passive_target: how.passive,
@@ -237,9 +238,17 @@ impl OfiPort {
         }
     }
 
+    /// Reads `len` bytes into a slot's buffer, from where `local` says where they go.
+    fn fetch(&self, from: &OfiRemote, offset: u64, len: usize, local: Local, tally: &TallyRef) -> Post {
+        self.operate(from.peer, tally, local, |slot, address| {
+            let place = Span::from_raw(slot.buffer(), len);
+            self.read(from, offset, place, self.descriptor(Pool::Operations), (slot, address))
+        })
+    }
+
     /// Whether bytes go through the slot's buffer: those that fit it, where the provider wants origin buffers registered.
     fn is_copied(&self, len: usize) -> bool {
-        self.open.local.is_some() && len <= PACKED
+        len <= self.limits.copied_max
     }
 
     /// Registers a caller's bytes for one operation, where the provider wants that.
@@ -486,10 +495,7 @@ impl Port for OfiPort {
             return Post::Done;
         }
         if self.is_copied(into.len()) {
-            return self.operate(from.peer, tally, Local::Result(0, into), |slot, address| {
-                let place = Span::from_raw(slot.buffer(), into.len());
-                self.read(from, offset, place, self.descriptor(Pool::Operations), (slot, address))
-            });
+            return self.fetch(from, offset, into.len(), Local::Result(0, into), tally);
         }
         let (local, descriptor) = match self.lend(from.peer, into) {
             Ok(lent) => lent,
@@ -498,6 +504,17 @@ impl Port for OfiPort {
         self.operate(from.peer, tally, local, |slot, address| {
             self.read(from, offset, into, descriptor, (slot, address))
         })
+    }
+
+    unsafe fn get_scattered(&self, from: &OfiRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
+        let len = into.iter().map(|part| part.len()).sum();
+        if len > self.limits.packed_max || !inside(offset, len, from.len) {
+            return outside(from, offset, len);
+        }
+        if len == 0 {
+            return Post::Done;
+        }
+        self.fetch(from, offset, len, Local::Scattered(into.into()), tally)
     }
 
     unsafe fn amo(&self, on: &OfiRemote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post {

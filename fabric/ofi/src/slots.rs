@@ -33,6 +33,8 @@ pub(crate) enum Local {
     Nothing,
     /// Those of the slot's buffer from here on go there.
     Result(usize, Span),
+    /// Those of the slot's buffer go to these places, one after another.
+    Scattered(Box<[Span]>),
     /// Their registration, which was for this operation, ends.
     Registered(Registration),
 }
@@ -125,10 +127,16 @@ impl Slots {
     pub(crate) fn give_back(&self, slot: &Slot, success: bool) -> Option<Purpose> {
         // SAFETY: its operation is over and this is the one who learned of it.
         let purpose = unsafe { (*slot.purpose.get()).take() };
-        if success && let Some(Purpose { local: Local::Result(from, to), .. }) = &purpose {
-            // SAFETY: the operation is over, so that the buffer is ours, and the place is within it (see `port`). Whoever asked
-            // for the result promised that its place stays until the tally falls.
-            unsafe { std::ptr::copy_nonoverlapping(slot.buffer().add(*from), to.as_ptr(), to.len()) };
+        let (mut from, places) = match &purpose {
+            Some(Purpose { local: Local::Result(from, to), .. }) if success => (*from, std::slice::from_ref(to)),
+            Some(Purpose { local: Local::Scattered(places), .. }) if success => (0, &**places),
+            _ => (0, &[][..]),
+        };
+        for to in places {
+            // SAFETY: the operation is over, so that the buffer is ours, and what is copied is within it (see `port`). Whoever asked
+            // for the result promised that its places stay until the tally falls.
+            unsafe { std::ptr::copy_nonoverlapping(slot.buffer().add(from), to.as_ptr(), to.len()) };
+            from += to.len();
         }
         // A slot is in the queue at most once, so that there is room. The index is below 2^32 by `new`.
         let _ = self.free.push(u32::try_from(self.index(slot)).unwrap_or(u32::MAX));

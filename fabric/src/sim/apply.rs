@@ -15,44 +15,59 @@ use crate::{
 /// What a get's buffer holds until the data comes.
 const GARBAGE: u8 = 0xA5;
 
-/// A buffer that the origin has lent until the operation completes.
+/// A buffer that the origin has lent until the operation completes: the parts one after another.
 #[derive(Debug)]
-pub(super) struct Lent(Span);
+pub(super) struct Lent(Vec<Span>);
 
 impl Lent {
     /// # Safety
-    /// The span is readable, and also writable if it is written, and not otherwise used, until the operation to which it is lent is complete;
-    /// the net drops the operation, and this with it, before it lowers the tally.
-    unsafe fn new(span: Span) -> Lent {
-        Lent(span)
+    /// The spans are readable, and also writable if they are written, and not otherwise used, until the operation to which they are lent is
+    /// complete; the net drops the operation, and this with it, before it lowers the tally.
+    unsafe fn new(spans: &[Span]) -> Lent {
+        Lent(spans.to_vec())
     }
 
-    fn part(&self, at: usize, len: usize) -> *mut u8 {
-        match self.0.slice(at, len) {
-            Some(part) => part.as_ptr(),
-            None => panic!("{len} bytes at {at} of a lent buffer of {}", self.0.len()),
+    fn len(&self) -> usize {
+        self.0.iter().map(|span| span.len()).sum()
+    }
+
+    /// The pieces of the `len` bytes at `at`, each with how many of them come before it.
+    fn pieces(&self, at: usize, len: usize) -> Vec<(Span, usize)> {
+        assert!(at + len <= self.len(), "{len} bytes at {at} of a lent buffer of {}", self.len());
+        let (mut skip, mut done, mut pieces) = (at, 0, Vec::new());
+        for span in &self.0 {
+            let begin = skip.min(span.len());
+            skip -= begin;
+            let piece = span.slice(begin, (span.len() - begin).min(len - done)).unwrap_or(Span::EMPTY);
+            pieces.push((piece, done));
+            done += piece.len();
         }
+        pieces
     }
 
     /// The bytes as they are now.
     pub(super) fn read(&self, range: Range<usize>) -> Vec<u8> {
         let mut bytes = vec![0; range.len()];
-        let from = self.part(range.start, range.len());
-        // SAFETY: `part` is inside the span, which is readable (`new`); the target is a fresh vector of that length.
-        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+        for (piece, done) in self.pieces(range.start, range.len()) {
+            let to = &mut bytes[done..done + piece.len()];
+            // SAFETY: the piece is inside a span, which is readable (`new`); the target is in a fresh vector.
+            unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), to.as_mut_ptr(), to.len()) };
+        }
         bytes
     }
 
     /// Stores `bytes` at `at`.
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
-        let to = self.part(at, bytes.len());
-        // SAFETY: `part` is inside the span, which is writable and used by nobody else (`new`), so not by `bytes` either.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        for (piece, done) in self.pieces(at, bytes.len()) {
+            let from = &bytes[done..done + piece.len()];
+            // SAFETY: the piece is inside a span, which is writable and used by nobody else (`new`), so not by `bytes` either.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), piece.as_ptr(), from.len()) };
+        }
     }
 
     /// Stores an atomic's old value, where it is wanted.
     pub(super) fn write_value(&self, value: u64, width: Width) {
-        if self.0.is_empty() {
+        if self.len() == 0 {
             return;
         }
         match width {
@@ -66,7 +81,7 @@ impl Lent {
 
     /// Makes the buffer's contents worthless, as an operation under way may.
     pub(super) fn spoil(&self) {
-        self.write(0, &vec![GARBAGE; self.0.len()]);
+        self.write(0, &vec![GARBAGE; self.len()]);
     }
 }
 
@@ -134,15 +149,23 @@ impl Port for SimPort {
     unsafe fn put(&self, to: &SimRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         within("a put", from.len(), self.limits.transfer_max);
         // SAFETY: readable until the tally is idle: promised by the caller of this function; only read for a put.
-        let work = || Work::Put(Source::Lent(unsafe { Lent::new(from) }));
+        let work = || Work::Put(Source::Lent(unsafe { Lent::new(&[from]) }));
         self.net.post(self.me, to, offset, from.len(), work, tally)
     }
 
     unsafe fn get(&self, from: &SimRemote, offset: u64, into: Span, tally: &TallyRef) -> Post {
         within("a get", into.len(), self.limits.transfer_max);
         // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
-        let work = || Work::Get(unsafe { Lent::new(into) });
+        let work = || Work::Get(unsafe { Lent::new(&[into]) });
         self.net.post(self.me, from, offset, into.len(), work, tally)
+    }
+
+    unsafe fn get_scattered(&self, from: &SimRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
+        let len = into.iter().map(|part| part.len()).sum();
+        within("a scattered get", len, self.limits.packed_max);
+        // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
+        let work = || Work::Get(unsafe { Lent::new(into) });
+        self.net.post(self.me, from, offset, len, work, tally)
     }
 
     unsafe fn amo(&self, on: &SimRemote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post {
@@ -153,7 +176,7 @@ impl Port for SimPort {
         assert!(offset.is_multiple_of(width as u64), "an atomic of {width} bytes at the misaligned offset {offset}");
         assert!(into.is_empty() || into.len() == width, "a result of {} bytes for an atomic of {width}", into.len());
         // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
-        let work = || Work::Amo(amo, coherence, unsafe { Lent::new(into) });
+        let work = || Work::Amo(amo, coherence, unsafe { Lent::new(&[into]) });
         self.net.post(self.me, on, offset, width, work, tally)
     }
 

@@ -59,8 +59,10 @@ pub struct SimOptions {
     pub passive_target: bool,
     /// The longest inline put, in bytes.
     pub inline_max: usize,
-    /// The longest packed put, in bytes.
+    /// The longest packed put and the longest scattered get, in bytes.
     pub packed_max: usize,
+    /// What the port says that it copies; it never does.
+    pub copied_max: usize,
     /// The longest zero-copy put and the longest get, in bytes.
     pub transfer_max: usize,
     /// The longest message, in bytes.
@@ -87,6 +89,7 @@ impl Default for SimOptions {
             passive_target: true,
             inline_max: 24,
             packed_max: 100,
+            copied_max: 0,
             transfer_max: 1000,
             message_max: 128,
             mailbox: None,
@@ -117,6 +120,7 @@ impl SimOptions {
         Limits {
             inline_max: self.inline_max,
             packed_max: self.packed_max,
+            copied_max: self.copied_max,
             transfer_max: self.transfer_max,
             message_max: self.message_max,
             passive_target: self.passive_target,

@@ -15,7 +15,7 @@ use crate::contacts::Contacts;
 use crate::device::{Device, Registration};
 use crate::domain::{TAG, coherence};
 use crate::link::{Link, Refused};
-use crate::pool::{Pool, Pools};
+use crate::pool::{Block, Pool, Pools};
 use crate::progress::Taken;
 use crate::queue::{Queue, Receives};
 use crate::sending::{Bytes, INLINE, Posted, Request};
@@ -77,6 +77,8 @@ impl VerbsPort {
         let limits = Limits {
             inline_max: Pools::SMALL,
             packed_max: Pools::LARGE,
+            // Always where they fit a buffer, unless the device reaches them anyway and a copy costs more than a page fault would.
+            copied_max: if everything.is_some() { Pools::SMALL } else { Pools::LARGE },
             transfer_max: (device.port_attributes.max_msg_sz as usize).min(1 << 30),
             message_max: MESSAGE,
             // The device serves puts, gets and atomics by itself. But a connection takes the target's process once.
@@ -196,10 +198,25 @@ impl VerbsPort {
         self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold: false, tally, local })
     }
 
-    /// Whether bytes go through a buffer of the pools: always where they fit one, unless the device reaches them anyway and
-    /// a copy costs more than a page fault would.
+    /// Whether bytes go through a buffer of the pools.
     fn is_copied(&self, len: usize) -> bool {
-        len <= if self.everything.is_some() { Pools::SMALL } else { Pools::LARGE }
+        len <= self.limits.copied_max
+    }
+
+    /// Reads `len` bytes into a buffer of that length, whose record, made by `local`, says where they go.
+    fn get_block(
+        &self,
+        from: &VerbsRemote,
+        offset: u64,
+        len: usize,
+        local: impl FnOnce(Block) -> Local,
+        tally: &TallyRef,
+    ) -> Post {
+        let Some(block) = self.stock.pools.take(len) else { return Post::Again };
+        let bytes = Bytes::Element(self.stock.pools.element(block, len));
+        let (opcode, target, tally) = (sys::IBV_WR_RDMA_READ, sys::Target { rdma: from.at(offset) }, Some(tally));
+        let (hold, local) = (len <= Pools::SMALL, local(block));
+        self.push(&from.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
     }
 }
 
@@ -306,11 +323,21 @@ impl Port for VerbsPort {
             // SAFETY: the caller's promise.
             return unsafe { self.transfer(sys::IBV_WR_RDMA_READ, from, offset, into, tally) };
         }
-        let Some(block) = self.stock.pools.take(into.len()) else { return Post::Again };
-        let bytes = Bytes::Element(self.stock.pools.element(block, into.len()));
-        let (opcode, target, tally) = (sys::IBV_WR_RDMA_READ, sys::Target { rdma: from.at(offset) }, Some(tally));
-        let (hold, local) = (into.len() <= Pools::SMALL, Local::Block(block, into));
-        self.push(&from.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
+        self.get_block(from, offset, into.len(), |block| Local::Block(block, into), tally)
+    }
+
+    unsafe fn get_scattered(&self, from: &VerbsRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
+        let len = into.iter().map(|part| part.len()).sum();
+        if len == 0 {
+            return Post::Done;
+        }
+        if len > self.limits.packed_max {
+            return too_long(from, len, self.limits.packed_max);
+        }
+        if from.link.is_opening() {
+            return Post::Again;
+        }
+        self.get_block(from, offset, len, |block| Local::Scattered(block, into.into()), tally)
     }
 
     unsafe fn amo(&self, on: &VerbsRemote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post {

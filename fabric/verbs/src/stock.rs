@@ -25,6 +25,8 @@ pub(crate) enum Local {
     Nothing,
     /// A buffer of the pools, and where its first bytes go when the request is complete.
     Block(Block, Span),
+    /// A buffer of the pools whose first bytes go to these places, one after another.
+    Scattered(Block, Box<[Span]>),
     /// The caller's, registered for this request.
     Registered(Registration),
 }
@@ -89,9 +91,24 @@ impl Stock {
 
     /// A request was not accepted.
     pub(crate) fn discard(&self, local: &Local) {
-        if let Local::Block(block, _) = local {
+        if let Local::Block(block, _) | Local::Scattered(block, _) = local {
             self.pools.give_back(*block);
         }
+    }
+
+    /// A buffer's request is over: unless it failed, its bytes go to `places`.
+    #[inline]
+    fn empty(&self, block: Block, places: &[Span], failed: bool) {
+        let mut from = self.pools.buffer(block);
+        for to in places.iter().filter(|_| !failed) {
+            // SAFETY: the request is over, so that its buffer is ours; it was at least as long as its result (see
+            // `port`). Whoever asked for the result promised that its places stay until the tally falls.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from, to.as_ptr(), to.len());
+                from = from.add(to.len());
+            }
+        }
+        self.pools.give_back(block);
     }
 
     /// A request is complete, or failed. Its registration ends before its tally falls.
@@ -100,15 +117,8 @@ impl Stock {
         match record.local {
             Local::Nothing => {}
             Local::Registered(registration) => drop(registration),
-            Local::Block(block, to) => {
-                if fault.is_none() {
-                    let from = self.pools.buffer(block);
-                    // SAFETY: the request is over, so that its buffer is ours; it was at least as long as its result (see
-                    // `port`). Whoever asked for the result promised that its place stays until the tally falls.
-                    unsafe { std::ptr::copy_nonoverlapping(from, to.as_ptr(), to.len()) };
-                }
-                self.pools.give_back(block);
-            }
+            Local::Block(block, to) => self.empty(block, &[to], fault.is_some()),
+            Local::Scattered(block, to) => self.empty(block, &to, fault.is_some()),
         }
         match (record.tally, fault) {
             (Some(tally), None) => tally.finish(),

@@ -37,6 +37,41 @@ pub fn gets_are_whole(fixture: &impl Fixture) {
     });
 }
 
+/// "Gets as many bytes as `into` has, at most `packed_max`, into its parts one after another", and nothing in between.
+pub fn scattered_gets_fill_their_parts(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        let lengths = lengths(rank.domain().port().limits().packed_max);
+        let longest = lengths.last().copied().unwrap_or(0);
+        let window = rank.window(longest + 32);
+        window.memory.write(0, &pattern(rank.me.index(), longest + 32));
+        rank.barrier();
+        if rank.me.0 == 0 {
+            let target = pattern(1, longest + 32);
+            for (turn, len) in lengths.into_iter().enumerate() {
+                // Parts of other lengths each time, one of them empty, with gaps of as many bytes, from the last place to the first.
+                let (offset, most) = (1 + turn * 5 % 16, 1 + turn * 11 % 40 + len / 20);
+                let buffer = filled(&vec![GUARD; 2 * len + 200]);
+                let mut expected = vec![GUARD; buffer.len()];
+                let (mut parts, mut done, mut end) = (Vec::new(), 0, buffer.len());
+                while done < len || parts.is_empty() {
+                    let part = if parts.is_empty() { 0 } else { (1 + parts.len() * 7 % most).min(len - done) };
+                    end -= 2 * part;
+                    parts.push((end, part));
+                    expected[end..end + part].copy_from_slice(&target[offset + done..offset + done + part]);
+                    done += part;
+                }
+                let tally = Tally::new();
+                rank.get_scattered(&window.remotes[1], offset as u64, &buffer, &parts, &tally);
+                rank.flush(&tally);
+                let found = bytes(&buffer, 0, buffer.len());
+                let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
+                assert_eq!(differs, None, "{len} bytes from {offset} into {} parts", parts.len());
+            }
+        }
+        rank.barrier();
+    });
+}
+
 /// "Nothing is ordered", and nothing needs to be where ranges differ: gets and puts outstanding together.
 pub fn gets_and_puts_of_different_ranges_overlap(fixture: &impl Fixture) {
     const BLOCKS: usize = 32;

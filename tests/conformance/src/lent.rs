@@ -22,6 +22,23 @@ impl<F: Fixture> Rank<'_, F> {
         self.post(|port| unsafe { port.get(from, offset, into.span(), tally) });
     }
 
+    /// [`Port::get_scattered`] into `places` of `into`, as where they begin and how long they are, retried while it is answered `Again`.
+    /// The test gives no byte twice.
+    pub fn get_scattered(
+        &self,
+        from: &RemoteOf<F>,
+        offset: u64,
+        into: &Memory,
+        places: &[(usize, usize)],
+        tally: &TallyRef,
+    ) {
+        self.keep(into);
+        let parts: Vec<_> = places.iter().filter_map(|&(at, len)| into.span().slice(at, len)).collect();
+        assert_eq!(parts.len(), places.len(), "all are inside");
+        // SAFETY: as in `put`; no two parts overlap, as the test has made sure.
+        self.post(|port| unsafe { port.get_scattered(from, offset, &parts, tally) });
+    }
+
     /// [`Port::amo`] with its old value into all of `into`, retried while it is answered `Again`.
     pub fn amo(&self, on: &RemoteOf<F>, offset: u64, amo: Amo, into: &Memory, tally: &TallyRef) {
         self.keep(into);

@@ -46,7 +46,7 @@ macro_rules! conformance {
         $crate::conformance!(@all $attributes $fixtures,
             put: inline_puts_are_whole, packed_puts_are_whole, registered_puts_are_whole,
                 outstanding_puts_keep_to_their_ranges;
-            get: gets_are_whole, gets_and_puts_of_different_ranges_overlap;
+            get: gets_are_whole, scattered_gets_fill_their_parts, gets_and_puts_of_different_ranges_overlap;
             atomics: every_kind_does_what_apply_says, tickets_are_given_once, compare_swap_increments_are_not_lost,
                 capabilities_agree, device_atomics_are_coherent_with_the_cpu_where_promised;
             messages: messages_arrive_once, messages_of_every_length, a_handler_may_post, a_message_ends_a_wait,
