@@ -324,12 +324,18 @@ impl WeakMemory {
 /// then to stores past the cache: for 1 MiB those take a fifth longer here than what it does below.
 const PIECE: usize = 128 << 10;
 
+/// Apart, so that the hot path of a word has one call to make room for at most, as with libc's own.
+///
 /// # Safety
 /// As for [`std::ptr::copy_nonoverlapping`].
-#[inline]
+#[inline(never)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { if len <= PIECE { std::ptr::copy_nonoverlapping(from, to, len) } else { copy_pieces(from, to, len) } }
+    if len > PIECE {
+        // SAFETY: the caller's promise.
+        return unsafe { copy_pieces(from, to, len) };
+    }
+    // SAFETY: as above.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, len) }
 }
 
 /// # Safety

@@ -58,7 +58,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// # Errors
     /// `RmaRange` outside the target's window, `Rank`, `Other` from the transport; nothing is written. `RmaSync` in an epoch
     /// that does not have the target.
-    #[inline]
+    #[inline(always)]
     pub fn put(&self, target: usize, displacement: u64, source: &'scope [T]) -> Result<()> {
         self.admit("put", target)?;
         self.core.put(target, displacement, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
