@@ -194,8 +194,8 @@ impl RawWindow {
     }
 
     /// Whether ranks of a node map each other's parts, all of them: so it is for memory of the library, and for created windows where all
-    /// parts of a node are within such memory ([`Job::alloc_mem`]). Others of the node reach parts that are not mapped by system calls, and
-    /// accumulate on them by messages.
+    /// parts of a node are within such memory ([`Job::alloc_mem`]). Others of the node reach parts that are not mapped by system calls, or by
+    /// messages where the kernel forbids those.
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }
