@@ -28,11 +28,12 @@ pub(crate) struct Scope<'scope, 'env: 'scope> {
     _lends: PhantomData<(Cell<&'scope ()>, Cell<&'env ()>, *mut ())>,
 }
 
-/// Several of them, to be filled one after another; no two overlap.
-#[derive(Debug, Default)]
-pub(crate) struct Sinks {
-    parts: Vec<Span>,
+/// Several of either, to be read or filled one after another; no two sinks overlap.
+#[derive(Debug)]
+pub(crate) struct Parts<S> {
+    spans: Vec<Span>,
     len: usize,
+    of: PhantomData<S>,
 }
 
 struct Completes<F: Fn()>(F);
@@ -159,11 +160,33 @@ impl Sink {
     }
 }
 
-impl Sinks {
+/// What a part is made of.
+pub(crate) trait Lent {
+    fn span(self) -> Span;
+}
+
+impl Lent for Source {
+    fn span(self) -> Span {
+        self.0
+    }
+}
+
+impl Lent for Sink {
+    fn span(self) -> Span {
+        self.0
+    }
+}
+
+impl<S: Lent> Parts<S> {
+    pub(crate) fn new() -> Parts<S> {
+        Parts { spans: Vec::new(), len: 0, of: PhantomData }
+    }
+
     /// One more.
-    pub(crate) fn add(&mut self, Sink(part): Sink) {
+    pub(crate) fn add(&mut self, part: S) {
+        let part = part.span();
         self.len += part.len();
-        self.parts.push(part);
+        self.spans.push(part);
     }
 
     /// The bytes of all.
@@ -173,11 +196,11 @@ impl Sinks {
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.parts.len()
+        self.spans.len()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.parts.clear();
+        self.spans.clear();
         self.len = 0;
     }
 }
@@ -218,16 +241,40 @@ pub(crate) fn post_get<P: Port>(port: &P, from: &P::Remote, offset: u64, into: &
     unsafe { port.get(from, offset, into.0, tally) }
 }
 
+/// Posts a put of all of `from`.
+pub(crate) fn post_put_list<P: Port>(
+    port: &P,
+    to: &P::Remote,
+    offset: u64,
+    from: &Parts<Source>,
+    tally: &TallyRef,
+) -> Post {
+    // SAFETY: what a Source stands for.
+    unsafe { port.put_list(to, offset, &from.spans, tally) }
+}
+
 /// Posts a get into all of `into`, which may be posted again where the answer is `Again`.
+pub(crate) fn post_get_list<P: Port>(
+    port: &P,
+    from: &P::Remote,
+    offset: u64,
+    into: &Parts<Sink>,
+    tally: &TallyRef,
+) -> Post {
+    // SAFETY: what a Sink stands for.
+    unsafe { port.get_list(from, offset, &into.spans, tally) }
+}
+
+/// The same by way of a buffer of the port.
 pub(crate) fn post_get_scattered<P: Port>(
     port: &P,
     from: &P::Remote,
     offset: u64,
-    into: &Sinks,
+    into: &Parts<Sink>,
     tally: &TallyRef,
 ) -> Post {
     // SAFETY: what a Sink stands for.
-    unsafe { port.get_scattered(from, offset, &into.parts, tally) }
+    unsafe { port.get_scattered(from, offset, &into.spans, tally) }
 }
 
 /// Puts each of the pieces at its offset, at once.

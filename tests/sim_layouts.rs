@@ -27,7 +27,7 @@ fn at_rank_0(amo: SimAmo, body: fn(&Rank, &Window<i64>, &Datatype) -> Outcome) {
 }
 
 /// The same over any net.
-fn over(options: &SimOptions, body: fn(&Rank, &Window<i64>, &Datatype) -> Outcome) {
+fn over(options: &SimOptions, body: impl Fn(&Rank, &Window<i64>, &Datatype) -> Outcome + Send + Sync + 'static) {
     run(2, options, move |world| {
         let win = Window::allocate_with(world, 2 * BLOCKS, &Info::new())?;
         let every_other = Datatype::vector(BLOCKS, 1, 2, &Datatype::basic(BasicType::Int64))?;
@@ -102,9 +102,22 @@ fn what_is_one_run_at_the_target_is_packed_and_put_or_got() {
 /// Shows O5, S5.
 #[test]
 fn what_the_port_copies_anyway_is_packed() {
-    let copies = SimOptions { packed_max: 4096, copied_max: 4096, ..options(SimAmo::None) };
-    over(&copies, |world, win, _| {
-        // Five blocks of 1,600 bytes.
+    five_blocks_for_one_run(&SimOptions { packed_max: 4096, copied_max: 4096, ..options(SimAmo::None) }, 2);
+}
+
+/// Others go as lists, from where they are to where they go.
+/// Shows O5, S5.
+#[test]
+fn what_the_port_does_not_copy_is_listed() {
+    five_blocks_for_one_run(&SimOptions { list_max: 2, ..options(SimAmo::None) }, 3);
+    five_blocks_for_one_run(&SimOptions { list_max: 5, transfer_max: 8000, ..options(SimAmo::None) }, 1);
+    // 4,096 bytes and the rest, in as many parts as it takes.
+    five_blocks_for_one_run(&SimOptions { list_max: 5, ..options(SimAmo::None) }, 2);
+}
+
+/// Puts and gets five blocks of 1,600 bytes for one run of the target, which takes so many operations each.
+fn five_blocks_for_one_run(options: &SimOptions, operations: u64) {
+    over(options, move |world, win, _| {
         let (long, word) = (200, Datatype::basic(BasicType::Int64));
         let blocks = Datatype::vector(5, long, 2 * long.cast_signed(), &word)?;
         let run = Datatype::contiguous(5 * long, &word)?;
@@ -116,8 +129,8 @@ fn what_the_port_copies_anyway_is_packed() {
             let get = cost(world, || epoch.scope(|part| part.get_items(&mut scattered, 1, &blocks, target)))?;
             Ok((put, get))
         })?;
-        same("puts", &put, &SimCounters { puts: 2, ..SimCounters::default() })?;
-        same("gets", &get, &SimCounters { gets: 2, ..SimCounters::default() })?;
+        same("puts", &put, &SimCounters { puts: operations, ..SimCounters::default() })?;
+        same("gets", &get, &SimCounters { gets: operations, ..SimCounters::default() })?;
         let in_block = |at: usize| at % 400 < 200;
         same("what is there", &back, &(0..2 * BLOCKS).filter(|&at| in_block(at)).map(|at| values[at]).collect())?;
         let expected = |at: usize| if in_block(at) { values[at] } else { 0 };

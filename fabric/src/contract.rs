@@ -22,6 +22,8 @@ pub struct Limits {
     pub copied_max: usize,
     /// The longest single [`Port::put`] or [`Port::get`]; callers cut longer ones.
     pub transfer_max: usize,
+    /// How many parts [`Port::put_list`] and [`Port::get_list`] take as one operation: 1 where that is no gain.
+    pub list_max: usize,
     /// The longest message.
     pub message_max: usize,
     /// Puts, gets and atomics on this port's regions complete while its process makes no call (shown by a probe,
@@ -124,7 +126,20 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// `into` is writable, and nobody else reads or writes it, until the tally is idle or the answer is other than `Pending`.
     unsafe fn get(&self, from: &Self::Remote, offset: u64, into: Span, tally: &TallyRef) -> Post;
 
-    /// Gets as many bytes as `into` has, at most [`Limits::packed_max`], into its parts one after another.
+    /// Puts the parts of `from` one after another to one place, without copying them: at most [`Limits::list_max`] parts and
+    /// [`Limits::transfer_max`] bytes.
+    ///
+    /// # Safety
+    /// As for [`Port::put`], for each part.
+    unsafe fn put_list(&self, to: &Self::Remote, offset: u64, from: &[Span], tally: &TallyRef) -> Post;
+
+    /// Gets into the parts of `into` one after another, within the limits of [`Port::put_list`].
+    ///
+    /// # Safety
+    /// As for [`Port::get`], for each part; no two overlap.
+    unsafe fn get_list(&self, from: &Self::Remote, offset: u64, into: &[Span], tally: &TallyRef) -> Post;
+
+    /// Gets as many bytes as `into` has, at most [`Limits::packed_max`], into its parts one after another, by way of a buffer of the port.
     ///
     /// # Safety
     /// As for [`Port::get`], for each part; no two overlap.

@@ -15,7 +15,7 @@ use crate::contact::Contact;
 use crate::domain::{Key, Kind, Regions, owner_check};
 use crate::heap::Heap;
 use crate::node::{self, Address};
-use crate::remote::{Route, ShmRemote, byte, slice_of, slice_of_mut};
+use crate::remote::{PIECES, Route, ShmRemote, byte, slice_of, slice_of_mut};
 use crate::ring::{self, MESSAGE_MAX};
 
 /// The longest packed put, which is built on the stack.
@@ -38,6 +38,14 @@ pub struct ShmPort {
     regions: Arc<Regions>,
 }
 
+/// Parts one after another as pieces, each with its offset.
+fn one_after_another(offset: u64, parts: &[Span]) -> impl Iterator<Item = (u64, Span)> {
+    parts.iter().scan(offset, |at, part| {
+        *at += part.len() as u64;
+        Some((*at - part.len() as u64, *part))
+    })
+}
+
 impl ShmPort {
     pub(crate) fn new(heap: &Heap, me: Peer, regions: Arc<Regions>) -> Result<ShmPort, FabricError> {
         let ring = ring::Shared::in_header(heap.header())
@@ -50,6 +58,7 @@ impl ShmPort {
                 packed_max: PACKED_MAX,
                 copied_max: 0,
                 transfer_max: 1 << 30,
+                list_max: PIECES,
                 message_max: MESSAGE_MAX,
                 passive_target: true,
             },
@@ -202,13 +211,19 @@ impl Port for ShmPort {
         )
     }
 
-    unsafe fn get_scattered(&self, from: &ShmRemote, offset: u64, into: &[Span], _tally: &TallyRef) -> Post {
-        let pieces = into.iter().scan(offset, |at, part| {
-            *at += part.len() as u64;
-            Some((*at - part.len() as u64, *part))
-        });
-        // SAFETY: each part is writable and nobody else touches it until this returns (the contract of `get_scattered`).
-        unsafe { from.get_pieces(pieces) }
+    unsafe fn put_list(&self, to: &ShmRemote, offset: u64, from: &[Span], _tally: &TallyRef) -> Post {
+        // SAFETY: each part is readable and nobody writes it until this returns (the contract of `put_list`).
+        unsafe { to.put_pieces(one_after_another(offset, from)) }
+    }
+
+    unsafe fn get_list(&self, from: &ShmRemote, offset: u64, into: &[Span], _tally: &TallyRef) -> Post {
+        // SAFETY: each part is writable and nobody else touches it until this returns (the contract of `get_list`).
+        unsafe { from.get_pieces(one_after_another(offset, into)) }
+    }
+
+    unsafe fn get_scattered(&self, from: &ShmRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
+        // SAFETY: the same contract.
+        unsafe { self.get_list(from, offset, into, tally) }
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use crate::cma::{self, Vector};
 use crate::contact::part_of;
 
 /// Pieces that one system call moves: what fits on the stack. The kernel takes 1024.
-const PIECES: usize = 64;
+pub(crate) const PIECES: usize = 64;
 
 /// A region of a peer on this node.
 #[derive(Debug)]

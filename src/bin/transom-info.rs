@@ -178,9 +178,11 @@ fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Amo
 fn offer(provider: &ProviderInfo) -> String {
     let word = |yes| if yes { "yes" } else { "no" };
     match &provider.offer {
-        Ok(Offer { atomics, inject, mr_mode, manual_progress, .. }) => {
+        Ok(Offer { atomics, inject, list, mr_mode, manual_progress, .. }) => {
             let (atomics, auto) = (word(*atomics), word(!manual_progress));
-            format!("atomics {atomics:<3}  inject {inject:>4} B  mr_mode {mr_mode:#x}  auto progress {auto}")
+            format!(
+                "atomics {atomics:<3}  inject {inject:>4} B  lists {list}  mr_mode {mr_mode:#x}  auto progress {auto}"
+            )
         }
         Err(reason) => format!("not here: {reason}"),
     }

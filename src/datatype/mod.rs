@@ -40,7 +40,18 @@ struct Inner {
     /// Whether one item overlaps itself, once somebody asked.
     overlaps: OnceLock<bool>,
     /// What [`Datatype::even`] says of one item.
-    even: Option<(Strip, BasicType)>,
+    even: Option<Even>,
+}
+
+/// Equal blocks of one basic type, no two of which share a byte.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Even {
+    pub(crate) strip: Strip,
+    pub(crate) basic: BasicType,
+    /// The bytes of all blocks.
+    pub(crate) bytes: usize,
+    /// Items of it are one block.
+    dense: bool,
 }
 
 /// Lower and upper bound (MPI §5.1.6).
@@ -70,7 +81,11 @@ impl Inner {
 
     fn finish(mut self) -> Datatype {
         self.even = match (&self.layout.loops[..], &self.layout.strips[..], self.signature.uniform()) {
-            ([], [strip], Some(basic)) if strip.clear() => Some((*strip, basic)),
+            ([], [strip], Some(basic)) if strip.clear() => {
+                let (lb, ub) = self.bounds.get();
+                let dense = strip.count == 1 && ub - lb == strip.block as i64;
+                Some(Even { strip: *strip, basic, bytes: self.size, dense })
+            }
             _ => None,
         };
         Datatype(Arc::new(self))
@@ -178,16 +193,26 @@ impl Datatype {
         Some((clamp(i128::from(low) + last.min(0)), clamp(i128::from(end) + last.max(0))))
     }
 
-    /// The one strip that `count` items are and the basic type of all elements, where there is one of each and no two blocks
-    /// share a byte. `None` says nothing: it is what most transfers ask first, and cheap.
-    #[inline]
-    pub(crate) fn even(&self, count: usize) -> Option<(Strip, BasicType)> {
-        let (strip, basic) = self.0.even?;
-        match count {
-            0 => None,
-            1 => Some((strip, basic)),
-            _ => Some((strip.repeated(count, self.extent()).filter(Strip::clear)?, basic)),
+    /// The one strip that `count` items are, where there is one, of one basic type, and no two blocks share a byte. `None` says
+    /// nothing: it is what most transfers ask first, and cheap.
+    #[inline(always)]
+    pub(crate) fn even(&self, count: usize) -> Option<Even> {
+        let one = self.0.even.as_ref()?;
+        if count == 0 || count > 1 && !one.dense {
+            return self.even_items(one, count);
         }
+        // One item, or one block.
+        let bytes = one.bytes.checked_mul(count)?;
+        let Strip { offset, block, count: blocks, stride } = one.strip;
+        let strip = Strip { offset, block: block * count, count: blocks, stride };
+        Some(Even { strip, basic: one.basic, bytes, dense: one.dense })
+    }
+
+    /// The same for no items, or several that are not one block.
+    #[inline(never)]
+    fn even_items(&self, one: &Even, count: usize) -> Option<Even> {
+        let strip = one.strip.repeated(count, self.extent()).filter(|strip| count > 0 && strip.clear())?;
+        Some(Even { strip, bytes: one.bytes.checked_mul(count)?, ..*one })
     }
 
     /// The strips of `count` items in the order of the data. The span must be one of `i64` numbers.

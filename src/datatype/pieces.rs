@@ -229,6 +229,7 @@ pub(crate) struct Run {
 
 impl Run {
     /// Two strips with the same bytes of data as one run, where their blocks are equal, or one of them is a single block.
+    #[inline(always)]
     pub(crate) fn of(a: Strip, b: Strip) -> Option<Run> {
         let run = |like: Strip, a_stride, b_stride| Run {
             a: a.offset,

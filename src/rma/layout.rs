@@ -38,13 +38,13 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// As [`Datatype::even`] says; bytes go with every basic type.
-    #[inline]
-    pub(crate) fn even(&self) -> Option<(Strip, Option<BasicType>)> {
+    /// As [`Datatype::even`] says, and how many bytes; bytes go with every basic type.
+    #[inline(always)]
+    pub(crate) fn even(&self) -> Option<(Strip, usize, Option<BasicType>)> {
         match self {
             Layout::Bytes(0) => None,
-            Layout::Bytes(len) => Some((Strip::one(0, *len), None)),
-            Layout::Items(ty, count) => ty.even(*count).map(|(strip, basic)| (strip, Some(basic))),
+            Layout::Bytes(len) => Some((Strip::one(0, *len), *len, None)),
+            Layout::Items(ty, count) => ty.even(*count).map(|even| (even.strip, even.bytes, Some(even.basic))),
         }
     }
 

@@ -6,13 +6,13 @@ use transom_fabric::{Memory, TallyRef};
 use super::core::Core;
 use super::target::{Data, Flavor, Target};
 use super::transfer::{Count, From, Into};
-use crate::buffers::{Sinks, Steps};
-use crate::datatype::{Run, zip};
+use crate::buffers::{Lent, Parts, Steps};
+use crate::datatype::{Pieces, Run, zip};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::rma::layout::Layout;
 use crate::wire::Far;
 
-/// Blocks from this length on go by an operation each, unless the port would copy them anyway; shorter ones are packed.
+/// Blocks from this length on are not copied, unless the port would do so anyway; shorter ones are packed.
 const BLOCK_BY_ITSELF: usize = 1024;
 /// Places that one get fills at most: what is kept of small ones until then is twice as long as they are.
 const PLACES: usize = 2048;
@@ -28,9 +28,8 @@ impl Core {
         ours: &Layout<'_>,
         theirs: &Layout<'_>,
     ) -> Option<(&Memory, Run, i64)> {
-        let ((ours, a), (theirs, b)) = (ours.even()?, theirs.even()?);
-        let same = ours.block.checked_mul(ours.count)? == theirs.block.checked_mul(theirs.count)?;
-        if !same || a.zip(b).is_some_and(|(a, b)| a != b) {
+        let ((ours, len, a), (theirs, other, b)) = (ours.even()?, theirs.even()?);
+        if len != other || a.zip(b).is_some_and(|(a, b)| a != b) {
             return None;
         }
         let (run, target) = (Run::of(ours, theirs)?, self.known(rank)?);
@@ -39,6 +38,7 @@ impl Core {
     }
 
     /// Puts with layouts at both sides (MPI §11.3.1, REQUIREMENTS O5).
+    #[inline(always)]
     pub(crate) fn put_layout(
         &self,
         rank: usize,
@@ -101,6 +101,9 @@ impl Core {
             Some(offset) if self.is_packed(far, block) => {
                 self.put_packed(far, (at + offset).cast_unsigned(), from, tally)
             }
+            Some(offset) if from.layout.contiguous().is_none() => {
+                self.put_listed(far, (at + offset).cast_unsigned(), from, tally)
+            }
             None if block < BLOCK_BY_ITSELF => self.scatter(target, at, from, to, tally),
             _ => {
                 let mut pieces = zip(from.layout.pieces(), to.pieces());
@@ -146,6 +149,7 @@ impl Core {
     }
 
     /// Gets with layouts at both sides.
+    #[inline(always)]
     pub(crate) fn get_layout(
         &self,
         rank: usize,
@@ -207,8 +211,13 @@ impl Core {
         let Some(far) = target.data.posted() else { return self.gather(target, at, into, from, tally) };
         let block = from.longest().min(into.layout.longest());
         match from.contiguous() {
-            Some(offset) if self.is_packed(far, block) && into.layout.contiguous().is_none() => {
-                self.get_scattered(far, (at + offset).cast_unsigned(), into, tally)
+            Some(offset) if into.layout.contiguous().is_none() => {
+                let at = (at + offset).cast_unsigned();
+                if self.is_packed(far, block) {
+                    self.get_scattered(far, at, into, tally)
+                } else {
+                    self.get_listed(far, at, into, tally)
+                }
             }
             None if block < BLOCK_BY_ITSELF => self.gather(target, at, into, from, tally),
             _ => {
@@ -223,21 +232,35 @@ impl Core {
 
     /// Gets one run of the target into many blocks of the origin, by way of the port's buffers.
     fn get_scattered(&self, far: &Far, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
-        let most = self.job.wire.packed_max(far);
-        let (mut pieces, mut at, mut places) = (into.layout.pieces(), at, Sinks::default());
-        loop {
-            let room = if places.count() < PLACES { most - places.len() } else { 0 };
-            if let Some((ours, len)) = pieces.next_at_most(room) {
-                places.add(into.part(ours, len));
-                continue;
-            }
-            if places.len() == 0 {
-                return Ok(());
-            }
-            self.job.post(|wire| wire.get_scattered(far, at, &places, tally))?;
-            at += places.len() as u64;
-            places.clear();
-        }
+        let group = Group { bytes: self.job.wire.packed_max(far), parts: PLACES };
+        group.each(
+            into.layout.pieces(),
+            |ours, len| into.part(ours, len),
+            |done, places| self.job.post(|wire| wire.get_scattered(far, at + done, places, tally)),
+        )
+    }
+
+    /// Gets one run of the target into long blocks of the origin, as many as the port takes at once.
+    fn get_listed(&self, far: &Far, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
+        self.listed(far).each(
+            into.layout.pieces(),
+            |ours, len| into.part(ours, len),
+            |done, places| self.job.post(|wire| wire.get_list(far, at + done, places, tally)),
+        )
+    }
+
+    /// Puts long blocks of the origin into one run of the target, likewise.
+    fn put_listed(&self, far: &Far, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
+        self.listed(far).each(
+            from.layout.pieces(),
+            |ours, len| from.part(ours, len),
+            |done, blocks| self.job.post(|wire| wire.put_list(far, at + done, blocks, tally)),
+        )
+    }
+
+    fn listed(&self, far: &Far) -> Group {
+        let wire = &self.job.wire;
+        Group { bytes: wire.transfer_max(far).unwrap_or(usize::MAX), parts: wire.list_max(far) }
     }
 
     /// Walks pieces of this rank's own attached regions: the memory, where in it, where at our side, and the length. All are
@@ -258,6 +281,38 @@ impl Core {
             each(&memory, inside, ours, len);
         }
         Ok(())
+    }
+}
+
+/// What one post of several parts takes at most.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    bytes: usize,
+    parts: usize,
+}
+
+impl Group {
+    /// Calls `post` with pieces of our side, made parts by `part`, in groups of this size, and how many bytes went before them.
+    fn each<S: Lent>(
+        self,
+        mut pieces: Pieces<'_>,
+        part: impl Fn(i64, usize) -> S,
+        mut post: impl FnMut(u64, &Parts<S>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut done, mut parts) = (0, Parts::new());
+        loop {
+            let room = if parts.count() < self.parts { self.bytes - parts.len() } else { 0 };
+            if let Some((ours, len)) = pieces.next_at_most(room) {
+                parts.add(part(ours, len));
+                continue;
+            }
+            if parts.len() == 0 {
+                return Ok(());
+            }
+            post(done, &parts)?;
+            done += parts.len() as u64;
+            parts.clear();
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use transom_shm::ShmDomain;
 use transom_verbs::VerbsDomain;
 
 use super::{Net, Wire};
-use crate::buffers::{self, Sink, Sinks, Source};
+use crate::buffers::{self, Parts, Sink, Source};
 
 type RemoteOf<D> = <<D as Domain>::Port as Port>::Remote;
 
@@ -175,8 +175,23 @@ impl Wire {
         each_port!(self, from, port, at => buffers::post_get(port, at, offset, into, tally))
     }
 
+    /// The parts that a list has at most.
+    pub(crate) fn list_max(&self, far: &Far) -> usize {
+        each_port!(self, far, port, _at => port.limits().list_max).unwrap_or(1)
+    }
+
+    /// Posts a put from several places.
+    pub(crate) fn put_list(&self, to: &Far, offset: u64, from: &Parts<Source>, tally: &TallyRef) -> Option<Post> {
+        each_port!(self, to, port, at => buffers::post_put_list(port, at, offset, from, tally))
+    }
+
     /// Posts a get into several places.
-    pub(crate) fn get_scattered(&self, from: &Far, offset: u64, into: &Sinks, tally: &TallyRef) -> Option<Post> {
+    pub(crate) fn get_list(&self, from: &Far, offset: u64, into: &Parts<Sink>, tally: &TallyRef) -> Option<Post> {
+        each_port!(self, from, port, at => buffers::post_get_list(port, at, offset, into, tally))
+    }
+
+    /// Posts a get into several places by way of the port's buffers.
+    pub(crate) fn get_scattered(&self, from: &Far, offset: u64, into: &Parts<Sink>, tally: &TallyRef) -> Option<Post> {
         each_port!(self, from, port, at => buffers::post_get_scattered(port, at, offset, into, tally))
     }
 

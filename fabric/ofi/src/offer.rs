@@ -19,6 +19,8 @@ pub struct Offer {
     pub inject: usize,
     /// The longest transfer, in bytes.
     pub transfer: usize,
+    /// The pieces of memory that an operation takes its bytes from, or brings them to.
+    pub list: usize,
     /// Receives that may be posted.
     pub receives: usize,
     /// The registration mode bits (man fi_mr).
@@ -65,6 +67,7 @@ impl Offer {
             domain: info.domain_name(),
             atomics: info.main().caps & sys::FI_ATOMIC != 0,
             inject: transmit.inject_size,
+            list: transmit.iov_limit,
             transfer: info.endpoint().max_msg_size,
             receives: info.receive().size,
             mr_mode: domain.mr_mode,
@@ -112,6 +115,7 @@ mod tests {
             domain: "cxi0".into(),
             atomics: true,
             inject: 192,
+            list: 1,
             transfer: (1 << 32) - 1,
             receives: 1024,
             mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,

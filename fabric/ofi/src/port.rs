@@ -87,6 +87,14 @@ pub struct OfiRemote {
     len: u64,
 }
 
+impl OfiRemote {
+    /// As many bytes as `own` has, from `offset` on.
+    #[inline(always)]
+    fn part(&self, offset: u64, own: &[sys::iovec]) -> sys::fi_rma_iov {
+        sys::fi_rma_iov { addr: self.base + offset, len: own.iter().map(|part| part.iov_len).sum(), key: self.key }
+    }
+}
+
 impl OfiPort {
     pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, how: &Assembly) -> Result<OfiPort, FabricError> {
         let offer = Offer::of(endpoint.info());
@@ -95,6 +103,8 @@ impl OfiPort {
             packed_max: PACKED,
             copied_max: if endpoint.registering().local { PACKED } else { 0 },
             transfer_max: offer.transfer.min(1 << 30),
+            // Where each part would have to be registered, lists are no gain.
+            list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
             message_max: MESSAGE.min(offer.transfer) - HEADER,
             passive_target: how.passive,
         };
@@ -190,33 +200,73 @@ impl OfiPort {
 
     /// Writes with delivery complete: the completion means that the target has it (man fi_rma, fi_endpoint).
     #[inline]
-    fn write(
+    fn write(&self, to: &OfiRemote, offset: u64, from: Span, descriptor: *mut c_void, posted: Posted<'_>) -> isize {
+        self.write_all(to, offset, &[vector(from)], &mut [descriptor], posted)
+    }
+
+    /// The same with bytes from several places, each with its descriptor.
+    #[inline(always)]
+    fn write_all(
         &self,
         to: &OfiRemote,
         offset: u64,
-        from: Span,
-        descriptor: *mut c_void,
+        from: &[sys::iovec],
+        descriptors: &mut [*mut c_void],
         (slot, address): Posted<'_>,
     ) -> isize {
-        let mut descriptor = descriptor;
-        let source = sys::iovec { iov_base: from.as_ptr().cast(), iov_len: from.len() };
-        let target = sys::fi_rma_iov { addr: to.base + offset, len: from.len(), key: to.key };
-        let message = sys::fi_msg_rma {
-            msg_iov: &raw const source,
-            desc: &raw mut descriptor,
-            iov_count: 1,
-            addr: address,
-            rma_iov: &raw const target,
-            rma_iov_count: 1,
-            context: slot.context(),
-            data: 0,
-        };
+        let target = to.part(offset, from);
+        let message = message(from, descriptors, &target, slot, address);
         // SAFETY: the vectors live over the call (man fi_rma: they are copied); the source's bytes stay until the
         // completion: the slot's by being in flight, the caller's by its promise.
         unsafe {
             let write = (*(*self.open.endpoint.ep).rma).writemsg.expect("writemsg");
             write(self.open.endpoint.ep, &raw const message, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION)
         }
+    }
+
+    /// Reads into several places of the caller's.
+    fn read_all(
+        &self,
+        from: &OfiRemote,
+        offset: u64,
+        into: &[sys::iovec],
+        descriptors: &mut [*mut c_void],
+        (slot, address): Posted<'_>,
+    ) -> isize {
+        let source = from.part(offset, into);
+        let message = message(into, descriptors, &source, slot, address);
+        // SAFETY: as in `write_all`.
+        unsafe {
+            let read = (*(*self.open.endpoint.ep).rma).readmsg.expect("readmsg");
+            read(self.open.endpoint.ep, &raw const message, sys::FI_COMPLETION)
+        }
+    }
+
+    /// Posts a list of the caller's bytes by `post`.
+    fn list(
+        &self,
+        remote: &OfiRemote,
+        offset: u64,
+        parts: &[Span],
+        tally: &TallyRef,
+        post: impl FnOnce(&[sys::iovec], &mut [*mut c_void], Posted<'_>) -> isize,
+    ) -> Post {
+        let len = parts.iter().map(|part| part.len()).sum();
+        if parts.len() > self.limits.list_max || !inside(offset, len, remote.len) {
+            return outside(remote, offset, len);
+        }
+        if len == 0 {
+            return Post::Done;
+        }
+        let (mut vectors, mut descriptors) = ([vector(Span::EMPTY); LIST], [std::ptr::null_mut(); LIST]);
+        let mut count = 0;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            vectors[count] = vector(*part);
+            count += 1;
+        }
+        self.operate(remote.peer, tally, Local::Nothing, |slot, address| {
+            post(&vectors[..count], &mut descriptors[..count], (slot, address))
+        })
     }
 
     /// Reads into a place that stays until the completion: the slot's buffer, or the caller's.
@@ -377,6 +427,34 @@ impl OfiPort {
     }
 }
 
+/// The parts of a list that are taken at most.
+const LIST: usize = 8;
+
+fn vector(bytes: Span) -> sys::iovec {
+    sys::iovec { iov_base: bytes.as_ptr().cast(), iov_len: bytes.len() }
+}
+
+/// What libfabric's calls with messages take; it points to the arguments.
+#[inline(always)]
+fn message(
+    own: &[sys::iovec],
+    descriptors: &mut [*mut c_void],
+    remote: &sys::fi_rma_iov,
+    slot: &Slot,
+    address: sys::fi_addr_t,
+) -> sys::fi_msg_rma {
+    sys::fi_msg_rma {
+        msg_iov: own.as_ptr(),
+        desc: descriptors.as_mut_ptr(),
+        iov_count: own.len(),
+        addr: address,
+        rma_iov: remote,
+        rma_iov_count: 1,
+        context: slot.context(),
+        data: 0,
+    }
+}
+
 /// Where in its buffer an atomic's comparand is, and where its result lands; the operand is at 0.
 const COMPARE: usize = 8;
 const RESULT: usize = 16;
@@ -503,6 +581,18 @@ impl Port for OfiPort {
         };
         self.operate(from.peer, tally, local, |slot, address| {
             self.read(from, offset, into, descriptor, (slot, address))
+        })
+    }
+
+    unsafe fn put_list(&self, to: &OfiRemote, offset: u64, from: &[Span], tally: &TallyRef) -> Post {
+        self.list(to, offset, from, tally, |own, descriptors, posted| {
+            self.write_all(to, offset, own, descriptors, posted)
+        })
+    }
+
+    unsafe fn get_list(&self, from: &OfiRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
+        self.list(from, offset, into, tally, |own, descriptors, posted| {
+            self.read_all(from, offset, own, descriptors, posted)
         })
     }
 

@@ -325,6 +325,7 @@ pub struct fi_ops_msg {
         Option<unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, *mut c_void, fi_addr_t, *mut c_void) -> isize>,
 }
 
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct iovec {
     pub iov_base: *mut c_void,
@@ -358,7 +359,7 @@ pub struct fi_ops_rma {
         unsafe extern "C" fn(*mut fid_ep, *mut c_void, usize, *mut c_void, fi_addr_t, u64, u64, *mut c_void) -> isize,
     >,
     pub readv: Unused,
-    pub readmsg: Unused,
+    pub readmsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize>,
     pub write: Unused,
     pub writev: Unused,
     pub writemsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize>,

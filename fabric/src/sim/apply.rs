@@ -98,6 +98,25 @@ fn within(what: &str, len: usize, limit: usize) {
     assert!(len <= limit, "{what} of {len} bytes, the limit is {limit}");
 }
 
+fn together(parts: &[Span]) -> usize {
+    parts.iter().map(|part| part.len()).sum()
+}
+
+impl SimPort {
+    /// The bytes of a list, which keeps the limits.
+    fn listed(&self, what: &str, parts: &[Span]) -> usize {
+        assert!(
+            parts.len() <= self.limits.list_max,
+            "{what} of {} parts; at most {}",
+            parts.len(),
+            self.limits.list_max
+        );
+        let len = together(parts);
+        within(what, len, self.limits.transfer_max);
+        len
+    }
+}
+
 impl Port for SimPort {
     type Remote = SimRemote;
 
@@ -160,8 +179,22 @@ impl Port for SimPort {
         self.net.post(self.me, from, offset, into.len(), work, tally)
     }
 
+    unsafe fn put_list(&self, to: &SimRemote, offset: u64, from: &[Span], tally: &TallyRef) -> Post {
+        let len = self.listed("a put of a list", from);
+        // SAFETY: readable until the tally is idle: promised by the caller of this function; only read for a put.
+        let work = || Work::Put(Source::Lent(unsafe { Lent::new(from) }));
+        self.net.post(self.me, to, offset, len, work, tally)
+    }
+
+    unsafe fn get_list(&self, from: &SimRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
+        let len = self.listed("a get into a list", into);
+        // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
+        let work = || Work::Get(unsafe { Lent::new(into) });
+        self.net.post(self.me, from, offset, len, work, tally)
+    }
+
     unsafe fn get_scattered(&self, from: &SimRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
-        let len = into.iter().map(|part| part.len()).sum();
+        let len = together(into);
         within("a scattered get", len, self.limits.packed_max);
         // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
         let work = || Work::Get(unsafe { Lent::new(into) });

@@ -65,6 +65,8 @@ pub struct SimOptions {
     pub copied_max: usize,
     /// The longest zero-copy put and the longest get, in bytes.
     pub transfer_max: usize,
+    /// How many parts a list has at most.
+    pub list_max: usize,
     /// The longest message, in bytes.
     pub message_max: usize,
     /// How many messages may wait for a rank before those who send to it are told `Again`.
@@ -91,6 +93,7 @@ impl Default for SimOptions {
             packed_max: 100,
             copied_max: 0,
             transfer_max: 1000,
+            list_max: 3,
             message_max: 128,
             mailbox: None,
             amo: SimAmo::All(Coherence::WithCpu),
@@ -109,6 +112,7 @@ impl SimOptions {
             inline_max: 192,
             packed_max: 4096,
             transfer_max: 1 << 30,
+            list_max: 1,
             message_max: 16376,
             amo: SimAmo::All(Coherence::DeviceOnly),
             keys: KeyRange { fast: 100, end: 1 << 32, reused: true },
@@ -122,6 +126,7 @@ impl SimOptions {
             packed_max: self.packed_max,
             copied_max: self.copied_max,
             transfer_max: self.transfer_max,
+            list_max: self.list_max,
             message_max: self.message_max,
             passive_target: self.passive_target,
         }

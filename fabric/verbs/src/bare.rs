@@ -42,7 +42,7 @@ impl BarePair {
         let library = Library::open(&options.library)?;
         let device = Device::open(&library, &choice::choose(options.devices.as_deref())?)?;
         let queue = Queue::create(&device, sends)?;
-        let depth = Depth { sends, receives: 0, inline: INLINE };
+        let depth = Depth { sends, receives: 0, inline: INLINE, list: 1 };
         let (pair, inline) = Pair::reliable(&queue, &Receives::create(&device, 1)?, depth, options.rank)?;
         let psn = u32::try_from(random() & 0x00ff_ffff).unwrap_or(0);
         let mine = End { number: pair.number(), psn };

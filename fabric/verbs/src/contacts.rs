@@ -15,12 +15,12 @@ use crate::handshake::{Handshake, Tick};
 use crate::link::Link;
 use crate::pair::{Depth, Pair, Quality, Route};
 use crate::queue::{Queue, Receives};
-use crate::sending::{DEPTH, INLINE, Sending};
+use crate::sending::{DEPTH, INLINE, LIST, Sending};
 use crate::stock::Stock;
 use crate::ticket::RANKS;
 
 /// How a connection's queue pair is made.
-pub(crate) const CONNECTION: Depth = Depth { sends: DEPTH, receives: 0, inline: INLINE };
+pub(crate) const CONNECTION: Depth = Depth { sends: DEPTH, receives: 0, inline: INLINE, list: LIST };
 
 /// The peers.
 #[derive(Debug)]

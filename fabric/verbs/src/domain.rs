@@ -79,6 +79,7 @@ impl VerbsDomain {
         // Everything that can complete at once has room in the queue.
         let room = completions.saturating_sub(messages + 2 * HELLOS);
         let (depth, inline) = probe(&queue, &receives, options.rank)?;
+        let list = depth.list.min(count(device.attributes.max_sge_rd)).max(1) as usize;
         let make = Maker {
             device: Arc::clone(&device),
             queue: Arc::clone(&queue),
@@ -100,6 +101,7 @@ impl VerbsDomain {
             device,
             wake,
             inline,
+            list,
             me: options.rank,
         })?;
         Ok(Arc::new(VerbsDomain { port }))
@@ -119,7 +121,7 @@ impl VerbsDomain {
 
 /// How connections are made on this device, and how many bytes their requests can carry: shown by making one.
 fn probe(queue: &Arc<Queue>, receives: &Arc<Receives>, me: Peer) -> Result<(Depth, usize), FabricError> {
-    let without = Depth { inline: 0, ..CONNECTION };
+    let without = Depth { inline: 0, list: 1, ..CONNECTION };
     for depth in [CONNECTION, without] {
         if let Ok((_, inline)) = Pair::reliable(queue, receives, depth, me) {
             return Ok((depth, inline));

@@ -36,7 +36,7 @@ impl Greeter {
     /// # Errors
     /// The call that failed.
     pub(crate) fn new(device: &Arc<Device>, queue: &Arc<Queue>, token: u64) -> Result<Greeter, FabricError> {
-        let pair = Pair::datagram(queue, Depth { sends: HELLOS, receives: HELLOS, inline: 0 })?;
+        let pair = Pair::datagram(queue, Depth { sends: HELLOS, receives: HELLOS, inline: 0, list: 1 })?;
         let (sends, receives) = (Pool::new(device, HELLOS, BUFFER)?, Pool::new(device, HELLOS, BUFFER)?);
         let address = device.address(token, pair.number());
         let greeter = Greeter { pair, sends, receives, address };

@@ -16,8 +16,8 @@
 //! **Local bytes.** Up to 48 bytes travel in the request. Up to 128 KiB are copied through registered buffers; longer ones
 //! are registered for the one request, or reached by page faults where the device takes them (on-demand paging). There is no
 //! cache of registrations: memory that is unmapped behind its back would be reached by a stale one. What is gathered from several
-//! places, or scattered to them, is copied too, and is one element of a request as all else: a list would need its room in every
-//! place of a queue.
+//! places, or scattered to them, is copied up to the same lengths. Beyond them a request has a list of up to three places, which the
+//! device goes through: as many as need no more room in a queue than the 48 bytes do.
 //!
 //! **Memory.** A process has 8 MiB of buffers, 2 MiB for messages that arrive, and a completion queue of 4096 entries of 64 bytes.
 //! A connected peer takes 64 requests of 128 bytes at the device (8 KiB; Soft-RoCE: of 256 bytes, and a page, 20 KiB), 64 records

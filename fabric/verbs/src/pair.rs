@@ -51,6 +51,8 @@ pub(crate) struct Depth {
     pub(crate) receives: u32,
     /// Bytes that a request can carry itself.
     pub(crate) inline: u32,
+    /// The pieces of memory that a request takes its bytes from, or brings them to.
+    pub(crate) list: u32,
 }
 
 /// What both ends of a connection must know of how it is used.
@@ -125,7 +127,7 @@ impl Pair {
             cap: sys::ibv_qp_cap {
                 max_send_wr: depth.sends,
                 max_recv_wr: depth.receives,
-                max_send_sge: 1,
+                max_send_sge: depth.list,
                 max_recv_sge: 1,
                 max_inline_data: depth.inline,
             },

@@ -18,7 +18,7 @@ use crate::link::{Link, Refused};
 use crate::pool::{Block, Pool, Pools};
 use crate::progress::Taken;
 use crate::queue::{Queue, Receives};
-use crate::sending::{Bytes, INLINE, Posted, Request};
+use crate::sending::{Bytes, INLINE, LIST, Posted, Request};
 use crate::stock::{Local, Stock};
 use crate::sys;
 
@@ -68,18 +68,20 @@ pub(crate) struct Parts {
     pub(crate) device: Arc<Device>,
     pub(crate) wake: OwnedFd,
     pub(crate) inline: usize,
+    pub(crate) list: usize,
     pub(crate) me: Peer,
 }
 
 impl VerbsPort {
     pub(crate) fn new(parts: Parts) -> Result<VerbsPort, FabricError> {
-        let Parts { contacts, receives, queue, messages, stock, everything, device, wake, inline, me } = parts;
+        let Parts { contacts, receives, queue, messages, stock, everything, device, wake, inline, list, me } = parts;
         let limits = Limits {
             inline_max: Pools::SMALL,
             packed_max: Pools::LARGE,
             // Always where they fit a buffer, unless the device reaches them anyway and a copy costs more than a page fault would.
             copied_max: if everything.is_some() { Pools::SMALL } else { Pools::LARGE },
             transfer_max: (device.port_attributes.max_msg_sz as usize).min(1 << 30),
+            list_max: list,
             message_max: MESSAGE,
             // The device serves puts, gets and atomics by itself. But a connection takes the target's process once.
             passive_target: false,
@@ -143,7 +145,7 @@ impl VerbsPort {
         }
         if !self.is_copied(from.len()) {
             // SAFETY: the caller's promise.
-            return unsafe { self.transfer(sys::IBV_WR_RDMA_WRITE, to, offset, from, tally) };
+            return unsafe { self.transfer(sys::IBV_WR_RDMA_WRITE, to, offset, &[from], tally) };
         }
         // SAFETY: the caller's promise; `fill` is given a buffer of that length, which nobody else has.
         let fill = |to: *mut u8| unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
@@ -171,31 +173,63 @@ impl VerbsPort {
         self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
     }
 
-    /// Reads or writes the caller's own bytes.
+    /// Reads or writes the caller's own bytes, in [`LIST`] parts at most of which none is empty.
     ///
     /// # Safety
-    /// As for [`Port::put`] or [`Port::get`].
-    unsafe fn transfer(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: Span, tally: &TallyRef) -> Post {
+    /// As for [`Port::put`] or [`Port::get`], for each part.
+    unsafe fn transfer(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: &[Span], tally: &TallyRef) -> Post {
         if to.link.is_opening() {
             return Post::Again;
         }
-        let (key, local) = match &self.everything {
-            Some(all) => (all.local_key(), Local::Nothing),
-            None => {
-                // SAFETY: the bytes stay until the tally falls, which it does after the registration, which the record has, is
-                // dropped.
-                let own =
-                    unsafe { self.device.register_local(own.as_ptr(), own.len(), opcode == sys::IBV_WR_RDMA_READ) };
-                match own {
-                    Ok(own) => (own.local_key(), Local::Registered(own)),
-                    Err(error) => return broken(to.link.peer(), error.to_string()),
+        let mut list = [sys::ibv_sge { addr: 0, length: 0, lkey: 0 }; LIST as usize];
+        for (element, own) in list.iter_mut().zip(own) {
+            #[allow(clippy::cast_possible_truncation)] // at most `transfer_max`
+            let (addr, length) = (own.as_ptr() as u64, own.len() as u32);
+            *element = sys::ibv_sge { addr, length, lkey: self.everything.as_ref().map_or(0, Registration::local_key) };
+        }
+        let list = &mut list[..own.len()];
+        let local = match self.everything {
+            Some(_) => Local::Nothing,
+            // SAFETY: the caller's promise.
+            None => match unsafe { self.lend(own, opcode == sys::IBV_WR_RDMA_READ) } {
+                Ok(lent) => {
+                    list.iter_mut().zip(&lent).for_each(|(element, own)| element.lkey = own.local_key());
+                    Local::Registered(lent)
                 }
-            }
+                Err(error) => return broken(to.link.peer(), error.to_string()),
+            },
         };
-        #[allow(clippy::cast_possible_truncation)] // at most `transfer_max`
-        let element = sys::ibv_sge { addr: own.as_ptr() as u64, length: own.len() as u32, lkey: key };
-        let (bytes, target, tally) = (Bytes::Element(element), sys::Target { rdma: to.at(offset) }, Some(tally));
+        let (bytes, target, tally) = (Bytes::List(list), sys::Target { rdma: to.at(offset) }, Some(tally));
         self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold: false, tally, local })
+    }
+
+    /// Registers the caller's bytes for one request.
+    ///
+    /// # Safety
+    /// They stay until the tally falls, which it does after the registrations, which the record has, are dropped.
+    unsafe fn lend(&self, own: &[Span], written: bool) -> Result<Box<[Registration]>, FabricError> {
+        // SAFETY: the caller's promise.
+        own.iter().map(|own| unsafe { self.device.register_local(own.as_ptr(), own.len(), written) }).collect()
+    }
+
+    /// [`VerbsPort::transfer`] of the parts of a list.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn transfer_list(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: &[Span], tally: &TallyRef) -> Post {
+        let (mut parts, mut count, mut len) = ([Span::EMPTY; LIST as usize], 0, 0);
+        if own.len() > self.limits.list_max {
+            return broken(to.link.peer(), format!("a list of {} parts; at most {}", own.len(), self.limits.list_max));
+        }
+        for part in own.iter().filter(|part| !part.is_empty()) {
+            (parts[count], count, len) = (*part, count + 1, len + part.len());
+        }
+        match count {
+            0 => Post::Done,
+            _ if len > self.limits.transfer_max => too_long(to, len, self.limits.transfer_max),
+            // SAFETY: the caller's promise.
+            _ => unsafe { self.transfer(opcode, to, offset, &parts[..count], tally) },
+        }
     }
 
     /// Whether bytes go through a buffer of the pools.
@@ -321,9 +355,19 @@ impl Port for VerbsPort {
         }
         if !self.is_copied(into.len()) {
             // SAFETY: the caller's promise.
-            return unsafe { self.transfer(sys::IBV_WR_RDMA_READ, from, offset, into, tally) };
+            return unsafe { self.transfer(sys::IBV_WR_RDMA_READ, from, offset, &[into], tally) };
         }
         self.get_block(from, offset, into.len(), |block| Local::Block(block, into), tally)
+    }
+
+    unsafe fn put_list(&self, to: &VerbsRemote, offset: u64, from: &[Span], tally: &TallyRef) -> Post {
+        // SAFETY: the caller's promise.
+        unsafe { self.transfer_list(sys::IBV_WR_RDMA_WRITE, to, offset, from, tally) }
+    }
+
+    unsafe fn get_list(&self, from: &VerbsRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
+        // SAFETY: the caller's promise.
+        unsafe { self.transfer_list(sys::IBV_WR_RDMA_READ, from, offset, into, tally) }
     }
 
     unsafe fn get_scattered(&self, from: &VerbsRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {

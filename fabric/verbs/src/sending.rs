@@ -1,6 +1,8 @@
 //! The requests of a connection in the order they were posted: what is kept of those in flight, and the newest one, which may
 //! be written down and not posted yet. Why it is held: see `link`. Knows nothing of the connection's state.
 
+use std::ffi::c_int;
+
 use transom_fabric::{Peer, TallyRef};
 
 use crate::pair::Pair;
@@ -11,6 +13,9 @@ use crate::ticket::Ticket;
 /// Bytes that a request carries itself, where the device can. As many as leave its place in the device's queue at 128 bytes
 /// (mlx5), or 256 (Soft-RoCE).
 pub(crate) const INLINE: u32 = 48;
+/// Pieces of memory that a request names: their list takes no more room in its place than [`INLINE`].
+pub(crate) const LIST: u32 = 3;
+const _: () = assert!(LIST as usize * size_of::<sys::ibv_sge>() <= INLINE as usize);
 /// Records of requests; one is always free, so that one less are in flight.
 const RECORDS: u32 = 64;
 /// Requests of one connection in flight at once.
@@ -41,6 +46,8 @@ pub(crate) enum Bytes<'b> {
     Inline(&'b [u8]),
     /// Reached by the device.
     Element(sys::ibv_sge),
+    /// So are these: [`LIST`] at most, one at least.
+    List(&'b [sys::ibv_sge]),
 }
 
 /// What a link posted so far.
@@ -73,7 +80,7 @@ pub(crate) struct Sending {
     pub(crate) listed: bool,
     request: sys::ibv_send_wr,
     /// Where its bytes are, unless it carries them.
-    element: sys::ibv_sge,
+    list: [sys::ibv_sge; LIST as usize],
     /// Where they are, if it does: in `inline`.
     carried: sys::ibv_sge,
     inline: [u8; INLINE as usize],
@@ -92,7 +99,7 @@ impl Sending {
         // SAFETY: numbers and null pointers.
         let mut request: sys::ibv_send_wr = unsafe { std::mem::zeroed() };
         request.wr_id = Ticket::Request(peer, 0).encode();
-        request.num_sge = 1;
+        let nowhere = sys::ibv_sge { addr: 0, length: 0, lkey: 0 };
         Sending {
             records: Box::new([const { None }; RECORDS as usize]),
             head: 0,
@@ -104,8 +111,8 @@ impl Sending {
             held: false,
             listed: false,
             request,
-            element: sys::ibv_sge { addr: 0, length: 0, lkey: 0 },
-            carried: sys::ibv_sge { addr: 0, length: 0, lkey: 0 },
+            list: [nowhere; LIST as usize],
+            carried: nowhere,
             inline: [0; INLINE as usize],
         }
     }
@@ -158,11 +165,8 @@ impl Sending {
         self.request.wr = request.target;
         match request.bytes {
             Bytes::Inline(bytes) => self.carry(bytes),
-            Bytes::Element(element) => {
-                self.element = element;
-                self.request.sg_list = &raw mut self.element;
-                self.request.send_flags = 0;
-            }
+            Bytes::Element(element) => self.name(&[element]),
+            Bytes::List(list) => self.name(list),
         }
         self.keep(request.opcode, Record { tally: request.tally.cloned(), local: request.local });
     }
@@ -175,6 +179,15 @@ impl Sending {
         self.keep(sys::IBV_WR_RDMA_WRITE, Record { tally: Some(tally.clone()), local: Local::Nothing });
     }
 
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // at most LIST
+    fn name(&mut self, list: &[sys::ibv_sge]) {
+        self.list[..list.len()].copy_from_slice(list);
+        self.request.sg_list = self.list.as_mut_ptr();
+        self.request.num_sge = list.len() as c_int;
+        self.request.send_flags = 0;
+    }
+
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)] // at most INLINE bytes
     fn carry(&mut self, bytes: &[u8]) {
@@ -184,6 +197,7 @@ impl Sending {
         }
         self.carried.length = bytes.len() as u32;
         self.request.sg_list = &raw mut self.carried;
+        self.request.num_sge = 1;
         self.request.send_flags = sys::IBV_SEND_INLINE;
     }
 

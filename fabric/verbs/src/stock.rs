@@ -28,7 +28,7 @@ pub(crate) enum Local {
     /// A buffer of the pools whose first bytes go to these places, one after another.
     Scattered(Block, Box<[Span]>),
     /// The caller's, registered for this request.
-    Registered(Registration),
+    Registered(Box<[Registration]>),
 }
 
 /// Buffers, and room for completions.
@@ -111,12 +111,12 @@ impl Stock {
         self.pools.give_back(block);
     }
 
-    /// A request is complete, or failed. Its registration ends before its tally falls.
+    /// A request is complete, or failed. Its registrations end before its tally falls.
     #[inline]
     pub(crate) fn retire(&self, record: Record, fault: Option<&Fault>) {
         match record.local {
             Local::Nothing => {}
-            Local::Registered(registration) => drop(registration),
+            Local::Registered(registrations) => drop(registrations),
             Local::Block(block, to) => self.empty(block, &[to], fault.is_some()),
             Local::Scattered(block, to) => self.empty(block, &to, fault.is_some()),
         }

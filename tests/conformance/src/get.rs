@@ -2,7 +2,7 @@
 
 use transom_fabric::{Domain, Memory, Port, Tally};
 
-use crate::team::{bytes, filled, lengths, pattern};
+use crate::team::{bytes, filled, lengths, parts, pattern};
 use crate::{Fixture, run};
 
 const GUARD: u8 = 0xEE;
@@ -66,6 +66,38 @@ pub fn scattered_gets_fill_their_parts(fixture: &impl Fixture) {
                 let found = bytes(&buffer, 0, buffer.len());
                 let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
                 assert_eq!(differs, None, "{len} bytes from {offset} into {} parts", parts.len());
+            }
+        }
+        rank.barrier();
+    });
+}
+
+/// "Gets into the parts of `into` one after another", as many as `list_max` says, and nothing in between.
+pub fn lists_are_filled_one_after_another(fixture: &impl Fixture) {
+    run(fixture, 2, |rank| {
+        let limits = rank.domain().port().limits();
+        let (lengths, most) = (lengths(limits.transfer_max), limits.list_max);
+        let longest = lengths.last().copied().unwrap_or(0);
+        let window = rank.window(longest + 32);
+        window.memory.write(0, &pattern(rank.me.index(), longest + 32));
+        rank.barrier();
+        if rank.me.0 == 0 {
+            let target = pattern(1, longest + 32);
+            for (turn, len) in lengths.into_iter().enumerate() {
+                let (offset, parts) = (1 + turn * 5 % 16, parts(len, 1 + turn % most));
+                let buffer = filled(&vec![GUARD; 2 * len]);
+                let mut expected = vec![GUARD; 2 * len];
+                let mut done = offset;
+                for &(at, len) in &parts {
+                    expected[at..at + len].copy_from_slice(&target[done..done + len]);
+                    done += len;
+                }
+                let tally = Tally::new();
+                rank.get_list(&window.remotes[1], offset as u64, &buffer, &parts, &tally);
+                rank.flush(&tally);
+                let found = bytes(&buffer, 0, buffer.len());
+                let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
+                assert_eq!(differs, None, "{len} bytes from {offset} into {parts:?}");
             }
         }
         rank.barrier();

@@ -1,7 +1,7 @@
 //! The unsafe calls of a port, made safe for tests: what is lent is memory that is kept to the end of the test and reached
 //! by raw copies only.
 
-use transom_fabric::{Amo, Domain, Memory, Port, Post, TallyRef};
+use transom_fabric::{Amo, Domain, Memory, Port, Post, Span, TallyRef};
 
 use crate::Fixture;
 use crate::team::{Rank, RemoteOf};
@@ -32,11 +32,37 @@ impl<F: Fixture> Rank<'_, F> {
         places: &[(usize, usize)],
         tally: &TallyRef,
     ) {
-        self.keep(into);
-        let parts: Vec<_> = places.iter().filter_map(|&(at, len)| into.span().slice(at, len)).collect();
-        assert_eq!(parts.len(), places.len(), "all are inside");
+        let parts = self.parts(into, places);
         // SAFETY: as in `put`; no two parts overlap, as the test has made sure.
         self.post(|port| unsafe { port.get_scattered(from, offset, &parts, tally) });
+    }
+
+    /// [`Port::get_list`], likewise.
+    pub fn get_list(
+        &self,
+        from: &RemoteOf<F>,
+        offset: u64,
+        into: &Memory,
+        places: &[(usize, usize)],
+        tally: &TallyRef,
+    ) {
+        let parts = self.parts(into, places);
+        // SAFETY: as in `get_scattered`.
+        self.post(|port| unsafe { port.get_list(from, offset, &parts, tally) });
+    }
+
+    /// [`Port::put_list`] of `places` of `from`, likewise.
+    pub fn put_list(&self, to: &RemoteOf<F>, offset: u64, from: &Memory, places: &[(usize, usize)], tally: &TallyRef) {
+        let parts = self.parts(from, places);
+        // SAFETY: as in `put`.
+        self.post(|port| unsafe { port.put_list(to, offset, &parts, tally) });
+    }
+
+    fn parts(&self, of: &Memory, places: &[(usize, usize)]) -> Vec<Span> {
+        self.keep(of);
+        let parts: Vec<_> = places.iter().filter_map(|&(at, len)| of.span().slice(at, len)).collect();
+        assert_eq!(parts.len(), places.len(), "all are inside");
+        parts
     }
 
     /// [`Port::amo`] with its old value into all of `into`, retried while it is answered `Again`.

@@ -45,8 +45,9 @@ macro_rules! conformance {
     (@tests $attributes:tt $fixtures:expr) => {
         $crate::conformance!(@all $attributes $fixtures,
             put: inline_puts_are_whole, packed_puts_are_whole, registered_puts_are_whole,
-                outstanding_puts_keep_to_their_ranges;
-            get: gets_are_whole, scattered_gets_fill_their_parts, gets_and_puts_of_different_ranges_overlap;
+                lists_are_put_one_after_another, outstanding_puts_keep_to_their_ranges;
+            get: gets_are_whole, scattered_gets_fill_their_parts, lists_are_filled_one_after_another,
+                gets_and_puts_of_different_ranges_overlap;
             atomics: every_kind_does_what_apply_says, tickets_are_given_once, compare_swap_increments_are_not_lost,
                 capabilities_agree, device_atomics_are_coherent_with_the_cpu_where_promised;
             messages: messages_arrive_once, messages_of_every_length, a_handler_may_post, a_message_ends_a_wait,

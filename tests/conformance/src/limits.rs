@@ -13,6 +13,7 @@ pub fn limits_make_sense(fixture: &impl Fixture) {
         assert!(limits.inline_max <= limits.transfer_max, "{limits:?}");
         assert!(limits.packed_max >= 1 && limits.transfer_max >= 8, "{limits:?}");
         assert!(limits.copied_max <= limits.packed_max, "{limits:?}");
+        assert!(limits.list_max >= 1, "{limits:?}");
         assert!(limits.message_max >= 64, "{limits:?}");
         let address = port.address();
         assert!((1..=256).contains(&address.len()), "{} bytes", address.len());

@@ -2,7 +2,7 @@
 
 use transom_fabric::{Domain, Port, Tally, TallyRef};
 
-use crate::team::{bytes, filled, lengths, pattern};
+use crate::team::{bytes, filled, lengths, parts, pattern};
 use crate::{Fixture, Rank, Window, run};
 
 const GUARD: u8 = 0xEE;
@@ -13,6 +13,7 @@ enum Shape {
     Inline,
     Packed,
     Registered,
+    List,
 }
 
 impl Shape {
@@ -21,7 +22,7 @@ impl Shape {
         match self {
             Shape::Inline => limits.inline_max,
             Shape::Packed => limits.packed_max,
-            Shape::Registered => limits.transfer_max,
+            Shape::Registered | Shape::List => limits.transfer_max,
         }
     }
 
@@ -53,6 +54,15 @@ impl Shape {
                 assert!(fills >= 1, "`fill` is called for the attempt that was accepted");
             }
             Shape::Registered => rank.put(to, offset, &filled(data), tally),
+            Shape::List => {
+                let parts = parts(data.len(), 1 + data.len() % rank.domain().port().limits().list_max);
+                let (mut source, mut done) = (vec![GUARD; 2 * data.len()], 0);
+                for &(at, len) in &parts {
+                    source[at..at + len].copy_from_slice(&data[done..done + len]);
+                    done += len;
+                }
+                rank.put_list(to, offset, &filled(&source), &parts, tally);
+            }
         }
     }
 }
@@ -70,6 +80,11 @@ pub fn packed_puts_are_whole(fixture: &impl Fixture) {
 /// "Puts the bytes of `from` without copying them, at most `transfer_max`".
 pub fn registered_puts_are_whole(fixture: &impl Fixture) {
     whole(fixture, Shape::Registered);
+}
+
+/// "Puts the parts of `from` one after another to one place, without copying them", as many as `list_max` says.
+pub fn lists_are_put_one_after_another(fixture: &impl Fixture) {
+    whole(fixture, Shape::List);
 }
 
 /// Rank 0 puts, rank 1 is in a barrier and calls nothing (where `passive_target` says that it need not).
@@ -104,13 +119,13 @@ fn whole<F: Fixture>(fixture: &F, shape: Shape) {
 pub fn outstanding_puts_keep_to_their_ranges<F: Fixture>(fixture: &F) {
     const STRIPES: usize = 40;
     run(fixture, 3, |rank| {
-        let shapes = [Shape::Inline, Shape::Packed, Shape::Registered];
+        let shapes = [Shape::Inline, Shape::Packed, Shape::Registered, Shape::List];
         let len = |stripe: usize| 1 + stripe % 13;
         let place = |from: usize, stripe: usize| (stripe * 3 + from) * 16 + 1;
         let window = rank.window(STRIPES * 3 * 16);
         let tally = Tally::new();
         for stripe in 0..STRIPES {
-            let shape = shapes[stripe % 3];
+            let shape = shapes[stripe % 4];
             if shape.limit(rank) < len(stripe) {
                 continue;
             }
@@ -122,7 +137,7 @@ pub fn outstanding_puts_keep_to_their_ranges<F: Fixture>(fixture: &F) {
         rank.barrier();
         if rank.me.0 == 0 {
             let mut expected = vec![0; window.memory.len()];
-            for stripe in (0..STRIPES).filter(|at| shapes[at % 3].limit(rank) >= len(*at)) {
+            for stripe in (0..STRIPES).filter(|at| shapes[at % 4].limit(rank) >= len(*at)) {
                 for from in 0..3 {
                     let at = place(from, stripe);
                     expected[at..at + len(stripe)].copy_from_slice(&pattern(stripe + from, len(stripe)));

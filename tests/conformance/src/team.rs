@@ -362,6 +362,26 @@ pub(crate) fn filled(bytes: &[u8]) -> Memory {
     memory
 }
 
+/// `len` bytes in `count` parts of a buffer of twice as many, as where they begin and how long they are: the first in order is the
+/// highest there, with gaps between them, and some are empty where there are more than two.
+pub(crate) fn parts(len: usize, count: usize) -> Vec<(usize, usize)> {
+    let (mut left, mut end) = (len, 2 * len);
+    (1..=count)
+        .map(|part| {
+            let own = if part == count {
+                left
+            } else if part % 3 == 2 {
+                0
+            } else {
+                left.div_ceil(count - part + 2)
+            };
+            left -= own;
+            end -= 2 * own;
+            (end, own)
+        })
+        .collect()
+}
+
 /// Lengths that are worth trying up to `most`: all short ones, those around powers of two, and the longest.
 pub(crate) fn lengths(most: usize) -> Vec<usize> {
     const LONG: usize = 70_000;

@@ -62,7 +62,8 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at * 7 % 251).expect("below 251")).collect()
 }
 
-/// "One work request per contiguous put, get or 64-bit atomic", of every length; the target calls nothing after it was connected.
+/// "One work request per contiguous put, get or 64-bit atomic", of every length, and for three pieces of memory; the target calls
+/// nothing after it was connected.
 ///
 /// Shows S5.
 #[test]
@@ -100,6 +101,16 @@ fn every_operation_is_one_request_and_needs_no_call_of_the_target() {
                 let mut back = vec![0; len];
                 into.read(0, &mut back);
                 assert!(back == pattern(len), "{len} bytes");
+                let third = len / 3;
+                let pieces = [(2 * third, len - 2 * third), (0, third), (third, third)];
+                into.write(0, &vec![0; len]);
+                rank.put_list(remote, 9, &from, &pieces, &tally);
+                rank.flush(&tally);
+                rank.get_list(remote, 9, &into, &pieces, &tally);
+                rank.flush(&tally);
+                assert_eq!(port.posted(Peer(1)).requests - before, 5, "{pieces:?}");
+                into.read(0, &mut back);
+                assert!(back == pattern(len), "{pieces:?}");
             }
         }
         rank.barrier();

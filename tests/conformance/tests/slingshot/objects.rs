@@ -89,7 +89,7 @@ static RMA_OPS: sys::fi_ops_rma = sys::fi_ops_rma {
     size: 0,
     read: Some(read),
     readv: None,
-    readmsg: None,
+    readmsg: Some(read_message),
     write: None,
     writev: None,
     writemsg: Some(write),
@@ -488,6 +488,22 @@ unsafe extern "C" fn read(
     let work = Work::Read(Span::from_raw(into.cast(), len), Place { key, offset, len });
     // SAFETY: an open endpoint.
     unsafe { post(endpoint, from, context, work) }
+}
+
+/// # Safety
+/// Called as libfabric documents it.
+unsafe extern "C" fn read_message(endpoint: *mut sys::fid_ep, message: *const sys::fi_msg_rma, _flags: u64) -> isize {
+    // SAFETY: the caller's message, of one vector at each side, and an open endpoint.
+    unsafe {
+        let message = &*message;
+        if (message.iov_count, message.rma_iov_count) != (1, 1) {
+            return -(EINVAL as isize);
+        }
+        let (into, from) = (&*message.msg_iov, &*message.rma_iov);
+        let place = Place { key: from.key, offset: from.addr, len: from.len };
+        let work = Work::Read(Span::from_raw(into.iov_base.cast(), into.iov_len), place);
+        post(endpoint, message.addr, message.context, work)
+    }
 }
 
 /// Whether an operation may be relied on at the target when it is complete.
