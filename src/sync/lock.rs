@@ -54,26 +54,41 @@ const WRITINGS: u64 = TURN - WRITING;
 const ALL: u64 = 1;
 const ALLS: u64 = WRITING - 1;
 
+/// What a reader adds to a target's word, and takes from it in the end.
+pub(crate) const READER: u64 = 1;
+
 /// Locks a target shared; `nested`: this process holds a lock of the window.
 pub(crate) fn shared(words: &impl Words, target: usize, nested: bool) -> Result<()> {
+    let found = words.add(Place::Target(target), READER)?;
+    shared_after(words, target, nested, found)
+}
+
+/// What is left to do of [`shared`] once [`READER`] was added to a word that was `found` before.
+#[inline]
+pub(crate) fn shared_after(words: &impl Words, target: usize, nested: bool, found: u64) -> Result<()> {
+    if found & (WRITER | WAITING_WRITERS) == 0 { Ok(()) } else { shared_later(words, target, nested, found) }
+}
+
+#[cold]
+fn shared_later(words: &impl Words, target: usize, nested: bool, mut found: u64) -> Result<()> {
     let place = Place::Target(target);
     loop {
-        let word = words.add(place, 1)?;
-        if word & WRITER != 0 {
+        if found & WRITER != 0 {
             // Counted while a writer is in: no other writer gets in before this reader was.
             return wait_until(words, place, |word| word & WRITER == 0);
         }
-        if nested || word & WAITING_WRITERS == 0 {
+        if nested || found & WAITING_WRITERS == 0 {
             return Ok(());
         }
-        words.add(place, 1u64.wrapping_neg())?;
+        words.add(place, READER.wrapping_neg())?;
         wait_until(words, place, |word| word & WRITER != 0 || word & WAITING_WRITERS == 0)?;
+        found = words.add(place, READER)?;
     }
 }
 
 /// Unlocks a target that was locked shared.
 pub(crate) fn shared_end(words: &impl Words, target: usize) -> Result<()> {
-    words.release(Place::Target(target), 1u64.wrapping_neg())
+    words.release(Place::Target(target), READER.wrapping_neg())
 }
 
 /// Locks a target exclusively; `first`: this process holds no other exclusive lock of the window; `nested`: it holds a lock.

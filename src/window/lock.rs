@@ -11,7 +11,7 @@ use super::target::{Control, Hold, Target};
 use super::words;
 use crate::buffers;
 use crate::buffers::Sink;
-use crate::epoch::Call;
+use crate::epoch::{self, Access, Call, Exposure, State};
 use crate::error::{Class, Error, Result};
 use crate::job::PROC_NULL;
 use crate::messages::{Landing, Request};
@@ -34,9 +34,52 @@ const YIELDED: u32 = 64;
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
 const DOUBLINGS: u32 = 5;
 
+/// No epoch is open, as a number; and one to a single target.
+const CLOSED: u8 = epoch::number(NO_EPOCH);
+const LOCKED: u8 = epoch::number(ONE_TARGET);
+const NO_EPOCH: State = (Access::Closed, Exposure::Closed);
+const ONE_TARGET: State = (Access::Lock, Exposure::Closed);
+/// These say what `lock_at_once` and `unlock_at_once` rely on.
+const _: () = {
+    assert!(matches!(epoch::after(NO_EPOCH, Call::Lock { held: false, own: false }), Ok(ONE_TARGET)));
+    assert!(matches!(epoch::after(NO_EPOCH, Call::Lock { held: false, own: true }), Ok(ONE_TARGET)));
+    assert!(matches!(epoch::after(ONE_TARGET, Call::Unlock { held: true, last: true }), Ok(NO_EPOCH)));
+};
+
 impl Core {
     /// Opens a passive epoch to one target; `check`: false under `MPI_MODE_NOCHECK`, which takes no word.
+    #[inline]
     pub(crate) fn lock(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
+        if kind == Lock::Shared
+            && check
+            && let Some(outcome) = self.lock_at_once(rank)
+        {
+            return outcome;
+        }
+        self.lock_checked(kind, rank, check)
+    }
+
+    /// What most locks are: shared, the only one of this window, of a target in the node that was contacted before. `None`, and
+    /// nothing has happened, where it is not that.
+    #[inline]
+    fn lock_at_once(&self, rank: usize) -> Option<Result<()>> {
+        // Relaxed, here and below: synchronization calls of a window come from one thread at a time.
+        if self.epoch.load(Ordering::Relaxed) != CLOSED || self.no_locks.load(Ordering::Relaxed) {
+            return None;
+        }
+        let target = self.known(rank)?;
+        // SeqCst, as all changes of the word.
+        let found = self.lock_word(target)?.fetch_add(lock::READER, Ordering::SeqCst);
+        Some(lock::shared_after(self, rank, false, found).map(|()| {
+            target.set_hold(Hold::Shared);
+            self.locks.store(1, Ordering::Relaxed);
+            self.enter(ONE_TARGET);
+            self.refresh();
+        }))
+    }
+
+    #[inline(never)]
+    fn lock_checked(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
         let Some(target) = self.target("lock", rank)? else { return Ok(()) };
         let held = target.hold() != Hold::None;
         let next = self.check("lock", Call::Lock { held, own: rank == self.team.me })?;
@@ -50,7 +93,7 @@ impl Core {
             }
             (true, Lock::Exclusive) => {
                 lock::exclusive(self, rank, self.exclusives.load(Ordering::Relaxed) == 0, nested)?;
-                // Relaxed, here and below: synchronization calls of a window come from one thread at a time.
+                // Relaxed: as in `lock_at_once`.
                 self.exclusives.fetch_add(1, Ordering::Relaxed);
                 Hold::Exclusive
             }
@@ -63,7 +106,34 @@ impl Core {
     }
 
     /// Completes everything to the target and ends its epoch.
+    #[inline]
     pub(crate) fn unlock(&self, rank: usize) -> Result<()> {
+        match self.unlock_at_once(rank) {
+            Some(outcome) => outcome,
+            None => self.unlock_checked(rank),
+        }
+    }
+
+    /// The end of what [`Core::lock_at_once`] began, likewise.
+    #[inline]
+    fn unlock_at_once(&self, rank: usize) -> Option<Result<()>> {
+        if self.epoch.load(Ordering::Relaxed) != LOCKED || self.locks.load(Ordering::Relaxed) != 1 {
+            return None;
+        }
+        let target = self.known(rank).filter(|target| target.hold() == Hold::Shared)?;
+        let word = self.lock_word(target)?;
+        // The lock goes whatever the operations met: others wait for it.
+        let flushed = self.flush("unlock", rank);
+        self.publish();
+        word.fetch_sub(lock::READER, Ordering::SeqCst);
+        target.set_hold(Hold::None);
+        self.locks.store(0, Ordering::Relaxed);
+        self.enter(NO_EPOCH);
+        Some(flushed)
+    }
+
+    #[inline(never)]
+    fn unlock_checked(&self, rank: usize) -> Result<()> {
         if rank == PROC_NULL {
             return Ok(());
         }
@@ -71,7 +141,7 @@ impl Core {
         let hold = target.hold();
         let last = self.locks.load(Ordering::Relaxed) == 1;
         let next = self.check("unlock", Call::Unlock { held: hold != Hold::None, last })?;
-        // The lock goes whatever the operations met: others wait for it.
+        // As above.
         let flushed = self.flush("unlock", rank);
         self.publish();
         let released = match hold {
@@ -139,10 +209,18 @@ impl Core {
             Place::Target(rank) => (rank, words::LOCK),
             Place::Master => (0, words::MASTER),
         };
-        if self.job.actor == Actor::Nic {
-            return None;
-        }
-        Some(self.known(rank)?.words(self)?.word64(at))
+        self.word_at(self.known(rank)?, at)
+    }
+
+    /// The word of a target's lock, likewise.
+    #[inline]
+    fn lock_word<'t>(&'t self, target: &'t Target) -> Option<&'t AtomicU64> {
+        self.word_at(target, words::LOCK)
+    }
+
+    #[inline]
+    fn word_at<'t>(&'t self, target: &'t Target, at: usize) -> Option<&'t AtomicU64> {
+        if self.job.actor == Actor::Nic { None } else { Some(target.words(self)?.word64(at)) }
     }
 
     /// Changes a control word and waits for its value from before.
