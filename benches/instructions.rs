@@ -48,6 +48,7 @@ fn main() -> transom::Result<()> {
         assert_eq!(counted, 2 * TURNS as u64, "every fetch_add and every accumulate counted");
         win.lock(Lock::Shared, target, |_| Ok(()))?;
         measured::lock_shared(&win, target)?;
+        measured::lock_exclusive(&win, target)?;
     }
     finish(world, win)
 }
@@ -167,6 +168,15 @@ mod measured {
     pub(super) fn lock_shared(win: &Window<u64>, target: usize) -> Result<()> {
         for _ in 0..TURNS {
             win.lock(Lock::Shared, black_box(target), |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// The same with an exclusive lock.
+    #[inline(never)]
+    pub(super) fn lock_exclusive(win: &Window<u64>, target: usize) -> Result<()> {
+        for _ in 0..TURNS {
+            win.lock(Lock::Exclusive, black_box(target), |_| Ok(()))?;
         }
         Ok(())
     }

@@ -42,10 +42,11 @@ pub(crate) trait Words {
 const PATIENCE: u32 = 80;
 
 // A target's word: who writes, how many wait to, how many read.
+const READER: u64 = 1;
 const WRITER: u64 = 1 << 63;
 const WAITING_WRITER: u64 = 1 << 32;
 const WAITING_WRITERS: u64 = WRITER - WAITING_WRITER;
-const READERS: u64 = WAITING_WRITER - 1;
+const READERS: u64 = WAITING_WRITER - READER;
 
 // The master word: whose turn it is, how many processes hold or want exclusive locks, how many hold all.
 const TURN: u64 = 1 << 63;
@@ -54,21 +55,14 @@ const WRITINGS: u64 = TURN - WRITING;
 const ALL: u64 = 1;
 const ALLS: u64 = WRITING - 1;
 
-/// What a reader adds to a target's word, and takes from it in the end.
-pub(crate) const READER: u64 = 1;
-
 /// Locks a target shared; `nested`: this process holds a lock of the window.
+#[inline]
 pub(crate) fn shared(words: &impl Words, target: usize, nested: bool) -> Result<()> {
     let found = words.add(Place::Target(target), READER)?;
-    shared_after(words, target, nested, found)
-}
-
-/// What is left to do of [`shared`] once [`READER`] was added to a word that was `found` before.
-#[inline]
-pub(crate) fn shared_after(words: &impl Words, target: usize, nested: bool, found: u64) -> Result<()> {
     if found & (WRITER | WAITING_WRITERS) == 0 { Ok(()) } else { shared_later(words, target, nested, found) }
 }
 
+/// The rest of [`shared`], where a writer is in or waits: the word was `found` so when this reader was added.
 #[cold]
 fn shared_later(words: &impl Words, target: usize, nested: bool, mut found: u64) -> Result<()> {
     let place = Place::Target(target);
@@ -87,11 +81,13 @@ fn shared_later(words: &impl Words, target: usize, nested: bool, mut found: u64)
 }
 
 /// Unlocks a target that was locked shared.
+#[inline]
 pub(crate) fn shared_end(words: &impl Words, target: usize) -> Result<()> {
     words.release(Place::Target(target), READER.wrapping_neg())
 }
 
 /// Locks a target exclusively; `first`: this process holds no other exclusive lock of the window; `nested`: it holds a lock.
+#[inline]
 pub(crate) fn exclusive(words: &impl Words, target: usize, first: bool, nested: bool) -> Result<()> {
     if first {
         announce(words, nested)?;
@@ -100,6 +96,7 @@ pub(crate) fn exclusive(words: &impl Words, target: usize, first: bool, nested: 
 }
 
 /// Unlocks a target that was locked exclusively; `last`: this process holds no other exclusive lock of the window.
+#[inline]
 pub(crate) fn exclusive_end(words: &impl Words, target: usize, last: bool) -> Result<()> {
     words.release(Place::Target(target), WRITER.wrapping_neg())?;
     if last { words.release(Place::Master, WRITING.wrapping_neg()) } else { Ok(()) }
@@ -130,26 +127,38 @@ pub(crate) fn all_end(words: &impl Words) -> Result<()> {
 }
 
 /// Says at the master that this process writes, and waits for those who hold all.
+#[inline]
 fn announce(words: &impl Words, nested: bool) -> Result<()> {
+    let found = words.add(Place::Master, WRITING)?;
+    if found & (TURN | ALLS) == 0 { Ok(()) } else { announce_later(words, nested, found) }
+}
+
+/// The rest of [`announce`], where somebody holds all or has the turn: the word was `found` so when this writer was added.
+#[cold]
+fn announce_later(words: &impl Words, nested: bool, mut found: u64) -> Result<()> {
     loop {
-        let word = words.add(Place::Master, WRITING)?;
-        if nested || word & TURN == 0 {
-            return match word & ALLS {
+        if nested || found & TURN == 0 {
+            return match found & ALLS {
                 0 => Ok(()),
                 _ => wait_until(words, Place::Master, |word| word & ALLS == 0),
             };
         }
         words.add(Place::Master, WRITING.wrapping_neg())?;
         wait_until(words, Place::Master, |word| word & TURN == 0)?;
+        found = words.add(Place::Master, WRITING)?;
     }
 }
 
 /// Becomes a target's writer.
+#[inline]
 fn take(words: &impl Words, target: usize) -> Result<()> {
+    if words.swap(Place::Target(target), 0, WRITER)? == 0 { Ok(()) } else { take_later(words, target) }
+}
+
+/// The same, where others are in or wait.
+#[cold]
+fn take_later(words: &impl Words, target: usize) -> Result<()> {
     let place = Place::Target(target);
-    if words.swap(place, 0, WRITER)? == 0 {
-        return Ok(());
-    }
     let mut word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
     let mut turn = 0;
     loop {

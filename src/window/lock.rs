@@ -39,7 +39,7 @@ const CLOSED: u8 = epoch::number(NO_EPOCH);
 const LOCKED: u8 = epoch::number(ONE_TARGET);
 const NO_EPOCH: State = (Access::Closed, Exposure::Closed);
 const ONE_TARGET: State = (Access::Lock, Exposure::Closed);
-/// These say what `lock_at_once` and `unlock_at_once` rely on.
+/// What `lock_here` and `unlock_here` rely on.
 const _: () = {
     assert!(matches!(epoch::after(NO_EPOCH, Call::Lock { held: false, own: false }), Ok(ONE_TARGET)));
     assert!(matches!(epoch::after(NO_EPOCH, Call::Lock { held: false, own: true }), Ok(ONE_TARGET)));
@@ -50,32 +50,44 @@ impl Core {
     /// Opens a passive epoch to one target; `check`: false under `MPI_MODE_NOCHECK`, which takes no word.
     #[inline]
     pub(crate) fn lock(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
-        if kind == Lock::Shared
-            && check
-            && let Some(outcome) = self.lock_at_once(rank)
-        {
-            return outcome;
+        match self.here(CLOSED, rank) {
+            Some((target, here)) if check && !self.no_locks.load(Ordering::Relaxed) => {
+                self.lock_here(kind, target, &here)
+            }
+            _ => self.lock_checked(kind, rank, check),
         }
-        self.lock_checked(kind, rank, check)
     }
 
-    /// What most locks are: shared, the only one of this window, of a target in the node that was contacted before. `None`, and
-    /// nothing has happened, where it is not that.
+    /// The words of a target's lock where the window's epoch is this one, and this CPU reaches them without a first contact:
+    /// what most locks meet.
     #[inline]
-    fn lock_at_once(&self, rank: usize) -> Option<Result<()>> {
+    fn here(&self, epoch: u8, rank: usize) -> Option<(&Target, Here<'_>)> {
         // Relaxed, here and below: synchronization calls of a window come from one thread at a time.
-        if self.epoch.load(Ordering::Relaxed) != CLOSED || self.no_locks.load(Ordering::Relaxed) {
+        if self.epoch.load(Ordering::Relaxed) != epoch || self.job.actor == Actor::Nic {
             return None;
         }
         let target = self.known(rank)?;
-        // SeqCst, as all changes of the word.
-        let found = self.lock_word(target)?.fetch_add(lock::READER, Ordering::SeqCst);
-        Some(lock::shared_after(self, rank, false, found).map(|()| {
-            target.set_hold(Hold::Shared);
-            self.locks.store(1, Ordering::Relaxed);
-            self.enter(ONE_TARGET);
-            self.refresh();
-        }))
+        Some((target, Here { core: self, lock: target.words(self)?.word64(words::LOCK) }))
+    }
+
+    /// Takes the only lock of this window.
+    #[inline]
+    fn lock_here(&self, kind: Lock, target: &Target, here: &Here<'_>) -> Result<()> {
+        match kind {
+            Lock::Shared => {
+                lock::shared(here, target.rank(), false)?;
+                target.set_hold(Hold::Shared);
+            }
+            Lock::Exclusive => {
+                lock::exclusive(here, target.rank(), true, false)?;
+                target.set_hold(Hold::Exclusive);
+                self.exclusives.store(1, Ordering::Relaxed);
+            }
+        }
+        self.locks.store(1, Ordering::Relaxed);
+        self.enter(ONE_TARGET);
+        self.refresh();
+        Ok(())
     }
 
     #[inline(never)]
@@ -93,7 +105,7 @@ impl Core {
             }
             (true, Lock::Exclusive) => {
                 lock::exclusive(self, rank, self.exclusives.load(Ordering::Relaxed) == 0, nested)?;
-                // Relaxed: as in `lock_at_once`.
+                // Relaxed: as in `here`.
                 self.exclusives.fetch_add(1, Ordering::Relaxed);
                 Hold::Exclusive
             }
@@ -108,28 +120,30 @@ impl Core {
     /// Completes everything to the target and ends its epoch.
     #[inline]
     pub(crate) fn unlock(&self, rank: usize) -> Result<()> {
-        match self.unlock_at_once(rank) {
-            Some(outcome) => outcome,
-            None => self.unlock_checked(rank),
+        match self.here(LOCKED, rank) {
+            Some((target, here)) if self.locks.load(Ordering::Relaxed) == 1 => match target.hold() {
+                Hold::Shared => self.unlock_here(target, || lock::shared_end(&here, rank)),
+                Hold::Exclusive => self.unlock_here(target, || {
+                    self.exclusives.store(0, Ordering::Relaxed);
+                    lock::exclusive_end(&here, rank, true)
+                }),
+                _ => self.unlock_checked(rank),
+            },
+            _ => self.unlock_checked(rank),
         }
     }
 
-    /// The end of what [`Core::lock_at_once`] began, likewise.
+    /// Gives the only lock of this window back.
     #[inline]
-    fn unlock_at_once(&self, rank: usize) -> Option<Result<()>> {
-        if self.epoch.load(Ordering::Relaxed) != LOCKED || self.locks.load(Ordering::Relaxed) != 1 {
-            return None;
-        }
-        let target = self.known(rank).filter(|target| target.hold() == Hold::Shared)?;
-        let word = self.lock_word(target)?;
+    fn unlock_here(&self, target: &Target, release: impl FnOnce() -> Result<()>) -> Result<()> {
         // The lock goes whatever the operations met: others wait for it.
-        let flushed = self.flush("unlock", rank);
+        let flushed = self.flush("unlock", target.rank());
         self.publish();
-        word.fetch_sub(lock::READER, Ordering::SeqCst);
+        let released = release();
         target.set_hold(Hold::None);
         self.locks.store(0, Ordering::Relaxed);
         self.enter(NO_EPOCH);
-        Some(flushed)
+        flushed.and(released)
     }
 
     #[inline(never)]
@@ -209,18 +223,10 @@ impl Core {
             Place::Target(rank) => (rank, words::LOCK),
             Place::Master => (0, words::MASTER),
         };
-        self.word_at(self.known(rank)?, at)
-    }
-
-    /// The word of a target's lock, likewise.
-    #[inline]
-    fn lock_word<'t>(&'t self, target: &'t Target) -> Option<&'t AtomicU64> {
-        self.word_at(target, words::LOCK)
-    }
-
-    #[inline]
-    fn word_at<'t>(&'t self, target: &'t Target, at: usize) -> Option<&'t AtomicU64> {
-        if self.job.actor == Actor::Nic { None } else { Some(target.words(self)?.word64(at)) }
+        if self.job.actor == Actor::Nic {
+            return None;
+        }
+        Some(self.known(rank)?.words(self)?.word64(at))
     }
 
     /// Changes a control word and waits for its value from before.
@@ -308,6 +314,53 @@ impl Words for Core {
             }
         }
         Ok(())
+    }
+}
+
+/// The window's words, of which the one of a target's lock was looked up.
+struct Here<'c> {
+    core: &'c Core,
+    lock: &'c AtomicU64,
+}
+
+impl Words for Here<'_> {
+    #[inline]
+    fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        match place {
+            // SeqCst here, and below, as above.
+            Place::Target(_) => Ok(self.lock.fetch_add(delta, Ordering::SeqCst)),
+            Place::Master => self.core.add(place, delta),
+        }
+    }
+
+    #[inline]
+    fn release(&self, place: Place, delta: u64) -> Result<()> {
+        match place {
+            Place::Target(_) => {
+                self.lock.fetch_add(delta, Ordering::SeqCst);
+                Ok(())
+            }
+            Place::Master => self.core.release(place, delta),
+        }
+    }
+
+    #[inline]
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        match place {
+            Place::Target(_) => {
+                let swapped = self.lock.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
+                Ok(swapped.unwrap_or_else(|found| found))
+            }
+            Place::Master => self.core.swap(place, expected, new),
+        }
+    }
+
+    fn read(&self, place: Place) -> Result<u64> {
+        self.core.read(place)
+    }
+
+    fn pause(&self, turn: u32) -> Result<()> {
+        self.core.pause(turn)
     }
 }
 
