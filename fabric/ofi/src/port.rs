@@ -242,7 +242,7 @@ impl OfiPort {
         }
     }
 
-    /// Posts a list of the caller's bytes by `post`.
+    /// Posts a list of the caller's bytes, several parts that need no registration, by `post`.
     fn list(
         &self,
         remote: &OfiRemote,
@@ -252,8 +252,13 @@ impl OfiPort {
         post: impl FnOnce(&[sys::iovec], &mut [*mut c_void], Posted<'_>) -> isize,
     ) -> Post {
         let len = parts.iter().map(|part| part.len()).sum();
-        if parts.len() > self.limits.list_max || !inside(offset, len, remote.len) {
+        if !inside(offset, len, remote.len) {
             return outside(remote, offset, len);
+        }
+        let (count, most) = (parts.len(), self.limits.list_max);
+        if count > most {
+            let reason = format!("a list of {count} parts; at most {most}");
+            return Post::Broken(Box::new(Fault { peer: remote.peer, reason }));
         }
         if len == 0 {
             return Post::Done;
@@ -585,12 +590,20 @@ impl Port for OfiPort {
     }
 
     unsafe fn put_list(&self, to: &OfiRemote, offset: u64, from: &[Span], tally: &TallyRef) -> Post {
+        if let [one] = from {
+            // SAFETY: the caller's promise.
+            return unsafe { self.put(to, offset, *one, tally) };
+        }
         self.list(to, offset, from, tally, |own, descriptors, posted| {
             self.write_all(to, offset, own, descriptors, posted)
         })
     }
 
     unsafe fn get_list(&self, from: &OfiRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
+        if let [one] = into {
+            // SAFETY: the caller's promise.
+            return unsafe { self.get(from, offset, *one, tally) };
+        }
         self.list(from, offset, into, tally, |own, descriptors, posted| {
             self.read_all(from, offset, own, descriptors, posted)
         })
