@@ -24,6 +24,7 @@ const FABRIC_INTERFACE: &str = "FI_TCP_IFACE";
 const PROVIDER: &str = "TRANSOM_PROVIDER";
 const INFO: &str = "TRANSOM_INFO";
 const ATOMICS: &str = "TRANSOM_ATOMICS";
+const ADOPT: &str = "TRANSOM_ADOPT";
 const CMA: &str = "TRANSOM_CMA";
 const POPULATE: &str = "TRANSOM_POPULATE";
 const SILENCE: &str = "TRANSOM_SILENCE";
@@ -31,7 +32,7 @@ const SILENCE: &str = "TRANSOM_SILENCE";
 const MPI: &str = "TRANSOM_MPI";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 10] = [
+pub const VARIABLES: [Variable; 11] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -60,6 +61,12 @@ pub const VARIABLES: [Variable; 10] = [
         name: ATOMICS,
         default: "auto",
         meaning: "who performs atomics: cpu (of the target), nic (the provider), or auto (ARCHITECTURE.md says how)",
+    },
+    Variable {
+        name: ADOPT,
+        default: "y",
+        meaning: "y or n: user memory of a window (MPI_Win_create) is shared with processes of the same node as long as the window lives, \
+                  where that is safe (ARCHITECTURE.md says when), else reached by cross-memory attach",
     },
     Variable {
         name: CMA,
@@ -100,6 +107,7 @@ pub(crate) struct Settings {
     pub(crate) provider: Option<String>,
     pub(crate) info: bool,
     pub(crate) atomics: Atomics,
+    pub(crate) adopt: bool,
     pub(crate) cma: bool,
     pub(crate) populate: usize,
     /// How long another machine may be silent, where the user says.
@@ -126,6 +134,7 @@ impl Default for Settings {
             provider: None,
             info: false,
             atomics: Atomics::Auto,
+            adopt: true,
             cma: true,
             populate: 64 << 20,
             silence: None,
@@ -147,6 +156,9 @@ impl Settings {
         settings.provider = get(PROVIDER).filter(|name| !name.is_empty());
         if let Some(value) = get(INFO) {
             settings.info = switch(INFO, &value)?;
+        }
+        if let Some(value) = get(ADOPT) {
+            settings.adopt = switch(ADOPT, &value)?;
         }
         if let Some(value) = get(CMA) {
             settings.cma = switch(CMA, &value)?;

@@ -51,7 +51,7 @@ static TESTS: &[Test] = &[
     Test {
         name: "dynamic_windows_without_cross_memory_attach",
         ranks: &[2],
-        env: &[("TRANSOM_CMA", "n")],
+        env: &[("TRANSOM_ADOPT", "n"), ("TRANSOM_CMA", "n")],
         fails: None,
         body: dynamic::all,
     },
@@ -68,13 +68,20 @@ static TESTS: &[Test] = &[
     test("alignment_is_kept", &[1, 2], hints::alignment),
     test("hints_that_differ_make_no_window", &[1, 2, 3, 4], hints::differing),
     test("parts_of_allocated_memory_are_mapped", &[1, 2, 3, 5], over::mapped),
-    test("parts_of_allocated_memory_beside_others", &[2, 3, 5], over::mixed),
+    // Shows T2.
+    Test {
+        name: "parts_of_allocated_memory_beside_others",
+        ranks: &[2, 3, 5],
+        env: &[("TRANSOM_ADOPT", "n")],
+        fails: None,
+        body: over::mixed,
+    },
     // Shows T2.
     // Route: shm.
     Test {
         name: "parts_of_allocated_memory_without_cross_memory_attach",
         ranks: &[2, 3],
-        env: &[("TRANSOM_CMA", "n")],
+        env: &[("TRANSOM_ADOPT", "n"), ("TRANSOM_CMA", "n")],
         fails: None,
         body: over::attached_to_nobody,
     },

@@ -39,7 +39,7 @@ static TESTS: &[Test] = &[
     Test {
         name: "random_layouts_without_cross_memory_attach",
         ranks: &[2],
-        env: &[("TRANSOM_CMA", "n")],
+        env: &[("TRANSOM_ADOPT", "n"), ("TRANSOM_CMA", "n")],
         fails: None,
         body: random,
     },

@@ -34,13 +34,19 @@ static TESTS: &[Test] = &[
     test("dropping_without_free_does_not_hang", &[2], dropped),
     test("an_unwinding_epoch_completes", &[2], unwinding),
     test("many_operations_in_flight", &[2], many_in_flight),
-    test("progress_threads_exist_only_where_needed", &[2], progress_threads),
+    Test {
+        name: "progress_threads_exist_only_where_needed",
+        ranks: &[2],
+        env: &[("TRANSOM_ADOPT", "n")],
+        fails: None,
+        body: progress_threads,
+    },
     // Shows T2.
     // Route: shm.
     Test {
         name: "user_memory_without_cross_memory_attach",
         ranks: &[2, 4],
-        env: &[("TRANSOM_CMA", "n")],
+        env: &[("TRANSOM_ADOPT", "n"), ("TRANSOM_CMA", "n")],
         fails: None,
         body: created_windows,
     },

@@ -3,11 +3,15 @@
 //! The first page carries the token that proves the heap to peers, the pages after it the message ring; blocks follow.
 //! Memory goes back to the system when a block is dropped. Knows nothing of peers, and of what blocks are used for.
 
+#[allow(unsafe_code)]
+mod adopted;
+
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -16,6 +20,8 @@ use transom_fabric::{FabricError, Memory, Span, WeakMemory};
 use crate::mapping::{self, Mapping};
 use crate::ranges::Ranges;
 use crate::ring;
+
+pub use adopted::Adopted;
 
 /// The name that `/proc/<pid>/fd` shows for a heap.
 pub(crate) const NAME: &str = "transom-heap";
@@ -60,6 +66,7 @@ struct Core {
     fd: OwnedFd,
     capacity: u64,
     page: u64,
+    made: Instant,
     book: Mutex<Book>,
 }
 
@@ -68,6 +75,10 @@ struct Book {
     free: Ranges,
     /// By their address in this process.
     blocks: BTreeMap<usize, Entry>,
+    /// By the address of their first page.
+    adopted: BTreeMap<usize, adopted::Entry>,
+    /// What exchanges of pages have taken so far.
+    exchanging: Duration,
 }
 
 /// A block in the book.
@@ -81,6 +92,7 @@ struct Entry {
 }
 
 /// A range of pages that returns to the heap when it is dropped, which is after its mapping is gone.
+#[derive(Debug)]
 struct Block {
     core: Arc<Core>,
     first: u64,
@@ -102,9 +114,14 @@ impl Heap {
         header.write(8, &token[0].to_ne_bytes());
         header.write(16, &token[1].to_ne_bytes());
         header.write(0, &MAGIC.to_ne_bytes());
-        let book = Book { free: Ranges::new(header_len / page, capacity / page), blocks: BTreeMap::new() };
+        let book = Book {
+            free: Ranges::new(header_len / page, capacity / page),
+            blocks: BTreeMap::new(),
+            adopted: BTreeMap::new(),
+            exchanging: Duration::ZERO,
+        };
         Ok(Arc::new(Heap {
-            core: Arc::new(Core { fd, capacity, page, book: Mutex::new(book) }),
+            core: Arc::new(Core { fd, capacity, page, made: Instant::now(), book: Mutex::new(book) }),
             header,
             token,
             populate_max: options.populate_max,
@@ -142,17 +159,13 @@ impl Heap {
             let what = format!("allocating {len} bytes of a heap with a capacity of {} bytes", core.capacity);
             FabricError::failed(what, reason)
         };
-        let pages = (len as u64).div_ceil(core.page);
-        let mut book = core.book();
-        let Some(first) = book.free.take(pages) else {
-            let left = book.free.free_pages() * core.page;
+        let Some(block) = Core::take(core, len) else {
+            let left = core.book().free.free_pages() * core.page;
             return Err(refused(format!("no range of that length is free; {left} bytes are, in pieces")));
         };
-        drop(book);
-        let block = Block { core: Arc::clone(core), first, pages };
         // A length in pages may exceed an address only where `len` did, and then nothing was free.
         let rounded = len.next_multiple_of(rustix::param::page_size());
-        let offset = first * core.page;
+        let offset = block.offset();
         let mapping =
             Mapping::new(core.fd.as_fd(), offset, rounded).map_err(|errno| refused(format!("mmap: {errno}")))?;
         if populate && let Err(errno) = mapping.populate() {
@@ -175,22 +188,17 @@ impl Heap {
         entry.memory.upgrade()?.slice(inside, span.len())
     }
 
-    /// Where in the heap the memory of one of its blocks (or a part of it) lies, in bytes; `None` for memory that is not of this heap,
-    /// and for memory of no bytes.
+    /// Where in the heap the memory of one of its blocks (or a part of it) lies, or memory that it has adopted, in bytes; `None` for memory
+    /// that is not of this heap, and for memory of no bytes.
     pub fn offset_of(&self, memory: &Memory) -> Option<u64> {
-        self.entry(memory.span()).map(|(inside, entry)| entry.offset + inside as u64)
+        let block = self.entry(memory.span()).map(|(inside, entry)| entry.offset + inside as u64);
+        block.or_else(|| self.core.book().adopted_at(memory.span()).map(|(inside, entry)| entry.offset + inside as u64))
     }
 
     /// The block that these bytes lie in, and where in it they begin.
     fn entry(&self, span: Span) -> Option<(usize, Entry)> {
-        if span.is_empty() {
-            return None;
-        }
-        let address = span.as_ptr().addr();
         let book = self.core.book();
-        let (&start, entry) = book.blocks.range(..=address).next_back()?;
-        let inside = address - start;
-        (inside < entry.len && span.len() <= entry.len - inside).then(|| (inside, entry.clone()))
+        around(&book.blocks, span, |entry| entry.len).map(|(inside, entry)| (inside, entry.clone()))
     }
 
     /// The bytes that the heap can hold, its header included.
@@ -231,6 +239,35 @@ impl Core {
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Pages for `len` bytes, if a range of them is free.
+    fn take(core: &Arc<Core>, len: usize) -> Option<Block> {
+        let pages = (len as u64).div_ceil(core.page);
+        let first = core.book().free.take(pages)?;
+        Some(Block { core: Arc::clone(core), first, pages })
+    }
+}
+
+impl Book {
+    /// The adopted pages that bytes lie on, and where in them they begin.
+    fn adopted_at(&self, span: Span) -> Option<(usize, &adopted::Entry)> {
+        around(&self.adopted, span, |entry| entry.len)
+    }
+}
+
+impl Block {
+    /// Where it begins in the heap.
+    fn offset(&self) -> u64 {
+        self.first * self.core.page
+    }
+}
+
+/// The range, of some that begin at addresses and have lengths, that some bytes lie in, and where in it they begin.
+fn around<T>(ranges: &BTreeMap<usize, T>, span: Span, len: impl Fn(&T) -> usize) -> Option<(usize, &T)> {
+    let address = span.as_ptr().addr();
+    let (&start, found) = ranges.range(..=address).next_back()?;
+    let (inside, len) = (address - start, len(found));
+    (!span.is_empty() && inside < len && span.len() <= len - inside).then_some((inside, found))
 }
 
 /// A block that is in the book. Dropped after its mapping is gone: leaves the book, then returns to the heap.
@@ -243,7 +280,7 @@ impl Drop for Listed {
     fn drop(&mut self) {
         // Between munmap and this line another allocation may have been mapped at the same address and listed; then
         // the entry is that one's, told by its offset.
-        let offset = self.block.first * self.block.core.page;
+        let offset = self.block.offset();
         let mut book = self.block.core.book();
         if book.blocks.get(&self.address).is_some_and(|entry| entry.offset == offset) {
             book.blocks.remove(&self.address);
@@ -255,7 +292,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         let core = &self.core;
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let (offset, len) = (self.first * core.page, self.pages * core.page);
+        let (offset, len) = (self.offset(), self.pages * core.page);
         let punched = rustix::io::retry_on_intr(|| rustix::fs::fallocate(core.fd.as_fd(), punch, offset, len));
         // A range that could not be emptied is not given out again: its contents would not be zero.
         if punched.is_ok() {

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
-use transom_fabric::Memory;
+use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+use transom_fabric::{Memory, Span};
 
 /// A shared, readable and writable mapping, unmapped when it is dropped.
 pub(crate) struct Mapping {
@@ -45,6 +45,37 @@ impl Mapping {
         let base = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, fd, offset) }?;
         let base = NonNull::new(base.cast::<u8>()).ok_or(Errno::NOMEM)?;
         Ok(Mapping { base, len })
+    }
+
+    /// Memory of this process alone, zeroed.
+    ///
+    /// # Errors
+    /// As for [`Mapping::new`].
+    pub(crate) fn private(len: usize) -> Result<Mapping, Errno> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: as for `new`.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, MapFlags::PRIVATE) }?;
+        let base = NonNull::new(base.cast::<u8>()).ok_or(Errno::NOMEM)?;
+        Ok(Mapping { base, len })
+    }
+
+    /// Moves it to where `pages` are, which are unmapped in the same step: at no time is nothing there.
+    ///
+    /// # Errors
+    /// What `mremap` answers; then nothing has changed.
+    ///
+    /// # Safety
+    /// The pages, as many bytes as are mapped here, have the same contents, and whoever uses them may use these instead.
+    pub(crate) unsafe fn replace(self, pages: Span) -> Result<(), Errno> {
+        assert_eq!(pages.len(), self.len, "bytes replaced by others");
+        let (old, to) = (self.base.as_ptr().cast(), pages.as_ptr().cast());
+        // By the bare system call: UCX, where a program has it, puts a function of its own in the place of libc's, which forgets the
+        // last argument, so that the pages go anywhere.
+        // SAFETY: this mapping is its own; the pages are the caller's.
+        let moved = unsafe { rustix::mm::mremap_fixed(old, self.len, self.len, MremapFlags::MAYMOVE, to) }?;
+        debug_assert_eq!(moved.addr(), pages.as_ptr().addr(), "where a mapping was moved");
+        std::mem::forget(self);
+        Ok(())
     }
 
     /// Touches every page for writing (`MADV_POPULATE_WRITE`, Linux 5.14; earlier kernels do nothing).

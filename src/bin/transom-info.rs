@@ -84,8 +84,8 @@ fn window(
 
 /// Tries what ranks of a node do to each other, with this process in both roles; whether it works.
 fn shared_memory(out: &mut impl Write) -> io::Result<bool> {
-    let attach = match try_shared_memory() {
-        Ok(attach) => attach,
+    let (attach, adopt) = match try_shared_memory() {
+        Ok(tried) => tried,
         Err(error) => {
             writeln!(out, "shared memory: not available: {error}")?;
             return Ok(false);
@@ -99,16 +99,23 @@ fn shared_memory(out: &mut impl Write) -> io::Result<bool> {
         (Ok(()), scope) => format!("by messages, since kernel.yama.ptrace_scope is {scope}"),
         (Err(error), _) => format!("by messages: {error}"),
     };
-    writeln!(out, "  user memory of peers: {user}")?;
+    match adopt {
+        Ok(()) => writeln!(out, "  user memory of peers: mapped in its place while windows are over it; else {user}")?,
+        Err(why) => writeln!(out, "  user memory of peers: {user}; not mapped in its place: {why}")?,
+    }
     Ok(true)
 }
 
-/// Maps a heap as a peer would; whether cross-memory attach works.
-fn try_shared_memory() -> Result<Result<(), FabricError>, FabricError> {
+/// What may be so or not where there is shared memory: cross-memory attach, and user memory as part of a heap.
+type Tried = (Result<(), FabricError>, Result<(), String>);
+
+/// Maps a heap as a peer would.
+fn try_shared_memory() -> Result<Tried, FabricError> {
     let domain = ShmDomain::new(Heap::create(HeapOptions::default())?, Peer(0))?;
     domain.port().connect(Peer(1), &domain.port().address())?;
     let user = domain.register(&Memory::private(64))?;
-    Ok(domain.port().import(Peer(1), &user.key()).map(drop))
+    let attach = domain.port().import(Peer(1), &user.key()).map(drop);
+    Ok((attach, domain.heap().adopt(&Memory::private(4096)).map(drop)))
 }
 
 /// Lists the ports of RDMA devices; what atomics the one has that jobs would open, `None` where none opens.

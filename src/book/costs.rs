@@ -11,7 +11,7 @@
 //! | route to the target | a flush |
 //! |---|---|
 //! | [`Own`](crate::Route::Own), the rank itself; [`Shm`](crate::Route::Shm), mapped memory of the node | nothing is ever in flight: it is a barrier of memory order, which on x86 only keeps the compiler from moving stores |
-//! | [`Shm`](crate::Route::Shm), created and attached memory | puts and gets are done by a system call before they return; accumulates are messages, whose replies it waits for |
+//! | [`Shm`](crate::Route::Shm), created and attached memory that is not mapped | everything is done by system calls before it returns; where the kernel forbids those, messages, whose replies it waits for |
 //! | [`Net`](crate::Route::Net), by verbs or libfabric | waits for what is in flight; each completion already says that the target has the data |
 //!
 //! So one flush after many operations costs the time of the last one. [`route`](crate::Window::route) tells the way to a rank.
@@ -41,7 +41,19 @@
 //!
 //! # Operations
 //!
-//! Mapped is memory of the library, also that of [`alloc_mem`](crate::Job::alloc_mem) in created windows.
+//! Mapped is memory of the library, also that of [`alloc_mem`](crate::Job::alloc_mem) in created windows; and other created or attached memory where
+//! the library may exchange its pages for its own, which takes a copy of them at creation and another one at the end (some 0.3 ms and as long as the copies, for
+//! creation or `attach`). That is where all of this holds; `TRANSOM_INFO=1` tells what does not, and `TRANSOM_ADOPT=n` forbids it:
+//!
+//! - it is plain memory of the process: of `malloc` or the global allocator, or variables without an initial value; not the stack of who creates the window, not a file,
+//!   not huge pages of `hugetlbfs`;
+//! - no device can know its pages: the process has none open, and no pinned memory; it is on one NUMA node;
+//! - the kernel (5.19 or later) lets the user protect memory against writes of the kernel too, with `userfaultfd`: as root, or where
+//!   `vm.unprivileged_userfaultfd` is 1, or with access to `/dev/userfaultfd`;
+//! - a page of it is not already of another window that does not have all of it;
+//! - copies have taken less than an eighth of the process's time so far, after the first half second.
+//!
+//! `transom-info` tries it. A child of `fork` gets a copy, as of other memory, for which its parent waits.
 //!
 //! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
@@ -52,7 +64,7 @@
 //! | either, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net | ranks share no node then | one atomic of the device an element; for operations that it does not have, a loop of its compare-and-swap |
 //!
 //! Requests are executed by the target's CPU: by its progress thread while its program computes. Such a thread exists where a job
-//! needs a net, and within a node for dynamic windows and created ones that are not all mapped (they need it where the kernel forbids
+//! needs a net, and within a node for dynamic windows and created ones that are not all mapped (these need it where the kernel forbids
 //! cross-memory attach, or the hint `mpi_accumulate_granularity` asks for the CPU's atomics); it sleeps until there is traffic.
 //!
 //! # Synchronization

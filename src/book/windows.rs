@@ -32,15 +32,17 @@
 //! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
 //! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory comes and goes, lists and trees: [`dynamic`](super::dynamic) |
 //!
-//! Within a node, allocated and shared parts are mapped by the other ranks, so that a put is a store. Created and attached memory
-//! is not: the others reach it by a system call (cross-memory attach), or by messages where the kernel forbids that.
-//! [`costs`](super::costs) has the table.
+//! Within a node, allocated and shared parts are mapped by the other ranks, so that a put is a store. So is created and attached memory
+//! where that can be done safely: its pages become pages of the library, at the addresses that they have and with their contents, until the window is freed or
+//! the region detached, and the program sees no difference. Elsewhere the others reach it by a system call (cross-memory attach), or by messages where the kernel forbids
+//! that. [`costs`](super::costs) has the table, and when which is.
 //!
 //! # Memory ahead of its windows
 //!
 //! [`Job::alloc_mem`](crate::Job::alloc_mem) gives memory of the library without a window (`MPI_ALLOC_MEM`). A window that is created over it, or
 //! over any part of it, is mapped as an allocated one is; several windows may have the same memory, and keep it after the [`Allocation`](crate::Allocation) is
-//! dropped. Each rank decides for its own part: others of the node map those that are in such memory, and reach the rest as above.
+//! dropped. Each rank decides for its own part: others of the node map those that are in such memory, whatever this system lets the library do
+//! with other memory, and at no cost to creation.
 //! [`is_mapped`](crate::Window::is_mapped) tells whether all are mapped.
 //!
 //! ```

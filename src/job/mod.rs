@@ -385,6 +385,19 @@ impl JobCore {
         }
     }
 
+    /// Says something that only who asks for it is told (`TRANSOM_INFO`).
+    pub(crate) fn tell(&self, what: &str) {
+        if self.settings.info {
+            // As in `warn_once`
+            eprintln!("transom: rank {}: {what}", self.rank);
+        }
+    }
+
+    /// Whether user memory of windows may become part of this process's heap.
+    pub(crate) fn may_adopt(&self) -> bool {
+        self.settings.adopt
+    }
+
     /// Whether user memory of a process of the node may be reached by cross-memory attach.
     pub(crate) fn may_attach(&self) -> bool {
         self.settings.cma

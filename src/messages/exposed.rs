@@ -152,7 +152,7 @@ impl Exposed {
                 };
                 let index = |word: u64| usize::try_from(word).unwrap_or(usize::MAX);
                 let regions = attached.list(index(*first), index(*most));
-                let words = regions.iter().flat_map(|region| [region.address, region.len]);
+                let words = regions.iter().flat_map(|region| region.to_words());
                 Ok(std::iter::once(attached.len() as u64).chain(words).flat_map(u64::to_ne_bytes).collect())
             }
         }
@@ -239,6 +239,7 @@ fn aligned(block: &Block, ty: BasicType) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rma::attached::Opened;
     use transom_fabric::{Amo, AmoKind, Width};
 
     fn exposed(len: usize) -> Exposed {
@@ -303,19 +304,19 @@ mod tests {
         let attached = Arc::new(Attached::default());
         let memory = Memory::private(32);
         let address = memory.as_ptr().addr() as u64;
-        attached.attach(memory).expect("the first");
+        attached.attach(memory, |_| Opened::default()).expect("the first");
         let words = Memory::private(crate::window::words::bytes(4));
         let window = Exposed::new(Space::Attached(Arc::clone(&attached)), words, false);
         let at = |offset: u64| vec![Strip::one((address + offset).cast_signed(), 8)];
         window.execute(&Request::Scatter { strips: at(24), data: &[7; 8] }).expect("inside");
         assert_eq!(window.execute(&Request::Gather { strips: at(24) }), Ok(vec![7; 8]));
-        let regions: Vec<u8> = [1, address, 32].into_iter().flat_map(u64::to_ne_bytes).collect();
+        let regions: Vec<u8> = [1, address, 32, 0, 0, 0, 0].into_iter().flat_map(u64::to_ne_bytes).collect();
         assert_eq!(window.execute(&Request::Regions { first: 0, most: 9 }), Ok(regions));
         for beyond in [Request::Gather { strips: at(25) }, Request::Check { strips: [at(0), at(25)].concat() }] {
             assert!(window.execute(&beyond).is_err());
         }
         assert_eq!(window.execute(&Request::Check { strips: [at(0), at(24)].concat() }), Ok(Vec::new()));
-        attached.detach(address);
+        drop(attached.detach(address));
         let refused = window.execute(&Request::Gather { strips: at(24) }).expect_err("detached");
         assert!(refused.contains("not attached"), "{refused}");
     }

@@ -1,24 +1,62 @@
 //! The regions that are attached to a dynamic window at one rank (MPI §11.2.4), by their addresses. Owns which there are
 //! and that they do not overlap; knows nothing of who asks.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use transom_fabric::Memory;
+use transom_fabric::{Memory, RegionKey};
 
 /// Regions by the address of their first byte.
 #[derive(Debug, Default)]
-pub(crate) struct Attached(RwLock<BTreeMap<u64, Memory>>);
+pub(crate) struct Attached(RwLock<BTreeMap<u64, Region>>);
 
-/// Part of a region, and its address.
+#[derive(Debug)]
+struct Region {
+    memory: Memory,
+    opened: Opened,
+}
+
+/// What lets ranks of the node map a region, where they can.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    pub(crate) key: Option<RegionKey>,
+    /// What keeps it so until the region is detached.
+    pub(crate) _keeps: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// A region's place, and how ranks of the node map it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) address: u64,
     pub(crate) len: u64,
+    pub(crate) key: Option<RegionKey>,
+}
+
+impl Extent {
+    /// As it travels: without a key its words are 0.
+    pub(crate) const WORDS: usize = 6;
+
+    pub(crate) fn to_words(self) -> [u64; Extent::WORDS] {
+        let [a, b, c, d] = self.key.unwrap_or_default().0;
+        [self.address, self.len, a, b, c, d]
+    }
+
+    pub(crate) fn from_words([address, len, key @ ..]: [u64; Extent::WORDS]) -> Extent {
+        let key = RegionKey(key);
+        Extent { address, len, key: (key != RegionKey::default()).then_some(key) }
+    }
+
+    /// Where in it the bytes begin, if all are in it.
+    pub(crate) fn inside(&self, address: u64, len: usize) -> Option<usize> {
+        let inside = address.checked_sub(self.address)?;
+        let fits = inside <= self.len && len as u64 <= self.len - inside;
+        usize::try_from(inside).ok().filter(|_| fits)
+    }
 }
 
 impl Attached {
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u64, Memory>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u64, Region>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -26,38 +64,37 @@ impl Attached {
     ///
     /// # Errors
     /// It overlaps one that is there, which is told.
-    pub(crate) fn attach(&self, memory: Memory) -> Result<(), Extent> {
+    pub(crate) fn attach(&self, memory: Memory, open: impl FnOnce(&Memory) -> Opened) -> Result<(), Extent> {
         let address = memory.as_ptr().addr() as u64;
         let end = address + memory.len() as u64;
         let mut regions = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let before = regions.range(..end.max(address + 1)).next_back();
         if let Some((&other, region)) = before
-            && (other + region.len() as u64 > address || other == address)
+            && (other + region.memory.len() as u64 > address || other == address)
         {
-            return Err(Extent { address: other, len: region.len() as u64 });
+            return Err(region.extent(other));
         }
-        regions.insert(address, memory);
+        let opened = open(&memory);
+        regions.insert(address, Region { memory, opened });
         Ok(())
     }
 
-    /// Takes the region away that begins at `address`; whether there was one.
-    pub(crate) fn detach(&self, address: u64) -> bool {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&address).is_some()
+    /// Takes the region away that begins at `address`, if there is one; what kept it open.
+    pub(crate) fn detach(&self, address: u64) -> Option<Opened> {
+        let region = self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&address)?;
+        Some(region.opened)
     }
 
     /// The region that the bytes lie in, whole, and its address.
     pub(crate) fn find(&self, address: u64, len: usize) -> Option<(Memory, u64)> {
         let regions = self.read();
         let (&base, region) = regions.range(..=address).next_back()?;
-        let inside = address - base;
-        let fits = inside <= region.len() as u64 && len as u64 <= region.len() as u64 - inside;
-        fits.then(|| (region.clone(), base))
+        region.extent(base).inside(address, len).map(|_| (region.memory.clone(), base))
     }
 
     /// The regions from the `first` on, in the order of their addresses, at most `most`.
     pub(crate) fn list(&self, first: usize, most: usize) -> Vec<Extent> {
-        let extent = |(&address, region): (&u64, &Memory)| Extent { address, len: region.len() as u64 };
-        self.read().iter().skip(first).take(most).map(extent).collect()
+        self.read().iter().skip(first).take(most).map(|(&address, region)| region.extent(address)).collect()
     }
 
     /// How many there are.
@@ -67,17 +104,22 @@ impl Attached {
 
     /// Takes all away.
     pub(crate) fn clear(&self) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
+        let all = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
+        drop(all);
     }
 }
 
-/// Looks an access up in a list of regions as [`Attached::list`] gives it.
-pub(crate) fn covers(regions: &[Extent], address: u64, len: usize) -> bool {
+impl Region {
+    fn extent(&self, address: u64) -> Extent {
+        Extent { address, len: self.memory.len() as u64, key: self.opened.key }
+    }
+}
+
+/// The region of a list, as [`Attached::list`] gives it, that an access lies in, and where in it the access begins.
+pub(crate) fn covering(regions: &[Extent], address: u64, len: usize) -> Option<(&Extent, usize)> {
     let next = regions.partition_point(|region| region.address <= address);
-    next.checked_sub(1).is_some_and(|index| {
-        let inside = address - regions[index].address;
-        inside <= regions[index].len && len as u64 <= regions[index].len - inside
-    })
+    let region = regions.get(next.checked_sub(1)?)?;
+    region.inside(address, len).map(|inside| (region, inside))
 }
 
 #[cfg(test)]
@@ -90,22 +132,44 @@ mod tests {
         let at = whole.as_ptr().addr() as u64;
         let part = |from: usize, len: usize| whole.slice(from, len).expect("inside");
         let attached = Attached::default();
-        attached.attach(part(20, 10)).expect("the first");
-        attached.attach(part(40, 10)).expect("beside");
-        attached.attach(part(30, 10)).expect("between, touching both");
+        let attach = |memory| attached.attach(memory, |_| Opened::default());
+        attach(part(20, 10)).expect("the first");
+        attach(part(40, 10)).expect("beside");
+        attach(part(30, 10)).expect("between, touching both");
         for (from, len) in [(20, 10), (25, 1), (15, 6), (10, 80), (49, 1)] {
-            let found = attached.attach(part(from, len)).expect_err("overlaps");
+            let found = attach(part(from, len)).expect_err("overlaps");
             assert!(found.len == 10 && found.address >= at + 20, "{found:?}");
         }
         assert_eq!(attached.find(at + 25, 5).map(|(_, base)| base), Some(at + 20));
         assert!(attached.find(at + 25, 6).is_none(), "an access lies in one region");
         assert!(attached.find(at + 19, 1).is_none() && attached.find(at + 50, 1).is_none());
         let list = attached.list(1, 9);
-        assert_eq!(list, [Extent { address: at + 30, len: 10 }, Extent { address: at + 40, len: 10 }]);
-        assert!(covers(&list, at + 30, 10) && covers(&list, at + 49, 1));
-        assert!(!covers(&list, at + 29, 1) && !covers(&list, at + 45, 6) && !covers(&[], at, 0));
-        assert!(attached.detach(at + 30) && !attached.detach(at + 31) && attached.len() == 2);
+        let extent = |from| Extent { address: at + from, len: 10, key: None };
+        assert_eq!(list, [extent(30), extent(40)]);
+        let covered = |address, len| covering(&list, address, len).map(|(region, inside)| (*region, inside));
+        assert_eq!((covered(at + 30, 10), covered(at + 49, 1)), (Some((extent(30), 0)), Some((extent(40), 9))));
+        assert_eq!((covered(at + 29, 1), covered(at + 45, 6), covering(&[], at, 0)), (None, None, None));
+        assert!(attached.detach(at + 30).is_some() && attached.detach(at + 31).is_none() && attached.len() == 2);
         attached.clear();
         assert_eq!(attached.len(), 0);
+    }
+
+    /// What keeps a region open goes when it is detached, not before and not later.
+    #[test]
+    fn what_opened_a_region_ends_with_it() {
+        let kept = std::sync::Arc::new(());
+        let memory = Memory::private(8);
+        let address = memory.as_ptr().addr() as u64;
+        let key = Some(RegionKey([1, 2, 3, 4]));
+        let attached = Attached::default();
+        let keeps: Option<Box<dyn Any + Send + Sync>> = Some(Box::new(std::sync::Arc::clone(&kept)));
+        attached.attach(memory.clone(), |_| Opened { key, _keeps: keeps }).expect("the first");
+        let extent = attached.list(0, 1)[0];
+        assert_eq!(Extent::from_words(extent.to_words()), Extent { address, len: 8, key });
+        assert_eq!(std::sync::Arc::strong_count(&kept), 2);
+        drop(attached.detach(address));
+        assert_eq!(std::sync::Arc::strong_count(&kept), 1);
+        attached.attach(memory, |_| Opened::default()).expect("free again");
+        assert_eq!(Extent::from_words(attached.list(0, 1)[0].to_words()), Extent { address, len: 8, key: None });
     }
 }

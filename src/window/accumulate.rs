@@ -4,9 +4,10 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use transom_fabric::{Amo, Memory, Tally, TallyRef};
+use transom_fabric::{Amo, Tally, TallyRef};
 
 use super::core::{Core, index};
+use super::dynamic::{Reach, Within};
 use super::layouts::no_overlap;
 use super::packing::Batch;
 use super::target::{Data, Flavor, Target};
@@ -269,12 +270,11 @@ impl Core {
         tally: &TallyRef,
     ) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
-            self.check_regions("compare_and_swap", target, at.cast_signed(), &Layout::Bytes(ty.size()), ty)?;
-            if target.rank() == self.team.me {
-                let (memory, inside, base) = self.own_region("compare_and_swap", at, ty.size())?;
-                let place = self.own_place(&memory, base);
-                let old = place.swap(inside, ty, expected, new).to_ne_bytes();
-                into.fill_from(bytes_of(&old, ty.size()));
+            let (call, size) = ("compare_and_swap", ty.size());
+            if let Reach::Mapped = self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)? {
+                let there = self.within(call, target, at, size)?;
+                let old = self.place_within(target, &there)?.swap(there.at, ty, expected, new).to_ne_bytes();
+                into.fill_from(bytes_of(&old, size));
                 return Ok(());
             }
         }
@@ -359,11 +359,10 @@ impl Core {
 
     #[inline(never)]
     fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
-        if self.flavor == Flavor::Dynamic {
-            self.check_regions(it.call, target, at, &it.to, it.ty)?;
-            if target.rank() == self.team.me {
-                return self.accumulate_own_regions(at, it);
-            }
+        if self.flavor == Flavor::Dynamic
+            && let Reach::Mapped = self.check_regions(it.call, target, at, &it.to, it.ty)?
+        {
+            return self.accumulate_within(target, at, it);
         }
         if let Some((remote, width)) = self.by_net(target, it.ty) {
             return self.accumulate_by_net(target, remote, width, at, it, tally);
@@ -424,11 +423,14 @@ impl Core {
         }
     }
 
-    fn own_place<'m>(&'m self, memory: &'m Memory, base: usize) -> Place<'m> {
-        Place { memory, words: Words::at(&self.words, 0), per_element: self.per_element, base }
+    /// The place of bytes of an attached region.
+    fn place_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<Place<'m>> {
+        let words =
+            target.words(self).ok_or_else(|| ErrorKind::Job("control words of a mapped target are gone".into()))?;
+        Ok(Place { memory: &there.memory, words, per_element: self.per_element, base: there.base })
     }
 
-    /// Fails where an access by address is not within attached memory, or an element is misaligned.
+    /// How an access by address is reached. Fails where it is not within attached memory, or an element is misaligned.
     fn check_regions(
         &self,
         call: &'static str,
@@ -436,31 +438,30 @@ impl Core {
         at: i64,
         layout: &Layout<'_>,
         ty: BasicType,
-    ) -> Result<()> {
-        for (offset, len) in layout.pieces() {
+    ) -> Result<Reach> {
+        for (offset, _) in layout.pieces() {
             let address = at.wrapping_add(offset).cast_unsigned();
             if !address.is_multiple_of(ty.align() as u64) {
                 return Err(misaligned(call, target, address, ty));
             }
-            if target.rank() == self.team.me {
-                self.own_region(call, address, len)?;
-            }
         }
-        if target.rank() == self.team.me { Ok(()) } else { self.covered(call, target, at, layout) }
+        self.reach(call, target, at, layout)
     }
 
-    fn accumulate_own_regions(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
-        for (offset, len) in it.to.pieces() {
-            self.own_region(it.call, at.wrapping_add(offset).cast_unsigned(), len)?;
-        }
+    fn accumulate_within(&self, target: &Target, at: i64, it: &Accumulate<'_>) -> Result<()> {
         let mut failed = Ok(());
         pieces(it, |theirs, from, into, len| {
             let address = at.wrapping_add(theirs).cast_unsigned();
-            match self.own_region(it.call, address, len) {
-                Ok((memory, inside, base)) => one_piece(&self.own_place(&memory, base), inside, it, from, into, len),
-                Err(error) => failed = Err(error),
+            let done = self.within(it.call, target, address, len).and_then(|there| {
+                one_piece(&self.place_within(target, &there)?, there.at, it, from, into, len);
+                Ok(())
+            });
+            if failed.is_ok() {
+                failed = done;
             }
         });
+        // As in `local`.
+        fence(Ordering::AcqRel);
         failed
     }
 }

@@ -21,7 +21,7 @@ use crate::plan::Actor;
 use crate::rma::attached::Attached;
 use crate::rma::layout::Layout;
 use crate::sync::barrier;
-use crate::wire::{Far, Lane, NetRegion, ShmRegion};
+use crate::wire::{Adopted, Far, Lane, NetRegion, ShmRegion};
 
 /// One rank's side of a window.
 pub(crate) struct Core {
@@ -52,7 +52,7 @@ pub(crate) struct Core {
     /// What is in flight to all targets.
     pub(crate) tally: TallyRef,
     pub(super) place: usize,
-    pub(super) _regions: Regions,
+    pub(super) regions: Regions,
     pub(super) targets: PeerMap<Target>,
     /// The own part through the net, where the net performs its integers' atomics.
     pub(super) own: OnceLock<Far>,
@@ -78,6 +78,8 @@ pub(crate) struct Core {
 pub(crate) struct Regions {
     pub(crate) shm: Option<ShmRegion>,
     pub(crate) net: Option<NetRegion>,
+    /// What makes the user's memory one that ranks of the node map, until the window is freed.
+    pub(crate) adopted: Mutex<Option<Adopted>>,
 }
 
 impl fmt::Debug for Core {

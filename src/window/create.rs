@@ -4,7 +4,7 @@
 //! the ranks of a machine may ask for more together than it has, and for those of which ranks of a node map some parts and not others.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use transom_fabric::{Memory, PeerMap, RegionKey, Tally};
 
@@ -22,7 +22,7 @@ use crate::job::{Job, JobCore};
 use crate::messages::{Exposed, Space};
 use crate::plan::Actor;
 use crate::rma::attached::Attached;
-use crate::wire::{self, Lane, NetRegion};
+use crate::wire::{self, Adopted, Lane, NetRegion};
 
 /// What a window is to be.
 pub(super) struct Wanted<'i> {
@@ -115,7 +115,7 @@ impl Core {
 
     /// Whether this rank's part is the user's own memory, which ranks of the node can't map.
     fn is_foreign(&self) -> bool {
-        self._regions.shm.as_ref().is_some_and(is_foreign)
+        self.regions.shm.as_ref().is_some_and(is_foreign)
     }
 
     fn draft(job: &Job, wanted: &Wanted<'_>, memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>) -> Result<Draft> {
@@ -162,7 +162,7 @@ impl Core {
 
     fn open(job: &Job, id: u64, wanted: &Wanted<'_>, draft: Draft) -> Result<Core> {
         let Draft { hints, memory, shared } = draft;
-        let (job, team, wire) = (job.core(), job.team(), &job.core().wire);
+        let (job, team) = (job.core(), job.team());
         let (memory, separate) = copies(job, memory, hints.model)?;
         let dynamic = wanted.flavor == Flavor::Dynamic;
         let offset = shared.as_ref().map_or(0, |share| share.offset);
@@ -170,11 +170,7 @@ impl Core {
             Some(share) => (Some(share.segment), share.region, Some((share.place, share.words))),
             None => (None, None, None),
         };
-        let regions = match (dynamic, &segment) {
-            (true, _) => Regions { shm: wire.register_addresses(), net: None },
-            (false, Some(_)) => Regions { shm: region, net: wire.register_net(&memory)? },
-            (false, None) => Regions { shm: wire.register_shm(&memory)?, net: wire.register_net(&memory)? },
-        };
+        let regions = regions(job, wanted.flavor, &memory, segment.is_some().then_some(region))?;
         let actor = job.actor_for(hints.atomics)?;
         let part = Part {
             size: if dynamic { u64::MAX } else { memory.len() as u64 },
@@ -216,7 +212,7 @@ impl Core {
             actor,
             tally: Tally::new(),
             place,
-            _regions: regions,
+            regions,
             targets: PeerMap::new(),
             own: OnceLock::new(),
             busy: AtomicU64::new(0),
@@ -249,6 +245,7 @@ impl Core {
         self.job.retract(self.place);
         self.job.messages.forget(self.id);
         self.detach_all();
+        drop(self.regions.adopted.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.enter((crate::epoch::Access::Freed, crate::epoch::Exposure::Closed));
     }
 
@@ -282,6 +279,35 @@ fn copies(job: &JobCore, memory: Memory, model: Model) -> Result<(Memory, Option
             Ok((public, Some(separate)))
         }
     }
+}
+
+/// What lets peers access a part; one in a segment has its way to ranks of the node from there.
+fn regions(
+    job: &JobCore,
+    flavor: Flavor,
+    memory: &Memory,
+    of_segment: Option<Option<wire::ShmRegion>>,
+) -> Result<Regions> {
+    let wire = &job.wire;
+    if flavor == Flavor::Dynamic {
+        return Ok(Regions { shm: wire.register_addresses(), ..Regions::default() });
+    }
+    let adopted = if flavor == Flavor::Create { adopted(job, memory) } else { None };
+    let shm = of_segment.map_or_else(|| wire.register_shm(memory), Ok)?;
+    Ok(Regions { shm, net: wire.register_net(memory)?, adopted: Mutex::new(adopted) })
+}
+
+/// Makes memory of the user one that ranks of the node can map, where there are any and it can be done.
+pub(super) fn adopted(job: &JobCore, memory: &Memory) -> Option<Adopted> {
+    if memory.is_empty() || !job.may_adopt() || !job.has_neighbours() {
+        return None;
+    }
+    let bytes = memory.len() as u64;
+    let adopted = match room::available().filter(|_| memory.len() >= room::LARGE) {
+        Some(left) if bytes > left => Err(format!("{left} bytes of memory are available for a copy")),
+        _ => job.wire.adopt(memory)?,
+    };
+    adopted.inspect_err(|why| job.tell(&format!("{bytes} bytes of the user are not mapped by others: {why}"))).ok()
 }
 
 /// Whether ranks of the node reach a region by addresses of this process, and where they can't, by messages.

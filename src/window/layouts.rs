@@ -4,6 +4,7 @@
 use transom_fabric::{Memory, TallyRef};
 
 use super::core::Core;
+use super::dynamic::Reach;
 use super::target::{Data, Flavor, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Lent, Parts, Steps};
@@ -84,13 +85,14 @@ impl Core {
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        if self.flavor == Flavor::Dynamic {
-            if target.rank() == self.team.me {
-                return self.in_own_regions("put", at, from.layout, *to, |memory, inside, ours, len| {
-                    memory.write(inside, from.part(ours, len).bytes());
-                });
-            }
-            self.covered("put", target, at, to)?;
+        if self.flavor == Flavor::Dynamic
+            && let Reach::Mapped = self.reach("put", target, at, to)?
+        {
+            return zip(from.layout.pieces(), to.pieces()).try_for_each(|(ours, offset, len)| {
+                let there = self.within("put", target, (at + offset).cast_unsigned(), len)?;
+                there.memory.write(there.at, from.part(ours, len).bytes());
+                Ok(())
+            });
         }
         let Some(far) = target.data.posted() else { return self.scatter(target, at, from, to, tally) };
         if let Some(near) = far.near() {
@@ -195,13 +197,14 @@ impl Core {
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        if self.flavor == Flavor::Dynamic {
-            if target.rank() == self.team.me {
-                return self.in_own_regions("get", at, into.layout, *from, |memory, inside, ours, len| {
-                    into.part(ours, len).fill(memory, inside);
-                });
-            }
-            self.covered("get", target, at, from)?;
+        if self.flavor == Flavor::Dynamic
+            && let Reach::Mapped = self.reach("get", target, at, from)?
+        {
+            return zip(into.layout.pieces(), from.pieces()).try_for_each(|(ours, offset, len)| {
+                let there = self.within("get", target, (at + offset).cast_unsigned(), len)?;
+                into.part(ours, len).fill(&there.memory, there.at);
+                Ok(())
+            });
         }
         if let Data::Far(far) = &target.data
             && let Some(near) = far.near()
@@ -261,26 +264,6 @@ impl Core {
     fn listed(&self, far: &Far) -> Group {
         let wire = &self.job.wire;
         Group { bytes: wire.transfer_max(far).unwrap_or(usize::MAX), parts: wire.list_max(far) }
-    }
-
-    /// Walks pieces of this rank's own attached regions: the memory, where in it, where at our side, and the length. All are
-    /// looked up before the first is touched.
-    pub(super) fn in_own_regions(
-        &self,
-        call: &'static str,
-        at: i64,
-        ours: Layout<'_>,
-        theirs: Layout<'_>,
-        mut each: impl FnMut(&Memory, usize, i64, usize),
-    ) -> Result<()> {
-        for (offset, len) in theirs.pieces() {
-            self.own_region(call, (at + offset).cast_unsigned(), len)?;
-        }
-        for (ours, offset, len) in zip(ours.pieces(), theirs.pieces()) {
-            let (memory, inside, _) = self.own_region(call, (at + offset).cast_unsigned(), len)?;
-            each(&memory, inside, ours, len);
-        }
-        Ok(())
     }
 }
 

@@ -20,6 +20,7 @@ use crate::messages::Messages;
 use crate::plan::Amos;
 pub(crate) use remote::{Far, Near, Remote};
 
+pub(crate) use transom_shm::Adopted;
 pub(crate) use transom_shm::event;
 pub(crate) use transom_shm::event::SpinBudget;
 pub(crate) use transom_shm::topology;
@@ -241,6 +242,15 @@ impl Wire {
     /// Bytes of this process that lie in one piece of memory of [`allocate`](Self::allocate), which they then keep.
     pub(crate) fn allocated(&self, base: *mut u8, len: usize) -> Option<Memory> {
         self.heap.as_ref()?.part(Span::from_raw(base, len))
+    }
+
+    /// Lets ranks of the node map memory that is the user's, as long as the result lives; `None` where they can already.
+    ///
+    /// # Errors
+    /// In words why they can't.
+    pub(crate) fn adopt(&self, memory: &Memory) -> Option<Result<Adopted, String>> {
+        let heap = self.heap.as_ref()?;
+        heap.part(memory.span()).is_none().then(|| heap.adopt(memory))
     }
 
     pub(crate) fn net(&self) -> Option<&Net> {

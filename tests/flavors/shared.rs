@@ -245,8 +245,12 @@ pub(crate) fn query_of_other_flavors(world: &Job) -> Outcome {
         ensure(mine == pattern(mine.len(), (me + size - 1) % size), "stored by another rank")?;
     }
     if next != me {
-        let other = created.shared_query(next).err().map(|error| error.class());
-        same("memory that only its owner has mapped", &other, &Some(Class::RmaShared))?;
+        let other = created.shared_query(next).map(|part| (part.rank(), part.size(), part.disp_unit()));
+        match other {
+            // As far as the kernel lets user memory become part of a heap.
+            Ok(part) => same("user memory that is mapped", &(part, created.is_mapped()), &((next, 32, 2), true))?,
+            Err(error) => same("memory that only its owner has mapped", &error.class(), &Class::RmaShared)?,
+        }
     }
     let dynamic = RawWindow::create_dynamic(world, &Info::new())?;
     for rank in [me, next, PROC_NULL] {

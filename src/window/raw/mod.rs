@@ -64,7 +64,8 @@ impl RawWindow {
     }
 
     /// Opens `size` bytes at `base` as this rank's part (`MPI_WIN_CREATE`, MPI §11.2.1). Collective. Where they lie within one
-    /// [`Allocation`](crate::Allocation), or within one part of the library's memory, ranks of the node map them, and the window keeps that memory.
+    /// [`Allocation`](crate::Allocation), or within one part of the library's memory, ranks of the node map them, and the window keeps that memory. Other
+    /// memory is mapped where its pages can be exchanged ([costs](crate::book::costs#operations)) as long as the window lives.
     ///
     /// # Errors
     /// `Base` for a null base with a size, `Disp` for a unit of 0, `InfoValue` for a hint with a value that it can't have.
@@ -194,8 +195,8 @@ impl RawWindow {
     }
 
     /// Whether ranks of a node map each other's parts, all of them: so it is for memory of the library, and for created windows where all
-    /// parts of a node are within such memory ([`Job::alloc_mem`]). Others of the node reach parts that are not mapped by system calls, or by
-    /// messages where the kernel forbids those.
+    /// parts of a node are within such memory ([`Job::alloc_mem`]), or could be made mappable ([costs](crate::book::costs#operations)). Others of the
+    /// node reach parts that are not mapped by system calls, or by messages where the kernel forbids those.
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }
