@@ -158,14 +158,15 @@ impl Progress {
         })
     }
 
-    /// Takes what is there, for a program that waits in another library; nothing where a call of this one polls.
-    pub(crate) fn poll_once(&self) -> Result<()> {
+    /// Takes what is there, for a program that waits in another library; nothing where a call of this one polls. Whether there was
+    /// anything.
+    pub(crate) fn poll_once(&self) -> Result<bool> {
         // Relaxed both: as in `enter`, so that the progress thread keeps away while such looks follow each other.
         if self.callers.inside.load(Ordering::Relaxed) > 0 {
-            return Ok(());
+            return Ok(false);
         }
         self.callers.calls.fetch_add(1, Ordering::Relaxed);
-        self.poll().map(drop)
+        self.poll().map(|taken| taken > 0)
     }
 
     /// Makes progress until `done`: polls for a while, then sleeps between looks.

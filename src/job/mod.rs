@@ -175,14 +175,15 @@ impl Job {
 
     /// What makes progress for this job once, without waiting: for a program that waits in another library, which calls it now and then. A
     /// rank is served meanwhile in any case, by a thread, which has to be woken for it. It calls no hook, and does nothing once the
-    /// job has ended.
-    pub fn poller(&self) -> impl Fn() + Send + Sync + use<> {
+    /// job has ended. It tells whether something came, so that more may be on its way.
+    pub fn poller(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let core = Arc::downgrade(&self.core);
         move || {
-            let Some(core) = core.upgrade() else { return };
-            if let Err(error) = core.progress.poll_once() {
+            let Some(core) = core.upgrade() else { return false };
+            core.progress.poll_once().unwrap_or_else(|error| {
                 core.warn_once(&format!("progress stopped: {error}"));
-            }
+                false
+            })
         }
     }
 

@@ -113,6 +113,11 @@ PASS(Type_set_attr, (MPI_Datatype type, int keyval, void *value), (type, keyval,
 PASS(Add_error_code, (int class, int *code), (class, code))
 PASS(Add_error_string, (int code, const char *text), (code, text))
 
+PASS(Barrier, (MPI_Comm comm), (comm))
+PASS(Ibarrier, (MPI_Comm comm, MPI_Request *q), (comm, q))
+PASS(Recv, (void *b, int n, MPI_Datatype t, int r, int tag, MPI_Comm comm, MPI_Status *s), (b, n, t, r, tag, comm, s))
+PASS(Irecv, (void *b, int n, MPI_Datatype t, int r, int tag, MPI_Comm comm, MPI_Request *q), (b, n, t, r, tag, comm, q))
+
 PASS(Grequest_complete, (MPI_Request request), (request))
 PASS(Wait, (MPI_Request *q, MPI_Status *s), (q, s))
 PASS(Test, (MPI_Request *q, int *flag, MPI_Status *s), (q, flag, s))

@@ -66,7 +66,7 @@ void host_constants(struct constants *out) {
     memcpy(out->classes, classes, sizeof classes);
     out->world = MPI_COMM_WORLD, out->alone = MPI_COMM_SELF, out->null_comm = MPI_COMM_NULL;
     out->null_type = MPI_DATATYPE_NULL, out->null_info = MPI_INFO_NULL;
-    out->null_request = MPI_REQUEST_NULL, out->null_win = MPI_WIN_NULL;
+    out->null_request = MPI_REQUEST_NULL, out->ignored = MPI_STATUS_IGNORE, out->null_win = MPI_WIN_NULL;
     out->fatal = MPI_ERRORS_ARE_FATAL;
 #if MPI_VERSION >= 4
     out->abort = MPI_ERRORS_ABORT;

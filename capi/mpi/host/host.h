@@ -12,6 +12,7 @@ struct constants {
     MPI_Datatype null_type;
     MPI_Info null_info;
     MPI_Request null_request;
+    MPI_Status *ignored;
     MPI_Win null_win;
     MPI_Errhandler fatal, abort;
     MPI_Op ops[OPS];

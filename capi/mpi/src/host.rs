@@ -81,6 +81,8 @@ pub(crate) struct Constants {
     pub(crate) null_type: Type,
     pub(crate) null_info: InfoHandle,
     pub(crate) null_request: RequestHandle,
+    /// `MPI_STATUS_IGNORE`.
+    pub(crate) ignored: *mut c_void,
     pub(crate) null_win: Win,
     pub(crate) fatal: Errhandler,
     pub(crate) abort: Errhandler,
@@ -410,6 +412,26 @@ unsafe extern "C" {
     pub(crate) fn host_Type_set_attr(kind: Type, keyval: c_int, value: *mut c_void) -> c_int;
     pub(crate) fn host_Add_error_code(class: c_int, code: *mut c_int) -> c_int;
     pub(crate) fn host_Add_error_string(code: c_int, text: *const c_char) -> c_int;
+    pub(crate) fn host_Barrier(comm: Comm) -> c_int;
+    pub(crate) fn host_Ibarrier(comm: Comm, q: *mut RequestHandle) -> c_int;
+    pub(crate) fn host_Recv(
+        b: *mut c_void,
+        n: c_int,
+        t: Type,
+        r: c_int,
+        tag: c_int,
+        comm: Comm,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Irecv(
+        b: *mut c_void,
+        n: c_int,
+        t: Type,
+        r: c_int,
+        tag: c_int,
+        comm: Comm,
+        q: *mut RequestHandle,
+    ) -> c_int;
     pub(crate) fn host_Grequest_complete(request: RequestHandle) -> c_int;
     pub(crate) fn host_Wait(q: *mut RequestHandle, s: *mut c_void) -> c_int;
     pub(crate) fn host_Test(q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;

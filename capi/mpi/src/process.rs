@@ -124,29 +124,58 @@ pub(crate) fn complete_request(out: *mut RequestHandle) -> c_int {
 }
 
 /// Makes progress while the host waits, where it lets others do that.
-static POLLER: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+static POLLER: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
 
-/// How many looks of the host at its own affairs come between two at ours: some cost a system call.
+/// How many looks of the host at its own affairs come between two at ours: some cost a system call. None, for so many looks after
+/// something came.
 const EVERY: u32 = 8;
+const EAGER: u32 = 64;
+
+/// Whether waiting calls of the program wait by tests of the host in turns with looks at our affairs, since the host has no such turns of
+/// its own. The same at all ranks, so that they take part in a collective call by the same function.
+static TURNS: AtomicBool = AtomicBool::new(false);
 
 /// What the host calls while it waits.
 extern "C" fn poll() -> c_int {
     static LOOKS: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: a count that orders nothing.
-    if LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY)
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    // Relaxed, all: counts that order nothing; of several threads that wait one may look too often.
+    let look = LOOKS.fetch_add(1, Ordering::Relaxed);
+    let eager = look.wrapping_sub(LAST.load(Ordering::Relaxed)) < EAGER;
+    if (eager || look.is_multiple_of(EVERY))
         && let Some(poller) = POLLER.get()
+        && poller()
     {
-        poller();
+        LAST.store(look, Ordering::Relaxed);
     }
     0
 }
 
 /// Has the host make our progress too while it waits, where others reach this rank through a net: its thread would have to be woken.
-/// Whether the host does.
+/// Whether it does.
 fn poll_with_host(job: &Job) -> bool {
     let far = |rank| job.route(rank).is_ok_and(|route| route == Route::Net);
+    let wanted = (0..job.size()).any(far) && POLLER.set(Box::new(job.poller())).is_ok();
     // SAFETY: the function lives as long as the process, and `end` takes it back.
-    (0..job.size()).any(far) && POLLER.set(Box::new(job.poller())).is_ok() && unsafe { host_poll_with(poll) } != 0
+    let by_host = wanted && unsafe { host_poll_with(poll) } != 0;
+    // Relaxed: set before the program's other calls begin.
+    TURNS.store(wanted && !by_host, Ordering::Relaxed);
+    by_host
+}
+
+/// Whether waiting calls wait in turns.
+#[inline]
+pub(crate) fn waits_in_turns() -> bool {
+    TURNS.load(Ordering::Relaxed)
+}
+
+/// A look at our affairs between two tests of the host. Whether more are wanted.
+pub(crate) fn turn() -> bool {
+    let wanted = waits_in_turns();
+    if wanted {
+        poll();
+    }
+    wanted
 }
 
 /// Gives the host a chance to make progress.
@@ -167,6 +196,8 @@ pub(crate) fn end() {
     let Some(process) = PROCESS.get() else { return };
     let job = process.job.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(job) = job {
+        // What the program waits for until it ends is the host's alone.
+        TURNS.store(false, Ordering::Relaxed);
         // SAFETY: what is not there is not taken away.
         unsafe { host_poll_without(poll) };
         if let Err(error) = job.finalize() {

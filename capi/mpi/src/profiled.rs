@@ -76,6 +76,8 @@ also! {
     "PMPI_Win_flush_local" => synchronize::flush_local;
     "PMPI_Win_flush_local_all" => synchronize::flush_local_all;
     "PMPI_Win_sync" => synchronize::sync;
+    "PMPI_Barrier" => requests::barrier;
+    "PMPI_Recv" => requests::receive;
     "PMPI_Wait" => requests::wait;
     "PMPI_Waitall" => requests::waitall;
     "PMPI_Waitany" => requests::waitany;

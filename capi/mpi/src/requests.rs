@@ -11,10 +11,10 @@ use transom::Request;
 
 use crate::errors::{Failure, Outcome};
 use crate::host::{
-    OpHandle, RequestHandle, SUCCESS, Type, Win, constants, host_Grequest_complete, host_Raccumulate,
-    host_Request_get_status, host_Request_get_status_all, host_Request_get_status_any, host_Request_get_status_some,
-    host_Rget, host_Rget_accumulate, host_Rput, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait,
-    host_Waitall, host_Waitany, host_Waitsome, host_request,
+    Comm, OpHandle, RequestHandle, SUCCESS, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier,
+    host_Irecv, host_Raccumulate, host_Recv, host_Request_get_status, host_Request_get_status_all,
+    host_Request_get_status_any, host_Request_get_status_some, host_Rget, host_Rget_accumulate, host_Rput, host_Test,
+    host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome, host_request,
 };
 use crate::operate::{Here, There, Typed};
 use crate::process;
@@ -125,10 +125,10 @@ fn look() -> bool {
     left > 0
 }
 
-/// Waits by `wait`, or by `test` while something of ours is in flight; `test` gives a code, and whether it is done.
+/// Waits by `wait`, or by `test` while something of ours is in flight, or is to be looked at; `test` gives a code, and whether it is done.
 fn wait_by(wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
     let mut looks = 0u32;
-    while look() {
+    while look() | process::turn() {
         let (code, done) = test();
         if done || code != SUCCESS {
             return code;
@@ -148,6 +148,44 @@ pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c
     unsafe {
         let test = || (host_Test(request, &raw mut flag, status), flag != 0);
         wait_by(|| host_Wait(request, status), test)
+    }
+}
+
+#[unsafe(export_name = "MPI_Barrier")]
+pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
+    // SAFETY: as in `wait`; who waits in turns has begun a barrier that can be tested.
+    unsafe {
+        if !process::waits_in_turns() {
+            return host_Barrier(comm);
+        }
+        let mut request = constants().null_request;
+        match host_Ibarrier(comm, &raw mut request) {
+            SUCCESS => wait(&raw mut request, constants().ignored),
+            code => code,
+        }
+    }
+}
+
+#[unsafe(export_name = "MPI_Recv")]
+pub(crate) unsafe extern "C" fn receive(
+    buffer: *mut c_void,
+    count: c_int,
+    kind: Type,
+    source: c_int,
+    tag: c_int,
+    comm: Comm,
+    status: *mut c_void,
+) -> c_int {
+    // SAFETY: as in `barrier`.
+    unsafe {
+        if !process::waits_in_turns() {
+            return host_Recv(buffer, count, kind, source, tag, comm, status);
+        }
+        let mut request = constants().null_request;
+        match host_Irecv(buffer, count, kind, source, tag, comm, &raw mut request) {
+            SUCCESS => wait(&raw mut request, status),
+            code => code,
+        }
     }
 }
 
