@@ -368,6 +368,11 @@ impl JobCore {
         (0..self.size).any(|rank| self.lane(rank) == Some(Lane::Shm))
     }
 
+    /// How many other ranks share this one's node.
+    pub(crate) fn neighbours(&self) -> usize {
+        (0..self.size).filter(|&rank| self.lane(rank) == Some(Lane::Shm)).count()
+    }
+
     /// From here on waiting on shared words polls ports too, and a thread serves origins on `lane`.
     pub(crate) fn serve(&self, lane: Lane) -> Result<()> {
         self.polls.store(true, Ordering::Relaxed);

@@ -299,12 +299,17 @@ fn regions(
 
 /// Makes memory of the user one that ranks of the node can map, where there are any and it can be done.
 pub(super) fn adopted(job: &JobCore, memory: &Memory) -> Option<Adopted> {
-    if memory.is_empty() || !job.may_adopt() || !job.has_neighbours() {
+    let neighbours = job.neighbours() as u64;
+    if memory.is_empty() || !job.may_adopt() || neighbours == 0 {
         return None;
     }
     let bytes = memory.len() as u64;
-    let adopted = match room::available().filter(|_| memory.len() >= room::LARGE) {
-        Some(left) if bytes > left => Err(format!("{left} bytes of memory are available for a copy")),
+    let available = if memory.len() < room::LARGE { None } else { room::available() };
+    let adopted = match available {
+        // The others of the node may copy as much at the same time.
+        Some(available) if bytes.saturating_mul(neighbours + 1) > available => {
+            Err(format!("{available} bytes of memory are available, which all ranks here may want for copies"))
+        }
         _ => job.wire.adopt(memory)?,
     };
     adopted.inspect_err(|why| job.tell(&format!("{bytes} bytes of the user are not mapped by others: {why}"))).ok()
