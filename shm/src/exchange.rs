@@ -63,6 +63,9 @@ pub(crate) unsafe fn exchange(
     });
     drop(fd);
     drop(quiet);
+    if moved.is_ok() {
+        std::mem::forget(new);
+    }
     moved.map_err(|errno| format!("exchanging {} bytes of pages: {errno}", pages.len()))
 }
 

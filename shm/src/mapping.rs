@@ -59,22 +59,23 @@ impl Mapping {
         Ok(Mapping { base, len })
     }
 
-    /// Moves it to where `pages` are, which are unmapped in the same step: at no time is nothing there.
+    /// Moves it to where `pages` are, which are unmapped in the same step: at no time is nothing there. Allocates nothing, and calls nothing
+    /// of the program's.
     ///
     /// # Errors
     /// What `mremap` answers; then nothing has changed.
     ///
     /// # Safety
-    /// The pages, as many bytes as are mapped here, have the same contents, and whoever uses them may use these instead.
-    pub(crate) unsafe fn replace(self, pages: Span) -> Result<(), Errno> {
-        assert_eq!(pages.len(), self.len, "bytes replaced by others");
+    /// The pages, as many bytes as are mapped here, have the same contents, and whoever uses them may use these instead. Where it is
+    /// done, the mapping is forgotten, and not dropped.
+    pub(crate) unsafe fn replace(&self, pages: Span) -> Result<(), Errno> {
+        debug_assert_eq!(pages.len(), self.len, "bytes replaced by others");
         let (old, to) = (self.base.as_ptr().cast(), pages.as_ptr().cast());
         // By the bare system call: UCX, where a program has it, puts a function of its own in the place of libc's, which forgets the
         // last argument, so that the pages go anywhere.
         // SAFETY: this mapping is its own; the pages are the caller's.
         let moved = unsafe { rustix::mm::mremap_fixed(old, self.len, self.len, MremapFlags::MAYMOVE, to) }?;
         debug_assert_eq!(moved.addr(), pages.as_ptr().addr(), "where a mapping was moved");
-        std::mem::forget(self);
         Ok(())
     }
 

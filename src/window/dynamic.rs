@@ -191,7 +191,7 @@ impl Core {
             self.job.progress.complete(&target.tally)?;
         }
         loop {
-            // SeqCst: as in `covered`.
+            // SeqCst: as in `reach`.
             let version = words.word64(words::VERSION).load(Ordering::SeqCst);
             let regions = self.ask_regions(target)?;
             if words.word64(words::VERSION).load(Ordering::SeqCst) == version {
