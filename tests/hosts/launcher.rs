@@ -66,7 +66,7 @@ pub(super) fn killed() {
     let output = room(
         r#"mkfifo /dev/shm/started; "$LAUNCHER" -n 4 --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {host}" \
                sh -c 'sleep 1000 & echo started; sleep 1000' >/dev/shm/started & launcher=$!
-           for rank in 1 2 3 4; do read -r line; done </dev/shm/started
+           for rank in 1 2 3 4; do read -r line; done </dev/shm/started; rm /dev/shm/started
            [ "$(ps -eo args | grep -c '^[s]leep 1000')" = 8 ] || exit 5
            kill -9 $launcher; left || exit 6"#,
     );
@@ -79,7 +79,7 @@ pub(super) fn signalled() {
         r#""$LAUNCHER" -n 4 --tag-output --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {host}" \
                sh -c 'trap "echo asked; exit 3" TERM; echo started; sleep 1000 & wait' >/dev/shm/said & launcher=$!
            until [ "$(grep -c started /dev/shm/said)" = 4 ]; do sleep 0.02; done
-           kill -TERM $launcher; wait $launcher; status=$?; cat /dev/shm/said; left && exit $status"#,
+           kill -TERM $launcher; wait $launcher; status=$?; cat /dev/shm/said; rm /dev/shm/said; left && exit $status"#,
     );
     let told = said(&output);
     assert_eq!(output.status.code(), Some(128 + 15), "{told}");
