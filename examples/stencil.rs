@@ -1,12 +1,14 @@
-//! Heat in two dimensions: Jacobi's five-point stencil, rows spread over the ranks, halos exchanged by puts between fences.
+//! Heat in two dimensions: Jacobi's five-point stencil, with rows distributed over the ranks and
+//! halos exchanged by puts between fences.
 //!
-//! `transom-run -n 4 target/release/examples/stencil [N [STEPS]]`: an N x N plate (default 128) whose upper edge is
-//! hot, STEPS steps (default 200). Rank 0 gets all rows and compares them, bit by bit, with a serial run.
+//! `transom-run -n 4 target/release/examples/stencil [N [STEPS]]`: an N x N plate (default 128)
+//! with a hot upper edge, and STEPS steps (default 200). Rank 0 gets all rows and compares them,
+//! bit by bit, with a serial run.
 
 use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use transom::{Job, Window};
 
@@ -20,7 +22,7 @@ fn relax(above: &[f64], row: &[f64], below: &[f64], out: &mut [f64]) {
     }
 }
 
-/// The plate at the beginning: its upper edge at 100, else 0.
+/// The initial plate: 100 at the upper edge, else 0.
 fn initial(n: usize, row: usize) -> Vec<f64> {
     vec![if row == 0 { 100.0 } else { 0.0 }; n]
 }
@@ -39,7 +41,7 @@ fn serial(n: usize, steps: usize) -> Vec<f64> {
     plate
 }
 
-/// The rows of a rank: from the first to before the second.
+/// The rows of a rank: from the first one to the end (exclusive).
 fn rows(rank: usize, size: usize, n: usize) -> (usize, usize) {
     (n * rank / size, n * (rank + 1) / size)
 }
@@ -49,7 +51,8 @@ fn owner(row: usize, size: usize, n: usize) -> usize {
     (0..size).find(|&rank| (rows(rank, size, n).0..rows(rank, size, n).1).contains(&row)).unwrap_or(0)
 }
 
-/// Computes this rank's rows. The window holds two halo rows: the one above the first row, and the one below the last.
+/// Computes this rank's rows. The window has two halo rows: the one above the first row, and the
+/// one below the last.
 fn compute(world: &Job, n: usize, steps: usize) -> Result<Vec<f64>, Box<dyn Error>> {
     let (rank, size) = (world.rank(), world.size());
     let (first, last) = rows(rank, size, n);
@@ -59,13 +62,14 @@ fn compute(world: &Job, n: usize, steps: usize) -> Result<Vec<f64>, Box<dyn Erro
     let mut next = plate.clone();
     let mut edges = vec![0.0; 2 * n];
     let terminal = std::io::stderr().is_terminal() || std::env::var_os("TRANSOM_STDERR_IS_TERMINAL").is_some();
-    let begin = Instant::now();
+    // Rank 0 reports progress: on a terminal each second, else every 5 seconds.
+    let mut next_word = Instant::now() + Duration::from_secs(2);
     halo.fence(|epoch| {
         for step in 0..steps {
             if mine > 0 {
                 epoch.scope(|part| {
                     if first > 0 {
-                        part.put(owner(first - 1, size, n), n as u64, &plate[..n])?;
+                        part.put(owner(first - 1, size, n), n, &plate[..n])?;
                     }
                     if last < n {
                         part.put(owner(last, size, n), 0, &plate[(mine - 1) * n..])?;
@@ -75,7 +79,7 @@ fn compute(world: &Job, n: usize, steps: usize) -> Result<Vec<f64>, Box<dyn Erro
             }
             epoch.fence()?;
             halo.load(0, &mut edges)?;
-            // The halos are read: neighbours may write the next step's from here on.
+            // The halos have been read: neighbours may write the next step's from here on.
             epoch.fence()?;
             for row in (0..mine).filter(|row| (1..n - 1).contains(&(first + row))) {
                 let at = row * n;
@@ -84,8 +88,10 @@ fn compute(world: &Job, n: usize, steps: usize) -> Result<Vec<f64>, Box<dyn Erro
                 relax(above, &plate[at..at + n], below, &mut next[at..at + n]);
             }
             std::mem::swap(&mut plate, &mut next);
-            if terminal && rank == 0 && step % 64 == 0 && begin.elapsed().as_secs() >= 2 {
-                eprint!("step {step} of {steps}\r");
+            if rank == 0 && Instant::now() >= next_word {
+                let (end, pause) = if terminal { ('\r', 1) } else { ('\n', 5) };
+                next_word = Instant::now() + Duration::from_secs(pause);
+                eprint!("step {step} of {steps}{end}");
             }
         }
         Ok(())
@@ -117,7 +123,7 @@ fn gather(world: &Job, n: usize, mine: &[f64]) -> Result<Vec<f64>, Box<dyn Error
 }
 
 fn run() -> Result<bool, Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
+    let mut args = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).skip(1);
     let n: usize = args.next().map_or(Ok(128), |text| text.parse())?;
     let steps: usize = args.next().map_or(Ok(200), |text| text.parse())?;
     if !(3..=100_000).contains(&n) {

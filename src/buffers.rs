@@ -1,10 +1,10 @@
-//! Users' buffers as what ports take: the one file of this crate that is `unsafe`.
+//! Users' buffers in the form that ports take. The only file of this crate with `unsafe` code.
 //!
-//! A port reads and writes a buffer after the call that posted the operation has returned. Two things make that sound:
-//! a [`Source`] or [`Sink`] is made either by a [`Scope`], whose end waits for every operation in flight (also when it
-//! unwinds), or by an unsafe function whose caller promises it. It knows nothing of windows.
+//! A port reads and writes a buffer after the call that posted the operation has returned. That is
+//! sound because a [`Source`] or [`Sink`] is made in one of two ways: by a [`Scope`], whose end
+//! waits for every operation in flight, also when it unwinds; or by an unsafe function whose caller
+//! promises that the buffer stays. This module knows no windows.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 
 use transom_fabric::{Amo, Blocks, Memory, Port, Post, Span, Tally, TallyRef};
@@ -15,20 +15,22 @@ use crate::wire::Near;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source(Span);
 
-/// Origin bytes that stay writable, and otherwise untouched, until their operation is complete.
+/// Origin bytes that stay writable, and are not accessed otherwise, until their operation is
+/// complete.
 #[derive(Debug)]
 pub(crate) struct Sink(Span);
 
-/// A stretch of program whose end completes the operations that were posted in it, so that buffers that live longer
-/// may be lent to them.
+/// A section of the program whose end completes the operations that were posted in it. Buffers that
+/// live longer may be lent to these operations.
 #[derive(Debug)]
 pub(crate) struct Scope<'scope, 'env: 'scope> {
-    // Invariant in both, and neither Send nor Sync: the scope's end is in the thread that opened it. As in
-    // `std::thread::scope`, `'env` is what keeps `'scope` from being longer than the caller's own borrows.
-    _lends: PhantomData<(Cell<&'scope ()>, Cell<&'env ()>, *mut ())>,
+    // Invariant in both lifetimes. As in `std::thread::scope`, `'env` keeps `'scope` from being
+    // longer than the caller's own borrows. Threads may share a scope: a thread that holds a
+    // reference to it can't outlive the body, and the end completes the operations of all threads.
+    _lends: PhantomData<(&'scope mut &'scope (), &'env mut &'env ())>,
 }
 
-/// Several of either, to be read or filled one after another; no two sinks overlap.
+/// Several sources or several sinks, to be read or filled one after another. No two sinks overlap.
 #[derive(Debug)]
 pub(crate) struct Parts<S> {
     spans: Vec<Span>,
@@ -44,8 +46,8 @@ impl<F: Fn()> Drop for Completes<F> {
     }
 }
 
-/// Runs `body`; `complete` runs after it, also when it unwinds, and must return only when no operation that was posted
-/// with this scope's buffers is in flight.
+/// Runs `body`, then `complete`, also when `body` unwinds. `complete` must return only when no
+/// operation that was posted with this scope's buffers is in flight.
 #[inline]
 pub(crate) fn scoped<'env, R>(
     complete: impl Fn(),
@@ -69,7 +71,8 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
-/// An address that a caller gave; of no bytes it may be null, as it often is in C, but no slice begins there.
+/// An address from the caller. For no bytes it may be null, as often in C, but a slice can't begin
+/// there.
 #[inline]
 fn given(base: *mut u8) -> *mut u8 {
     if base.is_null() { std::ptr::dangling_mut() } else { base }
@@ -79,7 +82,7 @@ impl Source {
     /// Bytes by address.
     ///
     /// # Safety
-    /// They are readable, and nobody writes them, until the operation is complete.
+    /// The bytes are readable, and no thread writes them, until the operation is complete.
     #[inline]
     pub(crate) unsafe fn promised(base: *const u8, len: usize) -> Source {
         Source(Span::from_raw(given(base.cast_mut()), len))
@@ -90,19 +93,21 @@ impl Source {
         self.0.len()
     }
 
-    /// The bytes, for copying them now.
+    /// The bytes, to be copied before the call returns.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: readable and unwritten until the operation is complete, which is what this type stands for.
+        // SAFETY: readable and unwritten until the operation is complete, which is the invariant of
+        // `Source`.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len()) }
     }
 
-    /// Stores equal blocks of these bytes, the first at `from`, into `memory`, the first at `at`. False, and
-    /// nothing is copied, where one of them is not inside.
+    /// Stores equal blocks of these bytes, the first at `from`, into `memory`, the first at `at`.
+    /// If a block is not inside, it returns false and copies nothing.
     #[inline]
     pub(crate) fn store_blocks(&self, from: Steps, memory: &Memory, at: i64, stride: i64) -> bool {
         let Some(blocks) = from.within(self.0) else { return false };
-        // SAFETY: the blocks are inside (`within`), readable and unwritten until the operation is complete.
+        // SAFETY: the blocks are inside (`within`), readable and unwritten until the operation is
+        // complete.
         unsafe { memory.copy_blocks::<true>(at, stride, blocks) }
     }
 
@@ -113,13 +118,13 @@ impl Source {
 }
 
 impl Sink {
-    /// A sink for a result that nobody wants.
+    /// A sink for a result that is not wanted.
     pub(crate) const NONE: Sink = Sink(Span::EMPTY);
 
     /// Bytes by address.
     ///
     /// # Safety
-    /// They are writable, and nobody else touches them, until the operation is complete.
+    /// The bytes are writable, and nothing else accesses them, until the operation is complete.
     #[inline]
     pub(crate) unsafe fn promised(base: *mut u8, len: usize) -> Sink {
         Sink(Span::from_raw(given(base), len))
@@ -130,27 +135,30 @@ impl Sink {
         self.0.len()
     }
 
-    /// Fills from memory, now.
+    /// Fills the sink from memory before the call returns.
     #[inline]
     pub(crate) fn fill(self, from: &Memory, at: usize) {
-        // SAFETY: writable and ours alone until the operation is complete; the slice ends with this call.
+        // SAFETY: writable and exclusive until the operation is complete, which is the invariant of
+        // `Sink`; the slice ends with this call.
         from.read(at, unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), self.0.len()) });
     }
 
-    /// Fills from bytes, now: as many as both have.
+    /// Fills the sink from bytes before the call returns, up to the shorter of both lengths.
     #[inline]
     pub(crate) fn fill_from(self, bytes: &[u8]) {
         let len = self.0.len().min(bytes.len());
-        // SAFETY: writable and ours alone; `bytes` is a live slice, which therefore can't overlap it.
+        // SAFETY: writable and exclusive, by the invariant of `Sink`; `bytes` is a live slice,
+        // which therefore can't overlap it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.as_ptr(), len) };
     }
 
-    /// Fills equal blocks of these bytes, the first at `into`, from `memory`, the first at `at`. False, and
-    /// nothing is copied, where one of them is not inside.
+    /// Fills equal blocks of these bytes, the first at `into`, from `memory`, the first at `at`. If
+    /// a block is not inside, it returns false and copies nothing.
     #[inline]
     pub(crate) fn load_blocks(&self, into: Steps, memory: &Memory, at: i64, stride: i64) -> bool {
         let Some(blocks) = into.within(self.0) else { return false };
-        // SAFETY: the blocks are inside (`within`), writable and ours alone until the operation is complete.
+        // SAFETY: the blocks are inside (`within`), and writable and exclusive until the operation
+        // is complete.
         unsafe { memory.copy_blocks::<false>(at, stride, blocks) }
     }
 
@@ -160,7 +168,7 @@ impl Sink {
     }
 }
 
-/// What a part is made of.
+/// A source or a sink, as a part of [`Parts`].
 pub(crate) trait Lent {
     fn span(self) -> Span;
 }
@@ -182,19 +190,19 @@ impl<S: Lent> Parts<S> {
         Parts { spans: Vec::new(), len: 0, of: PhantomData }
     }
 
-    /// One more.
+    /// Adds a part.
     pub(crate) fn add(&mut self, part: S) {
         let part = part.span();
         self.len += part.len();
         self.spans.push(part);
     }
 
-    /// The bytes of all.
+    /// The bytes of all parts.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// How many there are.
+    /// The number of parts.
     pub(crate) fn count(&self) -> usize {
         self.spans.len()
     }
@@ -205,7 +213,8 @@ impl<S: Lent> Parts<S> {
     }
 }
 
-/// Equal blocks within a buffer: where the first begins, bytes from one to the next, bytes of each, and how many.
+/// Equal blocks within a buffer: the offset of the first, the distance between two, the length of
+/// each, and their number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps {
     pub(crate) at: i64,
@@ -215,7 +224,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// The blocks, if they are inside `span`.
+    /// The spans of the blocks, if they are inside `span`.
     #[inline]
     fn within(self, span: Span) -> Option<Blocks> {
         let Steps { at, stride, len, count } = self;
@@ -230,14 +239,14 @@ impl Steps {
 /// Posts a put of `from`.
 #[inline(always)]
 pub(crate) fn post_put<P: Port>(port: &P, to: &P::Remote, offset: u64, from: Source, tally: &TallyRef) -> Post {
-    // SAFETY: what a Source stands for.
+    // SAFETY: the invariant of `Source`.
     unsafe { port.put(to, offset, from.0, tally) }
 }
 
-/// Posts a get into `into`, which may be posted again where the answer is `Again`.
+/// Posts a get into `into`, which may be posted again after the answer `Again`.
 #[inline(always)]
 pub(crate) fn post_get<P: Port>(port: &P, from: &P::Remote, offset: u64, into: &Sink, tally: &TallyRef) -> Post {
-    // SAFETY: what a Sink stands for.
+    // SAFETY: the invariant of `Sink`.
     unsafe { port.get(from, offset, into.0, tally) }
 }
 
@@ -249,11 +258,11 @@ pub(crate) fn post_put_list<P: Port>(
     from: &Parts<Source>,
     tally: &TallyRef,
 ) -> Post {
-    // SAFETY: what a Source stands for.
+    // SAFETY: the invariant of `Source`.
     unsafe { port.put_list(to, offset, &from.spans, tally) }
 }
 
-/// Posts a get into all of `into`, which may be posted again where the answer is `Again`.
+/// Posts a get into all of `into`, which may be posted again after the answer `Again`.
 pub(crate) fn post_get_list<P: Port>(
     port: &P,
     from: &P::Remote,
@@ -261,11 +270,11 @@ pub(crate) fn post_get_list<P: Port>(
     into: &Parts<Sink>,
     tally: &TallyRef,
 ) -> Post {
-    // SAFETY: what a Sink stands for.
+    // SAFETY: the invariant of `Sink`.
     unsafe { port.get_list(from, offset, &into.spans, tally) }
 }
 
-/// The same by way of a buffer of the port.
+/// Posts a get into all of `into` through a buffer of the port.
 pub(crate) fn post_get_scattered<P: Port>(
     port: &P,
     from: &P::Remote,
@@ -273,19 +282,19 @@ pub(crate) fn post_get_scattered<P: Port>(
     into: &Parts<Sink>,
     tally: &TallyRef,
 ) -> Post {
-    // SAFETY: what a Sink stands for.
+    // SAFETY: the invariant of `Sink`.
     unsafe { port.get_scattered(from, offset, &into.spans, tally) }
 }
 
-/// Puts each of the pieces at its offset, at once.
+/// Puts each piece at its offset before the call returns.
 pub(crate) fn put_pieces(to: &Near, pieces: impl IntoIterator<Item = (u64, Source)>) -> Post {
-    // SAFETY: what a Source stands for.
+    // SAFETY: the invariant of `Source`.
     unsafe { to.put_pieces(pieces.into_iter().map(|(offset, from)| (offset, from.0))) }
 }
 
-/// Gets each of the pieces from its offset, at once.
+/// Gets each piece from its offset before the call returns.
 pub(crate) fn get_pieces(from: &Near, pieces: impl IntoIterator<Item = (u64, Sink)>) -> Post {
-    // SAFETY: what a Sink stands for.
+    // SAFETY: the invariant of `Sink`.
     unsafe { from.get_pieces(pieces.into_iter().map(|(offset, into)| (offset, into.0))) }
 }
 
@@ -298,7 +307,7 @@ pub(crate) fn post_amo<P: Port>(
     into: &Sink,
     tally: &TallyRef,
 ) -> Post {
-    // SAFETY: what a Sink stands for.
+    // SAFETY: the invariant of `Sink`.
     unsafe { port.amo(on, offset, amo, into.0, tally) }
 }
 
@@ -311,20 +320,21 @@ pub(crate) unsafe fn promised_memory(base: *mut u8, len: usize) -> Option<Memory
     std::ptr::NonNull::new(base).map(|base| unsafe { Memory::new(base, len, None) })
 }
 
-/// The memory of an owned buffer. It is freed when the last clone of the result is gone and `owner` was taken back or dropped.
+/// The memory of an owned buffer. The memory stays until [`Reclaim::take`] has given the buffer
+/// back.
 #[inline]
 pub(crate) fn owned_memory<T: bytemuck::Pod + Send + Sync>(mut buffer: Vec<T>) -> (Memory, Reclaim<T>) {
     let len = size_of_val(buffer.as_slice());
     let base = buffer.as_mut_ptr();
     let parts = Reclaim { base, len: buffer.len(), capacity: buffer.capacity() };
     std::mem::forget(buffer);
-    // SAFETY: the vector is not freed before `Reclaim::take`, whose caller promises that no access is left; a Vec's
-    // pointer is never null, and any bytes are valid `T`s.
+    // SAFETY: the vector is not freed before `Reclaim::take`, whose caller promises that no access
+    // is left. A Vec's pointer is never null, and any bytes are valid `T`s.
     let memory = unsafe { Memory::new(std::ptr::NonNull::new_unchecked(base.cast()), len, None) };
     (memory, parts)
 }
 
-/// What gives an owned buffer back. Dropping it keeps (leaks) the buffer, since peers may still access it.
+/// Returns an owned buffer. Dropping it leaks the buffer, since peers may still access it.
 #[derive(Debug)]
 pub(crate) struct Reclaim<T> {
     base: *mut T,
@@ -332,16 +342,17 @@ pub(crate) struct Reclaim<T> {
     capacity: usize,
 }
 
-// SAFETY: it is the vector that it was made of, without the right to touch its elements.
+// SAFETY: it stands for the vector that it was made of, without access to its elements.
 unsafe impl<T: Send> Send for Reclaim<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Reclaim<T> {}
 
 impl<T> Reclaim<T> {
-    /// The buffer.
+    /// Returns the buffer.
     ///
     /// # Safety
-    /// No peer accesses it any more, and every clone of its [`Memory`] is unused from here on.
+    /// No peer accesses the buffer any more, and every clone of its [`Memory`] is unused from here
+    /// on.
     #[inline]
     pub(crate) unsafe fn take(self) -> Vec<T> {
         // SAFETY: the parts of a vector that was forgotten in `owned_memory`, rebuilt once.
@@ -349,7 +360,7 @@ impl<T> Reclaim<T> {
     }
 }
 
-/// What a [`LentBuffer`] lends: the same bytes, to be read or to be filled.
+/// The bytes of a [`LentBuffer`], for one operation to read or to fill.
 #[derive(Debug)]
 pub(crate) struct Lend(Span);
 
@@ -365,8 +376,8 @@ impl Lend {
     }
 }
 
-/// An owned buffer that one operation uses, counted by a tally of its own: it comes back when the tally is idle. Dropped before, it
-/// keeps (leaks) the buffer.
+/// An owned buffer that one operation uses, with a tally of its own. The buffer can be taken back
+/// when the tally is idle. Dropping it before that leaks the buffer.
 #[derive(Debug)]
 pub(crate) struct LentBuffer<T> {
     buffer: Reclaim<T>,
@@ -374,7 +385,8 @@ pub(crate) struct LentBuffer<T> {
 }
 
 impl<T: bytemuck::Pod + Send + Sync> LentBuffer<T> {
-    /// Lends a buffer to what `post` posts, which counts all of it in the tally that it leaves, or has ended before it returns.
+    /// Lends a buffer to the operation that `post` posts. The operation is counted in the tally
+    /// that `post` leaves, or is complete before `post` returns.
     #[inline]
     pub(crate) fn lend<E>(
         buffer: Vec<T>,
@@ -386,22 +398,23 @@ impl<T: bytemuck::Pod + Send + Sync> LentBuffer<T> {
         (LentBuffer { buffer, tally: tally.clone() }, posted)
     }
 
-    /// What counts the operation; `None`: it ended at once.
+    /// The tally of the operation; `None` if it was complete at once.
     pub(crate) fn tally(&self) -> Option<&Tally> {
         self.tally.as_deref()
     }
 
-    /// The buffer back.
+    /// Returns the buffer.
     ///
     /// # Panics
-    /// Where the operation is in flight: callers have waited.
+    /// If the operation is in flight: callers have waited for it.
     #[inline]
     pub(crate) fn take(self) -> Vec<T> {
         assert!(
             self.tally.as_ref().is_none_or(|tally| tally.idle()),
             "a buffer is wanted back from an operation in flight"
         );
-        // SAFETY: no operation uses it any more (the line above), and the memory that `lend` made is gone.
+        // SAFETY: no operation uses the buffer any more (the assertion above), and the memory that
+        // `lend` made is gone.
         unsafe { self.buffer.take() }
     }
 }

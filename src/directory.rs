@@ -1,11 +1,11 @@
-//! Where a rank says what its part of each window is: a table in memory that peers read at first contact, by loads or by
-//! one RDMA read. So nothing of size O(p) is exchanged when a window is created. Knows no transport.
+//! A rank's table of its parts of windows. Peers read it at first contact, by loads or by one RDMA
+//! read, so that the creation of a window exchanges nothing of size O(p). Knows no transport.
 
 use std::sync::atomic::Ordering;
 
 use transom_fabric::{Memory, RegionKey};
 
-/// Windows that can live at once in a process.
+/// Maximum number of windows that exist at once in a process.
 pub(crate) const SLOTS: usize = 2048;
 /// Bytes of one slot.
 pub(crate) const SLOT_BYTES: usize = 128;
@@ -18,13 +18,14 @@ pub(crate) struct Part {
     pub(crate) size: u64,
     /// Displacement unit in bytes.
     pub(crate) unit: u32,
-    /// The address of the first byte, modulo 8: what alignment offsets have.
+    /// The address of the first byte modulo 8, to compute alignment from offsets.
     pub(crate) skew: u8,
     /// The data for ranks of the node.
     pub(crate) shm: RegionKey,
     /// The data for others.
     pub(crate) net: RegionKey,
-    /// Where in the shared segment of rank 0 the part begins, in bytes, for a contiguous shared window.
+    /// The offset of the part in the shared segment of rank 0, in bytes, for a contiguous shared
+    /// window.
     pub(crate) offset: u64,
 }
 
@@ -59,7 +60,7 @@ impl Part {
     }
 }
 
-/// The slots in which window `id` may be, first the likeliest.
+/// The slots in which window `id` may be, the most likely first.
 pub(crate) fn places(id: u64) -> impl Iterator<Item = usize> {
     #[allow(clippy::cast_possible_truncation)] // the remainder is below SLOTS
     let first = (id % SLOTS as u64) as usize;
@@ -86,11 +87,12 @@ pub(crate) fn free_place(table: &Memory, base: usize, id: u64) -> Option<usize> 
 /// Publishes this rank's part of window `id` at a free place of its own table.
 pub(crate) fn publish(table: &Memory, base: usize, place: usize, id: u64, part: &Part) {
     update(table, base, place, id, part);
-    // Release: pairs with the Acquire in `load`. RDMA reads are ordered by the barrier that follows.
+    // Release: pairs with the Acquire in `load`. RDMA reads are ordered by the barrier that
+    // follows.
     table.word64(base + place * SLOT_BYTES).store(id, Ordering::Release);
 }
 
-/// Publishes a part again, at the place that it has; no peer reads it meanwhile.
+/// Publishes a part again in its slot; no peer reads the slot meanwhile.
 pub(crate) fn update(table: &Memory, base: usize, place: usize, id: u64, part: &Part) {
     for (index, value) in part.encode(id).into_iter().enumerate().skip(1) {
         // Relaxed: ordered by the barrier that lets peers read it.

@@ -1,20 +1,23 @@
-//! The one error type of the library: MPI's classes, and what was wrong in words and numbers. Knows no transport.
+//! The error type of the library: MPI's classes, and a description in words and numbers. Knows no
+//! transport.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use transom_fabric::{FabricError, Fault};
 
 use crate::bootstrap::BootstrapError;
 
-/// The MPI error class of an [`Error`] (MPI §11.6), for callers that branch on it and for the C interface.
+/// The MPI error class of an [`Error`] (MPI-4.1 §12.6), for callers that branch on it and for the C
+/// interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// `MPI_ERR_WIN`: the window as such. Never given: a window that does not exist is no value.
+    /// `MPI_ERR_WIN`: the window as such. Never given: a window that does not exist is not a value.
     Win,
     /// `MPI_ERR_BASE`: the memory handed to `create`.
     Base,
-    /// `MPI_ERR_SIZE`: a size that can't be had.
+    /// `MPI_ERR_SIZE`: a size that can't be allocated.
     Size,
     /// `MPI_ERR_DISP`: a displacement or displacement unit.
     Disp,
@@ -22,39 +25,40 @@ pub enum Class {
     Rank,
     /// `MPI_ERR_TYPE`: a type, or its alignment at the target.
     Type,
-    /// `MPI_ERR_COUNT`: a count that can't be.
+    /// `MPI_ERR_COUNT`: an invalid count.
     Count,
     /// `MPI_ERR_OP`: an operation that is not defined on the type.
     Op,
-    /// `MPI_ERR_LOCKTYPE`: a lock on a window whose hints say that it has none.
+    /// `MPI_ERR_LOCKTYPE`: a lock on a window whose hints exclude locks.
     LockType,
     /// `MPI_ERR_ASSERT`: assertions that contradict each other or do not belong to the call.
     Assert,
-    /// `MPI_ERR_ARG`: another argument that can't be.
+    /// `MPI_ERR_ARG`: another invalid argument.
     Arg,
-    /// `MPI_ERR_RMA_CONFLICT`: accesses that conflict. Never given: they are not looked for.
+    /// `MPI_ERR_RMA_CONFLICT`: conflicting accesses. Never given: they are not detected.
     RmaConflict,
-    /// `MPI_ERR_RMA_ATTACH`: memory that can't be attached to a dynamic window, or none to detach.
+    /// `MPI_ERR_RMA_ATTACH`: memory that can't be attached to a dynamic window, or that is not
+    /// attached.
     RmaAttach,
     /// `MPI_ERR_RMA_SHARED`: memory that can't be shared, or that load and store do not reach.
     RmaShared,
     /// `MPI_ERR_RMA_FLAVOR`: a window of another flavor is needed.
     RmaFlavor,
-    /// `MPI_ERR_RMA_RANGE`: outside the target's part, or of what it has attached.
+    /// `MPI_ERR_RMA_RANGE`: an access outside of the target's part, or of its attached regions.
     RmaRange,
     /// `MPI_ERR_RMA_SYNC`: a call in the wrong epoch.
     RmaSync,
-    /// `MPI_ERR_INFO_VALUE`: a hint or a `TRANSOM_` variable with a value that it can't have.
+    /// `MPI_ERR_INFO_VALUE`: a hint or a `TRANSOM_` variable with an illegal value.
     InfoValue,
-    /// `MPI_ERR_OTHER`: the job, a transport, or a peer.
+    /// `MPI_ERR_OTHER`: a failure of the job, a transport, or a peer.
     Other,
 }
 
-/// What went wrong, with the numbers.
+/// The kind of a failure, with its numbers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An operation reaches outside the target's window; nothing was accessed.
+    /// An operation reaches outside of the target's window. No memory was accessed.
     #[error(
         "{call}: {length} bytes at displacement {displacement} (unit {unit}) are outside the window of rank {rank}, \
          which has {limit} bytes"
@@ -73,17 +77,17 @@ pub enum ErrorKind {
         /// The size of the target's window in bytes.
         limit: u64,
     },
-    /// No such rank.
+    /// The rank does not exist.
     #[error("{call}: there is no rank {rank}; the job's ranks are 0 to {}", size - 1)]
     Rank {
         /// The call.
         call: &'static str,
-        /// The rank that was asked for.
+        /// The rank in the call.
         rank: usize,
         /// The number of ranks.
         size: usize,
     },
-    /// An atomic at a place that is not a multiple of its width; nothing was accessed.
+    /// An atomic at an address that is not a multiple of its width. No memory was accessed.
     #[error(
         "{call}: displacement {displacement} (unit {unit}) at rank {rank} is not aligned to the {width} bytes of the \
          atomic's type; the window there has {limit} bytes"
@@ -102,71 +106,89 @@ pub enum ErrorKind {
         /// The size of the target's window in bytes.
         limit: u64,
     },
-    /// A call in an epoch where MPI does not allow it; nothing was done.
+    /// A call in an epoch in which MPI does not allow it. It had no effect.
     #[error("{call}: {reason}")]
     Epoch {
         /// The call.
         call: &'static str,
-        /// Which rule it breaks.
+        /// The rule that the call breaks.
         reason: &'static str,
     },
-    /// A length that is not that of the other side, or an argument that can't be.
+    /// A length that differs from that of the other side, or an invalid argument.
     #[error("{call}: {reason}")]
     Argument {
-        /// The class that MPI gives it.
+        /// The MPI class.
         class: Class,
         /// The call.
         call: &'static str,
-        /// What is wrong, with its numbers.
+        /// The reason, with its numbers.
         reason: String,
     },
-    /// A `TRANSOM_` variable with a value that it can't have.
+    /// A `TRANSOM_` variable with an illegal value.
     #[error("{name}={value}: {reason}")]
     Setting {
         /// The variable.
         name: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What it may be.
+        /// The legal values.
         reason: String,
     },
-    /// The ranks can't work together as they are.
+    /// A hint on which all ranks of a window must agree differs among them. No rank has the window.
+    #[error("window {window:x}: {hint} differs among the ranks; all give the same, so that no rank has the window")]
+    Differs {
+        /// The key.
+        hint: &'static str,
+        /// The window's number in the job.
+        window: u64,
+    },
+    /// A rank has as many windows as a process can have, so that no rank has the new window.
+    #[error("window {window:x}: {limit} windows live in the process of one of the ranks, which is the limit")]
+    TooManyWindows {
+        /// The window's number in the job.
+        window: u64,
+        /// The most windows that a process can have at once.
+        limit: usize,
+    },
+    /// The ranks can't form a job.
     #[error("{0}")]
     Job(String),
-    /// The launcher, or the exchange of addresses through it.
+    /// The launcher failed, or the exchange of addresses through it.
     #[error("starting: {0}")]
     Bootstrap(#[from] BootstrapError),
-    /// A transport.
+    /// A transport failed.
     #[error("{0}")]
     Transport(#[from] FabricError),
-    /// The target would not execute an operation: it reaches memory that is not of the window there.
+    /// The target refused to execute an operation: it reaches memory outside of the target's
+    /// window.
     #[error("refused by {0}")]
     Refused(Fault),
-    /// Processes of ranks have ended, and this rank waited, for them or for others that may wait for them.
+    /// Processes of ranks have ended while this rank waited for them, or for ranks that may wait
+    /// for them.
     #[error("rank{} {} on {host} died", if ranks.len() > 1 { "s" } else { "" }, listed(ranks))]
     RankDied {
-        /// The ranks, as the whole job counts, in the order in which this one saw it: the first may have been the reason of the others.
-        /// At least one.
+        /// The ranks, as ranks of the whole job, in the order in which this rank saw their ends:
+        /// the first may have caused the others. At least one.
         ranks: Vec<usize>,
-        /// The name of their machine, or of their machines.
+        /// The name of the ranks' machine, or of their machines.
         host: String,
     },
-    /// A rank of another machine does not answer, and this rank waited, for it or for others that may wait for it: its machine is
-    /// gone, or the network between.
+    /// A rank of another machine does not answer while this rank waits for it, or for ranks that
+    /// may wait for it. Its machine, or the network to it, is down.
     #[error("rank {rank} on {host} can't be reached at {at} from {from}: {reason}")]
     RankUnreachable {
-        /// The rank, as the whole job counts; the first of those that do not answer.
+        /// The first rank that does not answer, as a rank of the whole job.
         rank: usize,
-        /// The name of its machine.
+        /// The name of the rank's machine.
         host: String,
-        /// Its address.
+        /// The rank's address.
         at: IpAddr,
         /// The interface of this rank, as `name=address/prefix`.
         from: String,
-        /// What the system said.
+        /// The kernel's reason.
         reason: String,
     },
-    /// A peer that is gone.
+    /// A peer is gone.
     #[error("{0}")]
     Peer(#[from] Fault),
 }
@@ -176,15 +198,24 @@ fn listed(ranks: &[usize]) -> String {
 }
 
 /// An error of this library. One word wide, so that the calls that return it stay cheap.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its debug form is the message and the MPI class, because that is the form in which Rust prints
+/// an error that `main` returns; [`Error::kind`] has the data.
+#[derive(thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<ErrorKind>);
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} (MPI error class {:?})", self.class())
+    }
+}
 
 /// The result of this library's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// What went wrong.
+    /// The kind of the failure, with its numbers.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
@@ -197,8 +228,9 @@ impl Error {
             ErrorKind::Misaligned { .. } => Class::Type,
             ErrorKind::Epoch { .. } => Class::RmaSync,
             ErrorKind::Argument { class, .. } => *class,
-            ErrorKind::Setting { .. } => Class::InfoValue,
-            ErrorKind::Job(_)
+            ErrorKind::Setting { .. } | ErrorKind::Differs { .. } => Class::InfoValue,
+            ErrorKind::TooManyWindows { .. }
+            | ErrorKind::Job(_)
             | ErrorKind::Bootstrap(_)
             | ErrorKind::Transport(_)
             | ErrorKind::RankDied { .. }
@@ -234,6 +266,7 @@ mod tests {
             error.to_string(),
             "put: 16 bytes at displacement 70 (unit 8) are outside the window of rank 3, which has 512 bytes"
         );
+        assert_eq!(format!("{error:?}"), format!("{error} (MPI error class RmaRange)"));
         assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
     }
 }

@@ -1,5 +1,6 @@
-//! Hints of windows (MPI §11.2, `MPI_Info`): what a program promises or prefers, as text from users and as decisions for the
-//! window. Unknown keys are ignored, as MPI wants; a known key with a value that it can't have is an error.
+//! Hints of windows (MPI-4.1 §12.2.7, `MPI_Info`): promises and preferences of a program, as text
+//! from users and as decisions for the window. Unknown keys are ignored, as MPI demands; a known
+//! key with an illegal value is an error.
 
 use crate::error::{Class, Error, Result};
 use crate::settings::Atomics;
@@ -12,15 +13,19 @@ use crate::window::Flavor;
 /// assert_eq!(info.get("no_locks"), Some("true"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Info(Vec<(String, String)>);
+pub struct Info {
+    pairs: Vec<(String, String)>,
+    forgiving: bool,
+}
 
-/// The memory model of a window (`MPI_WIN_MODEL`, MPI §11.4).
+/// The memory model of a window (`MPI_WIN_MODEL`, MPI-4.1 §12.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Model {
-    /// One copy: what others put is what this process loads, eventually (`MPI_WIN_UNIFIED`).
+    /// One copy: this process eventually loads the values that other ranks put (`MPI_WIN_UNIFIED`).
     Unified,
-    /// A public and a private copy, which only synchronization calls bring together (`MPI_WIN_SEPARATE`). On request, by
-    /// `transom_model=separate`: a program that forgets a synchronization then sees stale data on every machine.
+    /// A public and a private copy, which only synchronization calls bring together
+    /// (`MPI_WIN_SEPARATE`). Chosen by `transom_model=separate`: a program that forgets a
+    /// synchronization then sees stale data on every machine.
     Separate,
 }
 
@@ -30,44 +35,72 @@ impl Info {
         Info::default()
     }
 
-    /// With one more key, or another value for one that is there.
+    /// Sets a key, replacing its value if it has one.
     #[must_use]
     pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Info {
         let (key, value) = (key.into(), value.into());
-        match self.0.iter_mut().find(|(known, _)| *known == key) {
+        match self.pairs.iter_mut().find(|(known, _)| *known == key) {
             Some((_, old)) => *old = value,
-            None => self.0.push((key, value)),
+            None => self.pairs.push((key, value)),
         }
         self
     }
 
+    /// For windows of programs that may break their promises, as MPI programs do: no window relies
+    /// on a hint. An illegal value is ignored, and locks work in spite of `no_locks`. If a hint
+    /// differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is right for
+    /// all of them is in force. One line of warning reports it.
+    #[must_use]
+    pub fn forgiving(mut self) -> Info {
+        self.forgiving = true;
+        self
+    }
+
+    pub(crate) fn is_forgiving(&self) -> bool {
+        self.forgiving
+    }
+
+    /// The hints with legal values, and the error of the first of the others.
+    pub(crate) fn usable(&self, fits: impl Fn(&Info) -> Result<()>) -> (Info, Option<Error>) {
+        let (mut usable, mut wrong) = (Info { pairs: Vec::new(), forgiving: self.forgiving }, None);
+        for (key, value) in self.iter() {
+            match fits(&Info::new().with(key, value)) {
+                Ok(()) => usable = usable.with(key, value),
+                Err(error) => wrong = wrong.or(Some(error)),
+            }
+        }
+        (usable, wrong)
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+        self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
     /// All keys with their values, in the order in which they were set.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 }
 
 /// The hints in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hints {
-    pub(crate) no_locks: bool,
-    /// `rar`, `raw`, `war`, `waw`.
+    no_locks: bool,
+    /// For `rar`, `raw`, `war` and `waw`.
     ordering: [bool; 4],
     same_op: bool,
     same_size: bool,
     same_disp_unit: bool,
     pub(crate) noncontig: bool,
-    /// 0: the library's choice.
+    /// In bytes; 0 leaves it to the library.
     granularity: u64,
     pub(crate) alignment: usize,
     pub(crate) model: Model,
-    /// `None`: as the job's setting says.
+    /// `None`: the job's setting.
     pub(crate) atomics: Option<Atomics>,
+    /// Whether the program may break its promises.
+    forgiving: bool,
 }
 
 const ORDERINGS: [&str; 4] = ["rar", "raw", "war", "waw"];
@@ -85,6 +118,7 @@ impl Default for Hints {
             alignment: 1,
             model: Model::Unified,
             atomics: None,
+            forgiving: false,
         }
     }
 }
@@ -92,13 +126,13 @@ impl Default for Hints {
 impl Hints {
     /// The hints of a window that is created with `info`.
     pub(crate) fn at_creation(info: &Info, flavor: Flavor) -> Result<Hints> {
-        let mut hints = Hints::default();
+        let mut hints = Hints { forgiving: info.is_forgiving(), ..Hints::default() };
         hints.update(info)?;
         for (key, value) in info.iter() {
             match key {
                 "alloc_shared_noncontig" => hints.noncontig = switch(key, value)?,
                 "mpi_accumulate_granularity" => hints.granularity = number(key, value)?,
-                // The second is the standard's name.
+                // The second name is the standard's.
                 "mpi_minimum_alignment" | "mpi_minimum_memory_alignment" => {
                     let alignment = number(key, value)?;
                     let fits = alignment.is_power_of_two() && alignment <= 1 << 30;
@@ -111,13 +145,14 @@ impl Hints {
             }
         }
         if matches!(flavor, Flavor::Shared | Flavor::Dynamic) {
-            // Load and store of others reach the memory itself: there is no second copy that they could see.
+            // Other ranks load and store the memory itself: there is no second copy for them to
+            // see.
             hints.model = Model::Unified;
         }
         Ok(hints)
     }
 
-    /// Takes over what may change while the window lives (`MPI_WIN_SET_INFO`); the rest was decided at creation.
+    /// Updates the hints that may change after creation (`MPI_WIN_SET_INFO`). The others stay.
     pub(crate) fn update(&mut self, info: &Info) -> Result<()> {
         let mut new = self.clone();
         for (key, value) in info.iter() {
@@ -163,13 +198,22 @@ impl Hints {
             .with("transom_atomics", atomics)
     }
 
+    /// Whether locks are errors.
+    pub(crate) fn forbids_locks(&self) -> bool {
+        self.no_locks && !self.forgiving
+    }
+
+    pub(crate) fn is_forgiving(&self) -> bool {
+        self.forgiving
+    }
+
     /// Whether accumulates of one origin on one location keep their order.
     pub(crate) fn ordered(&self) -> bool {
         self.ordering.contains(&true)
     }
 
-    /// Whether accumulates go element by element by the CPU's atomics, instead of by locks and vector code: wanted by a
-    /// granularity of at most one element.
+    /// Whether accumulates are performed element by element by the CPU's atomics, instead of under
+    /// locks by vector code. A granularity of at most one element asks for it.
     pub(crate) fn per_element(&self) -> bool {
         (1..=8).contains(&self.granularity)
     }

@@ -1,5 +1,7 @@
-//! What runs here, in words: the routes of a job, and what `transom-info` says of the machine.
+//! Descriptions in words: the routes of a job, and the transports that `transom-info` finds on the
+//! machine.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 
 use crate::error::{ErrorKind, Result};
@@ -11,41 +13,42 @@ use crate::settings::{self, Settings};
 pub use crate::settings::{VARIABLES, Variable};
 use crate::wire::{Lane, Net};
 
-/// What was found to work on a machine, for [`outlook`].
+/// The transports found to work on a machine, for [`outlook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Processes can map each other's memory.
+    /// Whether processes can map each other's memory.
     pub shm: bool,
-    /// Whether an RDMA device can be opened; where it can, what atomics it has.
+    /// The atomics of the RDMA device that can be opened; `None` if none can.
     pub verbs: Option<Amos>,
-    /// The same of libfabric.
+    /// The atomics of libfabric's provider that can be opened; `None` if none can.
     pub ofi: Option<Amos>,
 }
 
-/// What a window would get.
+/// The transport and actor that a window would use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlook {
-    /// The way between its ranks, in words.
+    /// The way between the window's ranks, in words.
     pub route: &'static str,
-    /// Who performs its atomics.
+    /// The actor that performs the window's atomics.
     pub actor: Actor,
 }
 
-/// Whether the `TRANSOM_` variables of this process have values that they can have: for a program that joins a job by
-/// [`Job::with_bootstrap`](crate::Job::with_bootstrap) and must not leave the other ranks waiting.
+/// Checks that the `TRANSOM_` variables of this process have legal values: for a program that joins
+/// a job by [`Job::with_bootstrap`](crate::Job::with_bootstrap) and must not leave the other ranks
+/// waiting.
 ///
 /// # Errors
-/// `InfoValue`: the first that has not.
+/// `InfoValue` for the first variable with an illegal value.
 pub fn check_variables() -> Result<()> {
-    Settings::read(|name| std::env::var(name).ok()).map(drop)
+    Settings::read(|name| std::env::var_os(name)).map(drop)
 }
 
-/// The route and the atomicity actor of a window of two ranks of a machine, by the rules that [`crate::init`]
-/// follows, under the `TRANSOM_` variables that `get` reads.
+/// The route and the atomicity actor of a window of two ranks of a machine, by the rules that
+/// [`crate::init`] follows, under the `TRANSOM_` variables that `get` reads.
 ///
 /// # Errors
-/// A variable has no meaning, or the job could not start; why, in words.
-pub fn outlook(found: Found, get: impl Fn(&str) -> Option<String>) -> Result<Outlook> {
+/// The reason, in words: a variable has an illegal value, or the job could not start.
+pub fn outlook(found: Found, get: impl Fn(&str) -> Option<OsString>) -> Result<Outlook> {
     let settings = Settings::read(get)?;
     let unable = |why: String| ErrorKind::Job(why).into();
     if settings.shm && found.shm {
@@ -60,19 +63,19 @@ pub fn outlook(found: Found, get: impl Fn(&str) -> Option<String>) -> Result<Out
     Ok(Outlook { route, actor: plan::actor(settings.atomics, &[0, 1], amos).map_err(unable)? })
 }
 
-/// The addresses of this machine at which ranks of others may be told to reach it, the best first, under the variables that `get`
-/// reads; each as `interface=address/prefix`.
+/// The addresses of this machine that ranks of other machines may use to reach it, the best first,
+/// under the variables that `get` reads. Each has the form `interface=address/prefix`.
 ///
 /// # Errors
-/// A variable has no meaning, or there is no such interface.
-pub fn addresses(get: impl Fn(&str) -> Option<String>) -> Result<Vec<String>> {
+/// A variable has an illegal value, or an interface does not exist.
+pub fn addresses(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<String>> {
     let list = Settings::read(get)?.interfaces;
     let own = interfaces::own(list.as_deref());
     let own = own.map_err(|reason| settings::invalid_interfaces(list.as_deref().unwrap_or_default(), &reason))?;
     Ok(own.iter().map(ToString::to_string).collect())
 }
 
-/// What `TRANSOM_INFO=1` prints.
+/// The text that `TRANSOM_INFO=1` prints.
 pub(crate) fn of_job(job: &JobCore) -> String {
     let mut text = String::new();
     let near = (0..job.size).filter(|&rank| job.lane(rank) == Some(Lane::Shm)).count();
@@ -82,6 +85,11 @@ pub(crate) fn of_job(job: &JobCore) -> String {
     let _ = writeln!(text, "  rank {} itself: own memory", job.rank);
     if near > 0 {
         let _ = writeln!(text, "  {near} ranks of its node: shared memory");
+        let _ = match (job.wire.maps_user_memory(), job.may_attach()) {
+            (Ok(()), _) => writeln!(text, "  their user memory: mapped by XPMEM"),
+            (Err(why), true) => writeln!(text, "  their user memory: by cross-memory attach, since {why}"),
+            (Err(why), false) => writeln!(text, "  their user memory: by messages (TRANSOM_CMA is n), since {why}"),
+        };
     }
     if let Some(net) = job.wire.net() {
         let passive = if net.passive_target() { "serves idle targets by itself" } else { "needs the progress thread" };
@@ -98,7 +106,7 @@ mod tests {
 
     fn told(shm: bool, nets: [Option<Amos>; 2], variables: &[(&str, &str)]) -> Option<(&'static str, Actor)> {
         let value =
-            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
         let [verbs, ofi] = nets;
         outlook(Found { shm, verbs, ofi }, value).map(|Outlook { route, actor }| (route, actor)).ok()
     }

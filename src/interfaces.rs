@@ -1,5 +1,6 @@
-//! At which address of this machine the ranks of others reach this one: what interfaces there are, which the user wants, and
-//! which of them leads to most of the others. The choice is pure; it opens nothing and tries nothing.
+//! The address at which other machines reach the ranks of this one: the interfaces that exist,
+//! those that the user wants, and the one that leads to most of the other machines. The choice is
+//! pure; it opens nothing and tries nothing.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,9 +11,9 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
 
-/// Where the kernel shows what interfaces are made of.
+/// The directory in which the kernel describes interfaces.
 const CLASS: &str = "/sys/class/net";
-/// As many addresses of a rank are told, the best.
+/// The most addresses of a rank that are published, the best first.
 const MOST: usize = 8;
 
 /// An address of an interface.
@@ -20,20 +21,22 @@ const MOST: usize = 8;
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) address: IpAddr,
-    /// How many bits of the address are its subnet's.
+    /// The number of leading bits that name the subnet.
     pub(crate) prefix: u8,
 }
 
-/// What a rank tells of its way to others.
+/// The addresses that a rank publishes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Site {
-    /// What processes have in common that see the same interfaces; empty where the kernel does not tell.
+    /// A name that is equal for processes that see the same interfaces; empty if the kernel has
+    /// none.
     pub(crate) network: String,
-    /// Its addresses, the best first.
+    /// The rank's addresses, the best first.
     pub(crate) interfaces: Vec<Interface>,
 }
 
-/// Which interfaces the user wants: names (`eth0`), addresses, or subnets (`10.1.0.0/16`); with `^` before the list, which not.
+/// The user's choice of interfaces: names (`eth0`), addresses, or subnets (`10.1.0.0/16`). A `^`
+/// before the list excludes them instead.
 #[derive(Debug, Default)]
 struct Wanted<'w> {
     exclude: bool,
@@ -46,7 +49,7 @@ impl Interface {
         Interface { name: "lo".into(), address: Ipv4Addr::LOCALHOST.into(), prefix: 8 }
     }
 
-    /// The form that [`fmt::Display`] gives.
+    /// Parses the form that [`fmt::Display`] gives.
     fn parse(text: &str) -> Option<Interface> {
         let (name, subnet) = text.split_once('=')?;
         let (address, prefix) = subnet_of(subnet)?;
@@ -65,7 +68,7 @@ impl fmt::Display for Interface {
 }
 
 impl Site {
-    /// This process's, of the interfaces that `wanted` names.
+    /// The addresses of this process, on the interfaces that `wanted` names.
     pub(crate) fn own(wanted: Option<&str>) -> Site {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let network =
@@ -78,7 +81,7 @@ impl Site {
         format!("{}\n{}", self.network, interfaces.join("\n"))
     }
 
-    /// What [`Site::encode`] made; nothing where it did not.
+    /// Decodes the result of [`Site::encode`]; empty for other text.
     pub(crate) fn decode(text: &str) -> Site {
         let mut lines = text.lines();
         let network = lines.next().unwrap_or_default().to_owned();
@@ -90,8 +93,9 @@ impl Site {
     }
 }
 
-/// The interface by which the others reach rank `me`: loopback where all are on its machine and the user `asked` for none;
-/// else the one whose subnet most other machines are in too, the best of equal ones; loopback where there is no other.
+/// The interface by which other ranks reach rank `me`. It is loopback if all are on its machine and
+/// the user `asked` for none. Otherwise it is the interface whose subnet contains most of the other
+/// machines, the best of equal ones, or loopback if the rank has no interface.
 pub(crate) fn choose(me: usize, sites: &[Site], asked: bool) -> Interface {
     let own = &sites[me];
     let far: Vec<&Site> =
@@ -99,7 +103,8 @@ pub(crate) fn choose(me: usize, sites: &[Site], asked: bool) -> Interface {
     if far.is_empty() && !asked {
         return Interface::loopback();
     }
-    // Bridges of containers and virtual machines have one address everywhere, which leads to no other machine.
+    // Bridges of containers and virtual machines have the same address on every machine, which
+    // leads to no other one.
     let repeated =
         |one: &Interface| far.iter().any(|site| site.interfaces.iter().any(|far| far.address == one.address));
     let kind = family(sites);
@@ -108,22 +113,22 @@ pub(crate) fn choose(me: usize, sites: &[Site], asked: bool) -> Interface {
         let near = far.iter().filter(|site| site.interfaces.iter().any(|far| far.shares_subnet(one)));
         near.map(|site| &site.network).collect::<BTreeSet<_>>().len()
     };
-    // Of equal maxima the last counts.
+    // `max_by_key` returns the last of equal maxima, so the order is reversed.
     let best = own.interfaces.iter().filter(fits).rev().max_by_key(|one| reach(one));
     best.or(own.interfaces.first()).cloned().unwrap_or_else(Interface::loopback)
 }
 
-/// Whether all speak IPv4 (`true`), or else all IPv6; `None` where they have no common language.
+/// Whether all ranks have IPv4 (`true`) or else IPv6 (`false`); `None` if they share neither.
 fn family(sites: &[Site]) -> Option<bool> {
     let all = |v4| sites.iter().all(|site| site.interfaces.iter().any(|one| one.address.is_ipv4() == v4));
     [true, false].into_iter().find(|&v4| all(v4))
 }
 
-/// The addresses of this machine that may be told to others, the best first: in the order of the user's list, then those of
-/// devices before those of bridges and tunnels, the fast before the slow, IPv4 before IPv6, by name.
+/// The addresses of this machine to publish, the best first: in the order of the user's list; then
+/// devices before bridges and tunnels, the fast before the slow, IPv4 before IPv6, by name.
 ///
 /// # Errors
-/// The list names none; what there is.
+/// The list names no interface of this machine. The error lists those that exist.
 pub(crate) fn own(wanted: Option<&str>) -> Result<Vec<Interface>, String> {
     let list = Wanted::parse(wanted.unwrap_or_default());
     let mut found: Vec<_> = all().map_err(|error| format!("the system does not list interfaces: {error}"))?;
@@ -160,7 +165,8 @@ fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
     v4.or_else(|| address.as_sockaddr_in6().map(|v6| v6.ip().into()))
 }
 
-/// Whether a device is behind an interface, and its speed in Mbit/s; 0 where the kernel does not know.
+/// Whether an interface has a device behind it, and its speed in Mbit/s; 0 if the kernel does not
+/// know the speed.
 fn made_of(class: &Path, name: &str) -> (bool, u32) {
     let folder = class.join(name);
     let speed = std::fs::read_to_string(folder.join("speed")).unwrap_or_default();
@@ -174,7 +180,8 @@ impl<'w> Wanted<'w> {
         Wanted { exclude, list: list.collect() }
     }
 
-    /// The place of an address among those that may be told; `None`: it may not. What leads nowhere else must be named.
+    /// The rank of an address among those to publish; `None` for one that may not be published. An
+    /// address that leads to no other machine must be named by the user.
     fn place(&self, one: &Interface) -> Option<usize> {
         let named = |entry: &&str| match subnet_of(entry) {
             Some((address, prefix)) => within(address, one.address, prefix),
@@ -195,7 +202,7 @@ fn leads_out(address: IpAddr) -> bool {
     }
 }
 
-/// `10.1.0.0/16`, or an address, which is a subnet of its own.
+/// Parses a subnet as `10.1.0.0/16`, or an address, which is a subnet of its own.
 fn subnet_of(text: &str) -> Option<(IpAddr, u8)> {
     let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
     let address: IpAddr = address.parse().ok()?;
@@ -235,7 +242,7 @@ mod tests {
         assert_eq!(chosen(&[one.clone(), one.clone()]), ["127.0.0.1", "127.0.0.1"]);
         assert_eq!(choose(0, &[one.clone(), one.clone()], true), one.interfaces[0]);
         assert_eq!(choose(0, &[site("a", ""), site("b", "")], false), Interface::loopback());
-        // Where the kernel does not say whose interfaces they are, they may be another machine's.
+        // Without a name from the kernel, the interfaces may be another machine's.
         let unknown = site("", "eth0=10.0.0.1/24");
         assert_eq!(chosen(&[unknown, site("", "eth0=10.0.0.2/24")]), ["10.0.0.1", "10.0.0.2"]);
     }

@@ -1,9 +1,11 @@
 //! MPI's one-sided windows as a native library: put, get and atomics on memory of other processes.
 //!
-//! A job is some processes, its ranks. Together they make windows: memory of each that all may work on. Between ranks of a node
-//! an operation is loads, stores and CPU atomics; between others a put or get is one remote operation of libibverbs or libfabric,
-//! and most accumulates are a message to the target. A flush waits for what is in flight and nothing else. All of MPI's one-sided chapter is
-//! here, except for what [`book::mpi`] says is not.
+//! A job is a set of processes, called ranks. Together they make windows: memory of each rank that
+//! all ranks may access. Between ranks of a node an operation is loads, stores and CPU atomics.
+//! Between nodes a put or get is one remote operation of libibverbs or libfabric, and most
+//! accumulates are a message to the target. A flush waits for the operations in flight and nothing
+//! else. The library has all of MPI's one-sided chapter but for the exceptions that [`book::mpi`]
+//! lists.
 //!
 //! # A first program
 //!
@@ -26,35 +28,38 @@
 //! }
 //! ```
 //!
-//! # Starting it
+//! # Starting a job
 //!
-//! `transom-run -n 4 PROGRAM` starts four ranks on this machine, with `--host a:2,b:2` on two others; it is a program of this package. Launchers that speak PMI-1
-//! (Hydra's `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`, `srun --mpi=pmix`) start jobs too. Without a launcher a program is a job of one rank: so the examples of this documentation
-//! run. `transom-info` tells which routes there are; `transom-info --env` lists the `TRANSOM_` variables.
+//! `transom-run -n 4 PROGRAM` starts four ranks on this machine, or with `--host a:2,b:2` on two
+//! others; `transom-run` is a program of this package. Launchers that speak PMI-1 (Hydra's
+//! `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`, `srun --mpi=pmix`) start
+//! jobs too. Without a launcher a program is a job of one rank; the examples of this documentation
+//! run that way. `transom-info` tells which routes are available; `transom-info --env` lists the
+//! `TRANSOM_` variables.
 //!
 //! # The book
 //!
-//! [`book`] explains the words, then goes chapter by chapter, each with examples that are tests:
+//! [`book`] explains the terms. Each chapter has examples that are tests:
 //!
 //! | to begin with | |
 //! |---|---|
 //! | [windows](book::windows) | the four flavors, displacements, subsets of ranks, hints |
 //! | [the two copies](book::copies) | public and private, unified and separate |
 //! | [epochs](book::epochs) | when operations are allowed, and when they are complete |
-//! | [synchronization](book::synchronization) | which to choose |
-//! | [operations](book::operations) | what is atomic, and what is ordered |
+//! | [synchronization](book::synchronization) | how to choose |
+//! | [operations](book::operations) | atomicity and order |
 //!
 //! | to go on | |
 //! |---|---|
 //! | [costs](book::costs) | of a flush, and of every other call, on each route |
 //! | [layouts](book::layouts), [requests](book::requests) | data that is not contiguous; waiting for one operation |
-//! | [shared](book::shared) and [dynamic](book::dynamic) windows | loads and stores within the node; memory that comes and goes |
-//! | [errors](book::errors) | classes, and what is left undone |
-//! | [traps](book::traps) | mistakes that others have made |
-//! | [from MPI](book::mpi) | every name of MPI's chapter, and what it is here |
+//! | [shared](book::shared) and [dynamic](book::dynamic) windows | loads and stores within the node; memory that is attached and detached |
+//! | [errors](book::errors) | error classes, and the state after an error |
+//! | [traps](book::traps) | common mistakes |
+//! | [from MPI](book::mpi) | every name of MPI's chapter, and its equivalent here |
 //!
-//! The types to begin with are [`Job`], [`Window`] and [`Access`]; [`RawWindow`] has MPI's calls one by one. ARCHITECTURE.md in the
-//! repository is the map of the code.
+//! The types to begin with are [`Job`], [`Window`] and [`Access`]; [`RawWindow`] has MPI's calls
+//! one by one. ARCHITECTURE.md in the repository is the map of the code.
 
 pub mod book;
 pub mod bootstrap;
@@ -68,6 +73,7 @@ mod hints;
 pub mod info;
 mod interfaces;
 mod job;
+#[cfg(feature = "launch")]
 pub mod launch;
 mod messages;
 mod plan;
@@ -80,6 +86,7 @@ mod watch;
 mod window;
 mod wire;
 
+pub use bytemuck;
 pub use datatype::Datatype;
 pub use error::{Class, Error, ErrorKind, Result};
 pub use hints::{Info, Model};

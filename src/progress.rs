@@ -1,8 +1,9 @@
-//! Making progress: polling the ports, waiting without burning a core, and the thread that serves origins while the
-//! user's threads compute (DESIGN §7). It knows nothing of windows; what arrives goes to [`Messages`].
+//! Progress: polling the ports, waiting without burning a core, and the thread that serves origins
+//! while the user's threads compute. Independent of windows; messages that arrive go to
+//! [`Messages`].
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,29 +15,34 @@ use crate::messages::Messages;
 use crate::watch::Watch;
 use crate::wire::{Lane, Wire};
 
-/// How long a blocking call polls before it sleeps, where every rank has a core.
+/// Time that a blocking call polls before it sleeps, where every rank has a core.
 const SPIN: Duration = Duration::from_micros(50);
-/// How long it does at most where answers come soon after it.
+/// Maximum polling time where replies come soon after polling ends.
 const SPIN_MAX: Duration = Duration::from_micros(400);
-/// How long it polls at most where its sleeps keep ending at once: origins are at work here, which no completion tells.
+/// Maximum polling time where sleeps keep ending at once: origins access this rank's memory, which
+/// no completion reports.
 const SPIN_BUSY: Duration = Duration::from_micros(800);
-/// How long one sleep of a blocking call lasts at most: progress that needs no wake-up is seen by then.
+/// Maximum sleep of a blocking call, which bounds the delay of progress without a wake-up.
 const NAP: Duration = Duration::from_millis(1);
-/// How long it lasts at most where ranks are many for the cores and none shares memory with this one: sleeps that nothing ends double up
-/// to it, since the waiting of all would take the cores that the others need.
+/// Maximum sleep where ranks outnumber cores and no rank shares memory with this one. Sleeps that
+/// run to their end double up to this limit, since frequent looks of all ranks would take the cores
+/// that others need.
 const NAP_CROWDED: Duration = Duration::from_millis(16);
-/// Polls after which a blocking call that is kept busy by others looks whether all live.
+/// Number of polls after which a busy blocking call checks whether all ranks live.
 const BUSY_LOOKS: u32 = 4096;
-/// How long a process takes at most to be gone after the kernel has closed its sockets, which its peers notice first.
+/// Maximum time between the closing of a dying process's sockets, which its peers notice first, and
+/// its end.
 const DYING: Duration = Duration::from_millis(800);
-/// How long the progress thread keeps away when it finds callers that poll, at first: it doubles while they do, so that an
-/// origin waits no longer after the last of them than they have been polling.
+/// Initial time that the progress thread keeps away from polling callers. It doubles while they
+/// poll, so that an origin waits no longer after the last caller than the callers have polled.
 const KEEP_AWAY: Duration = Duration::from_micros(32);
-/// How long it keeps away at most. A single call that lasts longer wakes it by its end.
+/// Maximum time that the progress thread keeps away. The end of a single longer call wakes the
+/// thread.
 const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
-/// How long the progress thread sleeps at most.
+/// Maximum sleep of the progress thread.
 const IDLE: Duration = Duration::from_millis(500);
-/// How long it does at first where answers wait for room at their origins, which nothing tells; it doubles while none comes.
+/// Initial sleep of the progress thread where replies wait for room at their origins, which no
+/// event reports. It doubles while no room appears.
 const RETRY: Duration = Duration::from_micros(64);
 
 /// Polls, waits, and owns the progress threads.
@@ -44,20 +50,22 @@ pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
     watch: Watch,
-    /// How long a blocking call polls before it sleeps, at first.
+    /// Initial polling time of a blocking call before it sleeps.
     spin: Duration,
-    /// How long one of its sleeps lasts at most.
+    /// Maximum sleep of a blocking call.
     nap: Duration,
-    /// How long it does at present, in microseconds.
+    /// Present polling time of a blocking call, in microseconds.
     learned: AtomicU32,
+    /// Sleeps beside a net that lasted to their limit although what was waited for had come.
+    late: AtomicU64,
     callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
-    /// What the program wants called while a call waits.
+    /// The program's hook, called while a call waits.
     hook: OnceLock<Hook>,
 }
 
-/// What [`Job::while_waiting`](crate::Job::while_waiting) takes.
+/// The argument of [`Job::while_waiting`](crate::Job::while_waiting).
 pub(crate) type Hook = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
@@ -73,7 +81,8 @@ impl fmt::Debug for Progress {
 }
 
 impl Progress {
-    /// `crowded`: ranks of this machine have to share cores. `alone`: none shares memory with this one.
+    /// `crowded`: ranks of this machine have to share cores. `alone`: none shares memory with this
+    /// one.
     pub(crate) fn new(wire: Arc<Wire>, messages: Arc<Messages>, watch: Watch, crowded: bool, alone: bool) -> Progress {
         let spin = if crowded { Duration::ZERO } else { SPIN };
         Progress {
@@ -83,6 +92,7 @@ impl Progress {
             spin,
             nap: if crowded && alone { NAP_CROWDED } else { NAP },
             learned: AtomicU32::new(micros(spin)),
+            late: AtomicU64::new(0),
             callers: Arc::default(),
             stop: Arc::default(),
             threads: Mutex::default(),
@@ -90,13 +100,13 @@ impl Progress {
         }
     }
 
-    /// Takes what waiting calls are to call now and then; the first one holds.
+    /// Sets the hook that waiting calls call from time to time; only the first hook is kept.
     pub(crate) fn while_waiting(&self, hook: Hook) {
-        // A second one has nowhere to go.
+        // A second hook is dropped.
         drop(self.hook.set(hook));
     }
 
-    /// Calls what the program wants called while a call waits.
+    /// Calls the program's hook.
     #[inline]
     pub(crate) fn call_hook(&self) {
         if let Some(hook) = self.hook.get() {
@@ -104,22 +114,23 @@ impl Progress {
         }
     }
 
-    /// How long a sleep may last that would take `nap`: shorter where something wants to be called.
+    /// The length of a sleep of `nap`; shorter where there is a hook.
     #[inline]
     pub(crate) fn nap_of(&self, nap: Duration) -> Duration {
         if self.hook.get().is_some() { nap.min(NAP) } else { nap }
     }
 
-    /// Takes what is there, without blocking; how much there was.
+    /// Processes pending events without blocking, and returns their number.
     pub(crate) fn poll(&self) -> Result<usize> {
         let seen = self.wire.poll(Lane::Net, &self.messages)? + self.wire.poll(Lane::Shm, &self.messages)?;
         Ok(seen + self.messages.send_deferred(&self.wire))
     }
 
-    /// Whether all ranks live and can be reached. For whoever waits: it is no news where nobody has died, and cheap.
+    /// Checks that all ranks live and can be reached. Waiting calls use it; the check is cheap.
     ///
     /// # Errors
-    /// `RankDied` or `RankUnreachable`, or the transport's reason. What waits for an answer of that rank has failed then.
+    /// `RankDied` or `RankUnreachable`, or the transport's reason. Operations that wait for a reply
+    /// of that rank have failed then.
     pub(crate) fn look(&self) -> Result<()> {
         self.told(self.watch.look(Duration::ZERO))?;
         match self.wire.lost() {
@@ -131,7 +142,8 @@ impl Progress {
         }
     }
 
-    /// A transport's error, or the death behind it, which may be another rank's than the one it names.
+    /// A transport's error, or the death that caused it, perhaps of another rank than the error
+    /// names.
     pub(crate) fn explained(&self, fault: Fault) -> Error {
         let reason = match self.watch.whereabouts(fault.peer.index()) {
             Some(place) => format!("{} ({place})", fault.reason),
@@ -140,7 +152,7 @@ impl Progress {
         self.or_death(Fault { reason, ..fault }.into())
     }
 
-    /// An error that met a rank, or the death behind it.
+    /// An error of an operation on a rank, or the death that caused it.
     pub(crate) fn or_death(&self, error: Error) -> Error {
         self.told(self.watch.look(DYING)).err().unwrap_or(error)
     }
@@ -158,15 +170,32 @@ impl Progress {
         })
     }
 
-    /// Takes what is there, for a program that waits in another library; nothing where a call of this one polls. Whether there was
-    /// anything.
+    /// Processes pending events for a program that waits in another library, unless a call of this
+    /// library polls. Returns whether there were events.
     pub(crate) fn poll_once(&self) -> Result<bool> {
-        // Relaxed both: as in `enter`, so that the progress thread keeps away while such looks follow each other.
+        // Relaxed both: as in `enter`, so that the progress thread keeps away while such polls
+        // follow each other.
         if self.callers.inside.load(Ordering::Relaxed) > 0 {
             return Ok(false);
         }
         self.callers.calls.fetch_add(1, Ordering::Relaxed);
-        self.poll().map(|taken| taken > 0)
+        self.poll_and_leave().map(|taken| taken > 0)
+    }
+
+    /// [`poll`](Progress::poll) of a call that returns then.
+    pub(crate) fn poll_and_leave(&self) -> Result<usize> {
+        let taken = self.poll();
+        self.leave();
+        taken
+    }
+
+    /// Answers that a call could not send are left to the progress threads, one of which may have
+    /// gone to sleep before they were owed.
+    fn leave(&self) {
+        if self.messages.owes_answers() {
+            self.wire.wake(Lane::Net);
+            self.wire.wake(Lane::Shm);
+        }
     }
 
     /// Makes progress until `done`: polls for a while, then sleeps between looks.
@@ -174,20 +203,32 @@ impl Progress {
         if done() {
             return Ok(());
         }
-        let _here = self.callers.enter();
+        let here = self.callers.enter();
+        let outcome = self.wait_until(done);
+        drop(here);
+        self.leave();
+        outcome
+    }
+
+    fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
         // Relaxed: a time, which orders nothing.
         let mut spin = Duration::from_micros(self.learned.load(Ordering::Relaxed).into());
         let (mut naps, mut nap) = (0u32, NAP);
         let mut quiet_since: Option<Instant> = None;
-        let mut looks = 0u32;
+        let (mut looks, mut overslept) = (0u32, false);
         loop {
             let seen = self.poll()?;
             if done() {
+                if overslept {
+                    // Relaxed: a count.
+                    self.late.fetch_add(1, Ordering::Relaxed);
+                }
                 if naps == 1 {
                     self.learn();
                 }
                 return Ok(());
             }
+            overslept = false;
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(BUSY_LOOKS) {
                 self.look()?;
@@ -199,12 +240,18 @@ impl Progress {
                 if since.elapsed() >= spin {
                     self.look()?;
                     self.call_hook();
-                    // Asked once for each look: to be told that it is done may consume what was waited for.
+                    // `done` is called once for each look, because a true result may consume the
+                    // awaited event.
                     let mut came = false;
-                    let busy = self.sleep(self.nap_of(nap), || {
+                    let limit = self.nap_of(nap);
+                    let start = Instant::now();
+                    overslept = self.wire.wait(limit, || {
                         came = done();
                         !came
                     });
+                    // An origin's put or get shows here by ending the sleep and by nothing else, so
+                    // whoever is woken soon polls longer before the next sleep.
+                    let busy = start.elapsed() < SPIN_BUSY;
                     if came {
                         return Ok(());
                     }
@@ -218,18 +265,16 @@ impl Progress {
         }
     }
 
-    /// Sleeps until something may have happened, `limit` at most; whether that was soon. An origin's put or get shows here by ending
-    /// the sleep and by nothing else, so whoever is woken soon polls longer before the next sleep.
-    fn sleep(&self, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
-        let start = Instant::now();
-        self.wire.wait(limit, stay);
-        start.elapsed() < SPIN_BUSY
+    /// [`Job::late_wakes`](crate::Job::late_wakes).
+    pub(crate) fn late_wakes(&self) -> u64 {
+        self.late.load(Ordering::Relaxed)
     }
 
-    /// The answer that a call waited for came during its first sleep: later ones poll longer, since being woken takes time.
-    /// Where even the longest polling does not get it, the device is one that needs this core, and they sleep early again.
+    /// Adapts the polling time after a reply came during the first sleep of a call: later calls
+    /// poll longer, since a wake-up takes time. Where even the longest polling does not get the
+    /// reply, the device needs this core, and later calls sleep early again.
     fn learn(&self) {
-        // Relaxed both: of calls that learn at once, one teaches.
+        // Relaxed both: of calls that adapt at the same time, one takes effect.
         let polled = self.learned.load(Ordering::Relaxed);
         let longer = if polled < micros(SPIN_MAX) { polled * 2 } else { micros(self.spin) };
         self.learned.store(longer, Ordering::Relaxed);
@@ -244,7 +289,7 @@ impl Progress {
         self.complete_late(tally)
     }
 
-    /// Apart, so that the waiting takes no registers from those who needn't.
+    /// A separate function, so that the waiting takes no registers from calls that need not wait.
     #[cold]
     fn complete_late(&self, tally: &Tally) -> Result<()> {
         self.until(|| tally.idle())?;
@@ -255,7 +300,7 @@ impl Progress {
         }
     }
 
-    /// From here on origins are served while this process computes, as far as `lane` needs a thread for it.
+    /// Serves origins from now on while this process computes, where `lane` needs a thread for it.
     pub(crate) fn serve(&self, lane: Lane) -> Result<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = match lane {
@@ -290,7 +335,7 @@ impl Progress {
         for (lane, thread) in [(Lane::Net, threads.net.take()), (Lane::Shm, threads.shm.take())] {
             if let Some(thread) = thread {
                 self.wire.wake(lane);
-                // A thread that panicked has said so already; there is nothing to add while stopping.
+                // A panic of the thread was already reported.
                 let _ = thread.join();
             }
         }
@@ -302,13 +347,14 @@ fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// Who is inside a blocking call, where the progress thread is only in the way: it waits here until they are gone.
+/// The callers inside blocking calls. They poll by themselves, so the progress thread waits here
+/// until they have left.
 #[derive(Default)]
 struct Callers {
     inside: AtomicU32,
     /// Grows with every call.
     calls: AtomicU32,
-    /// How many progress threads wait for the last caller to leave.
+    /// Number of progress threads that wait for the last caller to leave.
     waiting: AtomicU32,
     lock: Mutex<()>,
     left: Condvar,
@@ -319,9 +365,10 @@ struct Here<'c>(&'c Callers);
 
 impl Callers {
     fn enter(&self) -> Here<'_> {
-        // Relaxed: tells the thread that calls come and go; it decides nothing but for how long it keeps away.
+        // Relaxed: shows the thread that calls come and go, and decides only how long it keeps
+        // away.
         self.calls.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: a thread that misses it is in the way once more.
+        // Relaxed: a thread that misses the increment polls once more beside the caller.
         self.inside.fetch_add(1, Ordering::Relaxed);
         Here(self)
     }
@@ -329,19 +376,20 @@ impl Callers {
     /// Waits until no caller is inside, `wake` is called, or `limit` has passed.
     fn wait_gone(&self, stop: &AtomicBool, limit: Duration) {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // SeqCst: pairs with the SeqCst in `Here::drop`: either it sees that one waits, or this sees that it left.
+        // SeqCst: pairs with the SeqCst in `Here::drop`: either the caller sees the waiting thread,
+        // or this thread sees that the caller has left.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         // SeqCst: as above. Acquire: pairs with the Release in `stop`, whose wake takes the lock.
         let present = |_: &mut ()| self.inside.load(Ordering::SeqCst) > 0 && !stop.load(Ordering::Acquire);
         // Whether it timed out does not matter: the caller looks again.
         drop(self.left.wait_timeout_while(guard, limit, present));
-        // Relaxed: a wake too many changes nothing.
+        // Relaxed: a superfluous wake has no effect.
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
     #[cold]
     fn wake(&self) {
-        // Whoever waits has either seen what changed, or sleeps by the time that the lock is free.
+        // A waiting thread has either seen the change, or sleeps by the time that the lock is free.
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
         self.left.notify_all();
     }
@@ -356,9 +404,11 @@ impl Drop for Here<'_> {
     }
 }
 
-/// The progress thread: asleep until traffic comes, and out of the way while callers poll by themselves.
+/// The progress thread: asleep until traffic comes, and out of the way while callers poll by
+/// themselves.
 fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: &AtomicBool) {
-    // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that sleep takes twice as long.
+    // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that
+    // sleep takes twice as long.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
     let (mut seen_calls, mut retry) = (0, RETRY);
     // Acquire: pairs with the Release in `stop`.
@@ -367,7 +417,8 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
         wire.wait_on(lane, if owing { retry } else { IDLE });
         keep_away(callers, &mut seen_calls, stop);
         match wire.poll(lane, messages) {
-            // A caller that came meanwhile may sleep on what was taken here. Relaxed: if it is missed, the caller's sleep is short.
+            // A caller that came meanwhile may sleep although its event was processed here.
+            // Relaxed: if it is missed, the caller's sleep is short.
             Ok(seen) if seen > 0 && callers.inside.load(Ordering::Relaxed) > 0 => wire.wake(lane),
             Ok(_) => {}
             Err(error) => {
@@ -379,13 +430,14 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
     }
 }
 
-/// Returns when callers no longer poll: at once, after some sleeps while short calls follow each other (each would
-/// otherwise wake the thread with its end), or by the end of a long call. `seen` is how many calls there were.
+/// Returns when callers no longer poll: at once, after some sleeps while short calls follow each
+/// other (each would otherwise wake the thread with its end), or by the end of a long call. `seen`
+/// is the number of calls so far.
 fn keep_away(callers: &Callers, seen: &mut u32, stop: &AtomicBool) {
     let mut nap = KEEP_AWAY;
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
-        // Relaxed both: they say who polls, and order nothing.
+        // Relaxed both: they show which callers poll, and order nothing.
         let (calls, inside) = (callers.calls.load(Ordering::Relaxed), callers.inside.load(Ordering::Relaxed));
         if calls == *seen && inside == 0 {
             return;

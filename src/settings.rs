@@ -1,5 +1,8 @@
-//! The `TRANSOM_` variables: one table with their defaults and meanings, read once at start. Knows no transport.
+//! The `TRANSOM_` variables: one table with their defaults and meanings, read once at start. Knows
+//! no transport.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use crate::bootstrap::pmi1::SECRET;
@@ -8,31 +11,33 @@ use crate::error::{Error, ErrorKind, Result};
 /// One variable, as `transom-info --env` lists it.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What holds where it is not set.
+    /// The value in force if the variable is not set.
     pub default: &'static str,
-    /// What it means.
+    /// The meaning, for users.
     pub meaning: &'static str,
 }
 
 const TRANSPORTS: &str = "TRANSOM_TRANSPORTS";
 const DEVICES: &str = "TRANSOM_NET_DEVICES";
-const INTERFACES: &str = "TRANSOM_NET_INTERFACES";
-/// What libfabric's own provider takes an interface's name from.
+pub(crate) const INTERFACES: &str = "TRANSOM_NET_INTERFACES";
+/// The variable from which libfabric's own provider takes an interface's name.
 const FABRIC_INTERFACE: &str = "FI_TCP_IFACE";
 const PROVIDER: &str = "TRANSOM_PROVIDER";
 const INFO: &str = "TRANSOM_INFO";
 const ATOMICS: &str = "TRANSOM_ATOMICS";
-const ADOPT: &str = "TRANSOM_ADOPT";
+const XPMEM: &str = "TRANSOM_XPMEM";
 const CMA: &str = "TRANSOM_CMA";
 const POPULATE: &str = "TRANSOM_POPULATE";
 const SILENCE: &str = "TRANSOM_SILENCE";
 /// Read by the library that serves the windows of MPI programs (capi/mpi).
 const MPI: &str = "TRANSOM_MPI";
+/// Read by the same library (capi/mpi).
+const EARLY_READS: &str = "TRANSOM_EARLY_READS";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 11] = [
+pub const VARIABLES: [Variable; 12] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -63,10 +68,10 @@ pub const VARIABLES: [Variable; 11] = [
         meaning: "who performs atomics: cpu (of the target), nic (the provider), or auto (ARCHITECTURE.md says how)",
     },
     Variable {
-        name: ADOPT,
+        name: XPMEM,
         default: "y",
-        meaning: "y or n: user memory of a window (MPI_Win_create) is shared with processes of the same node as long as the window lives, \
-                  where that is safe (ARCHITECTURE.md says when), else reached by cross-memory attach",
+        meaning: "y or n: map user memory of processes of the same node where the kernel has the XPMEM module, else reach it \
+                  by cross-memory attach",
     },
     Variable {
         name: CMA,
@@ -88,15 +93,25 @@ pub const VARIABLES: [Variable; 11] = [
         default: "on",
         meaning: "on or off: whether libtransom_mpi.so, where it is loaded into an MPI program, serves its windows",
     },
+    Variable {
+        name: EARLY_READS,
+        default: "y where OpenCoarrays is loaded, else n",
+        meaning: "y or n: in MPI programs MPI_Get within a passive-target epoch is complete when it returns, for programs \
+                  that read its buffer before the call that completes it",
+    },
 ];
 
-/// For tests: ranks take turns in pretending to be of so many nodes, so that one machine has both routes.
+/// For tests: the number of nodes among which the ranks of one machine are dealt in turn, so that
+/// one machine has both routes.
 const TEST_NODES: &str = "TRANSOM_TEST_NODES";
+
+/// For tests: a rank that has no XPMEM, among others that have it.
+const TEST_WITHOUT_XPMEM: &str = "TRANSOM_TEST_WITHOUT_XPMEM";
 
 /// Variables that the launcher sets.
 pub(crate) const FROM_LAUNCHER: [&str; 3] = ["TRANSOM_LAUNCHER", "TRANSOM_STDERR_IS_TERMINAL", SECRET];
 
-/// The settings in force. All ranks of a job must have the same; `init` checks it.
+/// The settings in force. They must agree at all ranks of a job, which `init` checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) shm: bool,
@@ -107,15 +122,16 @@ pub(crate) struct Settings {
     pub(crate) provider: Option<String>,
     pub(crate) info: bool,
     pub(crate) atomics: Atomics,
-    pub(crate) adopt: bool,
+    pub(crate) xpmem: bool,
     pub(crate) cma: bool,
     pub(crate) populate: usize,
-    /// How long another machine may be silent, where the user says.
+    /// How long another machine may be silent, if the user sets it.
     pub(crate) silence: Option<Duration>,
     pub(crate) pretended_nodes: Option<usize>,
+    pub(crate) refused_xpmem: Option<usize>,
 }
 
-/// What the user wants of the atomicity actor.
+/// The user's choice of the atomicity actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Atomics {
     Auto,
@@ -134,49 +150,55 @@ impl Default for Settings {
             provider: None,
             info: false,
             atomics: Atomics::Auto,
-            adopt: true,
+            xpmem: true,
             cma: true,
             populate: 64 << 20,
             silence: None,
             pretended_nodes: None,
+            refused_xpmem: None,
         }
     }
 }
 
 impl Settings {
     /// Reads the variables through `get`.
-    pub(crate) fn read(get: impl Fn(&str) -> Option<String>) -> Result<Settings> {
+    pub(crate) fn read<V: Into<OsString>>(get: impl Fn(&str) -> Option<V>) -> Result<Settings> {
+        let get = |name| text(name, get(name).map(Into::into));
+        let filled = |name| get(name).map(|value| value.filter(|value| !value.is_empty()));
         let mut settings = Settings::default();
-        if let Some(list) = get(TRANSPORTS) {
+        if let Some(list) = get(TRANSPORTS)? {
             (settings.shm, settings.verbs, settings.ofi) = transports(&list)?;
         }
-        settings.devices = get(DEVICES).filter(|list| !list.is_empty());
-        settings.interfaces =
-            [INTERFACES, FABRIC_INTERFACE].into_iter().find_map(|name| get(name).filter(|list| !list.is_empty()));
-        settings.provider = get(PROVIDER).filter(|name| !name.is_empty());
-        if let Some(value) = get(INFO) {
+        settings.devices = filled(DEVICES)?;
+        settings.interfaces = filled(INTERFACES)?;
+        if settings.interfaces.is_none() {
+            settings.interfaces = filled(FABRIC_INTERFACE)?;
+        }
+        settings.provider = filled(PROVIDER)?;
+        if let Some(value) = get(INFO)? {
             settings.info = switch(INFO, &value)?;
         }
-        if let Some(value) = get(ADOPT) {
-            settings.adopt = switch(ADOPT, &value)?;
+        if let Some(value) = get(XPMEM)? {
+            settings.xpmem = switch(XPMEM, &value)?;
         }
-        if let Some(value) = get(CMA) {
+        settings.refused_xpmem = get(TEST_WITHOUT_XPMEM)?.and_then(|rank| rank.parse().ok());
+        if let Some(value) = get(CMA)? {
             settings.cma = switch(CMA, &value)?;
         }
-        if let Some(value) = get(POPULATE) {
+        if let Some(value) = get(POPULATE)? {
             settings.populate = size(POPULATE, &value)?;
         }
-        if let Some(value) = get(SILENCE) {
+        if let Some(value) = get(SILENCE)? {
             let seconds = value.parse().ok().filter(|seconds| (2..=600).contains(seconds));
             let seconds = seconds.ok_or_else(|| invalid(SILENCE, &value, "it is a number of seconds, 2 to 600"))?;
             settings.silence = Some(Duration::from_secs(seconds));
         }
-        if let Some(value) = get(TEST_NODES) {
+        if let Some(value) = get(TEST_NODES)? {
             let nodes = value.parse().ok().filter(|&nodes: &usize| nodes > 0);
             settings.pretended_nodes =
                 Some(nodes.ok_or_else(|| invalid(TEST_NODES, &value, "it is a number of nodes"))?);
         }
-        if let Some(value) = get(ATOMICS) {
+        if let Some(value) = get(ATOMICS)? {
             settings.atomics = match value.as_str() {
                 "auto" => Atomics::Auto,
                 "cpu" => Atomics::Cpu,
@@ -184,23 +206,70 @@ impl Settings {
                 _ => return Err(invalid(ATOMICS, &value, "it is auto, cpu or nic")),
             };
         }
+        // capi/mpi reads its value.
+        get(MPI)?;
         Ok(settings)
     }
 
-    /// What of the settings must be the same at all ranks, as text to compare.
+    /// The reason why a rank does without XPMEM, if it has to.
+    pub(crate) fn without_xpmem(&self, rank: usize) -> Option<&'static str> {
+        match self.refused_xpmem {
+            _ if !self.xpmem => Some("TRANSOM_XPMEM is n"),
+            Some(refused) if refused == rank => Some("TRANSOM_TEST_WITHOUT_XPMEM is this rank"),
+            _ => None,
+        }
+    }
+
+    /// The settings on which all ranks must agree, as text to compare.
     pub(crate) fn agreement(&self) -> String {
         let Settings { shm, verbs, ofi, atomics, cma, .. } = self;
         format!("transports shm={shm} verbs={verbs} ofi={ofi}, atomics {atomics:?}, cma {cma}")
     }
 }
 
-/// The names of set variables that look like ours and are not.
-pub(crate) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
-    let known = |name: &str| VARIABLES.iter().any(|v| v.name == name) || FROM_LAUNCHER.contains(&name);
-    names.filter(|name| name.starts_with("TRANSOM_") && !name.starts_with("TRANSOM_TEST_") && !known(name)).collect()
+/// Variables of earlier versions, each with the advice to users that set it.
+const REMOVED: [(&str, &str); 1] = [(
+    "TRANSOM_ADOPT",
+    "pages of user memory are not exchanged any more, since correct programs lost data by it: put memory of windows into \
+     MPI_Alloc_mem (Job::alloc_mem), which ranks of the node map; other memory is mapped where the kernel has the XPMEM module, else reached by cross-memory \
+     attach",
+)];
+
+/// The warning to a user who has set an unknown `TRANSOM_` variable.
+pub(crate) fn warning(name: &str) -> String {
+    match REMOVED.iter().find(|(removed, _)| *removed == name) {
+        Some((_, instead)) => format!("{name} was removed: {instead}"),
+        None => format!("{name} is no variable of this version; `transom-info --env` lists them"),
+    }
 }
 
-/// Which of shm, verbs and ofi may be used.
+/// The names of set `TRANSOM_` variables that this version does not know.
+pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
+    let known = |name: &str| VARIABLES.iter().any(|v| v.name == name) || FROM_LAUNCHER.contains(&name);
+    let ours = names.filter(|name| begins(name, "TRANSOM_")).map(|name| name.to_string_lossy().into_owned());
+    ours.filter(|name| !name.starts_with("TRANSOM_TEST_") && !known(name)).collect()
+}
+
+/// Whether a variable of this name is passed to ranks on other machines without being named by the
+/// user.
+#[cfg(feature = "launch")]
+pub(crate) fn passes(name: &OsStr) -> bool {
+    let from_launcher = || FROM_LAUNCHER.iter().any(|own| name == *own);
+    begins(name, "FI_") || (begins(name, "TRANSOM_") && !from_launcher())
+}
+
+/// Whether a name has a prefix. Names of variables need not be UTF-8.
+fn begins(name: &OsStr, prefix: &str) -> bool {
+    name.as_bytes().starts_with(prefix.as_bytes())
+}
+
+/// The value of a variable, which must be UTF-8.
+fn text(name: &'static str, value: Option<OsString>) -> Result<Option<String>> {
+    let refused = |value: OsString| invalid(name, &value.to_string_lossy(), "it is not UTF-8");
+    value.map(|value| value.into_string().map_err(refused)).transpose()
+}
+
+/// Whether shm, verbs and ofi may be used, by a list of their names.
 fn transports(list: &str) -> Result<(bool, bool, bool)> {
     let (exclude, names) = match list.strip_prefix('^') {
         Some(rest) => (true, rest),
@@ -240,7 +309,7 @@ fn size(name: &'static str, value: &str) -> Result<usize> {
     bytes.ok_or_else(|| invalid(name, value, "it is a number of bytes, with k, m or g where wanted"))
 }
 
-/// A list of interfaces that can't be followed.
+/// The error for a list of interfaces that can't be used.
 pub(crate) fn invalid_interfaces(list: &str, reason: &str) -> Error {
     invalid(INTERFACES, list, reason)
 }
@@ -285,7 +354,16 @@ mod tests {
 
     #[test]
     fn unknown_variables_are_named() {
-        let names = ["TRANSOM_INFO", "TRANSOM_TRANSPORT", "PATH", "TRANSOM_LAUNCHER"].map(String::from);
+        let names = ["TRANSOM_INFO", "TRANSOM_TRANSPORT", "PATH", "TRANSOM_LAUNCHER"].map(OsString::from);
         assert_eq!(unknown(names.into_iter()), ["TRANSOM_TRANSPORT"]);
+        assert!(warning("TRANSOM_TRANSPORT").contains("is no variable of this version"));
+    }
+
+    #[test]
+    fn a_variable_that_was_removed_says_what_to_use() {
+        assert_eq!(unknown(["TRANSOM_ADOPT".into()].into_iter()), ["TRANSOM_ADOPT"]);
+        let warning = warning("TRANSOM_ADOPT");
+        assert!(["was removed", "MPI_Alloc_mem", "XPMEM"].iter().all(|part| warning.contains(part)), "{warning}");
+        assert!(!warning.contains("no variable") && !warning.contains('\n'), "{warning}");
     }
 }

@@ -1,7 +1,6 @@
-//! Who of the other ranks still lives (REQUIREMENTS E3). Of those of this machine the kernel tells by a descriptor of each process,
-//! of those of others by a connection to each ([`far`]), whatever it died of and whichever way leads to it; whoever waits looks now
-//! and then, and nobody else does. All leave the job together, so that a process that has ended has died. Knows nothing of what is
-//! waited for.
+//! Failure detector (requirement E3): ranks of this machine by pidfd, ranks of other machines by
+//! one idle TCP connection each ([`far`]), on every route and for every cause of death. Only a call
+//! that waits looks. All ranks leave the job together, so a process that has ended before has died.
 
 pub(crate) mod far;
 
@@ -18,19 +17,20 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::error::ErrorKind;
 use far::{Fate, Lines, Place};
 
-/// How often waiting ranks look, all of a process together.
+/// Interval of looks, shared by all waiting threads of a process.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// A process as another one of its machine finds it.
+/// A process, as other processes of its machine identify it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// What processes have in common that see each other: the running kernel, and its view of processes. Empty where it does not
-    /// tell.
+    /// The running kernel and its process namespace, which processes that see each other have in
+    /// common. Empty where the kernel does not tell.
     pub(crate) kernel: String,
-    /// The machine's name, for people.
+    /// The machine's name, for messages.
     pub(crate) host: String,
     pub(crate) pid: i32,
-    /// When it began, in the kernel's ticks: its number may be another's later. 0 where the kernel does not tell.
+    /// Start time in the kernel's ticks, because its process number may be reused. 0 where the
+    /// kernel does not tell.
     pub(crate) began: u64,
 }
 
@@ -49,25 +49,28 @@ impl Process {
         }
     }
 
-    /// Whether it is a process to `other`: one of its machine, and of its view of processes.
+    /// Whether `other` can see this process: same machine and same process namespace.
     pub(crate) fn is_seen_by(&self, other: &Process) -> bool {
         !other.kernel.is_empty() && self.kernel == other.kernel
     }
 
-    /// Whether its number is another process's.
+    /// Whether its number now belongs to another process.
     fn is_another_now(&self) -> bool {
         self.began != 0 && began(self.pid).is_some_and(|now| now != self.began)
     }
 }
 
-/// When a process began; `None` where there is none of that number, or the kernel does not tell.
+/// The start time of a process; `None` where there is no process of that number, or the kernel does
+/// not tell.
 fn began(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // After the name, which may have anything in it, in parentheses: fields from the third on, of which it is the 22nd (proc_pid_stat(5)).
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The start time is field 22 (proc_pid_stat(5)). Fields from the third on follow the name,
+    // which is in parentheses and may contain any bytes.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Whether the process of this number has ended, waited for or not.
+/// Whether the process with this number has ended, reaped or not.
 pub(crate) fn has_ended(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -79,34 +82,35 @@ pub(crate) fn has_ended(pid: u32) -> bool {
     }
 }
 
-/// The other ranks.
+/// The other ranks, and the failure detector's state.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     ranks: Vec<(usize, Process)>,
-    /// Those of other machines, as this one names them in errors.
+    /// Machines of remote ranks, for errors.
     places: Vec<(usize, String)>,
     begun: OnceLock<Instant>,
-    /// When to look again, in milliseconds from then.
+    /// Time of the next look, in milliseconds since `begun`.
     next: AtomicU64,
     seen: Mutex<Seen>,
-    /// Whether any has died, for who does not look.
+    /// Whether any rank has died, readable without the lock.
     any: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Those that live, opened by the first look.
+    /// Ranks that are alive, opened by the first look.
     living: Option<Vec<(usize, OwnedFd)>>,
     far: Option<Lines>,
-    /// Those that have died, with their machines' names, in the order in which that was seen: the later ones may have died of the first.
+    /// Ranks that have died, with their machines' names, in the order of detection: later ones may
+    /// have died because of the first.
     dead: Vec<(usize, String)>,
-    /// The first one that can't be reached.
+    /// The first rank that can't be reached.
     silent: Option<(Place, String, String)>,
 }
 
 impl Watch {
-    /// Watches those of `ranks` that the process of `me` is known to see, and that are not it, as those of a simulated job are; and
-    /// those of other machines that `far` leads to.
+    /// Watches the ranks that the process of `me` can see and that are other processes (ranks of a
+    /// simulated job are not), and the remote ranks of `far`.
     pub(crate) fn new(me: usize, ranks: &[Process], far: Option<Lines>) -> Watch {
         let own = &ranks[me];
         let here = |(_, process): &(usize, &Process)| process.pid != own.pid && process.is_seen_by(own);
@@ -115,21 +119,22 @@ impl Watch {
         Watch { ranks: others.collect(), places, seen: Mutex::new(Seen { far, ..Seen::default() }), ..Watch::default() }
     }
 
-    /// Where a rank of another machine is, in words.
+    /// The machine and address of a remote rank, as text.
     pub(crate) fn whereabouts(&self, rank: usize) -> Option<&str> {
         self.places.iter().find(|(known, _)| *known == rank).map(|(_, place)| place.as_str())
     }
 
-    /// Whether all live, as far as it was looked; looks when a period has passed, or where it has the `patience` to wait for a death.
+    /// Whether all ranks are alive, as of the last look. Looks if the period has passed, or if the
+    /// caller has the `patience` to wait for a death.
     ///
     /// # Errors
-    /// `RankDied`, from the first death on, with all that are known; else `RankUnreachable`.
+    /// `RankDied` with all known deaths, from the first death on; else `RankUnreachable`.
     pub(crate) fn look(&self, patience: Duration) -> Result<(), ErrorKind> {
         if self.ranks.is_empty() && self.places.is_empty() {
             return Ok(());
         }
         let time = self.is_time() || !patience.is_zero();
-        // Relaxed: the mutex orders what it stands for.
+        // Relaxed: the mutex orders the state behind the flag.
         if !time && !self.any.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -142,16 +147,16 @@ impl Watch {
         told
     }
 
-    /// Whether the period is over; one caller is told so.
+    /// Whether the period has passed; only one caller gets `true`.
     fn is_time(&self) -> bool {
         let now = u64::try_from(self.begun.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX);
         let after = now.saturating_add(u64::try_from(PERIOD.as_millis()).unwrap_or(u64::MAX));
-        // Relaxed all: they only say who looks.
+        // Relaxed for all operations: they only select the thread that looks.
         let next = self.next.load(Ordering::Relaxed);
         now >= next && self.next.compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Moves those that have ended from the living to the dead.
+    /// Moves the ranks that have ended from the living to the dead.
     fn find(&self, seen: &mut Seen, patience: Duration) {
         if seen.living.is_none() {
             self.open(seen);
@@ -163,7 +168,7 @@ impl Watch {
         let mut fds: Vec<_> = living.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
         let near = fds.len();
         fds.extend(far.iter().flat_map(Lines::open).map(|(fd, flags)| PollFd::from_borrowed_fd(fd.as_fd(), flags)));
-        // Interrupted: the next look finds them.
+        // After an interruption the next look finds them.
         let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
         if poll(&mut fds, Some(&limit)).is_err() {
             return;
@@ -181,7 +186,7 @@ impl Watch {
         seen.lose(lost);
     }
 
-    /// Opens the descriptors of this machine's ranks.
+    /// Opens the pidfds of this machine's ranks.
     fn open(&self, seen: &mut Seen) {
         let mut living = Vec::with_capacity(self.ranks.len());
         for (rank, process) in &self.ranks {
@@ -190,7 +195,7 @@ impl Watch {
                 Err(Errno::SRCH) => seen.dead.push((*rank, process.host.clone())),
                 Ok(_) if process.is_another_now() => seen.dead.push((*rank, process.host.clone())),
                 Ok(fd) => living.push((*rank, fd)),
-                // No descriptors left, or a kernel without them: this one is not watched.
+                // Out of descriptors, or a kernel without pidfds: the rank is not watched.
                 Err(_) => {}
             }
         }
@@ -240,7 +245,7 @@ mod tests {
         (child, Process { pid, began: began(pid).expect("it runs"), ..Process::own() })
     }
 
-    /// Looks until it says so: looks in between give the same answer as the one before.
+    /// Looks until the watch reports a death: looks in between give the previous answer.
     fn until_dead(watch: &Watch) -> String {
         loop {
             if let Err(died) = watch.look(Duration::ZERO) {
@@ -248,6 +253,24 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// The kernel cuts process names after 15 bytes, also within a character. Such a name must not
+    /// hide the start time.
+    #[test]
+    fn a_process_has_an_age_whatever_its_name() {
+        let folder = std::env::temp_dir().join(format!("transom-age-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let program = folder.join("é".repeat(12));
+        let path = std::env::var_os("PATH").expect("a path");
+        let sleep = std::env::split_paths(&path).map(|folder| folder.join("sleep")).find(|path| path.exists());
+        std::os::unix::fs::symlink(sleep.expect("sleep"), &program).expect("a link");
+        let mut child = Command::new(program).arg("60").spawn().expect("it starts");
+        let pid = i32::try_from(child.id()).expect("a process number");
+        let (stat, age) = (std::fs::read(format!("/proc/{pid}/stat")).expect("it runs"), began(pid));
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+        std::fs::remove_dir_all(folder).expect("it was made here");
+        assert!(String::from_utf8(stat).is_err() && age.is_some_and(|age| age > 0), "{age:?}");
     }
 
     /// Shows E3.
@@ -258,7 +281,7 @@ mod tests {
         let host = a.host.clone();
         let watch = Watch::new(0, &[Process::own(), a, b], None);
         watch.look(Duration::ZERO).expect("both live");
-        // Not waited for: it stays as a zombie, which is dead enough.
+        // Not reaped: a zombie counts as dead.
         second.kill().expect("ours");
         let said = until_dead(&watch);
         assert!(said.contains("rank 2") && said.contains(&host), "{said}");
@@ -269,7 +292,7 @@ mod tests {
         }
     }
 
-    /// One that died before anybody looked, or whose number is another's by now, is found too.
+    /// A rank that died before the first look, or whose number is reused, is found too.
     /// Shows E3.
     #[test]
     fn who_died_before_the_first_look_is_found() {
@@ -283,8 +306,8 @@ mod tests {
         assert!(until_dead(&Watch::new(0, &[Process::own(), process], None)).contains("rank 1"));
     }
 
-    /// Processes of other machines, and of any where the kernel does not say which it is, are not looked for among this one's: there
-    /// the numbers would be those of nobody.
+    /// Processes of other machines, or of an unknown machine, are not looked up on this machine:
+    /// their numbers have no meaning here.
     #[test]
     fn other_machines_are_not_watched() {
         let nobody = Process { kernel: "another".into(), pid: i32::MAX, ..Process::default() };
@@ -296,7 +319,7 @@ mod tests {
         }
     }
 
-    /// Where the kernel does not say when processes began, their descriptors still tell.
+    /// Where the kernel gives no start times, pidfds still detect deaths.
     /// Shows E3.
     #[test]
     fn processes_of_unknown_age_are_watched() {

@@ -1,6 +1,6 @@
-//! The accumulate family, one origin at a time: every type with every operation in windows of every flavor, judged by a model
-//! that knows nothing of the library; what is not allowed is refused and changes nothing. Who is atomic with whom,
-//! tests/atomicity.rs shows.
+//! The accumulate family, one origin at a time. Every type with every operation runs in windows of
+//! every flavor and is compared with a model that shares no code with the library. Calls that MPI
+//! does not allow are refused and change nothing. Atomicity among origins: tests/atomicity.rs.
 
 use std::process::ExitCode;
 
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
 }
 
-/// Runs `body` with windows of every flavor and discipline.
+/// Runs `body` on windows of every flavor and atomicity discipline.
 fn on_every_window(world: &Job, bytes: usize, body: impl Fn(&Job, &Part, &str) -> Outcome) -> Outcome {
     for (flavor, info) in disciplines(world) {
         let what = format!("{flavor:?} {info:?}");
@@ -56,7 +56,7 @@ fn on_every_window(world: &Job, bytes: usize, body: impl Fn(&Job, &Part, &str) -
     Ok(())
 }
 
-/// One call of the family on `count` elements, all of whose results are checked.
+/// One call of the accumulate family on `count` elements; all its results are checked.
 struct Case<'a> {
     part: &'a Part,
     target: usize,
@@ -85,7 +85,8 @@ const FUNCTIONS: [Function; 5] = [
 ];
 
 impl Case<'_> {
-    /// Puts elements, applies the call to them, and checks them, the values from before, and the bytes beside.
+    /// Puts elements, applies the call to them, and checks the elements, the fetched values, and
+    /// the bytes beside the elements.
     fn check(&self, function: Function, count: usize) -> Outcome {
         let &Case { part, target, offset, ty, op, seed } = self;
         let len = count * ty.size();
@@ -122,7 +123,7 @@ impl Case<'_> {
     }
 }
 
-/// MPI §11.3.4: each operation on each type that it is defined on, by each function.
+/// MPI-4.1 §12.3.4: every operation on every type for which MPI defines it, by every function.
 /// Shows O1, O2, O3, O4, O6, W1.
 fn every_operation(world: &Job) -> Outcome {
     on_every_window(world, 512, |world, part, what| {
@@ -135,7 +136,7 @@ fn every_operation(world: &Job) -> Outcome {
             for (target, function) in targets(world).into_iter().flat_map(|rank| FUNCTIONS.map(|it| (rank, it))) {
                 let count = if matches!(function, Function::FetchAndOp) { 1 } else { 7 };
                 seed += 2;
-                // Not a multiple of more than the type's alignment.
+                // Not a multiple of any number larger than the type's alignment.
                 let offset = 64 + ty.align();
                 Case { part, target, offset, ty, op, seed }.check(function, count)?;
             }
@@ -144,7 +145,8 @@ fn every_operation(world: &Job) -> Outcome {
     })
 }
 
-/// MPI §11.3.4.4: stored where the expected value is found, else nothing; elements beside stay.
+/// MPI-4.1 §12.3.4: compare-and-swap stores only where it finds the expected value; neighbouring
+/// elements stay unchanged.
 /// Shows O1, O3, O4, O6.
 fn compare_and_swap(world: &Job) -> Outcome {
     on_every_window(world, 256, |world, part, what| {
@@ -176,12 +178,13 @@ fn compare_and_swap(world: &Job) -> Outcome {
     })
 }
 
-/// Large ones are done block by block, 4 KiB each; an element that sticks out of its block is whole too.
+/// Large accumulates are executed in blocks of 4 KiB; an element that crosses a block boundary is
+/// atomic too.
 /// Shows O1, O4.
 fn long_ones(world: &Job) -> Outcome {
     use BasicType::{Complex64, DoubleInt, Float64, Int32, Int64, ShortInt, Uint8};
     on_every_window(world, 40_000, |world, part, what| {
-        // The net goes an element at a time and knows no blocks.
+        // The net executes single elements and has no blocks.
         let most = if part.win().actor() == Actor::Nic { 600 } else { 14_000 };
         for (ty, op) in [
             (Uint8, Op::Bxor),

@@ -1,5 +1,5 @@
-//! Requests on shared memory allocate nothing: a request is a word that says that its operation is over (MPI §11.3.5). Counted by
-//! an allocator of this program's own.
+//! Requests on shared memory allocate nothing: a request is one word that records completion
+//! (MPI-4.1 §12.3.5). The test installs an allocator that counts.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use transom::{At, BasicType, Datatype, Job, Request, Route, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same};
 
-/// The system's allocator, which counts what this thread asks of it.
+/// The system's allocator, counting the allocations of this thread.
 struct Counting;
 
 thread_local! {
@@ -23,22 +23,23 @@ impl Counting {
     }
 }
 
-// SAFETY: the system's allocator does it all; counting touches a word of the thread that needs no allocation and no destructor.
+// SAFETY: every call is forwarded to the system's allocator; counting touches a thread-local word
+// that needs neither allocation nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Counting::count();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the requirements of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         Counting::count();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the requirements of `dealloc`.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the requirements of the call.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -58,21 +59,22 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
 }
 
-/// What `body` asks of the allocator.
+/// The number of allocations that `body` makes.
 fn allocations(body: impl FnOnce() -> transom::Result<()>) -> transom::Result<usize> {
     let before = ASKED.get();
     body()?;
     Ok(ASKED.get() - before)
 }
 
-/// MPI §11.3.5: each request form, posted and waited for, on memory that is mapped; beside it the plain forms.
+/// MPI-4.1 §12.3.5: each request-based operation, posted and waited for, on mapped memory, and its
+/// plain form beside it.
 /// Route: shm.
 /// Shows O2.
 fn requests_allocate_nothing(world: &Job) -> Outcome {
     const LEN: usize = 1000;
     let win = Window::<u64>::allocate(world, 2 * LEN)?;
     let target = world.size() - 1;
-    // All ranks ask the same way round: their answers are the same.
+    // Each rank asks for the route to its next rank, so that all take the same branch.
     if win.route((world.rank() + 1) % world.size())? == Route::Net {
         ensure(world.size() > 1, "alone, everything is memory")?;
         return Ok(win.free()?);
@@ -84,7 +86,7 @@ fn requests_allocate_nothing(world: &Job) -> Outcome {
         let word = Datatype::basic(BasicType::Uint64);
         let every_other = Datatype::vector(LEN, 1, 2, &word)?;
         win.lock_all(|epoch| {
-            // First contact allocates what is kept of a target.
+            // First contact allocates the state that a rank keeps for a target.
             epoch.put_value(target, 0, 0u64)?;
             let counted = allocations(|| {
                 for _ in 0..100 {
@@ -92,14 +94,15 @@ fn requests_allocate_nothing(world: &Job) -> Outcome {
                     buffer = epoch.rget(target, 0, std::mem::take(&mut buffer))?.wait()?;
                     buffer = epoch.rput_owned(target, 0, std::mem::take(&mut buffer))?.wait()?;
                     let mut both =
-                        [epoch.raccumulate(target, 0, &source, ops::Sum)?, epoch.rput(target, LEN as u64, &source)?];
+                        [epoch.raccumulate(target, 0, &source, ops::Sum)?, epoch.rput(target, LEN, &source)?];
                     Request::wait_all(&mut both)?;
                     old = epoch.rget_accumulate(target, 0, &source, std::mem::take(&mut old), ops::Replace)?.wait()?;
                 }
                 Ok(())
             })?;
             assert_eq!(counted, 0, "allocations in 100 rounds of 6 requests");
-            // A type is looked at once for entries that overlap, and remembers.
+            // The first use of a type checks it for overlapping entries; the type caches the
+            // result.
             epoch.put_items(&source, LEN, &word, At::new(target, 0, 1, &every_other))?;
             let plain = allocations(|| {
                 epoch.accumulate(target, 0, &source, ops::Sum)?;

@@ -1,5 +1,6 @@
-//! The accumulate family from all ranks at once (MPI §11.7.1-2): every function against every other one on the same elements is exact,
-//! elements are never torn, and one origin's accumulates keep their order. The same on simulated nets: tests/sim_atomicity.rs.
+//! The accumulate family from all ranks at once (MPI-4.1 §12.7.1, §12.7.2). Every function is exact
+//! against every other one on the same elements, elements are never torn, and the accumulates of
+//! one origin keep their order. On simulated nets: tests/sim_atomicity.rs.
 
 use std::process::ExitCode;
 
@@ -48,13 +49,13 @@ fn stage(world: &Job) -> Stage<'_> {
     Stage { world, step: &|what| step(what) }
 }
 
-/// Elements of a large operation: it crosses a block of locks where elements have 8 bytes.
+/// Elements of a large operation: it crosses a lock block for elements of 8 bytes.
 const LEN: usize = 600;
 
-/// Windows of each flavor, by each of the ways in which elements of `size` bytes are atomic; where many ranks share few cores, some of
-/// them.
+/// Windows of each flavor with each atomicity discipline for elements of `size` bytes; a subset
+/// where many ranks share few cores.
 fn windows(world: &Job, size: usize) -> Vec<(Flavor, Info)> {
-    // Elements of other sizes have their stripes whatever the hints say.
+    // Elements of other sizes are atomic by stripe locks, whatever the hints say.
     let all =
         if matches!(size, 4 | 8) { disciplines(world) } else { FLAVORS.map(|flavor| (flavor, Info::new())).into() };
     let every = match world.size() {
@@ -65,7 +66,7 @@ fn windows(world: &Job, size: usize) -> Vec<(Flavor, Info)> {
     all.into_iter().step_by(every).collect()
 }
 
-/// How many elements are many: fewer by the net's atomics, which go an element at a time.
+/// Elements of a "many" operation. Fewer with the net's atomics, which execute one element each.
 fn many(world: &Job, info: &Info) -> usize {
     let by_net = info.get("transom_atomics").map_or(world.actor() == Actor::Nic, |actor| actor == "nic");
     if by_net { 20 } else { LEN }
@@ -79,42 +80,43 @@ fn run<T: Kind, R: Reduction<T> + Copy>(world: &Job, meaning: Meaning, op: R, co
     Ok(())
 }
 
-/// MPI §11.3.4, §11.7.1: sums and swaps of all functions, from local and remote origins, one element and many.
+/// MPI-4.1 §12.3.4, §12.7.1: sums and swaps by all functions, from local and remote origins, on one
+/// and on many elements.
 /// Shows M3, O1, O2.
 fn pairs_i64(world: &Job) -> Outcome {
     run::<i64, _>(world, Meaning::Sum, Sum, i64::wrapping_add)?;
     run::<i64, _>(world, Meaning::Replace, Replace, |_, new| new)
 }
 
-/// As for `i64`, in half the width.
+/// The same as for `i64`, with half the width.
 /// Shows M3, O1, O2.
 fn pairs_i32(world: &Job) -> Outcome {
     run::<i32, _>(world, Meaning::Sum, Sum, i32::wrapping_add)?;
     run::<i32, _>(world, Meaning::Replace, Replace, |_, new| new)
 }
 
-/// Elements that share a word with others.
+/// Elements that share an aligned word with other elements.
 /// Shows M3, O1, O2.
 fn pairs_u8(world: &Job) -> Outcome {
     run::<u8, _>(world, Meaning::Sum, Sum, u8::wrapping_add)?;
     run::<u8, _>(world, Meaning::Replace, Replace, |_, new| new)
 }
 
-/// No CPU and no net adds these by itself.
+/// No CPU and no net has an atomic addition for this type.
 /// Shows M3, O1, O2.
 fn pairs_f64(world: &Job) -> Outcome {
     run::<f64, _>(world, Meaning::Sum, Sum, |a, b| a + b)?;
     run::<f64, _>(world, Meaning::Replace, Replace, |_, new| new)
 }
 
-/// 16 bytes, wider than any atomic of a CPU that is in use here: real and imaginary part always match.
+/// 16 bytes, wider than any CPU atomic in use here: real and imaginary part always match.
 /// Shows M3, O1, O2.
 fn pairs_complex(world: &Job) -> Outcome {
     run::<Complex<f64>, _>(world, Meaning::Sum, Sum, |a, b| a + b)?;
     run::<Complex<f64>, _>(world, Meaning::Replace, Replace, |_, new| new)
 }
 
-/// Pairs of a value and its index, which always belong together.
+/// Pairs of a value and an index, whose two members always match.
 /// Shows M3, O1, O2.
 fn pairs_double_int(world: &Job) -> Outcome {
     run::<DoubleInt, _>(world, Meaning::Max, MaxLoc, |old, new| if new.value() > old.value() { new } else { old })?;
@@ -122,7 +124,7 @@ fn pairs_double_int(world: &Job) -> Outcome {
     run::<DoubleInt, _>(world, Meaning::Replace, Replace, |_, new| new)
 }
 
-/// The largest and the smallest of all that were said, and no value goes back on the way there.
+/// The largest and the smallest of all operands remain, and values change monotonically until then.
 /// Shows M3, O1, O2.
 fn extremes(world: &Job) -> Outcome {
     run::<i64, _>(world, Meaning::Max, Max, i64::max)?;
@@ -131,7 +133,8 @@ fn extremes(world: &Job) -> Outcome {
     run::<f64, _>(world, Meaning::Min, Min, f64::min)
 }
 
-/// MPI §11.3.4: a type's elements are atomic by one discipline, whichever function and however many elements.
+/// MPI-4.1 §12.3.4: all functions on a type use one atomicity discipline, for any number of
+/// elements.
 /// Shows M3, O1, O2.
 fn hammered(world: &Job) -> Outcome {
     let routes = (0..world.size()).map(|rank| world.route(rank)).collect::<Result<Vec<_>, _>>()?;
@@ -139,7 +142,7 @@ fn hammered(world: &Job) -> Outcome {
         let turns = match flavor {
             _ if routes.contains(&Route::Net) => 30,
             Flavor::Allocate | Flavor::Shared => 1000,
-            // By system calls, or messages.
+            // By cross-memory attach, or by messages.
             _ => 200,
         };
         let blows = Blows { flavor: *flavor, info, turns };
@@ -163,7 +166,7 @@ fn on_typed_windows(world: &Job, body: impl Fn(Flavor, usize, &Info) -> Outcome)
         .try_for_each(|(flavor, info)| body(*flavor, many(world, info), info))
 }
 
-/// MPI §11.7.2: `rar`, `raw`, `war`, `waw` by default.
+/// MPI-4.1 §12.7.2: `rar`, `raw`, `war`, `waw` by default.
 /// Shows M4, O1.
 fn order(world: &Job) -> Outcome {
     on_typed_windows(world, |flavor, many, info| {
@@ -182,7 +185,7 @@ fn order(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// MPI §11.7.2: `accumulate_ordering=none`.
+/// MPI-4.1 §12.7.2: `accumulate_ordering=none`.
 /// Shows M4, W6.
 fn without_order(world: &Job) -> Outcome {
     on_typed_windows(world, |flavor, many, info| {

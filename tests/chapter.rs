@@ -1,5 +1,5 @@
-//! The examples of MPI's one-sided chapter as programs, each with its stated outcome, and its figures on progress; where an example
-//! is about what is visible when, under both memory models.
+//! The examples of MPI's one-sided chapter as programs, each with the outcome that the text states,
+//! and the chapter's figures on progress. Examples about visibility run under both memory models.
 
 use std::process::ExitCode;
 

@@ -1,9 +1,13 @@
-//! The programs of `examples/` as a user runs them: each verifies itself against a serial result and says so.
+//! The programs of `examples/` as a user runs them: each compares its result with a serial one and
+//! reports it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// Where cargo put the examples (`cargo build --examples`, or any build of all targets): beside this test's folder.
+/// The folder in which cargo puts the examples (`cargo build --examples`, or any build of all
+/// targets), next to the folder of this test.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program has a path");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps");
@@ -18,7 +22,7 @@ fn job(ranks: usize, name: &str, args: &[&str]) -> Output {
     launcher.arg(example(name)).args(args).stdin(Stdio::null()).output().expect("the launcher starts")
 }
 
-/// Runs an example as a job; it must end well and say `Verification: passed`.
+/// Runs an example as a job, which must exit with success and print `Verification: passed`.
 fn verified(ranks: usize, name: &str, args: &[&str]) {
     let output = job(ranks, name, args);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -46,11 +50,31 @@ fn stencil_equals_the_serial_run_bit_by_bit() {
     verified(7, "stencil", &["5", "9"]);
 }
 
+/// Regression: `gups` over sockets was silent for minutes.
+/// Route: tcp.
+#[test]
+fn long_work_says_how_far_it_is() {
+    for (name, args, words) in [("gups", &["24"][..], "% of "), ("stencil", &["16", "100000000"], " of 100000000\n")] {
+        let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-run"));
+        launcher.args(["-n", "2", "--bind", "none", "--timeout", "6"]).arg(example(name)).args(args);
+        let output = launcher.env("TRANSOM_TRANSPORTS", "^shm").stdin(Stdio::null()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        // The launcher ends a job that takes minutes.
+        assert_eq!(output.status.code(), Some(124), "{name}: {said}");
+        assert!(said.contains(words), "{name}: {said}");
+    }
+}
+
 #[test]
 fn a_bad_size_is_an_error_and_not_a_run() {
-    for (name, arg) in [("gups", "99"), ("stencil", "1"), ("gups", "x")] {
+    for (name, arg) in
+        [("gups", &b"99"[..]), ("stencil", b"1"), ("gups", b"x"), ("gups", b"\xff"), ("stencil", b"\xff")]
+    {
+        let arg = OsStr::from_bytes(arg);
         let output = Command::new(example(name)).arg(arg).stdin(Stdio::null()).output().expect("the example starts");
-        assert!(!output.status.success(), "{name} {arg}");
-        assert!(!output.stderr.is_empty(), "{name} {arg} says nothing");
+        assert!(!output.status.success(), "{name} {}", arg.display());
+        let said = String::from_utf8_lossy(&output.stderr);
+        // The program's own error message, and no panic.
+        assert!(said.starts_with(&format!("{name}: ")), "{name} {}: {said}", arg.display());
     }
 }

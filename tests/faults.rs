@@ -1,6 +1,8 @@
-//! Ranks that die while the others wait, for them or for each other: every survivor is told which rank it was, ends by itself, and the
-//! job has the status of the one that died (REQUIREMENTS E3). A table of stages and ways to die, as jobs of this program itself
-//! (`--rank STAGE WAY`) under the real launcher, which leaves the survivors a minute and then ends what hangs.
+//! Ranks that die while the others wait for them or for each other. Every survivor gets an error
+//! that names the dead rank and ends by itself, and the job's status is that of the dead rank
+//! (requirement E3). A table of stages and of ways to die, as jobs of this program itself
+//! (`--rank STAGE WAY`) under the real launcher, which gives survivors a minute and then ends the
+//! job.
 //!
 //! Shows E3.
 
@@ -15,13 +17,13 @@ use transom::{Info, Job, Lock, RawWindow, Window};
 const RANKS: usize = 3;
 /// The rank that dies.
 const VICTIM: usize = RANKS - 1;
-/// Seconds: longer than a survivor needs on a busy machine. One that is still there then has hung.
+/// Seconds; longer than a survivor needs on a busy machine. A job that is still there then hangs.
 const GRACE: &str = "60";
 
 type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
-/// Where the victim dies, and what the others do meanwhile.
+/// Where the victim dies, and what the other ranks do at that time.
 const STAGES: [Stage; 12] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),
@@ -38,7 +40,7 @@ const STAGES: [Stage; 12] = [
     ("free", free),
 ];
 
-/// How it dies, and with which status.
+/// The way to die, and the resulting exit status.
 const WAYS: [(&str, i32); 3] = [("kill", 128 + 9), ("segv", 128 + 11), ("stop_and_kill", 128 + 9)];
 
 fn main() -> ExitCode {
@@ -89,7 +91,8 @@ fn as_rank(stage: &str, way: &str) -> ExitCode {
         Err(error) => eprintln!("told: {error}"),
     }
     if std::env::var_os("TRANSOM_TEST_ENTER").is_some() {
-        // There the launcher's child is what entered the host, whose end comes after the rank's: the job's status is to be that rank's.
+        // The launcher's child is the process that entered the host's namespace; it ends after the
+        // rank does. The job's status is still that of the rank.
         std::thread::sleep(Duration::from_secs(2));
     }
     ExitCode::FAILURE
@@ -98,14 +101,14 @@ fn as_rank(stage: &str, way: &str) -> ExitCode {
 fn whole(world: Job, death: &Death, body: fn(&Job, &Death) -> Done) -> Done {
     let done = body(&world, death);
     if done.is_err() {
-        // A rank that was told has nobody to leave with.
+        // A rank that got the error can't leave the job collectively.
         std::mem::forget(world);
         return done;
     }
     Ok(world.finalize()?)
 }
 
-/// The end of a process.
+/// Ends the process.
 struct Death {
     way: String,
 }
@@ -118,20 +121,20 @@ impl Death {
             "kill" => Signal::KILL,
             "segv" => Signal::SEGV,
             _ => {
-                // Stopped for longer than the others look, and dead only then.
+                // Stopped for longer than the others poll, and killed only then.
                 let kill = format!("sleep 0.3; kill -KILL {}", me.as_raw_nonzero());
                 drop(Command::new("sh").args(["-c", &kill]).stdin(Stdio::null()).spawn());
                 Signal::STOP
             }
         };
         loop {
-            // More than once, since a handler of Rust's own takes the first SIGSEGV.
+            // Several times, because a handler of Rust's runtime takes the first SIGSEGV.
             kill_process(me, signal).unwrap();
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Dies where this rank is the victim.
+    /// Ends the process where this rank is the victim.
     fn of(&self, world: &Job) {
         if world.rank() == VICTIM {
             self.now();
@@ -159,14 +162,14 @@ fn fence(world: &Job, death: &Death) -> Done {
     Ok(win.fence(|_| Ok(()))?)
 }
 
-/// The others' accesses wait for the victim's post.
+/// The accesses of the others wait for the victim's post.
 fn before_post(world: &Job, death: &Death) -> Done {
     let win = Window::<u64>::allocate(world, 100)?;
     death.of(world);
     Ok(win.start(&[VICTIM], |epoch| epoch.put_value(VICTIM, 0, 1))?)
 }
 
-/// The others' exposure waits for the victim's complete.
+/// The exposure epochs of the others wait for the victim's complete.
 fn before_complete(world: &Job, death: &Death) -> Done {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() != VICTIM {
@@ -185,12 +188,13 @@ fn holding_a_lock(world: &Job, death: &Death) -> Done {
             death.now()
         })?;
     }
-    // The lock is the victim's by now: it has put.
+    // The victim holds the lock by now, because it has put.
     while win.lock_all(|epoch| epoch.fetch_value(0, 0)).is_ok_and(|seen| seen == 0) {}
     Ok(win.lock(Lock::Exclusive, 0, |_| Ok(()))?)
 }
 
-/// Whoever waits for a lock and dies leaves its mark in the lock's words; the others wait for each other.
+/// A waiter that dies leaves its mark in the lock's words, while the other ranks wait for each
+/// other.
 fn waiting_for_a_lock(world: &Job, death: &Death) -> Done {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() == 0 {
@@ -227,7 +231,7 @@ fn within_a_large_put(world: &Job, death: &Death) -> Done {
     }
 }
 
-/// Atomics on memory that is the victim's own, executed by it where it is on another node.
+/// Atomics on the victim's memory; the victim executes them where it is on another node.
 fn atomics_to_it(world: &Job, death: &Death) -> Done {
     let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
     death.of(world);
@@ -236,13 +240,13 @@ fn atomics_to_it(world: &Job, death: &Death) -> Done {
         let mut old = [0; 8];
         win.fetch_and_op(&1u64.to_ne_bytes(), &mut old, transom::BasicType::Uint64, VICTIM, 0, transom::Op::Sum)?;
         if world.route(VICTIM)? != transom::Route::Net {
-            // Its memory is still mapped: only who waits is told.
+            // The victim's memory is still mapped: only a rank that waits gets the error.
             world.barrier()?;
         }
     }
 }
 
-/// Polling by `test` is waiting too.
+/// Polling by `test` counts as waiting.
 fn in_test(world: &Job, death: &Death) -> Done {
     let win = Window::<u64>::allocate(world, 100)?;
     if world.rank() == VICTIM {

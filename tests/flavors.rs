@@ -1,5 +1,6 @@
-//! Windows of every flavor among real processes (MPI §11.2): shared and dynamic ones, many and over the same memory, over
-//! some of the ranks, with hints that are in force or refused, and how they end. They run on every route.
+//! Windows of every flavor among real processes (MPI-4.1 §12.2): shared and dynamic windows, many
+//! windows and several over the same memory, windows over subsets of the ranks, hints, and the end
+//! of windows. The tests run on every route.
 
 #[path = "flavors/dynamic.rs"]
 mod dynamic;
@@ -13,6 +14,8 @@ mod many;
 mod memory;
 #[path = "flavors/over.rs"]
 mod over;
+#[path = "flavors/pages.rs"]
+mod pages;
 #[path = "flavors/shared.rs"]
 mod shared;
 #[path = "flavors/teams.rs"]
@@ -39,6 +42,9 @@ static TESTS: &[Test] = &[
         fails: None,
         body: shared::refused,
     },
+    test("pages_of_a_segment_are_touched_by_their_owner", &[1, 3], pages::touched_by_their_owner),
+    test("first_contact_touches_few_pages", &[2, 3], pages::few_at_first_contact),
+    test("free_maps_no_part", &[2], pages::none_at_free),
     test("shared_windows_over_the_ranks_of_a_node", &[1, 3], shared::of_a_node),
     test("shared_query_of_other_flavors", &[1, 2], shared::query_of_other_flavors),
     test("shared_parts_past_four_gibibytes", &[2], shared::four_gibibytes),
@@ -46,12 +52,22 @@ static TESTS: &[Test] = &[
     test("every_operation_by_address", &[1, 2], dynamic::operations),
     test("what_is_not_attached_is_refused", &[1, 2, 3], dynamic::refusals),
     test("attaching_and_detaching_is_checked", &[1, 2], dynamic::attaching),
+    test("accesses_across_regions_side_by_side", &[1, 2, 3], dynamic::side_by_side),
+    // Shows W1.
+    // Route: shm.
+    Test {
+        name: "accesses_across_regions_by_cross_memory_attach",
+        ranks: &[2],
+        env: &[("TRANSOM_ADOPT", "n")],
+        fails: None,
+        body: dynamic::side_by_side,
+    },
     // Shows T2.
     // Route: shm.
     Test {
         name: "dynamic_windows_without_cross_memory_attach",
         ranks: &[2],
-        env: &[("TRANSOM_ADOPT", "n"), ("TRANSOM_CMA", "n")],
+        env: &[("TRANSOM_CMA", "n")],
         fails: None,
         body: dynamic::all,
     },
@@ -62,6 +78,7 @@ static TESTS: &[Test] = &[
     test("attributes_tell_what_a_window_is", &[1, 3], many::attributes),
     test("windows_of_subsets", &[1, 2, 4, 5], teams::subsets),
     test("synchronization_within_a_subset", &[3, 4], teams::synchronization),
+    test("subsets_by_threads_in_any_order", &[1, 2, 5], teams::by_threads),
     test("lists_that_are_no_subset", &[1, 3], teams::refused),
     test("hints_are_told_and_taken", &[1, 2], hints::in_force),
     test("bad_hints_make_no_window", &[1, 2, 3], hints::refused),
@@ -69,19 +86,13 @@ static TESTS: &[Test] = &[
     test("hints_that_differ_make_no_window", &[1, 2, 3, 4], hints::differing),
     test("parts_of_allocated_memory_are_mapped", &[1, 2, 3, 5], over::mapped),
     // Shows T2.
-    Test {
-        name: "parts_of_allocated_memory_beside_others",
-        ranks: &[2, 3, 5],
-        env: &[("TRANSOM_ADOPT", "n")],
-        fails: None,
-        body: over::mixed,
-    },
+    test("parts_of_allocated_memory_beside_others", &[2, 3, 5], over::mixed),
     // Shows T2.
     // Route: shm.
     Test {
         name: "parts_of_allocated_memory_without_cross_memory_attach",
         ranks: &[2, 3],
-        env: &[("TRANSOM_ADOPT", "n"), ("TRANSOM_CMA", "n")],
+        env: &[("TRANSOM_CMA", "n")],
         fails: None,
         body: over::attached_to_nobody,
     },

@@ -1,6 +1,6 @@
-//! Jobs over several machines, which are namespaces of this one (`ci/hosts`): what leads from one to another is a network, and nothing
-//! else. Where the system does not permit that all tests are ignored; ci/test says so. Its group `hosts` runs other programs' tests
-//! there too.
+//! Jobs over several machines, which are network namespaces of this one (`ci/hosts`); only a
+//! network connects them. Where the system does not permit namespaces, all tests are ignored and
+//! ci/test says so. The group `hosts` of ci/test runs the tests of other programs there too.
 //!
 //! Route: hosts.
 
@@ -17,7 +17,7 @@ use transom::{Job, Route, Window};
 #[path = "hosts/launcher.rs"]
 mod launcher;
 
-/// Longer than any of this takes on a busy machine, in seconds.
+/// Seconds; longer than any of these jobs takes on a busy machine.
 const WATCHDOG: &str = "100";
 
 type Done = Result<(), Box<dyn Error>>;
@@ -59,8 +59,8 @@ fn hosts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("ci/hosts")
 }
 
-/// A job of `ranks` on two machines in turns, each of which does `body`; of the shell's variables those of `env`, which may tell ranks
-/// apart by `PMI_RANK`.
+/// A job of `ranks` ranks, placed on two machines in turn, each of which runs `body`. Of the
+/// shell's variables it gets those in `env`, which may distinguish ranks by `PMI_RANK`.
 fn job(ranks: &str, body: &str, env: &str) -> Output {
     let own = std::env::current_exe().expect("a path");
     let script = format!("{env}\nexec \"$@\"");
@@ -78,7 +78,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// What the job says, which must have succeeded.
+/// The output of the job, which must have succeeded.
 fn success(ranks: &str, body: &str, env: &str) -> String {
     let output = job(ranks, body, env);
     let said = said(&output);
@@ -94,7 +94,7 @@ fn as_rank(body: &str) -> ExitCode {
         other => panic!("no body is called {other:?}"),
     };
     let done = transom::init().map_err(Into::into).and_then(|world| {
-        // Whoever was told has nobody to leave with.
+        // A rank that got an error can't leave the job collectively.
         body(&world).inspect_err(|_| std::mem::forget(world.clone()))
     });
     match done {
@@ -106,7 +106,8 @@ fn as_rank(body: &str) -> ExitCode {
     }
 }
 
-/// Every rank puts to every rank, and adds at the first; each sees memory within its machine, and the net to the other.
+/// Every rank puts to every rank, and adds at the first; each sees memory within its machine and
+/// the net to the other one.
 fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
     let (me, size) = (world.rank(), world.size());
     for rank in 0..size {
@@ -121,9 +122,9 @@ fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
     for round in 1..=20 {
         win.lock_all(|epoch| {
             for rank in 0..size {
-                epoch.put_value(rank, me as u64, (round * size + me) as u64)?;
+                epoch.put_value(rank, me, (round * size + me) as u64)?;
             }
-            epoch.fetch_add(0, size as u64, 1).map(drop)
+            epoch.fetch_add(0, size, 1).map(drop)
         })?;
         world.barrier()?;
         win.sync();
@@ -139,7 +140,7 @@ fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
     Ok(win.free()?)
 }
 
-/// The last rank takes its machine off the network, and all wait for each other.
+/// The last rank disconnects its machine from the network, and all ranks wait for each other.
 fn vanish(world: &Job) -> Done {
     let win = Window::<u64>::allocate(world, 1)?;
     if world.rank() == world.size() - 1 {
@@ -156,7 +157,8 @@ fn memory_within_and_the_net_between() {
     assert!(told.contains("2 ranks of its node: shared memory") && told.contains("2 other ranks: libfabric"), "{told}");
 }
 
-/// hosta has two networks more, of which one is its own, and one looks alike everywhere and leads nowhere; their names come first.
+/// hosta has two more networks: one of its own, and one that looks the same on every machine and
+/// connects none. Their names sort first.
 /// Shows T3, T5.
 fn the_network_that_others_share_is_chosen() {
     let told = success("2", "exchange", "export TRANSOM_INFO=1");
@@ -175,7 +177,8 @@ fn interfaces_are_the_users_choice() {
     assert!(told.contains("eth0=10.77.0."), "{told}");
 }
 
-/// The first rank is made to tell an address where the other's packets are lost; the user says for how long that is silence.
+/// The first rank is made to publish an address to which the other machine's packets are lost; the
+/// user sets the time after which silence is an error.
 /// Shows E3, T3.
 fn an_unreachable_address_is_named() {
     let setup = "export TRANSOM_SILENCE=3; [ $PMI_RANK = 1 ] || export TRANSOM_NET_INTERFACES=alone0";
@@ -191,7 +194,7 @@ fn an_unreachable_address_is_named() {
     assert!(told.contains("no answer within 3 s"), "{told}");
 }
 
-/// No process has ended, and no connection: nothing answers any more.
+/// No process has ended and no connection was closed, but nothing answers any more.
 /// Shows E3.
 fn a_machine_that_vanishes_is_named() {
     let output = job("4", "vanish", "");
@@ -204,14 +207,14 @@ fn a_machine_that_vanishes_is_named() {
     }
 }
 
-/// A rank is told of its neighbour's end where the neighbour was told of the vanished one before, and ended.
+/// A rank may name its neighbour, which was told of the vanished rank earlier and ended.
 fn died_of_it(told: &str, rank: usize) -> bool {
     let neighbour = (rank + 2) % 4;
     told.contains(&format!("[{rank}] told: rank {neighbour} on hosta died"))
         && told.contains(&format!("[{neighbour}] told: "))
 }
 
-/// Kills what made the hosts, by a signal that nothing can catch, while they work.
+/// Kills the namespaces' first process by SIGKILL while the hosts work.
 /// Shows E4.
 fn nothing_is_left_of_killed_hosts() {
     let links = || said(&Command::new("ip").args(["-oneline", "link", "show"]).output().expect("iproute2"));
@@ -241,7 +244,8 @@ fn nothing_is_left_of_killed_hosts() {
     assert_eq!(names(&links()), before);
 }
 
-/// The processes of these network namespaces. A namespace that has none is gone, with its interfaces.
+/// The processes of these network namespaces. A namespace without a process is gone, and its
+/// interfaces with it.
 fn members(namespaces: &BTreeSet<String>) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let member = |process: &std::fs::DirEntry| {

@@ -2,19 +2,28 @@
 //!
 //! Route: program.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
 
 fn info(args: &[&str]) -> String {
-    with(args, &[])
+    with::<&str>(args, &[])
 }
 
-/// Under these variables and no other of ours: ci/test sets some.
-fn with(args: &[&str], variables: &[(&str, &str)]) -> String {
+/// Runs under these variables and without any other of ours, because ci/test sets some.
+fn with<V: AsRef<OsStr>>(args: &[&str], variables: &[(&str, V)]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_transom-info"));
     for variable in transom::info::VARIABLES {
         command.env_remove(variable.name);
     }
-    text(&command.args(args).envs(variables.iter().copied()).stdin(Stdio::null()).output().expect("it starts"))
+    text(
+        &command
+            .args(args)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .output()
+            .expect("it starts"),
+    )
 }
 
 fn line<'t>(text: &'t str, begins: &str) -> &'t str {
@@ -58,7 +67,7 @@ fn it_lists_libfabrics_providers_or_says_why_not() {
     assert!(line(&text, "with TRANSOM_TRANSPORTS=^shm").contains("route libfabric"), "{text}");
 }
 
-/// It once told the route of a job without variables to users who had set some.
+/// Regression: it printed the route of a job without variables to users who had set some.
 /// Shows T5.
 #[test]
 fn the_variables_count_in_what_it_tells() {
@@ -85,7 +94,7 @@ fn a_missing_libfabric_is_named_with_how_to_get_it() {
     assert!(line(&text, "as set now").ends_with("route shared memory, atomics cpu"), "{text}");
 }
 
-/// `transom-info | head` once ended with a panic.
+/// Regression: `transom-info | head` ended with a panic.
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
     for args in [&["--env"][..], &[]] {
@@ -94,6 +103,19 @@ fn a_reader_that_leaves_is_no_failure() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_transom-info"));
         let said = text(&command.args(args).stdout(writer).stderr(Stdio::piped()).output().expect("it starts"));
         assert_eq!(said, "", "{args:?}");
+    }
+}
+
+/// Regression: it printed the debug form of the error.
+#[test]
+fn a_full_output_is_named() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("the device");
+    for args in [&["--env"][..], &[]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_transom-info"));
+        let output = command.args(args).stdout(full()).stderr(Stdio::piped()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.starts_with("transom-info: the standard output: No space left on device"), "{args:?}: {said}");
     }
 }
 
@@ -128,4 +150,19 @@ fn a_job_prints_its_routes_once() {
     assert!(told.contains("atomics of windows over all ranks: cpu"), "{told}");
     let warned = run("TRANSOM_TRANSPORT", "shm");
     assert_eq!(warned.matches("TRANSOM_TRANSPORT is no variable").count(), 1, "{warned}");
+    let removed = run("TRANSOM_ADOPT", "y");
+    let line = line(&removed, "transom: warning: ");
+    assert!(line.contains("TRANSOM_ADOPT was removed") && line.contains("MPI_Alloc_mem"), "{removed}");
+    assert_eq!(removed.matches("TRANSOM_ADOPT").count(), 1, "{removed}");
+}
+
+/// Regression: a value that is not UTF-8 counted as unset.
+/// Shows T5.
+#[test]
+fn values_that_are_not_utf8_are_named() {
+    let value = OsStr::from_bytes(b"caf\xe9");
+    let text = with(&[], &[("TRANSOM_PROVIDER", value), ("UNRELATED", value)]);
+    assert!(line(&text, "as set now").contains("TRANSOM_PROVIDER=caf\u{fffd}: it is not UTF-8"), "{text}");
+    let text = with(&["--env"], &[("TRANSOM_PROVIDER", value)]);
+    assert!(text.contains(r#"  value    "caf\xE9""#), "{text}");
 }

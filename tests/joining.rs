@@ -1,5 +1,5 @@
-//! A job that starts over a connection of the program's own instead of a launcher's. It is this process's only job, so that one test
-//! does all.
+//! A job that starts over a connection of the program's own instead of a launcher's. A process has
+//! one job, so there is one test.
 //!
 //! Route: unit.
 

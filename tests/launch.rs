@@ -1,12 +1,16 @@
-//! The launcher from outside: the real `transom-run` with ranks that are shells or this program itself (`--rank BODY`),
-//! under watchdogs. What a job prints, how it ends, and that nothing is left of it, whatever kills it.
+//! The launcher from outside: the real `transom-run`, with shells or this program itself
+//! (`--rank BODY`) as ranks, under watchdogs. The tests check what a job prints, how it ends, and
+//! that nothing is left of it, whichever way it is killed.
 //!
 //! Shows B1.
 //! Route: program.
 #![allow(clippy::print_stdout)]
 
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,15 +20,17 @@ use transom::Job;
 use transom::bootstrap::counted::{Counted, noise};
 use transom::bootstrap::{Bootstrap, BootstrapError, MAX_GATHERED, detect};
 
-/// Longer than any of this takes on a busy machine.
+/// Longer than any of these jobs takes on a busy machine.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    if args.next().as_deref() == Some("--rank") {
-        return rank_body(&args.next().unwrap_or_default());
+    let args: Vec<OsString> = std::env::args_os().skip(1).take(2).collect();
+    if let [first, body] = &args[..]
+        && first == "--rank"
+    {
+        return rank_body(&body.to_string_lossy());
     }
-    let tests: [(&str, fn()); 20] = [
+    let tests: [(&str, fn()); 25] = [
         ("lines_are_whole_and_tagged", lines_are_whole_and_tagged),
         ("a_rank_alone_is_passed_through", a_rank_alone_is_passed_through),
         ("options_of_the_program_are_untouched", options_of_the_program_are_untouched),
@@ -41,10 +47,15 @@ fn main() -> ExitCode {
         ("timeout_names_the_ranks", timeout_names_the_ranks),
         ("a_closed_output_ends_quietly", a_closed_output_ends_quietly),
         ("programs_that_cannot_start", programs_that_cannot_start),
+        ("ranks_are_counted_as_mpi_users_type_it", ranks_are_counted_as_mpi_users_type_it),
+        ("a_full_output_is_named", a_full_output_is_named),
         ("wrong_command_lines", wrong_command_lines),
         ("ranks_exchange_values", ranks_exchange_values),
         ("many_ranks_gather_and_start", many_ranks_gather_and_start),
         ("binding_and_environment", binding_and_environment),
+        ("bytes_that_are_not_utf8_pass_through", bytes_that_are_not_utf8_pass_through),
+        ("hosts_and_agents_may_have_any_bytes", hosts_and_agents_may_have_any_bytes),
+        ("a_rank_starts_under_any_environment_and_name", a_rank_starts_under_any_environment_and_name),
     ];
     let trials = tests.map(|(name, test)| {
         Trial::test(name, move || {
@@ -55,8 +66,11 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
 
-/// What this program does as a rank.
+/// The bodies that this program runs as a rank.
 fn rank_body(body: &str) -> ExitCode {
+    if body == "start" {
+        return start();
+    }
     let done: Result<(), BootstrapError> = detect().and_then(|mut boot| match body {
         "exchange" => exchange(boot.as_mut()),
         "gather" => gather(boot),
@@ -88,7 +102,7 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     assert!(matches!(twice, Err(BootstrapError::DuplicateKey { .. })), "{twice:?}");
     let long = boot.put("long", &vec![0; boot.value_limit() + 1]);
     assert!(matches!(long, Err(BootstrapError::TooLong { .. })), "{long:?}");
-    // Lengths that differ by rank, one of each of: nothing, one piece, two, the greatest.
+    // Lengths that differ by rank: nothing, one piece, two pieces, and the largest.
     let limit = boot.value_limit().min(MAX_GATHERED);
     let length = |rank: usize| [0, limit / 2, limit, MAX_GATHERED][rank % 4];
     let value = |rank: usize| noise(rank, length(rank));
@@ -100,7 +114,8 @@ fn exchange(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
     Ok(())
 }
 
-/// Gathers and starts a job, each rank as if it had a machine for itself, and counts what that takes of the launcher.
+/// Gathers and starts a job, each rank as if alone on its machine, and counts the requests to the
+/// launcher.
 fn gather(boot: Box<dyn Bootstrap>) -> Result<(), BootstrapError> {
     let mut boot = Counted::new(boot, 1);
     let (me, size, asked) = (boot.rank(), boot.size(), boot.asked());
@@ -112,6 +127,20 @@ fn gather(boot: Box<dyn Bootstrap>) -> Result<(), BootstrapError> {
     println!("gathered {}: {} requests, {} to start", all.len(), gathered.requests(), asked().requests());
     world.finalize().unwrap();
     Ok(())
+}
+
+/// Starts a job and leaves it.
+fn start() -> ExitCode {
+    match transom::init() {
+        Ok(world) => {
+            println!("rank {} of {} started", world.rank(), world.size());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(9)
+        }
+    }
 }
 
 fn abort(boot: &mut dyn Bootstrap) -> Result<(), BootstrapError> {
@@ -136,13 +165,13 @@ fn launcher(args: &[&str]) -> Command {
     command
 }
 
-/// `transom-run -n RANKS` with this program as the ranks' program, doing `body`.
+/// `transom-run -n RANKS` with this program as the ranks' program, running `body`.
 fn bodies(ranks: &str, body: &str) -> Command {
     let own = std::env::current_exe().unwrap();
     launcher(&["-n", ranks, own.to_str().unwrap(), "--rank", body])
 }
 
-/// Runs to the end, or kills it when the watchdog bites.
+/// Runs to the end, or kills the process when the watchdog expires.
 fn finish(mut command: Command) -> Output {
     finish_child(command.spawn().unwrap())
 }
@@ -171,7 +200,8 @@ fn run(args: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// A job that has printed all numbers of its processes: `processes` lines of output, each a number.
+/// A job that has printed the numbers of all its processes: `processes` lines of output, one number
+/// each.
 fn started(args: &[&str], processes: usize) -> (Child, Vec<u32>) {
     let mut child = launcher(args).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -185,7 +215,7 @@ fn started(args: &[&str], processes: usize) -> (Child, Vec<u32>) {
     (child, pids)
 }
 
-/// Whether no process with this number runs. One that is dead but not reaped (by an init that does not do so) counts.
+/// Whether no process with this number runs. A zombie counts as ended: an init may not reap it.
 fn is_gone(pid: u32) -> bool {
     match std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")) {
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
@@ -201,13 +231,13 @@ fn assert_all_gone(pids: &[u32]) {
     }
 }
 
-/// The children of `pid`, the guard among them.
+/// The children of `pid`, including the guard.
 fn children(pid: u32) -> Vec<u32> {
     let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     list.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
-/// Two processes a rank, whose numbers are printed, and that never end by themselves.
+/// Two processes per rank, which print their numbers and never end by themselves.
 const TWO_SLEEPERS: &str = "sleep 1000 & echo $!; echo $$; sleep 1000";
 
 fn lines_are_whole_and_tagged() {
@@ -314,7 +344,7 @@ fn a_second_interrupt_kills_at_once() {
     let script = "trap 'echo 0' TERM; echo $$; while :; do sleep 0.01; done";
     let (mut child, pids) = started(&["-n", "1", "sh", "-c", script], 1);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    // The rank says that it has seen SIGTERM and goes on.
+    // The rank prints that it has seen SIGTERM and goes on.
     let mut answer = [0; 2];
     child.stdout.as_mut().unwrap().read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"0\n");
@@ -361,6 +391,27 @@ fn programs_that_cannot_start() {
     assert!(err.contains("3 ranks on machines with room for 2"), "{err}");
 }
 
+/// Options in the spelling of other launchers; arguments after the program belong to the program.
+fn ranks_are_counted_as_mpi_users_type_it() {
+    for count in [&["-np", "2"][..], &["--np", "2"], &["--np=2"], &["-n2"], &["-np2"], &["--tag-output", "-np", "2"]] {
+        let (status, out, err) = run(&[count, &["echo", "-np", "7"]].concat());
+        assert_eq!((status, err.as_str()), (Some(0), ""), "{count:?}");
+        assert_eq!(out.matches("-np 7\n").count(), 2, "{count:?}: {out}");
+    }
+}
+
+/// Regression: it ended with 141 and no message, as if the reader of its output had gone.
+fn a_full_output_is_named() {
+    for ranks in ["1", "2"] {
+        let mut command = launcher(&["-n", ranks, "echo", "text"]);
+        command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        let output = finish(command);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(said.starts_with("transom-run: the standard output: No space left on device"), "{said}");
+    }
+}
+
 fn wrong_command_lines() {
     for (args, word) in [
         (&["-n", "0", "true"][..], "at least 1 rank"),
@@ -388,8 +439,9 @@ fn ranks_exchange_values() {
     assert_eq!(lines, (0..4).map(|rank| format!("rank {rank} of 4 verified")).collect::<Vec<_>>());
 }
 
-/// As many requests as the logarithm of ranks allows: of 65 some make blocks of 8, one also of 64, and 2 are left. A start on one
-/// node, whatever the route of other tests, is two exchanges with a barrier more each.
+/// The number of requests grows with the logarithm of the ranks: of 65 ranks some make blocks of 8,
+/// one also makes a block of 64, and 2 are left over. A start on one node takes two exchanges and a
+/// barrier, whatever route other tests take.
 fn many_ranks_gather_and_start() {
     let mut launcher = bodies("65", "gather");
     launcher.env("TRANSOM_TRANSPORTS", "shm").env_remove("TRANSOM_TEST_NODES");
@@ -420,4 +472,88 @@ fn binding_and_environment() {
         assert!(cpus.parse::<u32>().is_ok(), "bound to one CPU, not to {cpus}");
     }
     assert_eq!(lines.len(), 2);
+}
+
+/// Bytes that are not UTF-8, as names of old files have them.
+const LATIN: &[u8] = b"caf\xe9";
+
+fn latin(before: &str) -> OsString {
+    OsString::from_vec([before.as_bytes(), LATIN].concat())
+}
+
+/// A folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A shell script that can be executed.
+fn script(path: &Path, text: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// Regression: `transom-run` refused such values of `--env`.
+fn bytes_that_are_not_utf8_pass_through() {
+    let folder = folder("bytes");
+    let program = folder.join(latin("echo-"));
+    script(&program, r#"printf '%s|%s|%s\n' "$FROM_OPTION" "$FROM_OUTSIDE" "$1""#);
+    let mut command = launcher(&["-n", "1", "--env"]);
+    command.arg(latin("FROM_OPTION=")).arg(&program).arg(latin("-")).env("FROM_OUTSIDE", OsStr::from_bytes(LATIN));
+    let output = finish(command);
+    std::fs::remove_dir_all(folder).unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    assert_eq!(output.stdout, [LATIN, b"|", LATIN, b"|-", LATIN, b"\n"].concat());
+}
+
+/// The agent gets the host's name, and the ranks get the variables, byte by byte.
+fn hosts_and_agents_may_have_any_bytes() {
+    let folder = folder("agent");
+    let agent = folder.join(latin("agent-"));
+    script(&agent, r#"printf 'host %s\n' "$1"; shift; exec "$@""#);
+    let mut command = launcher(&["-n", "1", "--host"]);
+    command.arg(latin("host-")).arg("--launch-agent").arg(&agent);
+    let command_line = r#"printf 'variable %s\n' "$TRANSOM_TEST_BYTES""#;
+    command.args(["sh", "-c", command_line]).env("TRANSOM_TEST_BYTES", OsStr::from_bytes(LATIN));
+    let output = finish(command);
+    std::fs::remove_dir_all(folder).unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    for line in [&b"host host-"[..], b"variable "] {
+        let expected = [line, LATIN, b"\n"].concat();
+        assert!(contains(&output.stdout, &expected), "{:?}", text(&output.stdout));
+    }
+}
+
+/// Regression: a variable that is not UTF-8 ended every program. The kernel cuts process names
+/// within a character.
+fn a_rank_starts_under_any_environment_and_name() {
+    let folder = folder("names");
+    // The kernel keeps the first 15 bytes of the name: seven and a half characters.
+    let program = folder.join("é".repeat(12));
+    symlink(std::env::current_exe().unwrap(), &program).unwrap();
+    let start = |name: &str, value: &OsStr| {
+        let mut command = launcher(&["-n", "2"]);
+        command.arg(&program).args(["--rank", "start"]).env(name, value);
+        finish(command)
+    };
+    let output = start("NAME_OF_A_FILE", OsStr::from_bytes(LATIN));
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    let mut lines: Vec<String> = text(&output.stdout).lines().map(String::from).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["rank 0 of 2 started", "rank 1 of 2 started"]);
+    for variable in ["TRANSOM_PROVIDER", "TRANSOM_MPI", "FI_TCP_IFACE"] {
+        let output = start(variable, OsStr::from_bytes(LATIN));
+        assert_eq!(output.status.code(), Some(9), "{variable}");
+        let said = text(&output.stderr);
+        assert!(said.contains(&format!("{variable}=caf\u{fffd}: it is not UTF-8")), "{said}");
+    }
+    let output = start("TRANSOM_NO_SUCH", OsStr::from_bytes(LATIN));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("TRANSOM_NO_SUCH is no variable"), "{}", text(&output.stderr));
+    std::fs::remove_dir_all(folder).unwrap();
 }

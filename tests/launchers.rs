@@ -1,6 +1,7 @@
-//! Programs under the launchers that people have: Hydra, Open MPI's `mpirun`, PRRTE's `prterun`, and Slurm's `srun` with both of
-//! its plugins. Each kind of epoch over both routes, how jobs fail, and that a launcher which cannot be reached is an error
-//! at every rank. What is not installed is ignored by name; Slurm is there where `ci/slurm` runs this.
+//! Programs under common launchers: Hydra, Open MPI's `mpirun`, PRRTE's `prterun`, and Slurm's
+//! `srun` with both of its plugins. The tests cover each kind of epoch over both routes, the
+//! failures of jobs, and launchers that can't be reached, which is an error at every rank. A test
+//! whose launcher is not installed is ignored by name; `ci/slurm` runs this program under Slurm.
 //!
 //! Shows B2, B3.
 //! Route: program.
@@ -16,7 +17,7 @@ mod bodies;
 #[path = "launchers/epochs.rs"]
 mod epochs;
 
-/// How a launcher is called, up to the number of ranks.
+/// A launcher's command line, up to the number of ranks.
 struct Launcher {
     name: &'static str,
     call: &'static [&'static str],
@@ -35,27 +36,27 @@ static PRRTE: Launcher = Launcher {
 static SLURM_PMI2: Launcher = Launcher { name: "slurm_pmi2", call: &["srun", "--mpi=pmi2"] };
 static SLURM_PMIX: Launcher = Launcher { name: "slurm_pmix", call: &["srun", "--mpi=pmix"] };
 
-/// A rank, as the shell finds it.
+/// The variable in which a shell finds its rank.
 const RANK: &str = "${PMI_RANK:-${PMI_ID:-$PMIX_RANK}}";
 
 const RANKS: usize = 4;
-/// So many that they tell each other by groups.
+/// Enough ranks for an exchange in groups.
 const MANY: usize = 20;
 
 /// A test of a launcher.
 type Named = (&'static str, fn(&Launcher));
 
-/// The same on a route, which a program before that of the ranks chooses.
+/// The same on a route, which a wrapper around the rank's program sets.
 type Routed = (&'static str, fn(&Launcher, &[&str]));
 
-/// What all launchers are asked on every route.
+/// The tests of every launcher on every route.
 const ON_ROUTES: [Routed; 5] =
     [("gups", gups), ("fence", fence), ("post_start", post_start), ("lock", lock), ("lock_all", lock_all)];
 
 const ROUTES: [(&str, &[&str]); 2] =
     [("shm", &[]), ("tcp", &["env", "TRANSOM_TRANSPORTS=^shm", "TRANSOM_PROVIDER=tcp;ofi_rxm"])];
 
-/// What all launchers are asked besides.
+/// The tests of every launcher on one route.
 const ASKED: [Named; 5] = [
     ("values_of_any_length", values_of_any_length),
     ("transom_perf_is_a_rank", perf),
@@ -120,7 +121,7 @@ impl Launcher {
         found && (self.call[0] != "srun" || std::env::var_os("SLURM_CONF").is_some())
     }
 
-    /// Runs a program of ours as a job, by way of `through`.
+    /// Runs one of our programs as a job, by way of `through`.
     fn job(&self, through: &[&str], program: &Path, args: &[&str]) -> Output {
         self.job_of(RANKS, through, program, args)
     }
@@ -144,12 +145,12 @@ impl Launcher {
         }
     }
 
-    /// The job ends, by itself, with a status that is not 0, and says these words.
+    /// The job ends by itself, with a nonzero status, and prints these words.
     fn fails(&self, body: &str, words: &[&str]) {
         failed(&self.job(&[], &this(), &["--rank", body]), words);
     }
 
-    /// As `fails`, and no rank has thought that it is in a job.
+    /// As `fails`, and no rank joined a job.
     fn refuses(&self, script: &str, words: &[&str]) {
         let script = format!("{script}; exec \"$@\"");
         refused(&self.job(&["sh", "-c", &script, "sh"], &this(), &["--rank", "fence"]), words);
@@ -197,7 +198,7 @@ fn values_of_any_length(launcher: &Launcher) {
     launcher.succeeds_with(MANY, &[], "values");
 }
 
-/// It starts ranks itself where nobody else did: one job, not one for each rank.
+/// `mpirun` starts the ranks itself here: one job, not one for each rank.
 fn perf(launcher: &Launcher) {
     let program = example("gups").parent().and_then(Path::parent).map(|built| built.join("transom-perf"));
     let output = launcher.job(&[], &program.expect("where examples are"), &["cas_latency", "-i", "50", "--check"]);
@@ -242,7 +243,7 @@ fn server_gone(launcher: &Launcher) {
     launcher.refuses(script, &["PMIX_NAMESPACE=", "127.0.0.1:9", "PMIx_Init failed"]);
 }
 
-/// Slurm started four tasks, and the variables speak of one.
+/// Slurm started four tasks, but the variables speak of one.
 fn contradiction(launcher: &Launcher) {
     let words = ["PMI says that the job has 1 ranks", "has 4 (SLURM_STEP_NUM_TASKS)"];
     launcher.refuses("export PMI_SIZE=1 PMI_RANK=0", &words);
@@ -268,7 +269,7 @@ fn rank_of(body: &str) -> Command {
     rank
 }
 
-/// Where cargo put the examples: beside this test's folder.
+/// The folder in which cargo puts the examples, next to the folder of this test.
 fn example(name: &str) -> PathBuf {
     let this = this();
     let profile = this.parent().and_then(Path::parent).expect("target/PROFILE/deps");

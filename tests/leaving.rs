@@ -1,5 +1,6 @@
-//! Ranks that leave while the others wait for them, as a `?` does that jumps over the `free` of a window: the launcher ends the job
-//! and tells why. Jobs of this program itself (`--rank BODY`) under the real launcher, which kills what hangs.
+//! Ranks that leave while the others wait for them, as a `?` that skips the `free` of a window
+//! does. The launcher ends the job and reports the reason. Jobs of this program itself
+//! (`--rank BODY`) under the real launcher, which kills a job that hangs.
 //!
 //! Shows W2.
 #![allow(clippy::print_stdout)]
@@ -10,10 +11,11 @@ use std::process::{Command, ExitCode, Stdio};
 use libtest_mimic::{Arguments, Trial};
 use transom::{Job, Window};
 
-/// Seconds: longer than any of this takes on a busy machine. A job that the launcher ends by it has hung.
+/// Seconds; longer than any of these jobs takes on a busy machine. A job that the launcher ends by
+/// this limit has hung.
 const WATCHDOG: &str = "60";
 
-/// A test, which takes the number of ranks.
+/// A test; it takes the number of ranks.
 type Named = (&'static str, fn(usize));
 
 fn main() -> ExitCode {
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-/// The exit status of a job in which all ranks do `body`, and what it said on standard error.
+/// The exit status of a job in which all ranks run `body`, and its standard error.
 fn job(ranks: usize, body: &str) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_transom-run"))
         .args(["-n", &ranks.to_string(), "--bind", "none", "--timeout", WATCHDOG])
@@ -48,7 +50,8 @@ fn job(ranks: usize, body: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The last rank's error is told, and gives the job its status, while the others wait for it in a fence.
+/// The error of the last rank is printed and gives the job its status, while the others wait for
+/// that rank in a fence.
 fn an_error_ends_the_job(ranks: usize) {
     let (status, said) = job(ranks, "error");
     assert_eq!(status, Some(7), "{said}");
@@ -56,14 +59,14 @@ fn an_error_ends_the_job(ranks: usize) {
     assert!(said.contains(&format!("rank {}: leaves the job in disorder", ranks - 1)), "{said}");
 }
 
-/// A rank that leaves so with status 0 does not leave the others waiting either.
+/// A rank that leaves this way with status 0 does not leave the others waiting either.
 fn leaving_is_told(ranks: usize) {
     let (status, said) = job(ranks, "leave");
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("without finalizing"), "{said}");
 }
 
-/// A window that every rank drops without `free` is no reason to fail where the job is finalized.
+/// Windows that every rank drops without `free` cause no failure if the job is finalized.
 fn all_finalize(ranks: usize) {
     let (status, said) = job(ranks, "finalize");
     assert_eq!(status, Some(0), "{said}");
@@ -71,7 +74,7 @@ fn all_finalize(ranks: usize) {
     assert!(!said.contains("disorder"), "{said}");
 }
 
-/// What this program does as a rank.
+/// The bodies that this program runs as a rank.
 fn rank(body: &str) -> ExitCode {
     match transom::init().map_err(Into::into).and_then(|world| window(world, body)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,6 @@
-//! What the system refuses at one rank while a window is created: an error at every rank of the collective call, nothing
-//! half-done, and the job goes on once there is room again.
+//! Resources that the system refuses at one rank while a window is created. Every rank of the
+//! collective call gets an error, nothing is half created, and the job goes on once there is room
+//! again.
 //!
 //! Shows W2, E1.
 
@@ -18,8 +19,9 @@ static TESTS: &[Test] = &[
     Test { name: "no_descriptors_left", ranks: &[2, 3], env: &[], fails: None, body: no_descriptors_left },
 ];
 
-/// Without the right to lock as much memory as they like, which ranks that root starts have, but with a limit that lets them: so
-/// there is something to lower. A device refuses processes whose rights change later.
+/// Drops the capability to lock any amount of memory, which ranks started by root have, and sets a
+/// limit that still permits locking, so that there is a limit to lower. A device refuses processes
+/// whose rights change later.
 fn main() -> ExitCode {
     let limit = getrlimit(Resource::Memlock);
     let rights = capabilities(None).expect("this process's own");
@@ -33,7 +35,7 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
 }
 
-/// A soft limit of this process, at most the hard one, for as long as this lives.
+/// A soft limit of this process, at most the hard one; dropping it restores the previous limit.
 struct Limited(Resource, Rlimit);
 
 impl Limited {
@@ -47,13 +49,13 @@ impl Limited {
 
 impl Drop for Limited {
     fn drop(&mut self) {
-        // It was in force before.
+        // The restored limit was in force before.
         let _ = setrlimit(self.0, self.1);
     }
 }
 
-/// Creates a window of `len` while the last rank is limited, which says `why` where it can't; how many ranks have one then: all
-/// or none. Without the limit all have.
+/// Creates a window of `len` bytes while the last rank is limited; a failure has the message `why`.
+/// Returns how many ranks got a window: all or none. Without the limit all ranks get one.
 fn create(
     world: &Job,
     limit: impl FnOnce() -> std::io::Result<Limited>,
@@ -66,7 +68,7 @@ fn create(
     let limited = (me == size - 1).then(limit).transpose().expect("a soft limit can be lowered");
     let made = Window::<u64>::allocate(world, len);
     if let Ok(window) = &made {
-        // First contact comes under the limit too.
+        // First contact runs under the limit too.
         window.fence(|epoch| epoch.put_value((me + 1) % size, 0, 7))?;
         window.fence(|_| Ok(()))?;
     }
@@ -82,7 +84,7 @@ fn create(
     made.into_iter().try_for_each(Window::free)?;
     step("the same without a limit");
     let again = Window::<u64>::allocate(world, len)?;
-    again.fence(|epoch| epoch.put_value((me + 1) % size, len as u64 - 1, 7))?;
+    again.fence(|epoch| epoch.put_value((me + 1) % size, len - 1, 7))?;
     again.fence(|_| Ok(()))?;
     let mut seen = [0];
     again.load(len - 1, &mut seen)?;
@@ -91,7 +93,7 @@ fn create(
     Ok(have)
 }
 
-/// 16 MiB above what the process has, which a window of 64 MiB is not within.
+/// 16 MiB above the process's current size, so that a window of 64 MiB does not fit.
 fn no_address_space_left(world: &Job) -> Outcome {
     let statm = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = statm.split_whitespace().next().unwrap_or_default().parse()?;
@@ -100,25 +102,25 @@ fn no_address_space_left(world: &Job) -> Outcome {
     ensure(have == 0, &format!("{have} ranks have a window that one could not have"))
 }
 
-/// The bytes of a field of a file of /proc.
+/// The bytes that a field of a file of /proc states.
 fn field(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(file).expect("Linux has it");
     let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     value.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) << 10
 }
 
-/// What the machine may have at the most.
+/// The memory that the machine can still give, swap included.
 fn free() -> u64 {
     field("/proc/meminfo", "MemAvailable:") + field("/proc/meminfo", "SwapFree:")
 }
 
-/// Whether the kernel is set to grant any size, and so are we.
+/// Whether the kernel is set to grant requests of any size; then this library grants them too.
 fn granted() -> bool {
     std::fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.trim() == "1")
 }
 
-/// Asks for a window of `bytes` here, of which no page is touched; whether there is one, which is the same at all ranks, and what was
-/// said where there is none. Small windows go on.
+/// Requests a window of `bytes` here and touches no page of it. All ranks agree on the outcome;
+/// returns the error if there is one. Small windows still work.
 fn ask(world: &Job, bytes: u64) -> transom::Result<Option<String>> {
     let counting = Window::<u64>::allocate(world, 1)?;
     step(format!("{bytes} bytes"));
@@ -138,7 +140,7 @@ fn ask(world: &Job, bytes: u64) -> transom::Result<Option<String>> {
     }
 }
 
-/// The last rank asks for more than the machine has, the others for little.
+/// The last rank requests more than the machine has, the others little.
 fn no_memory_left(world: &Job) -> Outcome {
     let greedy = world.size() - 1;
     let asked = if world.rank() == greedy { free() + (1 << 30) } else { 64 };
@@ -150,7 +152,8 @@ fn no_memory_left(world: &Job) -> Outcome {
     ensure(why.as_ref().is_some_and(|why| why.contains(told)), &format!("{told} is not in {why:?}"))
 }
 
-/// Each rank asks for less than the machine has, but those that know each other to be on it ask for more together.
+/// Each rank requests less than the machine has, but the ranks of one machine request more
+/// together.
 fn no_memory_left_together(world: &Job) -> Outcome {
     let why = ask(world, free() / 5 * 3)?;
     if granted() || world.node_ranks().len() == 1 {
@@ -163,7 +166,7 @@ fn no_memory_left_together(world: &Job) -> Outcome {
     )
 }
 
-/// 16 MiB above what the process has locked. Only a device locks a window's memory.
+/// 16 MiB above the memory that the process has locked. Only a device locks a window's memory.
 fn no_locked_memory_left(world: &Job) -> Outcome {
     let most = field("/proc/self/status", "VmPin:") + (16 << 20);
     let locks = world.net().is_some_and(|net| net.contains("verbs"));
@@ -172,7 +175,7 @@ fn no_locked_memory_left(world: &Job) -> Outcome {
     ensure(have == expected, &format!("{have} ranks have a window, where {expected} can"))
 }
 
-/// None is needed by a further window, nor by its first operations.
+/// A further window and its first operations need no more locked memory.
 fn no_descriptors_left(world: &Job) -> Outcome {
     let limit = || {
         let limited = Limited::to(Resource::Nofile, 3)?;

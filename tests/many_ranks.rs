@@ -23,7 +23,7 @@ static TESTS: &[Test] = &[
     },
 ];
 
-/// Counted from when a rank begins.
+/// Counted from the start of a rank.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {

@@ -1,5 +1,6 @@
-//! Epoch misuse (REQUIREMENTS E2): every call in every state of a window where MPI does not allow it gives its error class, hangs nowhere,
-//! and leaves window and data as they were: what the state allows goes on, and correct epochs follow.
+//! Epoch misuse (requirement E2). Every call in every state in which MPI does not allow it returns
+//! its error class, never hangs, and leaves the window and its data unchanged: legal calls of the
+//! state still work, and correct epochs follow.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
-//! The memory models (MPI §11.4, §11.7): each place where unified and separate differ, as one body that runs under both
-//! and states both outcomes. Two ranks: the owner of the words that are looked at, and the other one.
+//! The memory models (MPI-4.1 §12.4, §12.7). Each place where unified and separate differ is one
+//! body that runs under both models and states both outcomes. Two ranks: the owner of the observed
+//! words, and the other one.
 
 #![allow(unsafe_code)]
 
@@ -40,17 +41,17 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
 }
 
-/// The rank whose words are looked at.
+/// The rank that owns the observed words.
 const OWNER: usize = 1;
 
-/// A window of eight words at each rank under a model, and what `MPI_WIN_CREATE` was given.
+/// A window of eight words per rank under a model, and the memory that `MPI_WIN_CREATE` was given.
 struct Stage<'w> {
     world: &'w Job,
     win: RawWindow,
     separate: bool,
-    /// The caller's memory of a created window; touched through the window and by pointer only.
+    /// The caller's memory of a created window; accessed only through the window and by pointer.
     memory: Box<[u64; 8]>,
-    /// How often it was played; every turn has values of its own.
+    /// The number of turns so far; each turn has values of its own.
     turn: u64,
 }
 
@@ -63,7 +64,8 @@ fn staged(world: &Job, play: impl Fn(&mut Stage<'_>) -> Outcome) -> Outcome {
             let mut memory = Box::new([0u64; 8]);
             let win = match create {
                 false => RawWindow::allocate(world, 64, 8, &info)?,
-                // SAFETY: `memory` lives until the window is freed below, or for ever where the body fails.
+                // SAFETY: `memory` lives until the window is freed below, or is leaked where the
+                // body fails.
                 true => unsafe { RawWindow::create(world, memory.as_mut_ptr().cast(), 64, 8, &info)? },
             };
             same("the model", &win.model(), &model)?;
@@ -85,7 +87,7 @@ impl Stage<'_> {
         self.world.rank() == OWNER
     }
 
-    /// What is in force under unified, and under separate.
+    /// The expected values under unified and under separate.
     fn either(&self, unified: u64, separate: u64) -> u64 {
         if self.separate { separate } else { unified }
     }
@@ -100,15 +102,16 @@ impl Stage<'_> {
         u64::from_ne_bytes(bytes)
     }
 
-    /// A put within the open epoch, complete at its end or at a flush; it is copied before this returns.
+    /// A put within the open epoch, complete at the epoch's end or at a flush; `value` is copied
+    /// before the call returns.
     fn put(&self, target: usize, at: u64, value: &u64) -> transom::Result<()> {
-        // SAFETY: callers keep `value` to the end of the epoch.
+        // SAFETY: the callers keep `value` until the end of the epoch.
         unsafe { self.win.put(std::ptr::from_ref(value).cast(), 8, target, at) }
     }
 
     /// A get within the open epoch.
     fn get(&self, target: usize, at: u64, into: &mut u64) -> transom::Result<()> {
-        // SAFETY: callers look at `into` after the end of the epoch only.
+        // SAFETY: the callers read `into` only after the end of the epoch.
         unsafe { self.win.get(std::ptr::from_mut(into).cast(), 8, target, at) }
     }
 
@@ -128,7 +131,7 @@ impl Stage<'_> {
         self.win.unlock(target)
     }
 
-    /// A value that no turn had before, the same at both ranks; both copies of all are together.
+    /// A value that no turn had before, the same at both ranks. Both copies of all words agree.
     fn next(&mut self) -> transom::Result<u64> {
         self.world.barrier()?;
         self.win.sync();

@@ -1,7 +1,8 @@
-//! The tables of the book that lead from MPI's names to those here, against the list in `mpi-names.txt`: who comes from MPI
-//! finds every name once, with what it is or why it is not. That links lead somewhere, rustdoc checks.
+//! The book's tables that lead from MPI's names to ours, against the list in `mpi-names.txt`. A
+//! reader who comes from MPI finds every name once, with its counterpart or the reason that there
+//! is none. rustdoc checks the links.
 
-/// A row of a table: its section, its name, and what it says.
+/// A row of a table: section, name, text.
 type Row = (&'static str, &'static str, &'static str);
 
 /// The rows that begin with a name in code, each with the heading above it.
@@ -19,7 +20,7 @@ fn rows(chapter: &'static str) -> Vec<Row> {
     rows
 }
 
-/// The tables of names, and of hints.
+/// The tables of names and of hints.
 fn tables() -> Vec<Row> {
     let hints = rows(include_str!("../src/book/windows.rs")).into_iter().filter(|(section, ..)| *section == "Hints");
     rows(include_str!("../src/book/mpi.rs")).into_iter().chain(hints).collect()
@@ -38,7 +39,7 @@ fn list() -> Vec<(&'static str, &'static str)> {
     names
 }
 
-/// Neither is a name missing in the tables, nor one there that is not in the list, nor one there twice.
+/// The tables have every name of the list once and no other name.
 #[test]
 fn the_tables_have_the_names_of_the_list() {
     let (mut listed, mut told) = (list(), tables().into_iter().map(|(section, name, _)| (section, name)).collect());
@@ -61,7 +62,7 @@ fn every_row_says_what_it_is_or_why_it_is_not() {
     }
 }
 
-/// What a function is here is linked in both its forms, or the row says that there is but one.
+/// Functions have links to both forms, or the row says that there is only one.
 #[test]
 fn functions_have_a_typed_and_a_raw_form() {
     let functions = tables().into_iter().filter(|(section, ..)| *section == "Functions");
@@ -74,7 +75,7 @@ fn functions_have_a_typed_and_a_raw_form() {
     }
 }
 
-/// A link is labelled by what it leads to.
+/// The label of a link is the name of the item to which it leads.
 #[test]
 fn links_lead_to_what_they_say() {
     let mut links = 0;

@@ -1,5 +1,6 @@
-//! What operations cost in work requests and completions, counted where they are given to an RDMA device ([`Job::posted`]).
-//! On other routes the same operations run, nothing is counted, and that is what is held there; so is the data on all.
+//! Costs of operations in work requests and completions, counted where requests are given to an
+//! RDMA device ([`Job::posted`]). On other routes the same operations run and the counts must be
+//! absent. The data is checked on all routes.
 
 use std::process::ExitCode;
 
@@ -21,12 +22,13 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
 }
 
-/// How often many are posted: now and then the progress thread posts what is held before the flush does.
+/// Repetitions of a burst: sometimes the progress thread posts held requests before the flush does.
 const ROUNDS: usize = 20;
-/// Few enough that none of them asks for a completion to make room.
+/// Few enough operations that none of them requests a completion to make room.
 const MANY: usize = 30;
 
-/// What `operations` of rank 0 on rank 1 have posted when they are complete; `None` where no device counts it.
+/// The requests that `operations` of rank 0 on rank 1 have posted when they are complete; `None`
+/// where no device counts.
 fn cost(world: &Job, operations: impl FnOnce() -> transom::Result<()>) -> transom::Result<Option<Posted>> {
     let before = world.posted(1)?;
     operations()?;
@@ -37,13 +39,14 @@ fn cost(world: &Job, operations: impl FnOnce() -> transom::Result<()>) -> transo
     }))
 }
 
-/// What is to be counted: `posted` where verbs lead to rank 1, else nothing.
+/// The expected counts: `posted` where verbs leads to rank 1, else none.
 fn counted(world: &Job, posted: Posted) -> transom::Result<Option<Posted>> {
     let verbs = world.route(1)? == Route::Net && world.net().is_some_and(|net| net.starts_with("verbs "));
     Ok(verbs.then_some(posted))
 }
 
-/// Rank 0 works on a window of `len` words at rank 1, contacted before; rank 1 waits, since its messages would count.
+/// Rank 0 works on a window of `len` words at rank 1 after first contact; rank 1 waits, because its
+/// messages would count.
 fn at_the_origin(
     world: &Job,
     len: usize,
@@ -63,7 +66,7 @@ fn at_the_origin(
     outcome
 }
 
-/// However long it is: carried by the request, copied, or reached where it lies.
+/// Of any length: inline in the request, copied, or read from the user's memory.
 /// Shows T4.
 fn contiguous(world: &Job) -> Outcome {
     const WORDS: usize = 1 << 17;
@@ -85,7 +88,8 @@ fn contiguous(world: &Job) -> Outcome {
     })
 }
 
-/// Short ones, and long ones of a length that is copied on every device: 64 of 2 KiB are one of the sizes.
+/// Short ones, and long ones of a length that is copied on every device: one size is 64 times 2
+/// KiB.
 /// Shows T4, O5.
 fn blocks(world: &Job) -> Outcome {
     const WORDS: usize = 1 << 14;
@@ -97,7 +101,7 @@ fn blocks(world: &Job) -> Outcome {
         let mut outcome = Ok(());
         for block in [8, 256, 512] {
             step(format!("blocks of {block} words"));
-            // One after another, with gaps of as many words.
+            // Words at a stride of two.
             let apart = Datatype::vector(WORDS / block, block, 2 * block.cast_signed(), &word)?;
             let (mut there, mut back) = (vec![0; WORDS], vec![0; 2 * WORDS]);
             let target = || At::new(1, 0, 1, &run);
@@ -127,7 +131,7 @@ fn many(world: &Job) -> Outcome {
         for round in 0..ROUNDS as u64 {
             step(format!("round {round}"));
             puts.push(cost(world, || {
-                (0..MANY as u64).try_for_each(|at| epoch.put_value(1, at, round + at))?;
+                (0..MANY).try_for_each(|at| epoch.put_value(1, at, round + at as u64))?;
                 epoch.flush(1)
             })?);
             gets.push(cost(world, || {
@@ -139,7 +143,7 @@ fn many(world: &Job) -> Outcome {
     })
 }
 
-/// Every round has as many requests as `all`, and the one that nothing disturbed as few completions.
+/// Every round has as many requests as `all`, and the undisturbed one as few completions.
 fn best(what: &str, rounds: &[Option<Posted>], all: &Option<Posted>) -> Outcome {
     let requests = |posted: &Option<Posted>| posted.map(|posted| posted.requests);
     for round in rounds {
@@ -149,7 +153,7 @@ fn best(what: &str, rounds: &[Option<Posted>], all: &Option<Posted>) -> Outcome 
     same(what, &least, &Some(all))
 }
 
-/// Where the device performs them.
+/// On devices that perform atomics.
 /// Shows T4.
 fn atomics(world: &Job) -> Outcome {
     let one = counted(world, Posted { requests: 1, signaled: 1 })?;

@@ -1,5 +1,6 @@
-//! Random programs on real routes. A failure prints the seed and the program; `TRANSOM_TEST_SEED=0x... cargo test --test random`
-//! runs that one again, `TRANSOM_TEST_SEEDS=N` more of them. `tests/sim_random.rs` shrinks them on simulated nets.
+//! Random programs on real routes. A failure prints the seed and the program.
+//! `TRANSOM_TEST_SEED=0x... cargo test --test random` runs that program again,
+//! `TRANSOM_TEST_SEEDS=N` more programs. `tests/sim_random.rs` shrinks programs on simulated nets.
 
 use std::process::ExitCode;
 

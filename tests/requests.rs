@@ -1,5 +1,6 @@
-//! Requests among real processes (MPI §11.3.5): tests and waits of one and of many, any number outstanding, buffers that come back. That
-//! they are refused outside passive epochs is in `misuse`.
+//! Requests among real processes (MPI-4.1 §12.3.5): tests and waits of one and of many, any number
+//! outstanding, buffers that come back. `misuse` shows that they are refused outside passive-target
+//! epochs.
 
 use std::process::ExitCode;
 
@@ -23,7 +24,8 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
 }
 
-/// The data is there when a get form's request says so, in an epoch of `lock_all` and of `lock`.
+/// The data of a get is there when its request is complete, in an epoch of `lock_all` and of
+/// `lock`.
 /// Shows O2.
 fn every_form(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -57,7 +59,8 @@ fn same_or_panic(found: &[u64], expected: &[u64]) {
     assert_eq!(found, expected);
 }
 
-/// Requests that are complete, inactive and in flight in one list: every active one is told once, by whatever function.
+/// Complete, inactive and active requests in one list: every active one is reported once, by any
+/// function.
 /// Shows O2.
 fn many(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
@@ -70,8 +73,8 @@ fn many(world: &Job) -> Outcome {
             let part = |i: usize| &data[i * 40..(i + 1) * 40];
             let mut all = (0..100)
                 .map(|i| match i % 2 {
-                    0 => epoch.rput(next, i as u64 * 40, part(i)),
-                    _ => epoch.raccumulate(next, i as u64 * 40, part(i), ops::Replace),
+                    0 => epoch.rput(next, i * 40, part(i)),
+                    _ => epoch.raccumulate(next, i * 40, part(i), ops::Replace),
                 })
                 .collect::<transom::Result<Vec<Request>>>()?;
             for request in all.iter_mut().step_by(10) {
@@ -129,7 +132,7 @@ fn many(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Requests that own their buffers, as they come.
+/// Requests that own their buffers, in order of completion.
 /// Shows O2, A1.
 fn owned(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 100)?;
@@ -158,13 +161,13 @@ fn hundred_thousand(world: &Job) -> Outcome {
     let data: Vec<u64> = (0..COUNT as u64).map(|i| i * i + 1).collect();
     win.lock_all(|epoch| {
         step("puts");
-        let puts = data.chunks(1).enumerate().map(|(at, value)| epoch.rput(next, at as u64, value));
+        let puts = data.chunks(1).enumerate().map(|(at, value)| epoch.rput(next, at, value));
         let mut puts = puts.collect::<transom::Result<Vec<_>>>()?;
         step("waiting for the puts");
         Request::wait_all(&mut puts)?;
         epoch.flush(next)?;
         step("gets");
-        let gets = (0..COUNT).map(|at| epoch.rget(next, at as u64, vec![0u64; 1]));
+        let gets = (0..COUNT).map(|at| epoch.rget(next, at, vec![0u64; 1]));
         let gets = gets.collect::<transom::Result<Vec<BufferRequest<u64>>>>()?;
         step("waiting for the gets, the last first");
         for (at, get) in gets.into_iter().enumerate().rev() {
@@ -179,17 +182,17 @@ fn hundred_thousand(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// The buffer of a put may be overwritten after its wait: the target gets what it had.
+/// The buffer of a put may be overwritten after its wait: the target gets the old contents.
 /// Shows O2, O6.
 fn buffers(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
     let win = Window::<u64>::allocate(world, 64 * 500)?;
     win.lock_all(|epoch| {
         let mut buffer = vec![0; 500];
-        for turn in 0..64u64 {
+        for turn in 0..64 {
             let len = if turn % 2 == 0 { 500 } else { 3 };
             buffer.resize(len, 0);
-            buffer.fill(turn + 1);
+            buffer.fill(turn as u64 + 1);
             let place = buffer.as_ptr();
             buffer = epoch.rput_owned(next, turn * 500, buffer)?.wait()?;
             assert_eq!((buffer.as_ptr(), buffer.len()), (place, len), "the same buffer");
@@ -207,7 +210,8 @@ fn buffers(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A request that is dropped is waited for; one that is forgotten leaks its buffer, which stays good for what is in flight.
+/// Dropping a request waits for it; forgetting one leaks its buffer, which stays valid for the
+/// operation in flight.
 /// Shows O2, O6.
 fn dropped(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();

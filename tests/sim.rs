@@ -1,5 +1,6 @@
-//! Jobs whose ranks are threads on the simulated net, which does its worst within the contract: what windows promise
-//! holds at every seed, and what calls cost in remote operations is counted. Knows no real transport.
+//! Jobs whose ranks are threads on the simulated net, which exhibits the worst behaviour that the
+//! contract permits. The guarantees of windows hold at every seed, and the remote operations of
+//! each call are counted. No real transport is used.
 //!
 //! Route: sim.
 
@@ -17,7 +18,7 @@ use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
 
 mod simulated;
 
-/// DESIGN §3: one actor for all ranks, the net only where it performs every atomic by itself.
+/// All ranks agree on one actor; the net is the actor only if it performs every atomic itself.
 /// Shows T5.
 #[test]
 fn the_actor_follows_the_nets_atomics() {
@@ -31,7 +32,8 @@ fn the_actor_follows_the_nets_atomics() {
     }
 }
 
-/// MPI §11.3.1, §11.5.3: a put is at the target once its epoch's end and a barrier are past, whatever its length.
+/// MPI-4.1 §12.3.1, §12.5.3: a put of any length is at the target after the end of its epoch and a
+/// barrier.
 /// Shows W1, O1, S2.
 #[test]
 fn a_ring_of_puts_arrives() {
@@ -58,7 +60,7 @@ fn a_ring_of_puts_arrives() {
     });
 }
 
-/// MPI §11.5.4: what is flushed is at the target, though the target calls nothing.
+/// MPI-4.1 §12.5.4: flushed data is at the target, though the target makes no call.
 /// Shows S3, S5, M1.
 #[test]
 fn a_flushed_put_is_seen_by_a_target_that_only_looks() {
@@ -92,7 +94,8 @@ fn a_flushed_put_is_seen_by_a_target_that_only_looks() {
     }
 }
 
-/// MPI §11.3.2: a get's result is there when its epoch or scope ends, from every rank, itself included.
+/// MPI-4.1 §12.3.2: the result of a get is there when its epoch or scope ends, from every rank
+/// including the origin.
 /// Shows W1, O1, O6.
 #[test]
 fn gets_bring_what_the_target_has() {
@@ -112,7 +115,7 @@ fn gets_bring_what_the_target_has() {
         win.lock_all(|epoch| {
             for at in (0..300).step_by(37) {
                 let (mut found, target) = ([0; 2], (me + at) % size);
-                epoch.scope(|part| part.get(target, at as u64, &mut found))?;
+                epoch.scope(|part| part.get(target, at, &mut found))?;
                 assert_eq!(found.to_vec(), pattern(target).skip(at).take(2).collect::<Vec<_>>(), "at {at}");
             }
             Ok(())
@@ -128,7 +131,8 @@ fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, ty: BasicType, operand
     Ok(u64::from_le_bytes(old))
 }
 
-/// MPI §11.3.4, §11.7.1: every ticket is given out once, and increments by compare-and-swap lose nothing; the target counts too.
+/// MPI-4.1 §12.3.4, §12.7.1: every ticket is given out once, and increments by compare-and-swap
+/// lose nothing, including those of the target.
 fn atomics<T>(world: &Rank, tickets: &Mutex<BTreeSet<T>>, number: fn(T) -> u64) -> Outcome
 where
     T: Swappable + Ord + From<u8> + Debug + Add<Output = T>,
@@ -188,7 +192,8 @@ fn atomics_of_32_bits_are_exact() {
     }
 }
 
-/// MPI §11.5.1: what is put before a fence is there after it, and what is put after it is not there before.
+/// MPI-4.1 §12.5.1: a put before a fence is visible after it, and a put after the fence is not
+/// visible before it.
 /// Shows S1.
 #[test]
 fn fences_separate_phases() {
@@ -199,7 +204,7 @@ fn fences_separate_phases() {
             for phase in 1..=6u64 {
                 world.step(format!("phase {phase}"));
                 for target in 0..size {
-                    epoch.put_value(target, me as u64, phase * 100 + me as u64)?;
+                    epoch.put_value(target, me, phase * 100 + me as u64)?;
                 }
                 epoch.fence()?;
                 let mut found = vec![0; size];
@@ -216,7 +221,8 @@ fn fences_separate_phases() {
     });
 }
 
-/// MPI §11.5: epochs of different windows are independent; a fence of one goes with a lock_all of another.
+/// MPI-4.1 §12.5: epochs of different windows are independent; one window may be in a fence epoch
+/// and another in lock_all.
 /// Shows W7.
 #[test]
 fn two_windows_at_once_do_not_mix() {
@@ -225,15 +231,16 @@ fn two_windows_at_once_do_not_mix() {
         let next = (me + 1) % size;
         let (first, second) = (Window::<u64>::allocate(world, 4)?, Window::<u32>::allocate(world, 8)?);
         for turn in 0..4u32 {
+            let at = turn as usize;
             world.step(format!("turn {turn}"));
             first.lock_all(|a| {
                 second.fence(|b| {
-                    a.put_value(next, u64::from(turn), u64::from(turn) + 10)?;
-                    b.put_value(next, u64::from(turn), turn + 20)?;
+                    a.put_value(next, at, u64::from(turn) + 10)?;
+                    b.put_value(next, at, turn + 20)?;
                     a.flush(next)?;
                     b.fence()?;
-                    a.fetch_add(next, u64::from(turn), 100u64)?;
-                    b.put_value(next, u64::from(turn) + 4, turn + 30)
+                    a.fetch_add(next, at, 100u64)?;
+                    b.put_value(next, at + 4, turn + 30)
                 })
             })?;
         }
@@ -242,14 +249,15 @@ fn two_windows_at_once_do_not_mix() {
         first.load(0, &mut found.0)?;
         second.load(0, &mut found.1)?;
         same("both", &found, &([110, 111, 112, 113], [20, 21, 22, 23, 30, 31, 32, 33]))?;
-        // In another order than created, which frees the wrong one if keys mix.
+        // Freed in another order than created: keys that mix would free the wrong window.
         first.free()?;
         second.lock_all(|epoch| epoch.put_value(next, 0, 1u32))?;
         Ok(second.free()?)
     });
 }
 
-/// REQUIREMENTS O7, E1: the error names rank, displacement, length and limit; nothing is posted, nothing written.
+/// The error names rank, displacement, length and limit; the operation is not posted and writes
+/// nothing.
 /// Shows O7, E1.
 #[test]
 fn accesses_outside_post_nothing() {
@@ -262,7 +270,7 @@ fn accesses_outside_post_nothing() {
         win.lock_all(Assert::NONE)?;
         add(other, 0)?;
         win.flush(other)?;
-        // Past this barrier no request of the other rank is left to be answered from here, which would count too.
+        // After this barrier the other rank has no request left whose answer would count here.
         world.barrier()?;
         let before = world.counters();
         for at in [size - 7, size, size + 1, u64::MAX - 7, u64::MAX] {
@@ -277,7 +285,7 @@ fn accesses_outside_post_nothing() {
         same("no rank", &add(2, 0).map_err(|error| error.class()), &Err(Class::Rank))?;
         same("no rank to flush", &win.flush(9).map_err(|error| error.class()), &Err(Class::Rank))?;
         same("posted", &world.counters(), &before)?;
-        // Before it, an unlock of the other rank may be answered from here.
+        // Before this call an unlock of the other rank may still be answered from here.
         world.barrier()?;
         win.unlock_all()?;
         world.barrier()?;
@@ -290,8 +298,9 @@ fn accesses_outside_post_nothing() {
     });
 }
 
-/// DESIGN §6, §9: remote operations of synchronization, at every rank: ceil(log2 p) messages a fence, barrier, window
-/// creation or free; one atomic for lock_all and unlock_all each; none for a flush. First contact with a rank's window reads its directory once.
+/// Remote operations of synchronization at every rank: ceil(log2 p) messages for a fence, a
+/// barrier, and a window's creation or free; one atomic each for lock_all and unlock_all; none for
+/// a flush. First contact with a rank's window reads its directory once.
 fn synchronization_costs(ranks: usize) {
     let rounds = u64::from(ranks.next_power_of_two().trailing_zeros());
     let options = SimOptions { amo: SimAmo::All(Coherence::DeviceOnly), ..SimOptions::default() };
@@ -313,7 +322,8 @@ fn synchronization_costs(ranks: usize) {
             same("fence", &cost(world, || win.fence(Assert::NONE))?, &messages(rounds))?;
         }
         win.fence(Assert::NOSUCCEED)?;
-        // A rank that is alone performs its atomics by its CPU. The master's word is at rank 0, which is contacted first here.
+        // A job of one rank performs its atomics by CPU. The master word is at rank 0, which is
+        // contacted first here.
         let amos = u64::from(world.size() > 1);
         let contact = u64::from(world.rank() != 0);
         let all = SimCounters { amos, gets: contact, ..SimCounters::default() };
@@ -347,12 +357,12 @@ fn synchronization_costs_9_messages_at_512_ranks() {
     synchronization_costs(512);
 }
 
-/// A call that waits calls the hook: here what it waits for comes only after that.
+/// A waiting call runs the hook: here only the hook makes the event happen that the call waits for.
 /// Shows S6.
 #[test]
 fn who_waits_calls_the_hook() {
     type Wait = fn(&RawWindow, bool) -> transom::Result<()>;
-    // The first rank waits, the second lets it wait.
+    // The first rank waits until the second one lets it go on.
     let waits: [(&str, Wait); 3] = [
         ("fence", |win, _| win.fence(Assert::NONE)),
         ("wait", |win, first| match first {
@@ -373,7 +383,7 @@ fn who_waits_calls_the_hook() {
             world.step(what);
             if first {
                 let called = Arc::clone(&called);
-                // Relaxed: it only counts.
+                // Relaxed: a counter alone.
                 world.while_waiting(move || _ = called.fetch_add(1, Ordering::Relaxed));
             } else {
                 while called.load(Ordering::Relaxed) == 0 {

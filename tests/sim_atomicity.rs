@@ -1,5 +1,6 @@
-//! The accumulate family from all ranks at once on simulated nets, with the net as actor and without: the bodies of
-//! tests/atomicity.rs, on nets that delay, overtake, refuse and tear.
+//! The accumulate family from all ranks at once on simulated nets, with the net as atomicity actor
+//! and without. The bodies are those of tests/atomicity.rs; the nets delay, reorder, refuse and
+//! tear operations.
 //!
 //! Route: sim.
 
@@ -20,7 +21,7 @@ mod pairs;
 mod simulated;
 mod support;
 
-/// Runs `body` on all nets, with windows of `flavors` in turn, with both granularities.
+/// Runs `body` on all nets, with windows of `flavors` in turn and both granularities.
 fn everywhere(ranks: usize, flavors: &'static [Flavor], body: fn(Stage<'_>, Flavor, &Info) -> Outcome) {
     for (index, options) in nets().enumerate() {
         let granularity = if index % 5 == 0 { "8" } else { "0" };
@@ -46,7 +47,7 @@ fn pairs<T: Kind, R: Reduction<T> + Copy>(
     all_pairs(stage, &setup, &Mode { op, combine, meaning })
 }
 
-/// MPI §11.3.4, §11.7.1: what the net may perform itself.
+/// MPI-4.1 §12.3.4, §12.7.1: types that the net may perform itself.
 /// Shows M3, O1, O2.
 #[test]
 fn all_pairs_of_words_are_exact() {
@@ -56,7 +57,7 @@ fn all_pairs_of_words_are_exact() {
     });
 }
 
-/// What no net has: bytes, floats, complex numbers.
+/// Types that no net performs: bytes, floats, complex numbers.
 /// Shows M3, O1, O2.
 #[test]
 fn all_pairs_of_other_types_are_exact() {
@@ -67,7 +68,7 @@ fn all_pairs_of_other_types_are_exact() {
     });
 }
 
-/// The largest, the smallest, and pairs with their index; on a net these are loops of compare-and-swap.
+/// MAX, MIN, and pairs with an index; on a net these are compare-and-swap loops.
 /// Shows M3, O1, O2.
 #[test]
 fn all_pairs_of_extremes_are_exact() {
@@ -79,7 +80,7 @@ fn all_pairs_of_extremes_are_exact() {
     });
 }
 
-/// MPI §11.7.2: `rar`, `raw`, `war`, `waw`, on nets where messages overtake each other.
+/// MPI-4.1 §12.7.2: `rar`, `raw`, `war`, `waw`, on nets that reorder messages.
 /// Shows M4.
 #[test]
 fn one_origins_order_is_kept() {
@@ -92,7 +93,7 @@ fn one_origins_order_is_kept() {
     });
 }
 
-/// The same by the byte-level window.
+/// The same through the byte-level window.
 /// Shows M4.
 #[test]
 fn one_origins_order_is_kept_by_bytes() {
@@ -103,7 +104,7 @@ fn one_origins_order_is_kept_by_bytes() {
     });
 }
 
-/// MPI §11.7.2: `accumulate_ordering=none`.
+/// MPI-4.1 §12.7.2: `accumulate_ordering=none`.
 /// Shows M4.
 #[test]
 fn without_order_sums_are_exact() {

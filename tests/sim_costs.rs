@@ -1,5 +1,5 @@
-//! What synchronization costs in remote operations, and a window in bytes, on simulated nets of 2 to 512 ranks (DESIGN §6, §9). Counts
-//! only, no times. Knows no real transport.
+//! Remote operations of synchronization, and bytes of a window, on simulated nets of 2 to 512
+//! ranks. Only counts, no times. No real transport is used.
 //!
 //! Route: sim.
 
@@ -16,22 +16,22 @@ use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
 
 mod simulated;
 
-/// Counts the bytes that live in this program.
+/// Counts the live bytes of this program.
 struct Counting;
 
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: the system's allocator does the work; counting allocates nothing.
+// SAFETY: every call is forwarded to the system's allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // Relaxed: read where barriers have ordered everything.
+        // Relaxed: barriers order the accesses before every read.
         LIVE.fetch_add(layout.size().cast_signed() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the requirements of `alloc`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size().cast_signed() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the requirements of `dealloc`.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One test at a time: the bytes that live are those of the whole program.
+/// One test at a time, because live bytes are counted for the whole program.
 static ALONE: Mutex<()> = Mutex::new(());
 
 const SIZES: [usize; 6] = [2, 3, 4, 16, 64, 512];
@@ -52,14 +52,14 @@ fn amos(amos: u64) -> SimCounters {
     SimCounters { amos, ..SimCounters::default() }
 }
 
-/// Waits for what is in flight without an operation.
+/// Waits for operations in flight without posting one.
 fn settle(win: &RawWindow) -> transom::Result<()> {
     win.lock_all(Assert::NOCHECK)?;
     win.flush_all()?;
     win.unlock_all()
 }
 
-/// Contacts the rank whose words are changed below, and the master.
+/// Makes first contact with the rank whose words are changed below, and with the master.
 fn contact(win: &RawWindow, ranks: &[usize]) -> transom::Result<()> {
     for &rank in ranks {
         win.lock(Lock::Shared, rank, Assert::NONE)?;
@@ -70,7 +70,8 @@ fn contact(win: &RawWindow, ranks: &[usize]) -> transom::Result<()> {
     settle(win)
 }
 
-/// The costs of groups, at every rank: `post` a message for each origin, `complete` one for each target, `start` and `wait` none.
+/// Costs of groups at every rank: one message of `post` for each origin, one of `complete` for each
+/// target, none for `start` and `wait`.
 fn groups(world: &Rank) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
@@ -99,13 +100,15 @@ fn groups(world: &Rank) -> Outcome {
     Ok(win.free()?)
 }
 
-/// The costs of uncontended locks; `one` is what one operation on a control word of another rank costs. Rank 1 counts while the others wait
-/// for it, so that what they answer is not among its messages.
+/// Costs of uncontended locks; `one` is the cost of one operation on a control word of another
+/// rank. Rank 1 counts while the others wait for it, so that its count has no answers to their
+/// messages.
 fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
     let size = world.size();
     let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
     if world.rank() == 1 {
-        // Another rank's part, and where there is one a third's; the master's word is at rank 0.
+        // The part of another rank, and where there are three ranks, of a third; the master word is
+        // at rank 0.
         let (first, second) = (0, size - 1);
         contact(&win, &[first, second])?;
         let lock = |kind, rank| cost(world, || win.lock(kind, rank, Assert::NONE));
@@ -137,8 +140,8 @@ fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
     Ok(win.free()?)
 }
 
+/// Three exchanges with the launcher, and no operation on the net.
 /// Shows S1.
-/// Three exchanges with the launcher, and nothing of the net.
 #[test]
 fn a_start_costs_requests_by_the_logarithm() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -180,8 +183,9 @@ fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
     }
 }
 
-/// MPI §11.2.4, DESIGN §6: by address an operation is a request and a reply, by which the target also refuses what is not attached; one
-/// of several messages asks first, and writes nothing where a part of it is refused. An error is told once.
+/// By address an operation is one request and one reply, in which the target also refuses memory
+/// that is not attached. An operation of several messages asks first, and writes nothing if a part
+/// of it is refused. An error is reported once.
 /// Shows W1, O7.
 #[test]
 fn operations_by_address_cost_a_request() {
@@ -189,7 +193,7 @@ fn operations_by_address_cost_a_request() {
     run(2, &with(SimAmo::All(Coherence::DeviceOnly)), |world| {
         let mut memory = vec![0u64; 64];
         let win = RawWindow::create_dynamic(world, &Info::new())?;
-        // SAFETY: the vector outlives the window, and nobody looks at it before its end.
+        // SAFETY: the vector outlives the window, and it is not read before the window's end.
         unsafe { win.attach(memory.as_mut_ptr().cast(), 256)? };
         let bases = Window::<u64>::create(world, vec![memory.as_ptr().addr() as u64])?;
         world.barrier()?;
@@ -197,7 +201,7 @@ fn operations_by_address_cost_a_request() {
             let mut base = [0];
             bases.lock_all(|epoch| epoch.get(1, 0, &mut base))?;
             let words = [7u64; 25];
-            // SAFETY: flushed before it returns.
+            // SAFETY: the operation is flushed before the call returns.
             let put = |len, at| unsafe { win.put(words.as_ptr().cast(), len, 1, base[0] + at) }.and(win.flush(1));
             win.lock_all(Assert::NOCHECK)?;
             put(8, 0)?;
@@ -223,8 +227,9 @@ fn operations_by_address_cost_a_request() {
     });
 }
 
-/// DESIGN §6, issue: bytes that a window of 64 bytes keeps at a rank, and those for each target touched. Control words and the slot of the
-/// directory lie in the job's block, which is there before, and are added: 704 bytes and 128 for each doubling, and 128.
+/// Bytes that a window of 64 bytes keeps at a rank, and bytes per contacted target. The control
+/// words and the directory slot lie in the job's block, which exists before, and are added: 704
+/// bytes, 128 for each doubling of the ranks, and 128.
 /// Shows W1.
 #[test]
 fn state_is_bounded() {
@@ -244,7 +249,7 @@ fn state_is_bounded() {
                     (0..targets).try_for_each(|step| epoch.put_value((me + step) % size, 0, 1))
                 })
             };
-            // Several windows, the first of which also starts what all share: the median leaves out what the net's queues take and give.
+            // The first window also starts shared parts; the median excludes the net's queues.
             let mut windows = Vec::with_capacity(7);
             let (mut kept, mut reached) = (Vec::with_capacity(7), Vec::with_capacity(7));
             for _ in 0..7 {
@@ -260,8 +265,8 @@ fn state_is_bounded() {
             }
             kept.sort_unstable();
             reached.sort_unstable();
-            // One rank that touches all, and one more than fit before the table of targets grows: after the first time, when it met
-            // most of them, and without what the queues do.
+            // Rank 0 contacts all others, or one more than fits before the table of targets grows.
+            // The first round, which makes most contacts, and changes of the queues are left out.
             let mut by_one = |targets: usize| -> Result<i64, Box<dyn std::error::Error>> {
                 let mut bytes = Vec::with_capacity(4);
                 for _ in 0..4 {
@@ -298,8 +303,8 @@ fn state_is_bounded() {
     }
 }
 
-/// What a window may keep for each target touched.
+/// Upper bound of a window's bytes per contacted target.
 const TARGET: i64 = 128;
-/// The same just after the table of targets has grown, when it and those before it, which readers may still hold, are at their
-/// largest for so many targets.
+/// The same just after the table of targets has grown: it and its predecessors, which readers may
+/// still hold, are then largest in proportion to the number of targets.
 const GROWN: i64 = 133;

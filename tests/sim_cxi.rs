@@ -1,6 +1,7 @@
-//! Windows within the limits that libfabric documents for Slingshot's provider `cxi`: keys of regions that are small numbers, used again,
-//! of which the first hundred are the fast ones. No such hardware has run this. What else that net is like, all programs on
-//! simulated nets meet (`simulated::nets`).
+//! Windows within the limits that libfabric documents for Slingshot's provider `cxi`: keys of
+//! regions are small numbers that are reused, and the first hundred are fast. The test has not run
+//! on such hardware. All programs on simulated nets meet the other properties of that net
+//! (`simulated::nets`).
 //!
 //! Route: sim.
 
@@ -13,14 +14,14 @@ mod simulated;
 /// Words of each window.
 const WORDS: usize = 4;
 
-/// Puts, adds and reads by each window in turn, every one with numbers of its own.
+/// Puts, adds and reads through each window in turn, each window with values of its own.
 fn use_all(world: &Rank, windows: &[Window<u64>], turn: u64) -> Outcome {
     let next = (world.rank() + 1) % world.size();
     for (number, win) in (0u64..).zip(windows) {
         let added = win.lock_all(|epoch| {
             epoch.put_value(next, 0, turn + number)?;
             epoch.put_value(next, 2, !number)?;
-            // Nobody else adds there.
+            // No other rank adds there.
             let before = epoch.fetch_add(next, 1, number)?;
             Ok(epoch.fetch_add(next, 1, 0)? - before)
         })?;
@@ -35,8 +36,8 @@ fn use_all(world: &Rank, windows: &[Window<u64>], turn: u64) -> Outcome {
     Ok(world.barrier()?)
 }
 
-/// REQUIREMENTS W7: 1,000 windows live at once, each with one region at each rank, beside the job's own. The first ones have the fast
-/// keys, the others do not, and work alike.
+/// 1,000 windows live at once, each with one region at each rank, in addition to the job's own. The
+/// first windows have the fast keys; the others have slow keys and behave alike.
 /// Shows W7, T3.
 #[test]
 fn a_thousand_windows_go_beyond_the_fast_keys() {
@@ -55,7 +56,8 @@ fn a_thousand_windows_go_beyond_the_fast_keys() {
     });
 }
 
-/// Windows come and go in an order of their own: a key that is used again leads to the window that has it now.
+/// Windows are created and freed in different orders: a reused key leads to the window that has it
+/// now.
 /// Shows W2, W7, T3.
 #[test]
 fn keys_are_used_again() {
@@ -75,8 +77,8 @@ fn keys_are_used_again() {
     }
 }
 
-/// Where a device has no room for another region, creation fails at all ranks and says so; what there is works on, and there is room
-/// again when a window is gone.
+/// Where a device has no room for another region, creation fails at all ranks with an error.
+/// Existing windows keep working, and freeing one makes room again.
 /// Shows E1, W2, T3.
 #[test]
 fn a_full_device_refuses_windows_and_keeps_those_it_has() {

@@ -1,5 +1,6 @@
-//! The end of an epoch completes what was started in it before anybody can know of that end, on nets where operations take long: puts of several
-//! pieces, which only the end of the epoch completes, and a reader that looks as soon as it may.
+//! The end of an epoch completes the epoch's operations before any rank can observe that end, on
+//! nets with long latency. The puts have several pieces that only the end of the epoch completes,
+//! and the reader looks as early as it may.
 //!
 //! Route: sim.
 
@@ -14,7 +15,7 @@ mod simulated;
 const WORDS: usize = 64;
 const ROUNDS: u8 = 20;
 
-/// Two ranks: the first one puts, the second one looks at its own part. Every second net is slow.
+/// Two ranks: the first one puts, the second one reads its own part. Every second net is slow.
 fn on_slow_nets(body: fn(&Rank, &RawWindow) -> Outcome) {
     for options in nets() {
         let delay = if options.seed.is_multiple_of(2) { 200 } else { options.delay };
@@ -26,14 +27,14 @@ fn on_slow_nets(body: fn(&Rank, &RawWindow) -> Outcome) {
     }
 }
 
-/// Starts a put of a whole part, of the round's number.
+/// Starts a put of a whole part, with the round's number.
 fn put(win: &RawWindow, round: u8) -> transom::Result<()> {
     let bytes: &'static [u8] = Box::leak(Box::new([round; WORDS * 8]));
-    // SAFETY: the bytes are never given back, and nobody writes them.
+    // SAFETY: the bytes are leaked, and nothing writes them.
     unsafe { win.put(bytes.as_ptr(), bytes.len(), 1, 0) }
 }
 
-/// What the own part holds, all of which is of one round.
+/// The value of the own part, whose words are all of one round.
 fn look(win: &RawWindow) -> Result<u8, Box<dyn std::error::Error>> {
     win.sync();
     let mut found = [0; WORDS * 8];
@@ -60,7 +61,7 @@ fn looks(world: &Rank, win: &RawWindow, epoch: fn(&RawWindow, u8) -> transom::Re
     Ok(())
 }
 
-/// MPI §11.5.3.
+/// MPI-4.1 §12.5.3.
 /// Shows S2.
 #[test]
 fn unlock_completes_before_others_lock() {
@@ -73,7 +74,7 @@ fn unlock_completes_before_others_lock() {
     });
 }
 
-/// MPI §11.5.3.
+/// MPI-4.1 §12.5.3.
 /// Shows S2.
 #[test]
 fn unlock_all_completes_before_others_lock() {
@@ -86,7 +87,7 @@ fn unlock_all_completes_before_others_lock() {
     });
 }
 
-/// MPI §11.5.1.
+/// MPI-4.1 §12.5.1.
 /// Shows S1.
 #[test]
 fn a_fence_completes_before_it_ends_anywhere() {
@@ -103,7 +104,7 @@ fn a_fence_completes_before_it_ends_anywhere() {
     });
 }
 
-/// MPI §11.5.2.
+/// MPI-4.1 §12.5.2.
 /// Shows S1.
 #[test]
 fn complete_completes_before_wait_ends() {

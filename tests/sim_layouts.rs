@@ -1,5 +1,5 @@
-//! What derived layouts cost on the simulated net, in remote operations: regular ones travel packed, never an element at a time
-//! (REQUIREMENTS O5).
+//! Costs of derived layouts in remote operations on the simulated net: regular layouts travel
+//! packed, never element by element (requirement O5).
 //!
 //! Route: sim.
 
@@ -14,14 +14,14 @@ mod simulated;
 /// Blocks of 8 bytes, every other one.
 const BLOCKS: usize = 1000;
 const BYTES: u64 = 8 * BLOCKS as u64;
-/// What a message carries beside data: its head, and room for two descriptions of where the data goes.
+/// Bytes of a message beside the data: its header, and room for two descriptions of layouts.
 const HEAD: u64 = 128;
 
 fn options(amo: SimAmo) -> SimOptions {
     SimOptions { message_max: 2048, packed_max: 1500, transfer_max: 4096, amo, ..SimOptions::default() }
 }
 
-/// Runs `body` at rank 0, which gets a window, with half the elements of each rank's part in a vector.
+/// Runs `body` at rank 0 with a window and half the elements of each rank's part in a vector.
 fn at_rank_0(amo: SimAmo, body: fn(&Rank, &Window<i64>, &Datatype) -> Outcome) {
     over(&options(amo), body);
 }
@@ -41,7 +41,7 @@ fn over(options: &SimOptions, body: impl Fn(&Rank, &Window<i64>, &Datatype) -> O
     });
 }
 
-/// No put, get or atomic, and at most so many messages.
+/// No put, get or atomic, and at most `most` messages.
 fn only_messages(what: &str, found: &SimCounters, most: u64) -> Outcome {
     let few = found.messages <= most && found.messages > 0;
     let others = (found.puts, found.gets, found.amos);
@@ -56,7 +56,7 @@ fn values() -> Vec<i64> {
     (0..2 * BLOCKS as i64).map(|at| at * at + 1).collect()
 }
 
-/// Both ways the data of a message fills it; where it goes is told once.
+/// In both directions data fills the message; the layout is described once.
 /// Shows O5.
 #[test]
 fn strided_blocks_travel_in_full_messages() {
@@ -75,7 +75,8 @@ fn strided_blocks_travel_in_full_messages() {
     });
 }
 
-/// Data in many places of the origin for one place of the target: packed in a buffer of the port, and no target's CPU has a part in it.
+/// Data from many places of the origin for one run of the target: packed in a buffer of the port,
+/// without the target's CPU.
 /// Shows O5, S5.
 #[test]
 fn what_is_one_run_at_the_target_is_packed_and_put_or_got() {
@@ -98,24 +99,25 @@ fn what_is_one_run_at_the_target_is_packed_and_put_or_got() {
     });
 }
 
-/// Blocks that are long, but that the port copies anyway, go together too.
+/// Long blocks that the port copies anyway are packed together too.
 /// Shows O5, S5.
 #[test]
 fn what_the_port_copies_anyway_is_packed() {
     five_blocks_for_one_run(&SimOptions { packed_max: 4096, copied_max: 4096, ..options(SimAmo::None) }, 2);
 }
 
-/// Others go as lists, from where they are to where they go.
+/// Other blocks go as scatter-gather lists, without a copy.
 /// Shows O5, S5.
 #[test]
 fn what_the_port_does_not_copy_is_listed() {
     five_blocks_for_one_run(&SimOptions { list_max: 2, ..options(SimAmo::None) }, 3);
     five_blocks_for_one_run(&SimOptions { list_max: 5, transfer_max: 8000, ..options(SimAmo::None) }, 1);
-    // 4,096 bytes and the rest, in as many parts as it takes.
+    // 4,096 bytes and the rest, in as many parts as necessary.
     five_blocks_for_one_run(&SimOptions { list_max: 5, ..options(SimAmo::None) }, 2);
 }
 
-/// Puts and gets five blocks of 1,600 bytes for one run of the target, which takes so many operations each.
+/// Puts and gets five blocks of 1,600 bytes for one run of the target; each direction takes the
+/// stated number of operations.
 fn five_blocks_for_one_run(options: &SimOptions, operations: u64) {
     over(options, move |world, win, _| {
         let (long, word) = (200, Datatype::basic(BasicType::Int64));
@@ -138,7 +140,7 @@ fn five_blocks_for_one_run(options: &SimOptions, operations: u64) {
     });
 }
 
-/// Long blocks are put and got by themselves, from where they are to where they go.
+/// Long blocks are put and got one by one, without a copy.
 /// Shows O5, S5.
 #[test]
 fn long_blocks_go_by_themselves() {
@@ -159,7 +161,7 @@ fn long_blocks_go_by_themselves() {
     });
 }
 
-/// What has no regularity is described block by block; several still share a message.
+/// An irregular layout is described block by block; several blocks still share a message.
 /// Shows O5.
 #[test]
 fn irregular_blocks_share_messages() {
@@ -173,14 +175,14 @@ fn irregular_blocks_share_messages() {
             epoch.scope(|part| part.get(1, 0, &mut back))?;
             Ok(put)
         })?;
-        // A block of 8 bytes needs 32 to say where it goes.
+        // A block of 8 bytes needs 32 bytes of description.
         only_messages("put", &put, (300 * 40u64).div_ceil(2048 - HEAD) + 1)?;
         let there = |at: usize| places.binary_search(&at.cast_signed()).map_or(0, |_| values[at]);
         same("what is there", &back, &(0..2 * BLOCKS).map(there).collect())
     });
 }
 
-/// Accumulates of many elements are few messages too, where the target's CPU performs them.
+/// Accumulates of many elements take few messages too, where the target's CPU performs them.
 /// Shows O5, M3.
 #[test]
 fn accumulates_travel_in_full_messages() {

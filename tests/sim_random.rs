@@ -1,5 +1,6 @@
-//! Random programs on simulated nets that do their worst. A failure is shrunk, and printed with its seed and net:
-//! `TRANSOM_TEST_SEED=0x... cargo test --test sim_random` runs that seed again, `TRANSOM_TEST_SEEDS=N` more of them.
+//! Random programs on adversarial simulated nets. A failing program is shrunk and printed with its
+//! seed and net. `TRANSOM_TEST_SEED=0x... cargo test --test sim_random` runs that seed again,
+//! `TRANSOM_TEST_SEEDS=N` more seeds.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +16,11 @@ mod random;
 
 use random::Program;
 
-/// How long a program may take: longer than any needs on a busy machine.
+/// Time limit of a program: longer than any needs on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long a smaller one may take, which may hang for what the larger one failed of.
+/// Time limit of a shrunk program, which may hang for the reason for which the larger one failed.
 const SHORT: Duration = Duration::from_secs(5);
-/// How many smaller programs are tried.
+/// The number of smaller programs to try.
 const TRIES: usize = 80;
 
 /// The net of a seed.
@@ -57,7 +58,7 @@ fn peer(rank: usize) -> Peer {
     Peer(u32::try_from(rank).unwrap_or(u32::MAX))
 }
 
-/// Runs a program with its ranks as threads; what failed, and where all stood.
+/// Runs a program with its ranks as threads; returns the failure and the position of each rank.
 fn run(program: &Program, limit: Duration) -> Result<(), String> {
     let (ranks, program) = (program.ranks, Arc::new(program.clone()));
     let (net, board) = (SimNet::new(ranks, net(program.seed)), Board::new(ranks));
@@ -73,13 +74,13 @@ fn run(program: &Program, limit: Duration) -> Result<(), String> {
                 let job = Job::simulated(net.domain(peer(rank))?, Box::new(board.rank(rank)))?;
                 let done = random::execute(&job, &program, &stand);
                 if done.is_err() {
-                    // Leaving would wait for the others, who may wait for this one.
+                    // Leaving would wait for the other ranks, which may wait for this one.
                     std::mem::forget(job);
                     return done;
                 }
                 Ok(job.finalize()?)
             })();
-            // A runner that gave up listens no more.
+            // A runner that gave up no longer receives.
             let _ = tell.send((rank, outcome.map_err(|error| error.to_string())));
         });
     }
@@ -98,7 +99,7 @@ fn run(program: &Program, limit: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// The smallest program found that still fails, and how.
+/// The smallest program found that still fails, and its failure.
 fn shrunk(program: &Program, why: String) -> (Program, String) {
     let (mut program, mut why, mut tries) = (program.clone(), why, 0);
     'smaller: loop {

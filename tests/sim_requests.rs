@@ -1,4 +1,5 @@
-//! Requests on simulated nets, which deliver late and in another order: what a request says is so. Knows no real transport.
+//! Requests on simulated nets, which deliver late and in another order: a complete request means
+//! complete data. No real transport is used.
 //!
 //! Route: sim.
 
@@ -9,7 +10,8 @@ use transom::{Class, Flavor, Info, Request, Window, ops};
 mod simulated;
 mod support;
 
-/// MPI §11.3.5: what a get form brings is there when its request is complete, whatever else is in flight.
+/// MPI-4.1 §12.3.5: the data of a get is there when its request is complete, whatever else is in
+/// flight.
 /// Shows O2.
 #[test]
 fn data_is_there_when_the_request_says_so() {
@@ -23,7 +25,7 @@ fn data_is_there_when_the_request_says_so() {
         let found = win.lock_all(|epoch| {
             epoch.rput(next, 0, &data)?.wait()?;
             epoch.flush(next)?;
-            // Others in flight, which nobody waits for.
+            // Other operations in flight, whose requests are dropped without a wait.
             let _first = epoch.rput(next, 200, &data)?;
             let got = epoch.rget(next, 0, vec![0; 50])?;
             let fetched = epoch.rget_accumulate(next, 50, &ones, vec![0; 50], ops::Sum)?;
@@ -47,7 +49,8 @@ fn data_is_there_when_the_request_says_so() {
     });
 }
 
-/// MPI §11.3.5: once a put form's request is complete its buffer may be overwritten, and the target gets the old bytes.
+/// MPI-4.1 §12.3.5: once the request of a put is complete its buffer may be overwritten, and the
+/// target gets the old bytes.
 /// Shows O2, O6.
 #[test]
 fn buffers_may_be_overwritten_after_the_wait() {
@@ -55,8 +58,8 @@ fn buffers_may_be_overwritten_after_the_wait() {
         let other = 1 - world.rank();
         let win = Window::<u64>::allocate(world, 16 * 40)?;
         win.lock_all(|epoch| {
-            for turn in 0..16u64 {
-                let buffer = vec![turn + 1; if turn % 2 == 0 { 40 } else { 1 }];
+            for turn in 0..16 {
+                let buffer = vec![turn as u64 + 1; if turn % 2 == 0 { 40 } else { 1 }];
                 let mut buffer = epoch.rput_owned(other, turn * 40, buffer)?.wait()?;
                 buffer.fill(u64::MAX);
                 drop(epoch.rget(other, 0, vec![0u64; 40])?);
@@ -76,7 +79,8 @@ fn buffers_may_be_overwritten_after_the_wait() {
     });
 }
 
-/// MPI §3.7.5: requests that are complete, inactive and in flight; each active one is told once.
+/// MPI-4.1 §3.7.5: complete, inactive and active requests in one list; each active one is reported
+/// once.
 /// Shows O2.
 #[test]
 fn each_request_is_told_once() {
@@ -85,12 +89,12 @@ fn each_request_is_told_once() {
         let win = Window::<u64>::allocate(world, 300)?;
         let data: Vec<u64> = (1..=300).collect();
         let told = win.lock_all(|epoch| {
-            let mut all = (0..100u64)
+            let mut all = (0..100usize)
                 .map(|i| {
-                    let at = usize::try_from(i * 3).unwrap_or(0);
+                    let at = i * 3;
                     match i % 2 {
-                        0 => epoch.rput(other, i * 3, &data[at..at + 3]),
-                        _ => epoch.raccumulate(other, i * 3, &data[at..at + 3], ops::Sum),
+                        0 => epoch.rput(other, at, &data[at..at + 3]),
+                        _ => epoch.raccumulate(other, at, &data[at..at + 3], ops::Sum),
                     }
                 })
                 .collect::<transom::Result<Vec<_>>>()?;
@@ -123,8 +127,9 @@ fn each_request_is_told_once() {
     });
 }
 
-/// Two targets refuse what is not attached there. The flush of one tells its failure and not the other's, which was lost where the
-/// next flush was of all.
+/// Two targets refuse memory that is not attached there, and the flush of one target reports only
+/// that target's failure. Regression: the other failure was lost if the next flush was one of all
+/// targets.
 /// Shows S3, E1.
 #[test]
 fn a_flush_of_one_target_leaves_the_failures_of_others_to_be_told() {

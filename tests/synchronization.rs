@@ -1,5 +1,6 @@
-//! Synchronization among real processes (MPI §11.5): fences, groups, locks. What each kind promises is shown by the data, and that nobody
-//! waits in vain by the watchdog. Every test runs over whatever route the environment chooses.
+//! Synchronization among real processes (MPI-4.1 §12.5): fences, groups, locks. The data shows the
+//! guarantee of each kind, and the watchdog shows that no rank waits for ever. Every test runs over
+//! the route that the environment chooses.
 
 use std::process::ExitCode;
 
@@ -10,6 +11,12 @@ use transom_harness::{Outcome, Test};
 mod groups;
 #[path = "synchronization/locks.rs"]
 mod locks;
+#[path = "synchronization/neighbours.rs"]
+mod neighbours;
+#[path = "synchronization/threads.rs"]
+mod threads;
+#[path = "synchronization/together.rs"]
+mod together;
 #[path = "synchronization/turns.rs"]
 mod turns;
 
@@ -34,7 +41,21 @@ static TESTS: &[Test] = &[
     test("locks_of_a_computing_target", &[3], locks::computing_target),
     test("writers_do_not_starve", &[4, 16], turns::writers),
     test("readers_do_not_starve", &[4, 16], turns::readers),
+    test("a_lock_waits_beside_an_unlock", &[2], threads::lock_beside_unlock),
+    test("access_and_exposure_of_two_threads", &[2, 5], threads::access_beside_exposure),
+    test("locks_of_many_threads", &[1, 2, 5], threads::locks_of_a_crowd),
+    test("locks_of_one_target_by_two_threads", &[1, 2], threads::locks_of_one_target),
+    test("two_barriers_at_once", &[2], threads::barriers_at_once),
+    test("threads_share_an_epoch", &[1, 2, 5], together::threads_share_an_epoch),
+    test("collective_calls", &[1, 2, 5], together::collective_calls),
     test("lock_all_does_not_starve", &[4, 16], turns::holders_of_all),
+    Test {
+        name: "notices_within_a_node_end_sleeps_beside_a_net",
+        ranks: &[4],
+        env: &[("TRANSOM_TEST_NODES", "2"), ("TRANSOM_TRANSPORTS", "shm,ofi")],
+        fails: None,
+        body: neighbours::notices_end_sleeps,
+    },
 ];
 
 fn main() -> ExitCode {

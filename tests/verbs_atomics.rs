@@ -1,5 +1,6 @@
-//! Why a window has one atomicity actor (DESIGN §3): a device's atomics and a CPU's do not know of each other. The all-pairs test passes
-//! with either of them; ranks that mix them lose updates. Needs an RDMA device, as in the machine of `ci/rdma-vm`.
+//! The reason why a window has one atomicity actor: a device's atomics and a CPU's are not atomic
+//! with each other. The all-pairs test passes with either actor alone; ranks that mix them lose
+//! updates. Needs an RDMA device, as in the machine of `ci/rdma-vm`.
 //!
 //! Route: verbs.
 
@@ -27,7 +28,7 @@ static TESTS: &[Test] = &[
     test("mixed_actors_are_caught", Some("the sum of both: Ok("), mixed),
 ];
 
-/// What the mixed ones get at most: one is enough wherever device and CPU work at the same time.
+/// Attempts with mixed actors: one suffices where device and CPU work at the same time.
 const ROUNDS: u64 = 50;
 
 fn main() -> ExitCode {
@@ -65,8 +66,8 @@ fn by_the_cpu(world: &Job) -> Outcome {
     together(world, one_actor(world, "cpu")?, 2)
 }
 
-/// DESIGN §3: what mixing them does to the very adds that each of them alone gets right. The first round whose sum is wrong ends the
-/// job, as it must.
+/// The effect of mixing actors on additions that each actor alone gets right. The first round with
+/// a wrong sum ends the job, as it must.
 /// Shows M3.
 fn mixed(world: &Job) -> Outcome {
     together(world, Part::of_two_actors(world, 8)?, ROUNDS)
@@ -77,8 +78,9 @@ fn one_actor(world: &Job, actor: &str) -> Result<Part, Box<dyn std::error::Error
     part.ok_or_else(|| "a created window needs no shared memory".into())
 }
 
-/// While rank 0 adds to a word of rank 1, that adds to it itself without a pause; no update is lost. By a CPU it adds some thousand
-/// times as often, so that some of its updates fall between a device's load and its store.
+/// While rank 0 adds to a word of rank 1, rank 1 adds to that word without pause, and no update is
+/// lost. A CPU adds some thousand times as often, so that some of its updates fall between a
+/// device's load and its store.
 fn together(world: &Job, part: Part, most: u64) -> Outcome {
     const ADDS: u64 = 100;
     let rounds = Window::<u64>::allocate(world, 1)?;

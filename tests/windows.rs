@@ -1,5 +1,6 @@
-//! Windows among real processes: what is put, got and counted is exact, bounds and epochs are kept, and targets that
-//! compute delay nobody. Every test runs over whatever route the environment chooses; ci/test runs all twice.
+//! Windows among real processes: puts, gets and counters are exact, bounds and epochs are enforced,
+//! and targets that compute delay no origin. Every test runs over the route that the environment
+//! chooses; ci/test runs each of them twice.
 
 #![allow(unsafe_code)]
 
@@ -34,19 +35,13 @@ static TESTS: &[Test] = &[
     test("dropping_without_free_does_not_hang", &[2], dropped),
     test("an_unwinding_epoch_completes", &[2], unwinding),
     test("many_operations_in_flight", &[2], many_in_flight),
-    Test {
-        name: "progress_threads_exist_only_where_needed",
-        ranks: &[2],
-        env: &[("TRANSOM_ADOPT", "n")],
-        fails: None,
-        body: progress_threads,
-    },
+    test("progress_threads_exist_only_where_needed", &[2], progress_threads),
     // Shows T2.
     // Route: shm.
     Test {
         name: "user_memory_without_cross_memory_attach",
         ranks: &[2, 4],
-        env: &[("TRANSOM_ADOPT", "n"), ("TRANSOM_CMA", "n")],
+        env: &[("TRANSOM_CMA", "n")],
         fails: None,
         body: created_windows,
     },
@@ -63,7 +58,7 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
 }
 
-/// MPI §11.3.1, §11.5.3: a put is at the target when the epoch's end and a barrier are past.
+/// MPI-4.1 §12.3.1, §12.5.3: a put is at the target after the end of its epoch and a barrier.
 /// Shows W1, O1, S2.
 fn puts_reach_the_next_rank(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -85,7 +80,7 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + seed * 31).to_le_bytes()[0]).collect()
 }
 
-/// MPI §11.3.1-2: whole, at any alignment, and nothing beside it.
+/// MPI-4.1 §12.3.1, §12.3.2: the whole data, at any alignment, and no byte beside it.
 /// Shows O1.
 fn every_length_arrives_whole(world: &Job) -> Outcome {
     let target = world.size() - 1;
@@ -99,11 +94,11 @@ fn every_length_arrives_whole(world: &Job) -> Outcome {
             let mut back = vec![0xee; len + 2];
             win.lock_all(|epoch| {
                 epoch.put(target, 0, &[0xdd; 16])?;
-                epoch.put(target, (at + len) as u64, &[0xdd; 8])?;
+                epoch.put(target, at + len, &[0xdd; 8])?;
                 epoch.flush(target)?;
-                epoch.put(target, at as u64, &data)?;
+                epoch.put(target, at, &data)?;
                 epoch.flush(target)?;
-                epoch.get(target, at as u64, &mut back[1..=len])
+                epoch.get(target, at, &mut back[1..=len])
             })?;
             same(&format!("{len} bytes back"), &(back[0], &back[1..=len], back[len + 1]), &(0xee, &data[..], 0xee))?;
         }
@@ -119,7 +114,7 @@ fn every_length_arrives_whole(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.2.1: memory that the caller had serves as well, and comes back.
+/// MPI-4.1 §12.2.1: a window over the caller's memory, which is given back at the end.
 /// Shows W1, O1.
 fn created_windows(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -182,7 +177,7 @@ where
         world.barrier()?;
         ensure(mine.is_sorted(), "one origin's tickets grow")?;
         let taken = Window::<u8>::allocate(world, turns * world.size())?;
-        taken.lock_all(|epoch| mine.drain(..).try_for_each(|ticket| epoch.put_value(0, index(ticket) as u64, 1u8)))?;
+        taken.lock_all(|epoch| mine.drain(..).try_for_each(|ticket| epoch.put_value(0, index(ticket), 1u8)))?;
         world.barrier()?;
         if world.rank() == 0 {
             let mut seen = vec![0; turns * world.size()];
@@ -195,7 +190,8 @@ where
     Ok(())
 }
 
-/// MPI §11.3.4, §11.7.1: fetch-and-op is atomic per element, among all origins, the target included.
+/// MPI-4.1 §12.3.4, §12.7.1: fetch-and-op is atomic per element among all origins, including the
+/// target.
 /// Shows O1, M3.
 fn tickets(world: &Job) -> Outcome {
     step("64 bits");
@@ -204,7 +200,7 @@ fn tickets(world: &Job) -> Outcome {
     tickets_of::<i32>(world, 1, 200, |ticket| usize::try_from(ticket).unwrap_or(usize::MAX))
 }
 
-/// MPI §11.3.4: increments by compare-and-swap lose nothing.
+/// MPI-4.1 §12.3.4: increments by compare-and-swap lose nothing.
 /// Shows O1, M3.
 fn compare_and_swap(world: &Job) -> Outcome {
     let win = Window::<i64>::allocate(world, 1)?;
@@ -230,7 +226,7 @@ fn compare_and_swap(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.3.4 with SUM, REPLACE, NO_OP on each integer type; sums wrap.
+/// MPI-4.1 §12.3.4: SUM, REPLACE and NO_OP on each integer type; sums wrap.
 /// Shows O1.
 fn integer_operations(world: &Job) -> Outcome {
     let target = world.size() - 1;
@@ -266,7 +262,7 @@ fn integer_operations(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// The byte-level window's shortest forms: requests on runs of bytes, and an element as a number.
+/// The byte-level window's short forms: requests on runs of bytes, and one element as a number.
 /// Shows O1, O2, O3, O6.
 fn bytes_and_numbers(world: &Job) -> Outcome {
     let (me, size) = (world.rank() as u64, world.size());
@@ -275,7 +271,7 @@ fn bytes_and_numbers(world: &Job) -> Outcome {
     win.lock_all(Assert::NONE)?;
     let mine = (me * 1000 + 7).to_ne_bytes();
     let mut back = [0u8; 8];
-    // SAFETY: `mine` and `back` live to the end of the function, past the end of the epoch.
+    // SAFETY: `mine` and `back` live until the end of the function, past the end of the epoch.
     unsafe {
         win.rput_bytes(mine.as_ptr(), 8, next, 2)?.wait()?;
         win.flush(next)?;
@@ -302,7 +298,7 @@ fn bytes_and_numbers(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.2.1: size and displacement unit are each rank's own; size 0 is legal.
+/// MPI-4.1 §12.2.1: each rank has its own size and displacement unit; size 0 is legal.
 /// Shows W3, O7, S1.
 fn sizes_and_units(world: &Job) -> Outcome {
     let unit = |rank: usize| 1u32 << (rank * 2);
@@ -313,13 +309,13 @@ fn sizes_and_units(world: &Job) -> Outcome {
     let byte = [world.rank().to_le_bytes()[0] + 1];
     for rank in 0..world.size() {
         let count = size_of(rank) as u64 / u64::from(unit(rank));
-        // SAFETY: `byte` lives to the end of the function, past the closing fence.
+        // SAFETY: `byte` lives until the end of the function, past the closing fence.
         let put = |at| unsafe { win.put(byte.as_ptr(), 1, rank, at) };
         if count > world.rank() as u64 {
             put(world.rank() as u64)?;
         }
         ensure(put(count).is_err_and(|error| error.class() == Class::RmaRange), "the unit behind the end is outside")?;
-        // SAFETY: no bytes.
+        // SAFETY: the operation has no bytes.
         unsafe { win.put(std::ptr::null(), 0, rank, 0).and_then(|()| win.get(std::ptr::null_mut(), 0, rank, 0))? };
     }
     win.fence(Assert::NOSUCCEED)?;
@@ -333,7 +329,7 @@ fn sizes_and_units(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// REQUIREMENTS O7, E1: an error that names rank, displacement, length and limit; nothing is written.
+/// The error names rank, displacement, length and limit; nothing is written.
 /// Shows O7, E1.
 fn refusals(world: &Job) -> Outcome {
     let target = world.size() - 1;
@@ -341,7 +337,7 @@ fn refusals(world: &Job) -> Outcome {
     let data = [u64::MAX; 4];
     let mut back = [5u64; 4];
     win.lock_all(|epoch| {
-        let outside = |error: Option<transom::Error>, length: usize, at: u64| {
+        let outside = |error: Option<transom::Error>, length: usize, at: usize| {
             let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
             let parts =
                 [format!("{length} bytes"), format!("displacement {at}"), format!("rank {target}"), "80 bytes".into()];
@@ -349,9 +345,13 @@ fn refusals(world: &Job) -> Outcome {
             ensure(parts.iter().all(|part| text.contains(part)), &text)
         };
         let check = || -> Outcome {
-            for at in [7, 10, 1 << 40, u64::MAX / 8, u64::MAX] {
+            for at in [7, 10, 1 << 40, usize::MAX / 8, usize::MAX] {
                 outside(epoch.put(target, at, &data).err(), 32, at)?;
                 outside(epoch.fetch_add(target, at.max(10), 1u64).err(), 8, at.max(10))?;
+            }
+            for at in [0, 10, 11, 1 << 40, usize::MAX] {
+                epoch.put(target, at, &[])?;
+                epoch.accumulate(target, at, &[], ops::Sum)?;
             }
             let unknown = epoch.put(world.size(), 0, &data).err();
             let text = unknown.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -393,7 +393,7 @@ fn misaligned(world: &Job, target: usize) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Creation is collective in its outcome too: nobody is left waiting for a rank that is not in the window.
+/// The outcome of creation is collective too: no rank waits for one that did not get the window.
 /// Shows E1.
 fn failed_creation(world: &Job) -> Outcome {
     let last = world.rank() == world.size() - 1;
@@ -410,7 +410,7 @@ fn failed_creation(world: &Job) -> Outcome {
     puts_reach_the_next_rank(world)
 }
 
-/// REQUIREMENTS E2: misuse is an error at the call, and the window goes on working.
+/// Misuse is an error at the call, and the window keeps working.
 /// Shows E2.
 fn epochs(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, 8, 1, &Info::new())?;
@@ -418,7 +418,7 @@ fn epochs(world: &Job) -> Outcome {
     let sync = |what: &str, outcome: transom::Result<()>| {
         ensure(outcome.is_err_and(|error| error.class() == Class::RmaSync), what)
     };
-    // SAFETY: `byte` lives to the end of the function; each epoch is ended before.
+    // SAFETY: `byte` lives until the end of the function; each epoch ends before.
     let put = || unsafe { win.put(byte.as_ptr(), 1, 0, 3) };
     sync("put outside an epoch", put())?;
     sync("flush outside an epoch", win.flush(0))?;
@@ -453,13 +453,13 @@ fn epochs(world: &Job) -> Outcome {
     Ok(typed.free()?)
 }
 
-/// REQUIREMENTS W3: displacements past 2^32, memory only where it was touched.
+/// Displacements past 2^32, in memory that has pages only where it was touched.
 /// Shows W3.
 fn four_gibibytes(world: &Job) -> Outcome {
     let target = world.size() - 1;
     let size = (1usize << 32) + 4096;
     let win = Window::<u8>::allocate(world, if world.rank() == target { size } else { 0 })?;
-    let far = (1u64 << 32) + 100;
+    let far = (1usize << 32) + 100;
     if world.rank() == 0 {
         let mut back = [0; 3];
         win.lock_all(|epoch| {
@@ -469,7 +469,7 @@ fn four_gibibytes(world: &Job) -> Outcome {
             epoch.get(target, far, &mut back)
         })?;
         same("past 2^32", &&back, &b"far")?;
-        ensure(win.lock_all(|epoch| epoch.put_value(target, size as u64, 1u8)).is_err(), "the end is kept")?;
+        ensure(win.lock_all(|epoch| epoch.put_value(target, size, 1u8)).is_err(), "the end is kept")?;
     }
     world.barrier()?;
     if world.rank() == target {
@@ -482,14 +482,14 @@ fn four_gibibytes(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A number of /proc/self/status.
+/// A number from /proc/self/status.
 fn status(name: &str) -> Result<usize, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find(|line| line.starts_with(name)).ok_or("no such line")?;
     Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse()?)
 }
 
-/// REQUIREMENTS W7, issue: 100 windows created and freed 100 times, without growth of memory, mappings or descriptors.
+/// 100 windows created and freed 100 times, without growth of memory, mappings or descriptors.
 /// Shows W2, W7.
 fn no_growth(world: &Job) -> Outcome {
     let count = || -> Result<[usize; 3], Box<dyn std::error::Error>> {
@@ -520,16 +520,16 @@ fn no_growth(world: &Job) -> Outcome {
     }
     let after = count()?;
     same("mappings and descriptors", &after[..2].to_vec(), &before[..2].to_vec())?;
-    // Providers fill pools of their own for a while; a leak of one page per window would be 38 MiB.
+    // Providers fill their own pools for a while; a leak of one page per window would be 38 MiB.
     ensure(after[2] < before[2] + 8192, &format!("{} KiB grew to {} KiB", before[2], after[2]))
 }
 
-/// REQUIREMENTS S5: while the target computes and calls nothing, everything completes, and the data is there.
+/// While the target computes and makes no call, all operations complete and their data is there.
 /// Shows S5, M1.
 fn passive_target(world: &Job) -> Outcome {
     for create in [false, true] {
         let win = if create { Window::create(world, vec![0u64; 9000])? } else { Window::<u64>::allocate(world, 9000)? };
-        // First contact may need the target; computing begins after it.
+        // First contact may need the target, so computing begins after it.
         win.lock_all(|epoch| epoch.put_value((world.rank() + 1) % 2, 8999, 1u64))?;
         world.barrier()?;
         if world.rank() == 1 {
@@ -554,7 +554,8 @@ fn passive_target(world: &Job) -> Outcome {
                 step("compare_and_swap at a computing target");
                 let swapped = epoch.compare_and_swap(1, 1, 2u64, 6)?;
                 step("the last put");
-                // The target computes until it sees this: had one of the others waited for it, nothing would come.
+                // The target computes until it sees this value; an origin that waited for the
+                // target would never write it.
                 epoch.put_value(1, 0, if (old, swapped) == (0, 2) { 4u64 } else { 99 })
             })?;
             same("got from a computing target", &back, &[3; 64])?;
@@ -565,7 +566,7 @@ fn passive_target(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// Computes, looking at the own memory now and then, which is no call that makes progress.
+/// Computes, and sometimes loads from the own memory, which makes no progress.
 fn compute_until(win: &Window<u64>, expected: u64) -> Outcome {
     let (start, mut sum, mut seen) = (Instant::now(), 0u64, [0u64]);
     while seen[0] == 0 {
@@ -578,7 +579,8 @@ fn compute_until(win: &Window<u64>, expected: u64) -> Outcome {
     same("what came while computing", &seen[0], &expected)
 }
 
-/// MPI §11.5.1: what was put before a fence is there after it, at every rank; the next phase may overwrite.
+/// MPI-4.1 §12.5.1: a put before a fence is visible after it at every rank; the next phase may
+/// overwrite it.
 /// Shows S1.
 fn fences(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -587,7 +589,7 @@ fn fences(world: &Job) -> Outcome {
         for round in 0..50u64 {
             step(format!("round {round}"));
             for target in 0..size {
-                epoch.put_value(target, me as u64, round * 1000 + me as u64)?;
+                epoch.put_value(target, me, round * 1000 + me as u64)?;
             }
             epoch.fence()?;
             let mut found = vec![0; size];
@@ -601,7 +603,7 @@ fn fences(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// REQUIREMENTS S6: waiting ranks sleep; the watchdog is the limit.
+/// Waiting ranks sleep; only the watchdog limits the time.
 /// Shows S1, S6.
 fn many_fences(world: &Job) -> Outcome {
     let win = Window::<u32>::allocate(world, 100)?;
@@ -619,7 +621,8 @@ fn many_fences(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// REQUIREMENTS W2: dropping a window without `free` warns and never deadlocks; its memory stays for the others.
+/// Dropping a window without `free` warns and never deadlocks; the memory stays for the other
+/// ranks.
 /// Shows W2.
 fn dropped(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 1)?;
@@ -635,7 +638,7 @@ fn dropped(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// DESIGN §8: an epoch that unwinds completes what it started, and closes.
+/// An epoch that unwinds completes its operations and closes.
 /// Shows A1.
 fn unwinding(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 600)?;
@@ -662,7 +665,7 @@ fn unwinding(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// REQUIREMENTS O1: more in flight than any queue holds; flush of one target, then of all.
+/// More operations in flight than any queue holds; a flush of one target, then of all.
 /// Shows O1, S3.
 fn many_in_flight(world: &Job) -> Outcome {
     let turns = 10_000;
@@ -673,18 +676,18 @@ fn many_in_flight(world: &Job) -> Outcome {
         win.lock_all(|epoch| {
             step("puts");
             for (at, value) in data.chunks(1).enumerate() {
-                epoch.put(1, at as u64, value)?;
+                epoch.put(1, at, value)?;
             }
             epoch.flush(1)?;
             step("gets");
-            epoch.scope(|part| back.chunks_mut(1).enumerate().try_for_each(|(at, place)| part.get(1, at as u64, place)))
+            epoch.scope(|part| back.chunks_mut(1).enumerate().try_for_each(|(at, place)| part.get(1, at, place)))
         })?;
         ensure(back == data, "ten thousand gets saw ten thousand puts")?;
     }
     Ok(win.free()?)
 }
 
-/// DESIGN §7: no thread in a job that needs none.
+/// A job that needs no progress thread starts none.
 fn progress_threads(world: &Job) -> Outcome {
     let allocated = Window::<u64>::allocate(world, 1)?;
     let threads = std::fs::read_dir("/proc/self/task")?.count();

@@ -73,7 +73,7 @@
 // An operation that is none, or is not defined on the type.
 #define TRANSOM_ERR_OP 8
 
-// A kind of lock that is none, or a window whose hints say that it has no locks.
+// An unknown kind of lock, or a window whose hints exclude locks.
 #define TRANSOM_ERR_LOCKTYPE 9
 
 // Assertions that contradict each other or do not belong to the call.
@@ -94,7 +94,7 @@
 // A window of another flavor is needed.
 #define TRANSOM_ERR_RMA_FLAVOR 15
 
-// Outside the target's part, or of what it has attached.
+// Outside the target's part, or outside its attached regions.
 #define TRANSOM_ERR_RMA_RANGE 16
 
 // A call in the wrong epoch.
@@ -106,10 +106,10 @@
 // The job, a transport, or a peer.
 #define TRANSOM_ERR_OTHER 19
 
-// A defect of the library: it caught a panic of its own. What the call was to do may be half done.
+// A defect of the library: it caught a panic of its own. The call may be half done.
 #define TRANSOM_ERR_INTERN 20
 
-// The rank that stands for nobody: an operation on it does nothing, successfully.
+// The null rank (MPI_PROC_NULL): an operation on it does nothing, successfully.
 #define TRANSOM_PROC_NULL -1
 
 // The index that transom_request_wait_any gives where no request is active.
@@ -160,16 +160,16 @@
 // A lock that others may hold too.
 #define TRANSOM_LOCK_SHARED 1
 
-// A lock that nobody else holds.
+// An exclusive lock.
 #define TRANSOM_LOCK_EXCLUSIVE 2
 
-// Nobody holds a conflicting lock; or the matching post has come already.
+// No process holds a conflicting lock; or the matching post has come already.
 #define TRANSOM_MODE_NOCHECK 1
 
 // This rank did not store into its part since the last synchronization.
 #define TRANSOM_MODE_NOSTORE 2
 
-// Nobody puts into this rank's part until the next synchronization.
+// No rank puts into this rank's part until the next synchronization.
 #define TRANSOM_MODE_NOPUT 4
 
 // No operation of this rank precedes the fence; all ranks say so, or none.
@@ -190,7 +190,7 @@
 // A window whose memory all ranks load and store.
 #define TRANSOM_FLAVOR_SHARED 4
 
-// One copy: what others put is what this rank loads, eventually.
+// One copy: this rank's loads see the puts of others, eventually.
 #define TRANSOM_MODEL_UNIFIED 1
 
 // A public and a private copy, which only synchronization brings together.
@@ -211,45 +211,49 @@
 // The first index runs fastest, as in Fortran.
 #define TRANSOM_ORDER_FORTRAN 2
 
-// A datatype: a sequence of predefined types, each at its offset. It never changes. Operations keep what they need of it, so it may be
-// freed before they are complete.
+// A datatype: a sequence of predefined types, each at its offset. It never changes. Operations
+// keep what they need of it, so it may be freed before they are complete.
 typedef struct transom_datatype transom_datatype;
 
 // Keys with values: hints for windows. NULL stands for none wherever one is asked for.
 typedef struct transom_info transom_info;
 
-// One rank's membership in a job, or in a subset of its ranks. May be used by several threads at once.
+// One rank's membership in a job, or in a subset of its ranks. May be used by several threads at
+// once.
 typedef struct transom_job transom_job;
 
-// The handle of one operation, to wait for it apart from the epoch. Complete is that of the buffers: what a get brings is there, what a
-// put took may be used again.
+// The handle of one operation, to wait for it apart from the epoch. Complete is that of the
+// buffers: the data of a get is there, the buffer of a put may be used again.
 typedef struct transom_request transom_request;
 
-// A window: memory of each rank of a job that the others access. Operations may come from several threads at once, synchronization
-// calls on one window from one at a time.
+// A window: memory of each rank of a job that the others access. Operations and synchronization
+// calls may come from several threads at once, collective calls (fence, free) from one at a time.
 typedef struct transom_window transom_window;
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
-// What an error class is, in words: "TRANSOM_ERR_RANK: invalid rank". For every number a text; it is never freed.
+// The text of an error class, such as "TRANSOM_ERR_RANK: invalid rank". Every number has a text;
+// it is never freed.
 const char *transom_error_string(int error);
 
-// The whole text, with its numbers, of the last call of this thread that failed; empty where none did. It stays until another call of
-// this thread fails.
+// The whole text, with its numbers, of the last call of this thread that failed; empty where none
+// did. It stays until another call of this thread fails.
 const char *transom_last_error(void);
 
 // The version of the library, as "0.1.0".
 const char *transom_version(void);
 
-// Joins the job that this process was started in, by transom-run or another launcher; alone it is a job of one rank. Once per process.
+// Joins the job that this process was started in, by transom-run or another launcher; alone it is
+// a job of one rank. Once per process.
 //
 // # Safety
 // `job` may be written.
 int transom_init(transom_job **job);
 
-// Leaves the job; collective. The handle becomes NULL, also where it fails. Free windows before it. A subset's handle only ends.
+// Leaves the job; collective. The handle becomes NULL, also where it fails. Free windows before
+// it. A subset's handle only ends.
 //
 // # Safety
 // `job` points to a live handle or to NULL, which no other thread uses.
@@ -267,27 +271,33 @@ int transom_job_rank(const transom_job *job, int *rank);
 // `job` is a live handle; `size` may be written.
 int transom_job_size(const transom_job *job, int *size);
 
-// Some ranks as a job of their own, for windows and barriers among them, numbered in the order of ranks, which are ranks of the whole
-// job. Called by exactly these ranks, with the same list; it communicates nothing. transom_finalize ends the handle.
+// Some ranks as a job of their own, for windows and barriers among them, numbered in the order of
+// ranks, which are ranks of the whole job. Called by exactly these ranks, with the same list; it
+// communicates nothing. transom_finalize ends the handle. Calls with the same list come in the
+// same order at all of them: where threads may call at the same time, transom_job_subset_tagged
+// tells them apart.
 //
 // # Safety
 // `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
-int transom_job_subset(const transom_job *job,
-                       int count,
-                       const int *ranks,
-                       transom_job **subset);
+int transom_job_subset(const transom_job *job, int count, const int *ranks, transom_job **subset);
 
-// The ranks, as the whole job counts, that share this one's node and so can share memory with it, in the order of the job: *count of
-// them, of which the first `room` are written to ranks.
+// transom_job_subset with a tag, as MPI_Comm_create_group has one: calls with the same list and
+// the same tag come in the same order at all members, those with different tags in any.
+// transom_job_subset has tag 0.
+//
+// # Safety
+// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
+int transom_job_subset_tagged(const transom_job *job, int count, const int *ranks, uint64_t tag, transom_job **subset);
+
+// The ranks, as the whole job counts, that share this one's node and so can share memory with it,
+// in the order of the job: *count of them, of which the first `room` are written to ranks.
 //
 // # Safety
 // `job` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
-int transom_job_node_ranks(const transom_job *job,
-                           int room,
-                           int *ranks,
-                           int *count);
+int transom_job_node_ranks(const transom_job *job, int room, int *ranks, int *count);
 
-// Waits until all ranks are here. It synchronizes processes; to see what they put, end an epoch or call transom_window_sync.
+// Waits until all ranks are here. It synchronizes processes; to see their puts, end an epoch or
+// call transom_window_sync.
 //
 // # Safety
 // `job` is a live handle.
@@ -305,22 +315,21 @@ int transom_job_route(const transom_job *job, int rank, int *route);
 // `info` may be written.
 int transom_info_create(transom_info **info);
 
-// Sets a key, or gives another value to one that is there. Keys that no window knows are kept and do nothing.
+// Sets a key, or gives another value to one that is there. Keys that no window knows are kept and
+// do nothing.
 //
 // # Safety
 // `info` is a live handle; `key` and `value` end with a zero byte.
 int transom_info_set(transom_info *info, const char *key, const char *value);
 
-// Writes the value of a key with its zero byte to value, as much as fits *size bytes; *size becomes what all of it takes, and *found
-// is 1. Without such a key *found is 0 and the rest stays. With a *size of 0 value may be NULL.
+// Writes the value of a key with its zero byte to value, as much as fits *size bytes; *size
+// becomes what all of it takes, and *found is 1. Without such a key *found is 0 and the rest
+// stays. With a *size of 0 value may be NULL.
 //
 // # Safety
-// `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and `found` may be written.
-int transom_info_get(const transom_info *info,
-                     const char *key,
-                     char *value,
-                     uint64_t *size,
-                     int *found);
+// `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and
+// `found` may be written.
+int transom_info_get(const transom_info *info, const char *key, char *value, uint64_t *size, int *found);
 
 // How many keys there are.
 //
@@ -328,13 +337,14 @@ int transom_info_get(const transom_info *info,
 // `info` is a live handle; `keys` may be written.
 int transom_info_keys(const transom_info *info, uint64_t *keys);
 
-// Writes the key of a number, from 0 in the order in which they were set, as transom_info_get writes values.
+// Writes the key of a number, from 0 in the order in which they were set, as transom_info_get
+// writes values.
 //
 // # Safety
 // `info` is a live handle; `key` has *size bytes, and `size` may be written.
 int transom_info_key(const transom_info *info, uint64_t number, char *key, uint64_t *size);
 
-// Ends an info; the handle becomes NULL. Windows keep what they were told.
+// Ends an info; the handle becomes NULL. Windows keep the hints that they have read.
 //
 // # Safety
 // `info` points to a live handle or to NULL.
@@ -358,13 +368,14 @@ int transom_type_extent(const transom_datatype *datatype, int64_t *lb, int64_t *
 // `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
 int transom_type_true_extent(const transom_datatype *datatype, int64_t *lb, int64_t *extent);
 
-// Ends a derived datatype; the handle becomes NULL. Types that were made of it stay. Predefined ones cannot be freed.
+// Ends a derived datatype; the handle becomes NULL. Types that were made of it stay. Predefined
+// ones cannot be freed.
 //
 // # Safety
 // `datatype` points to a live handle, to a predefined one or to NULL.
 int transom_type_free(transom_datatype **datatype);
 
-// So many items of a type, each an extent after the one before.
+// `count` items of a type, each one extent after the one before.
 //
 // # Safety
 // `old_type` is a predefined one or a live handle; `new_type` may be written.
@@ -393,7 +404,8 @@ int transom_type_hvector(uint64_t count,
 // Blocks of `lengths[i]` items at `displacements[i]` extents of the old type.
 //
 // # Safety
-// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live handle; `new_type` may be written.
+// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live
+// handle; `new_type` may be written.
 int transom_type_indexed(uint64_t count,
                          const uint64_t *lengths,
                          const int64_t *displacements,
@@ -403,7 +415,8 @@ int transom_type_indexed(uint64_t count,
 // Blocks of `lengths[i]` items at `displacements[i]` bytes.
 //
 // # Safety
-// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live handle; `new_type` may be written.
+// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live
+// handle; `new_type` may be written.
 int transom_type_hindexed(uint64_t count,
                           const uint64_t *lengths,
                           const int64_t *displacements,
@@ -413,7 +426,8 @@ int transom_type_hindexed(uint64_t count,
 // Blocks of block_length items at `displacements[i]` extents of the old type.
 //
 // # Safety
-// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type` may be written.
+// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type`
+// may be written.
 int transom_type_indexed_block(uint64_t count,
                                uint64_t block_length,
                                const int64_t *displacements,
@@ -423,30 +437,33 @@ int transom_type_indexed_block(uint64_t count,
 // Blocks of block_length items at `displacements[i]` bytes.
 //
 // # Safety
-// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type` may be written.
+// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type`
+// may be written.
 int transom_type_hindexed_block(uint64_t count,
                                 uint64_t block_length,
                                 const int64_t *displacements,
                                 const transom_datatype *old_type,
                                 transom_datatype **new_type);
 
-// Blocks of `lengths[i]` items of `types[i]` at `displacements[i]` bytes. The extent is rounded up to the strictest alignment of the elements,
-// unless a part is resized or a subarray.
+// Blocks of `lengths[i]` items of `types[i]` at `displacements[i]` bytes. The extent is rounded up
+// to the strictest alignment of the elements, unless a part is resized or a subarray.
 //
 // # Safety
-// The arrays have `count` elements; `types` are predefined ones or live handles; `new_type` may be written.
+// The arrays have `count` elements; `types` are predefined ones or live handles; `new_type` may be
+// written.
 int transom_type_struct(uint64_t count,
                         const uint64_t *lengths,
                         const int64_t *displacements,
                         const transom_datatype *const *types,
                         transom_datatype **new_type);
 
-// The part of an array of sizes that begins at starts and has subsizes elements, all per dimension; order is TRANSOM_ORDER_C or
-// TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
+// The part of an array of sizes that begins at starts and has subsizes elements, all per
+// dimension; order is TRANSOM_ORDER_C or TRANSOM_ORDER_FORTRAN. The extent is that of the whole
+// array.
 //
 // # Safety
-// `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a live handle; `new_type` may be
-// written.
+// `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a
+// live handle; `new_type` may be written.
 int transom_type_subarray(uint64_t dimensions,
                           const uint64_t *sizes,
                           const uint64_t *subsizes,
@@ -461,26 +478,26 @@ int transom_type_subarray(uint64_t dimensions,
 // `old_type` is a predefined one or a live handle; `new_type` may be written.
 int transom_type_resized(const transom_datatype *old_type, int64_t lb, int64_t extent, transom_datatype **new_type);
 
-// Allocates size zeroed bytes of this process that other ranks of the node can map; *base is their address, NULL for no bytes. Windows that
-// are created over them, or over a part of them, are as fast as allocated ones. They begin on a page; at a multiple of more with the hint
+// Allocates size zeroed bytes of this process that other ranks of the node can map; *base is their
+// address, NULL for no bytes. Windows that are created over them, or over a part of them, are as
+// fast as allocated ones. They begin on a page; at a multiple of more with the hint
 // mpi_minimum_memory_alignment. Local.
 //
 // # Safety
 // `job` is a live handle, `info` one or NULL; `base` may be written.
-int transom_alloc_mem(const transom_job *job,
-                      uint64_t size,
-                      const transom_info *info,
-                      void **base);
+int transom_alloc_mem(const transom_job *job, uint64_t size, const transom_info *info, void **base);
 
-// Gives back what transom_alloc_mem gave, by its address; NULL is legal and nothing. Windows over it keep it until they are freed. Local.
+// Frees memory of transom_alloc_mem by its address; NULL is legal and does nothing. Windows over
+// it keep it until they are freed. Local.
 int transom_free_mem(void *base);
 
-// Opens size bytes at base as this rank's part, addressed by others in units of disp_unit bytes. Collective. Sizes and units may differ
-// at every rank. Where the bytes are of transom_alloc_mem, ranks of the node map them, and the window keeps them.
+// Opens size bytes at base as this rank's part, addressed by others in units of disp_unit bytes.
+// Collective. Sizes and units may differ at every rank. Where the bytes are of transom_alloc_mem,
+// ranks of the node map them, and the window keeps them.
 //
 // # Safety
-// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` stays readable and writable until
-// transom_window_free has succeeded.
+// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` stays
+// readable and writable until transom_window_free has succeeded.
 int transom_window_create(const transom_job *job,
                           void *base,
                           uint64_t size,
@@ -488,8 +505,8 @@ int transom_window_create(const transom_job *job,
                           const transom_info *info,
                           transom_window **window);
 
-// Allocates size zeroed bytes at this rank, addressed by others in units of disp_unit bytes; *base is their address. Collective. The
-// memory goes with the window.
+// Allocates size zeroed bytes at this rank, addressed by others in units of disp_unit bytes; *base
+// is their address. Collective. The memory goes with the window.
 //
 // # Safety
 // `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
@@ -500,8 +517,9 @@ int transom_window_allocate(const transom_job *job,
                             void **base,
                             transom_window **window);
 
-// Allocates memory that all ranks, which must be of one node, load and store: one segment in which the parts lie in the order of the
-// ranks, or apart where the hint alloc_shared_noncontig allows it. *base is the address of this rank's part. Collective.
+// Allocates memory that all ranks, which must be of one node, load and store: one segment in which
+// the parts lie in the order of the ranks, or apart where the hint alloc_shared_noncontig allows
+// it. *base is the address of this rank's part. Collective.
 //
 // # Safety
 // `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
@@ -512,7 +530,8 @@ int transom_window_allocate_shared(const transom_job *job,
                                    void **base,
                                    transom_window **window);
 
-// A window without memory, to which each rank attaches what it likes. Displacements are addresses of the target. Collective.
+// A window without memory, to which each rank attaches what it likes. Displacements are addresses
+// of the target. Collective.
 //
 // # Safety
 // `job` is a live handle, `info` one or NULL; `window` may be written.
@@ -521,7 +540,8 @@ int transom_window_create_dynamic(const transom_job *job, const transom_info *in
 // Attaches size bytes at base to a dynamic window. Local.
 //
 // # Safety
-// `window` is a live handle. The memory stays readable and writable until it is detached and no rank accesses it.
+// `window` is a live handle. The memory stays readable and writable until it is detached and no
+// rank accesses it.
 int transom_window_attach(const transom_window *window, void *base, uint64_t size);
 
 // Detaches the region that begins at base. Local.
@@ -530,19 +550,22 @@ int transom_window_attach(const transom_window *window, void *base, uint64_t siz
 // `window` is a live handle.
 int transom_window_detach(const transom_window *window, const void *base);
 
-// Ends the window; collective. The handle becomes NULL. Where it fails, within an epoch, the window stays as it was.
+// Ends the window; collective. The handle becomes NULL. Where it fails, within an epoch, the
+// window stays as it was.
 //
 // # Safety
 // `window` points to a live handle, which no other thread uses, or to NULL.
 int transom_window_free(transom_window **window);
 
-// This rank's part: the first byte, its bytes, and its displacement unit. Of a dynamic window NULL, 0 and 1.
+// This rank's part: the first byte, its bytes, and its displacement unit. Of a dynamic window
+// NULL, 0 and 1.
 //
 // # Safety
 // `window` is a live handle; `base`, `size` and `disp_unit` may be written.
 int transom_window_part(const transom_window *window, void **base, uint64_t *size, uint32_t *disp_unit);
 
-// The part of a rank as this process loads and stores it, or for TRANSOM_PROC_NULL that of the lowest rank whose part has bytes.
+// The part of a rank as this process loads and stores it, or for TRANSOM_PROC_NULL that of the
+// lowest rank whose part has bytes.
 //
 // # Safety
 // `window` is a live handle; `base`, `size` and `disp_unit` may be written.
@@ -560,7 +583,8 @@ int transom_window_flavor(const transom_window *window, int *flavor);
 // `window` is a live handle; `model` may be written.
 int transom_window_model(const transom_window *window, int *model);
 
-// Its ranks as ranks of the whole job: *count of them, of which the first `room` are written to ranks.
+// Its ranks as ranks of the whole job: *count of them, of which the first `room` are written to
+// ranks.
 //
 // # Safety
 // `window` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
@@ -572,31 +596,32 @@ int transom_window_group(const transom_window *window, int room, int *ranks, int
 // `window` is a live handle; `info` may be written.
 int transom_window_get_info(const transom_window *window, transom_info **info);
 
-// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit; others were decided at creation and stay.
-// All ranks give the same; nothing is sent.
+// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit;
+// others were decided at creation and stay. All ranks give the same; nothing is sent.
 //
 // # Safety
 // `window` is a live handle, `info` one or NULL.
-int transom_window_set_info(const transom_window *window,
-                            const transom_info *info);
+int transom_window_set_info(const transom_window *window, const transom_info *info);
 
 // Puts len bytes from origin at a displacement of target.
 //
 // # Safety
-// `window` is a live handle. `origin` has `len` bytes, which nobody writes until the operation is complete at this side.
+// `window` is a live handle. `origin` has `len` bytes, which nobody writes until the operation is
+// complete at this side.
 int transom_put_bytes(const transom_window *window, const void *origin, uint64_t len, int target, uint64_t displacement);
 
 // Gets len bytes into origin from a displacement of target.
 //
 // # Safety
-// `window` is a live handle. `origin` has `len` bytes, which nobody else touches until the operation is complete.
+// `window` is a live handle. `origin` has `len` bytes, which nobody else touches until the
+// operation is complete.
 int transom_get_bytes(const transom_window *window, void *origin, uint64_t len, int target, uint64_t displacement);
 
 // Puts items of a type as items of another with the same signature.
 //
 // # Safety
-// `window` is a live handle, types are predefined ones or live handles. Nobody writes the bytes of the origin's items until the
-// operation is complete at this side.
+// `window` is a live handle, types are predefined ones or live handles. Nobody writes the bytes of
+// the origin's items until the operation is complete at this side.
 int transom_put(const transom_window *window,
                 const void *origin,
                 uint64_t origin_count,
@@ -609,8 +634,8 @@ int transom_put(const transom_window *window,
 // Gets items of a type as items of another with the same signature.
 //
 // # Safety
-// `window` is a live handle, types are predefined ones or live handles. Nobody else touches the bytes of the origin's items until the
-// operation is complete.
+// `window` is a live handle, types are predefined ones or live handles. Nobody else touches the
+// bytes of the origin's items until the operation is complete.
 int transom_get(const transom_window *window,
                 void *origin,
                 uint64_t origin_count,
@@ -620,8 +645,8 @@ int transom_get(const transom_window *window,
                 uint64_t target_count,
                 const transom_datatype *target_type);
 
-// Combines the target's elements with the origin's by an operation, TRANSOM_SUM or another: atomic for each element with all other
-// accumulates, fetches and compare-and-swaps on the same type.
+// Combines the target's elements with the origin's by an operation, TRANSOM_SUM or another: atomic
+// for each element with all other accumulates, fetches and compare-and-swaps on the same type.
 //
 // # Safety
 // As for transom_put.
@@ -635,10 +660,12 @@ int transom_accumulate(const transom_window *window,
                        const transom_datatype *target_type,
                        int op);
 
-// transom_accumulate that also gets the values from before. For TRANSOM_NO_OP origin is not looked at.
+// transom_accumulate that also gets the values from before. For TRANSOM_NO_OP origin is not looked
+// at.
 //
 // # Safety
-// As for transom_put, and for the bytes of result as for transom_get; they do not overlap those of origin.
+// As for transom_put, and for the bytes of result as for transom_get; they do not overlap those of
+// origin.
 int transom_get_accumulate(const transom_window *window,
                            const void *origin,
                            uint64_t origin_count,
@@ -652,8 +679,8 @@ int transom_get_accumulate(const transom_window *window,
                            const transom_datatype *target_type,
                            int op);
 
-// Combines one element of a predefined type and waits for its value from before. For TRANSOM_NO_OP origin is not looked at; for
-// TRANSOM_PROC_NULL result stays as it was.
+// Combines one element of a predefined type and waits for its value from before. For TRANSOM_NO_OP
+// origin is not looked at; for TRANSOM_PROC_NULL result stays as it was.
 //
 // # Safety
 // `window` is a live handle; `origin` and `result` are each of one element and do not overlap.
@@ -665,11 +692,12 @@ int transom_fetch_and_op(const transom_window *window,
                          uint64_t displacement,
                          int op);
 
-// Stores the element origin where the element compare is found, and waits for the value from before. For integers, TRANSOM_C_BOOL and
-// TRANSOM_BYTE.
+// Stores the element origin where the element compare is found, and waits for the value from
+// before. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
 //
 // # Safety
-// `window` is a live handle; `origin`, `compare` and `result` are each of one element, and result overlaps none of the others.
+// `window` is a live handle; `origin`, `compare` and `result` are each of one element, and result
+// overlaps none of the others.
 int transom_compare_and_swap(const transom_window *window,
                              const void *origin,
                              const void *compare,
@@ -739,39 +767,41 @@ int transom_rget_accumulate(const transom_window *window,
                             int op,
                             transom_request **request);
 
-// Waits until the operation is complete; the handle becomes NULL, also where the operation failed. Returns at once for NULL.
+// Waits until the operation is complete; the handle becomes NULL, also where the operation failed.
+// Returns at once for NULL.
 //
 // # Safety
 // `request` points to a live handle or to NULL.
 int transom_request_wait(transom_request **request);
 
-// Whether the operation is complete; then the handle becomes NULL. Makes progress, does not wait. *done is 1 for NULL.
+// Whether the operation is complete; then the handle becomes NULL. Makes progress, does not wait.
+// *done is 1 for NULL.
 //
 // # Safety
 // `request` points to a live handle or to NULL; `done` may be written.
 int transom_request_test(transom_request **request, int *done);
 
-// Waits for all; all handles become NULL, also where some failed. The first failure, in their order, is the result.
+// Waits for all; all handles become NULL, also where some failed. The first failure, in their
+// order, is the result.
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL.
 int transom_request_wait_all(uint64_t count, transom_request **requests);
 
-// Waits for one, whose handle becomes NULL; *index is its place, TRANSOM_UNDEFINED where all are NULL.
+// Waits for one, whose handle becomes NULL; *index is its place, TRANSOM_UNDEFINED where all are
+// NULL.
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL; `index` may be written.
 int transom_request_wait_any(uint64_t count, transom_request **requests, int64_t *index);
 
-// Waits for at least one: *done of them are complete, their places are in indices and their handles are NULL. *done is 0 where all are
-// NULL.
+// Waits for at least one: *done of them are complete, their places are in indices and their
+// handles are NULL. *done is 0 where all are NULL.
 //
 // # Safety
-// `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers; `done` may be written.
-int transom_request_wait_some(uint64_t count,
-                              transom_request **requests,
-                              uint64_t *done,
-                              uint64_t *indices);
+// `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers;
+// `done` may be written.
+int transom_request_wait_some(uint64_t count, transom_request **requests, uint64_t *done, uint64_t *indices);
 
 // transom_request_wait_some without waiting: *done may be 0.
 //
@@ -779,33 +809,34 @@ int transom_request_wait_some(uint64_t count,
 // As for transom_request_wait_some.
 int transom_request_test_some(uint64_t count, transom_request **requests, uint64_t *done, uint64_t *indices);
 
-// Forgets a request; the handle becomes NULL. The end of the epoch completes the operation all the same.
+// Forgets a request; the handle becomes NULL. The end of the epoch completes the operation all the
+// same.
 //
 // # Safety
 // `request` points to a live handle or to NULL.
 int transom_request_free(transom_request **request);
 
-// Ends the fence epoch and perhaps opens another. Collective. Assertions: TRANSOM_MODE_NOSTORE, _NOPUT, _NOPRECEDE, _NOSUCCEED.
+// Ends the fence epoch and perhaps opens another. Collective. Assertions: TRANSOM_MODE_NOSTORE,
+// _NOPUT, _NOPRECEDE, _NOSUCCEED.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_fence(const transom_window *window, int assertions);
 
-// Exposes this rank's part to origins. It does not wait. Assertions: TRANSOM_MODE_NOCHECK, _NOSTORE, _NOPUT.
+// Exposes this rank's part to origins. It does not wait. Assertions: TRANSOM_MODE_NOCHECK,
+// _NOSTORE, _NOPUT.
 //
 // # Safety
 // `window` is a live handle; `origins` has `count` ranks.
 int transom_window_post(const transom_window *window, int count, const int *origins, int assertions);
 
-// Opens an access epoch to targets. It does not wait: the first operation on a target waits for its post, and transom_window_complete
-// for those without operations. Assertion: TRANSOM_MODE_NOCHECK.
+// Opens an access epoch to targets. It does not wait: the first operation on a target waits for
+// its post, and transom_window_complete for those without operations. Assertion:
+// TRANSOM_MODE_NOCHECK.
 //
 // # Safety
 // `window` is a live handle; `targets` has `count` ranks.
-int transom_window_start(const transom_window *window,
-                         int count,
-                         const int *targets,
-                         int assertions);
+int transom_window_start(const transom_window *window, int count, const int *targets, int assertions);
 
 // Ends the epoch of transom_window_start: its operations are complete at both sides.
 //
@@ -819,20 +850,22 @@ int transom_window_complete(const transom_window *window);
 // `window` is a live handle.
 int transom_window_wait(const transom_window *window);
 
-// Ends the epoch of transom_window_post if all its origins have completed; *done is whether they have.
+// Ends the epoch of transom_window_post if all its origins have completed; *done is whether they
+// have.
 //
 // # Safety
 // `window` is a live handle; `done` may be written.
 int transom_window_test(const transom_window *window, int *done);
 
-// Opens a passive access epoch to a target; several may be locked at once. kind is TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE.
-// Assertion: TRANSOM_MODE_NOCHECK.
+// Opens a passive access epoch to a target; several may be locked at once. kind is
+// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Assertion: TRANSOM_MODE_NOCHECK.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_lock(const transom_window *window, int kind, int target, int assertions);
 
-// Completes everything to a target at both sides and ends its epoch. Where an operation failed the lock is given up all the same.
+// Completes everything to a target at both sides and ends its epoch. Where an operation failed the
+// lock is given up all the same.
 //
 // # Safety
 // `window` is a live handle.
@@ -874,7 +907,8 @@ int transom_window_flush_local(const transom_window *window, int target);
 // `window` is a live handle.
 int transom_window_flush_local_all(const transom_window *window);
 
-// Orders this rank's own accesses with those of others; in the separate model it brings both copies together.
+// Orders this rank's own accesses with those of others; in the separate model it brings both
+// copies together.
 //
 // # Safety
 // `window` is a live handle.

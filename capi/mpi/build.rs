@@ -1,5 +1,6 @@
-//! Compiles `host/host.c` with the compiler wrapper of the MPI that the library is for, which `MPICC` names, and learns from it what
-//! differs between MPIs at compile time: the width of handles, and whether there are functions with large counts.
+//! Compiles `host/host.c` with the compiler wrapper of the MPI that the library is for, which
+//! `MPICC` names, and learns from it what differs between MPIs at compile time: the width of
+//! handles, and whether there are functions with large counts.
 
 use std::env;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::process::{Command, Stdio};
 fn main() {
     let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
     println!("cargo::rerun-if-env-changed=MPICC");
-    for file in ["host.c", "host.h", "calls.h"] {
+    for file in ["host.c", "arithmetic.c", "host.h", "calls.h"] {
         println!("cargo::rerun-if-changed=host/{file}");
     }
     let probe = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("probe.c");
@@ -37,6 +38,7 @@ fn main() {
     cc::Build::new()
         .compiler(&compiler)
         .file("host/host.c")
+        .file("host/arithmetic.c")
         .define("TRANSOM_HANDLE", if int_handles { "4" } else { "8" })
         .warnings(true)
         .compile("transom_mpi_host");

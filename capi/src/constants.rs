@@ -1,4 +1,5 @@
-//! The numbers of the C interface: what they stand for here, both ways. Knows no handles and no pointers.
+//! Conversion between the numbers of the C interface and the library's values, both ways. Knows no
+//! handles and no pointers.
 
 use std::ffi::c_int;
 
@@ -6,7 +7,7 @@ use transom::{Assert, BasicType, Flavor, Lock, Model, Op, Route};
 
 use crate::error::{Failure, TRANSOM_ERR_ASSERT, TRANSOM_ERR_LOCKTYPE, TRANSOM_ERR_OP, TRANSOM_ERR_RANK};
 
-/// The rank that stands for nobody: an operation on it does nothing, successfully.
+/// The null rank (MPI_PROC_NULL): an operation on it does nothing, successfully.
 pub const TRANSOM_PROC_NULL: c_int = -1;
 /// The index that transom_request_wait_any gives where no request is active.
 pub const TRANSOM_UNDEFINED: i64 = -1;
@@ -42,14 +43,14 @@ pub const TRANSOM_NO_OP: c_int = 14;
 
 /// A lock that others may hold too.
 pub const TRANSOM_LOCK_SHARED: c_int = 1;
-/// A lock that nobody else holds.
+/// An exclusive lock.
 pub const TRANSOM_LOCK_EXCLUSIVE: c_int = 2;
 
-/// Nobody holds a conflicting lock; or the matching post has come already.
+/// No process holds a conflicting lock; or the matching post has come already.
 pub const TRANSOM_MODE_NOCHECK: c_int = 1;
 /// This rank did not store into its part since the last synchronization.
 pub const TRANSOM_MODE_NOSTORE: c_int = 2;
-/// Nobody puts into this rank's part until the next synchronization.
+/// No rank puts into this rank's part until the next synchronization.
 pub const TRANSOM_MODE_NOPUT: c_int = 4;
 /// No operation of this rank precedes the fence; all ranks say so, or none.
 pub const TRANSOM_MODE_NOPRECEDE: c_int = 8;
@@ -65,7 +66,7 @@ pub const TRANSOM_FLAVOR_DYNAMIC: c_int = 3;
 /// A window whose memory all ranks load and store.
 pub const TRANSOM_FLAVOR_SHARED: c_int = 4;
 
-/// One copy: what others put is what this rank loads, eventually.
+/// One copy: this rank's loads see the puts of others, eventually.
 pub const TRANSOM_MODEL_UNIFIED: c_int = 1;
 /// A public and a private copy, which only synchronization brings together.
 pub const TRANSOM_MODEL_SEPARATE: c_int = 2;
@@ -82,7 +83,7 @@ pub const TRANSOM_ORDER_C: c_int = 1;
 /// The first index runs fastest, as in Fortran.
 pub const TRANSOM_ORDER_FORTRAN: c_int = 2;
 
-/// A rank of the library, with its own number for nobody.
+/// A rank as the library has it, which uses another number for the null rank.
 pub(crate) fn rank(rank: c_int) -> Result<usize, Failure> {
     match usize::try_from(rank) {
         Ok(rank) => Ok(rank),

@@ -1,5 +1,5 @@
-//! Handles of datatypes: predefined ones, which are small numbers in place of addresses, and derived ones; and what can be asked of
-//! them. Layouts make the latter.
+//! Handles of datatypes: predefined ones, which are small numbers in place of addresses, and
+//! derived ones; and queries of them. Layouts make the latter.
 
 use std::ffi::c_int;
 use std::sync::LazyLock;
@@ -10,8 +10,8 @@ use crate::constants::predefined;
 use crate::error::{Failure, TRANSOM_ERR_TYPE, guarded};
 use crate::pointers::{borrowed, changed, out};
 
-/// A datatype: a sequence of predefined types, each at its offset. It never changes. Operations keep what they need of it, so it may be
-/// freed before they are complete.
+/// A datatype: a sequence of predefined types, each at its offset. It never changes. Operations
+/// keep what they need of it, so it may be freed before they are complete.
 #[derive(Debug)]
 pub struct DatatypeHandle(pub(crate) Datatype);
 
@@ -30,7 +30,7 @@ pub(crate) unsafe fn datatype<'a>(datatype: *const DatatypeHandle) -> Result<&'a
     unsafe { borrowed(datatype, TRANSOM_ERR_TYPE, "datatype") }.map(|datatype| &datatype.0)
 }
 
-/// The predefined type of a handle, for what takes no other.
+/// The predefined type of a handle, for calls that take no other type.
 #[inline]
 pub(crate) fn basic(datatype: *const DatatypeHandle) -> Result<BasicType, Failure> {
     let why = || Failure::new(TRANSOM_ERR_TYPE, "datatype is none of the predefined ones, as this call takes them");
@@ -88,7 +88,8 @@ pub unsafe extern "C" fn transom_type_true_extent(
     })
 }
 
-/// Ends a derived datatype; the handle becomes NULL. Types that were made of it stay. Predefined ones cannot be freed.
+/// Ends a derived datatype; the handle becomes NULL. Types that were made of it stay. Predefined
+/// ones cannot be freed.
 ///
 /// # Safety
 /// `datatype` points to a live handle, to a predefined one or to NULL.

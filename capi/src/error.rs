@@ -1,5 +1,5 @@
-//! Errors as C programs see them: a class as the result of the call, and the whole text for the thread that got it. No panic goes past
-//! this file.
+//! Errors as C programs see them: a class as the result of the call, and the whole text for the
+//! thread that got it. No panic goes past this file.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ pub const TRANSOM_ERR_TYPE: c_int = 6;
 pub const TRANSOM_ERR_COUNT: c_int = 7;
 /// An operation that is none, or is not defined on the type.
 pub const TRANSOM_ERR_OP: c_int = 8;
-/// A kind of lock that is none, or a window whose hints say that it has no locks.
+/// An unknown kind of lock, or a window whose hints exclude locks.
 pub const TRANSOM_ERR_LOCKTYPE: c_int = 9;
 /// Assertions that contradict each other or do not belong to the call.
 pub const TRANSOM_ERR_ASSERT: c_int = 10;
@@ -40,7 +40,7 @@ pub const TRANSOM_ERR_RMA_ATTACH: c_int = 13;
 pub const TRANSOM_ERR_RMA_SHARED: c_int = 14;
 /// A window of another flavor is needed.
 pub const TRANSOM_ERR_RMA_FLAVOR: c_int = 15;
-/// Outside the target's part, or of what it has attached.
+/// Outside the target's part, or outside its attached regions.
 pub const TRANSOM_ERR_RMA_RANGE: c_int = 16;
 /// A call in the wrong epoch.
 pub const TRANSOM_ERR_RMA_SYNC: c_int = 17;
@@ -48,10 +48,10 @@ pub const TRANSOM_ERR_RMA_SYNC: c_int = 17;
 pub const TRANSOM_ERR_INFO_VALUE: c_int = 18;
 /// The job, a transport, or a peer.
 pub const TRANSOM_ERR_OTHER: c_int = 19;
-/// A defect of the library: it caught a panic of its own. What the call was to do may be half done.
+/// A defect of the library: it caught a panic of its own. The call may be half done.
 pub const TRANSOM_ERR_INTERN: c_int = 20;
 
-/// What went wrong.
+/// The failure of a call.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// A number of this file.
@@ -136,7 +136,7 @@ pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     }
 }
 
-/// What a panic says.
+/// The text of a panic.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let fixed = panic.downcast_ref::<&str>().copied();
     fixed.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
@@ -146,12 +146,13 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 #[cold]
 fn told(failure: &Failure) -> c_int {
     let text = CString::new(failure.text.replace('\0', "\u{fffd}")).unwrap_or_default();
-    // A thread that ends has lost its storage: then there is nobody to ask.
+    // A thread that ends has lost its storage, and no caller can ask for the text.
     let _ = LAST.try_with(|last| last.replace(text));
     failure.class
 }
 
-/// What an error class is, in words: "TRANSOM_ERR_RANK: invalid rank". For every number a text; it is never freed.
+/// The text of an error class, such as "TRANSOM_ERR_RANK: invalid rank". Every number has a text;
+/// it is never freed.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn transom_error_string(error: c_int) -> *const c_char {
@@ -159,8 +160,8 @@ pub extern "C" fn transom_error_string(error: c_int) -> *const c_char {
     known.unwrap_or(c"an unknown error class").as_ptr()
 }
 
-/// The whole text, with its numbers, of the last call of this thread that failed; empty where none did. It stays until another call of
-/// this thread fails.
+/// The whole text, with its numbers, of the last call of this thread that failed; empty where none
+/// did. It stays until another call of this thread fails.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn transom_last_error() -> *const c_char {

@@ -39,7 +39,8 @@ pub(crate) fn handle(info: Info) -> *mut InfoHandle {
     Box::into_raw(Box::new(InfoHandle(info)))
 }
 
-/// Sets a key, or gives another value to one that is there. Keys that no window knows are kept and do nothing.
+/// Sets a key, or gives another value to one that is there. Keys that no window knows are kept and
+/// do nothing.
 ///
 /// # Safety
 /// `info` is a live handle; `key` and `value` end with a zero byte.
@@ -55,11 +56,13 @@ pub unsafe extern "C" fn transom_info_set(info: *mut InfoHandle, key: *const c_c
     })
 }
 
-/// Writes the value of a key with its zero byte to value, as much as fits *size bytes; *size becomes what all of it takes, and *found
-/// is 1. Without such a key *found is 0 and the rest stays. With a *size of 0 value may be NULL.
+/// Writes the value of a key with its zero byte to value, as much as fits *size bytes; *size
+/// becomes what all of it takes, and *found is 1. Without such a key *found is 0 and the rest
+/// stays. With a *size of 0 value may be NULL.
 ///
 /// # Safety
-/// `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and `found` may be written.
+/// `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and
+/// `found` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_info_get(
@@ -96,7 +99,8 @@ pub unsafe extern "C" fn transom_info_keys(info: *const InfoHandle, keys: *mut u
     })
 }
 
-/// Writes the key of a number, from 0 in the order in which they were set, as transom_info_get writes values.
+/// Writes the key of a number, from 0 in the order in which they were set, as transom_info_get
+/// writes values.
 ///
 /// # Safety
 /// `info` is a live handle; `key` has *size bytes, and `size` may be written.
@@ -117,7 +121,7 @@ pub unsafe extern "C" fn transom_info_key(
     })
 }
 
-/// Ends an info; the handle becomes NULL. Windows keep what they were told.
+/// Ends an info; the handle becomes NULL. Windows keep the hints that they have read.
 ///
 /// # Safety
 /// `info` points to a live handle or to NULL.

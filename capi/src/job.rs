@@ -8,7 +8,8 @@ use crate::constants;
 use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
 use crate::pointers::{array_mut, borrowed, changed, out, ranks};
 
-/// One rank's membership in a job, or in a subset of its ranks. May be used by several threads at once.
+/// One rank's membership in a job, or in a subset of its ranks. May be used by several threads at
+/// once.
 #[derive(Debug)]
 pub struct JobHandle(Job);
 
@@ -41,7 +42,8 @@ pub(crate) unsafe fn write_ranks(
     Ok(())
 }
 
-/// Joins the job that this process was started in, by transom-run or another launcher; alone it is a job of one rank. Once per process.
+/// Joins the job that this process was started in, by transom-run or another launcher; alone it is
+/// a job of one rank. Once per process.
 ///
 /// # Safety
 /// `job` may be written.
@@ -56,7 +58,8 @@ pub unsafe extern "C" fn transom_init(job: *mut *mut JobHandle) -> c_int {
     })
 }
 
-/// Leaves the job; collective. The handle becomes NULL, also where it fails. Free windows before it. A subset's handle only ends.
+/// Leaves the job; collective. The handle becomes NULL, also where it fails. Free windows before
+/// it. A subset's handle only ends.
 ///
 /// # Safety
 /// `job` points to a live handle or to NULL, which no other thread uses.
@@ -104,8 +107,11 @@ pub unsafe extern "C" fn transom_job_size(job: *const JobHandle, size: *mut c_in
     })
 }
 
-/// Some ranks as a job of their own, for windows and barriers among them, numbered in the order of ranks, which are ranks of the whole
-/// job. Called by exactly these ranks, with the same list; it communicates nothing. transom_finalize ends the handle.
+/// Some ranks as a job of their own, for windows and barriers among them, numbered in the order of
+/// ranks, which are ranks of the whole job. Called by exactly these ranks, with the same list; it
+/// communicates nothing. transom_finalize ends the handle. Calls with the same list come in the
+/// same order at all of them: where threads may call at the same time, transom_job_subset_tagged
+/// tells them apart.
 ///
 /// # Safety
 /// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
@@ -126,8 +132,32 @@ pub unsafe extern "C" fn transom_job_subset(
     })
 }
 
-/// The ranks, as the whole job counts, that share this one's node and so can share memory with it, in the order of the job: *count of
-/// them, of which the first `room` are written to ranks.
+/// transom_job_subset with a tag, as MPI_Comm_create_group has one: calls with the same list and
+/// the same tag come in the same order at all members, those with different tags in any.
+/// transom_job_subset has tag 0.
+///
+/// # Safety
+/// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_job_subset_tagged(
+    job: *const JobHandle,
+    count: c_int,
+    ranks: *const c_int,
+    tag: u64,
+    subset: *mut *mut JobHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (job, slot) = (self::job(job)?, out(subset, "subset")?);
+        let some = job.subset_tagged(&self::ranks(ranks, count, "ranks")?, tag)?;
+        slot.set(Box::into_raw(Box::new(JobHandle(some))));
+        Ok(())
+    })
+}
+
+/// The ranks, as the whole job counts, that share this one's node and so can share memory with it,
+/// in the order of the job: *count of them, of which the first `room` are written to ranks.
 ///
 /// # Safety
 /// `job` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
@@ -143,7 +173,8 @@ pub unsafe extern "C" fn transom_job_node_ranks(
     guarded(|| unsafe { write_ranks(&self::job(job)?.node_ranks(), room, ranks, count) })
 }
 
-/// Waits until all ranks are here. It synchronizes processes; to see what they put, end an epoch or call transom_window_sync.
+/// Waits until all ranks are here. It synchronizes processes; to see their puts, end an epoch or
+/// call transom_window_sync.
 ///
 /// # Safety
 /// `job` is a live handle.

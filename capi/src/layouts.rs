@@ -1,5 +1,5 @@
-//! The constructors of datatypes. Counts and block lengths are in items of the old type; where displacements or strides are in bytes,
-//! the comment says it.
+//! The constructors of datatypes. Counts and block lengths are in items of the old type; where
+//! displacements or strides are in bytes, the comment says it.
 
 use std::ffi::c_int;
 
@@ -11,7 +11,7 @@ use crate::datatype::{DatatypeHandle, datatype};
 use crate::error::{Failure, TRANSOM_ERR_ARG, TRANSOM_ERR_COUNT, guarded};
 use crate::pointers::{array, count, out};
 
-/// Makes a handle of what `make` makes of the old type.
+/// Applies `make` to the old type, and hands out the result.
 ///
 /// # Safety
 /// `old` is NULL, a predefined one or a live handle; `slot` is NULL or may be written.
@@ -58,7 +58,7 @@ unsafe fn displacements(first: *const i64, many: u64) -> Result<Vec<isize>, Fail
     unsafe { array(first, many, "displacements") }?.iter().map(|&one| distance(one)).collect()
 }
 
-/// So many items of a type, each an extent after the one before.
+/// `count` items of a type, each one extent after the one before.
 ///
 /// # Safety
 /// `old_type` is a predefined one or a live handle; `new_type` may be written.
@@ -120,7 +120,8 @@ pub unsafe extern "C" fn transom_type_hvector(
 /// Blocks of `lengths[i]` items at `displacements[i]` extents of the old type.
 ///
 /// # Safety
-/// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live handle; `new_type` may be written.
+/// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live
+/// handle; `new_type` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_indexed(
@@ -140,7 +141,8 @@ pub unsafe extern "C" fn transom_type_indexed(
 /// Blocks of `lengths[i]` items at `displacements[i]` bytes.
 ///
 /// # Safety
-/// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live handle; `new_type` may be written.
+/// `lengths` and `displacements` have `count` numbers; `old_type` is a predefined one or a live
+/// handle; `new_type` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_hindexed(
@@ -160,7 +162,8 @@ pub unsafe extern "C" fn transom_type_hindexed(
 /// Blocks of block_length items at `displacements[i]` extents of the old type.
 ///
 /// # Safety
-/// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type` may be written.
+/// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type`
+/// may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_indexed_block(
@@ -180,7 +183,8 @@ pub unsafe extern "C" fn transom_type_indexed_block(
 /// Blocks of block_length items at `displacements[i]` bytes.
 ///
 /// # Safety
-/// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type` may be written.
+/// `displacements` has `count` numbers; `old_type` is a predefined one or a live handle; `new_type`
+/// may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_hindexed_block(
@@ -197,11 +201,12 @@ pub unsafe extern "C" fn transom_type_hindexed_block(
     })
 }
 
-/// Blocks of `lengths[i]` items of `types[i]` at `displacements[i]` bytes. The extent is rounded up to the strictest alignment of the elements,
-/// unless a part is resized or a subarray.
+/// Blocks of `lengths[i]` items of `types[i]` at `displacements[i]` bytes. The extent is rounded up
+/// to the strictest alignment of the elements, unless a part is resized or a subarray.
 ///
 /// # Safety
-/// The arrays have `count` elements; `types` are predefined ones or live handles; `new_type` may be written.
+/// The arrays have `count` elements; `types` are predefined ones or live handles; `new_type` may be
+/// written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_struct(
@@ -223,12 +228,13 @@ pub unsafe extern "C" fn transom_type_struct(
     })
 }
 
-/// The part of an array of sizes that begins at starts and has subsizes elements, all per dimension; order is TRANSOM_ORDER_C or
-/// TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
+/// The part of an array of sizes that begins at starts and has subsizes elements, all per
+/// dimension; order is TRANSOM_ORDER_C or TRANSOM_ORDER_FORTRAN. The extent is that of the whole
+/// array.
 ///
 /// # Safety
-/// `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a live handle; `new_type` may be
-/// written.
+/// `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a
+/// live handle; `new_type` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_type_subarray(
@@ -266,5 +272,5 @@ pub unsafe extern "C" fn transom_type_resized(
     new_type: *mut *mut DatatypeHandle,
 ) -> c_int {
     // SAFETY: the caller's promises.
-    guarded(|| unsafe { made(old_type, new_type, |old| Ok(Datatype::resized(distance(lb)?, distance(extent)?, old)?)) })
+    guarded(|| unsafe { made(old_type, new_type, |old| Ok(Datatype::resized(old, distance(lb)?, distance(extent)?)?)) })
 }

@@ -1,8 +1,10 @@
-//! The C interface of transom: what `include/transom.h` declares. Owns handles, the conversion of arguments and error codes; the
-//! windows are those of [`transom::RawWindow`], and nothing is decided here.
+//! The C interface of transom, which `include/transom.h` declares. Owns handles, the conversion of
+//! arguments and error codes; the windows are those of [`transom::RawWindow`], and nothing is
+//! decided here.
 //!
-//! Every function is `extern "C"`, catches panics and answers an error class; `include/transom.h` is made of these files by cbindgen
-//! (tests/header.rs). So their comments are the reference of C programs: plain text without links.
+//! Every function is `extern "C"`, catches panics and answers an error class; `include/transom.h`
+//! is made of these files by cbindgen (tests/header.rs). So their comments are the reference of C
+//! programs: plain text without links.
 //!
 //! The modules stand in the order of the header.
 

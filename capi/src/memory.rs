@@ -1,4 +1,5 @@
-//! Memory that is not a window's yet. C programs give it back by its address, so that this file keeps what there is.
+//! Memory that is not a window's yet. C programs give it back by its address, so that this file
+//! keeps what there is.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -11,15 +12,16 @@ use crate::info::{InfoHandle, hints};
 use crate::job::{JobHandle, job};
 use crate::pointers::{out, size};
 
-/// What programs have, by its address.
+/// The memory that programs hold, by its address.
 static ALLOCATED: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
 
 fn allocated() -> MutexGuard<'static, BTreeMap<usize, Allocation>> {
     ALLOCATED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Allocates size zeroed bytes of this process that other ranks of the node can map; *base is their address, NULL for no bytes. Windows that
-/// are created over them, or over a part of them, are as fast as allocated ones. They begin on a page; at a multiple of more with the hint
+/// Allocates size zeroed bytes of this process that other ranks of the node can map; *base is their
+/// address, NULL for no bytes. Windows that are created over them, or over a part of them, are as
+/// fast as allocated ones. They begin on a page; at a multiple of more with the hint
 /// mpi_minimum_memory_alignment. Local.
 ///
 /// # Safety
@@ -47,7 +49,8 @@ pub unsafe extern "C" fn transom_alloc_mem(
     })
 }
 
-/// Gives back what transom_alloc_mem gave, by its address; NULL is legal and nothing. Windows over it keep it until they are freed. Local.
+/// Frees memory of transom_alloc_mem by its address; NULL is legal and does nothing. Windows over
+/// it keep it until they are freed. Local.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn transom_free_mem(base: *mut c_void) -> c_int {

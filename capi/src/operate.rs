@@ -1,5 +1,5 @@
-//! Operations: origin buffers are items of a datatype at an address, or plain bytes; targets are items of a datatype at a displacement
-//! of a rank, in its displacement units.
+//! Operations: origin buffers are items of a datatype at an address, or plain bytes; targets are
+//! items of a datatype at a displacement of a rank, in its displacement units.
 
 use std::ffi::{c_int, c_void};
 
@@ -50,8 +50,8 @@ fn plain(base: *const c_void, len: u64) -> Result<usize, Failure> {
     size(len)
 }
 
-/// The bytes of a transfer whose items are as many of the same predefined type at both ends: what programs do most often, and then
-/// needs no look at layouts.
+/// The bytes of a transfer whose items are as many of the same predefined type at both ends: what
+/// programs do most often, and then needs no look at layouts.
 #[inline]
 fn dense(origin: (*const c_void, u64, *const DatatypeHandle), target: (u64, *const DatatypeHandle)) -> Option<usize> {
     let (base, count, ty) = origin;
@@ -76,7 +76,7 @@ pub(crate) unsafe fn at<'a>(
     Ok(At::new(rank(target)?, displacement, self::count(count)?, unsafe { datatype(ty)? }))
 }
 
-/// The origin of what fetches: not looked at for the operation that stores nothing.
+/// The origin of a fetching operation, ignored where the operation stores nothing.
 ///
 /// # Safety
 /// As for [`items`].
@@ -97,7 +97,8 @@ pub(crate) unsafe fn operand<'a>(
 /// Puts len bytes from origin at a displacement of target.
 ///
 /// # Safety
-/// `window` is a live handle. `origin` has `len` bytes, which nobody writes until the operation is complete at this side.
+/// `window` is a live handle. `origin` has `len` bytes, which nobody writes until the operation is
+/// complete at this side.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_put_bytes(
@@ -118,7 +119,8 @@ pub unsafe extern "C" fn transom_put_bytes(
 /// Gets len bytes into origin from a displacement of target.
 ///
 /// # Safety
-/// `window` is a live handle. `origin` has `len` bytes, which nobody else touches until the operation is complete.
+/// `window` is a live handle. `origin` has `len` bytes, which nobody else touches until the
+/// operation is complete.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_get_bytes(
@@ -139,8 +141,8 @@ pub unsafe extern "C" fn transom_get_bytes(
 /// Puts items of a type as items of another with the same signature.
 ///
 /// # Safety
-/// `window` is a live handle, types are predefined ones or live handles. Nobody writes the bytes of the origin's items until the
-/// operation is complete at this side.
+/// `window` is a live handle, types are predefined ones or live handles. Nobody writes the bytes of
+/// the origin's items until the operation is complete at this side.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_put(
@@ -167,8 +169,8 @@ pub unsafe extern "C" fn transom_put(
 /// Gets items of a type as items of another with the same signature.
 ///
 /// # Safety
-/// `window` is a live handle, types are predefined ones or live handles. Nobody else touches the bytes of the origin's items until the
-/// operation is complete.
+/// `window` is a live handle, types are predefined ones or live handles. Nobody else touches the
+/// bytes of the origin's items until the operation is complete.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_get(
@@ -192,8 +194,8 @@ pub unsafe extern "C" fn transom_get(
     })
 }
 
-/// Combines the target's elements with the origin's by an operation, TRANSOM_SUM or another: atomic for each element with all other
-/// accumulates, fetches and compare-and-swaps on the same type.
+/// Combines the target's elements with the origin's by an operation, TRANSOM_SUM or another: atomic
+/// for each element with all other accumulates, fetches and compare-and-swaps on the same type.
 ///
 /// # Safety
 /// As for transom_put.
@@ -218,10 +220,12 @@ pub unsafe extern "C" fn transom_accumulate(
     })
 }
 
-/// transom_accumulate that also gets the values from before. For TRANSOM_NO_OP origin is not looked at.
+/// transom_accumulate that also gets the values from before. For TRANSOM_NO_OP origin is not looked
+/// at.
 ///
 /// # Safety
-/// As for transom_put, and for the bytes of result as for transom_get; they do not overlap those of origin.
+/// As for transom_put, and for the bytes of result as for transom_get; they do not overlap those of
+/// origin.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_get_accumulate(
@@ -247,8 +251,8 @@ pub unsafe extern "C" fn transom_get_accumulate(
     })
 }
 
-/// Combines one element of a predefined type and waits for its value from before. For TRANSOM_NO_OP origin is not looked at; for
-/// TRANSOM_PROC_NULL result stays as it was.
+/// Combines one element of a predefined type and waits for its value from before. For TRANSOM_NO_OP
+/// origin is not looked at; for TRANSOM_PROC_NULL result stays as it was.
 ///
 /// # Safety
 /// `window` is a live handle; `origin` and `result` are each of one element and do not overlap.
@@ -273,11 +277,12 @@ pub unsafe extern "C" fn transom_fetch_and_op(
     })
 }
 
-/// Stores the element origin where the element compare is found, and waits for the value from before. For integers, TRANSOM_C_BOOL and
-/// TRANSOM_BYTE.
+/// Stores the element origin where the element compare is found, and waits for the value from
+/// before. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
 ///
 /// # Safety
-/// `window` is a live handle; `origin`, `compare` and `result` are each of one element, and result overlaps none of the others.
+/// `window` is a live handle; `origin`, `compare` and `result` are each of one element, and result
+/// overlaps none of the others.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_compare_and_swap(

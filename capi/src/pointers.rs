@@ -1,5 +1,6 @@
-//! Pointers from C programs: NULL is an error that names the argument, everything else is what the caller promised. Results are written
-//! at the end of a call; where they go is asked at its beginning, so that nothing is half done.
+//! Pointers from C programs: NULL is an error that names the argument, everything else is what the
+//! caller promised. Results are written at the end of a call; where they go is asked at its
+//! beginning, so that nothing is half done.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
@@ -26,17 +27,18 @@ pub(crate) unsafe fn out<T>(slot: *mut T, what: &str) -> Result<Out<T>, Failure>
     NonNull::new(slot).map(Out).ok_or_else(|| null(what))
 }
 
-/// What a pointer points to.
+/// The value behind a pointer.
 ///
 /// # Safety
-/// `pointer` is NULL, or points to a value that lives and that nobody changes until the call returns.
+/// `pointer` is NULL, or points to a value that lives and that nobody changes until the call
+/// returns.
 #[inline]
 pub(crate) unsafe fn borrowed<'a, T>(pointer: *const T, class: c_int, what: &str) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_ref() }.ok_or_else(|| Failure::new(class, format!("{what} is NULL")))
 }
 
-/// What a pointer points to, to be changed.
+/// The value behind a pointer, to be changed.
 ///
 /// # Safety
 /// As for [`borrowed`], and nobody else looks at it.
@@ -94,7 +96,8 @@ pub(crate) unsafe fn ranks(first: *const c_int, count: c_int, what: &str) -> Res
     unsafe { array(first, many, what) }?.iter().map(|&one| rank(one)).collect()
 }
 
-/// Writes `text` with its zero byte to `value` of `*size` bytes, as much as fits; `*size` becomes what all of it takes.
+/// Writes `text` with its zero byte to `value` of `*size` bytes, as much as fits; `*size` becomes
+/// what all of it takes.
 ///
 /// # Safety
 /// `size` is NULL, or may be read and written; `value` is NULL where it is 0, or has as many bytes.

@@ -1,5 +1,5 @@
-//! Handles of requests. One that is complete and told so is gone: its handle becomes NULL, and NULL is left out by the functions on
-//! many.
+//! Handles of requests. One that is complete and told so is gone: its handle becomes NULL, and NULL
+//! is left out by the functions on many.
 
 use std::ffi::c_int;
 
@@ -9,8 +9,8 @@ use crate::constants::TRANSOM_UNDEFINED;
 use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
 use crate::pointers::{array_mut, changed, out};
 
-/// The handle of one operation, to wait for it apart from the epoch. Complete is that of the buffers: what a get brings is there, what a
-/// put took may be used again.
+/// The handle of one operation, to wait for it apart from the epoch. Complete is that of the
+/// buffers: the data of a get is there, the buffer of a put may be used again.
 #[derive(Debug)]
 pub struct RequestHandle(Option<Request>);
 
@@ -31,7 +31,8 @@ unsafe fn end(slot: &mut *mut RequestHandle) {
     }
 }
 
-/// The requests of an array for as long as one call works on them: taken out of their handles, and put back in the end.
+/// The requests of an array for as long as one call works on them: taken out of their handles, and
+/// put back in the end.
 struct Taken<'a> {
     slots: &'a mut [*mut RequestHandle],
     /// Where each one was.
@@ -72,7 +73,8 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Waits until the operation is complete; the handle becomes NULL, also where the operation failed. Returns at once for NULL.
+/// Waits until the operation is complete; the handle becomes NULL, also where the operation failed.
+/// Returns at once for NULL.
 ///
 /// # Safety
 /// `request` points to a live handle or to NULL.
@@ -86,7 +88,8 @@ pub unsafe extern "C" fn transom_request_wait(request: *mut *mut RequestHandle) 
     })
 }
 
-/// Whether the operation is complete; then the handle becomes NULL. Makes progress, does not wait. *done is 1 for NULL.
+/// Whether the operation is complete; then the handle becomes NULL. Makes progress, does not wait.
+/// *done is 1 for NULL.
 ///
 /// # Safety
 /// `request` points to a live handle or to NULL; `done` may be written.
@@ -102,7 +105,8 @@ pub unsafe extern "C" fn transom_request_test(request: *mut *mut RequestHandle, 
     })
 }
 
-/// Waits for all; all handles become NULL, also where some failed. The first failure, in their order, is the result.
+/// Waits for all; all handles become NULL, also where some failed. The first failure, in their
+/// order, is the result.
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL.
@@ -116,7 +120,8 @@ pub unsafe extern "C" fn transom_request_wait_all(count: u64, requests: *mut *mu
     })
 }
 
-/// Waits for one, whose handle becomes NULL; *index is its place, TRANSOM_UNDEFINED where all are NULL.
+/// Waits for one, whose handle becomes NULL; *index is its place, TRANSOM_UNDEFINED where all are
+/// NULL.
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL; `index` may be written.
@@ -138,11 +143,12 @@ pub unsafe extern "C" fn transom_request_wait_any(
     })
 }
 
-/// Waits for at least one: *done of them are complete, their places are in indices and their handles are NULL. *done is 0 where all are
-/// NULL.
+/// Waits for at least one: *done of them are complete, their places are in indices and their
+/// handles are NULL. *done is 0 where all are NULL.
 ///
 /// # Safety
-/// `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers; `done` may be written.
+/// `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers;
+/// `done` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_request_wait_some(
@@ -192,7 +198,8 @@ unsafe fn some(
     Ok(())
 }
 
-/// Forgets a request; the handle becomes NULL. The end of the epoch completes the operation all the same.
+/// Forgets a request; the handle becomes NULL. The end of the epoch completes the operation all the
+/// same.
 ///
 /// # Safety
 /// `request` points to a live handle or to NULL.

@@ -12,10 +12,11 @@ use crate::pointers::out;
 use crate::request::{RequestHandle, handle};
 use crate::window::{WindowHandle, window};
 
-/// Posts what `post` posts of both sides, and gives its request.
+/// Posts the operation of `post` with both sides, and hands out its request.
 ///
 /// # Safety
-/// `window` and `slot` are NULL, or a live handle and what may be written; what `post` asks of the sides.
+/// `window` and `slot` are NULL, or a live handle and what may be written; what `post` asks of the
+/// sides.
 unsafe fn posted(
     window: *const WindowHandle,
     slot: *mut *mut RequestHandle,

@@ -7,7 +7,8 @@ use crate::error::guarded;
 use crate::pointers::{out, ranks};
 use crate::window::{WindowHandle, window};
 
-/// Ends the fence epoch and perhaps opens another. Collective. Assertions: TRANSOM_MODE_NOSTORE, _NOPUT, _NOPRECEDE, _NOSUCCEED.
+/// Ends the fence epoch and perhaps opens another. Collective. Assertions: TRANSOM_MODE_NOSTORE,
+/// _NOPUT, _NOPRECEDE, _NOSUCCEED.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -18,7 +19,8 @@ pub unsafe extern "C" fn transom_window_fence(window: *const WindowHandle, asser
     guarded(|| unsafe { Ok(self::window(window)?.fence(self::assertions(assertions)?)?) })
 }
 
-/// Exposes this rank's part to origins. It does not wait. Assertions: TRANSOM_MODE_NOCHECK, _NOSTORE, _NOPUT.
+/// Exposes this rank's part to origins. It does not wait. Assertions: TRANSOM_MODE_NOCHECK,
+/// _NOSTORE, _NOPUT.
 ///
 /// # Safety
 /// `window` is a live handle; `origins` has `count` ranks.
@@ -37,8 +39,9 @@ pub unsafe extern "C" fn transom_window_post(
     })
 }
 
-/// Opens an access epoch to targets. It does not wait: the first operation on a target waits for its post, and transom_window_complete
-/// for those without operations. Assertion: TRANSOM_MODE_NOCHECK.
+/// Opens an access epoch to targets. It does not wait: the first operation on a target waits for
+/// its post, and transom_window_complete for those without operations. Assertion:
+/// TRANSOM_MODE_NOCHECK.
 ///
 /// # Safety
 /// `window` is a live handle; `targets` has `count` ranks.
@@ -79,7 +82,8 @@ pub unsafe extern "C" fn transom_window_wait(window: *const WindowHandle) -> c_i
     guarded(|| unsafe { Ok(self::window(window)?.wait()?) })
 }
 
-/// Ends the epoch of transom_window_post if all its origins have completed; *done is whether they have.
+/// Ends the epoch of transom_window_post if all its origins have completed; *done is whether they
+/// have.
 ///
 /// # Safety
 /// `window` is a live handle; `done` may be written.
@@ -94,8 +98,8 @@ pub unsafe extern "C" fn transom_window_test(window: *const WindowHandle, done: 
     })
 }
 
-/// Opens a passive access epoch to a target; several may be locked at once. kind is TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE.
-/// Assertion: TRANSOM_MODE_NOCHECK.
+/// Opens a passive access epoch to a target; several may be locked at once. kind is
+/// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Assertion: TRANSOM_MODE_NOCHECK.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -114,7 +118,8 @@ pub unsafe extern "C" fn transom_window_lock(
     })
 }
 
-/// Completes everything to a target at both sides and ends its epoch. Where an operation failed the lock is given up all the same.
+/// Completes everything to a target at both sides and ends its epoch. Where an operation failed the
+/// lock is given up all the same.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -191,7 +196,8 @@ pub unsafe extern "C" fn transom_window_flush_local_all(window: *const WindowHan
     guarded(|| unsafe { Ok(self::window(window)?.flush_local_all()?) })
 }
 
-/// Orders this rank's own accesses with those of others; in the separate model it brings both copies together.
+/// Orders this rank's own accesses with those of others; in the separate model it brings both
+/// copies together.
 ///
 /// # Safety
 /// `window` is a live handle.

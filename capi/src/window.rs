@@ -1,4 +1,4 @@
-//! How windows come and go, and what can be asked of them.
+//! Creation and end of windows, and queries of them.
 
 use std::ffi::{c_int, c_void};
 
@@ -10,8 +10,8 @@ use crate::info::{self, InfoHandle, hints};
 use crate::job::{JobHandle, job, write_ranks};
 use crate::pointers::{Out, borrowed, changed, out, size};
 
-/// A window: memory of each rank of a job that the others access. Operations may come from several threads at once, synchronization
-/// calls on one window from one at a time.
+/// A window: memory of each rank of a job that the others access. Operations and synchronization
+/// calls may come from several threads at once, collective calls (fence, free) from one at a time.
 #[derive(Debug)]
 pub struct WindowHandle(RawWindow);
 
@@ -34,12 +34,13 @@ fn give(slot: Out<*mut WindowHandle>, window: RawWindow) {
     slot.set(Box::into_raw(Box::new(WindowHandle(window))));
 }
 
-/// Opens size bytes at base as this rank's part, addressed by others in units of disp_unit bytes. Collective. Sizes and units may differ
-/// at every rank. Where the bytes are of transom_alloc_mem, ranks of the node map them, and the window keeps them.
+/// Opens size bytes at base as this rank's part, addressed by others in units of disp_unit bytes.
+/// Collective. Sizes and units may differ at every rank. Where the bytes are of transom_alloc_mem,
+/// ranks of the node map them, and the window keeps them.
 ///
 /// # Safety
-/// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` stays readable and writable until
-/// transom_window_free has succeeded.
+/// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` stays
+/// readable and writable until transom_window_free has succeeded.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_create(
@@ -58,8 +59,8 @@ pub unsafe extern "C" fn transom_window_create(
     })
 }
 
-/// Allocates size zeroed bytes at this rank, addressed by others in units of disp_unit bytes; *base is their address. Collective. The
-/// memory goes with the window.
+/// Allocates size zeroed bytes at this rank, addressed by others in units of disp_unit bytes; *base
+/// is their address. Collective. The memory goes with the window.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
@@ -83,8 +84,9 @@ pub unsafe extern "C" fn transom_window_allocate(
     })
 }
 
-/// Allocates memory that all ranks, which must be of one node, load and store: one segment in which the parts lie in the order of the
-/// ranks, or apart where the hint alloc_shared_noncontig allows it. *base is the address of this rank's part. Collective.
+/// Allocates memory that all ranks, which must be of one node, load and store: one segment in which
+/// the parts lie in the order of the ranks, or apart where the hint alloc_shared_noncontig allows
+/// it. *base is the address of this rank's part. Collective.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
@@ -108,7 +110,8 @@ pub unsafe extern "C" fn transom_window_allocate_shared(
     })
 }
 
-/// A window without memory, to which each rank attaches what it likes. Displacements are addresses of the target. Collective.
+/// A window without memory, to which each rank attaches what it likes. Displacements are addresses
+/// of the target. Collective.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `window` may be written.
@@ -130,7 +133,8 @@ pub unsafe extern "C" fn transom_window_create_dynamic(
 /// Attaches size bytes at base to a dynamic window. Local.
 ///
 /// # Safety
-/// `window` is a live handle. The memory stays readable and writable until it is detached and no rank accesses it.
+/// `window` is a live handle. The memory stays readable and writable until it is detached and no
+/// rank accesses it.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_attach(window: *const WindowHandle, base: *mut c_void, size: u64) -> c_int {
@@ -149,7 +153,8 @@ pub unsafe extern "C" fn transom_window_detach(window: *const WindowHandle, base
     guarded(|| unsafe { Ok(self::window(window)?.detach(base.cast())?) })
 }
 
-/// Ends the window; collective. The handle becomes NULL. Where it fails, within an epoch, the window stays as it was.
+/// Ends the window; collective. The handle becomes NULL. Where it fails, within an epoch, the
+/// window stays as it was.
 ///
 /// # Safety
 /// `window` points to a live handle, which no other thread uses, or to NULL.
@@ -165,7 +170,8 @@ pub unsafe extern "C" fn transom_window_free(window: *mut *mut WindowHandle) -> 
     })
 }
 
-/// This rank's part: the first byte, its bytes, and its displacement unit. Of a dynamic window NULL, 0 and 1.
+/// This rank's part: the first byte, its bytes, and its displacement unit. Of a dynamic window
+/// NULL, 0 and 1.
 ///
 /// # Safety
 /// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
@@ -188,7 +194,8 @@ pub unsafe extern "C" fn transom_window_part(
     })
 }
 
-/// The part of a rank as this process loads and stores it, or for TRANSOM_PROC_NULL that of the lowest rank whose part has bytes.
+/// The part of a rank as this process loads and stores it, or for TRANSOM_PROC_NULL that of the
+/// lowest rank whose part has bytes.
 ///
 /// # Safety
 /// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
@@ -243,7 +250,8 @@ pub unsafe extern "C" fn transom_window_model(window: *const WindowHandle, model
     })
 }
 
-/// Its ranks as ranks of the whole job: *count of them, of which the first `room` are written to ranks.
+/// Its ranks as ranks of the whole job: *count of them, of which the first `room` are written to
+/// ranks.
 ///
 /// # Safety
 /// `window` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
@@ -274,8 +282,8 @@ pub unsafe extern "C" fn transom_window_get_info(window: *const WindowHandle, in
     })
 }
 
-/// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit; others were decided at creation and stay.
-/// All ranks give the same; nothing is sent.
+/// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit;
+/// others were decided at creation and stay. All ranks give the same; nothing is sent.
 ///
 /// # Safety
 /// `window` is a live handle, `info` one or NULL.

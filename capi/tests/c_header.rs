@@ -1,4 +1,5 @@
-//! include/transom.h is what cbindgen makes of the Rust files now. Knows no program and starts none.
+//! include/transom.h is what cbindgen makes of the Rust files now. Knows no program and starts
+//! none.
 //!
 //! Route: program.
 
@@ -13,7 +14,8 @@ fn made(folder: &Path) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// With `TRANSOM_TEST_WRITE=1` in the environment the header is written first: that is how it is made.
+/// With `TRANSOM_TEST_WRITE=1` in the environment the header is written first: that is how it is
+/// made.
 /// Shows A2.
 #[test]
 fn the_header_is_what_cbindgen_makes_of_the_source() {

@@ -153,6 +153,32 @@ static void dynamic(void) {
     end_of(&addresses);
 }
 
+/* Two subsets of all ranks, which every second rank makes the other way round: their tags tell them apart. */
+static void tagged(void) {
+    transom_job *jobs[2] = {NULL, NULL};
+    int ranks[64];
+    for (int rank = 0; rank < size; rank++) {
+        ranks[rank] = rank;
+    }
+    FAILS(TRANSOM_ERR_ARG, "ranks is NULL", transom_job_subset_tagged(world, 1, NULL, 7, &jobs[0]));
+    for (int turn = 0; turn < 2; turn++) {
+        int which = (turn + me) % 2;
+        OK(transom_job_subset_tagged(world, size, ranks, 7 + (uint64_t)which, &jobs[which]));
+    }
+    for (int which = 0; which < 2; which++) {
+        transom_window *window = NULL;
+        void *base = NULL;
+        int from = 10 * which + me;
+        OK(transom_window_allocate(jobs[which], 8 + 8 * (size_t)which, 8, NULL, &base, &window));
+        OK(transom_window_fence(window, 0));
+        OK(transom_put_bytes(window, &from, sizeof from, (me + 1) % size, which));
+        OK(transom_window_fence(window, 0));
+        CHECK(((int *)base)[2 * which] == 10 * which + (me + size - 1) % size);
+        end_of(&window);
+        OK(transom_finalize(&jobs[which]));
+    }
+}
+
 /* A window of every second rank, numbered backwards. */
 static void subset(void) {
     transom_job *half = NULL;
@@ -202,6 +228,7 @@ int main(void) {
     allocated();
     shared();
     dynamic();
+    tagged();
     subset();
     return end("windows");
 }

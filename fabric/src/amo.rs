@@ -1,4 +1,4 @@
-//! Remote atomics as values: what is done, at which width. Knows nothing of who performs it.
+//! Remote atomics as values: kind, width and operands. Independent of the actor that performs them.
 
 /// The width of an atomic's operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ impl Width {
     }
 }
 
-/// What an atomic does to its location. All of them give back the value that was there before.
+/// The effect of an atomic on its location. Each kind returns the previous value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AmoKind {
     /// Adds the operand, wrapping: the same bits for signed and unsigned integers.
@@ -47,12 +47,13 @@ impl AmoKind {
     pub const ALL: [AmoKind; 4] = [AmoKind::Sum, AmoKind::Replace, AmoKind::Read, AmoKind::CompareSwap];
 }
 
-/// One atomic operation on one location. Values are in the low bits of a register, in the machine's byte order.
+/// One atomic operation on one location. Values are in the low bits of a register, in the machine's
+/// byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amo {
-    /// What is done.
+    /// The effect.
     pub kind: AmoKind,
-    /// At which width.
+    /// The operand's width.
     pub width: Width,
     /// The value that is added or stored; unused by [`AmoKind::Read`].
     pub operand: u64,
@@ -87,7 +88,8 @@ impl Amo {
     }
 }
 
-/// With what else an atomic of a region is atomic. A region without the atomic says `None` instead.
+/// The other atomics with which an atomic of a region is atomic. A region without the atomic has
+/// `None` instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coherence {
     /// Also with atomics that the target's CPU performs on the same location.

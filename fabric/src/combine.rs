@@ -1,25 +1,29 @@
-//! Loops that combine the elements of two arrays, by the widest vectors that the machine has. Owns no memory, and knows neither
-//! operations nor types.
+//! Loops that combine the elements of two arrays, by the machine's widest vectors. Owns no memory;
+//! independent of operations and types.
 
-/// From how many bytes on the widest vectors of the machine are asked for.
+/// Length in bytes from which the machine's widest vectors are used.
+#[cfg(any(test, target_arch = "x86_64"))]
 const WIDE: usize = 256;
 
-/// Replaces each whole `T` of `len` bytes at `to` by `function` of it and the `T` at its place at `from`; at any alignment.
+/// Replaces each `T` of `len` bytes at `to` by `function` of it and the `T` at the same place of
+/// `from`, at any alignment.
 ///
 /// # Safety
-/// `len` bytes from both on are this call's for reading, those at `to` for writing, and they do not overlap.
+/// During the call, `len` bytes at `from` are readable and `len` bytes at `to` are readable and
+/// writable, without other accesses, and the two do not overlap.
 #[inline]
 pub(crate) unsafe fn combine<T: bytemuck::Pod>(to: *mut u8, from: *const u8, len: usize, function: impl Fn(T, T) -> T) {
     #[cfg(target_arch = "x86_64")]
     if len >= WIDE && std::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has it; the rest is the caller's promise.
+        // SAFETY: the processor has AVX2; the rest is the caller's promise.
         return unsafe { combine_avx2(to, from, len, function) };
     }
     // SAFETY: the caller's promise.
     unsafe { combine_each(to, from, len, function) }
 }
 
-/// The same loop, for a processor that every x86-64 of the last ten years is: twice as wide as those that all are.
+/// The same loop with AVX2, which most x86-64 processors of the last ten years have; its vectors
+/// are twice as wide as the baseline's.
 ///
 /// # Safety
 /// As for [`combine`], on a processor with AVX2.
@@ -36,7 +40,8 @@ unsafe fn combine_avx2<T: bytemuck::Pod>(to: *mut u8, from: *const u8, len: usiz
 unsafe fn combine_each<T: bytemuck::Pod>(to: *mut u8, from: *const u8, len: usize, function: impl Fn(T, T) -> T) {
     let (to, from) = (to.cast::<T>(), from.cast::<T>());
     for index in 0..len.checked_div(size_of::<T>()).unwrap_or(0) {
-        // SAFETY: so many `T`s fit into `len` bytes (caller); any bytes are a `T`, and unaligned accesses have no further requirement.
+        // SAFETY: `len` bytes hold all of these `T`s (caller); any bytes are a valid `T`, and
+        // unaligned accesses have no other requirement.
         unsafe {
             let new = function(to.add(index).read_unaligned(), from.add(index).read_unaligned());
             to.add(index).write_unaligned(new);
@@ -49,7 +54,7 @@ mod tests {
     use super::WIDE;
     use crate::Memory;
 
-    /// Whichever loop it takes, at any alignment, and nothing beside.
+    /// Both loops, at any alignment, change the right elements and no other bytes.
     #[test]
     fn short_and_long_arrays_are_combined_alike() {
         for len in [0usize, 1, 7, 8, 31, WIDE - 1, WIDE, WIDE + 1, 10 * WIDE + 13] {

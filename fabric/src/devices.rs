@@ -1,15 +1,16 @@
-//! Which of a machine's devices: what the user's list names, and what is near to where this process runs. For all
-//! backends that have devices; it knows none of them, and opens nothing.
+//! The choice among a machine's devices: the devices in the user's list, and those near the CPUs of
+//! this process. Shared by the backends that have devices.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::thread::CpuSet;
 
-/// Where the kernel shows which NUMA node a CPU belongs to.
+/// The kernel's folder of CPUs, which shows the NUMA node of each.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// A list of `device[:port]`; with `^` before it, of those that are not wanted. An empty one wants all.
+/// The user's list of `device[:port]`. `^` before it excludes the listed devices. An empty list
+/// allows all.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     exclude: bool,
@@ -17,10 +18,10 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
-    /// A port is no number.
+    /// A port is not a number.
     pub fn parse(text: &str) -> Result<Wanted, String> {
         let (exclude, names) = text.strip_prefix('^').map_or((false, text), |names| (true, names));
         let mut list = Vec::new();
@@ -36,8 +37,8 @@ impl Wanted {
         Ok(Wanted { exclude, list })
     }
 
-    /// The place of a device among those that may be used, the smaller the better: where the list names it, else whether
-    /// it is `near`. `None`: the user does not want it.
+    /// The rank of a device in the choice, smaller is better: its place in the list, else 0 or 1 by
+    /// `near`. `None`: the user excludes the device.
     pub fn place(&self, device: &str, port: u8, near: bool) -> Option<usize> {
         let named = |(name, only): &(String, Option<u8>)| name == device && only.is_none_or(|only| only == port);
         match self.list.iter().position(named) {
@@ -48,7 +49,7 @@ impl Wanted {
     }
 }
 
-/// The NUMA node that this process is bound to; `None` where it may run on several, and none is nearer.
+/// The NUMA node to which this process is bound; `None` where it may run on several.
 pub fn near_node() -> Option<u32> {
     let bound = rustix::thread::sched_getaffinity(None).ok()?;
     let mut nodes = (0..CpuSet::MAX_CPU).filter(|cpu| bound.is_set(*cpu)).map(|cpu| node_of(Path::new(CPUS), cpu));
@@ -56,12 +57,12 @@ pub fn near_node() -> Option<u32> {
     nodes.all(|node| node == Some(first)).then_some(first)
 }
 
-/// The NUMA node of a device, by its folder in sysfs; `None` where the system does not know.
+/// The NUMA node of a device, by its folder in sysfs; `None` where the system gives none.
 pub fn numa_node(device: &Path) -> Option<u32> {
     line(&device.join("device/numa_node")).parse().ok()
 }
 
-/// What is in a folder, by name; nothing where there is no such folder.
+/// The entries of a folder, sorted by name; empty where the folder does not exist.
 pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -73,7 +74,7 @@ pub fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// A file of one line; empty where it can't be read.
+/// The content of a file of one line; empty where it can't be read.
 pub fn line(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }

@@ -1,27 +1,28 @@
-//! The one error type of the transports, and what a broken peer looks like.
+//! The one error type of the transports, and the fault of a broken peer.
 
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::Peer;
 
-/// Why a transport could not do what it was asked. It names the peer where one is concerned.
+/// The reason why a transport failed. It names the peer where there is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FabricError {
     /// The transport does not exist on this machine: a library, device or right is missing.
     #[error("{transport} is not available: {reason}")]
     Unavailable {
-        /// Which transport.
+        /// The transport's name.
         transport: &'static str,
-        /// What is missing, and how to get it.
+        /// The missing part, and how to get it.
         reason: String,
     },
     /// A call of the operating system or of the provider's library failed.
     #[error("{what}: {reason}")]
     Failed {
-        /// What was being done, with its numbers.
+        /// The action, with its numbers.
         what: String,
-        /// What the system answered.
+        /// The system's answer.
         reason: String,
     },
     /// A peer can't be reached, or is gone.
@@ -30,12 +31,13 @@ pub enum FabricError {
 }
 
 impl FabricError {
-    /// A failed call: what was being done and what the system answered.
+    /// A failed call: the action and the system's answer.
     pub fn failed(what: impl Into<String>, reason: impl std::fmt::Display) -> FabricError {
         FabricError::Failed { what: what.into(), reason: reason.to_string() }
     }
 
-    /// Memory that could not be registered, for which most devices lock it: the reason is often the limit of that.
+    /// Memory that could not be registered. Most devices lock registered memory, so the reason is
+    /// often the limit of locked memory.
     pub fn unregistered(what: impl Into<String>, reason: impl std::fmt::Display) -> FabricError {
         let limit = getrlimit(Resource::Memlock).current;
         let limit = limit.map_or_else(|| "unlimited".into(), |bytes| format!("{bytes} bytes"));
@@ -44,12 +46,33 @@ impl FabricError {
     }
 }
 
+/// A library's reason for a failed call, with the limit of open files where that is the cause.
+pub fn with_limit(reason: impl std::fmt::Display, errno: i32) -> String {
+    if ![Errno::MFILE.raw_os_error(), Errno::NFILE.raw_os_error()].contains(&errno) {
+        return reason.to_string();
+    }
+    let limit = getrlimit(Resource::Nofile).current.map_or_else(|| "none".into(), |limit| limit.to_string());
+    format!("{reason}; the limit of open files (RLIMIT_NOFILE, ulimit -n) is {limit}")
+}
+
 /// A peer that can't be reached any more, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{peer}: {reason}")]
 pub struct Fault {
     /// The peer.
     pub peer: Peer,
-    /// What the transport saw.
+    /// The transport's observation.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_open_files_name_the_limit() {
+        assert_eq!(with_limit("refused", Errno::CONNREFUSED.raw_os_error()), "refused");
+        let said = with_limit("Too many open files", Errno::MFILE.raw_os_error());
+        assert!(said.starts_with("Too many open files; the limit of open files (RLIMIT_NOFILE"), "{said}");
+    }
 }

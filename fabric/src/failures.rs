@@ -1,33 +1,34 @@
-//! Failures that wait to be told: one table for all tallies, since there are many tallies and few failures. It knows tallies by numbers
-//! that nobody else has while they live. What one failure costs grows with the logarithm of how many wait.
+//! Failures that no call has reported yet: one table for all tallies, because tallies are many and
+//! failures few. Tallies are numbers here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Fault;
 
-/// Why an operation did not complete.
+/// The reason why an operation did not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The peer can't be reached any more.
     Broken(Fault),
-    /// The peer is well, and would not execute it.
+    /// The peer is alive and refused to execute the operation.
     Refused(Fault),
 }
 
-/// A failure, and the tallies that may tell it: the operation's own, and those above. The first that does takes it from all.
+/// A failure, and the tallies that may report it: the operation's own, and its parents. A failure
+/// is reported once.
 #[derive(Debug)]
 struct Waiting {
     tellers: Vec<usize>,
     failure: Failure,
 }
 
-/// All that wait.
+/// All failures that no call has reported.
 #[derive(Debug)]
 pub(crate) struct Failures {
     /// By number, in the order in which they came.
     waiting: BTreeMap<u64, Waiting>,
     next: u64,
-    /// Which each tally may tell.
+    /// The failures that each tally may report.
     of: BTreeMap<usize, BTreeSet<u64>>,
     /// The tallies with a failure of an operation of their own.
     own: BTreeMap<usize, u64>,
@@ -38,8 +39,8 @@ impl Failures {
         Failures { waiting: BTreeMap::new(), next: 0, of: BTreeMap::new(), own: BTreeMap::new() }
     }
 
-    /// Keeps a failure of an operation of the first of `tellers`, unless one waits there: a later one adds nothing, since the first
-    /// names it. Whether it was kept.
+    /// Keeps a failure of an operation of the first of `tellers`, unless that tally has one
+    /// already: the first failure names the cause. Returns whether it was kept.
     pub(crate) fn keep(&mut self, tellers: Vec<usize>, failure: &Failure) -> bool {
         let number = self.next;
         let Some(&own) = tellers.first().filter(|own| !self.own.contains_key(own)) else { return false };
@@ -52,17 +53,18 @@ impl Failures {
         true
     }
 
-    /// Whether a tally has something to tell.
+    /// Whether a tally has a failure to report.
     pub(crate) fn has(&self, tally: usize) -> bool {
         self.of.contains_key(&tally)
     }
 
-    /// The first failure that a tally may tell.
+    /// The first failure that a tally may report.
     pub(crate) fn first(&self, tally: usize) -> Option<&Failure> {
         self.of.get(&tally)?.first().and_then(|number| self.waiting.get(number)).map(|one| &one.failure)
     }
 
-    /// The same; all that the tally may tell is told with it.
+    /// Takes the first failure that a tally may report; the tally's other failures count as
+    /// reported with it.
     pub(crate) fn take(&mut self, tally: usize) -> Option<Failure> {
         let first = self.first(tally).cloned();
         for number in self.of.remove(&tally).unwrap_or_default() {
@@ -74,7 +76,7 @@ impl Failures {
         first
     }
 
-    /// A tally is gone; those above it still tell what it did not.
+    /// Removes a dropped tally; its parents still report its failures.
     pub(crate) fn forget(&mut self, tally: usize) {
         for number in self.of.remove(&tally).unwrap_or_default() {
             if let Some(one) = self.waiting.get_mut(&number) {

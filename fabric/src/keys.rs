@@ -1,38 +1,54 @@
-//! The keys of regions where the process chooses them, and small ones are better or few: each is the lowest that is free,
-//! and goes back when its region is gone. Knows nothing of what a key opens.
+//! Keys of regions, where the process chooses them. Long keys are random, so that a process that
+//! was not told a key accesses nothing. Short keys, or keys of providers that prefer small ones,
+//! are the lowest free numbers. Independent of the regions themselves.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// The keys of one endpoint. Where they are plenty none is used twice, so that a stale one opens nothing.
+use crate::{FabricError, secret};
+
+/// The keys of one endpoint.
 #[derive(Debug)]
 pub struct Keys {
     range: KeyRange,
     state: Mutex<State>,
 }
 
-/// Which keys there are.
+/// The range of keys, and the choice among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRange {
-    /// Regions whose keys are below it are the provider's fast ones.
+    /// Keys below `fast` are the provider's fast ones.
     pub fast: u64,
-    /// The first number that is no key.
+    /// First number that is not a key.
     pub end: u64,
-    /// Keys are too few to be used once.
-    pub reused: bool,
+    /// The choice of a new key.
+    pub choice: KeyChoice,
+}
+
+/// The choice of a region's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyChoice {
+    /// 63 random bits: neither a stale nor a guessed key gives access.
+    Secret,
+    /// The lowest key that was never used: a stale key gives no access.
+    Once,
+    /// The lowest free key: there are too few to use each only once.
+    Reused,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Given back, and to be used again.
+    /// Returned keys, free for reuse.
     free: BTreeSet<u64>,
-    /// The lowest that were never given out: below `fast`, and from there on.
+    /// The lowest keys that were never issued: below `fast`, and from `fast` on.
     next: [u64; 2],
 }
 
 impl KeyRange {
     /// All numbers, each used once.
-    pub const PLENTY: KeyRange = KeyRange { fast: 0, end: u64::MAX, reused: false };
+    pub const PLENTY: KeyRange = KeyRange { fast: 0, end: u64::MAX, choice: KeyChoice::Once };
+    /// Random numbers of 63 bits: providers may give the highest bit a meaning.
+    pub const SECRET: KeyRange = KeyRange { fast: 0, end: 1 << 63, choice: KeyChoice::Secret };
 }
 
 impl Keys {
@@ -41,18 +57,31 @@ impl Keys {
         Keys { range, state: Mutex::new(State { free: BTreeSet::new(), next: [0, range.fast] }) }
     }
 
-    /// A key: a fast one while there is one. `None`: all are in use.
-    pub fn take(&self) -> Option<u64> {
-        let fast = self.take_within(0, self.range.fast);
-        fast.or_else(|| self.take_standard())
+    /// Issues a key: a fast one while one is free.
+    ///
+    /// # Errors
+    /// All keys are in use, or the kernel gives no random numbers.
+    pub fn take(&self) -> Result<u64, FabricError> {
+        match self.take_within(0, self.range.fast) {
+            Some(fast) => Ok(fast),
+            None => self.take_standard(),
+        }
     }
 
-    /// A key that is none of the fast ones, which a provider may have fewer of than it has keys for.
-    pub fn take_standard(&self) -> Option<u64> {
-        self.take_within(1, self.range.end)
+    /// Issues a key that is not fast: a provider may support fewer fast regions than it has fast
+    /// keys.
+    ///
+    /// # Errors
+    /// Those of [`Keys::take`].
+    pub fn take_standard(&self) -> Result<u64, FabricError> {
+        if self.range.choice == KeyChoice::Secret {
+            return Ok(secret::word()? % self.range.end);
+        }
+        let used_up = || FabricError::failed("a key for memory", "all that the provider has are in use");
+        self.take_within(1, self.range.end).ok_or_else(used_up)
     }
 
-    /// The lowest free key of one kind, which ends at `end`.
+    /// The lowest free key of a kind, below `end`.
     fn take_within(&self, kind: usize, end: u64) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = if kind == 0 { 0 } else { self.range.fast };
@@ -67,9 +96,9 @@ impl Keys {
         })
     }
 
-    /// Takes back the key of a region that is gone.
+    /// Returns the key of a dropped region.
     pub fn give_back(&self, key: u64) {
-        if self.range.reused {
+        if self.range.choice == KeyChoice::Reused {
             self.state.lock().unwrap_or_else(PoisonError::into_inner).free.insert(key);
         }
     }
@@ -86,13 +115,14 @@ mod tests {
 
     #[test]
     fn fast_keys_come_first_and_again_when_they_are_free() {
-        let keys = Keys::new(KeyRange { fast: 2, end: 5, reused: true });
-        assert_eq!([(); 6].map(|()| keys.take()), [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
+        let keys = Keys::new(KeyRange { fast: 2, end: 5, choice: KeyChoice::Reused });
+        let taken = [(); 6].map(|()| keys.take().ok());
+        assert_eq!(taken, [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
         keys.give_back(3);
         keys.give_back(1);
-        assert_eq!(keys.take_standard(), Some(3));
-        assert_eq!(keys.take_standard(), None);
-        assert_eq!([keys.take(), keys.take()], [Some(1), None]);
+        assert_eq!(keys.take_standard().ok(), Some(3));
+        assert!(keys.take_standard().is_err());
+        assert_eq!([keys.take().ok(), keys.take().ok()], [Some(1), None]);
         assert!(keys.is_fast(1) && !keys.is_fast(2));
     }
 
@@ -101,6 +131,20 @@ mod tests {
         let keys = Keys::new(KeyRange::PLENTY);
         let first = keys.take().expect("plenty");
         keys.give_back(first);
-        assert_ne!(keys.take(), Some(first));
+        assert_ne!(keys.take().ok(), Some(first));
+    }
+
+    /// Each of the 63 bits is set in some of 64 keys and clear in others, and no two keys are
+    /// alike: a counter, or a random word of fewer bits, fails.
+    #[test]
+    fn secret_keys_are_random_in_all_bits() {
+        let keys = Keys::new(KeyRange::SECRET);
+        let taken: BTreeSet<u64> = (0..64).map(|_| keys.take().expect("random numbers")).collect();
+        assert_eq!(taken.len(), 64);
+        let set = taken.iter().fold(0, |all, key| all | key);
+        let clear = taken.iter().fold(0, |all, key| all | !key);
+        assert_eq!((set, clear), (u64::MAX >> 1, u64::MAX));
+        taken.iter().for_each(|&key| keys.give_back(key));
+        assert!(!taken.contains(&keys.take().expect("random numbers")), "none is used again");
     }
 }

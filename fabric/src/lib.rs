@@ -1,17 +1,20 @@
-//! The transport contract: what a backend owes to the windows above it, and nothing of MPI.
+//! The transport contract: the duties of a backend towards the windows above it. Independent of
+//! MPI.
 //!
-//! A backend implements three traits: [`Domain`] (an opened device or provider of this process), [`Region`]
-//! (memory that peers may access) and [`Port`] (the way to the peers: puts, gets, atomics, messages, progress).
-//! Epochs, displacement units, window kinds and errors of MPI live above; sockets, queues and mappings below.
+//! A backend implements three traits: [`Domain`] (an opened device or provider of this process),
+//! [`Region`] (memory that peers may access) and [`Port`] (the way to the peers: puts, gets,
+//! atomics, messages, progress). Epochs, displacement units, window kinds and errors of MPI live
+//! above; sockets, queues and mappings below.
 //!
-//! | what | how it is said |
-//! |---|---|
-//! | a post | answers [`Post::Done`], [`Post::Pending`], [`Post::Again`] or [`Post::Broken`]; it never blocks |
-//! | completion | [`Tally`]: a count of what is outstanding, which the backend lowers when the *target* has the data |
-//! | a capability that is absent | `None`, for example [`Region::amo`] or [`Port::direct`] |
-//! | memory that others may write | [`Memory`], never `&[u8]` |
+//! - **A post**: answers [`Post::Done`], [`Post::Pending`], [`Post::Again`] or [`Post::Broken`]; it
+//!   never blocks.
+//! - **Completion**: [`Tally`]: the count of outstanding operations, which the backend lowers when
+//!   the *target* has the data.
+//! - **A capability that is absent**: `None`, for example [`Region::amo`] or [`Port::direct`].
+//! - **Memory that others may write**: [`Memory`], never `&[u8]`.
 //!
-//! [`sim`] implements the contract inside one process and does its worst within it; every protocol runs there first.
+//! [`sim`] implements the contract inside one process and does its worst within it; every protocol
+//! runs there first.
 
 mod amo;
 #[allow(unsafe_code)]
@@ -26,19 +29,22 @@ mod keys;
 mod memory;
 #[allow(unsafe_code)]
 mod peer_map;
+mod places;
+pub mod secret;
 pub mod sim;
 mod tally;
 
 pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
-pub use error::{FabricError, Fault};
+pub use error::{FabricError, Fault, with_limit};
 pub use failures::Failure;
-pub use keys::{KeyRange, Keys};
+pub use keys::{KeyChoice, KeyRange, Keys};
 pub use memory::{Blocks, Memory, Span, WeakMemory};
 pub use peer_map::{Keyed, PeerMap};
+pub use places::{Places, Posting};
 pub use tally::{Post, Tally, TallyRef};
 
-/// A process of the job as a transport knows it: its rank in the job, 0-based.
+/// A process of the job, by its rank in the job, 0-based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u32);
 

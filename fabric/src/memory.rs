@@ -1,7 +1,8 @@
-//! Memory that other processes may read and write while we do: the one place that touches it.
+//! Memory that other processes may read and write at any time: the one place that touches it.
 //!
-//! No reference to its bytes ever exists; it is reached by copies and by atomics on aligned words. A [`Memory`] keeps
-//! alive what it points into, so that holding one is proof enough. Knows nothing of who else has it mapped.
+//! No reference to its bytes ever exists; it is accessed by copies, and by atomics on aligned
+//! words. A [`Memory`] keeps its bytes alive, so that holding one proves them valid. Independent of
+//! the other processes that map it.
 
 use std::any::Any;
 use std::fmt;
@@ -13,30 +14,31 @@ use std::sync::{Arc, Weak};
 use crate::combine;
 use crate::{Amo, AmoKind, Width};
 
-/// A range of this process's memory as a value: pointer and length, with no right to touch it. What a port is given
-/// for the origin's buffers, whose owner promises that they stay.
+/// A range of this process's memory as a value: pointer and length, without the right to access it.
+/// A port gets one for an origin's buffer, which the buffer's owner promises to keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     base: *mut u8,
     len: usize,
 }
 
-// SAFETY: a Span gives no access by itself; the unsafe functions that take one state what must hold.
+// SAFETY: a Span gives no access by itself; the unsafe functions that take one state the
+// requirements.
 unsafe impl Send for Span {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: a shared Span gives no access either.
 unsafe impl Sync for Span {}
 
 impl Span {
     /// The empty span: no bytes.
     pub const EMPTY: Span = Span { base: NonNull::<u8>::dangling().as_ptr(), len: 0 };
 
-    /// A span over bytes that will only be read.
+    /// A span over bytes that are only read.
     #[inline]
     pub fn of(bytes: &[u8]) -> Span {
         Span { base: bytes.as_ptr().cast_mut(), len: bytes.len() }
     }
 
-    /// A span over bytes that will be written.
+    /// A span over bytes that are written.
     #[inline]
     pub fn of_mut(bytes: &mut [u8]) -> Span {
         Span { base: bytes.as_mut_ptr(), len: bytes.len() }
@@ -66,7 +68,7 @@ impl Span {
         self.len == 0
     }
 
-    /// The part `[at, at + len)`; `None` where that is not inside.
+    /// The part `[at, at + len)`; `None` where it is not inside the span.
     #[inline]
     pub fn slice(self, at: usize, len: usize) -> Option<Span> {
         let end = at.checked_add(len)?;
@@ -74,16 +76,16 @@ impl Span {
     }
 }
 
-/// Memory that stays, and that others may read and write at any time.
+/// Memory with a stable address, which others may read and write at any time.
 #[derive(Clone)]
 pub struct Memory {
     base: NonNull<u8>,
     len: usize,
-    /// One pointer, so that what keeps many parts of memory stays small.
+    /// One pointer, because values that hold many parts of memory should stay small.
     _owner: Option<Arc<Owner>>,
 }
 
-/// What keeps memory alive.
+/// Keeps memory alive.
 struct Owner(#[allow(dead_code)] Arc<dyn Any + Send + Sync>);
 
 impl fmt::Debug for Owner {
@@ -92,16 +94,17 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// Where memory lies that may be gone: keeps nothing alive.
+/// The place of memory that may be gone; it keeps nothing alive.
 #[derive(Clone, Debug)]
 pub struct WeakMemory {
     place: Span,
     owner: Weak<Owner>,
 }
 
-// SAFETY: every access is a raw copy or an atomic, which any thread may do; the owner is Send + Sync.
+// SAFETY: every access is a raw copy or an atomic, which any thread may do; the owner is Send +
+// Sync.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: raw copies and atomics are allowed from several threads at once.
 unsafe impl Sync for Memory {}
 
 impl fmt::Debug for Memory {
@@ -111,21 +114,23 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Memory at `base`, kept by `owner`.
+    /// Memory at `base`, kept alive by `owner`.
     ///
     /// # Safety
-    /// `[base, base + len)` is readable and writable for as long as `owner` lives (for `None`: as long as any clone of
-    /// the result), and nobody holds a Rust reference to its bytes while others may write them.
+    /// `[base, base + len)` is readable and writable for as long as `owner` lives (for `None`: as
+    /// long as any clone of the result). No Rust reference to the bytes exists while others may
+    /// write them.
     pub unsafe fn new(base: NonNull<u8>, len: usize, owner: Option<Arc<dyn Any + Send + Sync>>) -> Memory {
         Memory { base, len, _owner: owner.map(|owner| Arc::new(Owner(owner))) }
     }
 
-    /// Zeroed memory of this process alone, aligned to 8 bytes. Pages that nobody touches take no memory.
+    /// Zeroed memory of this process alone, aligned to 8 bytes. The kernel supplies its pages at
+    /// first touch.
     pub fn private(len: usize) -> Memory {
         let mut words = vec![0u64; len.div_ceil(8)];
         let base = NonNull::new(words.as_mut_ptr().cast::<u8>()).unwrap_or(NonNull::dangling());
-        // SAFETY: the vector is not touched again before the owner drops it, so that its memory stays and no reference
-        // to its elements exists; moving a vector does not move its elements.
+        // SAFETY: only the owner's drop touches the vector again, so its memory stays and no
+        // reference to its elements exists; moving a vector does not move its elements.
         unsafe { Memory::new(base, len, Some(Arc::new(words))) }
     }
 
@@ -153,13 +158,31 @@ impl Memory {
         Span { base: self.base.as_ptr(), len: self.len }
     }
 
-    /// The part `[at, at + len)`, which keeps the whole alive; `None` where that is not inside.
+    /// The part `[at, at + len)`, which keeps the whole alive; `None` where it is not inside.
     pub fn slice(&self, at: usize, len: usize) -> Option<Memory> {
         let part = self.span().slice(at, len)?;
         Some(Memory { base: NonNull::new(part.base)?, len, _owner: self._owner.clone() })
     }
 
-    /// The same memory for whoever does not keep it; `None` where no owner does.
+    /// Joins parts with consecutive addresses into one memory, which keeps all of them alive;
+    /// `None` where the addresses are not consecutive.
+    pub fn joined(parts: Vec<Memory>) -> Option<Memory> {
+        let first = parts.first()?.base.as_ptr().expose_provenance();
+        let mut len = 0;
+        for part in &parts {
+            if part.base.as_ptr().expose_provenance() != first + len {
+                return None;
+            }
+            len += part.len;
+        }
+        let base = NonNull::new(std::ptr::with_exposed_provenance_mut(first))?;
+        // SAFETY: each part is readable and writable as long as it lives, and the result keeps them
+        // all; their addresses are consecutive (above), and the pointers to all of them are
+        // exposed.
+        Some(unsafe { Memory::new(base, len, Some(Arc::new(parts))) })
+    }
+
+    /// The same memory without keeping it alive; `None` where it has no owner.
     pub fn downgrade(&self) -> Option<WeakMemory> {
         let owner = Arc::downgrade(self._owner.as_ref()?);
         Some(WeakMemory { place: self.span(), owner })
@@ -174,27 +197,30 @@ impl Memory {
         unsafe { self.base.as_ptr().add(at) }
     }
 
-    /// Stores `bytes` at `at`. 4 and 8 bytes at an aligned place go by one store.
+    /// Stores `bytes` at `at`. 4 and 8 bytes at an aligned place are one store.
     ///
     /// # Panics
-    /// Where the range is not inside; callers have checked it and reported it in their own terms.
+    /// If the range is not inside. Callers have checked the range and reported errors in their own
+    /// terms.
     #[inline]
     pub fn write(&self, at: usize, bytes: &[u8]) {
         let to = self.at(at, bytes.len());
         if let Ok(word) = <[u8; 8]>::try_from(bytes) {
-            // SAFETY: 8 bytes at `to` are inside (`at`); an unaligned store has no further requirement.
+            // SAFETY: 8 bytes at `to` are inside (`at`); an unaligned store has no other
+            // requirement.
             return unsafe { to.cast::<u64>().write_unaligned(u64::from_ne_bytes(word)) };
         }
         if let Ok(word) = <[u8; 4]>::try_from(bytes) {
-            // SAFETY: as above, with 4 bytes.
+            // SAFETY: 4 bytes at `to` are inside (`at`); an unaligned store has no other
+            // requirement.
             return unsafe { to.cast::<u32>().write_unaligned(u32::from_ne_bytes(word)) };
         }
-        // SAFETY: the source is a live slice; the target is inside (`at`). They may not overlap as Rust objects, since
-        // no reference to this memory exists.
+        // SAFETY: the source is a live slice; the target is inside (`at`). They may not overlap as
+        // Rust objects, since no reference to this memory exists.
         unsafe { copy(bytes.as_ptr(), to, bytes.len()) };
     }
 
-    /// Loads `bytes.len()` bytes from `at`. 4 and 8 bytes at an aligned place come by one load.
+    /// Loads `bytes.len()` bytes from `at`. 4 and 8 bytes at an aligned place are one load.
     ///
     /// # Panics
     /// As for [`Memory::write`].
@@ -207,33 +233,36 @@ impl Memory {
             return;
         }
         if let Ok(word) = <&mut [u8; 4]>::try_from(&mut *bytes) {
-            // SAFETY: as above, with 4 bytes.
+            // SAFETY: 4 bytes at `from` are inside (`at`).
             *word = unsafe { from.cast::<u32>().read_unaligned() }.to_ne_bytes();
             return;
         }
-        // SAFETY: as in `write`, with the roles exchanged.
+        // SAFETY: the source is inside (`at`); the target is a live slice, which no reference to
+        // this memory overlaps.
         unsafe { copy(from, bytes.as_mut_ptr(), bytes.len()) };
     }
 
-    /// Replaces each whole `T` of `operand.len()` bytes from `at` on, by `function` of it and the `T` at its place in `operand`; at any
-    /// alignment. Not atomic: who else may access the memory is kept away by the caller, or sees what there is.
+    /// Replaces each `T` of `operand.len()` bytes from `at` on by `function` of it and the `T` at
+    /// the same place of `operand`, at any alignment. Not atomic: the caller excludes other
+    /// accesses, or accepts a race.
     ///
     /// # Panics
     /// As for [`Memory::write`].
     #[inline]
     pub fn combine<T: bytemuck::Pod>(&self, at: usize, operand: &[u8], function: impl Fn(T, T) -> T) {
         let to = self.at(at, operand.len());
-        // SAFETY: both have `operand.len()` bytes (`at`). No reference to this memory exists, so the operand is other memory.
+        // SAFETY: both have `operand.len()` bytes (`at`). No reference to this memory exists, so
+        // the operand is other memory.
         unsafe { combine::combine(to, operand.as_ptr(), operand.len(), function) }
     }
 
-    /// Copies blocks of one length between `ours` and this memory, without a check per block: into this memory where
-    /// `WRITE`, else out of it. Strides are bytes from one block to the next and may be negative. False, and nothing is
-    /// copied, where a block is not inside this memory.
+    /// Copies blocks of one length between `ours` and this memory, without a check per block: into
+    /// this memory where `WRITE`, else out of it. Strides are bytes from one block to the next and
+    /// may be negative. Returns false, without a copy, where a block is not inside this memory.
     ///
     /// # Safety
-    /// Every block of `ours`, from its first byte on, is readable (and nobody writes it) where `WRITE`, else writable (and
-    /// nobody else touches it), during the call.
+    /// During the call every block of `ours` is readable, and not written by others, where `WRITE`;
+    /// else it is writable, and not accessed by others.
     #[inline]
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // addresses have the width of isize
@@ -248,8 +277,9 @@ impl Memory {
             return false;
         }
         let theirs = self.base.as_ptr().wrapping_offset(at as isize);
-        // SAFETY: the first and the last block are inside, so all are, whatever the stride's sign; ours are by the
-        // caller's promise. Both pointers stay within their blocks.
+        // SAFETY: the first and the last block are inside this memory, so all are, for either sign
+        // of the stride; the caller promises the same of `ours`. Both pointers stay within their
+        // blocks.
         unsafe {
             match len {
                 4 => blocks::<WRITE, u32>(theirs, stride, base, step, count),
@@ -271,33 +301,35 @@ impl Memory {
     /// The aligned 32-bit word at byte `at`.
     ///
     /// # Panics
-    /// Where it is not inside, or not aligned.
+    /// If it is not inside, or not aligned.
     #[inline]
     pub fn word32(&self, at: usize) -> &AtomicU32 {
         let word = self.at(at, 4).cast::<u32>();
         if !word.is_aligned() {
             misaligned(32, word.addr());
         }
-        // SAFETY: inside, aligned, alive as long as `self`; shared with other processes by atomics.
+        // SAFETY: the word is inside, aligned, and alive as long as `self`; other processes access
+        // it by atomics.
         unsafe { AtomicU32::from_ptr(word) }
     }
 
     /// The aligned 64-bit word at byte `at`.
     ///
     /// # Panics
-    /// Where it is not inside, or not aligned.
+    /// If it is not inside, or not aligned.
     #[inline]
     pub fn word64(&self, at: usize) -> &AtomicU64 {
         let word = self.at(at, 8).cast::<u64>();
         if !word.is_aligned() {
             misaligned(64, word.addr());
         }
-        // SAFETY: as in `word32`.
+        // SAFETY: the word is inside, aligned, and alive as long as `self`; other processes access
+        // it by atomics.
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Performs an atomic by this CPU at byte `at`; the value from before it. Sequentially consistent: one
-    /// total order with all other CPU atomics of the node.
+    /// Performs an atomic by this CPU at byte `at` and returns the previous value. Sequentially
+    /// consistent: one total order with all other CPU atomics of the node.
     ///
     /// # Panics
     /// As for [`Memory::word64`].
@@ -313,18 +345,20 @@ impl Memory {
 }
 
 impl WeakMemory {
-    /// The memory, if it is still there.
+    /// The memory, if it still exists.
     pub fn upgrade(&self) -> Option<Memory> {
         let owner = self.owner.upgrade()?;
         Some(Memory { base: NonNull::new(self.place.base)?, len: self.place.len, _owner: Some(owner) })
     }
 }
 
-/// What one call of libc's copies at most. From some size on, which depends on the cache, it changes to loops of wide stores, and
-/// then to stores past the cache: for 1 MiB those take a fifth longer here than what it does below.
+/// The most bytes of one call of libc's copy. From a size that depends on the cache, libc changes
+/// to loops of wide stores, and then to non-temporal stores: for 1 MiB those take a fifth longer
+/// than these pieces.
 const PIECE: usize = 128 << 10;
 
-/// Apart, so that the hot path of a word has one call to make room for at most, as with libc's own.
+/// Out of line, so that the hot path of a word saves registers for at most one call, as for libc's
+/// own copy.
 ///
 /// # Safety
 /// As for [`std::ptr::copy_nonoverlapping`].
@@ -334,7 +368,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         return unsafe { copy_pieces(from, to, len) };
     }
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) }
 }
 
@@ -349,7 +383,7 @@ unsafe fn copy_pieces(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Apart, so that the hot path need not lay the numbers out in memory.
+/// Out of line, so that the hot path need not lay out the numbers of the message in memory.
 #[cold]
 #[inline(never)]
 fn outside(at: usize, len: usize, of: usize) -> ! {
@@ -371,20 +405,21 @@ pub struct Blocks {
     pub stride: i64,
     /// Bytes of a block.
     pub len: usize,
-    /// How many there are.
+    /// The number of blocks.
     pub count: usize,
 }
 
 /// Copies blocks of the size of `W`, one load and one store each.
 ///
 /// # Safety
-/// All blocks of both sides are inside memory that may be read or written, as [`Memory::copy_blocks`] says.
+/// All blocks of both sides are inside memory that may be read or written, as
+/// [`Memory::copy_blocks`] says.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // addresses have the width of isize
 unsafe fn blocks<const WRITE: bool, W: Copy>(there: *mut u8, stride: i64, here: *mut u8, step: i64, count: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        // Distances that the compiler knows make the loop half as long.
+        // A distance that is a constant to the compiler halves the loop's instructions.
         if step == size_of::<W>() as i64 {
             turns::<WRITE, W>(there, stride as isize, here, size_of::<W>() as isize, |steps| steps, count);
         } else {
@@ -393,9 +428,9 @@ unsafe fn blocks<const WRITE: bool, W: Copy>(there: *mut u8, stride: i64, here: 
     }
 }
 
-/// The loop: four blocks a turn, at distances that are computed before it. The compiler would make one addition after the
-/// other of them, and each block wait for the one before: `black_box` keeps it from that, and is `opaque` for our side, where
-/// it does not know them.
+/// The loop: four blocks a turn, at distances that are computed before the loop. Without
+/// `black_box` the compiler would make a chain of additions of them, in which each block waits for
+/// the one before. `opaque` applies it to our side too, where the distance is no constant.
 ///
 /// # Safety
 /// As for [`blocks`].
@@ -413,7 +448,7 @@ unsafe fn turns<const WRITE: bool, W: Copy>(
         (black_box(multiples(stride)), opaque(multiples(step)));
     // SAFETY: the caller's promise.
     let load = |at: *mut u8| unsafe { at.cast::<W>().read_unaligned() };
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     let store = |at: *mut u8, word: W| unsafe { at.cast::<W>().write_unaligned(word) };
     while left >= 4 {
         let theirs =
@@ -436,7 +471,8 @@ unsafe fn turns<const WRITE: bool, W: Copy>(
 
 #[inline]
 fn amo64(word: &AtomicU64, amo: Amo) -> u64 {
-    // SeqCst: MPI's accumulate family on different locations of a target is observed in one order (ordering `rar,raw,war,waw`).
+    // SeqCst: MPI's accumulate family on different locations of a target is observed in one order
+    // (ordering `rar,raw,war,waw`).
     match amo.kind {
         AmoKind::Sum => word.fetch_add(amo.operand, Ordering::SeqCst),
         AmoKind::Replace => word.swap(amo.operand, Ordering::SeqCst),
@@ -464,7 +500,7 @@ fn amo32(word: &AtomicU32, kind: AmoKind, operand: u32, compare: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// What is copied in several pieces.
+    /// Copies of several pieces.
     #[test]
     fn write_and_read_long_lengths() {
         for len in [PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 5] {

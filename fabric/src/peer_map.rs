@@ -1,7 +1,9 @@
-//! A map from peers to what is known of them: written once per peer at first contact, read on every operation.
+//! A map from peers to the state kept for them: written once per peer at first contact, read on
+//! every operation.
 //!
-//! Reading takes no lock and writes nothing: load the table, mask the rank, compare. Ranks are their own hash, so that a
-//! job smaller than the table is an array. Memory grows with the peers *touched*, not with the job (REQUIREMENTS T6).
+//! A lookup takes no lock and writes nothing: load the table, mask the rank, compare. Ranks are
+//! their own hash, so that a job smaller than the table is an array. Memory grows with the peers
+//! *touched*, not with the job (requirement T6).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,13 +23,13 @@ use crate::Peer;
 
 const FIRST_SLOTS: usize = 16;
 
-/// A value of the map, which knows whom it is about.
+/// A value of the map, which holds its own key.
 pub trait Keyed {
     /// The peer; always the same one.
     fn peer(&self) -> Peer;
 }
 
-/// A value that knows no peer, with its peer.
+/// A value without a peer of its own, paired with its peer.
 impl<T> Keyed for (Peer, T) {
     #[inline]
     fn peer(&self) -> Peer {
@@ -35,7 +37,7 @@ impl<T> Keyed for (Peer, T) {
     }
 }
 
-/// What is known of peers. Values are never moved, replaced or removed before the map is dropped.
+/// State of peers. Values are never moved, replaced or removed before the map is dropped.
 pub struct PeerMap<T> {
     table: AtomicPtr<Table<T>>,
     writer: Mutex<Writer<T>>,
@@ -46,20 +48,21 @@ pub struct PeerMap<T> {
 struct Table<T> {
     /// A power of two.
     slots: Box<[AtomicPtr<T>]>,
-    /// One less than their number.
+    /// The number of slots minus one.
     mask: usize,
 }
 
-/// What only the thread that inserts sees.
+/// State of insertion, under the mutex.
 struct Writer<T> {
     peers: usize,
-    /// From `Box::into_raw`; the last one is the map's.
+    /// From `Box::into_raw`; the last table is the map's current one.
     tables: Vec<*mut Table<T>>,
 }
 
-// SAFETY: the map hands out `&T` to any thread and drops `T` where it is dropped itself: both are fine for Send + Sync values.
+// SAFETY: the map hands out `&T` to any thread, which `T: Sync` allows, and drops `T` where it is
+// dropped itself, which `T: Send` allows.
 unsafe impl<T: Send + Sync> Send for PeerMap<T> {}
-// SAFETY: as above; the writer's pointers are used under its mutex only.
+// SAFETY: as for `Send`; the writer's pointers are used under its mutex only.
 unsafe impl<T: Send + Sync> Sync for PeerMap<T> {}
 
 impl<T: Keyed> Default for PeerMap<T> {
@@ -85,21 +88,22 @@ impl<T: Keyed> PeerMap<T> {
         }
     }
 
-    /// What is known of `peer`.
+    /// The value of `peer`.
     #[inline]
     pub fn get(&self, peer: Peer) -> Option<&T> {
-        // Acquire: pairs with the Release in `insert`, so that the table's slots are there.
+        // Acquire: pairs with the Release in `insert`, so that the table's slots are initialized.
         // SAFETY: tables are freed only when the map is dropped.
         let table = unsafe { &*self.table.load(Ordering::Acquire) };
         let mut at = peer.index() & table.mask;
         loop {
-            // Acquire: pairs with the Release in `place`, so that the entry is whole.
-            // SAFETY: masked, and so below their number.
+            // Acquire: pairs with the Release in `place`, so that the entry is initialized.
+            // SAFETY: `at` is masked, so it is below the number of slots.
             let entry = unsafe { table.slots.get_unchecked(at) }.load(Ordering::Acquire);
             if entry.is_null() {
                 return None;
             }
-            // SAFETY: values are freed only when the map is dropped, and never written after they were placed.
+            // SAFETY: values are freed only when the map is dropped, and not written after they
+            // were placed.
             let value = unsafe { &*entry };
             if value.peer() == peer {
                 return Some(value);
@@ -108,11 +112,11 @@ impl<T: Keyed> PeerMap<T> {
         }
     }
 
-    /// What is known of `peer`; made by `make` if it is the first contact. `make` runs at most once per peer at a
-    /// time, with other first contacts waiting; it must not use this map.
+    /// The value of `peer`, made by `make` at first contact. At most one `make` runs at a time, and
+    /// other first contacts wait; `make` must not use this map.
     ///
     /// # Errors
-    /// Those of `make`; then the peer stays unknown.
+    /// Those of `make`; the peer then stays unknown.
     pub fn get_or_try_insert<E>(&self, peer: Peer, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if let Some(known) = self.get(peer) {
             return Ok(known);
@@ -129,7 +133,7 @@ impl<T: Keyed> PeerMap<T> {
         Ok(unsafe { &*value })
     }
 
-    /// How many peers are known.
+    /// The number of known peers.
     pub fn len(&self) -> usize {
         self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).peers
     }
@@ -139,7 +143,7 @@ impl<T: Keyed> PeerMap<T> {
         self.len() == 0
     }
 
-    /// All that is known, in no order; what is inserted meanwhile may be missing.
+    /// All values, in no order; a concurrent insertion may be missing.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         // Acquire: as in `get`.
         // SAFETY: as in `get`.
@@ -153,7 +157,8 @@ impl<T: Keyed> PeerMap<T> {
         // Relaxed: only the writer, which holds the mutex, replaces the table.
         // SAFETY: tables are freed only when the map is dropped.
         let table = unsafe { &*self.table.load(Ordering::Relaxed) };
-        // Seven of eight: ranks are mostly dense, and do not meet before the table wraps.
+        // Load factor of seven eighths: ranks are mostly dense and do not collide before the table
+        // wraps.
         if writer.peers * 8 <= table.slots.len() * 7 {
             return table.place(value);
         }
@@ -178,7 +183,8 @@ impl<T> Table<T> {
 }
 
 impl<T: Keyed> Table<T> {
-    /// Puts a value into the first free slot from its rank's; there always is one, since no table gets full.
+    /// Puts a value into the first free slot from its rank on. One is always free, because tables
+    /// never get full.
     fn place(&self, value: *mut T) {
         // SAFETY: values are freed only when the map is dropped.
         let mut at = unsafe { (*value).peer() }.index() & self.mask;
@@ -195,12 +201,14 @@ impl<T> Drop for PeerMap<T> {
     fn drop(&mut self) {
         let writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (index, &table) in writer.tables.iter().enumerate() {
-            // SAFETY: from `Box::into_raw`, freed once; nobody borrows from the map any more.
+            // SAFETY: the pointer is from `Box::into_raw` and freed once; drop has the only
+            // reference to the map.
             let table = unsafe { Box::from_raw(table) };
-            // The last one has all values; the others have some of the same.
+            // The last table has all values; earlier tables hold a part of the same pointers.
             let values = if index + 1 == writer.tables.len() { &table.slots[..] } else { &[] };
             for value in values.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|value| !value.is_null()) {
-                // SAFETY: as above.
+                // SAFETY: the pointer is from `Box::into_raw`, and only the last table's values are
+                // freed, each once.
                 drop(unsafe { Box::from_raw(value) });
             }
         }

@@ -1,7 +1,8 @@
-//! Completion by counting: how many operations are outstanding, and what a post answers.
+//! Completion by counting: the number of outstanding operations, and the answers of a post.
 //!
-//! A [`Tally`] belongs to one target of one window. Its parent counts the whole window, so that a flush of all
-//! targets looks at one number and a flush of one target at another; neither walks a list.
+//! A [`Tally`] belongs to one target of one window. Its parent counts the whole window, so that a
+//! flush of all targets looks at one number and a flush of one target at another; neither walks a
+//! list.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,41 +10,44 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::Fault;
 use crate::failures::{Failure, Failures};
 
-/// What a post answers. It never blocks.
+/// The answer of a post, which never blocks.
 #[derive(Debug)]
 #[must_use]
 pub enum Post {
-    /// Complete already, at the origin and at the target: nothing was counted.
+    /// Complete at the origin and at the target on return; nothing was counted.
     Done,
-    /// Accepted and counted by the tally that was given; the count falls when the target has it.
+    /// Accepted and counted by the tally; the count falls when the target has the data.
     Pending,
-    /// Not accepted, nothing happened: make progress, then post again.
+    /// Not accepted, without effect: make progress, then post again.
     Again,
     /// Not accepted: the peer can't be reached.
     Broken(Box<Fault>),
 }
 
-/// A tally that operations in flight share. Without weak counts: every target of every window has one.
+/// A tally that operations in flight share. The `Arc` has no weak count, because every target of
+/// every window has a tally.
 pub type TallyRef = triomphe::Arc<Tally>;
 
-/// The bit of a tally's state that says that an operation failed. In one word with the count, so that a flush looks once.
+/// Bit of a tally's state: an operation failed. It shares a word with the count, so that a flush
+/// loads one word.
 const FAILED: u64 = 1 << 63;
-/// The bit that says that an operation failed once, so that [`WAITING`] may know the tally.
+/// Bit of a tally's state: an operation has failed before, so [`WAITING`] may have entries of the
+/// tally.
 const MARKED: u64 = 1 << 62;
 
-/// Counts operations that were posted and are not complete at the target yet.
+/// Counts operations that were posted and are not complete at the target.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// How many are outstanding, [`FAILED`] and [`MARKED`].
+    /// The number of outstanding operations, with the bits [`FAILED`] and [`MARKED`].
     state: AtomicU64,
     parent: Option<TallyRef>,
 }
 
-/// What waits to be told, of all tallies.
+/// Failures of all tallies that no call has reported yet.
 static WAITING: Mutex<Failures> = Mutex::new(Failures::new());
 
 impl Tally {
-    /// A tally that stands alone, or the parent of others.
+    /// A tally without a parent, which may become the parent of others.
     #[allow(clippy::new_ret_no_self)] // a tally is always shared
     pub fn new() -> TallyRef {
         TallyRef::new(Tally::default())
@@ -54,40 +58,46 @@ impl Tally {
         TallyRef::new(Tally { state: AtomicU64::new(0), parent: Some(parent.clone()) })
     }
 
-    /// Counts one operation. For backends: before the operation is handed over, so that its completion can't come first.
+    /// Counts one operation. Backends call it before they hand the operation over, so that the
+    /// completion can't come first.
     #[inline]
     pub fn begin(&self) {
-        // Relaxed: the thread that flushes is the one that posted, or was ordered after it by the program.
+        // Relaxed: the thread that flushes is the one that posted, or was ordered after it by the
+        // program.
         self.state.fetch_add(1, Ordering::Relaxed);
         if let Some(parent) = &self.parent {
             parent.begin();
         }
     }
 
-    /// Takes one operation off: the target has it, results of gets and atomics are in place. For backends.
+    /// Takes off one operation that is complete: the target has the data, and the results of gets
+    /// and atomics are in place. For backends.
     #[inline]
     pub fn finish(&self) {
-        // Release: pairs with the Acquire in `idle`, so that what the completion brought is visible after a flush.
+        // Release: pairs with the Acquire in `idle`, so that a flush makes visible the data that
+        // the operation brought.
         self.state.fetch_sub(1, Ordering::Release);
         if let Some(parent) = &self.parent {
             parent.finish();
         }
     }
 
-    /// Takes one operation off that will never complete, since its peer is gone. The first failure is kept, here and in the parent.
+    /// Takes off one operation that will never complete, because the peer is gone. The tally and
+    /// its parent keep the first failure.
     pub fn fail(&self, fault: &Fault) {
         self.record(&Failure::Broken(fault.clone()));
         self.finish();
     }
 
-    /// Takes one operation off that its peer would not execute. The first failure is kept, here and in the parent.
+    /// Takes off one operation that the peer refused to execute. The tally and its parent keep the
+    /// first failure.
     pub fn refuse(&self, fault: &Fault) {
         self.record(&Failure::Refused(fault.clone()));
         self.finish();
     }
 
     fn record(&self, failure: &Failure) {
-        // Held until the marks are set: who takes the failure clears them.
+        // The lock is held until the marks are set: a call that takes the failure clears them.
         let mut waiting = waiting();
         if waiting.keep(self.upwards().map(Tally::key).collect(), failure) {
             // Release: pairs with the Acquire in `has_failed` and `settled`.
@@ -97,7 +107,8 @@ impl Tally {
         }
     }
 
-    /// What [`WAITING`] knows it by: nobody else has the address while the tally lives, and its drop takes it out.
+    /// The tally's number in [`WAITING`]: its address, which is unique while the tally lives; drop
+    /// removes the entry.
     fn key(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -107,35 +118,37 @@ impl Tally {
         std::iter::successors(Some(self), |tally| tally.parent.as_deref())
     }
 
-    /// Whether nothing is outstanding. After `true`, what the completed operations wrote is visible.
+    /// Whether no operation is outstanding. After `true`, all data that the completed operations
+    /// wrote is visible.
     #[inline]
     pub fn idle(&self) -> bool {
         self.outstanding() == 0
     }
 
-    /// How many operations are outstanding.
+    /// The number of outstanding operations.
     #[inline]
     pub fn outstanding(&self) -> u64 {
         // Acquire: pairs with the Release in `finish`.
         self.state.load(Ordering::Acquire) & !(FAILED | MARKED)
     }
 
-    /// Whether nothing is outstanding, and no failure waits to be taken.
+    /// Whether no operation is outstanding and no failure waits to be reported.
     #[inline]
     pub fn settled(&self) -> bool {
         // Acquire: pairs with the Release in `finish` and `record`.
         self.state.load(Ordering::Acquire) & !MARKED == 0
     }
 
-    /// Whether an operation of this tally failed and nobody took the failure yet.
+    /// Whether an operation of this tally failed and the failure has not been reported.
     #[inline]
     pub fn has_failed(&self) -> bool {
         // Acquire: pairs with the Release in `record`.
         self.state.load(Ordering::Acquire) & FAILED != 0
     }
 
-    /// The first failure that was not told yet. It is told with all others of this tally: neither those above nor those below tell them
-    /// again, and both keep what else they have to tell.
+    /// The first failure that has not been reported. All other failures of this tally count as
+    /// reported with it: neither the parent nor a child reports them again, and both keep their
+    /// remaining failures.
     pub fn take_failure(&self) -> Option<Failure> {
         let mut waiting = waiting();
         let first = waiting.take(self.key());
@@ -146,7 +159,7 @@ impl Tally {
         first
     }
 
-    /// The first fault that an operation of this tally met and nobody took yet.
+    /// The fault of the first failure that has not been reported.
     pub fn fault(&self) -> Option<Fault> {
         let waiting = waiting();
         let (Failure::Broken(fault) | Failure::Refused(fault)) = waiting.first(self.key())?;
@@ -195,7 +208,8 @@ mod tests {
         assert!(window.take_failure().is_none() && !window.has_failed(), "told by its child before");
     }
 
-    /// What one child tells leaves the failures of the others waiting, above it too.
+    /// A failure reported by one child leaves the failures of the others waiting, in the parent
+    /// too.
     #[test]
     fn failures_of_several_children_are_each_told() {
         let window = Tally::new();

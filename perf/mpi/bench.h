@@ -20,9 +20,6 @@ enum { ORIGIN = 0, TARGET = 1 };
 #define PART_BYTES ((size_t)1 << 20)
 /* Operations in flight in the bandwidth cells, which all work on the same bytes of the target. */
 enum { FLIGHT = 64 };
-/* A line of the plan that takes longer has hung. */
-enum { LIMIT_SECONDS = 25 };
-
 /* How a window comes to its memory; ALLOC_MEM is a created one over memory of MPI_Alloc_mem. */
 enum kind { CREATE, ALLOCATE, DYNAMIC, SHARED, ALLOC_MEM };
 

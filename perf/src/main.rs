@@ -1,7 +1,9 @@
-//! `transom-perf`: what windows cost, between two ranks, beside what the machine itself can do in the same run.
+//! `transom-perf`: what windows cost, between two ranks, beside what the machine itself can do in
+//! the same run.
 //!
-//! Tables have the form of the OSU benchmarks. Started alone it starts its ranks by itself; under a launcher it is a rank.
-//! Rank 0 is the origin, rank 1 the target; further ranks wait. `compare` is a program of its own: plain MPI, on each MPI that is here.
+//! Tables have the form of the OSU benchmarks. Started alone it starts its ranks by itself; under a
+//! launcher it is a rank. Rank 0 is the origin, rank 1 the target; further ranks wait. `compare` is
+//! a program of its own: plain MPI, on each MPI that is here.
 
 mod combined;
 mod compare;
@@ -9,6 +11,7 @@ mod floor;
 mod grid;
 mod measure;
 mod options;
+mod output;
 mod passive;
 mod pattern;
 mod perftest;
@@ -20,7 +23,6 @@ mod tests;
 use std::error::Error;
 use std::process::ExitCode;
 
-use clap::Parser;
 use transom::launch;
 
 use options::{Options, Test};
@@ -33,7 +35,10 @@ fn main() -> ExitCode {
     if arguments.peek().is_some_and(|first| first == "compare") {
         return compare::main(arguments);
     }
-    let options = Options::parse();
+    let options: Options = match output::parsed("transom-perf", std::env::args_os()) {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
     if !transom::bootstrap::is_launched() {
         return start_ranks(&options);
     }

@@ -1,5 +1,6 @@
-//! Timing: library and floor in alternating rounds of one run, so that a noisy neighbour disturbs both alike. What is
-//! reported is the median round; rounds are short, so that the median is of those that nothing disturbed.
+//! Timing: library and floor in alternating rounds of one run, so that a noisy neighbour disturbs
+//! both alike. What is reported is the median round; rounds are short, so that the median is of
+//! those that nothing disturbed.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +8,8 @@ use crate::Outcome;
 
 /// Rounds of each kind, at least.
 const ROUNDS: usize = 15;
-/// How long a round lasts, where the operations suffice for it: long enough that reading the clock does not count, and short,
-/// so that what disturbs now and then is in few of them.
+/// How long a round lasts, where the operations suffice for it: long enough that reading the clock
+/// does not count, and short, so that what disturbs now and then is in few of them.
 const ROUND: Duration = Duration::from_micros(100);
 /// What one size may take.
 const BUDGET: Duration = Duration::from_secs(2);

@@ -6,9 +6,10 @@ use clap::{Parser, ValueEnum};
 
 /// Measures one-sided windows between two ranks, in tables of the OSU form.
 ///
-/// Started alone it starts its ranks itself, one a core. The route is chosen as for every program: TRANSOM_TRANSPORTS=^shm
-/// measures the net between ranks of one machine: verbs where there is a device, else libfabric. TRANSOM_NET_DEVICES and
-/// TRANSOM_PROVIDER pick the device and the provider.
+/// Started alone it starts its ranks itself, one a core. The route is chosen as for every program:
+/// TRANSOM_TRANSPORTS=^shm measures the net between ranks of one machine: verbs where there is a
+/// device, else libfabric. TRANSOM_NET_DEVICES and TRANSOM_PROVIDER pick the device and the
+/// provider.
 #[derive(Clone, Debug, Parser)]
 #[command(
     version,
@@ -22,8 +23,8 @@ pub(crate) struct Options {
     /// Smallest and largest message in bytes; sizes double. A single number is the largest.
     #[arg(short = 'm', value_name = "MIN:MAX", value_parser = sizes)]
     pub(crate) sizes: Option<(usize, usize)>,
-    /// Iterations for each size; by default 10000 up to 8 KiB and 1000 above (bandwidth: 1000 and 100), fewer where a
-    /// size would take longer than some two seconds.
+    /// Iterations for each size; by default 10000 up to 8 KiB and 1000 above (bandwidth: 1000 and
+    /// 100), fewer where a size would take longer than some two seconds.
     #[arg(short = 'i', value_name = "ITERATIONS")]
     pub(crate) iterations: Option<usize>,
     /// Iterations that are not measured; by default 100 up to 8 KiB and 10 above.
@@ -41,15 +42,16 @@ pub(crate) struct Options {
     /// Verify the data of every size.
     #[arg(short = 'c', long)]
     pub(crate) check: bool,
-    /// Measure in the same run what the machine can do without the library, and print the ratio. Over libibverbs, where the
-    /// machine has perftest's programs, also what they measure.
+    /// Measure in the same run what the machine can do without the library, and print the ratio.
+    /// Over libibverbs, where the machine has perftest's programs, also what they measure.
     #[arg(long)]
     pub(crate) vs_floor: bool,
     /// Write the results to a file as JSON too.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Of passive: the 36 cases of {create, allocate, dynamic} x {lock/unlock, lock_all/flush} x {put of 8 bytes and of 64 KiB,
-    /// get, accumulate, fetch-and-op, compare-and-swap}, with the data proven to be there when its completion is told.
+    /// Of passive: the 36 cases of {create, allocate, dynamic} x {lock/unlock, lock_all/flush} x
+    /// {put of 8 bytes and of 64 KiB, get, accumulate, fetch-and-op, compare-and-swap}, with the
+    /// data proven to be there when its completion is told.
     #[arg(long)]
     pub(crate) grid: bool,
     /// Ranks to start, where it was started alone.
@@ -71,13 +73,15 @@ pub(crate) enum Test {
     CasLatency,
     /// Accumulate of f64 by SUM and its completion.
     Accumulate,
-    /// Put of 8-byte blocks to every other 8 bytes (a vector datatype) and its completion; sizes are those of the data.
+    /// Put of 8-byte blocks to every other 8 bytes (a vector datatype) and its completion; sizes
+    /// are those of the data.
     StridedPut,
     /// Put with a request that is waited for; its floor is the plain put and flush.
     RequestPut,
     /// Get with a request that is waited for; its floor is the plain get in a scope.
     RequestGet,
-    /// Lock and unlock, exclusive and shared, and lock_all and unlock_all, of a lock that nobody else holds.
+    /// Lock and unlock, exclusive and shared, and lock_all and unlock_all, of a lock that nobody
+    /// else holds.
     Lock,
     /// A fence with one put of 8 bytes.
     FenceLatency,
@@ -190,6 +194,12 @@ impl Options {
         }
         sizes
     }
+}
+
+/// The value of a variable that is set and not empty. The library has refused one that is not
+/// UTF-8.
+pub(crate) fn filled(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
 }
 
 fn sizes(text: &str) -> Result<(usize, usize), String> {

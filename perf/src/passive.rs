@@ -1,5 +1,5 @@
-//! Passive means passive: every operation while the target computes for a second and calls nothing, beside the same
-//! operation to a target that waits in a barrier.
+//! Passive means passive: every operation while the target computes for a second and calls nothing,
+//! beside the same operation to a target that waits in a barrier.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -18,10 +18,10 @@ const LATE: Duration = Duration::from_millis(100);
 /// Words of the long put.
 const LONG: usize = 8192;
 /// Where each operation works, in words.
-const SHORT_AT: u64 = 0;
-const ADD_AT: u64 = 1;
-const SWAP_AT: u64 = 2;
-const LONG_AT: u64 = 8;
+const SHORT_AT: usize = 0;
+const ADD_AT: usize = 1;
+const SWAP_AT: usize = 2;
+const LONG_AT: usize = 8;
 
 /// The operations, in order.
 const OPERATIONS: [&str; 5] = ["put 8 B", "put 64 KiB", "get 64 B", "fetch_and_op", "compare_and_swap"];
@@ -31,7 +31,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let mut passive = true;
     if world.rank() == 0 {
         report::header(&Options { vs_floor: false, ..options.clone() }, world, None)?;
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::output::output();
         writeln!(out, "# Target computes {} s without a call; times in us", COMPUTE.as_secs())?;
         writeln!(
             out,
@@ -44,7 +44,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
             Creation::Allocate => Window::<u64>::allocate(world, LONG + 8)?,
             Creation::Create => Window::create(world, vec![0u64; LONG + 8])?,
         };
-        // First contact is not what is measured.
+        // First contact is not part of the measurement.
         if world.rank() == 0 {
             operations(&win, 0)?;
         }
@@ -57,7 +57,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
             let (busy, idle) = (computing.as_secs_f64() * 1e6, waiting.as_secs_f64() * 1e6);
             let word = if on_time { "yes" } else { "NO" };
             let flavor = format!("{creation:?}").to_lowercase();
-            writeln!(std::io::stdout(), "{flavor:<10}{name:<20}{busy:>20.2}{idle:>20.2}{word:>10}")?;
+            writeln!(crate::output::output(), "{flavor:<10}{name:<20}{busy:>20.2}{idle:>20.2}{word:>10}")?;
         }
         win.free()?;
     }
@@ -79,7 +79,7 @@ fn turn(world: &Job, win: &Window<u64>, value: u64, compute: bool) -> Outcome<Ve
             while start.elapsed() < COMPUTE {
                 sum = (0..10_000u64).fold(sum, |sum, i| black_box(sum.wrapping_mul(31).wrapping_add(i)));
             }
-            // Before any other call: what the origin completed must be here.
+            // Before any other call: the data that the origin completed must be here.
             arrived(win, value)?;
             Vec::new()
         }
@@ -89,7 +89,7 @@ fn turn(world: &Job, win: &Window<u64>, value: u64, compute: bool) -> Outcome<Ve
     Ok(times)
 }
 
-/// Fails where what the origin put is not in this rank's memory.
+/// Fails where the origin's data is not in this rank's memory.
 fn arrived(win: &Window<u64>, value: u64) -> Outcome<()> {
     let mut words = vec![0; LONG + 8];
     win.load(0, &mut words)?;

@@ -1,6 +1,6 @@
-//! The numbers of perftest (`ib_read_lat` and its like), where the machine has it: the same device and processes on the same machines,
-//! in the same run. Its programs measure what their manuals say, which is not in each case what the test does; the table's head
-//! says what.
+//! The numbers of perftest (`ib_read_lat` and its like), where the machine has it: the same device
+//! and processes on the same machines, in the same run. Its programs measure what their manuals
+//! say, which is not in each case what the test does; the table's head says what.
 
 use std::io::Read;
 use std::net::Ipv6Addr;
@@ -18,9 +18,9 @@ use crate::options::{Options, Test};
 const LIMIT: Duration = Duration::from_secs(20);
 /// How long the origin's side is tried while the target's does not listen yet.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a program does at most: enough for a typical value, and soon done by a device in software.
+/// Maximum number of repetitions: enough for a typical value, and short on a device in software.
 const ITERATIONS: usize = 1000;
-/// What it does at least: the fewest that it takes.
+/// Minimum number of repetitions that a program accepts.
 const FEWEST: usize = 5;
 /// The first TCP port that it meets at; each run takes the next.
 const PORT: u16 = 21_000;
@@ -41,7 +41,7 @@ pub(crate) struct Perftest {
     test: Test,
     /// Ranks 0 and 1.
     both: Job,
-    /// What both sides are given.
+    /// Arguments of both sides.
     arguments: Vec<String>,
     /// The target's machine.
     host: String,
@@ -68,7 +68,8 @@ fn program(test: Test) -> Option<Program> {
 }
 
 impl Perftest {
-    /// Finds the test's program at ranks 0 and 1, where libibverbs leads from one to the other. Both call it.
+    /// Finds the test's program at ranks 0 and 1, where libibverbs leads from one to the other.
+    /// Both call it.
     pub(crate) fn find(world: &Job, options: &Options) -> Outcome<Option<Perftest>> {
         let device = world.net().and_then(|net| net.strip_prefix("verbs ").map(str::to_owned));
         let (Some(program), Some(device)) = (program(options.test), device.filter(|_| world.rank() < 2)) else {
@@ -91,8 +92,8 @@ impl Perftest {
         format!("{}: {}", self.program.name, self.program.means)
     }
 
-    /// Runs it for one size: at rank 0 its number, in microseconds or 10^6 bytes a second; none where it fails, which is said. Ranks 0
-    /// and 1 call it.
+    /// Runs it for one size: at rank 0 its number, in microseconds or 10^6 bytes a second; none
+    /// where it fails, which is said. Ranks 0 and 1 call it.
     pub(crate) fn run(&mut self, size: usize) -> Outcome<Option<f64>> {
         if self.broken || size == 0 {
             return Ok(None);
@@ -179,8 +180,8 @@ fn finished(mut child: Child) -> Outcome<Result<String, String>> {
     Ok(Err(format!("{status}: {}", said.lines().last().unwrap_or_default().trim())))
 }
 
-/// The number in what a program said: in the line that has nothing but numbers, the typical time in microseconds, or the average in MiB
-/// a second, as 10^6 bytes.
+/// The number in what a program said: in the line that has nothing but numbers, the typical time in
+/// microseconds, or the average in MiB a second, as 10^6 bytes.
 fn number(test: Test, said: &str) -> Option<f64> {
     let mut rows = said
         .lines()

@@ -8,6 +8,7 @@ use transom::{Job, Route};
 use crate::Outcome;
 use crate::measure::Times;
 use crate::options::{Options, Test};
+use crate::output::output;
 use crate::perftest::Perftest;
 
 /// One line of the table.
@@ -56,9 +57,9 @@ pub(crate) fn route(world: &Job) -> Outcome<String> {
     })
 }
 
-/// Prints what is measured, and where.
+/// Prints the subject of the measurement, and the machines.
 pub(crate) fn head(options: &Options, world: &Job) -> Outcome<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output();
     writeln!(out, "# transom-perf {} {}", options.test.name(), env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "# Route: {}; atomics: {}; checked: {}", route(world)?, world.actor(), options.check)?;
     Ok(out.flush()?)
@@ -67,7 +68,7 @@ pub(crate) fn head(options: &Options, world: &Job) -> Outcome<()> {
 /// Prints the lines above a table.
 pub(crate) fn header(options: &Options, world: &Job, perftest: Option<&Perftest>) -> Outcome<()> {
     head(options, world)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = output();
     writeln!(out, "# Window creation: {:?}", options.creation)?;
     if options.test.takes_synchronization() {
         writeln!(out, "# Synchronization: {:?}", options.synchronization)?;
@@ -95,7 +96,7 @@ pub(crate) fn header(options: &Options, world: &Job, perftest: Option<&Perftest>
 
 /// Prints one line.
 pub(crate) fn line(options: &Options, row: &Row) -> Outcome<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output();
     write!(out, "{:<10}{:>20}", row.size, number(options, row.size, &row.library))?;
     if let (Some(floor), Some(ratio)) = (&row.floor, row.ratio) {
         write!(out, "{:>20}{ratio:>20.2}", number(options, row.size, floor))?;
@@ -107,7 +108,8 @@ pub(crate) fn line(options: &Options, row: &Row) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
-/// OSU prints two decimals; below a microsecond they would hide what is measured, so latencies have four.
+/// OSU prints two decimals; below a microsecond they would hide what is measured, so latencies have
+/// four.
 fn number(options: &Options, size: usize, times: &Times) -> String {
     if options.test.is_bandwidth() {
         #[allow(clippy::cast_precision_loss)] // sizes up to 1 GiB

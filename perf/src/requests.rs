@@ -1,4 +1,5 @@
-//! Request forms and their wait, beside the plain call and its completion: the floor is the library's own.
+//! Request forms and their wait, beside the plain call and its completion: the floor is the
+//! library's own.
 
 use transom::{Job, Window};
 

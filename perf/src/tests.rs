@@ -71,7 +71,8 @@ fn flight(options: &Options) -> usize {
     if matches!(options.test, Test::GetBw | Test::Floor) { options.window } else { 1 }
 }
 
-/// OSU's counts: fewer for long messages, and a tenth where each iteration is a window of operations.
+/// OSU's counts: fewer for long messages, and a tenth where each iteration is a window of
+/// operations.
 pub(crate) fn counts(options: &Options, size: usize) -> Counts {
     let (iterations, skip) = if size <= 8192 { (10_000, 100) } else { (1000, 10) };
     let share = if options.test.is_bandwidth() { 10 } else { 1 };
@@ -143,7 +144,8 @@ fn origin(options: &Options, floor: Option<&Floor>, win: &Window<u8>, buffer: &m
     Ok(Row::new(size, library, floor))
 }
 
-/// Measures the operation beside the floor, within one epoch of `lock_all` or each in its own. The plain user's way.
+/// Measures the operation beside the floor, within one epoch of `lock_all` or each in its own. The
+/// plain user's way.
 pub(crate) fn in_epochs<'w, T: RmaElem>(
     options: &Options,
     win: &'w Window<T>,

@@ -1,5 +1,5 @@
-//! A process's connection to its PMIx server: what is put and got, the fence, and the two ways to leave. Owns the conversion of
-//! PMIx's values; everything that libpmix hands out is copied and freed here.
+//! A process's connection to its PMIx server: put, get, fence, and the two ways to leave. Owns the
+//! conversion of PMIx's values; memory that libpmix returns is copied and freed here.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
@@ -16,8 +16,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens libpmix and joins the job that the environment names. That it does name one (`PMIX_NAMESPACE`, `PMIX_RANK`) the
-    /// caller has seen to: without, later versions make a job of one.
+    /// Opens libpmix and joins the job that the environment names. The caller has checked that it
+    /// names one (`PMIX_NAMESPACE`, `PMIX_RANK`): otherwise later versions start a job of one.
     ///
     /// # Errors
     /// `Unavailable` without the library; `Failed` where the server cannot be reached.
@@ -38,7 +38,7 @@ impl Client {
     /// The number of processes in the job.
     ///
     /// # Errors
-    /// A server that does not say.
+    /// The server does not give it.
     pub fn job_size(&self) -> Result<u32, Error> {
         let value = self.value(sys::PMIX_RANK_WILDCARD, "pmix.job.size", sys::PMIX_UINT32)?;
         // SAFETY: the type was checked.
@@ -48,16 +48,18 @@ impl Client {
     /// The ranks of this job on this node, separated by commas.
     ///
     /// # Errors
-    /// A server that does not say.
+    /// The server does not give them.
     pub fn local_peers(&self) -> Result<String, Error> {
         let value = self.value(sys::PMIX_RANK_WILDCARD, "pmix.lpeers", sys::PMIX_STRING)?;
-        // SAFETY: the type was checked; a string is null or a C string, which lives as long as `value`.
+        // SAFETY: the type was checked; a string is null or a C string, which lives as long as
+        // `value`.
         let text = unsafe { value.get().data.string };
-        // SAFETY: as above.
+        // SAFETY: not null, so a C string, which lives as long as `value`.
         Ok(if text.is_null() { String::new() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() })
     }
 
-    /// Puts `bytes` under `key`, for all processes of the job after the next [`fence`](Self::fence).
+    /// Puts `bytes` under `key`, for all processes of the job after the next
+    /// [`fence`](Self::fence).
     ///
     /// # Errors
     /// `Failed`.
@@ -68,28 +70,29 @@ impl Client {
         let key = c_key(key);
         let bo = sys::pmix_byte_object { bytes: bytes.as_ptr().cast_mut().cast(), size: bytes.len() };
         let mut value = sys::pmix_value { kind: sys::PMIX_BYTE_OBJECT, data: sys::Data { bo } };
-        // SAFETY: key and value live through the call, which copies them, and reads only.
+        // SAFETY: key and value live through the call, which only reads and copies them.
         let status = unsafe { (self.library.call.put)(sys::PMIX_GLOBAL, key.as_ptr(), &raw mut value) };
         self.library.check("PMIx_Put", status)
     }
 
-    /// Waits for all processes of the job, and spreads what they have put.
+    /// Waits for all processes of the job, and distributes their puts.
     ///
     /// # Errors
-    /// `Failed`: the server is gone, or a process of the job.
+    /// `Failed`: the server or a process of the job is gone.
     pub fn fence(&self) -> Result<(), Error> {
         // SAFETY: it takes no argument.
         self.library.check("PMIx_Commit", unsafe { (self.library.call.commit)() })?;
         let collect = flag("pmix.collect");
-        // SAFETY: no process named means all of the job; the information lives through the call.
+        // SAFETY: a null process list means the whole job; the information lives through the call.
         let status = unsafe { (self.library.call.fence)(ptr::null(), 0, &raw const collect, 1) };
         self.library.check("PMIx_Fence", status)
     }
 
-    /// What process `rank` put under `key` before the last fence; `None` where it put nothing there.
+    /// The bytes that process `rank` put under `key` before the last fence; `None` where it put
+    /// none.
     ///
     /// # Errors
-    /// `Failed`, or `Type` for something else than bytes.
+    /// `Failed`, or `Type` for a value that is not bytes.
     pub fn get(&self, rank: u32, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let value = match self.value(rank, key, sys::PMIX_BYTE_OBJECT) {
             Err(Error::Failed { status: sys::PMIX_ERR_NOT_FOUND, .. }) => return Ok(None),
@@ -100,7 +103,7 @@ impl Client {
         if bo.bytes.is_null() {
             return Ok(Some(Vec::new()));
         }
-        // SAFETY: libpmix says so many bytes are there, and they live as long as `value`.
+        // SAFETY: libpmix gives the length of the bytes, which live as long as `value`.
         Ok(Some(unsafe { std::slice::from_raw_parts(bo.bytes.cast(), bo.size) }.to_vec()))
     }
 
@@ -110,7 +113,7 @@ impl Client {
     /// `Failed`.
     pub fn abort(&self, status: i32, why: &str) -> Result<(), Error> {
         let why = CString::new(why.replace('\0', " ")).unwrap_or_default();
-        // SAFETY: no process named means all of the job; the text lives through the call.
+        // SAFETY: a null process list means the whole job; the text lives through the call.
         let status = unsafe { (self.library.call.abort)(status, why.as_ptr(), ptr::null_mut(), 0) };
         self.library.check("PMIx_Abort", status)
     }
@@ -128,7 +131,8 @@ impl Client {
     fn value(&self, rank: u32, key: &str, kind: u16) -> Result<Value, Error> {
         let name = c_key(key);
         let of = proc(self.namespace, rank);
-        // What is not known to the server now will never be: without this it waits for whoever might put it.
+        // A key that the server does not know now will never exist: without this flag the call
+        // waits for a put.
         let now = flag("pmix.immediate");
         let mut found = ptr::null_mut();
         // SAFETY: process, key and information live through the call, which writes `found`.
@@ -146,12 +150,12 @@ impl Client {
     }
 }
 
-/// A value that libpmix handed out.
+/// A value that libpmix allocated.
 struct Value(*mut sys::pmix_value);
 
 impl Value {
     fn get(&self) -> &sys::pmix_value {
-        // SAFETY: PMIx_Get gave it, not null, and it is nobody else's until it is dropped.
+        // SAFETY: PMIx_Get gave it, not null, and this owns it until drop.
         unsafe { &*self.0 }
     }
 }
@@ -159,14 +163,16 @@ impl Value {
 impl Drop for Value {
     fn drop(&mut self) {
         let inner = match self.get() {
-            // SAFETY: the type says which member is there.
+            // SAFETY: the type selects this member of the union.
             value if value.kind == sys::PMIX_STRING => unsafe { value.data.string },
-            // SAFETY: as above.
+            // SAFETY: the type selects this member of the union.
             value if value.kind == sys::PMIX_BYTE_OBJECT => unsafe { value.data.bo.bytes },
-            // Numbers own nothing; what other types own is lost, once for each wrong answer.
+            // Numbers own no memory. Memory of other types leaks, once for each answer of a wrong
+            // type.
             _ => ptr::null_mut(),
         };
-        // SAFETY: both were allocated by libpmix for the caller, who frees them by `free`, as PMIX_VALUE_RELEASE does.
+        // SAFETY: libpmix allocated both for the caller, which frees them by `free`, as
+        // PMIX_VALUE_RELEASE does.
         unsafe {
             libc::free(inner.cast());
             libc::free(self.0.cast());
@@ -178,20 +184,21 @@ fn proc(nspace: [c_char; 256], rank: u32) -> sys::pmix_proc {
     sys::pmix_proc { nspace, rank }
 }
 
-/// A key as C has it.
+/// A key as a C string.
 fn c_key(key: &str) -> CString {
     assert!(key.len() <= sys::PMIX_MAX_KEYLEN, "a key has at most {} bytes", sys::PMIX_MAX_KEYLEN);
     CString::new(key).expect("a key without zeros")
 }
 
-/// Information that is true.
+/// An information entry with the value true.
 fn flag(key: &str) -> sys::pmix_info {
     let mut data = sys::Data { room: [0; 3] };
     data.flag = true;
     let value = sys::pmix_value { kind: sys::PMIX_BOOL, data };
     let mut info = sys::pmix_info { key: [0; sys::PMIX_MAX_KEYLEN + 1], flags: 0, value };
     for (to, from) in info.key.iter_mut().zip(key.bytes()) {
-        *to = from.cast_signed();
+        // C's `char` is signed on some processors and unsigned on others.
+        *to = c_char::from_ne_bytes([from]);
     }
     info
 }

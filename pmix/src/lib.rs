@@ -1,8 +1,9 @@
-//! libpmix as the way to a launcher that speaks PMIx: Open MPI's `mpirun`, PRRTE's `prterun`, `srun --mpi=pmix`.
+//! libpmix as the way to a launcher that speaks PMIx: Open MPI's `mpirun`, PRRTE's `prterun`,
+//! `srun --mpi=pmix`.
 //!
-//! The library is opened at run time, so that programs start where it is missing. What is used is little:
-//! a key-value store of byte strings by rank, a fence that spreads what was put before it, and how to leave.
-//! Knows nothing of who asks, and reads no variable itself: libpmix does.
+//! The library is opened at run time, so that programs start without it. Only a small part is used:
+//! a key-value store of byte strings by rank, a fence that distributes earlier puts, and the ways
+//! to leave. Independent of its callers; libpmix reads the environment, this crate does not.
 
 #[allow(unsafe_code)]
 mod client;
@@ -15,15 +16,15 @@ pub mod sys;
 pub use client::Client;
 pub use library::SONAME;
 
-/// What the installed libpmix says that it is. It asks no launcher.
+/// The version string of the installed libpmix. No launcher is contacted.
 ///
 /// # Errors
-/// `Unavailable`, with how to get it.
+/// `Unavailable`, with instructions to install it.
 pub fn version() -> Result<String, Error> {
     library::Library::open(SONAME).map(|library| library.version())
 }
 
-/// Why libpmix did not do what it was asked.
+/// The reason why a call of libpmix failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,27 +34,27 @@ pub enum Error {
          LD_LIBRARY_PATH"
     )]
     Unavailable {
-        /// What the loader said.
+        /// The loader's message.
         reason: String,
     },
-    /// A function answered with an error.
+    /// A function returned an error.
     #[error("{during} failed: {text} ({status})")]
     Failed {
         /// The function.
         during: &'static str,
-        /// The number that it answered.
+        /// The returned number.
         status: i32,
-        /// The number in PMIx's words.
+        /// The number as PMIx's text.
         text: String,
     },
-    /// A value of another type than asked for.
+    /// A value does not have the requested type.
     #[error("the value of {key:?} has PMIx's type {found}, not {expected}")]
     Type {
         /// The key.
         key: String,
         /// Its value's type.
         found: u16,
-        /// The type that it should have.
+        /// The requested type.
         expected: u16,
     },
 }

@@ -1,4 +1,5 @@
-//! libpmix, opened at run time: a program starts where the library is missing, and says so when it needs it.
+//! libpmix, opened at run time: a program starts without the library, and reports it missing on
+//! use.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -7,7 +8,7 @@ use libloading::Library as Dynamic;
 
 use crate::{Error, sys};
 
-/// The name that the loader looks for.
+/// The library's name for the dynamic loader.
 pub const SONAME: &str = "libpmix.so.2";
 
 /// The opened library, which stays loaded.
@@ -25,21 +26,22 @@ impl Library {
     /// Opens the library.
     ///
     /// # Errors
-    /// `Unavailable`, with how to get it.
+    /// `Unavailable`, with instructions to install it.
     pub(crate) fn open(soname: &str) -> Result<Library, Error> {
-        // What the loader said is behind the error and not in its text.
+        // The loader's message is the error's source and not in its text.
         let missing = |error: libloading::Error| {
             let cause = std::error::Error::source(&error).map(|source| format!("{error}: {source}"));
             Error::Unavailable { reason: cause.unwrap_or_else(|| error.to_string()) }
         };
-        // SAFETY: libpmix' initializers only read its environment; no other thread depends on their order.
+        // SAFETY: libpmix' initializers only read its environment; no other thread depends on their
+        // order.
         let dynamic = unsafe { Dynamic::new(soname) }.map_err(missing)?;
         macro_rules! functions {
             ($($field:ident: $name:literal),* $(,)?) => {
                 sys::Functions { $($field: *dynamic.get(concat!("PMIx_", $name, "\0").as_bytes()).map_err(missing)?),* }
             };
         }
-        // SAFETY: the types are those of pmix.h; libpmix.so.2 is the name of those versions that keep them.
+        // SAFETY: the types are those of pmix.h; all versions with the name libpmix.so.2 keep them.
         let call = unsafe {
             functions!(
                 init: "Init",
@@ -53,23 +55,23 @@ impl Library {
                 error_string: "Error_string",
             )
         };
-        // It stays loaded: its thread runs on.
+        // The library stays loaded, because its thread goes on running.
         std::mem::forget(dynamic);
         Ok(Library { call })
     }
 
-    /// The library's name of itself.
+    /// The library's version string.
     pub(crate) fn version(&self) -> String {
-        // SAFETY: it may be asked at any time, and answers a string that stays.
+        // SAFETY: the function may be called at any time and returns a static string.
         unsafe { CStr::from_ptr((self.call.get_version)()) }.to_string_lossy().into_owned()
     }
 
-    /// What a function answered, as a result.
+    /// Turns a function's status into a result.
     pub(crate) fn check(&self, during: &'static str, status: i32) -> Result<(), Error> {
         if status == sys::PMIX_SUCCESS {
             return Ok(());
         }
-        // SAFETY: any number is answered with a string that stays.
+        // SAFETY: the library returns a static string for every number.
         let text = unsafe { CStr::from_ptr((self.call.error_string)(status)) };
         Err(Error::Failed { during, status, text: text.to_string_lossy().into_owned() })
     }

@@ -1,5 +1,5 @@
-//! The parts of libpmix's binary interface that are used: layouts and constants of pmix_common.h, which are the same in
-//! 4.2 and 5.0.
+//! The part of libpmix's binary interface that this crate uses: layouts and constants of
+//! pmix_common.h, which are the same in 4.2 and 5.0.
 
 #![allow(missing_docs, missing_debug_implementations, non_camel_case_types)]
 
@@ -15,10 +15,10 @@ pub const PMIX_STRING: u16 = 3;
 pub const PMIX_UINT32: u16 = 14;
 pub const PMIX_BYTE_OBJECT: u16 = 27;
 
-/// To ranks of this node and of others.
+/// Visible to ranks of this node and of others.
 pub const PMIX_GLOBAL: u8 = 3;
 
-/// The longest key, in bytes.
+/// Longest key in bytes.
 pub const PMIX_MAX_KEYLEN: usize = 511;
 
 #[repr(C)]
@@ -59,7 +59,7 @@ pub struct pmix_info {
     pub value: pmix_value,
 }
 
-/// The functions, by their names without `PMIx_`.
+/// The functions, named without `PMIx_`.
 pub struct Functions {
     pub init: unsafe extern "C" fn(*mut pmix_proc, *mut pmix_info, usize) -> c_int,
     pub finalize: unsafe extern "C" fn(*const pmix_info, usize) -> c_int,
@@ -78,7 +78,8 @@ mod tests {
     use super::*;
     use std::mem::offset_of;
 
-    /// The numbers are those that a C compiler gave for the headers of 4.2 on x86-64 (LP64); tests/header.rs asks it again.
+    /// The numbers are those of a C compiler for the headers of 4.2 on x86-64 (LP64);
+    /// tests/header.rs compares them with the installed headers.
     #[test]
     fn layouts_are_those_of_the_headers() {
         assert_eq!((size_of::<pmix_proc>(), offset_of!(pmix_proc, rank)), (260, 256));

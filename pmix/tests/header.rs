@@ -1,4 +1,5 @@
-//! The layouts and constants of `sys` against pmix.h, asked of a C compiler, where both are installed; ignored elsewhere.
+//! The layouts and constants of `sys` against pmix.h, asked of a C compiler, where both are
+//! installed; ignored elsewhere.
 
 use std::mem::offset_of;
 use std::process::{Command, ExitCode};

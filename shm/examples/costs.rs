@@ -1,4 +1,5 @@
-//! Measures what the shared memory of this machine costs: run with `--release`, on two processors that are otherwise quiet.
+//! Measures what the shared memory of this machine costs: run with `--release`, on two processors
+//! that are otherwise quiet.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;

@@ -1,5 +1,6 @@
-//! Cross-memory attach: reads and writes another process's memory by `process_vm_readv(2)` and `process_vm_writev(2)`.
-//! Knows nothing of regions; who may be reached is the kernel's decision.
+//! Cross-memory attach: reads and writes of another process's memory by `process_vm_readv(2)` and
+//! `process_vm_writev(2)`. Knows nothing of regions. The kernel decides which processes may be
+//! accessed.
 
 use std::io;
 
@@ -24,7 +25,8 @@ type Call = unsafe extern "C" fn(
 /// Fills `into` from the other process.
 ///
 /// # Errors
-/// ESRCH: no such process; EFAULT: not mapped there; EPERM: not allowed.
+/// ESRCH: the process does not exist. EFAULT: no memory is mapped there. EPERM: access is not
+/// allowed.
 pub(crate) fn read_into(from: Remote, into: &mut [u8]) -> io::Result<()> {
     // SAFETY: `into` is borrowed for the call.
     unsafe { read(from, Span::of_mut(into)) }
@@ -42,7 +44,7 @@ pub(crate) fn write_from(to: Remote, bytes: &[u8]) -> io::Result<()> {
 /// Fills `into` from the other process.
 ///
 /// # Safety
-/// `into` is writable during the call, and nobody else reads or writes it.
+/// `into` is writable during the call, and nothing else reads or writes it.
 ///
 /// # Errors
 /// As for [`read_into`].
@@ -54,7 +56,7 @@ pub(crate) unsafe fn read(from: Remote, into: Span) -> io::Result<()> {
 /// Writes the bytes of `from` into the other process.
 ///
 /// # Safety
-/// `from` is readable during the call, and nobody writes it.
+/// `from` is readable during the call, and no thread writes it.
 ///
 /// # Errors
 /// As for [`read_into`].
@@ -63,7 +65,8 @@ pub(crate) unsafe fn write(to: Remote, from: Span) -> io::Result<()> {
     unsafe { Vector::of(from, to.address).write(to.pid) }
 }
 
-/// Pieces that one call moves: bytes here, and as many at an address of the other process.
+/// Pieces that one system call moves: each is a range of bytes here and an address in the other
+/// process.
 pub(crate) struct Vector<const N: usize> {
     ours: [libc::iovec; N],
     theirs: [libc::iovec; N],
@@ -92,12 +95,13 @@ impl<const N: usize> Vector<N> {
     /// Adds a piece, unless it has no bytes.
     ///
     /// # Panics
-    /// Where it is full.
+    /// If it is full.
     pub(crate) fn push(&mut self, ours: Span, address: u64) {
         if ours.is_empty() {
             return;
         }
-        // An address that no pointer has is not mapped there either, as the last one of all is not.
+        // An address that does not fit a pointer is not mapped in the other process either, and
+        // neither is the last address.
         let there = usize::try_from(address).unwrap_or(usize::MAX);
         self.ours[self.count] = libc::iovec { iov_base: ours.as_ptr().cast(), iov_len: ours.len() };
         self.theirs[self.count] =
@@ -105,41 +109,45 @@ impl<const N: usize> Vector<N> {
         self.count += 1;
     }
 
-    /// Fills all pieces from the other process, and is empty then.
+    /// Fills all pieces from the other process. The vector is empty afterwards.
     ///
     /// # Safety
-    /// They are writable during the call, and nobody else reads or writes them.
+    /// The pieces are writable during the call, and nothing else reads or writes them.
     ///
     /// # Errors
-    /// As for [`read_into`]; then some may have been filled.
+    /// As for [`read_into`]; some pieces may have been filled.
     pub(crate) unsafe fn read(&mut self, pid: i32) -> io::Result<()> {
-        // SAFETY: ours are writable (caller).
+        // SAFETY: the pieces of this process are writable (caller).
         unsafe { self.transfer(libc::process_vm_readv, pid) }
     }
 
-    /// Writes all pieces into the other process, and is empty then.
+    /// Writes all pieces into the other process. The vector is empty afterwards.
     ///
     /// # Safety
-    /// They are readable during the call, and nobody writes them.
+    /// The pieces are readable during the call, and no thread writes them.
     ///
     /// # Errors
-    /// As for [`read_into`]; then some may have been written.
+    /// As for [`read_into`]; some pieces may have been written.
     pub(crate) unsafe fn write(&mut self, pid: i32) -> io::Result<()> {
-        // SAFETY: ours are readable (caller), and this call only reads them.
+        // SAFETY: the pieces of this process are readable (caller), and this call only reads them.
         unsafe { self.transfer(libc::process_vm_writev, pid) }
     }
 
-    /// One call; more where the kernel moved only a part (at most 2 GiB at a time, or up to a page that is not mapped).
+    /// Repeats the system call where the kernel moved only a part: at most 2 GiB at a time, or up
+    /// to a page that is not mapped.
     ///
     /// # Safety
-    /// Our pieces are what `call` needs: writable for reading, readable for writing.
+    /// The pieces of this process are as `call` needs them: writable for reading, readable for
+    /// writing.
     unsafe fn transfer(&mut self, call: Call, pid: i32) -> io::Result<()> {
         let (mut ours, mut theirs) = (&mut self.ours[..self.count], &mut self.theirs[..self.count]);
         self.count = 0;
         while !ours.is_empty() {
             let count = ours.len() as libc::c_ulong;
-            // SAFETY: both vectors live through the call; the caller vouches for ours, or for what is left of them; theirs
-            // are never dereferenced in this process, and the kernel answers EFAULT where they are not mapped.
+            // SAFETY: both vectors live through the call. The caller vouches for the pieces of this
+            // process, and so for the rest of them. The other process's addresses are never
+            // dereferenced in this process, and the kernel answers EFAULT where they are not
+            // mapped.
             let moved = unsafe { call(pid, ours.as_ptr(), count, theirs.as_ptr(), count, 0) };
             let mut moved = match usize::try_from(moved) {
                 Ok(0) => return Err(io::Error::from_raw_os_error(libc::EFAULT)),

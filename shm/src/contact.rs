@@ -1,4 +1,4 @@
-//! A peer's heap, opened and proven at first contact. Knows nothing of regions' keys and of who asks.
+//! A peer's heap, opened and proven at first contact. Independent of the keys of regions.
 
 use std::fs::File;
 use std::io;
@@ -7,16 +7,14 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
-use transom_fabric::Memory;
+use transom_fabric::{Memory, Peer};
 
 use crate::cma;
 use crate::heap::{MAGIC, NAME, Token};
 use crate::mapping::{self, Mapping};
 use crate::node::Address;
 use crate::ring;
-
-/// Mapped ranges up to this long are touched at once, so that the first operations don't take page faults.
-const POPULATE_MAX: usize = 4 << 20;
+use crate::xpmem::{Attached, Xpmem};
 
 /// A peer whose heap is open here.
 #[derive(Debug)]
@@ -25,18 +23,20 @@ pub(crate) struct Contact {
     pub(crate) ring: ring::Shared,
     file: File,
     attach: OnceLock<Result<(), String>>,
+    user: OnceLock<Result<Attached, String>>,
 }
 
 impl Contact {
     /// Opens and proves the heap at `address`, and maps its ring.
     ///
     /// # Errors
-    /// Why its memory can't be reached from here.
+    /// The reason why this process can't reach the peer's memory.
     pub(crate) fn open(address: Address, me: &Address) -> Result<Contact, String> {
         address.may_share_with(me)?;
         let path = format!("/proc/{}/fd/{}", address.pid, address.fd);
         let cannot = |what: &str, error: io::Error| format!("{what} {path}: {error}");
-        // A process-id that is another process's now must not make this open whatever that has there.
+        // The process-id may have been reused. The descriptor of another process must not be
+        // opened.
         let target = std::fs::read_link(&path).map_err(|error| cannot("reading", error))?;
         if !target.to_string_lossy().starts_with(&format!("/memfd:{NAME}")) {
             return Err(format!("{path} is no heap but {}", target.display()));
@@ -57,14 +57,14 @@ impl Contact {
             return Err(format!("{path} has {size} bytes, the peer said {said}"));
         }
         let header = map(&file, 0, address.header_len)?;
-        let ring = ring::Shared::in_header(&header).ok_or("its header is too short for a ring")?;
-        Ok(Contact { address, ring, file, attach: OnceLock::new() })
+        let ring = ring::Shared::in_header(&header, address.pid).ok_or("its header is too short for a ring")?;
+        Ok(Contact { address, ring, file, attach: OnceLock::new(), user: OnceLock::new() })
     }
 
     /// The range `[offset, offset + len)` of the peer's heap as memory of this process.
     ///
     /// # Errors
-    /// It is not inside the heap, or there is no address room for it.
+    /// The range is not inside the heap, or there is no address space for it.
     pub(crate) fn map(&self, offset: u64, len: u64) -> Result<Memory, String> {
         let capacity = self.address.capacity;
         if offset.checked_add(len).is_none_or(|end| end > capacity) {
@@ -73,10 +73,23 @@ impl Contact {
         map(&self.file, offset, len)
     }
 
-    /// Whether cross-memory attach reaches the peer: tried once, on its token.
+    /// The peer's bytes `[at, at + len)` of any memory that it has, mapped by XPMEM, with which it
+    /// was registered as `peer`.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason why they can't be mapped.
+    pub(crate) fn user_memory(&self, xpmem: &'static Xpmem, peer: Peer, at: u64, len: u64) -> Result<Memory, String> {
+        let open = || match self.address.segment {
+            0 => Err(format!("{peer} does not share its memory by XPMEM")),
+            segment => xpmem.peer(peer.0, segment),
+        };
+        self.user.get_or_init(open).as_ref().map_err(String::clone)?.memory(at, len)
+    }
+
+    /// Whether cross-memory attach reaches the peer. It is tried once, on the peer's token.
+    ///
+    /// # Errors
+    /// The reason why it does not.
     pub(crate) fn attach(&self) -> Result<(), String> {
         self.attach.get_or_init(|| self.probe()).clone()
     }
@@ -100,7 +113,7 @@ impl Contact {
     }
 }
 
-/// The first three words of a heap.
+/// The first three words of a heap: magic and token.
 fn identity(file: &File) -> io::Result<(u64, Token)> {
     let mut words = [[0; 8]; 3];
     file.read_exact_at(words.as_flattened_mut(), 0)?;
@@ -108,6 +121,8 @@ fn identity(file: &File) -> io::Result<(u64, Token)> {
     Ok((magic, [a, b]))
 }
 
+/// Does not touch pages: a page that its owner has not touched would be allocated on the NUMA node
+/// of this process, and most peers of a job are contacted for a few words.
 fn map(file: &File, offset: u64, len: u64) -> Result<Memory, String> {
     if len == 0 {
         return Ok(mapping::empty());
@@ -121,14 +136,11 @@ fn map(file: &File, offset: u64, len: u64) -> Result<Memory, String> {
     let size = |bytes: u64| usize::try_from(bytes).map_err(|error| failed(&error));
     let whole = size((lead + len).next_multiple_of(page))?;
     let mapping = Mapping::new(file.as_fd(), offset - lead, whole).map_err(|errno| failed(&errno))?;
-    if whole <= POPULATE_MAX {
-        mapping.populate().map_err(|errno| failed(&errno))?;
-    }
     let memory = mapping.into_memory(whole, ());
     memory.slice(size(lead)?, size(len)?).ok_or_else(|| failed(&"the range is outside its pages"))
 }
 
-/// Whether `wanted` bytes from `at` on are inside of `len` bytes, or why not.
+/// Checks that `wanted` bytes from `at` on are inside of `len` bytes.
 pub(crate) fn part_of(len: u64, at: u64, wanted: usize) -> Result<(), String> {
     let wanted = wanted as u64;
     match at.checked_add(wanted) {

@@ -1,4 +1,4 @@
-//! Regions: which memory peers may access, and by which key. Knows nothing of how they do.
+//! Regions: the memory that peers may access, and its keys. Knows nothing of the ways of access.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,6 +8,7 @@ use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Regi
 
 use crate::heap::{Heap, Token};
 use crate::port::ShmPort;
+use crate::xpmem::{self, Xpmem};
 
 /// This process's end of the shared-memory transport.
 #[derive(Debug)]
@@ -25,16 +26,16 @@ pub struct ShmRegion {
     regions: Arc<Regions>,
 }
 
-/// The regions that are registered now, by their generation: what this rank's own imports find.
+/// The registered regions by their generation, for imports by this rank itself.
 #[derive(Debug, Default)]
 pub(crate) struct Regions(Mutex<BTreeMap<u32, Memory>>);
 
-/// How peers reach a region.
+/// The way by which peers reach a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// By mapping: `at` is an offset in the heap.
     Mapped,
-    /// By cross-memory attach: `at` is an address in the process.
+    /// By XPMEM or cross-memory attach: `at` is an address in the process.
     Foreign,
 }
 
@@ -58,17 +59,31 @@ impl ShmDomain {
     /// # Errors
     /// The heap has a domain already, or this process can't open its own heap through `/proc`.
     pub fn new(heap: Arc<Heap>, me: Peer) -> Result<Arc<ShmDomain>, FabricError> {
+        ShmDomain::open(heap, me, xpmem::here())
+    }
+
+    /// [`ShmDomain::new`] without XPMEM, for this process's memory and for that of peers. `reason`
+    /// says why.
+    ///
+    /// # Errors
+    /// As for [`ShmDomain::new`].
+    pub fn without_xpmem(heap: Arc<Heap>, me: Peer, reason: &str) -> Result<Arc<ShmDomain>, FabricError> {
+        ShmDomain::open(heap, me, Err(reason.to_owned()))
+    }
+
+    fn open(heap: Arc<Heap>, me: Peer, xpmem: Result<&'static Xpmem, String>) -> Result<Arc<ShmDomain>, FabricError> {
         if !heap.claim() {
             let what = format!("opening shared memory for {me}");
             return Err(FabricError::failed(what, "the heap has a domain already"));
         }
         let regions = Arc::new(Regions::default());
-        let port = ShmPort::new(&heap, me, Arc::clone(&regions))?;
+        let port = ShmPort::new(&heap, me, Arc::clone(&regions), xpmem)?;
         Ok(Arc::new(ShmDomain { heap, port, regions, generation: AtomicU32::new(0) }))
     }
 
-    /// Lets peers access the whole address space of this process by cross-memory attach: offsets are addresses, and what of
-    /// them is meant is the callers' business. Whether the system lets them shows when a peer imports the region.
+    /// Lets peers access the whole address space of this process by address: offsets are addresses,
+    /// and callers choose which of them to access. Whether the kernel allows it is known when a
+    /// peer imports the region.
     pub fn register_addresses(&self) -> ShmRegion {
         self.enter(Kind::Foreign, 0, u64::MAX, &Memory::private(0))
     }
@@ -80,9 +95,9 @@ impl ShmDomain {
 }
 
 impl ShmDomain {
-    /// Enters a region into the book of those that there are.
+    /// Records a region among the registered ones.
     fn enter(&self, kind: Kind, at: u64, len: u64, memory: &Memory) -> ShmRegion {
-        // Relaxed: only has to be another number each time.
+        // Relaxed: the numbers need only differ.
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
         let key = Key { kind, at, len, owner: owner_check(self.heap.token()), generation };
         self.regions.lock().insert(generation, memory.clone());
@@ -121,7 +136,7 @@ impl Region for ShmRegion {
 impl Drop for ShmRegion {
     fn drop(&mut self) {
         let memory = self.regions.lock().remove(&self.key.generation);
-        // After the lock is free: the last clone of a block unmaps and empties it.
+        // Dropped after the lock is released: the last clone of a block unmaps and empties it.
         drop(memory);
     }
 }
@@ -148,7 +163,7 @@ impl Key {
         RegionKey([kind, self.at, self.len, check])
     }
 
-    /// The parts of a key; `None` where it is not one of this backend.
+    /// The parts of a key; `None` for a key of another backend.
     pub(crate) fn unpack(key: &RegionKey) -> Option<Key> {
         let [kind, at, len, check] = key.0;
         let kind = match kind {
@@ -165,18 +180,19 @@ impl Key {
         })
     }
 
-    /// CPU atomics reach what is mapped; nothing atomic reaches the rest.
+    /// Mapped regions have the CPU's atomics, other regions have none.
     pub(crate) fn amo(&self) -> Option<Coherence> {
         (self.kind == Kind::Mapped).then_some(Coherence::WithCpu)
     }
 }
 
-/// Whether peers map the region of a key, which then is as their own memory; otherwise they reach it by cross-memory attach, or not.
+/// Whether peers map the region of a key, and then use it as their own memory. If not, they reach
+/// it by cross-memory attach, or not at all.
 pub fn is_mapped(key: &RegionKey) -> bool {
     Key::unpack(key).is_some_and(|key| key.kind == Kind::Mapped)
 }
 
-/// What ties a key to the heap of its rank.
+/// The part of a rank's token that ties a key to its heap.
 pub(crate) fn owner_check(token: Token) -> u32 {
     u32::try_from(token[0] & 0xffff_ffff).unwrap_or(0)
 }

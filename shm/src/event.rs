@@ -1,7 +1,9 @@
-//! A word in shared memory that one process moves on and others wait for: what barriers and counters are made of.
+//! A word in shared memory that one process moves on and others wait for: what barriers and
+//! counters are made of.
 //!
-//! The low 31 bits are a counter that only grows (and wraps); the top bit says that somebody sleeps. Moving it on is one
-//! locked instruction, and a system call only where somebody sleeps. Knows nothing of what is counted.
+//! The low 31 bits are a counter that only grows (and wraps); the top bit says that somebody
+//! sleeps. Moving it on is one locked instruction, and a system call only where somebody sleeps.
+//! Knows nothing of what is counted.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -28,9 +30,9 @@ impl SpinBudget {
     /// Sleeps at once.
     pub const NONE: SpinBudget = SpinBudget { spin: Duration::ZERO, yields: 0 };
 
-    /// The budget for `ranks` processes of this node on `cpus` processors that they may use *together* (not the one
-    /// processor that a bound rank has for itself): 20 us where each has its own, as much as several sleeps and wakes
-    /// cost; one `sched_yield` where they share.
+    /// The budget for `ranks` processes of this node on `cpus` processors that they may use
+    /// *together* (not the one processor that a bound rank has for itself): 20 us where each has
+    /// its own, as much as several sleeps and wakes cost; one `sched_yield` where they share.
     pub const fn choose(ranks: usize, cpus: usize) -> SpinBudget {
         if ranks <= cpus {
             SpinBudget { spin: Duration::from_micros(20), yields: 0 }
@@ -45,24 +47,26 @@ impl SpinBudget {
     }
 }
 
-/// Moves the word on to `n` (modulo 2^31) and wakes those who sleep. One process at a time moves a word, and only
-/// forward, by less than 2^30 at once beyond what any waiter waits for. What the caller wrote before is visible to whoever sees `n` reached.
+/// Moves the word on to `n` (modulo 2^31) and wakes those who sleep. One process at a time moves a
+/// word, and only forward, by less than 2^30 at once beyond what any waiter waits for. What the
+/// caller wrote before is visible to whoever sees `n` reached.
 #[inline]
 pub fn signal(word: &AtomicU32, n: u32) {
     signal_on(word, n);
 }
 
-/// Whether the word's counter has reached `n`, wrapping: up to 2^30 behind it counts as reached. After `true`, what
-/// the signaller wrote before is visible.
+/// Whether the word's counter has reached `n`, wrapping: up to 2^30 behind it counts as reached.
+/// After `true`, what the signaller wrote before is visible.
 #[inline]
 pub fn reached(word: &AtomicU32, n: u32) -> bool {
     // Acquire: pairs with the Release in `signal_on`.
     is_reached(word.load(Ordering::Acquire), n)
 }
 
-/// Waits until the word has reached `n` or `limit` has passed (`Duration::MAX`: never); whether it has. Looks at the word for `spin`,
-/// calling `idle` now and then, then sleeps; `idle` is not called during a sleep, so that whoever has other work to
-/// look after gives a short `limit` and calls again. Any number of threads of any process may wait for one word.
+/// Waits until the word has reached `n` or `limit` has passed (`Duration::MAX`: never); whether it
+/// has. Looks at the word for `spin`, calling `idle` now and then, then sleeps; `idle` is not
+/// called during a sleep, so that whoever has other work to look after gives a short `limit` and
+/// calls again. Any number of threads of any process may wait for one word.
 #[inline]
 pub fn wait(word: &AtomicU32, n: u32, spin: SpinBudget, limit: Duration, mut idle: impl FnMut()) -> bool {
     reached(word, n) || wait_on(word, n, spin, limit, &mut idle)
@@ -75,8 +79,9 @@ fn is_reached(value: u32, n: u32) -> bool {
 
 #[inline]
 fn signal_on(word: &impl Word32, n: u32) {
-    // Release: pairs with the Acquire loads of waiters. That no wake-up is lost needs no more: the swap and a waiter's
-    // compare-and-swap change the same word, so either the swap sees WAITING, or the waiter's exchange fails.
+    // Release: pairs with the Acquire loads of waiters. That no wake-up is lost needs no more: the
+    // swap and a waiter's compare-and-swap change the same word, so either the swap sees WAITING,
+    // or the waiter's exchange fails.
     if word.swap(n & COUNTER, Ordering::Release) & WAITING != 0 {
         word.wake_all();
     }
@@ -98,7 +103,8 @@ fn wait_on(word: &impl Word32, n: u32, spin: SpinBudget, limit: Duration, idle: 
             return false;
         }
         let asleep = value | WAITING;
-        // Relaxed: announces only; the order of changes to one word is all that counts (see `signal_on`).
+        // Relaxed: announces only; the order of changes to one word is all that counts (see
+        // `signal_on`).
         if value == asleep || word.compare_exchange(value, asleep, Ordering::Relaxed).is_ok() {
             word.sleep(asleep, left);
         }
@@ -177,7 +183,8 @@ mod tests {
             })
             .collect();
         for n in 1..=4 {
-            // Until somebody sleeps, or all have gone: those who wait for a later number sleep again.
+            // Until somebody sleeps, or all have gone: those who wait for a later number sleep
+            // again.
             let deadline = Instant::now() + LONG;
             while word.load(Ordering::Relaxed) & WAITING == 0 && Instant::now() < deadline {
                 thread::yield_now();

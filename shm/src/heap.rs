@@ -1,17 +1,15 @@
-//! A rank's heap: a sparse memfd without a name, from which the rank gives out blocks that its peers can map.
+//! A rank's heap: a sparse memfd without a name, from which the rank gives out blocks that its
+//! peers can map.
 //!
-//! The first page carries the token that proves the heap to peers, the pages after it the message ring; blocks follow.
-//! Memory goes back to the system when a block is dropped. Knows nothing of peers, and of what blocks are used for.
-
-#[allow(unsafe_code)]
-mod adopted;
+//! The first page has the token that proves the heap to peers; the message ring is in the pages
+//! after it, and then the blocks. Dropping a block returns its memory to the kernel. Knows nothing
+//! of peers or of the use of blocks.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -21,26 +19,24 @@ use crate::mapping::{self, Mapping};
 use crate::ranges::Ranges;
 use crate::ring;
 
-pub use adopted::Adopted;
-
 /// The name that `/proc/<pid>/fd` shows for a heap.
 pub(crate) const NAME: &str = "transom-heap";
 
 /// The first word of every heap.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"transom1");
 
-/// Random bits that only who can open a heap can know.
+/// Random bits that only a process that can open the heap can know.
 pub(crate) type Token = [u64; 2];
 
-/// How a heap is made.
+/// The options of a heap.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct HeapOptions {
-    /// How many bytes of blocks it can hold at most: address room in the memfd, not memory. Default 1 TiB; cut to the
-    /// process's limit on file sizes (`RLIMIT_FSIZE`).
+    /// The most bytes of blocks that the heap can hold: address space in the memfd, not memory.
+    /// Default 1 TiB, cut to the process's limit on file sizes (`RLIMIT_FSIZE`).
     pub capacity: u64,
-    /// Blocks up to this many bytes get their memory when they are allocated, larger ones page by page at the first
-    /// touch. Default 64 MiB.
+    /// Blocks up to this many bytes are populated when they are allocated, larger blocks page by
+    /// page at the first touch. Default 64 MiB.
     pub populate_max: usize,
 }
 
@@ -50,7 +46,8 @@ impl Default for HeapOptions {
     }
 }
 
-/// This rank's shared memory. Blocks keep what they need of it, so that it may be dropped before them.
+/// This rank's shared memory. Blocks keep the parts of it that they need, so it may be dropped
+/// before them.
 #[derive(Debug)]
 pub struct Heap {
     core: Arc<Core>,
@@ -60,13 +57,12 @@ pub struct Heap {
     in_domain: AtomicBool,
 }
 
-/// What blocks need to go back: the memfd and the book of what is where.
+/// The state that blocks need to be returned: the memfd and the list of blocks.
 #[derive(Debug)]
 struct Core {
     fd: OwnedFd,
     capacity: u64,
     page: u64,
-    made: Instant,
     book: Mutex<Book>,
 }
 
@@ -75,23 +71,19 @@ struct Book {
     free: Ranges,
     /// By their address in this process.
     blocks: BTreeMap<usize, Entry>,
-    /// By the address of their first page.
-    adopted: BTreeMap<usize, adopted::Entry>,
-    /// What exchanges of pages have taken so far.
-    exchanging: Duration,
 }
 
-/// A block in the book.
+/// A listed block.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Where it begins in the heap.
+    /// The block's offset in the heap.
     offset: u64,
-    /// As it was given out, which may be shorter than its pages.
+    /// The memory as allocated, which may be shorter than its pages.
     memory: WeakMemory,
     len: usize,
 }
 
-/// A range of pages that returns to the heap when it is dropped, which is after its mapping is gone.
+/// A range of pages that returns to the heap when it is dropped. Its mapping is gone by then.
 #[derive(Debug)]
 struct Block {
     core: Arc<Core>,
@@ -100,10 +92,10 @@ struct Block {
 }
 
 impl Heap {
-    /// A heap with no blocks.
+    /// Creates a heap without blocks.
     ///
     /// # Errors
-    /// `Unavailable` where the system has no memfd; `Failed` where a size or limit is in the way.
+    /// `Unavailable` if the kernel has no memfd; `Failed` if a size or limit prevents it.
     pub fn create(options: HeapOptions) -> Result<Arc<Heap>, FabricError> {
         let page = rustix::param::page_size() as u64;
         let header_len = ring::OFFSET_PAGES * page + ring::BYTES.next_multiple_of(page);
@@ -114,14 +106,9 @@ impl Heap {
         header.write(8, &token[0].to_ne_bytes());
         header.write(16, &token[1].to_ne_bytes());
         header.write(0, &MAGIC.to_ne_bytes());
-        let book = Book {
-            free: Ranges::new(header_len / page, capacity / page),
-            blocks: BTreeMap::new(),
-            adopted: BTreeMap::new(),
-            exchanging: Duration::ZERO,
-        };
+        let book = Book { free: Ranges::new(header_len / page, capacity / page), blocks: BTreeMap::new() };
         Ok(Arc::new(Heap {
-            core: Arc::new(Core { fd, capacity, page, made: Instant::now(), book: Mutex::new(book) }),
+            core: Arc::new(Core { fd, capacity, page, book: Mutex::new(book) }),
             header,
             token,
             populate_max: options.populate_max,
@@ -129,15 +116,18 @@ impl Heap {
         }))
     }
 
-    /// A zeroed block of `len` bytes that begins on a page, mapped here. It returns to the system with the last clone of the Memory.
+    /// Allocates a zeroed block of `len` bytes that begins on a page, mapped here. Its memory
+    /// returns to the kernel with the last clone of the Memory.
     ///
     /// # Errors
-    /// No range of that length is free, or the system has no memory or address room for it: both name the length and the capacity.
+    /// No range of that length is free, or the kernel has no memory or address space for it. Both
+    /// errors name the length and the capacity.
     pub fn allocate(&self, len: usize) -> Result<Memory, FabricError> {
         self.block(len, self.populates(len))
     }
 
-    /// As [`Heap::allocate`], but the block gets its memory page by page at the first touch, whatever its length.
+    /// [`Heap::allocate`] of a block that is populated page by page at the first touch, whatever
+    /// its length.
     ///
     /// # Errors
     /// As for [`Heap::allocate`].
@@ -145,7 +135,7 @@ impl Heap {
         self.block(len, false)
     }
 
-    /// Whether [`Heap::allocate`] gives a block of that length its memory at once.
+    /// Whether [`Heap::allocate`] populates a block of that length at once.
     pub fn populates(&self, len: usize) -> bool {
         len <= self.populate_max
     }
@@ -163,7 +153,8 @@ impl Heap {
             let left = core.book().free.free_pages() * core.page;
             return Err(refused(format!("no range of that length is free; {left} bytes are, in pieces")));
         };
-        // A length in pages may exceed an address only where `len` did, and then nothing was free.
+        // Rounded to pages, a length exceeds the address space only if `len` did, for which no
+        // range was free.
         let rounded = len.next_multiple_of(rustix::param::page_size());
         let offset = block.offset();
         let mapping =
@@ -180,36 +171,37 @@ impl Heap {
         Ok(memory)
     }
 
-    /// The bytes of `span` as memory that keeps their block; `None` where they do not lie in one block of this heap that somebody
-    /// has, and for no bytes.
+    /// The bytes of `span` as memory that keeps their block. `None` for no bytes, or for bytes that
+    /// do not lie in one block of this heap that is in use.
     pub fn part(&self, span: Span) -> Option<Memory> {
         let (inside, entry) = self.entry(span)?;
-        // Not within the book's lock: what is upgraded here may turn out to be the last, whose end takes it.
+        // Outside the lock of the list: this may turn out to be the last clone, whose drop takes
+        // that lock.
         entry.memory.upgrade()?.slice(inside, span.len())
     }
 
-    /// Where in the heap the memory of one of its blocks (or a part of it) lies, or memory that it has adopted, in bytes; `None` for memory
-    /// that is not of this heap, and for memory of no bytes.
+    /// The offset in the heap of one of its blocks, or of a part of one, in bytes; `None` for other
+    /// memory, and for memory of no bytes.
     pub fn offset_of(&self, memory: &Memory) -> Option<u64> {
-        let block = self.entry(memory.span()).map(|(inside, entry)| entry.offset + inside as u64);
-        block.or_else(|| self.core.book().adopted_at(memory.span()).map(|(inside, entry)| entry.offset + inside as u64))
+        self.entry(memory.span()).map(|(inside, entry)| entry.offset + inside as u64)
     }
 
-    /// The block that these bytes lie in, and where in it they begin.
+    /// The block in which these bytes lie, and their offset in it.
     fn entry(&self, span: Span) -> Option<(usize, Entry)> {
         let book = self.core.book();
         around(&book.blocks, span, |entry| entry.len).map(|(inside, entry)| (inside, entry.clone()))
     }
 
-    /// The bytes that the heap can hold, its header included.
+    /// The most bytes that the heap can hold, its header included.
     pub fn capacity(&self) -> u64 {
         self.core.capacity
     }
 
-    /// The bytes of memory that the heap has from the system now, its header included (`st_blocks`).
+    /// The bytes of memory that the kernel has allocated for the heap, its header included
+    /// (`st_blocks`).
     ///
     /// # Errors
-    /// What `fstat` answers.
+    /// The error of `fstat`.
     pub fn resident(&self) -> Result<u64, FabricError> {
         let stat = rustix::fs::fstat(&self.core.fd).map_err(|errno| FabricError::failed("fstat of the heap", errno))?;
         Ok(u64::try_from(stat.st_blocks).unwrap_or(0) * 512)
@@ -228,9 +220,10 @@ impl Heap {
         self.core.fd.as_raw_fd()
     }
 
-    /// Whether this call is the first: a heap has one ring, thus one domain that reads it.
+    /// Claims the heap for a domain. Returns true to the first caller only: a heap has one ring,
+    /// and so one domain that reads it.
     pub(crate) fn claim(&self) -> bool {
-        // Relaxed: nothing is published by it, only the first caller matters.
+        // Relaxed: it publishes no data. Only the first caller matters.
         !self.in_domain.swap(true, Ordering::Relaxed)
     }
 }
@@ -240,7 +233,7 @@ impl Core {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pages for `len` bytes, if a range of them is free.
+    /// Takes pages for `len` bytes, if a range of them is free.
     fn take(core: &Arc<Core>, len: usize) -> Option<Block> {
         let pages = (len as u64).div_ceil(core.page);
         let first = core.book().free.take(pages)?;
@@ -248,21 +241,15 @@ impl Core {
     }
 }
 
-impl Book {
-    /// The adopted pages that bytes lie on, and where in them they begin.
-    fn adopted_at(&self, span: Span) -> Option<(usize, &adopted::Entry)> {
-        around(&self.adopted, span, |entry| entry.len)
-    }
-}
-
 impl Block {
-    /// Where it begins in the heap.
+    /// The block's offset in the heap.
     fn offset(&self) -> u64 {
         self.first * self.core.page
     }
 }
 
-/// The range, of some that begin at addresses and have lengths, that some bytes lie in, and where in it they begin.
+/// The range in which some bytes lie, among ranges with an address and a length each, and the
+/// bytes' offset in it.
 fn around<T>(ranges: &BTreeMap<usize, T>, span: Span, len: impl Fn(&T) -> usize) -> Option<(usize, &T)> {
     let address = span.as_ptr().addr();
     let (&start, found) = ranges.range(..=address).next_back()?;
@@ -270,7 +257,8 @@ fn around<T>(ranges: &BTreeMap<usize, T>, span: Span, len: impl Fn(&T) -> usize)
     (!span.is_empty() && inside < len && span.len() <= len - inside).then_some((inside, found))
 }
 
-/// A block that is in the book. Dropped after its mapping is gone: leaves the book, then returns to the heap.
+/// A listed block, dropped after its mapping is gone. The drop removes it from the list, then
+/// returns it to the heap.
 struct Listed {
     address: usize,
     block: Block,
@@ -278,8 +266,8 @@ struct Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        // Between munmap and this line another allocation may have been mapped at the same address and listed; then
-        // the entry is that one's, told by its offset.
+        // Between munmap and this line another allocation may have been mapped and listed at the
+        // same address. The offset distinguishes its entry.
         let offset = self.block.offset();
         let mut book = self.block.core.book();
         if book.blocks.get(&self.address).is_some_and(|entry| entry.offset == offset) {
@@ -294,7 +282,7 @@ impl Drop for Block {
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let (offset, len) = (self.offset(), self.pages * core.page);
         let punched = rustix::io::retry_on_intr(|| rustix::fs::fallocate(core.fd.as_fd(), punch, offset, len));
-        // A range that could not be emptied is not given out again: its contents would not be zero.
+        // A range that could not be emptied is not allocated again: its contents would not be zero.
         if punched.is_ok() {
             core.book().free.give(self.first, self.pages);
         }
@@ -304,7 +292,8 @@ impl Drop for Block {
 /// The size of the memfd, a multiple of the page size, within the process's limit on file sizes.
 fn file_size(capacity: u64, header: u64, page: u64) -> Result<u64, FabricError> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    // Above it the kernel would not answer with an error but send SIGXFSZ. Offsets of files are signed.
+    // Above the limit the kernel would send SIGXFSZ instead of returning an error. Offsets of files
+    // are signed.
     let most = limit.unwrap_or(u64::MAX).min(i64::MAX.cast_unsigned()) / page * page;
     if most < header + page {
         return Err(FabricError::failed(
@@ -316,10 +305,12 @@ fn file_size(capacity: u64, header: u64, page: u64) -> Result<u64, FabricError> 
     Ok((header + wanted).min(most))
 }
 
-/// A memfd of `capacity` bytes whose size nobody can change any more, so that no mapping of it ever gets SIGBUS.
+/// A memfd of `capacity` bytes, sealed so that its size can't change and no mapping of it ever gets
+/// SIGBUS.
 fn sealed_memfd(capacity: u64) -> Result<OwnedFd, FabricError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // NOEXEC_SEAL: since Linux 6.3, where some systems insist on it; earlier ones answer EINVAL.
+    // NOEXEC_SEAL exists since Linux 6.3, and some systems insist on it. Earlier kernels answer
+    // EINVAL.
     let fd = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
         other => other,
@@ -395,8 +386,8 @@ mod tests {
         assert_eq!(heap.offset_of(&Memory::private(64)), None);
     }
 
-    /// What lies in one block is found by its address and keeps the block; what reaches out of it, or into a block that is gone,
-    /// is not.
+    /// Bytes in one block are found by their address and keep the block. Bytes that reach out of
+    /// it, or into a block that is gone, are not found.
     #[test]
     fn parts_are_found_by_address_and_keep_their_block() {
         let heap = heap(1 << 20);

@@ -1,4 +1,5 @@
-//! What a rank tells its peers so that they find its heap, and what tells cheaply that they can't. Opens nothing.
+//! The data by which peers find a rank's heap, and a cheap test that excludes peers on other nodes.
+//! Opens nothing.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -6,29 +7,31 @@ use transom_fabric::FabricError;
 
 use crate::heap::{Heap, MAGIC, Token};
 
-const WORDS: usize = 9;
+const WORDS: usize = 10;
 
-/// A rank's heap as its peers look for it.
+/// The address of a rank's heap, for its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// A hash of the kernel's boot id: another one is another machine (or boot).
+    /// A hash of the kernel's boot id, which differs on another machine, and after another boot.
     pub(crate) boot: u64,
-    /// The inode of the process-id namespace, in which `pid` means something.
+    /// The inode of the process-id namespace in which `pid` is valid.
     pub(crate) pid_space: u64,
     pub(crate) pid: i32,
-    /// The number of the heap's descriptor in that process.
+    /// The heap's file descriptor in that process.
     pub(crate) fd: i32,
     pub(crate) token: Token,
     pub(crate) capacity: u64,
     /// The length of the header: identity page and ring.
     pub(crate) header_len: u64,
-    /// Where the owner has mapped the header: what a probe of cross-memory attach reads.
+    /// The address of the owner's mapping of the header, for a probe of cross-memory attach.
     pub(crate) header_at: u64,
+    /// The segment by which peers attach the process's memory through XPMEM; 0 without XPMEM.
+    pub(crate) segment: i64,
 }
 
 impl Address {
     /// This process's address.
-    pub(crate) fn of(heap: &Heap) -> Address {
+    pub(crate) fn of(heap: &Heap, segment: i64) -> Address {
         let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Address {
             boot: fnv1a(&boot),
@@ -39,6 +42,7 @@ impl Address {
             capacity: heap.capacity(),
             header_len: heap.header().len() as u64,
             header_at: heap.header().as_ptr().addr() as u64,
+            segment,
         }
     }
 
@@ -54,6 +58,7 @@ impl Address {
             self.capacity,
             self.header_len,
             self.header_at,
+            self.segment.cast_unsigned(),
         ];
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -63,7 +68,7 @@ impl Address {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Address, String> {
         let (chunks, rest) = bytes.as_chunks::<8>();
         let words: Vec<u64> = chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
-        let (true, [MAGIC, boot, pid_space, process, t0, t1, capacity, header_len, header_at]) =
+        let (true, [MAGIC, boot, pid_space, process, t0, t1, capacity, header_len, header_at, segment]) =
             (rest.is_empty(), &words[..])
         else {
             let length = bytes.len();
@@ -79,13 +84,14 @@ impl Address {
             capacity: *capacity,
             header_len: *header_len,
             header_at: *header_at,
+            segment: segment.cast_signed(),
         })
     }
 
-    /// Whether the peer may be on this node; only opening its heap proves it.
+    /// Whether the peer may be on this node. Only opening its heap proves it.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason why it is not.
     pub(crate) fn may_share_with(&self, me: &Address) -> Result<(), String> {
         if self.boot != me.boot {
             return Err("it runs on another machine (other boot id)".into());
@@ -103,7 +109,7 @@ impl Address {
     }
 }
 
-/// What a peer that is not on this node gets told.
+/// The error for a peer that is not on this node.
 pub(crate) fn not_here(reason: &str) -> FabricError {
     FabricError::Unavailable { transport: "shm", reason: format!("the peer's memory can't be mapped here: {reason}") }
 }
@@ -121,7 +127,7 @@ mod tests {
     #[test]
     fn an_address_survives_the_exchange() {
         let heap = Heap::create(HeapOptions::default()).expect("a heap");
-        let address = Address::of(&heap);
+        let address = Address::of(&heap, 7);
         let bytes = address.to_bytes();
         assert!(bytes.len() <= 256, "the contract's limit");
         assert_eq!(Address::from_bytes(&bytes), Ok(address));
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn other_machines_and_containers_are_told_early() {
         let heap = Heap::create(HeapOptions::default()).expect("a heap");
-        let me = Address::of(&heap);
+        let me = Address::of(&heap, 0);
         assert_eq!(me.may_share_with(&me), Ok(()));
         let boot = me.boot ^ 1;
         let error = Address { boot, ..me }.may_share_with(&me);

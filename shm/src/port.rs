@@ -1,8 +1,9 @@
-//! The way to the peers of this node: copies and atomics on mapped memory, cross-memory attach, messages by rings.
-//! Knows nothing of windows; what it is asked is done when it answers.
+//! The way to the peers of this node: copies and atomics on mapped memory, cross-memory attach,
+//! messages by rings. Knows nothing of windows; what it is asked is done when it answers.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use transom_fabric::{
@@ -17,6 +18,7 @@ use crate::heap::Heap;
 use crate::node::{self, Address};
 use crate::remote::{PIECES, Route, ShmRemote, byte, slice_of, slice_of_mut};
 use crate::ring::{self, MESSAGE_MAX};
+use crate::xpmem::Xpmem;
 
 /// The longest packed put, which is built on the stack.
 const PACKED_MAX: usize = 4096;
@@ -35,7 +37,13 @@ pub struct ShmPort {
     inbox: Mutex<Box<[u8; MESSAGE_MAX]>>,
     /// A [`Port::wake`] that no wait has answered yet.
     woken: AtomicBool,
+    /// How many threads sleep elsewhere.
+    elsewhere: Mutex<u32>,
     regions: Arc<Regions>,
+    /// What maps user memory, or why nothing does.
+    xpmem: Result<&'static Xpmem, String>,
+    /// The first peer's memory that could not be mapped although both ends have XPMEM.
+    unmapped: OnceLock<String>,
 }
 
 /// Parts one after another as pieces, each with its offset.
@@ -47,12 +55,18 @@ fn one_after_another(offset: u64, parts: &[Span]) -> impl Iterator<Item = (u64, 
 }
 
 impl ShmPort {
-    pub(crate) fn new(heap: &Heap, me: Peer, regions: Arc<Regions>) -> Result<ShmPort, FabricError> {
-        let ring = ring::Shared::in_header(heap.header())
+    pub(crate) fn new(
+        heap: &Heap,
+        me: Peer,
+        regions: Arc<Regions>,
+        xpmem: Result<&'static Xpmem, String>,
+    ) -> Result<ShmPort, FabricError> {
+        let address = Address::of(heap, xpmem.as_ref().map_or(0, |xpmem| xpmem.segment()));
+        let ring = ring::Shared::in_header(heap.header(), address.pid)
             .ok_or_else(|| FabricError::failed("opening shared memory", "no room for the ring"))?;
         let port = ShmPort {
             me,
-            address: Address::of(heap),
+            address,
             limits: Limits {
                 inline_max: PACKED_MAX,
                 packed_max: PACKED_MAX,
@@ -66,19 +80,48 @@ impl ShmPort {
             ring,
             inbox: Mutex::new(Box::new([0; MESSAGE_MAX])),
             woken: AtomicBool::new(false),
+            elsewhere: Mutex::new(0),
             regions,
+            xpmem,
+            unmapped: OnceLock::new(),
         };
         port.connect(me, &port.address())?;
         Ok(port)
     }
 
-    /// [`Port::wait`], where `stay` says so once the sleep was announced: what a peer has stored before its [`knock`](ShmPort::knock) is
-    /// seen by it.
+    /// [`Port::wait`], where `stay` says so once the sleep was announced: what a peer has stored
+    /// before its [`knock`](ShmPort::knock) is seen by it.
     pub fn wait_while(&self, limit: Duration, stay: impl FnOnce() -> bool) {
-        // SeqCst, twice: pairs with the store in `wake`, beside the fences of `sleep` and `knock` between which it lies.
+        // SeqCst, twice: pairs with the store in `wake`, beside the fences of `sleep` and `knock`
+        // between which it lies.
         let stay = || !self.woken.load(Ordering::SeqCst) && stay();
         ring::sleep(&self.ring, Some(limit), stay);
         self.woken.store(false, Ordering::SeqCst);
+    }
+
+    /// Calls `sleep` where `stay` says so, as in [`wait_while`](ShmPort::wait_while), for a sleep
+    /// on other descriptors: what ends a wait makes the one that `sleep` is given readable. `None`
+    /// where the system has none to give.
+    pub fn wait_elsewhere(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(Option<BorrowedFd<'_>>)) {
+        let Some(pipe) = self.ring.own_pipe() else { return sleep(None) };
+        {
+            let mut inside = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+            // The pipe stays readable until all whom a knock called back have left.
+            if *inside > 0 && ring::is_called_back(&self.ring) {
+                return;
+            }
+            *inside += 1;
+            ring::go_elsewhere(&self.ring);
+        }
+        if ring::still(&self.ring, stay) {
+            sleep(Some(pipe.as_fd()));
+        }
+        let mut inside = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        *inside -= 1;
+        if *inside == 0 {
+            ring::come_back(&self.ring);
+            pipe.empty();
+        }
     }
 
     /// Ends a sleep of a connected peer, which finds by itself what for.
@@ -86,6 +129,39 @@ impl ShmPort {
         if let Ok(contact) = self.contact(peer) {
             ring::knock(&contact.ring);
         }
+    }
+
+    /// Whether user memory of peers is mapped, by the XPMEM module.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn maps_user_memory(&self) -> Result<(), &str> {
+        self.xpmem.as_ref().map(|_| ()).map_err(String::as_str)
+    }
+
+    /// Why user memory could not be mapped that should have been, the first time.
+    pub fn unmapped(&self) -> Option<&str> {
+        self.unmapped.get().map(String::as_str)
+    }
+
+    /// User memory of a connected peer, from an address of its on, mapped; `None` where it can't
+    /// be.
+    pub fn user_memory(&self, peer: Peer, address: u64, len: u64) -> Option<Memory> {
+        let xpmem = *self.xpmem.as_ref().ok()?;
+        let contact = self.contact(peer).ok().filter(|contact| contact.address.segment != 0)?;
+        let memory = contact.user_memory(xpmem, peer, address, len);
+        memory.map_err(|reason| self.unmapped.get_or_init(|| reason)).ok()
+    }
+
+    /// A region of a connected peer that is not of its heap, mapped; `None` where it can't be, and
+    /// for all of its addresses.
+    pub fn user_region(&self, peer: Peer, key: &RegionKey) -> Option<Memory> {
+        let parts = Key::unpack(key).filter(|parts| parts.kind == Kind::Foreign && parts.len < u64::MAX)?;
+        let token = self.contact(peer).ok()?.address.token;
+        if parts.owner != owner_check(token) {
+            return None;
+        }
+        self.user_memory(peer, parts.at, parts.len)
     }
 
     fn contact(&self, peer: Peer) -> Result<&Contact, Fault> {
@@ -122,12 +198,15 @@ impl Port for ShmPort {
         let parts = Key::unpack(key)
             .filter(|parts| parts.owner == owner_check(contact.address.token))
             .ok_or_else(|| refused(format!("{key:x?} is not a key of its shared memory")))?;
-        let amo = parts.amo();
+        let mut amo = parts.amo();
         let route = if peer == self.me {
             let own = self.regions.find(&parts);
             Route::Memory(own.ok_or_else(|| refused("it is not registered any more".into()))?)
         } else if parts.kind == Kind::Mapped {
             Route::Memory(contact.map(parts.at, parts.len).map_err(refused)?)
+        } else if let Some(memory) = self.user_region(peer, key) {
+            amo = Some(Coherence::WithCpu);
+            Route::Memory(memory)
         } else {
             contact.attach().map_err(refused)?;
             Route::Attached { pid: contact.address.pid, address: parts.at, len: parts.len }
@@ -188,7 +267,8 @@ impl Port for ShmPort {
             from,
             "putting",
             |memory, at| {
-                // SAFETY: `from` is readable and nobody writes it until this returns (the contract of `put`).
+                // SAFETY: `from` is readable and nobody writes it until this returns (the contract
+                // of `put`).
                 memory.write(at, unsafe { slice_of(from) });
             },
             // SAFETY: as above.
@@ -203,7 +283,8 @@ impl Port for ShmPort {
             into,
             "getting",
             |memory, at| {
-                // SAFETY: `into` is writable and nobody else touches it until this returns (the contract of `get`).
+                // SAFETY: `into` is writable and nobody else touches it until this returns (the
+                // contract of `get`).
                 memory.read(at, unsafe { slice_of_mut(into) });
             },
             // SAFETY: as above.
@@ -212,12 +293,14 @@ impl Port for ShmPort {
     }
 
     unsafe fn put_list(&self, to: &ShmRemote, offset: u64, from: &[Span], _tally: &TallyRef) -> Post {
-        // SAFETY: each part is readable and nobody writes it until this returns (the contract of `put_list`).
+        // SAFETY: each part is readable and nobody writes it until this returns (the contract of
+        // `put_list`).
         unsafe { to.put_pieces(one_after_another(offset, from)) }
     }
 
     unsafe fn get_list(&self, from: &ShmRemote, offset: u64, into: &[Span], _tally: &TallyRef) -> Post {
-        // SAFETY: each part is writable and nobody else touches it until this returns (the contract of `get_list`).
+        // SAFETY: each part is writable and nobody else touches it until this returns (the contract
+        // of `get_list`).
         unsafe { from.get_pieces(one_after_another(offset, into)) }
     }
 
@@ -234,7 +317,8 @@ impl Port for ShmPort {
         };
         let before = memory.amo(byte(offset), amo);
         if !into.is_empty() {
-            // SAFETY: `into` is writable and nobody else touches it until this returns (the contract of `amo`).
+            // SAFETY: `into` is writable and nobody else touches it until this returns (the
+            // contract of `amo`).
             let result = unsafe { slice_of_mut(into) };
             match amo.width {
                 Width::W64 => result.copy_from_slice(&before.to_ne_bytes()),
@@ -262,7 +346,8 @@ impl Port for ShmPort {
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
         };
         let mut taken = 0;
-        // At most one ring full, so that a flood of messages does not keep the caller from its own work.
+        // At most one ring full, so that a flood of messages does not keep the caller from its own
+        // work.
         while taken < ring::COUNT
             && let Some((sender, length)) = ring::receive(&self.ring, &mut inbox[..])
         {
@@ -299,7 +384,8 @@ mod tests {
         ShmDomain::new(heap, Peer(rank)).expect("a domain")
     }
 
-    /// Two domains in one process: `/proc/self` and cross-memory attach to oneself work as for another process.
+    /// Two domains in one process: `/proc/self` and cross-memory attach to oneself work as for
+    /// another process.
     fn pair() -> (Arc<ShmDomain>, Arc<ShmDomain>) {
         let (a, b) = (domain(0), domain(1));
         a.port().connect(Peer(1), &b.port().address()).expect("b");
@@ -340,7 +426,8 @@ mod tests {
         }
     }
 
-    /// More pieces than one system call takes, some of no bytes; what is outside, or not mapped there, is told and named.
+    /// More pieces than one system call takes, some of no bytes; what is outside, or not mapped
+    /// there, is told and named.
     #[test]
     fn pieces_go_where_they_belong_by_either_way() {
         let (a, b) = pair();
@@ -486,7 +573,8 @@ mod tests {
         assert!(b.heap().resident().expect("fstat") < 4 << 20);
     }
 
-    /// 100 windows made and freed 100 times; other tests of this process may hold some mappings, not hundreds.
+    /// 100 windows made and freed 100 times; other tests of this process may hold some mappings,
+    /// not hundreds.
     #[test]
     fn windows_leave_nothing_behind() {
         let (a, b) = pair();

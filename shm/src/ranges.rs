@@ -1,8 +1,9 @@
-//! Which pages of a heap are free: first fit over ranges, neighbours joined. Arithmetic only: knows nothing of memory.
+//! The free pages of a heap: first fit over ranges, adjacent ranges joined. Arithmetic only: knows
+//! nothing of memory.
 
 use std::collections::BTreeMap;
 
-/// The free page ranges, by their first page. No two of them touch.
+/// The free page ranges, by their first page. No two ranges are adjacent.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     free: BTreeMap<u64, u64>,
@@ -15,7 +16,7 @@ impl Ranges {
         Ranges { free: free.into_iter().collect() }
     }
 
-    /// Takes `pages` (at least 1) from the first range that has them; the first page.
+    /// Takes `pages` (at least 1) from the first range that has them. Returns the first page.
     pub(crate) fn take(&mut self, pages: u64) -> Option<u64> {
         assert!(pages > 0, "a range of no pages has no place");
         let (&first, &found) = self.free.iter().find(|&(_, &free)| free >= pages)?;
@@ -26,7 +27,7 @@ impl Ranges {
         Some(first)
     }
 
-    /// Gives back what [`Ranges::take`] gave, and joins it to its neighbours.
+    /// Returns pages of [`Ranges::take`], and joins them to adjacent ranges.
     pub(crate) fn give(&mut self, first: u64, pages: u64) {
         let (mut start, mut end) = (first, first + pages);
         if let Some((&before, &length)) = self.free.range(..start).next_back() {
@@ -46,7 +47,7 @@ impl Ranges {
         self.free.insert(start, end - start);
     }
 
-    /// How many pages are free.
+    /// The number of free pages.
     pub(crate) fn free_pages(&self) -> u64 {
         self.free.values().sum()
     }
@@ -60,7 +61,7 @@ mod tests {
     const END: u64 = 64;
 
     proptest! {
-        /// Against a bitmap: what is taken was free and first-fit, and free ranges are maximal.
+        /// Against a bitmap: taken ranges were free and first-fit, and free ranges are maximal.
         #[test]
         fn it_agrees_with_a_bitmap(steps in proptest::collection::vec((any::<bool>(), 1u64..12), 1..200)) {
             let mut ranges = Ranges::new(1, END);

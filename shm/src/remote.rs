@@ -1,5 +1,5 @@
-//! A region of a peer on this node, and how bytes get there and back: by copies in mapped memory, or by cross-memory attach, which
-//! moves many pieces in one call of the system.
+//! A region of a peer on this node, and copies to and from it: in mapped memory, or by cross-memory
+//! attach, which moves many pieces in one system call.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use transom_fabric::{Coherence, Fault, Memory, Peer, Post, Span};
 use crate::cma::{self, Vector};
 use crate::contact::part_of;
 
-/// Pieces that one system call moves: what fits on the stack. The kernel takes 1024.
+/// The most pieces that one system call moves, which fit on the stack. The kernel takes 1024.
 pub(crate) const PIECES: usize = 64;
 
 /// A region of a peer on this node.
@@ -21,17 +21,18 @@ pub struct ShmRemote {
 
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// Load and store reach it.
+    /// Accessed by load and store.
     Memory(Memory),
-    /// A user's memory in another process.
+    /// User memory of another process, accessed by cross-memory attach.
     Attached { pid: i32, address: u64, len: u64 },
 }
 
 impl ShmRemote {
-    /// Puts each of `pieces` at its offset, which is done when this returns. Where it fails, earlier ones may have been put.
+    /// Puts each of `pieces` at its offset, completely before it returns. After a failure, earlier
+    /// pieces may have been put.
     ///
     /// # Safety
-    /// The pieces are readable, and nobody writes them, until this returns.
+    /// The pieces are readable, and no thread writes them, until this returns.
     pub unsafe fn put_pieces(&self, pieces: impl IntoIterator<Item = (u64, Span)>) -> Post {
         self.each_piece(
             "putting",
@@ -43,10 +44,11 @@ impl ShmRemote {
         )
     }
 
-    /// Gets each of `pieces` from its offset, likewise.
+    /// Gets each of `pieces` from its offset, completely before it returns. After a failure,
+    /// earlier pieces may have been filled.
     ///
     /// # Safety
-    /// The pieces are writable, and nobody else touches them, until this returns.
+    /// The pieces are writable, and nothing else accesses them, until this returns.
     pub unsafe fn get_pieces(&self, pieces: impl IntoIterator<Item = (u64, Span)>) -> Post {
         self.each_piece(
             "getting",
@@ -91,7 +93,8 @@ impl ShmRemote {
         }
     }
 
-    /// Whether `len` bytes at `offset` are inside, where the kernel would not tell; mapped memory checks by itself.
+    /// Checks that `len` bytes at `offset` are inside of an attached region, whose bounds the
+    /// kernel does not know. Mapped memory checks its own bounds.
     pub(crate) fn holds(&self, offset: u64, len: usize) -> Result<(), String> {
         match self.route {
             Route::Memory(_) => Ok(()),
@@ -110,7 +113,7 @@ impl ShmRemote {
         Post::Broken(Box::new(Fault { peer: self.peer, reason }))
     }
 
-    /// Moves bytes by the way that leads there: `mapped` copies, `attached` asks the kernel.
+    /// Moves bytes to or from the region: `mapped` copies them, `attached` calls the kernel.
     #[inline]
     pub(crate) fn transfer(
         &self,
@@ -138,14 +141,15 @@ impl ShmRemote {
     }
 }
 
-/// A checked offset as an index: every offset inside mapped memory is one; others fail the memory's own check.
+/// A checked offset as an index. Every offset inside mapped memory fits; other offsets fail the
+/// memory's own check.
 #[inline]
 pub(crate) fn byte(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
 /// # Safety
-/// The span is readable, and nobody writes it, for `'a`.
+/// The span is readable, and no thread writes it, for `'a`.
 #[inline]
 pub(crate) unsafe fn slice_of<'a>(span: Span) -> &'a [u8] {
     if span.is_empty() {
@@ -156,12 +160,12 @@ pub(crate) unsafe fn slice_of<'a>(span: Span) -> &'a [u8] {
 }
 
 /// # Safety
-/// The span is writable, and nobody else touches it, for `'a`.
+/// The span is writable, and nothing else accesses it, for `'a`.
 #[inline]
 pub(crate) unsafe fn slice_of_mut<'a>(span: Span) -> &'a mut [u8] {
     if span.is_empty() {
         return &mut [];
     }
-    // SAFETY: writable and the caller's alone (caller); not null, since it has bytes.
+    // SAFETY: writable and exclusive (caller); not null, since it has bytes.
     unsafe { std::slice::from_raw_parts_mut(span.as_ptr(), span.len()) }
 }

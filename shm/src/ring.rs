@@ -1,17 +1,22 @@
-//! The message ring of a heap: bounded, many producers in any process of the node, one consumer at a time.
+//! The message ring of a heap: bounded, many producers in any process of the node, one consumer at
+//! a time.
 //!
-//! D. Vyukov's bounded queue with one consumer: a producer claims a position by moving the tail, writes the cell, and
-//! publishes it by the cell's state. States count up from zero, so that fresh memory is an empty ring: in lap `l` a
-//! cell is free at `2l` and full at `2l + 1`. Everything is an offset; nothing points. Knows nothing of what messages say.
+//! D. Vyukov's bounded queue with one consumer: a producer claims a position by moving the tail,
+//! writes the cell, and publishes it by the cell's state. States count up from zero, so that fresh
+//! memory is an empty ring: in lap `l` a cell is free at `2l` and full at `2l + 1`. Everything is
+//! an offset; nothing points. Knows nothing of what messages say.
 //!
-//! A known limit: a producer that is killed between claiming and publishing stalls the ring, since the consumer can't
-//! know that nothing will come. The launcher ends a job one of whose ranks is killed, which ends this too.
+//! A known limit: a producer that is killed between claiming and publishing stalls the ring, since
+//! the consumer can't know that nothing will come. The launcher ends a job one of whose ranks is
+//! killed, which ends this too.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use transom_fabric::Memory;
 
+use crate::pipe::{Pipe, Place};
 use crate::word::{Word32, Word64, fence};
 
 /// The longest message, in bytes.
@@ -26,11 +31,13 @@ pub(crate) const BYTES: u64 = (CELLS_AT + CELL * COUNT) as u64;
 /// How many messages a ring holds: a power of two.
 pub(crate) const COUNT: usize = 128;
 
-// Bytes within the ring: words that different processes write lie two cache lines apart (lines are prefetched in
-// pairs), then the cells: state (u64), sender (u32), length (u32), payload.
+// Bytes within the ring: words that different processes write lie two cache lines apart (lines are
+// prefetched in pairs), then the cells: state (u64), sender (u32), length (u32), payload.
 const TAIL_AT: usize = 0;
 const HEAD_AT: usize = 128;
 const BELL_AT: usize = 256;
+const PIPE_AT: usize = 264;
+const PIPE_INODE_AT: usize = 272;
 const CELLS_AT: usize = 384;
 const CELL: usize = 1088;
 const SENDER_AT: usize = 8;
@@ -39,8 +46,10 @@ const PAYLOAD_AT: usize = 16;
 
 /// The doorbell: nobody sleeps.
 const AWAKE: u32 = 0;
-/// The doorbell: somebody is asleep, or about to.
+/// The doorbell: somebody is asleep on the word, or about to.
 const ASLEEP: u32 = 1;
+/// The doorbell: somebody is asleep on descriptors, the owner's pipe among them, or about to.
+const ELSEWHERE: u32 = 2;
 
 /// Where a ring's words and cells are: in shared memory, or in a loom model.
 pub(crate) trait Cells {
@@ -53,6 +62,8 @@ pub(crate) trait Cells {
     /// The next position to take.
     fn head(&self) -> &Self::Position;
     fn bell(&self) -> &Self::Bell;
+    /// Makes the owner's pipe readable.
+    fn fill_pipe(&self);
     fn state(&self, cell: usize) -> &Self::Position;
     fn fill(&self, cell: usize, sender: u32, message: &[u8]);
     /// The sender and the length; the message goes to the front of `into`.
@@ -63,15 +74,21 @@ pub(crate) trait Cells {
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     memory: Memory,
+    /// The process of the owner.
+    pid: i32,
+    /// The owner's pipe, from the first need on; `None` where it can't be had.
+    pipe: Arc<OnceLock<Option<Pipe>>>,
 }
 
-/// Puts a message into the ring and wakes its consumer; `false` where the ring is full. Any thread of any process.
+/// Puts a message into the ring and wakes its consumer; `false` where the ring is full. Any thread
+/// of any process.
 pub(crate) fn send(ring: &impl Cells, sender: u32, message: &[u8]) -> bool {
     // Relaxed: a guess; the cell's state says whether it is right.
     let mut position = ring.tail().load(Ordering::Relaxed);
     let cell = loop {
         let (cell, free) = place(ring, position);
-        // Acquire: pairs with the Release in `receive` that frees the cell, so that the last message was read before this one is written.
+        // Acquire: pairs with the Release in `receive` that frees the cell, so that the last
+        // message was read before this one is written.
         let state = ring.state(cell).load(Ordering::Acquire);
         if state == free {
             // Relaxed: claims only; the cell's state publishes.
@@ -93,7 +110,8 @@ pub(crate) fn send(ring: &impl Cells, sender: u32, message: &[u8]) -> bool {
     true
 }
 
-/// Takes the next message to the front of `into` (at least [`MESSAGE_MAX`] bytes): its sender and length. One thread at a time.
+/// Takes the next message to the front of `into` (at least [`MESSAGE_MAX`] bytes): its sender and
+/// length. One thread at a time.
 pub(crate) fn receive(ring: &impl Cells, into: &mut [u8]) -> Option<(u32, usize)> {
     // Relaxed: only consumers write it, one after the other under the caller's lock.
     let position = ring.head().load(Ordering::Relaxed);
@@ -103,36 +121,79 @@ pub(crate) fn receive(ring: &impl Cells, into: &mut [u8]) -> Option<(u32, usize)
         return None;
     }
     let taken = ring.empty(cell, into);
-    // Release: pairs with the Acquire in `send`: the cell was read before it is free for the next lap.
+    // Release: pairs with the Acquire in `send`: the cell was read before it is free for the next
+    // lap.
     ring.state(cell).store(free + 2, Ordering::Release);
-    // Relaxed: see above; a thread in `sleep` that reads an old value returns early or at its limit.
+    // Relaxed: see above; a thread in `sleep` that reads an old value returns early or at its
+    // limit.
     ring.head().store(position + 1, Ordering::Relaxed);
     Some(taken)
 }
 
-/// Sleeps until there is a message, somebody calls [`knock`], or `limit` has passed. `stay` is asked after the sleep was announced: what
-/// is written before a `knock` is seen by it. It may return early.
+/// Sleeps until there is a message, somebody calls [`knock`], or `limit` has passed. `stay` is
+/// asked after the sleep was announced: what is written before a `knock` is seen by it. It may
+/// return early.
 pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnce() -> bool) {
-    // Relaxed: the fence below orders it.
-    ring.bell().swap(ASLEEP, Ordering::Relaxed);
-    // SeqCst: pairs with the fence in `knock`. Announce, fence, look here; publish, fence, look at the bell there: in the
-    // one order of the two fences, whoever is second sees what the first wrote. So either the message is seen
-    // here, or the bell there; and a bell rung after the look changes the word that the futex compares.
+    // Relaxed: the fence in `still` orders it.
+    let bell = ring.bell().fetch_or(ASLEEP, Ordering::Relaxed) | ASLEEP;
+    if still(ring, stay) {
+        // Where another thread goes to sleep elsewhere just then, this returns early.
+        ring.bell().sleep(bell, limit);
+    }
+}
+
+/// Announces a sleep on descriptors, of which the owner's pipe is one. [`still`] is asked before
+/// it. By the owner only.
+pub(crate) fn go_elsewhere(ring: &impl Cells) {
+    // Release: pairs with the Acquire in `knock`, so that the pipe's place is there.
+    ring.bell().fetch_or(ELSEWHERE, Ordering::Release);
+}
+
+/// Withdraws the announcement: nobody sleeps on descriptors any more.
+pub(crate) fn come_back(ring: &impl Cells) {
+    // Relaxed: a knock that sees it late fills the pipe for nobody, which ends the next sleep
+    // early.
+    ring.bell().fetch_and(!ELSEWHERE, Ordering::Relaxed);
+}
+
+/// Whether a knock has ended the sleeps on descriptors that were announced.
+pub(crate) fn is_called_back(ring: &impl Cells) -> bool {
+    // Relaxed: the pipe ends the sleeps themselves.
+    ring.bell().load(Ordering::Relaxed) & ELSEWHERE == 0
+}
+
+/// Whether there is reason to sleep, after the sleep was announced.
+pub(crate) fn still(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool {
+    // SeqCst: pairs with the fence in `knock`. Announce, fence, look here; publish, fence, look at
+    // the bell there: in the one order of the two fences, whoever is second sees what the first
+    // wrote. So either the message is seen here, or the bell there; and a bell rung after the look
+    // changes the word that the futex compares, or fills the pipe.
     fence(Ordering::SeqCst);
     let (cell, free) = place(ring, ring.head().load(Ordering::Relaxed));
     // Relaxed: the message is taken by `receive`, which acquires.
-    if ring.state(cell).load(Ordering::Relaxed) != free + 1 && stay() {
-        ring.bell().sleep(ASLEEP, limit);
-    }
+    ring.state(cell).load(Ordering::Relaxed) != free + 1 && stay()
 }
 
 /// Wakes who sleeps on the ring. The caller has published before what it wants seen.
 pub(crate) fn knock(ring: &impl Cells) {
     // SeqCst: pairs with the fence in `sleep`.
     fence(Ordering::SeqCst);
-    // Relaxed, twice: ordered by the fence; several that knock at once may each wake, which is harmless.
-    if ring.bell().load(Ordering::Relaxed) != AWAKE && ring.bell().swap(AWAKE, Ordering::Relaxed) != AWAKE {
+    // Relaxed: ordered by the fence.
+    if ring.bell().load(Ordering::Relaxed) != AWAKE {
+        wake(ring);
+    }
+}
+
+#[cold]
+fn wake(ring: &impl Cells) {
+    // Acquire: pairs with the Release in `go_elsewhere`. Of several that knock at once one finds a
+    // sleeper here.
+    let sleepers = ring.bell().swap(AWAKE, Ordering::Acquire);
+    if sleepers & ASLEEP != 0 {
         ring.bell().wake_all();
+    }
+    if sleepers & ELSEWHERE != 0 {
+        ring.fill_pipe();
     }
 }
 
@@ -145,12 +206,35 @@ fn place(ring: &impl Cells, position: u64) -> (usize, u64) {
 }
 
 impl Shared {
-    /// The ring in a heap's header, which begins at page 0.
-    pub(crate) fn in_header(header: &Memory) -> Option<Shared> {
+    /// The ring in the header, which begins at page 0, of a heap of process `pid`.
+    pub(crate) fn in_header(header: &Memory, pid: i32) -> Option<Shared> {
         let page = rustix::param::page_size();
         let at = page * usize::try_from(OFFSET_PAGES).ok()?;
         let memory = header.slice(at, usize::try_from(BYTES).ok()?)?;
-        Some(Shared { memory })
+        Some(Shared { memory, pid, pipe: Arc::default() })
+    }
+
+    /// The owner's pipe, for the owner: made at the first call. `None` where the system has none.
+    pub(crate) fn own_pipe(&self) -> Option<&Pipe> {
+        let create = || {
+            let (pipe, place) = Pipe::create().ok()?;
+            // Relaxed, twice: the Release in `go_elsewhere` follows.
+            self.memory.word64(PIPE_AT).store(place.number, Ordering::Relaxed);
+            self.memory.word64(PIPE_INODE_AT).store(place.inode, Ordering::Relaxed);
+            Some(pipe)
+        };
+        self.pipe.get_or_init(create).as_ref()
+    }
+
+    /// The owner's pipe, for a peer that was told that the owner sleeps on it.
+    fn their_pipe(&self) -> Option<&Pipe> {
+        let open = || {
+            // Relaxed, twice: the Acquire in `wake` came before.
+            let number = self.memory.word64(PIPE_AT).load(Ordering::Relaxed);
+            let inode = self.memory.word64(PIPE_INODE_AT).load(Ordering::Relaxed);
+            Pipe::of_process(self.pid, Place { number, inode }).ok()
+        };
+        self.pipe.get_or_init(open).as_ref()
     }
 
     fn cell_at(cell: usize) -> usize {
@@ -176,6 +260,13 @@ impl Cells for Shared {
 
     fn bell(&self) -> &AtomicU32 {
         self.memory.word32(BELL_AT)
+    }
+
+    fn fill_pipe(&self) {
+        // Where it can't be opened, the owner's sleep ends at its limit.
+        if let Some(pipe) = self.their_pipe() {
+            pipe.fill();
+        }
     }
 
     fn state(&self, cell: usize) -> &AtomicU64 {
@@ -213,7 +304,7 @@ mod tests {
 
     fn ring() -> Shared {
         let bytes = usize::try_from(BYTES).expect("small") + rustix::param::page_size();
-        Shared::in_header(&Memory::private(bytes)).expect("room for a ring")
+        Shared::in_header(&Memory::private(bytes), rustix::process::getpid().as_raw_pid()).expect("room for a ring")
     }
 
     #[test]
@@ -234,7 +325,8 @@ mod tests {
         }
     }
 
-    /// Four producers, far more messages than cells: each one's messages arrive once, whole and in its order.
+    /// Four producers, far more messages than cells: each one's messages arrive once, whole and in
+    /// its order.
     #[test]
     fn producers_keep_their_order_under_back_pressure() {
         const EACH: u64 = 2_000;
@@ -304,11 +396,14 @@ mod loom_tests {
     use loom::sync::atomic::AtomicU64 as ModelU64;
     use loom::thread;
 
-    /// Two cells. Payloads are relaxed words: one that is read before it was published shows as an old value.
+    /// Two cells. Payloads are relaxed words: one that is read before it was published shows as an
+    /// old value.
     struct Model {
         tail: ModelU64,
         head: ModelU64,
         bell: ModelFutex,
+        /// 1 where it is readable.
+        pipe: ModelFutex,
         states: [ModelU64; 2],
         payloads: [ModelU64; 2],
     }
@@ -320,6 +415,7 @@ mod loom_tests {
                 tail: word(),
                 head: word(),
                 bell: ModelFutex::new(),
+                pipe: ModelFutex::new(),
                 states: [word(), word()],
                 payloads: [word(), word()],
             })
@@ -341,6 +437,10 @@ mod loom_tests {
         }
         fn bell(&self) -> &ModelFutex {
             &self.bell
+        }
+        fn fill_pipe(&self) {
+            self.pipe.swap(1, Ordering::SeqCst);
+            self.pipe.wake_all();
         }
         fn state(&self, cell: usize) -> &ModelU64 {
             &self.states[cell]
@@ -407,7 +507,8 @@ mod loom_tests {
         });
     }
 
-    /// A lost knock is a model that stops with the consumer asleep, which loom reports as a deadlock.
+    /// A lost knock is a model that stops with the consumer asleep, which loom reports as a
+    /// deadlock.
     #[test]
     fn loom_a_message_is_never_slept_through() {
         loom::model(|| {
@@ -422,6 +523,64 @@ mod loom_tests {
             }
             assert_eq!(byte, [5]);
             producer.join().expect("no panic");
+        });
+    }
+
+    /// The same beside a net, with the pipe emptied after each sleep.
+    #[test]
+    fn loom_a_message_is_never_slept_through_elsewhere() {
+        loom::model(|| {
+            let ring = Model::new();
+            let producer = {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || assert!(send(&*ring, 1, &[5])))
+            };
+            let mut byte = [0];
+            while receive(&*ring, &mut byte).is_none() {
+                go_elsewhere(&*ring);
+                if still(&*ring, || true) {
+                    ring.pipe.sleep(0, None);
+                }
+                come_back(&*ring);
+                ring.pipe.swap(0, Ordering::SeqCst);
+            }
+            assert_eq!(byte, [5]);
+            producer.join().expect("no panic");
+        });
+    }
+
+    #[test]
+    fn loom_sleepers_on_the_word_and_elsewhere_are_both_woken() {
+        // All interleavings of three threads take minutes; bugs need few preemptions.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let (ring, said) = (Model::new(), Arc::new(ModelU64::new(0)));
+            let sleeper = {
+                let (ring, said) = (Arc::clone(&ring), Arc::clone(&said));
+                thread::spawn(move || {
+                    while said.load(Ordering::Acquire) == 0 {
+                        sleep(&*ring, None, || said.load(Ordering::Acquire) == 0);
+                    }
+                })
+            };
+            let teller = {
+                let (ring, said) = (Arc::clone(&ring), Arc::clone(&said));
+                thread::spawn(move || {
+                    said.store(1, Ordering::Release);
+                    knock(&*ring);
+                })
+            };
+            while said.load(Ordering::Acquire) == 0 {
+                go_elsewhere(&*ring);
+                if still(&*ring, || said.load(Ordering::Acquire) == 0) {
+                    ring.pipe.sleep(0, None);
+                }
+                come_back(&*ring);
+                ring.pipe.swap(0, Ordering::SeqCst);
+            }
+            sleeper.join().expect("no panic");
+            teller.join().expect("no panic");
         });
     }
 }

@@ -1,8 +1,10 @@
-//! What this machine has: processors that the process may use, NUMA nodes. Asks the kernel; decides nothing.
+//! The machine: processors that the process may use, and NUMA nodes. Reads from the kernel; decides
+//! nothing.
 
-/// The processors that this process may run on (`sched_getaffinity(2)`), in ascending order; processors past the 1024
-/// that the kernel interface of fixed size can name are not seen. A rank that was bound sees only its own: take the union over
-/// the node's ranks before comparing with their number.
+/// The processors that this process may run on (`sched_getaffinity(2)`), in ascending order.
+/// Processors past the 1024 of the kernel's fixed-size interface are missing. A bound rank sees
+/// only its own processors: take the union over the node's ranks before comparing with their
+/// number.
 pub fn allowed_cpus() -> Vec<usize> {
     use rustix::thread::{CpuSet, sched_getaffinity};
     match sched_getaffinity(None) {
@@ -11,7 +13,7 @@ pub fn allowed_cpus() -> Vec<usize> {
     }
 }
 
-/// How many NUMA nodes the machine has (`/sys/devices/system/node`), at least 1.
+/// The number of NUMA nodes of the machine (`/sys/devices/system/node`), at least 1.
 pub fn numa_nodes() -> usize {
     let Ok(entries) = std::fs::read_dir("/sys/devices/system/node") else {
         return 1;

@@ -1,5 +1,5 @@
-//! The atomic words that the algorithms of this crate are written over: real ones, and loom's in its models.
-//! Owns the futex; knows nothing of what the words mean.
+//! The atomic words that the algorithms of this crate are written over: real ones, and loom's in
+//! its models. Owns the futex; knows nothing of what the words mean.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,9 +15,13 @@ pub(crate) use std::sync::atomic::fence;
 pub(crate) trait Word32 {
     fn load(&self, order: Ordering) -> u32;
     fn swap(&self, value: u32, order: Ordering) -> u32;
-    /// `Ok` where the word held `current` and holds `new` now; else what it holds. Relaxed on failure.
+    fn fetch_or(&self, bits: u32, order: Ordering) -> u32;
+    fn fetch_and(&self, bits: u32, order: Ordering) -> u32;
+    /// `Ok` where the word held `current` and holds `new` now; else what it holds. Relaxed on
+    /// failure.
     fn compare_exchange(&self, current: u32, new: u32, success: Ordering) -> Result<u32, u32>;
-    /// Sleeps while the word holds `expected`, at most `limit` (`None`: for ever). It may return early.
+    /// Sleeps while the word holds `expected`, at most `limit` (`None`: for ever). It may return
+    /// early.
     fn sleep(&self, expected: u32, limit: Option<Duration>);
     /// Wakes all who sleep on the word.
     fn wake_all(&self);
@@ -43,6 +47,16 @@ impl Word32 for AtomicU32 {
     }
 
     #[inline]
+    fn fetch_or(&self, bits: u32, order: Ordering) -> u32 {
+        AtomicU32::fetch_or(self, bits, order)
+    }
+
+    #[inline]
+    fn fetch_and(&self, bits: u32, order: Ordering) -> u32 {
+        AtomicU32::fetch_and(self, bits, order)
+    }
+
+    #[inline]
     fn compare_exchange(&self, current: u32, new: u32, success: Ordering) -> Result<u32, u32> {
         AtomicU32::compare_exchange(self, current, new, success, Ordering::Relaxed)
     }
@@ -50,8 +64,8 @@ impl Word32 for AtomicU32 {
     fn sleep(&self, expected: u32, limit: Option<Duration>) {
         // A limit beyond what the system can count is no limit.
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-        // Every outcome (woken, value changed, timed out, interrupted) means: look again. The word is shared between
-        // processes, therefore not PRIVATE.
+        // Every outcome (woken, value changed, timed out, interrupted) means: look again. The word
+        // is shared between processes, therefore not PRIVATE.
         let _ = futex::wait(self, Flags::empty(), expected, limit.as_ref());
     }
 
@@ -109,6 +123,14 @@ pub(crate) mod model {
             self.value.swap(value, order)
         }
 
+        fn fetch_or(&self, bits: u32, order: Ordering) -> u32 {
+            self.value.fetch_or(bits, order)
+        }
+
+        fn fetch_and(&self, bits: u32, order: Ordering) -> u32 {
+            self.value.fetch_and(bits, order)
+        }
+
         fn compare_exchange(&self, current: u32, new: u32, success: Ordering) -> Result<u32, u32> {
             self.value.compare_exchange(current, new, success, Ordering::Relaxed)
         }
@@ -116,7 +138,8 @@ pub(crate) mod model {
         fn sleep(&self, expected: u32, limit: Option<Duration>) {
             assert_eq!(limit, None, "the model has no clock");
             let bucket = self.bucket.lock().expect("no model thread panics");
-            // The kernel compares under the bucket's lock; a read-modify-write sees the last value, as it does.
+            // The kernel compares under the bucket's lock; a read-modify-write sees the last value,
+            // as it does.
             let unchanged = self.value.compare_exchange(expected, expected, Ordering::Relaxed, Ordering::Relaxed);
             if unchanged.is_ok() {
                 drop(self.sleepers.wait(bucket).expect("no model thread panics"));

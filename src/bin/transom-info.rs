@@ -1,6 +1,9 @@
-//! `transom-info`: which transports exist on this machine, why another does not, and what a window would use.
+//! `transom-info`: the transports of this machine, the reasons why others are missing, and the
+//! transport and actor that a window would use.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use clap::Parser;
 use transom::info;
@@ -9,32 +12,38 @@ use transom_ofi::{Offer, OfiDomain, OfiOptions, OfiRegion, ProviderInfo, SONAME}
 use transom_shm::{Heap, HeapOptions, ShmDomain, topology};
 use transom_verbs::{PortInfo, VerbsDomain, VerbsOptions};
 
-/// Tells which transports this machine has, what each provider of libfabric offers, and what windows would use under the
-/// TRANSOM_ variables as they are set.
+/// Tells which transports this machine has, what each provider of libfabric offers, and what
+/// windows would use under the TRANSOM_ variables as they are set.
 ///
-/// A transport that is missing is no error: the exit status is 0, and the text says what is missing and how to get it.
+/// A transport that is missing is no error: the exit status is 0, and the text says what is missing
+/// and how to get it.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
     /// List the TRANSOM_ variables with their defaults, values and meanings.
     #[arg(long)]
     env: bool,
-    /// Ask for this library instead of libfabric's usual name; windows of jobs always use the usual one.
+    /// Ask for this library instead of libfabric's usual name; windows of jobs always use the usual
+    /// one.
     #[arg(long, value_name = "SONAME", default_value = SONAME)]
     library: String,
 }
 
-fn main() -> io::Result<()> {
+fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut out = io::stdout().lock();
     match if arguments.env { variables(&mut out) } else { machine(&mut out, &arguments.library) } {
-        // The reader had enough: `transom-info | head`.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
+        // The reader closed the pipe, as in `transom-info | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("transom-info: the standard output: {error}");
+            ExitCode::FAILURE
+        }
+        Ok(()) => ExitCode::SUCCESS,
     }
 }
 
-/// Tells what the machine has and what windows would use.
+/// Prints the transports of the machine, and those that windows would use.
 fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
     writeln!(out, "transom {}", env!("CARGO_PKG_VERSION"))?;
     let nodes = topology::numa_nodes();
@@ -43,7 +52,7 @@ fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
     writeln!(out, "machine: this process may use CPUs {cpus}; {nodes} NUMA node{plural}")?;
     writeln!(out, "launchers: transom-run and others that speak PMI-1; PMIx {}", pmix())?;
     let found = info::Found { shm: shared_memory(out)?, verbs: verbs(out)?, ofi: libfabric(out, library)? };
-    let set = |name: &str| std::env::var(name).ok();
+    let set = |name: &str| std::env::var_os(name);
     match info::addresses(set) {
         Ok(all) if all.is_empty() => writeln!(out, "other machines: no address that they could reach")?,
         Ok(all) => writeln!(
@@ -60,21 +69,21 @@ fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
     })
 }
 
-/// Whether launchers that speak PMIx can be spoken to.
+/// The PMIx library through which launchers are reached, or the reason why there is none.
 fn pmix() -> String {
     match transom_pmix::version() {
-        // Behind the name and number stand those of standards.
+        // After the name and number come those of the standards that the library implements.
         Ok(version) => format!("by {}", version.split(" (").next().unwrap_or_default()),
         Err(error) => format!("not: {error}"),
     }
 }
 
-/// What a window would get under the variables that `get` reads.
+/// Prints the transport and actor of a window under the variables that `get` reads.
 fn window(
     out: &mut impl Write,
     when: &str,
     found: info::Found,
-    get: impl Fn(&str) -> Option<String>,
+    get: impl Fn(&str) -> Option<OsString>,
 ) -> io::Result<()> {
     match info::outlook(found, get) {
         Ok(info::Outlook { route, actor }) => writeln!(out, "  {when}: route {route}, atomics {actor}"),
@@ -82,43 +91,45 @@ fn window(
     }
 }
 
-/// Tries what ranks of a node do to each other, with this process in both roles; whether it works.
+/// Tries the accesses between ranks of a node, with this process in both roles. Returns whether
+/// they work.
 fn shared_memory(out: &mut impl Write) -> io::Result<bool> {
-    let (attach, adopt) = match try_shared_memory() {
-        Ok(tried) => tried,
+    let attach = match try_shared_memory() {
+        Ok(attach) => attach,
         Err(error) => {
             writeln!(out, "shared memory: not available: {error}")?;
             return Ok(false);
         }
     };
     writeln!(out, "shared memory: available (memfd, mapped by peers through /proc/PID/fd; tried with this process)")?;
-    // A process may always attach to itself, so that ptrace_scope is asked besides.
+    // A process may always attach to itself, so ptrace_scope is read as well.
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let xpmem = match transom_shm::xpmem() {
+        _ if std::env::var_os("TRANSOM_XPMEM").is_some_and(|it| it == "n") => Err("TRANSOM_XPMEM is n".to_owned()),
+        tried => tried,
+    };
     let user = match (attach, scope.trim()) {
         (Ok(()), "" | "0") => "cross-memory attach (allowed)".into(),
         (Ok(()), scope) => format!("by messages, since kernel.yama.ptrace_scope is {scope}"),
         (Err(error), _) => format!("by messages: {error}"),
     };
-    match adopt {
-        Ok(()) => writeln!(out, "  user memory of peers: mapped in its place while windows are over it; else {user}")?,
-        Err(why) => writeln!(out, "  user memory of peers: {user}; not mapped in its place: {why}")?,
+    match xpmem {
+        Ok(()) => writeln!(out, "  user memory of peers: mapped by XPMEM; else {user}")?,
+        Err(why) => writeln!(out, "  user memory of peers: {user}; not mapped by XPMEM: {why}")?,
     }
     Ok(true)
 }
 
-/// What may be so or not where there is shared memory: cross-memory attach, and user memory as part of a heap.
-type Tried = (Result<(), FabricError>, Result<(), String>);
-
-/// Maps a heap as a peer would.
-fn try_shared_memory() -> Result<Tried, FabricError> {
-    let domain = ShmDomain::new(Heap::create(HeapOptions::default())?, Peer(0))?;
+/// Maps a heap as a peer would. The inner result tells whether cross-memory attach works.
+fn try_shared_memory() -> Result<Result<(), FabricError>, FabricError> {
+    let domain = ShmDomain::without_xpmem(Heap::create(HeapOptions::default())?, Peer(0), "not tried")?;
     domain.port().connect(Peer(1), &domain.port().address())?;
     let user = domain.register(&Memory::private(64))?;
-    let attach = domain.port().import(Peer(1), &user.key()).map(drop);
-    Ok((attach, domain.heap().adopt(&Memory::private(4096)).map(drop)))
+    Ok(domain.port().import(Peer(1), &user.key()).map(drop))
 }
 
-/// Lists the ports of RDMA devices; what atomics the one has that jobs would open, `None` where none opens.
+/// Lists the ports of RDMA devices. Returns the atomics of the device that jobs would open; `None`
+/// if none opens.
 fn verbs(out: &mut impl Write) -> io::Result<Option<info::Amos>> {
     let ports = transom_verbs::ports();
     if ports.is_empty() {
@@ -145,7 +156,13 @@ fn verbs(out: &mut impl Write) -> io::Result<Option<info::Amos>> {
 
 /// The user's list of devices.
 fn devices() -> Option<String> {
-    std::env::var("TRANSOM_NET_DEVICES").ok().filter(|list| !list.is_empty())
+    filled("TRANSOM_NET_DEVICES")
+}
+
+/// The value of a variable that is set and not empty. A value that is not UTF-8 is refused when all
+/// variables are read.
+fn filled(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
 }
 
 fn of_port(port: &PortInfo) -> String {
@@ -158,7 +175,8 @@ fn of_port(port: &PortInfo) -> String {
     format!("{}:{}: {link}{node}, {state}", port.device, port.port)
 }
 
-/// Lists libfabric's providers; what atomics the one has that jobs would open, `None` where none opens.
+/// Lists libfabric's providers. Returns the atomics of the provider that jobs would open; `None` if
+/// none opens.
 fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Amos>> {
     let (version, providers) = match transom_ofi::providers(library) {
         Ok(found) => found,
@@ -171,7 +189,7 @@ fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Amo
     for provider in &providers {
         writeln!(out, "  {:<14}{}", provider.name, offer(provider))?;
     }
-    let provider = std::env::var("TRANSOM_PROVIDER").ok().filter(|name| !name.is_empty());
+    let provider = filled("TRANSOM_PROVIDER");
     let options = OfiOptions { library: library.to_owned(), provider, devices: devices(), ..OfiOptions::default() };
     match OfiDomain::open(&options) {
         Ok(domain) => probed(out, &domain).map(Some),
@@ -195,7 +213,7 @@ fn offer(provider: &ProviderInfo) -> String {
     }
 }
 
-/// Tells what a probe showed of the provider that was opened; what atomics it has.
+/// Prints the results of the probe of the opened provider. Returns its atomics.
 fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::Amos> {
     let has = |region: &OfiRegion| {
         AmoKind::ALL.iter().all(|&kind| [Width::W32, Width::W64].iter().all(|&width| region.amo(kind, width).is_some()))
@@ -225,7 +243,7 @@ fn in_words(amos: info::Amos) -> &'static str {
 /// Lists the variables.
 fn variables(out: &mut impl Write) -> io::Result<()> {
     for info::Variable { name, default, meaning } in info::VARIABLES {
-        let value = std::env::var(name).map_or_else(|_| "not set".into(), |value| format!("{value:?}"));
+        let value = std::env::var_os(name).map_or_else(|| "not set".into(), |value| format!("{value:?}"));
         writeln!(out, "{name}")?;
         for (label, told) in [("value", &*value), ("default", default), ("meaning", meaning)] {
             writeln!(out, "  {label:<8} {told}")?;

@@ -1,16 +1,18 @@
 //! The program `transom-run`: a command line over `transom::launch`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, ValueEnum};
 use transom::launch::{Bind, Host, Job, LaunchError, REMOTE, serve_remote};
 
 /// Start N ranks of a program, on this machine or on several, and see them to their end.
 ///
-/// Lines of the ranks' output are forwarded whole. Rank 0 reads the standard input, but with --host. Everything after PROGRAM is
-/// passed to it untouched.
+/// Lines of the ranks' output are forwarded whole. Rank 0 reads the standard input, except
+/// with --host. Everything after PROGRAM is passed to it untouched.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -25,39 +27,43 @@ one), SIGTERM or SIGHUP to transom-run. When transom-run is killed, all processe
 with it.\n\n\
 Exit status: 0 if all ranks exit with 0, else that of the first rank that fails (128 + signal if a signal killed \
 it); 128 + signal if transom-run is told to end; 124 after --timeout; 127 if PROGRAM is not found, 126 if it cannot \
-be executed; 2 for a wrong command line."
+be executed; 141 if the reader of the standard output has gone, 1 if that can't be written; 2 for a wrong command line."
 )]
 struct Options {
     /// Number of ranks, at least 1
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
+    #[arg(short = 'n', long = "ranks", visible_alias = "np", value_name = "N", value_parser = ranks)]
     ranks: usize,
 
     /// Put `[rank] ` before each line of output
     #[arg(long)]
     tag_output: bool,
 
-    /// Put the ranks onto these machines, which --launch-agent reaches, filling each in turn: a:2,b:2, or a,b with one rank each
-    #[arg(long, alias = "hosts", value_name = "HOST[:RANKS],...", value_parser = hosts)]
+    /// Put the ranks onto these machines, which --launch-agent reaches, filling each in turn:
+    /// a:2,b:2, or a,b with one rank each
+    #[arg(long, alias = "hosts", value_name = "HOST[:RANKS],...", value_parser = OsStringValueParser::new().try_map(hosts))]
     host: Option<Hosts>,
 
-    /// What reaches a machine, as a command whose words are divided by blanks; {host} in them is its name, else that comes after them.
-    /// It starts transom-run there, by the path that it has here
-    #[arg(long, alias = "agent", value_name = "COMMAND", default_value = "ssh", value_parser = agent)]
-    launch_agent: String,
+    /// The command that reaches a machine, as words separated by blanks; {host} stands for the
+    /// machine's name, which comes last if no word has it. The command starts transom-run there,
+    /// by the path that it has here
+    #[arg(long, alias = "agent", value_name = "COMMAND", default_value = "ssh", value_parser = OsStringValueParser::new().try_map(agent))]
+    launch_agent: OsString,
 
-    /// Bind ranks to CPUs, round robin, or not at all; default: rank i to CPU i if there are enough, else not at all
+    /// Bind ranks to CPUs, round robin, or not at all; default: rank i to CPU i if there are
+    /// enough, else not at all
     #[arg(long, value_enum)]
     bind: Option<Binding>,
 
     /// Set a variable in the environment of the ranks; may be given several times
-    #[arg(long, value_name = "K=V", value_parser = pair)]
-    env: Vec<(String, String)>,
+    #[arg(long, value_name = "K=V", value_parser = OsStringValueParser::new().try_map(pair))]
+    env: Vec<(OsString, OsString)>,
 
     /// End the job after this time
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     timeout: Option<Duration>,
 
-    /// Once a rank has failed, leave the others so long to tell what they see of it, and to end by themselves
+    /// After a rank has failed, give the others this time to report the failure and to end by
+    /// themselves
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     grace: Option<Duration>,
 
@@ -72,17 +78,17 @@ enum Binding {
     None,
 }
 
-/// The list of an option.
+/// The value of `--host`.
 #[derive(Debug, Clone)]
 struct Hosts(Vec<Host>);
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == REMOTE) && args.next().is_none() {
-        // As another machine's launcher starts this one.
+        // Another machine's launcher starts this program with this argument.
         return serve_remote().map_or_else(refused, ExitCode::from);
     }
-    let options = Options::parse();
+    let options = Options::parse_from(as_mpi_users_type(std::env::args_os()));
     let mut command = options.command.into_iter();
     let program = command.next().unwrap_or_default();
     let mut job = Job::new(program, options.ranks).args(command).tag_output(options.tag_output);
@@ -105,18 +111,47 @@ fn main() -> ExitCode {
     job.run().map_or_else(refused, |outcome| outcome.status().into())
 }
 
+/// Accepts `-np 4` for `-n 4` before the program.
+fn as_mpi_users_type(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    const VALUED: [&str; 12] = [
+        "-n",
+        "--ranks",
+        "--np",
+        "--host",
+        "--hosts",
+        "--launch-agent",
+        "--agent",
+        "--bind",
+        "--env",
+        "--timeout",
+        "--grace",
+        "-np",
+    ];
+    let mut args: Vec<OsString> = args.collect();
+    let mut at = 1;
+    while let Some(arg) = args.get(at).filter(|arg| arg.as_bytes().starts_with(b"-") && *arg != "--") {
+        let step = if VALUED.iter().any(|name| arg == name) { 2 } else { 1 };
+        if let Some(rest) = arg.as_bytes().strip_prefix(b"-np") {
+            args[at] = OsStr::from_bytes(&[b"-n", rest].concat()).to_owned();
+        }
+        at += step;
+    }
+    args
+}
+
 #[allow(clippy::needless_pass_by_value)] // as `map_or_else` gives it
 fn refused(error: LaunchError) -> ExitCode {
     eprintln!("transom-run: {error}");
     error.status().into()
 }
 
-fn agent(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() { Err("a command is needed".to_owned()) } else { Ok(text.to_owned()) }
+fn agent(text: OsString) -> Result<OsString, String> {
+    if text.as_bytes().trim_ascii().is_empty() { Err("a command is needed".to_owned()) } else { Ok(text) }
 }
 
-fn hosts(text: &str) -> Result<Hosts, String> {
-    Host::list(text).map(Hosts)
+#[allow(clippy::needless_pass_by_value)] // as clap gives it
+fn hosts(text: OsString) -> Result<Hosts, String> {
+    Host::list(&text).map(Hosts)
 }
 
 fn ranks(text: &str) -> Result<usize, String> {
@@ -127,9 +162,14 @@ fn ranks(text: &str) -> Result<usize, String> {
     }
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+#[allow(clippy::needless_pass_by_value)] // as clap gives it
+fn pair(text: OsString) -> Result<(OsString, OsString), String> {
+    let bytes = text.as_bytes();
+    match bytes.iter().position(|&byte| byte == b'=') {
+        Some(at) if at > 0 => {
+            let part = |bytes| OsStr::from_bytes(bytes).to_owned();
+            Ok((part(&bytes[..at]), part(&bytes[at + 1..])))
+        }
         _ => Err("NAME=VALUE is needed".to_owned()),
     }
 }

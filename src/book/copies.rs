@@ -1,14 +1,17 @@
-//! The two copies: what others put, and what this rank loads, need not be the same memory.
+//! The public and the private copy: other ranks' puts and this rank's loads need not work on the
+//! same memory.
 //!
-//! MPI sees each part of a window as two copies (§11.4). The *public* copy is what operations work on, those of the own rank
-//! included. The *private* copy is what the owner's loads and stores work on: [`load`](crate::Window::load),
-//! [`store`](crate::Window::store), and accesses by [`RawWindow::base`](crate::RawWindow::base).
+//! MPI sees each part of a window as two copies (§12.4). Operations work on the *public* copy, also
+//! operations of the owner. The owner's loads and stores work on the *private* copy:
+//! [`load`](crate::Window::load), [`store`](crate::Window::store), and accesses by
+//! [`RawWindow::base`](crate::RawWindow::base).
 //!
-//! In the **unified** model, the default here, both are the same memory. What one side writes, the other sees: some time later and
-//! in any order, until a synchronization says when. In the **separate** model they are two blocks of memory, and only some calls
-//! bring them together. All machines that the library runs on have coherent memory and need no second copy. It is here to find
-//! missing calls: under the hint `transom_model=separate` a program that forgets one sees old data, on every machine, every
-//! time.
+//! In the **unified** model, the default here, both are the same memory. Each side sees the writes
+//! of the other eventually and in any order; synchronization decides when. In the **separate**
+//! model the copies are two blocks of memory, and only some calls make them equal. All machines on
+//! which the library runs have coherent memory and need no second copy. The separate model serves
+//! to find missing calls: under the hint `transom_model=separate` a program that forgets one sees
+//! old data, on every machine, every time.
 //!
 //! ```
 //! use transom::{Info, Model, Window};
@@ -35,15 +38,15 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # Which call brings what together
+//! # Calls that synchronize the copies
 //!
-//! At the rank whose part it is (§11.7, rules 5 and 6):
+//! At the owner of the part (§12.7, rules 5 and 6):
 //!
-//! | call of the owner | its stores become public | what others put becomes private |
+//! | call of the owner | the owner's stores become public | puts of others become private |
 //! |---|---|---|
 //! | fence | yes, before the barrier in it | yes, after it |
 //! | `post` | yes | |
-//! | `wait`, and a `test` that says true | | yes |
+//! | `wait`, and a `test` that returns true | | yes |
 //! | `lock`, `lock_all` (of any target) | | yes |
 //! | `unlock`, `unlock_all` | yes | |
 //! | `sync` | yes | yes |
@@ -53,17 +56,19 @@
 //!
 //! One rank puts, another loads from its own part:
 //!
-//! 1. the origin completes: a flush, or the end of its epoch;
-//! 2. both meet: a barrier, or a flag by an atomic;
-//! 3. the target makes one of the calls of the table's last column, for example [`sync`](crate::Window::sync), and loads.
+//! 1. the origin completes the put: a flush, or the end of its epoch;
+//! 2. both ranks synchronize: a barrier, or a flag by an atomic;
+//! 3. the target makes one of the calls of the table's last column, for example
+//!    [`sync`](crate::Window::sync), and loads.
 //!
-//! In the unified model `sync` is a full memory barrier of this rank, which orders its own loads and stores with what it has
-//! learned by other means. [The front page](crate#a-first-program) has this pattern as a program; a fence is all three steps in
-//! one call.
+//! In the unified model `sync` is a full memory barrier of this rank, which orders its loads and
+//! stores with synchronization by other means. [The front page](crate#a-first-program) has this
+//! pattern as a program; a fence is all three steps in one call.
 //!
 //! # In the separate model
 //!
-//! A part takes three times its memory, and each call of the table compares the whole part: it is not for speed. A store of the
-//! owner and a put at the same time are errors of the program even on different bytes (rule 3 there); here each byte keeps the
-//! change that was made to it. Shared and dynamic windows are always unified, since loads and stores of others reach their
-//! memory itself. [`model`](crate::Window::model) tells which it is.
+//! A part takes three times its memory, and each call of the table compares the whole part: this
+//! model is for tests, not for speed. A store of the owner and a concurrent put are errors of the
+//! program even on different bytes (§12.7, rule 3); this library keeps the change of each byte.
+//! Shared and dynamic windows are always unified, since loads and stores of others reach their
+//! memory directly. [`model`](crate::Window::model) tells the model of a window.

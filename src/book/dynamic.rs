@@ -1,8 +1,9 @@
-//! Dynamic windows: made without memory, to which each rank attaches what it likes, when it likes.
+//! Dynamic windows: created without memory; each rank attaches memory at any time.
 //!
-//! [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) is collective; [`attach`](crate::RawWindow::attach) and
-//! [`detach`](crate::RawWindow::detach) concern one rank alone. A displacement is an *address* of the target, which the target must tell
-//! to the origins: usually through another window. The window itself has a null base and a size of 0.
+//! [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) is collective;
+//! [`attach`](crate::RawWindow::attach) and [`detach`](crate::RawWindow::detach) concern one rank
+//! alone. A displacement is an *address* at the target, which the target must make known to the
+//! origins, usually through another window. The window itself has a null base and a size of 0.
 //!
 //! ```
 //! use transom::{Assert, Class, Info, RawWindow};
@@ -33,17 +34,24 @@
 //!
 //! # Rules
 //!
-//! - Attached regions of one rank do not overlap, and have at least one byte; else the error is `RmaAttach`.
-//! - Each contiguous piece of an access lies within one region. Two regions that touch are still two.
-//! - An access to what is not attached is an error of the class `RmaRange`: at the call, as in the example, for ranks of the same node;
-//!   at the flush or the end of the epoch across the net, where the target checks. What is refused is not done.
-//! - Detach when no operation on the region is in flight or can come: the program synchronizes. `free` detaches all.
-//! - [`shared_query`](crate::RawWindow::shared_query) is an error of the class `RmaFlavor`, and the model is always unified.
+//! - Attached regions of one rank do not overlap, and have at least one byte; otherwise the error
+//!   is `RmaAttach`.
+//! - An access may span adjacent regions. Where these are mapped, such an access is a message to
+//!   the target, and the call waits for it.
+//! - An access to memory that is not attached is an error of the class `RmaRange`. The call itself
+//!   reports it for ranks of the same node, as in the example. Across the net the target checks,
+//!   and the flush or the end of the epoch reports it. A refused access has no effect.
+//! - Detach a region only when no operation on it is in flight or can arrive; the program must
+//!   synchronize to ensure it. `free` detaches all regions.
+//! - [`shared_query`](crate::RawWindow::shared_query) is an error of the class `RmaFlavor`, and the
+//!   model is always unified.
 //!
 //! # Cost
 //!
-//! Within the node an origin knows the target's list of regions; each access looks at one word of
-//! the target, by a load, and asks for the list again only where it changed. Regions that can be mapped (see [`costs`](super::costs#operations)) are mapped at
-//! the first access, and accessed as an allocated window is then, after a look at the list; others go by cross-memory attach. Across the net operations are
-//! messages that the target's CPU executes. Attaching sends nothing, but takes some 0.3 ms where it makes memory mappable: attach few large regions rather than many
-//! small ones, or memory of [`alloc_mem`](crate::Job::alloc_mem). Where sizes are known, an allocated window is faster.
+//! Within the node an origin keeps a copy of the target's list of regions. Each access loads one
+//! word of the target, and fetches the list again only if the word has changed. Regions in memory
+//! of [`alloc_mem`](crate::Job::alloc_mem), and others where the kernel has XPMEM, are mapped at
+//! the first access and then accessed like an allocated window, after the check of the list; the
+//! rest are accessed by cross-memory attach. Across the net operations are messages that the
+//! target's CPU executes. Attaching sends nothing and leaves the memory unchanged. Where sizes are
+//! known in advance, an allocated window is faster.

@@ -1,9 +1,10 @@
 //! Epochs: when operations are allowed, and when they are complete.
 //!
-//! The call of an operation only *starts* it. It may go on in the background, with the caller's buffer, until a synchronization call
-//! completes it. So every operation belongs to an *access epoch* of its origin. In *active target* synchronization the target
-//! takes part by an *exposure epoch*; in *passive target* synchronization it calls nothing, may compute, and everything
-//! completes all the same, locks included.
+//! The call of an operation only *starts* it. The operation may continue in the background, with
+//! the caller's buffer, until a synchronization call completes it. So every operation belongs to an
+//! *access epoch* of its origin. In *active target* synchronization the target takes part by an
+//! *exposure epoch*. In *passive target* synchronization the target makes no call and may compute;
+//! operations and locks complete all the same.
 //!
 //! | access epoch | opened and ended by | targets | the target calls |
 //! |---|---|---|---|
@@ -12,13 +13,13 @@
 //! | lock | [`lock`](crate::Window::lock) | one; others may be locked within it | nothing: passive |
 //! | lock all | [`lock_all`](crate::Window::lock_all) | all | nothing: passive |
 //!
-//! [`synchronization`](super::synchronization) says which to choose.
+//! [`synchronization`](super::synchronization) says how to choose.
 //!
 //! # Closures
 //!
-//! A `Window<T>` has epochs as closures. The end of the closure ends the epoch, also when it fails or panics. A buffer is borrowed
-//! by the epoch that it was lent to: the compiler refuses one that would be gone too early, and a look at a get's result before
-//! it is there.
+//! A `Window<T>` has epochs as closures. The end of the closure ends the epoch, also when it fails
+//! or panics. An epoch borrows the buffers of its operations: the compiler refuses a buffer that
+//! would be dropped too early, and a read of a get's result before the get is complete.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -36,8 +37,8 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! A value that is needed within the epoch is got in a [`scope`](crate::Access::scope): what was started in it is complete at its
-//! end, and its buffers are free again.
+//! A [`scope`](crate::Access::scope) gets a value that the epoch itself needs: at the end of the
+//! scope its operations are complete, and their buffers are free again.
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -57,8 +58,8 @@
 //!
 //! # Explicit calls
 //!
-//! A [`RawWindow`](crate::RawWindow) has MPI's calls, each with its [assertions](crate::Assert). Here the program promises that
-//! buffers live long enough.
+//! A [`RawWindow`](crate::RawWindow) has MPI's calls, each with its [assertions](crate::Assert).
+//! There the program promises that buffers live long enough.
 //!
 //! ```
 //! use transom::{Assert, Class, Info, RawWindow};
@@ -84,14 +85,53 @@
 //!
 //! # Rules
 //!
-//! - Access epochs of one window at one rank are disjoint: one kind at a time. Epochs of different windows know nothing of each other.
-//! - An access and an exposure epoch may overlap. A rank's part is not locked by itself while it is exposed.
-//! - A call in the wrong epoch is an error of the class [`RmaSync`](crate::Class::RmaSync) that names the rule, and changes
-//!   nothing.
-//! - Synchronization calls on one window come from one thread at a time.
+//! - Access epochs of one window at one rank are disjoint: one kind at a time. Epochs of different
+//!   windows are independent.
+//! - An access and an exposure epoch may overlap. A rank may not lock its own part while the part
+//!   is exposed.
+//! - A call in the wrong epoch is an error of the class [`RmaSync`](crate::Class::RmaSync) that
+//!   names the rule, and changes nothing.
+//!
+//! # Threads
+//!
+//! Threads of a rank may share a window, and one epoch of it: [`Access`](crate::Access) and the
+//! epochs are `Sync`. Operations, flushes and [`Access::scope`](crate::Access::scope) come from any
+//! thread at any time. A thread's flush completes the operations that this thread has posted
+//! before, and perhaps others. Accumulates of one thread keep their order; accumulates of two
+//! threads have no order unless the program makes one.
+//!
+//! Calls that open or end epochs may come from several threads at once too, and a waiting call does
+//! not block the others: locks of different targets, an access epoch beside an exposure epoch.
+//! Epochs that exclude each other still do so: the later call is an error. Collective calls of one
+//! job or window come from one thread at a time (MPI-4.1 §12.6); a barrier, or a window, that
+//! another thread of the rank begins meanwhile over the same job is an error of the class
+//! [`Arg`](crate::Class::Arg). Threads that need collective calls of their own make subsets by
+//! [`Job::subset_tagged`](crate::Job::subset_tagged).
+//!
+//! ```
+//! let world = transom::init()?;
+//! let win = transom::Window::<u64>::allocate(&world, 1)?;
+//! win.lock_all(|epoch| {
+//!     std::thread::scope(|threads| {
+//!         for _ in 0..4 {
+//!             threads.spawn(|| epoch.fetch_add(0, 0, 1).expect("rank 0 has a word"));
+//!         }
+//!     });
+//!     Ok(())
+//! })?;
+//! # world.barrier()?;
+//! # win.sync();
+//! let mut sum = [0];
+//! win.load(0, &mut sum)?;
+//! assert_eq!(sum, [4 * world.size() as u64]);
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
 //!
 //! # Degrees of completion
 //!
-//! *Complete at the origin*: the buffer may be used again. *Complete at the target*: the data is in its public copy. The end of an access
-//! epoch, and a flush, give both for its operations; a fence gives it for those of all ranks, to all ranks. A local flush and a
-//! request promise the first only. No transport here knows it earlier than the second, so that they wait as long.
+//! *Complete at the origin*: the buffer may be used again. *Complete at the target*: the data is in
+//! the target's public copy. The end of an access epoch and a flush complete their operations at
+//! both sides; a fence does so for the operations of all ranks. A local flush and a request promise
+//! completion at the origin only. No transport here reports completion at the origin before
+//! completion at the target, so both waits take equally long.

@@ -1,7 +1,8 @@
-//! Errors: one type, the classes of MPI, and what was wrong in words and numbers.
+//! Errors: one type, with MPI's error classes, a message and details as data.
 //!
-//! Every call that can fail gives a [`Result`](crate::Result) with an [`Error`](crate::Error). Its text says what was wrong;
-//! [`class`](crate::Error::class) is for programs that decide by it, and [`kind`](crate::Error::kind) has the numbers.
+//! Every call that can fail gives a [`Result`](crate::Result) with an [`Error`](crate::Error). Its
+//! text names the cause; programs decide by [`class`](crate::Error::class), and
+//! [`kind`](crate::Error::kind) has the numbers.
 //!
 //! ```
 //! use transom::{Class, ErrorKind, Window};
@@ -26,31 +27,37 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # When
+//! # Time and scope of errors
 //!
-//! - *Wrong arguments and wrong epochs* are errors of the call itself, at this rank, and nothing was done. The window goes on as
-//!   if the call had not been.
-//! - *Making a window* fails at all ranks or at none. The rank that could not make its part has the cause; the others are told
-//!   that one could not, by the class `Other`.
-//! - *What the target refuses*, an access by address to what it has not attached, is an error of the call that completes the
-//!   operation.
-//! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call that meets it. The end of an
-//!   epoch gives up its locks all the same.
-//! - *The body of an epoch* that fails ends the epoch; its error comes before that of the end.
+//! - *Wrong arguments and wrong epochs* are errors of the call itself, at this rank; the call has
+//!   no effect on the window.
+//! - *Creation of a window* fails at all ranks or at none. The rank that could not make its part
+//!   reports the cause; the others report the failure of another rank, class `Other`.
+//! - *Accesses that the target refuses*, because their address is not attached, are errors of the
+//!   call that completes the operation.
+//! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call
+//!   that encounters it. The end of an epoch releases its locks all the same.
+//! - *The body of an epoch* that fails ends the epoch; its error takes precedence over that of the
+//!   end.
 //!
-//! A failure is told once, by whatever covers its operation first. There are no error handlers: an error is a value, and `?` passes
-//! it on.
+//! A failure is reported once, by the first call that covers its operation. There are no error
+//! handlers: an error is a value, and `?` passes it on.
 //!
-//! A rank that dies is told to every rank that waits for anything: the call, a fence, a flush, a lock that the dead
-//! one holds, ends with [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), which names it and its machine. A machine that is gone, or that
-//! can't be reached from the start, is [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable) after 6 seconds
-//! (`TRANSOM_SILENCE`), with the address and the interface that were used. A rank that ends before all have started is an error
-//! of [`init`](crate::init) at the others, which names it under `transom-run`. Whoever does not wait is not told, and
-//! loads and stores to the dead one's memory within the node go on working. Most launchers end the job first;
-//! `transom-run --grace SECONDS` leaves the others time to tell what they see.
+//! The death of a rank is reported to every rank that waits: any waiting call, such as a fence, a
+//! flush, or a lock that the dead rank holds, ends with
+//! [`ErrorKind::RankDied`](crate::ErrorKind::RankDied), which names the rank and its machine. A
+//! machine that is gone, or that can't be reached from the start, is
+//! [`ErrorKind::RankUnreachable`](crate::ErrorKind::RankUnreachable) after 6 seconds
+//! (`TRANSOM_SILENCE`), with the address and the interface that were used. If a rank ends before
+//! all have started, [`init`](crate::init) fails at the others, and names the rank under
+//! `transom-run`. A rank that does not wait gets no report, and loads and stores to the dead rank's
+//! memory within the node continue to work. Most launchers end the job first;
+//! `transom-run --grace SECONDS` leaves the others time to report the error.
 //!
 //! # Classes
 //!
-//! [`Class`](crate::Class) has MPI's classes of the one-sided chapter, which [`mpi`](super::mpi#error-classes) lists by MPI's names,
-//! and those of other chapters that its calls give: `Type`, `Count`, `Arg`, `InfoValue` and `Other`. Two are never given: `Win`,
-//! since a window that does not exist is no value, and `RmaConflict`, since conflicting accesses are not looked for.
+//! [`Class`](crate::Class) has MPI's classes of the one-sided chapter, which
+//! [`mpi`](super::mpi#error-classes) lists by MPI's names, and the classes of other chapters that
+//! its calls give: `Type`, `Count`, `Arg`, `InfoValue` and `Other`. Two classes are never given:
+//! `Win`, since no value stands for a window that does not exist, and `RmaConflict`, since the
+//! library does not detect conflicting accesses.

@@ -1,14 +1,16 @@
 //! Layouts: data that is not contiguous, at the origin, at the target, or at both.
 //!
-//! A [`Datatype`](crate::Datatype) says which basic types lie where, in bytes from a base. It is made of a
-//! [`BasicType`](crate::BasicType) or of others: [`contiguous`](crate::Datatype::contiguous),
-//! [`vector`](crate::Datatype::vector), [`indexed`](crate::Datatype::indexed), [`structure`](crate::Datatype::structure),
-//! [`subarray`](crate::Datatype::subarray) and their relatives. There is no commit and no free: it is ready when it is made,
-//! and cheap to clone.
+//! A [`Datatype`](crate::Datatype) lists basic types with their offsets in bytes from a base. It is
+//! built from a [`BasicType`](crate::BasicType) or from other datatypes:
+//! [`contiguous`](crate::Datatype::contiguous), [`vector`](crate::Datatype::vector),
+//! [`indexed`](crate::Datatype::indexed), [`structure`](crate::Datatype::structure),
+//! [`subarray`](crate::Datatype::subarray) and their relatives. There is no commit and no free: a
+//! datatype is ready when it is made, and cheap to clone.
 //!
-//! An operation takes two: so many items at the origin, and so many at the target ([`At`](crate::At)). Their *signatures* are equal:
-//! the same basic types in the same order. Where they lie may differ. Here a contiguous buffer becomes a column, which comes back
-//! upside down:
+//! An operation takes two counts and datatypes: of the items at the origin, and of those at the
+//! target ([`At`](crate::At)). The *signatures* of both sides must be equal: the same basic types
+//! in the same order. Their offsets may differ. In this example a contiguous buffer becomes a
+//! column, which is then read in reverse order:
 //!
 //! ```
 //! use transom::{At, BasicType, Datatype, Window};
@@ -35,8 +37,9 @@
 //!
 //! # Extent
 //!
-//! Item `i` begins `i` *extents* after the base. The extent is the distance from the lowest to the highest byte, gaps included, and
-//! [`resized`](crate::Datatype::resized) changes it. So columns side by side are items of a resized column:
+//! Item `i` begins `i` *extents* after the base. The extent is the distance from the lowest to the
+//! highest byte, gaps included, and [`resized`](crate::Datatype::resized) changes it. For example,
+//! adjacent columns are items of a resized column:
 //!
 //! ```
 //! use transom::{BasicType, Datatype};
@@ -44,7 +47,7 @@
 //! let number = Datatype::basic(BasicType::Float64);
 //! let column = Datatype::vector(3, 1, 4, &number)?;
 //! assert_eq!((column.size(), column.extent()), (3 * 8, 9 * 8));
-//! let columns = Datatype::resized(0, 8, &column)?;
+//! let columns = Datatype::resized(&column, 0, 8)?;
 //! assert_eq!(columns.span(2), Some((0, 10 * 8))); // two columns, in the same three rows
 //! assert!(columns.matches(2, &number, 6));
 //! # Ok::<(), transom::Error>(())
@@ -52,10 +55,11 @@
 //!
 //! # Rules
 //!
-//! - Items that are written, at the target of a put or an accumulate or in a result, must not overlap each other: class `Type`.
-//! - The bytes that the items really touch are checked against the target's part: class `RmaRange`.
+//! - Items that are written, at the target of a put or an accumulate or in a result, must not
+//!   overlap: class `Type`.
+//! - The bytes that the items cover are checked against the target's part: class `RmaRange`.
 //! - In a typed window the items must lie within the origin's slice: class `Count`.
-//! - The accumulate family wants one basic type throughout; with layouts it is in
-//!   [`RawWindow`](crate::RawWindow::accumulate), whose sides are [`Items`](crate::Items) and `At`.
+//! - The accumulate family requires one basic type throughout. With layouts it exists only in
+//!   [`RawWindow`](crate::RawWindow::accumulate), which takes [`Items`](crate::Items) and `At`.
 //!
-//! [`costs`](super::costs) says how many remote operations a layout takes.
+//! [`costs`](super::costs) has the number of remote operations of a layout.

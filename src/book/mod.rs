@@ -1,32 +1,35 @@
-//! The book: one-sided communication with this library, chapter by chapter. Text and examples, no code.
+//! The book: one-sided communication with this library, chapter by chapter. Text and examples, no
+//! code.
 //!
-//! A *job* is some processes, its *ranks*. Each of them opens some of its memory to the others: its *part* of a *window*. An
-//! operation on a window (put, get, accumulate) is called by one rank, its *origin*, and works on the part of another, its
-//! *target*, which calls nothing for it; both may be the same rank. It says where in the part by a *displacement*. Operations
-//! are allowed within *epochs*. They go on in the background after their call, and are *complete* at the end of their epoch or
-//! at a *flush*. When the target's own program may look at what has arrived is a question of its own, of *synchronization*.
+//! A *job* is a set of processes, called *ranks*. Each rank opens memory to the others: its *part*
+//! of a *window*. One rank, the *origin*, calls an operation on a window (put, get, accumulate);
+//! the operation works on the part of another rank, the *target*, which makes no call for it.
+//! Origin and target may be the same rank. A *displacement* gives the place in the target's part.
+//! Operations are allowed within *epochs*. They continue in the background after their call, and
+//! are *complete* at the end of their epoch or at a *flush*. *Synchronization* decides when the
+//! target's own program may read the data.
 //!
 //! In reading order:
 //!
 //! 1. [`windows`]: the four flavors, displacements, subsets of ranks, hints.
 //! 2. [`copies`]: the public and the private copy, the unified and the separate model.
 //! 3. [`epochs`]: when operations are allowed, and when they are complete.
-//! 4. [`synchronization`]: fence, post/start/complete/wait, locks, flush; which to choose.
-//! 5. [`costs`]: what each call costs on each route, a flush first.
-//! 6. [`operations`]: put, get and the accumulate family; what is atomic and what is ordered.
+//! 4. [`synchronization`]: fence, post/start/complete/wait, locks, flush; how to choose.
+//! 5. [`costs`]: the cost of each call on each route, a flush first.
+//! 6. [`operations`]: put, get and the accumulate family; atomicity and order.
 //! 7. [`layouts`]: data that is not contiguous.
 //! 8. [`requests`]: waiting for one operation.
-//! 9. [`shared`]: loads and stores in parts of other ranks.
-//! 10. [`dynamic`]: memory that comes and goes.
-//! 11. [`errors`]: classes, and what is left undone.
-//! 12. [`traps`]: mistakes that others have made.
-//! 13. [`mpi`]: every name of MPI's one-sided chapter, and what it is here.
+//! 9. [`shared`]: loads and stores in the parts of other ranks.
+//! 10. [`dynamic`]: memory that is attached and detached.
+//! 11. [`errors`]: error classes, and the state after an error.
+//! 12. [`traps`]: common mistakes.
+//! 13. [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here.
 //!
 //! In a hurry: [`synchronization`] and [`traps`]. Coming from MPI: [`mpi`].
 //!
-//! Every example runs, with its assertions, as a job of one rank, which is its own target. All are written for any number of
-//! ranks, and hold under `transom-run -n 4` too; where one rank can't show the point, the text says so. Sections (§) are those of
-//! MPI 3.1.
+//! Every example runs, with its assertions, as a job of one rank, which is its own target. All
+//! examples are written for any number of ranks and hold under `transom-run -n 4` too; the text
+//! says where one rank can't show the point. Sections (§) are those of MPI-4.1.
 
 pub mod copies;
 pub mod costs;

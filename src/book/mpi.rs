@@ -1,10 +1,11 @@
-//! Coming from MPI: every name of the one-sided chapter of MPI 3 (chapter 11), and what it is here.
+//! Coming from MPI: every name of MPI's one-sided chapter (12 in MPI-4.1), and its equivalent here.
 //!
-//! Most functions have a method of the same name, without `MPI_Win_`, on [`RawWindow`](crate::RawWindow): explicit calls, assertions,
-//! types at run time, addresses. [`Window`](crate::Window) has the same as closures; its operations are methods of the epoch that a
-//! closure gets, [`Access`](crate::Access) and in passive epochs [`Passive`](crate::Passive). A program ports in this way: handles
-//! become values, error codes become [`Result`](crate::Result), a count with a datatype becomes a slice or [`Items`](crate::Items),
-//! and nothing is freed but windows.
+//! Most functions have a method of the same name, without `MPI_Win_`, on
+//! [`RawWindow`](crate::RawWindow): explicit calls, assertions, types at run time, addresses.
+//! [`Window`](crate::Window) has epochs as closures; its operations are methods of the closure's
+//! argument, [`Access`](crate::Access) and in passive epochs [`Passive`](crate::Passive). To port a
+//! program: handles become values, error codes become [`Result`](crate::Result), a count with a
+//! datatype becomes a slice or [`Items`](crate::Items), and nothing is freed but windows.
 //!
 //! ```
 //! // MPI_Win_allocate(10 * 8, 8, info, comm, &base, &win); MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
@@ -32,10 +33,12 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! A program that is to stay as it is, compiled or not, gets its windows from here by `LD_PRELOAD` of `libtransom_mpi.so`: README.md says how, ARCHITECTURE.md
-//! what that library does and leaves to the program's MPI.
+//! `LD_PRELOAD` of `libtransom_mpi.so` gives these windows to an unchanged MPI program, without
+//! recompilation: README.md says how; ARCHITECTURE.md lists the work of that library and of the
+//! program's MPI.
 //!
-//! A test (`tests/names.rs`) holds these tables to the list of names in the chapter, and rustdoc their links.
+//! A test (`tests/names.rs`) compares these tables with the list of names in the chapter; rustdoc
+//! checks their links.
 //!
 //! # Functions
 //!
@@ -113,7 +116,7 @@
 //! | `MPI_NO_OP` | [`Op::NoOp`](crate::Op::NoOp), [`ops::NoOp`](crate::ops::NoOp) |
 //! | `MPI_REPLACE` | [`Op::Replace`](crate::Op::Replace), [`ops::Replace`](crate::ops::Replace) |
 //! | `MPI_Win` | [`Window`](crate::Window), [`RawWindow`](crate::RawWindow) |
-//! | `MPI_WIN_NULL` | not here, because a window that is not there is no value: `None` of an `Option` |
+//! | `MPI_WIN_NULL` | not here, because no value stands for a window that does not exist: `None` of an `Option` |
 //!
 //! # Error classes
 //!
@@ -124,25 +127,25 @@
 //! | `MPI_ERR_DISP` | [`Class::Disp`](crate::Class::Disp) |
 //! | `MPI_ERR_LOCKTYPE` | [`Class::LockType`](crate::Class::LockType): a lock where the info says `no_locks`; another kind of lock does not compile |
 //! | `MPI_ERR_RMA_ATTACH` | [`Class::RmaAttach`](crate::Class::RmaAttach) |
-//! | `MPI_ERR_RMA_CONFLICT` | [`Class::RmaConflict`](crate::Class::RmaConflict); never given, because conflicts are not looked for |
+//! | `MPI_ERR_RMA_CONFLICT` | [`Class::RmaConflict`](crate::Class::RmaConflict); never given, because the library does not detect conflicts |
 //! | `MPI_ERR_RMA_RANGE` | [`Class::RmaRange`](crate::Class::RmaRange) |
 //! | `MPI_ERR_RMA_SHARED` | [`Class::RmaShared`](crate::Class::RmaShared) |
 //! | `MPI_ERR_RMA_SYNC` | [`Class::RmaSync`](crate::Class::RmaSync) |
 //! | `MPI_ERR_RMA_WRONG_FLAVOR` | [`Class::RmaFlavor`](crate::Class::RmaFlavor); `MPI_ERR_RMA_FLAVOR` in later texts |
 //! | `MPI_ERR_SIZE` | [`Class::Size`](crate::Class::Size) |
-//! | `MPI_ERR_WIN` | [`Class::Win`](crate::Class::Win); never given, because a window that is not there is no value |
+//! | `MPI_ERR_WIN` | [`Class::Win`](crate::Class::Win); never given, because no value stands for a window that does not exist |
 //!
 //! # Names of other chapters
 //!
-//! Those that the text and the examples of the one-sided chapter use.
+//! Names that the text and the examples of the one-sided chapter use.
 //!
 //! | MPI | here |
 //! |---|---|
-//! | `MPI_ADDRESS_KIND` | `u64`: displacements and addresses |
-//! | `MPI_Aint` | `u64`: displacements and addresses |
+//! | `MPI_ADDRESS_KIND` | `usize` in typed windows, `u64` in raw ones: displacements and addresses |
+//! | `MPI_Aint` | `usize` in typed windows, `u64` in raw ones: displacements and addresses |
 //! | `MPI_Alloc_mem` | [`Job::alloc_mem`](crate::Job::alloc_mem); [`Window::create_over`](crate::Window::create_over) makes windows of it, and [`Window::allocate`](crate::Window::allocate) brings its own memory |
-//! | `MPI_Barrier` | [`Job::barrier`](crate::Job::barrier); the text and the examples use it, and [it moves no memory](super::traps) |
-//! | `MPI_Bcast` | not here, because the library has no messages: one rank puts to all, and a fence ends it |
+//! | `MPI_Barrier` | [`Job::barrier`](crate::Job::barrier); it [synchronizes no memory](super::traps) |
+//! | `MPI_Bcast` | not here, because the library has no messages: one rank puts to all ranks within a fence epoch |
 //! | `MPI_BOTTOM` | a null pointer, which [`RawWindow::base`](crate::RawWindow::base) gives for a dynamic window; displacements there are addresses |
 //! | `MPI_Cancel` | not here, because MPI forbids it for one-sided operations |
 //! | `MPI_Comm` | [`Job`](crate::Job) |
@@ -153,11 +156,11 @@
 //! | `MPI_DOUBLE` | `f64`, [`BasicType::Float64`](crate::BasicType::Float64) |
 //! | `MPI_ERR_OP` | [`Class::Op`](crate::Class::Op); with [`ops`](crate::ops) such a pair does not compile |
 //! | `MPI_ERR_RANK` | [`Class::Rank`](crate::Class::Rank) |
-//! | `MPI_ERROR` | [`Error::class`](crate::Error::class) of what waiting for a request gives |
+//! | `MPI_ERROR` | [`Error::class`](crate::Error::class) of the error that waiting for a request gives |
 //! | `MPI_ERRORS_ARE_FATAL` | not here, because an error is a value: `expect` makes it fatal |
 //! | `MPI_Free_mem` | the drop of an [`Allocation`](crate::Allocation) |
 //! | `MPI_Get_address` | `addr` of a pointer |
-//! | `MPI_Get_count` | not here, because one-sided operations move what they say or fail |
+//! | `MPI_Get_count` | not here, because one-sided operations move the requested count or fail |
 //! | `MPI_Group` | a slice of ranks; [`Job::subset`](crate::Job::subset) |
 //! | `MPI_Info` | [`Info`](crate::Info) |
 //! | `MPI_Info_free` | not here, because an [`Info`](crate::Info) is a value |
@@ -176,7 +179,7 @@
 //! | `MPI_SUM` | [`Op::Sum`](crate::Op::Sum), [`ops::Sum`](crate::ops::Sum); the other operations likewise |
 //! | `MPI_Type_commit` | not here, because a [`Datatype`](crate::Datatype) is ready when it is made |
 //! | `MPI_Type_create_indexed_block` | [`Datatype::indexed_block`](crate::Datatype::indexed_block) |
-//! | `MPI_Type_free` | not here, because the last clone of a [`Datatype`](crate::Datatype) takes it along |
+//! | `MPI_Type_free` | not here, because dropping the last clone of a [`Datatype`](crate::Datatype) frees it |
 //! | `MPI_Type_get_extent` | [`Datatype::lb`](crate::Datatype::lb), [`Datatype::extent`](crate::Datatype::extent) |
 //! | `MPI_Wait` | [`Request::wait`](crate::Request::wait), [`BufferRequest::wait`](crate::BufferRequest::wait) |
 //! | `MPI_Waitall` | [`Request::wait_all`](crate::Request::wait_all) |
@@ -184,6 +187,7 @@
 //!
 //! `MPI_Test`, `MPI_Testsome` and `MPI_Waitsome`, which the chapter does not name, are
 //! [`Request::test`](crate::Request::test), [`Request::test_some`](crate::Request::test_some) and
-//! [`Request::wait_some`](crate::Request::wait_some). [`BasicType`](crate::BasicType) has MPI's name of each predefined type,
-//! [`Op`](crate::Op) that of each operation, [`Datatype`](crate::Datatype) that of each constructor. The keys of `MPI_Info` are in
+//! [`Request::wait_some`](crate::Request::wait_some). [`BasicType`](crate::BasicType) has MPI's
+//! name of each predefined type, [`Op`](crate::Op) the name of each operation,
+//! [`Datatype`](crate::Datatype) the name of each constructor. The keys of `MPI_Info` are in
 //! [`windows`](super::windows#hints).

@@ -1,18 +1,18 @@
-//! Operations: put, get and the accumulate family; what is atomic, and what is ordered.
+//! Operations: put, get and the accumulate family; atomicity and order.
 //!
-//! | call | what | MPI |
+//! | call | effect | MPI |
 //! |---|---|---|
 //! | [`put`](crate::Access::put), [`put_value`](crate::Access::put_value) | writes | `MPI_Put` |
 //! | [`get`](crate::Access::get) | reads | `MPI_Get` |
 //! | [`accumulate`](crate::Access::accumulate) | combines elements of the target with those of the origin | `MPI_Accumulate` |
-//! | [`get_accumulate`](crate::Access::get_accumulate), [`get_atomic`](crate::Access::get_atomic) | the same, and gets the values from before | `MPI_Get_accumulate` |
-//! | [`fetch_and_op`](crate::Access::fetch_and_op), [`fetch_add`](crate::Access::fetch_add), [`swap`](crate::Access::swap), [`fetch_value`](crate::Access::fetch_value) | one element; gives its value from before | `MPI_Fetch_and_op` |
-//! | [`compare_and_swap`](crate::Access::compare_and_swap) | one element, if it is as expected; gives its value from before | `MPI_Compare_and_swap` |
-//! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | these two without waiting | |
+//! | [`get_accumulate`](crate::Access::get_accumulate), [`get_atomic`](crate::Access::get_atomic) | accumulates, and gets the previous values | `MPI_Get_accumulate` |
+//! | [`fetch_and_op`](crate::Access::fetch_and_op), [`fetch_add`](crate::Access::fetch_add), [`swap`](crate::Access::swap), [`fetch_value`](crate::Access::fetch_value) | changes one element and gives its previous value | `MPI_Fetch_and_op` |
+//! | [`compare_and_swap`](crate::Access::compare_and_swap) | replaces one element if it has the expected value; gives its previous value | `MPI_Compare_and_swap` |
+//! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | the previous two rows without waiting | |
 //!
-//! Those that give a value wait for it; the others return before they are complete. On [`PROC_NULL`](crate::PROC_NULL) every
-//! operation does nothing, successfully. `RawWindow` has the same on bytes, with [`Op`](crate::Op) and
-//! [`BasicType`](crate::BasicType) as values.
+//! Calls that give a value wait for it; the others return before they are complete. On
+//! [`PROC_NULL`](crate::PROC_NULL) every operation does nothing, successfully. `RawWindow` has the
+//! same operations on bytes, with [`Op`](crate::Op) and [`BasicType`](crate::BasicType) as values.
 //!
 //! ```
 //! use transom::{Window, ops};
@@ -39,34 +39,39 @@
 //!
 //! # Operations and types
 //!
-//! The operations are the types of [`ops`](crate::ops): a pair that MPI does not define (§5.9.2), such as the sum of two logical
-//! values, does not compile. At run time [`Op::allows`](crate::Op::allows) is the same table, and such a pair is an error of the
-//! class `Op`. Elements are integers of 8 to 64 bits, `f32`, `f64`, [`Complex`](crate::Complex),
-//! [`Logical`](crate::reduce::Logical), [`RawByte`](crate::reduce::RawByte), and the pairs of `MaxLoc` and `MinLoc`. An element
-//! must be aligned at the target. [`reduce`](crate::reduce) says what MPI leaves open: overflow, NaN, the sign of zero.
+//! The operations are the types of [`ops`](crate::ops): a pair that MPI does not define (§6.9.2),
+//! such as the sum of two logical values, does not compile. [`Op::allows`](crate::Op::allows) is
+//! the same table at run time, and an undefined pair is an error of the class `Op`. Elements are
+//! integers of 8 to 64 bits, `f32`, `f64`, [`Complex`](crate::Complex),
+//! [`Logical`](crate::reduce::Logical), [`RawByte`](crate::reduce::RawByte), and the pairs of
+//! `MaxLoc` and `MinLoc`. An element must be aligned at the target. [`reduce`](crate::reduce)
+//! defines cases that MPI leaves open: overflow, NaN, the sign of zero.
 //!
 //! # Atomicity
 //!
-//! The accumulate family is atomic for each element: among all its functions and all origins, the own rank included, as long as
-//! they use one type on a place. A whole call is not: two accumulates of many elements may interleave. Puts and gets are not
-//! atomic, not even of one element.
+//! The accumulate family is atomic for each element: among all its functions and all origins, the
+//! target itself included, as long as all use one type for a location. A whole call is not atomic:
+//! two accumulates of many elements may interleave. Puts and gets are not atomic, not even of one
+//! element.
 //!
-//! | at the same place, without synchronization between them | result |
+//! | on the same location, without synchronization between them | result |
 //! |---|---|
-//! | two of the accumulate family, same type | as if one were after the other, element by element |
+//! | two of the accumulate family, same type | some sequential order of the two, element by element |
 //! | two of the accumulate family, different types | not defined |
-//! | two gets | fine |
-//! | put and put, put and get, either and an accumulate | not defined |
-//! | an operation that writes, and a local load or store | not defined; in the unified model a load may look, and sees old, new or mixed bytes |
+//! | two gets | defined |
+//! | put and put, put and get, put or get and an accumulate | not defined |
+//! | an operation that writes, and a local load or store | not defined; in the unified model a load is allowed, and sees old, new or mixed bytes |
 //!
-//! To read what others accumulate, use [`get_atomic`](crate::Access::get_atomic) or [`fetch_value`](crate::Access::fetch_value).
-//! To write what others poll, use [`swap`](crate::Access::swap), or `accumulate` with [`ops::Replace`](crate::ops::Replace).
+//! To read a location to which others accumulate, use [`get_atomic`](crate::Access::get_atomic) or
+//! [`fetch_value`](crate::Access::fetch_value). To write a location that others poll, use
+//! [`swap`](crate::Access::swap), or `accumulate` with [`ops::Replace`](crate::ops::Replace).
 //!
 //! # Order
 //!
-//! Puts and gets have no order, not even from one origin to one place: a flush between them makes one. Accumulates of one origin on
-//! one place keep the order of their calls, unless the hint `accumulate_ordering` is `none`. A put is never ordered with an
-//! accumulate: put the data, flush, set the flag.
+//! Puts and gets have no order, not even from one origin to one location: a flush between them
+//! makes an order. Accumulates of one origin on one location keep the order of their calls, unless
+//! the hint `accumulate_ordering` is `none`. A put is never ordered with an accumulate: put the
+//! data, flush, set the flag.
 //!
 //! ```
 //! use transom::{Info, Window, ops};
@@ -89,8 +94,9 @@
 //!
 //! # Long or single
 //!
-//! By default whoever executes an accumulate on memory holds a lock word for 4 KiB at a time, and long accumulates run as vector
-//! code. Under the hint `mpi_accumulate_granularity` of 1 to 8, elements that are aligned words of 4 or 8 bytes go one by one
-//! through atomics of the CPU: better for many ranks that change single counters, worse for long vectors.
-//! [`actor`](crate::Window::actor) tells who performs integers of 64 bits, and of 32 if the device has those: the CPU or the device. All
-//! other types are always the CPU's.
+//! By default an accumulate on memory holds the lock word of the 4 KiB that it works on, and long
+//! accumulates run as vector code. Under the hint `mpi_accumulate_granularity` of 1 to 8, elements
+//! that are aligned words of 4 or 8 bytes are combined one by one by the CPU's atomics: better for
+//! many ranks that change single counters, worse for long vectors. [`actor`](crate::Window::actor)
+//! tells whether the CPU or the device performs atomics on integers of 64 bits, and of 32 if the
+//! device has those. The CPU performs those on all other types.

@@ -1,13 +1,14 @@
-//! Requests: waiting for one operation, apart from the others of its epoch.
+//! Requests: waiting for one operation of an epoch.
 //!
-//! The operations whose names begin with `r` give a handle. They exist in the passive epochs only, of `lock` and `lock_all`
-//! (§11.3.5). A request is complete when its buffer may be used again: of a get, when the data is there. Of a put it does *not* say
-//! that the target has it: that takes a flush or the end of the epoch.
+//! The operations whose names begin with `r` return a request. They exist only in passive epochs,
+//! of `lock` and `lock_all` (§12.3.5). A request is complete when its buffer may be used again; for
+//! a get, when the buffer has the data. A complete request of a put does *not* mean that the target
+//! has the data: that requires a flush or the end of the epoch.
 //!
 //! In a `Window<T>`, [`rget`](crate::Passive::rget), [`rput_owned`](crate::Passive::rput_owned) and
 //! [`rget_accumulate`](crate::Passive::rget_accumulate) take a buffer and give it back through a
-//! [`BufferRequest`](crate::BufferRequest). So blocks are fetched ahead while others are worked on, and two buffers do for any
-//! number of them:
+//! [`BufferRequest`](crate::BufferRequest). So a program can fetch one block while it processes
+//! another, and two buffers suffice for any number of blocks:
 //!
 //! ```
 //! let world = transom::init()?;
@@ -28,10 +29,11 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! [`rput`](crate::Passive::rput), [`raccumulate`](crate::Passive::raccumulate) and [`rget_into`](crate::Passive::rget_into) borrow
-//! their buffer for the epoch and give a [`Request`](crate::Request), as all of `RawWindow` do. Requests of either kind can be
-//! waited for together: for [all](crate::Request::wait_all), for [any](crate::Request::wait_any), for
-//! [some](crate::Request::wait_some).
+//! [`rput`](crate::Passive::rput), [`raccumulate`](crate::Passive::raccumulate) and
+//! [`rget_into`](crate::Passive::rget_into) borrow their buffer for the epoch and give a
+//! [`Request`](crate::Request), as do all of `RawWindow`. Several requests of one kind can be
+//! waited for together: for [all](crate::Request::wait_all), for [any](crate::Request::wait_any),
+//! for [some](crate::Request::wait_some).
 //!
 //! ```
 //! use transom::{Request, ops};
@@ -58,7 +60,8 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! A request that was waited for, or told complete, is inactive and costs nothing any more. Dropping a `Request` forgets it: its
-//! operation is complete at the end of the epoch all the same. Dropping a `BufferRequest` waits, since it has the buffer. On
-//! mapped memory an operation is over when its call returns, and so is its request: that one is still under way takes a net
-//! to see.
+//! A request that was waited for, or that a test found complete, is inactive and costs nothing. A
+//! `Request` may be dropped: its operation is complete at the end of the epoch all the same.
+//! Dropping a `BufferRequest` waits, since it owns the buffer. On mapped memory an operation and
+//! its request are complete when the call returns; a request that is still in flight occurs only on
+//! a net.

@@ -1,9 +1,9 @@
 //! Shared windows: loads and stores in the parts of other ranks of the node.
 //!
-//! [`Window::allocate_shared`](crate::Window::allocate_shared) makes one segment for all ranks of a job, which must be of one
-//! node: [`Job::node_ranks`](crate::Job::node_ranks) with [`Job::subset`](crate::Job::subset) makes such a job. The parts lie one
-//! after the other in the order of the ranks, without gaps. With the hint `alloc_shared_noncontig=true` each is an allocation of
-//! its own.
+//! [`Window::allocate_shared`](crate::Window::allocate_shared) makes one segment for all ranks of a
+//! job, which must be of one node: [`Job::node_ranks`](crate::Job::node_ranks) with
+//! [`Job::subset`](crate::Job::subset) makes such a job. The parts are adjacent, in the order of
+//! the ranks. With the hint `alloc_shared_noncontig=true` each part is an allocation of its own.
 //!
 //! ```
 //! use transom::{Info, Window};
@@ -23,9 +23,10 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! [`load_from`](crate::Window::load_from) and [`store_to`](crate::Window::store_to) are safe calls. For pointers there is
-//! [`shared_query`](crate::RawWindow::shared_query): base, size and displacement unit of a rank's part, or for
-//! [`PROC_NULL`](crate::PROC_NULL) those of the lowest rank whose part has bytes, which is the begin of the segment.
+//! [`load_from`](crate::Window::load_from) and [`store_to`](crate::Window::store_to) are safe
+//! calls. [`shared_query`](crate::RawWindow::shared_query) gives pointers: base, size and
+//! displacement unit of a rank's part, or for [`PROC_NULL`](crate::PROC_NULL) those of the lowest
+//! rank whose part is not empty, which is the beginning of the segment.
 //!
 //! ```
 //! use transom::{Info, PROC_NULL, RawWindow};
@@ -41,12 +42,16 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! All of this also works, in the unified model, for ranks of the node on allocated windows and on parts within memory of
-//! [`Job::alloc_mem`](crate::Job::alloc_mem), and for the own part of every window but a dynamic one. Where load and store do not reach, the error is `RmaShared`.
+//! These calls also work, in the unified model, between ranks of a node on allocated windows and on
+//! parts within memory of [`Job::alloc_mem`](crate::Job::alloc_mem), and on a rank's own part of
+//! every window but a dynamic one. For a part that loads and stores can't reach, the error is
+//! `RmaShared`.
 //!
-//! # Who sees what when
+//! # Visibility of stores
 //!
-//! A shared window is a window: put, get and the accumulate family work on it, and the model is unified. Plain loads and stores of
-//! several ranks race like those of several threads. Order them as in the first example: `sync`, something that synchronizes
-//! processes, `sync`. Or write a flag by [`swap`](crate::Access::swap) and poll it by
-//! [`fetch_value`](crate::Access::fetch_value), with a `sync` between flag and data at both sides. One rank alone can't show such a race.
+//! A shared window is a window: put, get and the accumulate family work on it, and the model is
+//! unified. Plain loads and stores of several ranks race like those of several threads. Order them
+//! as in the first example: `sync`, a call that synchronizes the processes, `sync`. Alternatively
+//! write a flag by [`swap`](crate::Access::swap) and poll it by
+//! [`fetch_value`](crate::Access::fetch_value), with a `sync` between flag and data at both sides.
+//! One rank alone can't show such a race.

@@ -1,19 +1,21 @@
 //! Choosing a synchronization: fence, post/start/complete/wait, lock, or lock all and flush.
 //!
-//! | the program | takes | who calls |
+//! | the program | synchronization | callers |
 //! |---|---|---|
-//! | works in phases, each rank talks to several others | [`fence`](crate::Window::fence) | all ranks |
-//! | exchanges with a few neighbours, both sides know when | [`post`](crate::Window::post), [`start`](crate::Window::start), [`wait`](crate::Window::wait) | the neighbours |
+//! | works in phases, in which each rank accesses several others | [`fence`](crate::Window::fence) | all ranks |
+//! | exchanges with a few neighbours at times that both sides know | [`post`](crate::Window::post), [`start`](crate::Window::start), [`wait`](crate::Window::wait) | the neighbours |
 //! | reads and writes anywhere, any time, while targets compute: tables, counters, work queues | [`lock_all`](crate::Window::lock_all) once, [`flush`](crate::Passive::flush) as needed | the origin |
 //! | changes several places of one target that belong together | [`lock`](crate::Window::lock) with [`Exclusive`](crate::Lock::Exclusive) | the origin |
 //!
-//! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete, change what others change too by the
-//! [accumulate family](super::operations#atomicity). That costs least on every route.
+//! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete,
+//! and use the [accumulate family](super::operations#atomicity) for locations that several ranks
+//! change. This costs least on every route.
 //!
 //! # Fence
 //!
-//! A fence ends a phase of all ranks and begins the next: what any rank started before it is complete everywhere, and loads see
-//! it. [`FenceEpoch::fence`](crate::FenceEpoch::fence) separates phases within one closure.
+//! A fence ends a phase of all ranks and begins the next: operations that any rank started before
+//! it are complete everywhere, and loads see their effects.
+//! [`FenceEpoch::fence`](crate::FenceEpoch::fence) separates phases within one closure.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -36,9 +38,10 @@
 //!
 //! # Post, start, complete, wait
 //!
-//! The target says by `post` which origins may access it, and by `wait` that it needs what they did. An origin's `start` names its
-//! targets; the end of its closure is MPI's complete. Neither `post` nor `start` waits: the first operation on a target waits for
-//! its post, and the end for the posts of those without operations.
+//! The target's `post` names the origins that may access it; `wait` returns when they have
+//! completed. An origin's `start` names its targets; the end of its closure is MPI's complete.
+//! Neither `post` nor `start` waits. The first operation on a target waits for that target's post;
+//! the end waits for the posts of targets without operations.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -57,9 +60,10 @@
 //!
 //! # Lock
 //!
-//! A shared lock lets origins in together, an exclusive one lets one in alone: among those who lock. Readers and writers take
-//! turns, so that nobody starves. Several targets may be locked at once; nothing orders them, so all ranks lock in the same
-//! order, as with any lock. (That others stay out takes several ranks to see.)
+//! Several origins may hold a shared lock; an exclusive lock admits one origin alone. Locks bind
+//! only origins that lock. Readers and writers take turns, so that no rank starves. A rank may lock
+//! several targets at once; to avoid deadlock, all ranks lock them in the same order, as with any
+//! lock. (One rank alone can't show the exclusion.)
 //!
 //! ```
 //! use transom::{Lock, Window};
@@ -84,20 +88,21 @@
 //!
 //! # Lock all, and flush
 //!
-//! `lock_all` opens an epoch to all ranks, shared with everybody's; despite its name it is not collective and keeps out only
-//! exclusive locks. Within it a [`flush`](crate::Passive::flush) completes what goes to one target and leaves the rest in
-//! flight.
+//! `lock_all` opens an epoch to all ranks by shared locks. Despite its name it is not collective,
+//! and it excludes only exclusive locks. Within it a [`flush`](crate::Passive::flush) completes the
+//! operations on one target and leaves the others in flight.
 //!
 //! ```
 //! let world = transom::init()?;
-//! let win = transom::Window::<u64>::allocate(&world, 65)?; // at rank 0: a board of 64 places, and how many are taken
+//! // At rank 0: a board of 64 places, and the count of those taken.
+//! let win = transom::Window::<u64>::allocate(&world, 65)?;
 //! let place = win.lock_all(|epoch| {
-//!     let place = epoch.fetch_add(0, 64, 1)?; // each rank gets another number
+//!     let place = epoch.fetch_add(0, 64, 1)? as usize; // each rank gets another number
 //!     epoch.put_value(0, place, 1000 + world.rank() as u64)?;
 //!     epoch.flush(0)?; // it is on the board
 //!     Ok(place)
 //! })?;
-//! assert!(place < world.size() as u64);
+//! assert!(place < world.size());
 //! let mut entry = [0];
 //! win.lock_all(|epoch| epoch.get(0, place, &mut entry))?;
 //! assert_eq!(entry, [1000 + world.rank() as u64]);
@@ -107,19 +112,19 @@
 //!
 //! # Assertions
 //!
-//! [`Assert`](crate::Assert) tells a call what it need not do (§11.5.5). Of a `Window<T>`,
-//! [`lock_with`](crate::Window::lock_with) and [`lock_all_with`](crate::Window::lock_all_with) take one; of a `RawWindow` every
-//! call.
+//! An [`Assert`](crate::Assert) lets a call omit work (§12.5.5). In a `Window<T>`,
+//! [`lock_with`](crate::Window::lock_with) and [`lock_all_with`](crate::Window::lock_all_with) take
+//! assertions; in a `RawWindow`, every synchronization call does.
 //!
-//! | assertion | what it saves |
+//! | assertion | saving |
 //! |---|---|
-//! | `NOCHECK` of a lock: nobody holds a conflicting one | the lock's word, there and back |
-//! | `NOCHECK` of `post` and `start`, of both: the post was before | the message of the post |
+//! | `NOCHECK` of a lock: no rank holds a conflicting lock | the round trip to the lock's word |
+//! | `NOCHECK` of both `post` and `start`: the post precedes the start | the message of the post |
 //! | `NOPRECEDE` with `NOSUCCEED` of a fence | the whole fence |
-//! | each of those two alone, `NOSTORE`, `NOPUT` | nothing; they are accepted |
+//! | `NOPRECEDE` or `NOSUCCEED` alone, `NOSTORE`, `NOPUT` | nothing; they are accepted |
 //!
-//! One that does not belong to its call, or is seen not to hold, is an error of the class
-//! [`Assert`](crate::Class::Assert).
+//! An assertion that does not belong to its call, or that the library finds untrue, is an error of
+//! the class [`Assert`](crate::Class::Assert).
 //!
 //! ```
 //! use transom::{Assert, Class, Lock, Window};

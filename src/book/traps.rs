@@ -1,9 +1,10 @@
-//! Traps: mistakes that others have made, and what to do instead.
+//! Traps: common mistakes, and the correct programs.
 //!
 //! # A window is not just shared memory
 //!
-//! Reading a counter, adding, and writing it back loses counts as soon as two ranks do it, under every route and model, and whatever is
-//! flushed in between. One rank alone gets away with it. One call of the accumulate family is right with any number:
+//! A get of a counter, an addition and a put lose counts as soon as two ranks do so, on every route
+//! and in every model, whatever is flushed in between. With one rank the mistake does not show. One
+//! call of the accumulate family is correct for any number of ranks:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -18,9 +19,11 @@
 //!
 //! # A barrier is no flush, and no memory synchronization
 //!
-//! [`Job::barrier`](crate::Job::barrier) says that all ranks have come so far. What is in flight stays in flight, and no copy moves.
-//! First complete, then meet, then [`sync`](crate::Window::sync): [the pattern](super::copies#the-pattern-that-holds-under-both-models).
-//! In the unified model a program without the `sync` mostly works; the separate one shows what it relies on:
+//! [`Job::barrier`](crate::Job::barrier) says that all ranks have reached it. Operations in flight
+//! stay in flight, and the copies are not synchronized. First complete, then synchronize the
+//! processes, then call [`sync`](crate::Window::sync): [the
+//! pattern](super::copies#the-pattern-that-holds-under-both-models). In the unified model a program
+//! without the `sync` mostly works; the separate model shows the mistake:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -45,9 +48,10 @@
 //!
 //! # Unified does not mean at once, and x86 is not the rule
 //!
-//! One copy means that what was put arrives without a further call, some time. *Which* loads see it is decided by synchronization.
-//! x86 keeps stores in order and so forgives much; other processors and nets do not. Run tests under `transom_model=separate`: there
-//! a load within the phase that puts is too early, on every machine.
+//! With one copy, data that was put arrives eventually without a further call. Synchronization
+//! decides *which* loads see the data. x86 keeps stores in order and so hides many mistakes; other
+//! processors and nets do not. Run tests under `transom_model=separate`: there a load in the same
+//! phase as the put is too early, on every machine.
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -67,9 +71,10 @@
 //!
 //! # The last writer does not win
 //!
-//! Two puts to one place, or a put beside an accumulate, have no defined result, perhaps not even one of the two values. Nor does a
-//! second put of the *same* origin come after its first. Where several write one place, all use the accumulate family, with one type;
-//! there the order of one origin's calls is kept.
+//! Two concurrent puts to one location, or a put and an accumulate, have no defined result, perhaps
+//! not even one of the two values. Two puts of the *same* origin have no order either. Where
+//! several ranks write one location, all must use the accumulate family, with one type; accumulates
+//! of one origin keep the order of their calls.
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -87,8 +92,9 @@
 //!
 //! # A flush tells the target nothing
 //!
-//! After it the data is there, and the target's program does not know. Set a flag by an atomic after it. Who polls a flag uses an atomic
-//! too, and lets others run between two looks, since there may be more ranks than cores:
+//! After a flush the target's memory has the data, but the target's program does not know of it.
+//! Set a flag by an atomic after the flush. The target polls the flag by an atomic too, and yields
+//! between two polls, since there may be more ranks than cores:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -110,18 +116,24 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # And some more
+//! # Further traps
 //!
-//! - **Local completion is not arrival.** A request that was waited for, or a local flush, gives the buffer back, and promises no more.
-//! - **Atomic is not whole.** An accumulate of 100 elements is 100 atomic elements. Where they must change together, writers lock
-//!   exclusively and readers shared.
-//! - **A lock binds only who locks.** It keeps out no loads and stores of the owner, and nobody under `NOCHECK`. Who loads its own part
-//!   while others change it under locks locks it too.
-//! - **A lock orders nothing.** It keeps others out while it is held; who comes first, it does not say.
-//! - **Nested exclusive locks can wait for each other for ever.** All ranks lock in one order, for example that of the ranks.
-//! - **Two windows over the same memory are strangers.** A fence of one completes nothing of the other, and atomicity and order hold
-//!   within one.
-//! - **Displacements count the target's unit**, which in a `RawWindow` may differ from the origin's.
-//! - **A collective call that one rank leaves out hangs the others**: fences, barriers, making and freeing windows. A `?` before it does
-//!   that on errors. Where it jumps over the `free` of a window, its rank does not wait for the others, and the launcher ends the job
-//!   with the error; else the launcher's `--timeout` does.
+//! - **Local completion is not arrival.** A completed request or a local flush gives the buffer
+//!   back, and promises no more.
+//! - **Atomic is not whole.** An accumulate of 100 elements is 100 atomic elements. Where they must
+//!   change together, writers lock exclusively and readers shared.
+//! - **A lock binds only ranks that lock.** It excludes neither loads and stores of the owner, nor
+//!   epochs under `NOCHECK`. A rank that loads its own part while others change the part under
+//!   locks must lock it too.
+//! - **A lock orders nothing.** It excludes others while it is held, but does not decide which rank
+//!   comes first.
+//! - **Nested exclusive locks can wait for each other for ever.** All ranks must lock in one order,
+//!   for example by rank.
+//! - **Two windows over the same memory are independent.** A fence of one completes nothing of the
+//!   other, and atomicity and order hold only within one window.
+//! - **Displacements count the target's unit**, which in a `RawWindow` may differ from the
+//!   origin's.
+//! - **A collective call that one rank leaves out hangs the others**: fences, barriers, making and
+//!   freeing windows. A `?` in front of such a call leaves it out on errors. Where the `?` skips
+//!   the `free` of a window, its rank does not wait for the others, and the launcher ends the job
+//!   with the error; otherwise the launcher's `--timeout` ends it.

@@ -1,12 +1,14 @@
-//! Windows: memory of each rank that the others access.
+//! Windows: memory of each rank that the other ranks access.
 //!
-//! Making a window is collective: all ranks of a [`Job`](crate::Job) make the same call, in the same order among their windows,
-//! each with the length it likes for its own part. 0 is legal.
+//! Making a window is collective: all ranks of a [`Job`](crate::Job) make the same call, in the
+//! same order among their windows. Each rank chooses the length of its own part; 0 is legal.
 //!
-//! [`Window<T>`](crate::Window) has elements of one type, epochs as closures, and no unsafe call: begin with it. `T` is any type of
-//! which all bytes are a value ([`RmaElem`](crate::RmaElem)); accumulates work on MPI's types ([`Element`](crate::Element)).
-//! [`RawWindow`](crate::RawWindow) has MPI's calls one by one: bytes, types at run time, explicit epochs, buffers by address.
-//! [Dynamic windows](super::dynamic), accumulates with [layouts](super::layouts) and most assertions are its alone.
+//! [`Window<T>`](crate::Window) has elements of one type, epochs as closures, and no unsafe call:
+//! begin with it. `T` is any type for which every byte pattern is a value
+//! ([`RmaElem`](crate::RmaElem)); accumulates work on MPI's types ([`Element`](crate::Element)).
+//! [`RawWindow`](crate::RawWindow) has MPI's calls one by one: bytes, types at run time, explicit
+//! epochs, buffers by address. [Dynamic windows](super::dynamic), accumulates with
+//! [layouts](super::layouts) and most assertions exist only there.
 //!
 //! ```
 //! use transom::{Flavor, Window};
@@ -25,25 +27,27 @@
 //!
 //! # Flavors
 //!
-//! | flavor | made by | memory | take it when |
+//! | flavor | made by | memory | when to use it |
 //! |---|---|---|---|
-//! | [`Allocate`](crate::Flavor::Allocate) | [`Window::allocate`](crate::Window::allocate) | of the library, zeroed | nothing speaks against it: it is the fastest on every route |
+//! | [`Allocate`](crate::Flavor::Allocate) | [`Window::allocate`](crate::Window::allocate) | of the library, zeroed | the default choice: it is the fastest on every route |
 //! | [`Create`](crate::Flavor::Create) | [`Window::create`](crate::Window::create) | of the caller | the data is in a buffer that can't move |
 //! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
 //! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory comes and goes, lists and trees: [`dynamic`](super::dynamic) |
 //!
-//! Within a node, allocated and shared parts are mapped by the other ranks, so that a put is a store. So is created and attached memory
-//! where that can be done safely: its pages become pages of the library, at the addresses that they have and with their contents, until the window is freed or
-//! the region detached, and the program sees no difference. Elsewhere the others reach it by a system call (cross-memory attach), or by messages where the kernel forbids
-//! that. [`costs`](super::costs) has the table, and when which is.
+//! Within a node, the other ranks map allocated and shared parts, so that a put is a store. They
+//! also map created and attached memory of [`Job::alloc_mem`](crate::Job::alloc_mem), and other
+//! memory where the kernel has the XPMEM module. Elsewhere such memory is reached by a system call
+//! (cross-memory attach), or by messages where the kernel forbids that call. It stays as it is,
+//! whatever the program does with it. [`costs`](super::costs) has the table.
 //!
 //! # Memory ahead of its windows
 //!
-//! [`Job::alloc_mem`](crate::Job::alloc_mem) gives memory of the library without a window (`MPI_ALLOC_MEM`). A window that is created over it, or
-//! over any part of it, is mapped as an allocated one is; several windows may have the same memory, and keep it after the [`Allocation`](crate::Allocation) is
-//! dropped. Each rank decides for its own part: others of the node map those that are in such memory, whatever this system lets the library do
-//! with other memory, and at no cost to creation.
-//! [`is_mapped`](crate::Window::is_mapped) tells whether all are mapped.
+//! [`Job::alloc_mem`](crate::Job::alloc_mem) gives memory of the library without a window
+//! (`MPI_ALLOC_MEM`). A window that is created over it, or over any part of it, is mapped like an
+//! allocated one. Several windows may use the same memory; they keep it after the
+//! [`Allocation`](crate::Allocation) is dropped. Each rank decides for its own part: other ranks of
+//! the node map every part in such memory, and reach other parts as described above.
+//! [`is_mapped`](crate::Window::is_mapped) tells whether all parts are mapped.
 //!
 //! ```
 //! use transom::{Info, Window};
@@ -59,15 +63,16 @@
 //!
 //! # Displacements
 //!
-//! In a `Window<T>` a displacement counts elements. In a `RawWindow` it counts the *target's* displacement unit, which may differ
-//! from rank to rank. Each operation is checked against the size of the target's part, at the origin, before anything is
-//! written.
+//! In a `Window<T>` a displacement counts elements. In a `RawWindow` it counts the *target's*
+//! displacement unit, which may differ from rank to rank. Each operation is checked against the
+//! size of the target's part, at the origin, before anything is written.
 //!
 //! # The end
 //!
-//! [`free`](crate::Window::free) is collective and waits until no rank accesses the window any more.
-//! [`reclaim`](crate::Window::reclaim) also gives the buffer of a created window back. A window that is dropped without them
-//! prints a warning and keeps its memory: peers may still write there, and a drop can't wait for them.
+//! [`free`](crate::Window::free) is collective and waits until no rank accesses the window any
+//! more. [`reclaim`](crate::Window::reclaim) also gives the buffer of a created window back. A
+//! window that is dropped without either call prints a warning and keeps its memory: peers may
+//! still write there, and a drop can't wait for them.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -79,9 +84,12 @@
 //!
 //! # Some of the ranks
 //!
-//! [`Job::subset`](crate::Job::subset) makes a job of some ranks, numbered in the order of the list. Exactly these call it, with the
-//! same list; it sends nothing. Windows and barriers of a subset concern its ranks only. Targets are numbers of the subset;
-//! [`group`](crate::Window::group) tells which ranks of the whole job they are.
+//! [`Job::subset`](crate::Job::subset) makes a job of some ranks, numbered in the order of the
+//! list. Exactly these ranks call it, with the same list; it sends nothing. Calls with the same
+//! list come in the same order at all of them; threads that may call at the same time pass tags to
+//! [`Job::subset_tagged`](crate::Job::subset_tagged). Windows and barriers of a subset concern only
+//! its ranks. Targets are ranks of the subset; [`group`](crate::Window::group) gives the
+//! corresponding ranks of the whole job.
 //!
 //! ```
 //! let world = transom::init()?;
@@ -100,23 +108,26 @@
 //!
 //! # Hints
 //!
-//! [`Info`](crate::Info) has MPI's hints and the library's own. `allocate_with`, `create_with`, `allocate_shared` and the calls of
-//! `RawWindow` take it, [`info`](crate::Window::info) tells all with the values in force, and
-//! [`set_info`](crate::Window::set_info) changes the first five of the table. Unknown keys are ignored. A bad value of a known one,
-//! or one that differs where all ranks must give the same (marked *), fails the making of the window at every rank.
+//! [`Info`](crate::Info) has MPI's hints and the library's own. `allocate_with`, `create_with`,
+//! `allocate_shared` and the calls of `RawWindow` take an `Info`, [`info`](crate::Window::info)
+//! gives all hints with the values in force, and [`set_info`](crate::Window::set_info) changes the
+//! first five of the table. Unknown keys are ignored. Creation fails at every rank for a bad value
+//! of a known key, and for values that differ between ranks where all must give the same (marked
+//! *). [`Info::forgiving`](crate::Info::forgiving) is for programs that break the promises of their
+//! hints, as MPI programs may.
 //!
-//! | key | values, the default first | what it does |
+//! | key | values, the default first | effect |
 //! |---|---|---|
 //! | `no_locks` | `false`, `true` | `true`: locks are errors of the class `LockType` |
-//! | `accumulate_ordering` | `rar,raw,war,waw`, a part of them, `none` | `none`: [no order](super::operations#order) is kept; a part keeps all four |
-//! | `accumulate_ops` | `same_op_no_op`, `same_op` | told back; all mixtures are atomic |
-//! | `same_size` | `false`, `true` | told back |
-//! | `same_disp_unit` | `false`, `true` | told back |
+//! | `accumulate_ordering` | `rar,raw,war,waw`, a part of them, `none` | `none`: [no order](super::operations#order) is kept; a part of the list keeps all four |
+//! | `accumulate_ops` | `same_op_no_op`, `same_op` | reported by `info`; all mixtures are atomic |
+//! | `same_size` | `false`, `true` | reported by `info` |
+//! | `same_disp_unit` | `false`, `true` | reported by `info` |
 //! | `alloc_shared_noncontig` * | `false`, `true` | `true`: parts of a shared window lie apart |
 //! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: [single elements](super::operations#long-or-single) go by the CPU's atomics |
-//! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | where the library's memory begins: at a page at least; of a contiguous shared window, its first part. `mpi_minimum_memory_alignment` is the same |
+//! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | alignment of the library's memory, at least a page; in a contiguous shared window, of the first part. `mpi_minimum_memory_alignment` is a synonym |
 //! | `transom_model` * | `unified`, `separate` | [the two copies](super::copies) |
-//! | `transom_atomics` * | `auto`, `cpu`, `nic` | who performs atomics on integers of 64 bits, and of 32 if the device has those, instead of the job's setting |
+//! | `transom_atomics` * | `auto`, `cpu`, `nic` | the actor that performs atomics on integers of 64 bits, and of 32 if the device has those; overrides the job's setting |
 //!
 //! ```
 //! use transom::{Class, Info, Window};

@@ -1,33 +1,33 @@
-//! A connection that counts what is asked of another one, and says of machines and limits what its user wants: for tests of what starting a
-//! job costs. It knows nothing of what the values mean.
+//! A bootstrap that counts the requests made to another one, and claims the machines and limits
+//! that its user names: for tests of the cost of starting a job. It does not interpret values.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Bootstrap, BootstrapError};
 
-/// What a rank asked of its launcher.
+/// Counts of a rank's requests to the launcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Values that it put.
+    /// Values put.
     pub puts: usize,
-    /// Values that it asked for.
+    /// Values asked for.
     pub gets: usize,
-    /// Barriers that it was in.
+    /// Barriers entered.
     pub barriers: usize,
 }
 
-/// A rank's connection, counted.
+/// A rank's connection that counts requests.
 #[derive(Debug)]
 pub struct Counted {
     inner: Box<dyn Bootstrap>,
-    /// So many ranks in a row share a machine.
+    /// Number of consecutive ranks that share a machine.
     per_machine: usize,
     value_limit: usize,
     asked: Arc<Mutex<Asked>>,
 }
 
 impl Asked {
-    /// All requests.
+    /// The sum of all requests.
     #[must_use]
     pub fn requests(self) -> usize {
         self.puts + self.gets + self.barriers
@@ -35,20 +35,21 @@ impl Asked {
 }
 
 impl Counted {
-    /// Counts what is asked of `inner`, whose ranks it claims to be so many on each machine.
+    /// Counts the requests to `inner`, and claims that `per_machine` consecutive ranks share a
+    /// machine.
     #[must_use]
     pub fn new(inner: Box<dyn Bootstrap>, per_machine: usize) -> Self {
         let value_limit = inner.value_limit();
         Self { inner, per_machine, value_limit, asked: Arc::default() }
     }
 
-    /// With values of at most `limit` bytes.
+    /// Limits values to `limit` bytes.
     #[must_use]
     pub fn with_value_limit(self, limit: usize) -> Self {
         Self { value_limit: limit.min(self.value_limit), ..self }
     }
 
-    /// What was asked so far, also once this is somebody else's.
+    /// A function that gives the counts so far, also after this connection has moved.
     pub fn asked(&self) -> impl Fn() -> Asked + Send + use<> {
         let asked = Arc::clone(&self.asked);
         move || *asked.lock().unwrap_or_else(PoisonError::into_inner)
@@ -105,7 +106,7 @@ impl Bootstrap for Counted {
     }
 }
 
-/// Bytes that don't compress, other ones for each `seed`: values that travel in all their length.
+/// Incompressible bytes, different for each `seed`: they travel in full length.
 #[must_use]
 pub fn noise(seed: usize, length: usize) -> Vec<u8> {
     let mut state = (seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -1,17 +1,20 @@
-//! Which launcher started this process, judged by its environment, and the choice of a [`Bootstrap`] for it. A
-//! launcher that is seen but cannot be spoken to is an error: many ranks must never become many jobs of one.
+//! Chooses the [`Bootstrap`] for the launcher that started this process, by the environment. A
+//! launcher that is detected but can't be reached is an error: a job of many ranks must never
+//! become many jobs of one.
 
 use super::pmi1::{Pmi1, SECRET};
 use super::pmix::Pmix;
 use super::solo::Solo;
 use super::{Bootstrap, BootstrapError};
 
-/// The connection to the launcher of this process: [`Pmi1`] where `PMI_FD` or `PMI_PORT` is set, [`Pmix`] where `PMIX_NAMESPACE`
-/// is, [`Solo`] where no launcher is seen. It takes the inherited descriptor, so it works once per process.
+/// The connection to the launcher of this process: [`Pmi1`] where `PMI_FD` or `PMI_PORT` is set,
+/// [`Pmix`] where `PMIX_NAMESPACE` is set, [`Solo`] where no launcher is detected. It takes the
+/// inherited descriptor, so it works once per process.
 ///
 /// # Errors
-/// A launcher that gave no way to the other ranks (its message says which one was seen and what to do), variables that
-/// make no sense or contradict each other, a `PMI_FD` that does not answer within 30 s, a PMIx server that cannot be reached.
+/// A launcher that gave no connection to the other ranks (the message names it and gives advice),
+/// invalid or contradictory variables, a `PMI_FD` without an answer within 30 s, a PMIx server that
+/// cannot be reached.
 pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
     let read = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     match choose(&read)? {
@@ -26,14 +29,15 @@ pub fn detect() -> Result<Box<dyn Bootstrap>, BootstrapError> {
     }
 }
 
-/// Whether a launcher is seen, be it one that gave no way to the other ranks: [`detect`] then makes a rank of this process, or fails.
-/// For programs that start their ranks themselves where nobody else did.
+/// Whether a launcher is detected, also one that gave no connection to the other ranks: [`detect`]
+/// then makes this process a rank, or fails. For programs that start their own ranks where no
+/// launcher did.
 pub fn is_launched() -> bool {
     let read = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     !matches!(choose(&read), Ok(Choice::Solo))
 }
 
-/// What the environment asks for.
+/// The kind of bootstrap that the environment asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Pmi1 { fd: i32, rank: usize, size: usize },
@@ -100,8 +104,8 @@ fn pmi1(read: &dyn Fn(&str) -> Option<String>) -> Result<Choice, BootstrapError>
     Ok(Choice::Pmi1 { fd, rank, size })
 }
 
-/// How a way to the ranks is called, and how to see that Slurm itself opened it: a variable that is `prefix` and Slurm's numbers
-/// of job and step.
+/// The name of a protocol, and the test that Slurm itself opened the connection: a variable that
+/// consists of `prefix` and Slurm's numbers of job and step.
 struct Way {
     name: &'static str,
     variable: &'static str,
@@ -111,8 +115,8 @@ struct Way {
 const PMI_OF_SLURM: Way = Way { name: "PMI", variable: "PMI_JOBID", prefix: "" };
 const PMIX_OF_SLURM: Way = Way { name: "PMIx", variable: "PMIX_NAMESPACE", prefix: "slurm.pmix." };
 
-/// What Slurm says of its step against the `size` that came by one of its plugins. Other launchers start ranks within a step as
-/// they like: then it is not Slurm's plugin that speaks.
+/// Compares Slurm's number of tasks with the `size` that one of its plugins gave. Other launchers
+/// start any number of ranks within a step; the plugin is not Slurm's then.
 fn agree_with_slurm(read: &dyn Fn(&str) -> Option<String>, way: &Way, size: usize) -> Result<(), BootstrapError> {
     let (Some(job), Some(step), Some(tasks)) =
         (read("SLURM_JOB_ID"), read("SLURM_STEP_ID"), read("SLURM_STEP_NUM_TASKS"))
@@ -120,7 +124,7 @@ fn agree_with_slurm(read: &dyn Fn(&str) -> Option<String>, way: &Way, size: usiz
         return Ok(());
     };
     let of_step = read(way.variable).is_some_and(|value| value == format!("{}{job}.{step}", way.prefix));
-    // Hydra, and transom-run; the tasks of a heterogeneous job are counted by component.
+    // Hydra and transom-run; tasks of a heterogeneous job are counted by component.
     let within = ["MPI_LOCALNRANKS", "TRANSOM_LAUNCHER", "SLURM_HET_SIZE"].iter().any(|name| read(name).is_some());
     if !of_step || within || tasks.trim() == size.to_string() {
         return Ok(());
@@ -217,7 +221,7 @@ mod tests {
             );
         }
         assert!(agree_with_slurm(&of_slurm, &PMI_OF_SLURM, 4).is_ok());
-        // Other launchers that were started within a step.
+        // Other launchers that were started within a Slurm step.
         for more in [&[("PMI_JOBID", "12.0"), ("MPI_LOCALNRANKS", "1")][..], &[], &[("PMIX_NAMESPACE", "prte.12.0")]] {
             assert!(agree_with_slurm(&step(more), &PMI_OF_SLURM, 1).is_ok(), "{more:?}");
             assert!(agree_with_slurm(&step(more), &PMIX_OF_SLURM, 1).is_ok(), "{more:?}");

@@ -1,4 +1,4 @@
-//! What can go wrong while a rank finds its job, in words. It knows nothing of how the implementations work.
+//! Errors of a rank that looks for its job. Independent of the implementations.
 
 use std::io;
 
@@ -12,39 +12,39 @@ pub enum BootstrapError {
          nor PMIX_NAMESPACE of PMIx; {advice}"
     )]
     UnsupportedLauncher {
-        /// The launcher, as far as the environment tells.
+        /// The launcher, as identified by the environment.
         launcher: &'static str,
-        /// The variables that say so, with their values.
+        /// The variables that identify it, with their values.
         evidence: String,
-        /// What the user can do.
+        /// Advice to the user.
         advice: &'static str,
     },
-    /// A launcher that speaks PMIx and did not do what it was asked.
+    /// A request to a launcher that speaks PMIx failed.
     #[error("asking the PMIx launcher that started this process ({evidence}) failed: {source}")]
     Pmix {
-        /// The variables that say so, with their values.
+        /// The variables that identify it, with their values.
         evidence: String,
-        /// What libpmix said.
+        /// libpmix's error.
         source: transom_pmix::Error,
     },
-    /// Two sources that differ on how many ranks the job has.
+    /// Two sources contradict each other on the number of ranks.
     #[error("{first} but {second}: were the variables of one launcher passed on to another's processes? {advice}")]
     Contradiction {
-        /// What one says.
+        /// The statement of the first source.
         first: String,
-        /// What the other says.
+        /// The statement of the second source.
         second: String,
-        /// What the user can do.
+        /// Advice to the user.
         advice: &'static str,
     },
-    /// A variable of the launcher is missing or makes no sense.
+    /// A launcher's variable is missing or invalid.
     #[error("the launcher's variable {variable} is {found}: {why}")]
     Environment {
         /// The variable's name.
         variable: &'static str,
         /// Its value in quotes, or `not set`.
         found: String,
-        /// What is wrong with it.
+        /// The problem with the value.
         why: String,
     },
     /// The descriptor in `PMI_FD` cannot be used.
@@ -52,10 +52,10 @@ pub enum BootstrapError {
     Descriptor {
         /// The number in `PMI_FD`.
         fd: i32,
-        /// What is wrong with it.
+        /// The problem with the descriptor.
         why: String,
     },
-    /// Nobody listens where `PMI_PORT` says.
+    /// No process listens at `PMI_PORT`.
     #[error("the launcher can't be reached at PMI_PORT={port}: {source}")]
     Unreachable {
         /// The value of `PMI_PORT`.
@@ -63,7 +63,7 @@ pub enum BootstrapError {
         /// The system's error.
         source: io::Error,
     },
-    /// Nothing came back on `PMI_FD`.
+    /// No answer came on `PMI_FD`.
     #[error(
         "the launcher did not answer on PMI_FD within {seconds} s ({during}); is it one that speaks PMI-1, such as \
          transom-run, the mpiexec of MPICH (Hydra), or srun --mpi=pmi2?"
@@ -80,7 +80,7 @@ pub enum BootstrapError {
         /// The command that was not answered.
         during: &'static str,
     },
-    /// A rank has ended, for which the others wait.
+    /// A rank has ended while others wait for it.
     #[error("rank {rank} has ended, so that the ranks of the job can't meet any more ({during})")]
     RankEnded {
         /// The command that can't be answered.
@@ -96,22 +96,22 @@ pub enum BootstrapError {
         /// The system's error.
         source: io::Error,
     },
-    /// The launcher said something that PMI-1 does not allow here.
+    /// The launcher's answer violates PMI-1.
     #[error("the launcher answered {during} with {answer:?}: {why}")]
     Protocol {
         /// The command that was sent.
         during: &'static str,
-        /// The line that came back.
+        /// The received line.
         answer: String,
-        /// What is wrong with it.
+        /// The problem with the answer.
         why: String,
     },
-    /// A key that not every implementation can hold.
+    /// A key that not every implementation accepts.
     #[error("the key {key:?} cannot be used: {why}")]
     BadKey {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The problem with the key.
         why: String,
     },
     /// A key that was put already.
@@ -130,7 +130,7 @@ pub enum BootstrapError {
         /// The greatest length, in bytes.
         limit: usize,
     },
-    /// A rank that took part in an allgather's barrier but put nothing there.
+    /// A rank took part in an allgather's barrier without a value.
     #[error("rank {rank} put nothing under {key:?} before the barrier; do all ranks gather under the same names?")]
     Missing {
         /// The rank whose value is missing.
@@ -138,20 +138,21 @@ pub enum BootstrapError {
         /// The key that has no value.
         key: String,
     },
-    /// Something other than what the other side put.
+    /// A value that this library did not put.
     #[error("the value under {key:?} is malformed: {why}")]
     Malformed {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The problem with the value.
         why: String,
     },
-    /// The program that joined the ranks by itself ([`Job::with_bootstrap`](crate::Job::with_bootstrap)) could not pass something on.
+    /// A call of the program's own bootstrap ([`Job::with_bootstrap`](crate::Job::with_bootstrap))
+    /// failed.
     #[error("the program's own way to the other ranks failed during {during}: {why}")]
     Host {
         /// The call.
         during: &'static str,
-        /// What was wrong.
+        /// The reason.
         why: String,
     },
     /// A call after `finalize`.

@@ -1,4 +1,4 @@
-//! Several byte strings in one, each after its length. Knows nothing of what they mean.
+//! Packs several byte strings into one, each after its length. Does not interpret them.
 
 /// Several fields in one value.
 pub(crate) fn pack(fields: &[impl AsRef<[u8]>]) -> Vec<u8> {
@@ -11,12 +11,12 @@ pub(crate) fn pack(fields: &[impl AsRef<[u8]>]) -> Vec<u8> {
     out
 }
 
-/// The fields of a value that [`pack`] made; `None` where it was not.
+/// The fields of a value that [`pack`] made; `None` for any other value.
 pub(crate) fn unpack<const N: usize>(value: &[u8]) -> Option<[Vec<u8>; N]> {
     unpack_all(value)?.try_into().ok()
 }
 
-/// All fields of a value that [`pack`] made, however many; `None` where it was not.
+/// All fields of a value that [`pack`] made, of any number; `None` for any other value.
 pub(crate) fn unpack_all(mut value: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut fields = Vec::new();
     while !value.is_empty() {

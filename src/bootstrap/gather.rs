@@ -1,7 +1,9 @@
-//! An allgather made of put, barrier and get, in which no rank asks more than O(log p) times. Values meet in groups: the first rank of
-//! each [`FAN`] gets what the others have put, and puts all of it as one block; so do the first ranks of [`FAN`] groups, until no more than
-//! `FAN` blocks are left, which whoever wants all values gets. Blocks are compressed, since ranks tell much that others tell too, and
-//! cut into pieces of what the launcher takes. It knows nothing of the protocol underneath.
+//! An allgather made of put, barrier and get, with O(log p) requests at each rank. Ranks meet in
+//! groups: the first rank of [`FAN`] ranks gets the values of the others and puts them as one
+//! block; the first ranks of [`FAN`] groups do the same with blocks, until at most `FAN` blocks are
+//! left. A rank that wants all values gets these. Blocks are compressed, because the values of
+//! ranks resemble each other, and cut into pieces of the length that the launcher takes.
+//! Independent of the launcher's protocol.
 
 use super::fields::{pack, unpack_all};
 use super::{Bootstrap, BootstrapError, check_key};
@@ -9,8 +11,9 @@ use super::{Bootstrap, BootstrapError, check_key};
 /// The longest value of [`Bootstrap::allgather`], in bytes.
 pub const MAX_GATHERED: usize = 64 * 1024;
 
-/// As many blocks become one, and as many are left at most. Each doubling of the ranks costs who makes blocks 7/3 gets, and a third of
-/// a barrier; pairs would cost 1 get and a barrier, which is a walk through the whole of a launcher, where a get is often answered nearby.
+/// Number of blocks that become one, and most blocks left at the end. For a rank that makes blocks,
+/// each doubling of the ranks costs 7/3 gets and a third of a barrier; pairs would cost 1 get and a
+/// barrier. A barrier goes through the whole launcher, whereas a get is often answered nearby.
 const FAN: usize = 8;
 
 /// The longest name of an allgather: leaves room in a key for `.LEVEL.RANK.PIECE`.
@@ -19,19 +22,20 @@ const MAX_NAME: usize = 40;
 /// Bytes in front of the first piece: the length of what follows, little-endian.
 const HEADER: usize = 4;
 
-/// What this rank knows of an allgather after its barriers.
+/// State of an allgather after its barriers.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     name: String,
-    /// How often blocks became one.
+    /// Number of levels at which blocks were merged.
     level: usize,
-    /// The ranks of a block, put by the first of them; the last may have fewer.
+    /// Number of ranks in a block, which the first of them puts; the last block may have fewer.
     width: usize,
-    /// What this rank put last: values of its own and of those that follow it.
+    /// The values that this rank put last: its own and those of the ranks that follow it.
     own: Vec<Vec<u8>>,
 }
 
-/// Puts `value` and helps until few blocks are left. Collective: every rank makes the same barriers.
+/// Puts `value` and merges blocks until few are left. Collective: every rank makes the same
+/// barriers.
 pub(crate) fn gather<B: Bootstrap + ?Sized>(
     boot: &mut B,
     name: &str,
@@ -66,12 +70,13 @@ pub(crate) fn gather<B: Bootstrap + ?Sized>(
 }
 
 impl Gathered {
-    /// The values of all ranks, by rank: the blocks that are left, of which this rank's own is here.
+    /// The values of all ranks, by rank, from the remaining blocks; this rank's own block is local.
     pub(crate) fn all<B: Bootstrap + ?Sized>(mut self, boot: &mut B) -> Result<Vec<Vec<u8>>, BootstrapError> {
         let (me, size) = (boot.rank(), boot.size());
         let mut all = vec![Vec::new(); size];
         let blocks = size.div_ceil(self.width);
-        // Every rank begins at its own, so that they do not all ask for the same block at the same time.
+        // Every rank begins at its own block, so that ranks do not all ask for the same block at
+        // once.
         for step in 0..blocks {
             let first = (me / self.width + step) % blocks * self.width;
             let values = if first == me { std::mem::take(&mut self.own) } else { self.get(boot, first)? };
@@ -90,7 +95,7 @@ impl Gathered {
     fn put<B: Bootstrap + ?Sized>(&self, boot: &mut B) -> Result<(), BootstrapError> {
         let values = pack(&self.own);
         let block = lz4_flex::block::compress_prepend_size(&values);
-        // Both lengths travel in 32 bits.
+        // Both lengths are sent as 32 bits.
         let limit = u32::MAX as usize;
         let too_long = |length| BootstrapError::TooLong { key: self.name.clone(), length, limit };
         u32::try_from(values.len()).map_err(|_| too_long(values.len()))?;
@@ -106,7 +111,7 @@ impl Gathered {
     /// The values of the block that rank `first` put.
     fn get<B: Bootstrap + ?Sized>(&self, boot: &mut B, first: usize) -> Result<Vec<Vec<u8>>, BootstrapError> {
         let count = self.width.min(boot.size() - first);
-        // What the values of so many ranks can take, as `pack` has them, and compressed.
+        // The most bytes that the values of `count` ranks take, packed and compressed.
         let most = count.saturating_mul(MAX_GATHERED + 4);
         let block = self.get_pieces(boot, first, lz4_flex::block::get_maximum_output_size(most).saturating_add(4))?;
         let malformed = |why: String| BootstrapError::Malformed { key: self.key(first, 0), why };
@@ -120,7 +125,7 @@ impl Gathered {
         values.ok_or_else(|| malformed(format!("it is not the values of {count} ranks")))
     }
 
-    /// What rank `from` cut into pieces.
+    /// Reassembles the bytes that rank `from` cut into pieces.
     fn get_pieces<B: Bootstrap + ?Sized>(
         &self,
         boot: &mut B,
@@ -181,7 +186,8 @@ mod tests {
         Gathered { name: name.to_owned(), level: 0, width: 1, own: Vec::new() }
     }
 
-    /// What each of `ranks` ranks asks in an allgather whose values, `value` at each, every rank finds right.
+    /// The requests of each of `ranks` ranks in an allgather of values `value`, which every rank
+    /// checks.
     fn asked(ranks: usize, limit: usize, value: impl Fn(usize) -> Vec<u8> + Sync) -> Vec<Asked> {
         let board = Board::new(ranks);
         let expected: Vec<Vec<u8>> = (0..ranks).map(&value).collect();
@@ -197,7 +203,7 @@ mod tests {
         })
     }
 
-    /// How many requests of one rank an allgather of `ranks` may take, where no value is cut.
+    /// Most requests of one rank in an allgather of `ranks` ranks, where no value is cut.
     fn most(ranks: usize) -> usize {
         3 * ranks.ilog2() as usize + 10
     }
@@ -205,7 +211,7 @@ mod tests {
     #[test]
     fn every_rank_has_every_value_after_few_requests() {
         for ranks in (1..=130).chain([255, 256, 257, 448, 449, 511, 512_usize]) {
-            // Blocks are made of as many ranks, one level after the other.
+            // The sizes of blocks at each level.
             let widths: Vec<usize> = [8, 64].into_iter().filter(|width| ranks > *width).collect();
             let left = ranks.div_ceil(*widths.last().unwrap_or(&1));
             for (rank, asked) in asked(ranks, MAX_GATHERED, |rank| noise(rank, rank % 40)).into_iter().enumerate() {
@@ -218,7 +224,8 @@ mod tests {
         }
     }
 
-    /// Where a launcher's values are short, requests are more by the pieces of the whole, and of an eighth of it for who makes blocks.
+    /// Where the launcher's values are short, requests grow by the pieces of the whole, and for
+    /// ranks that make blocks by the pieces of an eighth.
     #[test]
     fn pieces_are_as_many_as_what_does_not_compress_needs() {
         const LIMIT: usize = 600;
@@ -227,7 +234,7 @@ mod tests {
                 format!("what all tell, again and again and again; and what one tells: {rank}").into_bytes()
             };
             let bytes = |rank: usize| [text(rank), noise(rank, 50)].concat();
-            // 75 bytes are each value's own, and what compression adds to them.
+            // 75 bytes are each value's own, with the overhead of compression.
             let pieces = ranks * 75 * 4 / 3 / LIMIT;
             for asked in asked(ranks, LIMIT, bytes) {
                 assert!(asked.requests() <= most(ranks) + pieces, "{ranks} ranks, {pieces} pieces: {asked:?}");
@@ -291,7 +298,8 @@ mod tests {
         put("huge", u32::MAX, &[]);
         put("over", 1, &[7, 7]);
         put("cut", 9, &[7]);
-        // Shorter than its own length; more than one rank can tell; not compressed; not fields; of no rank; of two ranks.
+        // Malformed puts: shorter than the stated length; announcing more than a rank can put;
+        // not compressed; not fields; of no rank; of two ranks.
         put("none", 1, &[7]);
         put("bomb", 8, &[255, 255, 255, 127, 0, 0, 0, 0]);
         put("plain", 6, &[4, 0, 0, 0, 255, 255]);

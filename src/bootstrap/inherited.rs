@@ -1,5 +1,5 @@
-//! Takes ownership of the descriptor that the launcher left open in this process: the only place that turns a number
-//! from the environment into an owned descriptor. It knows nothing of what is spoken on it.
+//! Takes ownership of the descriptor that the launcher left open in this process: the only place
+//! that turns a number from the environment into an owned descriptor. Independent of the protocol.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,12 @@ use rustix::io::{FdFlags, fcntl_setfd};
 /// Set by the first adoption that succeeds. A process inherits one connection to its launcher.
 static ADOPTED: AtomicBool = AtomicBool::new(false);
 
-/// The socket that the launcher left open under the number `raw`, now closed on exec so that children of this rank do
-/// not hold it. A process can do this once.
+/// The socket that the launcher left open under the number `raw`, now closed on exec so that
+/// children of this rank do not hold it. A process can do this once.
 ///
 /// # Errors
-/// A number of a standard stream, of no open descriptor or of something other than a socket; a second adoption.
+/// A number of a standard stream, of no open descriptor or of something other than a socket; a
+/// second adoption.
 pub(super) fn adopt_socket(raw: i32) -> io::Result<OwnedFd> {
     if raw < 3 {
         return Err(io::Error::other("descriptors 0 to 2 are the standard streams"));
@@ -29,14 +30,14 @@ pub(super) fn adopt_socket(raw: i32) -> io::Result<OwnedFd> {
     if !kind.to_string_lossy().starts_with("socket:") {
         return Err(io::Error::other(format!("it is not a socket but {}", kind.display())));
     }
-    // Relaxed: the flag guards no other memory; the swap alone decides who is first.
+    // Relaxed: the flag guards no other memory; the swap alone decides which caller is first.
     if ADOPTED.swap(true, Ordering::Relaxed) {
         return Err(io::Error::other("this process has taken the connection to its launcher already"));
     }
-    // SAFETY: `from_raw_fd` requires an open descriptor that nobody else owns. Open: checked above through /proc, and
-    // a launcher's descriptor is not closed by anybody who does not own it. Owned by nobody else: the number comes
-    // from PMI_FD, by which the launcher hands the descriptor to this process as a whole, and ADOPTED lets one caller
-    // through in the life of the process.
+    // SAFETY: `from_raw_fd` requires an open descriptor without another owner. Open: checked above
+    // through /proc, and only an owner closes a launcher's descriptor. No other owner: the number
+    // comes from PMI_FD, by which the launcher hands the descriptor to this process as a whole, and
+    // ADOPTED lets one caller through in the life of the process.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
     fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
     Ok(fd)
@@ -48,7 +49,7 @@ mod tests {
     use std::os::fd::{AsRawFd, IntoRawFd};
     use std::os::unix::net::UnixStream;
 
-    // One test: adoption is once per process, and what is refused must not use it up.
+    // One test, because adoption works once per process and a refusal must not use it up.
     #[test]
     fn only_an_open_socket_and_only_once() {
         let pipe = std::io::pipe().unwrap();

@@ -1,4 +1,4 @@
-//! A job whose ranks are threads of one process: for protocols on the simulated net, and for tests.
+//! A job whose ranks are threads of one process, for tests and for protocols on the simulated net.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Bootstrap, BootstrapError};
 
-/// What the ranks share.
+/// The state that the ranks share.
 #[derive(Debug)]
 pub struct Board {
     ranks: usize,
@@ -71,7 +71,7 @@ impl Bootstrap for Local {
         }
         let turn = state.turns;
         while state.turns == turn {
-            // The limit only bounds a missed wake-up; the loop decides.
+            // The time limit only bounds a missed wake-up; the loop decides.
             let woken = self.board.turn.wait_timeout(state, Duration::from_secs(1));
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -88,7 +88,7 @@ impl Bootstrap for Local {
     }
 
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
-        // The reason of an abort has no other way out
+        // An abort's reason is printed here, because no launcher reports it.
         eprintln!("rank {} aborts with {code}: {why}", self.rank);
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! Who runs on whose machine, as launchers write it: `PMI_process_mapping` of PMI-1, and lists of ranks. Pure.
+//! The ranks of each machine, in the notations of launchers: `PMI_process_mapping` of PMI-1, and
+//! lists of ranks. Pure.
 
-/// The ranks of `rank`'s machine, ascending, by a mapping such as `(vector,(0,2,4),(2,1,3))`: blocks of a first machine, how many
-/// follow each other, and how many ranks each takes in turn; from the beginning again while ranks are left. `None` where the
-/// text is something else.
+/// The ranks of `rank`'s machine, ascending, by a mapping such as `(vector,(0,2,4),(2,1,3))`. Each
+/// block holds its first machine, its number of machines, and the ranks that each machine takes in
+/// turn; the blocks repeat while ranks are left. `None` where the text is malformed.
 pub(super) fn of_vector(text: &str, rank: usize, size: usize) -> Option<Vec<usize>> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let inner = text.strip_prefix("(vector,(")?.strip_suffix("))")?;
@@ -12,7 +13,7 @@ pub(super) fn of_vector(text: &str, rank: usize, size: usize) -> Option<Vec<usiz
     };
     let blocks: Vec<[usize; 3]> = inner.split("),(").map(block).collect::<Option<_>>()?;
     let turns = blocks.iter().cycle().flat_map(|&[first, machines, each]| {
-        // Saturating: whoever writes nonsense gets no further than `size` ranks.
+        // Saturating: an invalid number takes no more than `size` ranks.
         (0..machines).flat_map(move |machine| std::iter::repeat_n(first.saturating_add(machine), each))
     });
     let machines: Vec<usize> = turns.take(size).collect();
@@ -20,7 +21,8 @@ pub(super) fn of_vector(text: &str, rank: usize, size: usize) -> Option<Vec<usiz
     Some((0..size).filter(|&other| machines[other] == mine).collect())
 }
 
-/// The ranks of a list such as `0,1,5`, ascending; `None` where it is something else, or is without `rank`.
+/// The ranks of a list such as `0,1,5`, ascending; `None` where the text is malformed or lacks
+/// `rank`.
 pub(super) fn of_list(text: &str, rank: usize, size: usize) -> Option<Vec<usize>> {
     let ranks: Option<Vec<usize>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
     let mut ranks = ranks?;
@@ -40,7 +42,7 @@ mod tests {
             ("(vector,(0,2,2))", &[0, 0, 1, 1]),
             ("(vector,(0,2,1))", &[0, 1, 0, 1, 0]),
             ("(vector, (0,1,2), (1,2,1))", &[0, 0, 1, 2]),
-            // A machine that comes twice.
+            // A machine that occurs twice.
             ("(vector,(0,2,1),(0,1,2))", &[0, 1, 0, 0]),
         ] {
             for rank in 0..machines.len() {

@@ -1,6 +1,6 @@
-//! How a rank learns who it is and exchanges a few bytes with the others before any transport exists: the
-//! [`Bootstrap`] trait, its implementations, and the choice among them. It knows launchers' environments and
-//! nothing of windows, transports or memory.
+//! How a rank learns its place in the job and exchanges a few bytes with the other ranks before a
+//! transport exists: the [`Bootstrap`] trait, its implementations, and the choice among them. It
+//! knows the environments of launchers; independent of windows, transports and memory.
 
 pub mod counted;
 mod detect;
@@ -23,11 +23,11 @@ pub(crate) use gather::gather;
 
 use std::fmt::Debug;
 
-/// A rank's connection to whoever started the job: its place in the job, a key-value store that all ranks share, a
-/// barrier, and the two ways to leave.
+/// A rank's connection to the starter of the job: its place in the job, a key-value store that all
+/// ranks share, a barrier, and the two ways to leave.
 ///
-/// A key is written once in a job's life and by one rank: that is what PMI-1 and PMIx have in common. What was put
-/// before a barrier can be got after it, by every rank.
+/// A key is written once in a job's life and by one rank, which is the common rule of PMI-1 and
+/// PMIx. A value that was put before a barrier can be got by every rank after it.
 pub trait Bootstrap: Send + Debug {
     /// This rank, from 0 to `size() - 1`.
     fn rank(&self) -> usize;
@@ -35,65 +35,69 @@ pub trait Bootstrap: Send + Debug {
     /// The number of ranks in the job, at least 1.
     fn size(&self) -> usize;
 
-    /// The greatest number of bytes of one value in [`put`](Self::put). It is the same at all ranks.
+    /// The longest value of [`put`](Self::put) in bytes, equal at all ranks.
     fn value_limit(&self) -> usize;
 
-    /// The ranks of this rank's machine as far as the launcher tells, itself included, ascending: a claim that whoever
-    /// relies on proves. Every rank of a machine gets the same answer, or itself alone.
+    /// The ranks of this rank's machine as claimed by the launcher, itself included, ascending. A
+    /// caller that relies on the claim must prove it. All ranks of a machine get the same answer,
+    /// or only themselves.
     ///
     /// # Errors
-    /// A launcher that is gone.
+    /// The launcher is gone.
     fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
         Ok(vec![self.rank()])
     }
 
-    /// Puts `value` under `key`, to be got by others after the next barrier. Keys are 1 to 63 printable ASCII
-    /// characters without space or `=`.
+    /// Puts `value` under `key`, for gets by other ranks after the next barrier. Keys are 1 to 63
+    /// printable ASCII characters without space or `=`.
     ///
     /// # Errors
-    /// A key that is not well formed or was put before, a value longer than [`value_limit`](Self::value_limit), a
-    /// launcher that is gone.
+    /// A malformed key or one that was put before, a value longer than
+    /// [`value_limit`](Self::value_limit), a launcher that is gone.
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError>;
 
-    /// Waits until every rank of the job is here. Collective.
+    /// Waits until every rank of the job has arrived. Collective.
     ///
     /// # Errors
     /// A launcher that is gone, or a connection that is finalized.
     fn barrier(&mut self) -> Result<(), BootstrapError>;
 
-    /// The value that rank `from` put under `key` before the last barrier; `None` where it put nothing there.
+    /// The value that rank `from` put under `key` before the last barrier; `None` where it put
+    /// none.
     ///
     /// # Errors
     /// A value that was not put through this trait, a launcher that is gone.
     fn get(&mut self, from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
 
-    /// Leaves the job in good order; every later call but `rank` and `size` is an error. A rank that exits without
-    /// it has failed in the launcher's eyes.
+    /// Leaves the job in good order; every later call but `rank` and `size` is an error. A launcher
+    /// treats a rank that exits without this call as failed.
     ///
     /// # Errors
     /// A launcher that is gone.
     fn finalize(&mut self) -> Result<(), BootstrapError>;
 
-    /// Asks the launcher to end all ranks and to exit with `code` (1 where `code` is 0 modulo 256), giving `why` as
-    /// the reason. It returns, so that the caller can end its own process.
+    /// Asks the launcher to end all ranks and to exit with `code` (1 where `code` is 0 modulo 256),
+    /// with the reason `why`. The call returns, so that the caller can end its own process.
     ///
     /// # Errors
     /// A launcher that is gone.
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError>;
 
-    /// Gives every rank the values of all ranks, by rank, with O(log p) puts, barriers and gets at each, and as many more as
-    /// the compressed values have pieces of [`value_limit`](Self::value_limit). Collective. Values have any length up to
-    /// [`MAX_GATHERED`] bytes and may differ in length. `name` (1 to 40 characters of a key) is used once in the life of a
-    /// job: the keys made from it cannot be written again.
+    /// Gives every rank the values of all ranks, by rank. Collective. It takes O(log p) puts,
+    /// barriers and gets at each rank, and one more for each further piece of
+    /// [`value_limit`](Self::value_limit) bytes of the compressed values. Values have up to
+    /// [`MAX_GATHERED`] bytes and may differ in length. `name` (1 to 40 characters of a key) is
+    /// used once in the life of a job: the keys made from it cannot be written again.
     ///
     /// # Errors
-    /// Those of `put`, `barrier` and `get`, a value that is too long, a rank that put nothing under `name`.
+    /// Those of `put`, `barrier` and `get`, a value that is too long, a rank that put no value
+    /// under `name`.
     fn allgather(&mut self, name: &str, value: &[u8]) -> Result<Vec<Vec<u8>>, BootstrapError> {
         gather(self, name, value)?.all(self)
     }
 }
 
-/// The greatest length of a key, in bytes; PMI-1's `keylen_max` of 64 counts a terminating zero.
+/// The longest key in bytes; PMI-1's `keylen_max` of 64 counts a terminating zero.
 pub(crate) const MAX_KEY: usize = 63;
 
 /// Whether `key` may be used with every implementation.

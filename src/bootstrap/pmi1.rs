@@ -1,5 +1,5 @@
-//! A rank's side of PMI-1: commands and answers as lines of text on a socket, one at a time, as spoken by transom-run,
-//! Hydra (MPICH) and `srun --mpi=pmi2`. It knows nothing of what the values mean.
+//! A rank's side of PMI-1: commands and answers as lines of text on a socket, one at a time, as
+//! spoken by transom-run, Hydra (MPICH) and `srun --mpi=pmi2`. Does not interpret values.
 
 use std::collections::HashSet;
 use std::io;
@@ -15,19 +15,20 @@ use super::inherited::adopt_socket;
 use super::wire::{LineBuffer, MAX_ACCEPTED, MAX_LINE, Words, from_base64, to_base64, to_hex};
 use super::{Bootstrap, BootstrapError, MAX_KEY, check_key, mapping};
 
-/// How long the launcher may take to answer the first commands. Later ones wait for other ranks, without a limit.
+/// Time limit of the launcher's first answers. Later commands wait for other ranks, without a
+/// limit.
 const INIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a launcher has to forward the reason of an abort.
+/// Time for a launcher to forward the reason of an abort.
 const OUTPUT_PAUSE: Duration = Duration::from_millis(300);
 
-/// The most characters of a reason for an abort that are sent; four bytes a character still fit in a line.
+/// Longest reason of an abort in characters; at four bytes a character it still fits a line.
 const MAX_WHY: usize = 100;
 
-/// Stands before the digits of a value, so that an empty value is not an empty word.
+/// Prefix of a value's digits, so that an empty value is not an empty word.
 const VALUE_MARK: char = 'x';
 
-/// The variable with what `transom-run` tells its ranks on other machines and nobody else.
+/// The variable with the secret that `transom-run` gives to its ranks on other machines.
 pub(crate) const SECRET: &str = "TRANSOM_PMI_SECRET";
 
 /// A connection to a launcher that speaks PMI-1. Values travel as digits of base 64.
@@ -39,14 +40,15 @@ pub struct Pmi1 {
     size: usize,
     kvsname: String,
     value_limit: usize,
-    /// The keys that this rank has put: Hydra lets a second value pass unnoticed.
+    /// The keys that this rank has put, because Hydra does not report a second put of a key.
     put: HashSet<String>,
     left: bool,
 }
 
 impl Pmi1 {
-    /// Takes the socket with the number `fd`, which the launcher left open in this process, and joins the job as
-    /// `rank` of `size`. The socket is closed on exec from then on. Works once per process.
+    /// Takes the socket with the number `fd`, which the launcher left open in this process, and
+    /// joins the job as `rank` of `size`. The socket is closed on exec from then on. Works once per
+    /// process.
     ///
     /// # Errors
     /// A descriptor that is not an open socket, or was taken before; those of [`Pmi1::join`].
@@ -58,18 +60,20 @@ impl Pmi1 {
     /// Joins the job at the other end of `socket` as `rank` of `size`.
     ///
     /// # Errors
-    /// A launcher that does not answer within 30 s, that refuses, or that answers something else than PMI-1.
+    /// A launcher that does not answer within 30 s, that refuses, or that answers something else
+    /// than PMI-1.
     pub fn join(socket: OwnedFd, rank: usize, size: usize) -> Result<Self, BootstrapError> {
         let mut pmi = Self::new(socket, rank, size)?;
         pmi.handshake()?;
         Ok(pmi)
     }
 
-    /// Joins the job of the launcher that listens at `port`, `host:port`, as the process that it knows by the number `id`; the launcher
-    /// tells which rank that is. `secret` is what it may ask for.
+    /// Joins the job of the launcher that listens at `port`, `host:port`, as the process with the
+    /// launcher's number `id`; the launcher tells the rank. `secret` is sent where the launcher
+    /// asks for one.
     ///
     /// # Errors
-    /// Nobody listens there; those of [`Pmi1::join`].
+    /// No process listens there; those of [`Pmi1::join`].
     pub fn connect(port: &str, id: usize, secret: Option<&str>) -> Result<Self, BootstrapError> {
         let failed = |source| BootstrapError::Unreachable { port: port.to_owned(), source };
         let mut stream = Err(io::Error::other("it has no address"));
@@ -102,12 +106,12 @@ impl Pmi1 {
         Ok(pmi)
     }
 
-    /// How long an answer may take.
+    /// Sets the time limit of an answer.
     fn limit(&self, limit: Option<Duration>) -> Result<(), BootstrapError> {
         set_socket_timeout(&self.socket, Timeout::Recv, limit).map_err(init_failed)
     }
 
-    /// A number that a launcher with a port tells unasked, after it knows who it is.
+    /// A number that a launcher with a port sends unasked, after the rank has identified itself.
     fn told(&mut self, what: &'static str) -> Result<usize, BootstrapError> {
         let answer = self.read_line("initack")?;
         let words = Words::new(&answer);
@@ -115,7 +119,8 @@ impl Pmi1 {
         number.ok_or_else(|| protocol("initack", &answer, &format!("cmd=set {what}= was expected")))
     }
 
-    /// The text under a key that the launcher itself wrote, such as `PMI_process_mapping`; `None` where it has none.
+    /// The text under a key that the launcher itself wrote, such as `PMI_process_mapping`; `None`
+    /// where the launcher did not write the key.
     ///
     /// # Errors
     /// Those of [`Bootstrap::get`].
@@ -153,12 +158,12 @@ impl Pmi1 {
         kvsname.clone_into(&mut self.kvsname);
         let around = put_line(kvsname, "", "").len() + MAX_KEY;
         let room = match line {
-            // Only transom-run says what it takes beyond PMI-1.
+            // Only transom-run announces a line length beyond PMI-1's.
             Some(line) => line.min(MAX_ACCEPTED).saturating_sub(around),
             // The launcher's limit counts a terminating zero.
             None => MAX_LINE.saturating_sub(around).min(vallen.saturating_sub(1)),
         };
-        // Four digits for three bytes come after the mark.
+        // The mark is followed by four digits for three bytes.
         self.value_limit = room.saturating_sub(1) * 3 / 4;
         if self.value_limit < 16 {
             return Err(protocol("get_maxes", &answer, "no room for a value in a line"));
@@ -171,7 +176,7 @@ impl Pmi1 {
         if self.left { Err(BootstrapError::Finalized { during }) } else { Ok(()) }
     }
 
-    /// Sends a command, and takes its answer, which must be an `expected`.
+    /// Sends a command and reads its answer, which must be an `expected`.
     fn ask(&mut self, during: &'static str, command: &str, expected: &str) -> Result<String, BootstrapError> {
         self.tell(during, command)?;
         let answer = self.read_line(during)?;
@@ -182,11 +187,11 @@ impl Pmi1 {
         }
     }
 
-    /// As `ask`, and an `rc` other than 0 is an error.
+    /// [`ask`](Self::ask), with an `rc` other than 0 as an error.
     fn ask_ok(&mut self, during: &'static str, command: &str, expected: &str) -> Result<String, BootstrapError> {
         let answer = self.ask(during, command, expected)?;
         let words = Words::new(&answer);
-        // Only transom-run says who it was.
+        // Only transom-run tells which rank ended.
         match (words.get("rc"), words.get("ended").and_then(|rank| rank.parse().ok())) {
             (None | Some("0"), _) => Ok(answer),
             (Some(_), Some(rank)) => Err(BootstrapError::RankEnded { during, rank }),
@@ -305,24 +310,26 @@ impl Bootstrap for Pmi1 {
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
         self.check_open("abort")?;
         self.left = true;
-        // Only transom-run reads the reason, and others may stumble over a word that they do not know.
+        // Only transom-run reads the reason; other launchers may reject a word that they do not
+        // know.
         if std::env::var_os("TRANSOM_LAUNCHER").is_some() {
             let why: String = why.chars().take(MAX_WHY).collect();
             return self.tell("abort", &format!("cmd=abort exitcode={code} why={}\n", to_hex(why.as_bytes())));
         }
         eprintln!("transom: rank {} aborts the job with status {code}: {why}", self.rank);
-        // Hydra drops what it has not forwarded when the job ends.
+        // Hydra drops output that it has not forwarded when the job ends.
         std::thread::sleep(OUTPUT_PAUSE);
         self.tell("abort", &format!("cmd=abort exitcode={code}\n"))
     }
 }
 
 impl Drop for Pmi1 {
-    /// Launchers end the whole job when a rank's connection ends before it has left. Where a rank fails, that must not come before the
-    /// program has said why: the connection stays until the process ends.
+    /// Launchers end the whole job when a rank's connection closes before the rank has left. A
+    /// failing rank must be able to print its error first, so the connection stays open until the
+    /// process ends.
     fn drop(&mut self) {
         if !self.left {
-            // Without a free descriptor it ends here.
+            // Without a free descriptor the connection closes here.
             std::mem::forget(self.socket.try_clone());
         }
     }

@@ -1,5 +1,5 @@
-//! A rank's side of PMIx, as spoken by `mpirun` of Open MPI, `prterun` and `srun --mpi=pmix`: the [`Bootstrap`] contract over
-//! libpmix. It knows nothing of what the values mean.
+//! A rank's side of PMIx, as spoken by `mpirun` of Open MPI, `prterun` and `srun --mpi=pmix`: the
+//! [`Bootstrap`] contract over libpmix. Does not interpret values.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use transom_pmix::Client;
 
 use super::{Bootstrap, BootstrapError, MAX_GATHERED, check_key, mapping};
 
-/// PMIx has no limit of its own: a gathered value travels whole.
+/// PMIx has no limit of its own, so a gathered value is never cut.
 const VALUE_LIMIT: usize = MAX_GATHERED + 64;
 
 /// A connection to a launcher that speaks PMIx.
@@ -16,7 +16,7 @@ pub struct Pmix {
     client: Client,
     rank: usize,
     size: usize,
-    /// What the environment says of the launcher, for errors.
+    /// The launcher's variables in the environment, for errors.
     evidence: String,
     /// The keys that this rank has put: a second value would replace the first.
     put: HashSet<String>,
@@ -24,10 +24,10 @@ pub struct Pmix {
 }
 
 impl Pmix {
-    /// Joins the job that the environment names; `evidence` is what it says.
+    /// Joins the job that the environment names; `evidence` are the variables that name it.
     ///
     /// # Errors
-    /// A libpmix that is missing, a server that cannot be reached or does not say how many ranks there are.
+    /// A missing libpmix; a server that can't be reached or does not give the number of ranks.
     pub fn join(evidence: String) -> Result<Self, BootstrapError> {
         let failed = |evidence: &str, source| BootstrapError::Pmix { evidence: evidence.to_owned(), source };
         let client = Client::join().map_err(|source| failed(&evidence, source))?;
@@ -64,7 +64,7 @@ impl Bootstrap for Pmix {
 
     fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
         self.check_open("neighbours")?;
-        // A launcher need not tell.
+        // A launcher need not give the local peers.
         let told = self.client.local_peers().unwrap_or_default();
         Ok(mapping::of_list(&told, self.rank, self.size).unwrap_or_else(|| vec![self.rank]))
     }
@@ -103,9 +103,9 @@ impl Bootstrap for Pmix {
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
         self.check_open("abort")?;
         self.left = true;
-        // Some launchers do not print the reason.
+        // Printed here, because some launchers do not print the reason.
         eprintln!("transom: rank {} aborts the job with status {code}: {why}", self.rank);
-        // A status of 0 modulo 256 would end the job as if nothing had failed.
+        // A status of 0 modulo 256 would look like success.
         self.told(self.client.abort(if code % 256 == 0 { 1 } else { code }, why))
     }
 }

@@ -1,10 +1,11 @@
-//! A job of one rank, for a program started alone: a map instead of a launcher. It knows nothing of other processes.
+//! A job of one rank, for a program started alone: a map instead of a launcher. Independent of
+//! other processes.
 
 use std::collections::HashMap;
 
 use super::{Bootstrap, BootstrapError, check_key};
 
-/// The whole of a job of one rank.
+/// The state of a job of one rank.
 #[derive(Debug)]
 pub struct Solo {
     values: HashMap<String, Vec<u8>>,
@@ -13,13 +14,13 @@ pub struct Solo {
 }
 
 impl Solo {
-    /// A job of one rank, this one.
+    /// A job of one rank.
     #[must_use]
     pub fn new() -> Self {
         Self { values: HashMap::new(), value_limit: usize::MAX, left: false }
     }
 
-    /// One whose values are limited to `limit` bytes, to exercise what cuts values to the limit.
+    /// A job with values of at most `limit` bytes, to test code that cuts values.
     #[cfg(test)]
     pub(super) fn with_value_limit(limit: usize) -> Self {
         Self { value_limit: limit, ..Self::new() }
@@ -79,7 +80,7 @@ impl Bootstrap for Solo {
         Ok(())
     }
 
-    /// There is nobody to end but the caller itself: only closes this connection.
+    /// The caller is the only process, so this only closes the connection.
     fn abort(&mut self, _code: i32, _why: &str) -> Result<(), BootstrapError> {
         self.left = true;
         Ok(())

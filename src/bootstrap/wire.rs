@@ -1,17 +1,17 @@
-//! The text of PMI-1, for both sides: lines of `key=value` words, and bytes as digits, of base 64 in values and hexadecimal elsewhere. It
-//! knows nothing of commands or connections.
+//! The text format of PMI-1, for both sides: lines of `key=value` words; bytes in base 64 within
+//! values, hexadecimal elsewhere. Knows neither commands nor connections.
 
-/// The longest line that this library sends to a launcher that says nothing of it, newline included. PMI-1 implementations read
-/// lines into buffers of 1,024.
+/// Longest line sent to a launcher that announces no limit, newline included. PMI-1 implementations
+/// read lines into buffers of 1,024 bytes.
 pub(crate) const MAX_LINE: usize = 1000;
 
-/// The longest line that is accepted, newline included.
+/// Longest accepted line, newline included.
 pub(crate) const MAX_ACCEPTED: usize = 64 * 1024;
 
-/// Of URLs and file names: no launcher gives any of them a meaning.
+/// The URL- and filename-safe alphabet: its characters have no meaning to any launcher.
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// One line, cut into words. Words without `=` are skipped; of equal keys the first counts.
+/// One line, cut into words. Words without `=` are skipped; the first of equal keys counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words<'a>(&'a str);
 
@@ -27,7 +27,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Lines out of a byte stream that arrives in arbitrary parts.
+/// Lines from a byte stream that arrives in arbitrary parts.
 #[derive(Debug, Default)]
 pub(crate) struct LineBuffer {
     bytes: Vec<u8>,
@@ -41,7 +41,8 @@ impl LineBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole line without its newline; `None` until the rest arrives. Bytes that are not UTF-8 are replaced.
+    /// The next whole line without its newline; `None` until the rest arrives. Bytes that are not
+    /// UTF-8 are replaced.
     pub(crate) fn next_line(&mut self) -> Option<String> {
         let rest = &self.bytes[self.start..];
         let length = rest.iter().position(|&byte| byte == b'\n')?;
@@ -50,12 +51,13 @@ impl LineBuffer {
         Some(line)
     }
 
-    /// Whether a whole line is there.
+    /// Whether a whole line has arrived.
+    #[cfg(feature = "launch")]
     pub(crate) fn has_line(&self) -> bool {
         self.bytes[self.start..].contains(&b'\n')
     }
 
-    /// Whether an incomplete line has grown past what is accepted.
+    /// Whether an incomplete line is longer than accepted.
     pub(crate) fn overflows(&self) -> bool {
         self.bytes.len() - self.start > MAX_ACCEPTED
     }
@@ -68,7 +70,9 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The bytes that `text` names; `None` where it is not an even number of hexadecimal digits.
+/// The bytes of the hexadecimal digits `text`; `None` where it is not an even number of hexadecimal
+/// digits.
+#[cfg(feature = "launch")]
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let nibble = |byte: u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -87,7 +91,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
     bytes.chunks(3).flat_map(digits).collect()
 }
 
-/// The bytes that [`to_base64`] made `text` of; `None` where it did not.
+/// The bytes that [`to_base64`] encoded as `text`; `None` where it is no such encoding.
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for chunk in text.as_bytes().chunks(4) {

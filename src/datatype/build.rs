@@ -1,5 +1,6 @@
-//! The constructors of datatypes (MPI §5.1.2, §5.1.3, §5.1.7): arithmetic, all checked, on bounds, sizes and layouts. Each is made
-//! of two steps, repeating a datatype at equal distances and joining datatypes at displacements.
+//! The constructors of datatypes (MPI-4.1 §5.1.2, §5.1.3, §5.1.7): arithmetic, all checked, on
+//! bounds, sizes and layouts. Each is made of two steps, repeating a datatype at equal distances
+//! and joining datatypes at displacements.
 
 use super::layout::{Builder, Layout};
 use super::signature::Signature;
@@ -39,19 +40,21 @@ impl Datatype {
         .finish()
     }
 
-    /// `count` items of `old`, each an extent after the one before (`MPI_Type_contiguous`). An error of class Count if sizes or
-    /// offsets are out of range, like that of all constructors.
+    /// `count` items of `old`, each an extent after the one before (`MPI_Type_contiguous`). An
+    /// error of class Count if sizes or offsets are out of range, like that of all constructors.
     pub fn contiguous(count: usize, old: &Datatype) -> Result<Datatype> {
         Ok(repeat("contiguous", &old.0, count, old.extent())?.finish())
     }
 
-    /// `count` blocks of `blocklength` items of `old`; blocks begin `stride` extents apart (`MPI_Type_vector`).
+    /// `count` blocks of `blocklength` items of `old`; blocks begin `stride` extents apart
+    /// (`MPI_Type_vector`).
     pub fn vector(count: usize, blocklength: usize, stride: isize, old: &Datatype) -> Result<Datatype> {
         let bytes = (stride as i64).checked_mul(old.extent()).ok_or_else(|| too_far("vector"))?;
         blocks("vector", count, blocklength, bytes, old)
     }
 
-    /// `count` blocks of `blocklength` items of `old`; blocks begin `stride` bytes apart (`MPI_Type_create_hvector`).
+    /// `count` blocks of `blocklength` items of `old`; blocks begin `stride` bytes apart
+    /// (`MPI_Type_create_hvector`).
     pub fn hvector(count: usize, blocklength: usize, stride: isize, old: &Datatype) -> Result<Datatype> {
         blocks("hvector", count, blocklength, stride as i64, old)
     }
@@ -61,25 +64,29 @@ impl Datatype {
         scattered("indexed", blocks.iter().copied(), old.extent(), old)
     }
 
-    /// Blocks of `old`, each `(number of items, displacement in bytes)` (`MPI_Type_create_hindexed`).
+    /// Blocks of `old`, each `(number of items, displacement in bytes)`
+    /// (`MPI_Type_create_hindexed`).
     pub fn hindexed(blocks: &[(usize, isize)], old: &Datatype) -> Result<Datatype> {
         scattered("hindexed", blocks.iter().copied(), 1, old)
     }
 
-    /// Blocks of `blocklength` items of `old` at displacements in extents (`MPI_Type_create_indexed_block`).
+    /// Blocks of `blocklength` items of `old` at displacements in extents
+    /// (`MPI_Type_create_indexed_block`).
     pub fn indexed_block(blocklength: usize, displacements: &[isize], old: &Datatype) -> Result<Datatype> {
         let blocks = displacements.iter().map(|&displacement| (blocklength, displacement));
         scattered("indexed_block", blocks, old.extent(), old)
     }
 
-    /// Blocks of `blocklength` items of `old` at displacements in bytes (`MPI_Type_create_hindexed_block`).
+    /// Blocks of `blocklength` items of `old` at displacements in bytes
+    /// (`MPI_Type_create_hindexed_block`).
     pub fn hindexed_block(blocklength: usize, displacements: &[isize], old: &Datatype) -> Result<Datatype> {
         let blocks = displacements.iter().map(|&displacement| (blocklength, displacement));
         scattered("hindexed_block", blocks, 1, old)
     }
 
-    /// Blocks `(number of items, displacement in bytes, datatype)` (`MPI_Type_create_struct`). The extent is rounded up to the
-    /// strictest alignment of the elements, unless a part is resized or a subarray, whose bounds then are the bounds.
+    /// Blocks `(number of items, displacement in bytes, datatype)` (`MPI_Type_create_struct`). The
+    /// extent is rounded up to the strictest alignment of the elements, unless a part is resized or
+    /// a subarray, whose bounds then are the bounds.
     pub fn structure(parts: &[(usize, isize, Datatype)]) -> Result<Datatype> {
         let call = "structure";
         let mut all = Joined::new(call);
@@ -96,8 +103,9 @@ impl Datatype {
         Ok(all.finish())
     }
 
-    /// The part of an array of `sizes` elements that begins at `starts` and has `subsizes` elements, all per dimension
-    /// (`MPI_Type_create_subarray`). The extent is that of the whole array. Errors have the class Arg.
+    /// The part of an array of `sizes` elements that begins at `starts` and has `subsizes`
+    /// elements, all per dimension (`MPI_Type_create_subarray`). The extent is that of the whole
+    /// array. Errors have the class Arg.
     pub fn subarray(
         sizes: &[usize],
         subsizes: &[usize],
@@ -122,14 +130,16 @@ impl Datatype {
             whole = wider.ok_or_else(|| too_far(call))?;
         }
         let part = part.unwrap_or_else(Inner::empty);
-        // Only the markers count for the bounds; those of the repeated elements may not even be in range once shifted.
+        // Only the markers count for the bounds; those of the repeated elements may not even be in
+        // range once shifted.
         let mut all = Joined::new(call);
         all.append(&Inner { bounds: Bounds::None, ..part }, start)?;
         Ok(Inner { bounds: Bounds::Markers(0, whole), ..all.finish() }.finish())
     }
 
-    /// `old` with the lower bound `lb` and the extent `extent`, in bytes (`MPI_Type_create_resized`). Data stays where it is.
-    pub fn resized(lb: isize, extent: isize, old: &Datatype) -> Result<Datatype> {
+    /// `old` with the lower bound `lb` and the extent `extent`, in bytes. The data stays where it
+    /// is. The arguments have MPI's order (`MPI_Type_create_resized`, MPI-4.1 §5.1.7).
+    pub fn resized(old: &Datatype, lb: isize, extent: isize) -> Result<Datatype> {
         let lb = lb as i64;
         let ub = lb.checked_add(extent as i64).ok_or_else(|| too_far("resized"))?;
         let inner = Inner {
@@ -175,7 +185,8 @@ fn scattered(
     Ok(all.finish().finish())
 }
 
-/// `(blocks, items of each, first displacement, step)` where all have as many items and equal distances.
+/// `(blocks, items of each, first displacement, step)` where all have as many items and equal
+/// distances.
 fn regular(mut blocks: impl Iterator<Item = (usize, isize)>) -> Option<(usize, usize, isize, i64)> {
     let (length, first) = blocks.next()?;
     let mut count = 1;

@@ -1,13 +1,15 @@
-//! The normalized form of a datatype's memory: strips of equal blocks, and the loops that repeat them. Owns merging, which
-//! keeps the order of the type map; knows no basic types, no bounds, no items.
+//! The normalized form of a datatype's memory: strips of equal blocks, and the loops that repeat
+//! them. Owns merging, which keeps the order of the type map; knows no basic types, no bounds, no
+//! items.
 
 use crate::error::{Class, Error, Result};
 
-/// Strips that one datatype may need beyond those of its own blocks, where repeated irregular parts must be written out.
+/// Strips that one datatype may need beyond those of its own blocks, where repeated irregular parts
+/// must be written out.
 const MAX_WRITTEN_OUT: usize = 1 << 24;
 
-/// `count` blocks of `block` bytes, the first at `offset`, each `stride` bytes after the one before. A single block has
-/// the stride 0; of several, none begins where the one before it ends.
+/// `count` blocks of `block` bytes, the first at `offset`, each `stride` bytes after the one
+/// before. A single block has the stride 0; of several, none begins where the one before it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strip {
     /// Where the first block begins, in bytes from the buffer's address.
@@ -31,7 +33,8 @@ impl Strip {
         [self.offset.cast_unsigned(), self.block as u64, self.count as u64, self.stride.cast_unsigned()]
     }
 
-    /// The strip that `encode` wrote. `None` where no strip is like that: no bytes, or bytes that have no `i64` offset.
+    /// The strip that `encode` wrote. `None` where no strip is like that: no bytes, or bytes that
+    /// have no `i64` offset.
     pub(crate) fn decode(words: [u64; 4]) -> Option<Strip> {
         let [offset, block, count, stride] = words;
         let strip = Strip {
@@ -89,7 +92,8 @@ pub(crate) struct Loop {
     pub(crate) stride: i64,
 }
 
-/// Strips in the order of the type map, repeated by loops, the outermost first. No strips: no bytes, and no loops.
+/// Strips in the order of the type map, repeated by loops, the outermost first. No strips: no
+/// bytes, and no loops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) loops: Vec<Loop>,
@@ -102,7 +106,8 @@ impl Layout {
         Layout { loops: Vec::new(), strips: vec![Strip::one(0, bytes)] }
     }
 
-    /// This layout `count` times, `distance` bytes apart. Its bytes must have been found to have `i64` offsets.
+    /// This layout `count` times, `distance` bytes apart. Its bytes must have been found to have
+    /// `i64` offsets.
     pub(crate) fn repeated(mut self, count: usize, distance: i64) -> Layout {
         if count == 0 || self.strips.is_empty() {
             return Layout::default();
@@ -147,7 +152,8 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Appends `layout`, `by` bytes further. Its loops are written out; `call` is for the error where that is too much.
+    /// Appends `layout`, `by` bytes further. Its loops are written out; `call` is for the error
+    /// where that is too much.
     pub(crate) fn append(&mut self, call: &'static str, layout: &Layout, by: i64) -> Result<()> {
         if layout.strips.is_empty() {
             return Ok(());
@@ -179,7 +185,8 @@ impl Builder {
         Layout { loops: Vec::new(), strips: self.strips }
     }
 
-    /// Appends a strip: its first block may lengthen the pending one, its last becomes the pending one.
+    /// Appends a strip: its first block may lengthen the pending one, its last becomes the pending
+    /// one.
     fn push(&mut self, strip: Strip) {
         self.push_block(strip.offset, strip.block);
         if strip.count == 1 {
@@ -210,7 +217,8 @@ impl Builder {
         }
     }
 
-    /// Appends `next`, whose first block does not begin where the last one ends, to the last strip if it continues it.
+    /// Appends `next`, whose first block does not begin where the last one ends, to the last strip
+    /// if it continues it.
     fn merge(&mut self, next: Strip) {
         if let Some(last) = self.strips.last_mut()
             && last.block == next.block
@@ -226,7 +234,8 @@ impl Builder {
     }
 }
 
-/// Where repetition number `index` of `loops` (outermost first) begins, and what of the index lies outside all loops.
+/// Where repetition number `index` of `loops` (outermost first) begins, and what of the index lies
+/// outside all loops.
 pub(crate) fn place(loops: &[Loop], index: usize) -> (usize, i64) {
     let mut rest = index;
     let mut base = 0i64;

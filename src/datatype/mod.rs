@@ -1,8 +1,10 @@
-//! Derived datatypes as layouts of memory (MPI §5.1): what basic types there are, in which order, and where. Owns constructors,
-//! queries and the walk over the contiguous pieces; knows no buffers, transports or epochs.
+//! Derived datatypes as layouts of memory (MPI-4.1 §5.1): the basic types, their order and their
+//! offsets. Owns constructors, queries and the walk over the contiguous pieces; knows no buffers,
+//! transports or epochs.
 //!
-//! A datatype is compiled when it is made: into strips of equal blocks (a vector is one strip, whatever its count) and loops
-//! that repeat them, so memory depends on how irregular a datatype is and not on how much data it describes.
+//! A datatype is compiled when it is made: into strips of equal blocks (a vector is one strip,
+//! whatever its count) and loops that repeat them, so its memory depends on the irregularity of the
+//! datatype and not on the amount of data.
 
 mod build;
 mod layout;
@@ -22,7 +24,8 @@ use crate::reduce::BasicType;
 use layout::Layout;
 use signature::Signature;
 
-/// An MPI datatype: a sequence of basic types, each at its offset. Immutable; a clone is the same datatype.
+/// An MPI datatype: a sequence of basic types, each at its offset. Immutable; a clone is the same
+/// datatype.
 #[derive(Clone, Debug)]
 pub struct Datatype(Arc<Inner>);
 
@@ -37,9 +40,9 @@ struct Inner {
     data: Option<(i64, i64)>,
     /// The strictest alignment of its elements.
     align: usize,
-    /// Whether one item overlaps itself, once somebody asked.
+    /// Whether one item overlaps itself; computed at the first query.
     overlaps: OnceLock<bool>,
-    /// What [`Datatype::even`] says of one item.
+    /// The result of [`Datatype::even`] for one item.
     even: Option<Even>,
 }
 
@@ -54,7 +57,7 @@ pub(crate) struct Even {
     dense: bool,
 }
 
-/// Lower and upper bound (MPI §5.1.6).
+/// Lower and upper bound (MPI-4.1 §5.1.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bounds {
     /// Of no elements and no markers.
@@ -93,7 +96,8 @@ impl Inner {
 }
 
 impl Datatype {
-    /// The bytes of data of one item, gaps not included (`MPI_Type_size`). A pair type counts with its padding.
+    /// The bytes of data of one item, gaps not included (`MPI_Type_size`). A pair type counts with
+    /// its padding.
     pub fn size(&self) -> usize {
         self.0.size
     }
@@ -114,7 +118,8 @@ impl Datatype {
         self.0.data.map_or(0, |(low, _)| low)
     }
 
-    /// The bytes from the lowest byte of data to the end of the highest (`MPI_Type_get_true_extent`).
+    /// The bytes from the lowest byte of data to the end of the highest
+    /// (`MPI_Type_get_true_extent`).
     pub fn true_extent(&self) -> i64 {
         self.0.data.map_or(0, |(low, end)| end - low)
     }
@@ -130,16 +135,18 @@ impl Datatype {
         dense && self.lb() == 0 && self.extent() == inner.size as i64
     }
 
-    /// The basic type of all elements, which accumulates ask for; `None` where there are several, or no elements.
+    /// The basic type of all elements, which accumulates require; `None` where there are several
+    /// basic types, or no elements.
     pub fn uniform(&self) -> Option<BasicType> {
         self.0.signature.uniform()
     }
 
-    /// Whether `count` items have the signature of `other_count` items of `other`: the same basic types in the same order
-    /// (MPI §3.3.1). Takes the logarithm of the counts. Different signatures pass for equal with a chance of 2^-122.
+    /// Whether `count` items have the signature of `other_count` items of `other`: the same basic
+    /// types in the same order (MPI-4.1 §3.3.1). Takes the logarithm of the counts. Different
+    /// signatures pass for equal with a chance of 2^-122.
     pub fn matches(&self, count: usize, other: &Datatype, other_count: usize) -> bool {
         let (ours, theirs) = (&*self.0, &*other.0);
-        // Of one and the same basic type: as many bytes are as many elements.
+        // With the same single basic type, equal bytes mean equal counts of elements.
         if ours.signature.uniform().is_some()
             && ours.signature.uniform() == theirs.signature.uniform()
             && let (Some(bytes), Some(others)) = (ours.size.checked_mul(count), theirs.size.checked_mul(other_count))
@@ -149,9 +156,10 @@ impl Datatype {
         ours.signature.matches(count, &theirs.signature, other_count)
     }
 
-    /// Whether entries of `count` items overlap, which a target must not (MPI §11.3.1). Exact. Immediate where items keep
-    /// clear of each other; an irregular item is looked at once, in the order of its addresses. Where items interleave, memory
-    /// is that of their strips and time perhaps that of their blocks.
+    /// Whether entries of `count` items overlap, which a target must not (MPI-4.1 §12.3.1). Exact.
+    /// Immediate where items keep clear of each other; an irregular item is examined once, in the
+    /// order of its addresses. Where items interleave, memory is that of their strips and time
+    /// perhaps that of their blocks.
     pub fn overlaps_itself(&self, count: usize) -> bool {
         let inner = &*self.0;
         if count == 0 || inner.size == 0 {
@@ -168,8 +176,8 @@ impl Datatype {
         overlap::overlap(&inner.layout, width, self.extent(), count)
     }
 
-    /// The lowest byte of `count` items, and the end of the highest; `None` where they have no bytes. Ends that no `i64` holds
-    /// are given as the nearest one, and no window reaches there.
+    /// The lowest byte of `count` items, and the end of the highest; `None` where they have no
+    /// bytes. Ends that no `i64` holds are given as the nearest one, and no window reaches there.
     pub fn span(&self, count: usize) -> Option<(i64, i64)> {
         let (low, end) = self.0.data?;
         if count == 1 {
@@ -193,8 +201,8 @@ impl Datatype {
         Some((clamp(i128::from(low) + last.min(0)), clamp(i128::from(end) + last.max(0))))
     }
 
-    /// The one strip that `count` items are, where there is one, of one basic type, and no two blocks share a byte. `None` says
-    /// nothing: it is what most transfers ask first, and cheap.
+    /// `count` items as one strip of one basic type, no two blocks of which share a byte. `None`
+    /// means unknown: the query is cheap, and the first of most transfers.
     #[inline(always)]
     pub(crate) fn even(&self, count: usize) -> Option<Even> {
         let one = self.0.even.as_ref()?;
@@ -220,7 +228,8 @@ impl Datatype {
         Strips::items(&self.0.layout, self.extent(), count)
     }
 
-    /// The contiguous pieces of `count` items in the order of the data. The span must be one of `i64` numbers.
+    /// The contiguous pieces of `count` items in the order of the data. The span must be one of
+    /// `i64` numbers.
     pub(crate) fn pieces(&self, count: usize) -> Pieces<'_> {
         Pieces::of(self.strips(count))
     }

@@ -1,5 +1,6 @@
-//! Whether the bytes of a layout's items overlap each other. Exact. Arithmetic alone where each repetition keeps clear of the
-//! others or all strips step alike; else a sweep over the strips in the order of their addresses. Knows no datatypes.
+//! Whether bytes of a layout's items overlap. Exact. Arithmetic suffices where each repetition
+//! keeps clear of the others, or where all strips have one step; otherwise a sweep over the strips
+//! in the order of their addresses decides. Knows no datatypes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +10,8 @@ use super::layout::{Layout, Loop, Strip};
 /// Up to this many streams are compared by pairs.
 const PAIRS: usize = 256;
 
-/// `count` blocks of `length` bytes, `stride` bytes apart, from `start` upwards. Wide enough for items whose offsets are not `i64`.
+/// `count` blocks of `length` bytes, `stride` bytes apart, from `start` upwards. Wide enough for
+/// items whose offsets are not `i64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Stream {
     start: i128,
@@ -49,7 +51,8 @@ impl Dimension {
     }
 }
 
-/// Whether bytes of `count` items of `layout`, `extent` bytes apart, overlap. `width` is the span of one item.
+/// Whether bytes of `count` items of `layout`, `extent` bytes apart, overlap. `width` is the span
+/// of one item.
 pub(super) fn overlap(layout: &Layout, width: i64, extent: i64, count: usize) -> bool {
     if count == 0 || layout.strips.is_empty() {
         return false;
@@ -84,7 +87,8 @@ fn span(streams: &[Stream]) -> i128 {
     high - low
 }
 
-/// How many of the dimensions (sorted by stride) are needed: the others step over all that is inside them.
+/// How many of the dimensions (sorted by stride) are needed: the others step over all that is
+/// inside them.
 fn entangled(dimensions: &[Dimension], base: i128) -> usize {
     let mut width = base;
     let mut needed = 0;
@@ -178,12 +182,14 @@ fn streams_overlap(streams: &mut [Stream]) -> bool {
     sweep(streams)
 }
 
-/// Whether any two streams overlap, where all have this stride (of which single blocks make no use).
+/// Whether any two streams overlap, where all have this stride (of which single blocks make no
+/// use).
 fn pairs_overlap(streams: &[Stream], stride: i128) -> bool {
     let stride = stride.max(1);
     streams.iter().enumerate().any(|(index, a)| {
         streams[..index].iter().any(|b| {
-            // Blocks i of a and j of b overlap where -b.length < distance + (j - i) * stride < a.length.
+            // Blocks i of a and j of b overlap where -b.length < distance + (j - i) * stride <
+            // a.length.
             let distance = b.start - a.start;
             let steps = (-b.length - distance).div_euclid(stride) + 1;
             let steps = steps.max(1 - a.count);
@@ -192,7 +198,8 @@ fn pairs_overlap(streams: &[Stream], stride: i128) -> bool {
     })
 }
 
-/// Goes through the blocks in the order of their addresses; `streams` are sorted, and none overlaps itself.
+/// Goes through the blocks in the order of their addresses; `streams` are sorted, and none overlaps
+/// itself.
 fn sweep(streams: &[Stream]) -> bool {
     let mut waiting = streams.iter().copied().peekable();
     let mut active: BinaryHeap<Reverse<Stream>> = BinaryHeap::new();

@@ -1,15 +1,16 @@
-//! Walking a layout: the strips of items, their contiguous pieces in the order of the data, and two layouts side by side.
-//! The hot path of every derived operation: no allocation, no division per piece. Knows no basic types and no bounds: whoever
-//! walks has checked the span; where offsets leave `i64` they wrap.
+//! Walking a layout: the strips of items, their contiguous pieces in the order of the data, and two
+//! layouts side by side. The hot path of every derived operation: no allocation, no division for a
+//! piece. Knows neither basic types nor bounds: callers have checked the span, and offsets that
+//! leave `i64` wrap.
 
 use super::layout::{Layout, Loop, Strip, place};
 
 /// The strips of items of a datatype, in the order of the data.
 #[derive(Clone, Debug)]
 pub(crate) struct Strips<'a> {
-    /// What is left of the present repetition.
+    /// The remaining strips of the present repetition.
     rest: std::slice::Iter<'a, Strip>,
-    /// The one strip that says it all, where there is one.
+    /// The single strip that describes all items, where there is one.
     single: Option<Strip>,
     strips: &'a [Strip],
     loops: &'a [Loop],
@@ -107,16 +108,18 @@ impl Iterator for Strips<'_> {
     }
 }
 
-/// The contiguous pieces `(offset, length)` of items, in the order of the data. A clone goes on from where this one is.
+/// The contiguous pieces `(offset, length)` of items, in the order of the data. A clone continues
+/// from the same position.
 #[derive(Clone, Debug)]
 pub(crate) struct Pieces<'a> {
     strips: Strips<'a>,
-    /// Where the present block begins, how long it is, how many follow in its strip, and how far apart.
+    /// Where the present block begins, how long it is, how many follow in its strip, and how far
+    /// apart.
     begin: i64,
     block: usize,
     after: usize,
     stride: i64,
-    /// What of the present block is still to come.
+    /// The rest of the present block.
     at: i64,
     left: usize,
 }
@@ -132,7 +135,8 @@ impl<'a> Pieces<'a> {
         Pieces { strips, begin: 0, block: 0, after: 0, stride: 0, at: 0, left: 0 }
     }
 
-    /// The next piece, cut after `most` bytes; what was cut off comes next. `None` at the end, and for a `most` of 0.
+    /// The next piece, cut after `most` bytes; what was cut off comes next. `None` at the end, and
+    /// for a `most` of 0.
     #[inline]
     pub(crate) fn next_at_most(&mut self, most: usize) -> Option<(i64, usize)> {
         if !self.fill() || most == 0 {
@@ -169,8 +173,8 @@ impl<'a> Pieces<'a> {
         true
     }
 
-    /// How many pieces of `length` bytes, no more than are left of the present block, come at equal distances from here on,
-    /// and at which distance.
+    /// How many pieces of `length` bytes, no more than are left of the present block, come at equal
+    /// distances from here on, and at which distance.
     fn even(&self, length: usize) -> (usize, i64) {
         if self.left > length {
             (self.left / length, length as i64)
@@ -181,7 +185,8 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Takes `count` pieces of `length` bytes, as many as `even` promised or fewer; where the first begins.
+    /// Takes `count` pieces of `length` bytes, as many as `even` promised or fewer; where the first
+    /// begins.
     fn cut_even(&mut self, length: usize, count: usize) -> i64 {
         if self.left > length {
             return self.cut(length * count);
@@ -212,7 +217,8 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// `count` pieces of `length` bytes at equal distances, in two layouts side by side: what a copy loop takes at once.
+/// `count` pieces of `length` bytes at equal distances, in two layouts side by side: what a copy
+/// loop takes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Where the first piece begins in each.
@@ -222,13 +228,15 @@ pub(crate) struct Run {
     pub(crate) length: usize,
     /// The number of pieces; not 0.
     pub(crate) count: usize,
-    /// The bytes from the start of a piece to the start of the next, in each; of no meaning for one piece.
+    /// The bytes from the start of a piece to the start of the next, in each; of no meaning for one
+    /// piece.
     pub(crate) a_stride: i64,
     pub(crate) b_stride: i64,
 }
 
 impl Run {
-    /// Two strips with the same bytes of data as one run, where their blocks are equal, or one of them is a single block.
+    /// Two strips with the same bytes of data as one run, where their blocks are equal, or one of
+    /// them is a single block.
     #[inline(always)]
     pub(crate) fn of(a: Strip, b: Strip) -> Option<Run> {
         let run = |like: Strip, a_stride, b_stride| Run {
@@ -250,7 +258,8 @@ impl Run {
     }
 }
 
-/// Two layouts side by side: `(offset in a, offset in b, length)` of what is contiguous in both; ends with the shorter.
+/// Two layouts side by side: `(offset in a, offset in b, length)` of what is contiguous in both;
+/// ends with the shorter.
 #[derive(Clone, Debug)]
 pub(crate) struct Zip<'a, 'b> {
     a: Pieces<'a>,
@@ -263,7 +272,8 @@ pub(crate) fn zip<'a, 'b>(a: Pieces<'a>, b: Pieces<'b>) -> Zip<'a, 'b> {
 }
 
 impl Zip<'_, '_> {
-    /// The next piece, cut after `most` bytes; what was cut off comes next. `None` at the end, and for a `most` of 0.
+    /// The next piece, cut after `most` bytes; what was cut off comes next. `None` at the end, and
+    /// for a `most` of 0.
     #[inline]
     pub(crate) fn next_at_most(&mut self, most: usize) -> Option<(i64, i64, usize)> {
         if !self.a.fill() || !self.b.fill() || most == 0 {

@@ -1,9 +1,10 @@
-//! Type signatures: the sequence of basic types of a datatype, held as its length and two hashes, so that repeating and
-//! joining sequences of any length takes no memory. Knows no memory layouts.
+//! Type signatures: the sequence of basic types of a datatype, held as its length and two hashes,
+//! so that repeating and joining sequences of any length takes no memory. Knows no memory layouts.
 //!
-//! A sequence is the digits of a number in a base, modulo the Mersenne prime 2^61 - 1, once for each of two bases. Both
-//! bases generate the whole multiplicative group, so that no power of a sequence vanishes; different sequences agree in
-//! both numbers with a chance of about 2^-122. Equal sequences always agree.
+//! A sequence is the digits of a number in a base, modulo the Mersenne prime 2^61 - 1, once for
+//! each of two bases. Both bases generate the whole multiplicative group, so that no power of a
+//! sequence vanishes; different sequences agree in both numbers with a chance of about 2^-122.
+//! Equal sequences always agree.
 
 use crate::reduce::BasicType;
 
@@ -35,7 +36,7 @@ impl Signature {
 
     /// One basic type.
     pub(super) fn basic(basic: BasicType) -> Signature {
-        let digit = basic as u64 + 1;
+        let digit = u64::from(basic.number()) + 1;
         Signature { kinds: Kinds::One(basic), hash: [digit; 2], weight: BASES, length: 1 }
     }
 

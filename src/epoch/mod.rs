@@ -1,42 +1,48 @@
-//! The epochs of a window at one process as pure state machines: which call is allowed where (MPI §11.5). No I/O, no
-//! atomics. Access and exposure epochs are independent of each other, but for what §11.5 forbids together.
+//! The epochs of a window at one process as pure state machines: the calls that each state allows
+//! (MPI-4.1 §12.5). No I/O, no atomics. Access and exposure epochs are independent of each other,
+//! except for the combinations that §12.5 forbids.
+
+mod books;
+
+pub(crate) use books::Books;
 
 /// The access epoch that a process has open on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Access {
-    /// None.
+    /// No access epoch.
     Closed = 0,
-    /// A fence was called; whether it opened an epoch depends on what follows (MPI §11.5.1).
+    /// A fence was called. The next call decides whether it opened an epoch (MPI-4.1 §12.5.1).
     Fenced = 1,
-    /// A fence epoch with operations in it: only a fence ends it.
+    /// A fence epoch with operations, which only a fence ends.
     Fence = 2,
-    /// `lock_all`.
+    /// Between `lock_all` and `unlock_all`.
     LockAll = 3,
     /// One target or several are locked.
     Lock = 4,
     /// Between `start` and `complete`.
     Start = 5,
-    /// The window is freed: nothing is allowed.
+    /// The window is freed: no call is allowed.
     Freed = 6,
 }
 
-/// The exposure epoch that a process has open by `post`.
+/// The exposure epoch that `post` opens at a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exposure {
-    /// None.
+    /// No exposure epoch.
     Closed = 0,
     /// Between `post` and `wait`.
     Posted = 1,
 }
 
-/// The calls that an epoch allows or not. `held`: the target of the call is locked by this process.
+/// The calls whose legality depends on the epochs. `held`: this process has the call's target
+/// locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// A put, get or accumulate.
     Operation,
-    /// Its request form.
+    /// A request-based put, get or accumulate.
     Request,
     /// A fence that may open an epoch.
     Fence,
@@ -48,7 +54,7 @@ pub(crate) enum Call {
     UnlockAll,
     /// `lock` of one target.
     Lock { held: bool, own: bool },
-    /// `unlock` of one target; `last`: no other target is locked.
+    /// `unlock` of one target. `last`: no other target is locked.
     Unlock { held: bool, last: bool },
     /// A flush of one target.
     Flush { held: bool },
@@ -58,9 +64,9 @@ pub(crate) enum Call {
     Start,
     /// `complete`.
     Complete,
-    /// `post`; `own_locked`: this process has its own part locked, as `lock_all` does.
+    /// `post`. `own_locked`: this process has its own part locked, as `lock_all` does.
     Post { own_locked: bool },
-    /// `wait` or `test`, which has come to its end.
+    /// `wait`, or `test` that has succeeded.
     Wait,
     /// `free`.
     Free,
@@ -72,12 +78,12 @@ pub(crate) type State = (Access, Exposure);
 /// The state after `call`.
 ///
 /// # Errors
-/// The rule that the call breaks; the state stays.
+/// The rule that the call breaks; the state is unchanged.
 #[inline]
 pub(crate) const fn after(state: State, call: Call) -> Result<State, &'static str> {
     let (access, exposure) = state;
     if matches!(access, Access::Freed) {
-        return Err("the window was freed (MPI §11.2.5)");
+        return Err("the window was freed (MPI-4.1 §12.2.5)");
     }
     match call {
         Call::Operation | Call::Request | Call::Flush { .. } | Call::FlushAll => match within(state, call) {
@@ -95,32 +101,32 @@ pub(crate) const fn after(state: State, call: Call) -> Result<State, &'static st
     }
 }
 
-/// Calls that stay within an epoch.
+/// Calls that neither open nor end an epoch.
 #[inline]
 const fn within(state: State, call: Call) -> Result<Access, &'static str> {
     use Access::{Fence, Fenced, Lock, LockAll, Start};
     match (call, state.0) {
-        // A fence epoch exposes the own part too, and exposure epochs are disjoint.
+        // A fence epoch also exposes the own part, and exposure epochs are disjoint.
         (Call::Operation, Fenced) if matches!(state.1, Exposure::Posted) => Err(
-            "an operation of a fence epoch within the exposure epoch of post; call start, or wait first (MPI §11.5, §11.5.1)",
+            "an operation of a fence epoch within the exposure epoch of post; call start, or wait first (MPI-4.1 §12.5, §12.5.1)",
         ),
         (Call::Operation, Fenced | Fence) => Ok(Fence),
         (Call::Operation | Call::Request | Call::Flush { .. } | Call::FlushAll, LockAll) => Ok(LockAll),
-        // Which targets, the window checks: that they are locked, or in the group of `start`.
+        // The window checks the targets: that they are locked, or in the group of `start`.
         (Call::Operation | Call::Request | Call::FlushAll, Lock) => Ok(Lock),
         (Call::Operation, Start) => Ok(Start),
         (Call::Flush { held: true }, Lock) => Ok(Lock),
         (Call::Flush { held: false }, Lock) => {
-            Err("a flush of a target that is not locked; lock it first (MPI §11.5.4)")
+            Err("a flush of a target that is not locked; lock it first (MPI-4.1 §12.5.4)")
         }
         (Call::Request, Fenced | Fence | Start) => {
-            Err("a request-based operation outside a passive-target epoch (MPI §11.3.5)")
+            Err("a request-based operation outside a passive-target epoch (MPI-4.1 §12.3.5)")
         }
         (Call::Flush { .. } | Call::FlushAll, _) => {
-            Err("a flush outside a passive-target epoch; open one by lock or lock_all (MPI §11.5.4)")
+            Err("a flush outside a passive-target epoch; open one by lock or lock_all (MPI-4.1 §12.5.4)")
         }
         _ => Err(
-            "no access epoch is open: operations go between fences, between start and complete, or within a lock (MPI §11.5)",
+            "no access epoch is open: operations go between fences, between start and complete, or within a lock (MPI-4.1 §12.5)",
         ),
     }
 }
@@ -131,51 +137,51 @@ const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
     use Access::{Closed, Fence, Fenced, Freed, Lock, LockAll, Start};
     match (call, state.0) {
         (Call::Fence | Call::LastFence | Call::Free, _) if matches!(state.1, Exposure::Posted) => Err(match call {
-            Call::Free => "free within an exposure epoch; call wait first (MPI §11.2.5)",
-            _ => "a fence within an exposure epoch; call wait first (MPI §11.5.1)",
+            Call::Free => "free within an exposure epoch; call wait first (MPI-4.1 §12.2.5)",
+            _ => "a fence within an exposure epoch; call wait first (MPI-4.1 §12.5.1)",
         }),
         (Call::Fence, Closed | Fenced | Fence) => Ok(Fenced),
         (Call::LastFence, Closed | Fenced | Fence) => Ok(Closed),
         (Call::Fence | Call::LastFence, LockAll | Lock) => {
-            Err("a fence within a passive-target epoch; unlock first (MPI §11.5.1)")
+            Err("a fence within a passive-target epoch; unlock first (MPI-4.1 §12.5.1)")
         }
         (Call::Fence | Call::LastFence, Start) => {
-            Err("a fence within an epoch of start; call complete first (MPI §11.5.1)")
+            Err("a fence within an epoch of start; call complete first (MPI-4.1 §12.5.1)")
         }
         (Call::LockAll | Call::Lock { .. } | Call::Start, Fence) => Err(
-            "within a fence epoch that has operations; end it by a fence first: epochs of one window are disjoint (MPI §11.5)",
+            "within a fence epoch that has operations; end it by a fence first: epochs of one window are disjoint (MPI-4.1 §12.5)",
         ),
         (Call::LockAll, Closed | Fenced) if matches!(state.1, Exposure::Posted) => Err(
-            "lock_all, which locks this process's own part, within its exposure epoch; call wait first (MPI §11.5.3)",
+            "lock_all, which locks this process's own part, within its exposure epoch; call wait first (MPI-4.1 §12.5.3)",
         ),
         (Call::LockAll, Closed | Fenced) => Ok(LockAll),
-        (Call::LockAll, LockAll) => Err("lock_all twice; epochs of one window are disjoint (MPI §11.5.3)"),
-        (Call::LockAll, Lock) => Err("lock_all while a target is locked; unlock it first (MPI §11.5.3)"),
+        (Call::LockAll, LockAll) => Err("lock_all twice; epochs of one window are disjoint (MPI-4.1 §12.5.3)"),
+        (Call::LockAll, Lock) => Err("lock_all while a target is locked; unlock it first (MPI-4.1 §12.5.3)"),
         (Call::LockAll | Call::Lock { .. }, Start) => {
-            Err("a lock within an epoch of start; call complete first (MPI §11.5.3)")
+            Err("a lock within an epoch of start; call complete first (MPI-4.1 §12.5.3)")
         }
         (Call::UnlockAll, LockAll) => Ok(Closed),
-        (Call::UnlockAll, _) => Err("unlock_all without lock_all (MPI §11.5.3)"),
+        (Call::UnlockAll, _) => Err("unlock_all without lock_all (MPI-4.1 §12.5.3)"),
         (Call::Lock { own: true, .. }, _) if matches!(state.1, Exposure::Posted) => {
-            Err("a lock of this process's own part within its exposure epoch; call wait first (MPI §11.5.3)")
+            Err("a lock of this process's own part within its exposure epoch; call wait first (MPI-4.1 §12.5.3)")
         }
-        (Call::Lock { held: true, .. }, _) => Err("the target is locked by this process already (MPI §11.5.3)"),
+        (Call::Lock { held: true, .. }, _) => Err("the target is locked by this process already (MPI-4.1 §12.5.3)"),
         (Call::Lock { held: false, .. }, Closed | Fenced | Lock) => Ok(Lock),
-        (Call::Lock { .. }, LockAll) => Err("a lock within a lock_all epoch; call unlock_all first (MPI §11.5.3)"),
+        (Call::Lock { .. }, LockAll) => Err("a lock within a lock_all epoch; call unlock_all first (MPI-4.1 §12.5.3)"),
         (Call::Unlock { held: true, last }, Lock) => Ok(if last { Closed } else { Lock }),
-        (Call::Unlock { .. }, _) => Err("unlock of a target that is not locked (MPI §11.5.3)"),
+        (Call::Unlock { .. }, _) => Err("unlock of a target that is not locked (MPI-4.1 §12.5.3)"),
         (Call::Start, Closed | Fenced) => Ok(Start),
-        (Call::Start, Start) => Err("start twice; call complete first (MPI §11.5.2)"),
-        (Call::Start, LockAll | Lock) => Err("start within a passive-target epoch; unlock first (MPI §11.5.2)"),
+        (Call::Start, Start) => Err("start twice; call complete first (MPI-4.1 §12.5.2)"),
+        (Call::Start, LockAll | Lock) => Err("start within a passive-target epoch; unlock first (MPI-4.1 §12.5.2)"),
         (Call::Complete, Start) => Ok(Closed),
-        (Call::Complete, _) => Err("complete without start (MPI §11.5.2)"),
+        (Call::Complete, _) => Err("complete without start (MPI-4.1 §12.5.2)"),
         (Call::Free, Closed | Fenced) => Ok(Freed),
         (Call::Free, Fence) => {
-            Err("free within a fence epoch that has operations; end it by a fence first (MPI §11.2.5)")
+            Err("free within a fence epoch that has operations; end it by a fence first (MPI-4.1 §12.2.5)")
         }
-        (Call::Free, LockAll | Lock) => Err("free within a passive-target epoch; unlock first (MPI §11.2.5)"),
-        (Call::Free, Start) => Err("free within an epoch of start; call complete first (MPI §11.2.5)"),
-        _ => Err("the window was freed (MPI §11.2.5)"),
+        (Call::Free, LockAll | Lock) => Err("free within a passive-target epoch; unlock first (MPI-4.1 §12.2.5)"),
+        (Call::Free, Start) => Err("free within an epoch of start; call complete first (MPI-4.1 §12.2.5)"),
+        _ => Err("the window was freed (MPI-4.1 §12.2.5)"),
     }
 }
 
@@ -183,16 +189,16 @@ const fn switch(state: State, call: Call) -> Result<Access, &'static str> {
 #[inline]
 const fn expose(state: State, call: Call) -> Result<Exposure, &'static str> {
     match (call, state) {
-        (Call::Post { .. }, (_, Exposure::Posted)) => Err("post twice; call wait first (MPI §11.5.2)"),
+        (Call::Post { .. }, (_, Exposure::Posted)) => Err("post twice; call wait first (MPI-4.1 §12.5.2)"),
         (Call::Post { .. }, (Access::Fence, _)) => {
-            Err("post within a fence epoch that has operations; end it by a fence first (MPI §11.5.2)")
+            Err("post within a fence epoch that has operations; end it by a fence first (MPI-4.1 §12.5.2)")
         }
         (Call::Post { own_locked: true }, _) => {
-            Err("post while this process has its own part locked; unlock it first (MPI §11.5.3)")
+            Err("post while this process has its own part locked; unlock it first (MPI-4.1 §12.5.3)")
         }
         (Call::Post { .. }, _) => Ok(Exposure::Posted),
         (_, (_, Exposure::Posted)) => Ok(Exposure::Closed),
-        _ => Err("wait or test without post (MPI §11.5.2)"),
+        _ => Err("wait or test without post (MPI-4.1 §12.5.2)"),
     }
 }
 

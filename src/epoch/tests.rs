@@ -1,11 +1,13 @@
-//! The whole table of transitions, written out: what each call does in each state, as the chapter says.
+//! The whole table of transitions, written out: the effect of each call in each state, as the
+//! chapter has it.
 
 use super::*;
 
 const ACCESS: [Access; 7] =
     [Access::Closed, Access::Fenced, Access::Fence, Access::LockAll, Access::Lock, Access::Start, Access::Freed];
 
-/// For each call, the access epoch after it in Closed, Fenced, Fence, LockAll, Lock, Start, Freed; `None`: refused.
+/// For each call, the access epoch after it in Closed, Fenced, Fence, LockAll, Lock, Start, Freed;
+/// `None`: refused.
 /// Shows E2.
 #[test]
 fn every_transition_is_as_the_chapter_says() {
@@ -40,7 +42,8 @@ fn every_transition_is_as_the_chapter_says() {
     }
 }
 
-/// Access and exposure epochs of one process overlap (MPI §11.5.2), but fences, `free` and a lock of the exposed part do not.
+/// Access and exposure epochs of one process overlap (MPI-4.1 §12.5.2), but fences, `free` and a
+/// lock of the exposed part do not.
 /// Shows E2.
 #[test]
 fn an_exposure_epoch_excludes_what_the_chapter_says() {
@@ -71,7 +74,7 @@ fn every_refusal_names_its_rule() {
     let calls = [Call::Operation, Call::Request, Call::UnlockAll, Call::FlushAll, Call::Complete, Call::Wait];
     for call in calls {
         let reason = after((Access::Closed, Exposure::Closed), call).expect_err("nothing is open");
-        assert!(reason.contains("MPI §11."), "{call:?}: {reason}");
+        assert!(reason.contains("MPI-4.1 §12."), "{call:?}: {reason}");
     }
 }
 

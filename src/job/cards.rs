@@ -1,4 +1,4 @@
-//! What ranks tell each other at start, as bytes for the bootstrap's exchange.
+//! The cards that ranks exchange at start, encoded for the bootstrap.
 
 use std::net::SocketAddr;
 
@@ -7,14 +7,14 @@ use transom_fabric::RegionKey;
 use crate::interfaces::Site;
 use crate::watch::Process;
 
-/// What one rank needs of another to contact it.
+/// The data by which one rank contacts another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Card {
-    /// What ranks of one machine have in common.
+    /// The machine's identity, equal for ranks that may share memory.
     pub(super) machine: String,
     pub(super) process: Process,
     pub(super) site: Site,
-    /// The address within the node; empty where there is no memory to share.
+    /// The address within the node; empty where this rank shares no memory.
     pub(super) shm_address: Vec<u8>,
     /// The job block within the node.
     pub(super) shm_block: RegionKey,
@@ -22,7 +22,7 @@ pub(super) struct Card {
     pub(super) net_address: Vec<u8>,
     /// The job block through the net.
     pub(super) net_block: RegionKey,
-    /// Where other machines see that it lives; `None` where all are on one.
+    /// The address of this rank's failure detector; `None` where all ranks are on one machine.
     pub(super) beacon: Option<SocketAddr>,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn key_bytes(key: &RegionKey) -> Vec<u8> {
     key.0.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A key from bytes; no region where they are none.
+/// A key from bytes; the empty key where the bytes are malformed.
 pub(super) fn key_from(bytes: &[u8]) -> RegionKey {
     let mut key = RegionKey::default();
     for (word, chunk) in key.0.iter_mut().zip(bytes.as_chunks::<8>().0) {

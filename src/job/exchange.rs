@@ -1,6 +1,6 @@
-//! How ranks gather what all of them tell, at start: the values of all ranks come to each machine once. The lowest rank of those
-//! that the launcher says run on one machine gets them from the launcher, and the others read its copy, in memory that it shares.
-//! Whoever cannot read it asks the launcher too. Knows nothing of what is told.
+//! The exchange of cards at start, once for each machine: the lowest rank of a machine, by the
+//! launcher's word, gets the cards from the launcher, and the other ranks read its copy in shared
+//! memory. A rank that can't read the copy asks the launcher itself. Does not interpret cards.
 
 use std::mem::ManuallyDrop;
 
@@ -12,12 +12,13 @@ use crate::bootstrap::fields::{pack, unpack, unpack_all};
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
 use crate::wire::{self, Lane, ShmRegion, Wire};
 
-/// How a rank lets others of its machine read a copy.
+/// The way in which ranks of one machine share a copy.
 pub(super) trait Copies {
-    /// Shares `bytes`; what [`read`](Self::read) needs to find them, or `None` where this rank shares nothing.
+    /// Shares `bytes`. Returns the place for [`read`](Self::read), or `None` where this rank can't
+    /// share.
     fn share(&mut self, bytes: &[u8]) -> Option<Vec<u8>>;
 
-    /// What rank `from` shared, or `None` where it can't be read.
+    /// The bytes that rank `from` shared, or `None` where they can't be read.
     fn read(&self, from: usize, place: &[u8]) -> Option<Vec<u8>>;
 }
 
@@ -27,12 +28,13 @@ pub(super) struct Exchange<C> {
     copies: C,
     /// The rank that gets the values for this machine.
     leader: usize,
-    /// Whether others wait for this rank's copy.
+    /// Whether other ranks wait for this rank's copy.
     followed: bool,
 }
 
 impl<C: Copies> Exchange<C> {
-    /// The exchange through `boot`, with copies where the launcher tells who shares a machine.
+    /// The exchange through `boot`, with copies where the launcher tells which ranks share a
+    /// machine.
     pub(super) fn new(mut boot: Box<dyn Bootstrap>, copies: C) -> Result<Self, BootstrapError> {
         let neighbours = boot.neighbours()?;
         let leader = neighbours.first().copied().unwrap_or(boot.rank());
@@ -48,15 +50,16 @@ impl<C: Copies> Exchange<C> {
         self.boot.size()
     }
 
-    /// Waits until all ranks are here. Collective.
+    /// Waits until all ranks have arrived. Collective.
     pub(super) fn meet(&mut self) -> Result<(), BootstrapError> {
         self.boot.barrier()
     }
 
-    /// Gives every rank the values of all ranks, by rank. Collective; `name` as for [`Bootstrap::allgather`].
-    /// Every rank makes one barrier more than there, whatever it can share or read.
+    /// Gives every rank the values of all ranks, by rank. Collective; `name` as for
+    /// [`Bootstrap::allgather`]. Every rank makes one barrier more than [`Bootstrap::allgather`],
+    /// whether or not it can share or read copies.
     pub(super) fn allgather(&mut self, name: &str, value: &[u8]) -> Result<Vec<Vec<u8>>, BootstrapError> {
-        // Over PMI-1 all ranks put into one store, so that each machine needs a key of its own.
+        // Over PMI-1 all ranks put into one store, so each machine needs its own key.
         let place = format!("{name}.copy.{}", self.leader);
         let gathered = bootstrap::gather(self.boot.as_mut(), name, value)?;
         if self.leader == self.rank() {
@@ -76,7 +79,8 @@ impl<C: Copies> Exchange<C> {
         }
     }
 
-    /// Gives every rank the value of rank 0, which alone has `Some`: a put, a barrier, and a get for every other rank. Collective.
+    /// Gives every rank the value of rank 0, the only rank that passes `Some`: a put, a barrier,
+    /// and a get by every other rank. Collective.
     pub(super) fn told_by_first(&mut self, name: &str, value: Option<&[u8]>) -> Result<Vec<u8>, BootstrapError> {
         if let Some(value) = value {
             self.boot.put(name, value)?;
@@ -88,14 +92,15 @@ impl<C: Copies> Exchange<C> {
         self.boot.get(0, name)?.ok_or_else(missing)
     }
 
-    /// The leader's copy, where it can be read.
+    /// The leader's copy, if it can be read.
     fn copy(&mut self, place: &str) -> Result<Option<Vec<Vec<u8>>>, BootstrapError> {
         let told = self.boot.get(self.leader, place)?;
         let copy = told.and_then(|told| self.copies.read(self.leader, &told));
         Ok(copy.and_then(|copy| unpack_all(&copy)).filter(|values| values.len() == self.size()))
     }
 
-    /// The connection to the launcher, and the copies, which others may still read until all ranks have met again.
+    /// The connection to the launcher, and the copies, which other ranks may read until all ranks
+    /// have met again.
     pub(super) fn into_parts(self) -> (Box<dyn Bootstrap>, C) {
         (self.boot, self.copies)
     }
@@ -106,7 +111,7 @@ pub(super) struct HeapCopies<'a> {
     wire: &'a Wire,
     /// The address of this rank's heap; `None` where shared memory is excluded.
     address: Option<Vec<u8>>,
-    /// Not dropped where the start fails: others may still read them, to find out why.
+    /// Kept where the start fails: other ranks may still read them to learn the reason.
     kept: ManuallyDrop<Vec<Copy>>,
 }
 
@@ -137,7 +142,7 @@ impl Copies for HeapCopies<'_> {
     fn read(&self, from: usize, place: &[u8]) -> Option<Vec<u8>> {
         self.address.as_ref()?;
         let [address, key] = unpack::<2>(place)?;
-        // Whoever can't map the other's memory tells so when it proves its node, after this.
+        // A rank that can't map the other's memory reports it later, when it proves its node.
         self.wire.connect(Lane::Shm, peer(from), &address).ok()?;
         let remote = self.wire.import(Lane::Shm, peer(from), &key_from(&key)).ok()?;
         let memory = remote.memory()?;
@@ -156,7 +161,7 @@ mod tests {
     use crate::bootstrap::counted::{Asked, Counted};
     use crate::bootstrap::local::Board;
 
-    /// Memory that only some ranks can share, or read.
+    /// Memory that only some ranks can share or read.
     struct Table {
         shared: Arc<Mutex<HashMap<Vec<u8>, Vec<u8>>>>,
         rank: usize,
@@ -178,7 +183,7 @@ mod tests {
         }
     }
 
-    /// What each rank asks of the launcher in one allgather, whose values every rank finds right.
+    /// The requests of each rank to the launcher in one allgather, whose values every rank checks.
     fn asked(ranks: usize, per_machine: usize, works: fn(usize) -> bool) -> Vec<Asked> {
         let (board, shared) = (Board::new(ranks), Arc::default());
         let value = |rank: usize| vec![u8::try_from(rank % 256).unwrap(); rank % 5];
@@ -203,7 +208,8 @@ mod tests {
             let levels = [8, 64, 512].iter().filter(|&&most| ranks > most).count();
             for per_machine in [1, 2, 16, 64, ranks] {
                 for (rank, asked) in asked(ranks, per_machine, |_| true).into_iter().enumerate() {
-                    // Levels at which it makes a block of others' values; whether it gets what is left, and puts the place of its copy.
+                    // Levels at which the rank makes a block of other ranks' values; whether it
+                    // gets the remaining blocks and puts the place of its copy.
                     let makes = [8, 64].iter().take(levels).filter(|&&width| rank % width == 0).count();
                     let leads = rank % per_machine == 0;
                     let shares = leads && per_machine > 1 && rank + 1 < ranks;
@@ -218,7 +224,7 @@ mod tests {
     #[test]
     fn who_cannot_share_or_read_asks_the_launcher() {
         for (works, gets) in [
-            // Nobody can; all but one; the leader can't; the leader only.
+            // No rank can; all but one; all but the leader; the leader only.
             ((|_| false) as fn(usize) -> bool, [5, 6, 6, 6, 6, 6]),
             (|rank| rank != 3, [5, 1, 1, 6, 1, 1]),
             (|rank| rank != 0, [5, 6, 6, 6, 6, 6]),

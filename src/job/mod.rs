@@ -1,11 +1,14 @@
-//! The job: its ranks, the way to each of them, and the barrier of all. Windows are built on it and it knows none.
+//! The job: its ranks, the way to each of them, and the barrier of all. Windows are built on the
+//! job, which knows no windows.
 
 mod cards;
+mod descriptors;
 mod exchange;
 mod signals;
 mod start;
 mod team;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,14 +32,14 @@ use crate::window::words::{self, Words};
 use crate::wire::{Lane, NetRegion, Posted, Remote, ShmRegion, SpinBudget, Wire};
 use cards::Card;
 pub(crate) use signals::{BarrierWords, next};
-pub(crate) use team::Team;
+pub(crate) use team::{Team, check_rank};
 
-/// Where the directory begins in the job block; before it are the words of the job's barrier.
+/// The offset of the directory in the job block. The words of the job's barrier are before it.
 const DIRECTORY: usize = 4096;
-/// Where the windows' control words begin, those of the window in the directory's first slot first.
+/// The offset of the windows' control words, in the order of the directory's slots.
 const WORDS: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
 
-/// How long transports have to tell of operations to a rank that died.
+/// The time that transports have to report operations to a rank that died.
 const LINGER: Duration = Duration::from_secs(10);
 
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -45,7 +48,7 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Route {
-    /// The rank itself.
+    /// This rank itself.
     Own,
     /// Shared memory of the node: loads, stores, CPU atomics.
     Shm,
@@ -53,11 +56,11 @@ pub enum Route {
     Net,
 }
 
-/// The rank that stands for nobody (`MPI_PROC_NULL`): an operation on it does nothing, successfully (MPI §11.3).
+/// The null rank (`MPI_PROC_NULL`): an operation on it succeeds and does nothing (MPI-4.1 §12.3).
 pub const PROC_NULL: usize = usize::MAX;
 
-/// One rank's membership in a job, or in a subset of its ranks. Cheap to clone; [`Job::finalize`] or the drop of the last
-/// clone leaves the job.
+/// One rank's membership in a job, or in a subset of its ranks. Clones share the membership.
+/// [`Job::finalize`] or the drop of the last clone leaves the job.
 #[derive(Clone)]
 pub struct Job {
     core: Arc<JobCore>,
@@ -65,7 +68,8 @@ pub struct Job {
     _leaves: Arc<Leaves>,
 }
 
-/// Leaves the job when the last [`Job`] of the process goes; windows that were never freed don't prevent it.
+/// Leaves the job when the last [`Job`] of the process is dropped, even if windows were never
+/// freed.
 struct Leaves(Arc<JobCore>);
 
 pub(crate) struct JobCore {
@@ -78,29 +82,35 @@ pub(crate) struct JobCore {
     pub(crate) spin: SpinBudget,
     world: Arc<Team>,
     pub(crate) settings: Settings,
-    /// What atomics the net has, at every rank.
+    /// The atomics that the net has at every rank.
     pub(crate) amos: Amos,
-    /// The node of each rank, by its leader's rank.
+    /// The node of each rank, identified by the rank of its leader.
     nodes: Vec<usize>,
     cards: Vec<Card>,
     links: PeerMap<(Peer, Arc<Link>)>,
     block: Memory,
-    /// The bytes of the control words of one window.
+    /// The size of one window's control words in bytes.
     words_len: usize,
     _regions: (Option<ShmRegion>, Option<NetRegion>),
-    /// What others read at start. They have, once all have met again.
+    /// The copies of cards that other ranks read at start. All have read them when all ranks meet
+    /// again.
     _copies: Vec<exchange::Copy>,
-    /// The interface by which the others reach this rank.
+    /// The interface by which other ranks reach this rank.
     pub(crate) source: Interface,
-    /// By which other machines see that this process lives.
+    /// Shows other machines that this process is alive.
     _beacon: Option<Beacon>,
     made: team::Made,
+    /// Whether synchronization calls on a window come from one thread at a time. Holds for windows
+    /// created after it was set.
+    serial: AtomicBool,
     /// Whether waiting on shared words must poll ports as well.
     polls: AtomicBool,
-    /// How many windows of this process are in the directory; held while it changes.
-    directory: Mutex<usize>,
+    /// The identifiers of this process's windows in the directory. The lock is held while the
+    /// directory changes.
+    directory: Mutex<HashSet<u64>>,
     warned: AtomicBool,
-    /// Whether a window was dropped without `free`, most likely by a `?` between: the others may wait for this rank in it.
+    /// Whether a window was dropped without `free`, as by a `?` before it. Other ranks may wait in
+    /// that window for this one.
     lost: AtomicBool,
     bootstrap: Mutex<Box<dyn Bootstrap>>,
 }
@@ -109,30 +119,32 @@ pub(crate) struct JobCore {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) lane: Lane,
-    /// Its job block.
+    /// The rank's job block.
     pub(crate) block: Remote,
 }
 
-/// Joins the job that this process was started in; alone it is a job of one rank. Once per process.
+/// Joins the job that this process was started in. A process started alone is a job of one rank.
+/// May be called once per process.
 ///
 /// # Errors
-/// A launcher that can't be reached, ranks that can't reach each other, a `TRANSOM_` variable with a bad value.
+/// A launcher that can't be reached, ranks that can't reach each other, a `TRANSOM_` variable with
+/// an invalid value.
 pub fn init() -> Result<Job> {
     begin(bootstrap::detect)
 }
 
-/// Starts this process's one job by the connection that `connect` makes.
+/// Starts this process's only job over the connection that `connect` makes.
 fn begin(connect: impl FnOnce() -> Result<Box<dyn Bootstrap>, bootstrap::BootstrapError>) -> Result<Job> {
-    // Relaxed: it only tells whether somebody came first.
+    // Relaxed: the flag only tells whether a job was started before.
     if STARTED.swap(true, Ordering::Relaxed) {
         return Err(ErrorKind::Job("a job was started before in this process".into()).into());
     }
-    let settings = Settings::read(|name| std::env::var(name).ok())?;
+    let settings = Settings::read(|name| std::env::var_os(name))?;
     let bootstrap = connect()?;
     if bootstrap.rank() == 0 {
-        for name in crate::settings::unknown(std::env::vars().map(|(name, _)| name)) {
-            // CONVENTIONS: an unknown variable of ours gets a warning, and there is no other channel
-            eprintln!("transom: warning: {name} is no variable of this version; `transom-info --env` lists them");
+        for name in crate::settings::unknown(std::env::vars_os().map(|(name, _)| name)) {
+            // An unknown `TRANSOM_` variable gets a warning, and there is no channel but stderr.
+            eprintln!("transom: warning: {}", crate::settings::warning(&name));
         }
     }
     start::start(bootstrap, settings, None).map(Job::new)
@@ -156,9 +168,10 @@ impl Job {
         Job { _leaves: Arc::new(Leaves(Arc::clone(&core))), core, team }
     }
 
-    /// Joins a job whose ranks find each other by `bootstrap` instead of a launcher that [`init`] knows: another library that
-    /// connects them, such as an MPI. The variables hold as for `init`, which must not be called beside it. Collective over the
-    /// ranks of `bootstrap`.
+    /// Joins a job whose ranks exchange data by `bootstrap` instead of by a launcher that [`init`]
+    /// knows, such as another library that connects them, an MPI for example. The environment
+    /// variables hold as for `init`, which must not be called as well. Collective over the ranks of
+    /// `bootstrap`.
     ///
     /// # Errors
     /// As for [`init`].
@@ -166,16 +179,28 @@ impl Job {
         begin(|| Ok(bootstrap))
     }
 
-    /// From here on a call of this library that waits calls `hook` now and then, in the thread that waits: first after some 50 us, then
-    /// about once a millisecond. For a program whose other library makes progress only within its calls, and would make none while
-    /// this one waits. `hook` does not wait, and calls nothing of this library. Only the first hook of a job is taken.
+    /// Sets a hook that calls of this library run now and then while they wait, in the thread that
+    /// waits: first after about 50 us, then about once a millisecond. It is for programs with
+    /// another library that makes progress only within its own calls and would make none while this
+    /// one waits. `hook` must not wait, and must call nothing of this library. Only the first hook
+    /// of a job is taken.
     pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.core.progress.while_waiting(Box::new(hook));
     }
 
-    /// What makes progress for this job once, without waiting: for a program that waits in another library, which calls it now and then. A
-    /// rank is served meanwhile in any case, by a thread, which has to be woken for it. It calls no hook, and does nothing once the
-    /// job has ended. It tells whether something came, so that more may be on its way.
+    /// Promises that synchronization calls on windows created after it come from one thread at a
+    /// time, as under `MPI_THREAD_SERIALIZED` (MPI-4.1 §12.6). A lock and its unlock then take two
+    /// atomic instructions less. Without the promise any thread may call at any time.
+    pub fn synchronize_serially(&self) {
+        // Relaxed: another thread that creates windows is told of the promise by the program's own
+        // synchronization.
+        self.core.serial.store(true, Ordering::Relaxed);
+    }
+
+    /// A function that makes progress for this job once, without waiting: for a program that waits
+    /// in another library and can call it now and then. Without it a thread serves the rank, which
+    /// must be woken for that. The function runs no hook, and does nothing after the job has ended.
+    /// It returns whether something arrived, in which case more may be on its way.
     pub fn poller(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let core = Arc::downgrade(&self.core);
         move || {
@@ -187,7 +212,8 @@ impl Job {
         }
     }
 
-    /// A rank of a job whose ranks are threads of one process on the simulated net: for tests of protocols.
+    /// A rank of a job whose ranks are threads of one process on the simulated net, for tests of
+    /// protocols.
     ///
     /// # Errors
     /// As for [`init`].
@@ -195,7 +221,7 @@ impl Job {
         start::start(bootstrap, Settings::default(), Some(net)).map(Job::new)
     }
 
-    /// This rank, 0-based; in a subset its number there.
+    /// This process's rank, from 0. In a subset, the number in the subset.
     pub fn rank(&self) -> usize {
         self.team.me
     }
@@ -205,36 +231,29 @@ impl Job {
         self.team.size
     }
 
-    /// Some ranks of the job as a job of their own, for windows and barriers among them, numbered in the order of `ranks`, which are
-    /// ranks of the whole job (`MPI_COMM_CREATE_GROUP`). Called by exactly these ranks, with the same list; it
-    /// communicates nothing.
-    ///
-    /// # Errors
-    /// `Rank`: a rank that does not exist or is listed twice, or this one is not in the list.
-    pub fn subset(&self, ranks: &[usize]) -> Result<Job> {
-        let team = Team::of(self.core.rank, self.core.size, ranks, &self.core.made)?;
-        Ok(Job { core: Arc::clone(&self.core), team: Arc::new(team), _leaves: Arc::clone(&self._leaves) })
-    }
-
-    /// The ranks that share this one's node and so can share memory with it, in the order of the job (`MPI_COMM_SPLIT_TYPE`).
+    /// The ranks on this rank's node, with which it can share memory, in the order of the job
+    /// (`MPI_COMM_SPLIT_TYPE`).
     pub fn node_ranks(&self) -> Vec<usize> {
         let core = &self.core;
         let ranks = (0..self.team.size).map(|member| self.team.rank(member));
         ranks.filter(|&rank| core.lane(rank) != Some(Lane::Net)).collect()
     }
 
-    /// Waits until all ranks are here. It synchronizes processes; to see what they put, end an epoch or `sync` (MPI §11.7).
+    /// Waits until all ranks have called it. It synchronizes processes, not memory: end an epoch or
+    /// call `sync` to see what other ranks put (MPI-4.1 §12.7).
     ///
     /// # Errors
-    /// A transport that failed.
+    /// `Arg` if another thread of this rank is in a barrier or a window creation of the same ranks;
+    /// the error of a transport that failed.
     pub fn barrier(&self) -> Result<()> {
+        let _collective = self.team.collective("barrier")?;
         self.core.barrier_telling(&self.team, 0).map(drop)
     }
 
     /// The way to `rank`.
     ///
     /// # Errors
-    /// There is no such rank.
+    /// The rank does not exist.
     pub fn route(&self, rank: usize) -> Result<Route> {
         check_rank(&self.team, "route", rank)?;
         Ok(match self.core.lane(self.team.rank(rank)) {
@@ -244,11 +263,12 @@ impl Job {
         })
     }
 
-    /// The work requests that this process has posted to `rank` through libibverbs: one for each contiguous put or get, atomic of
-    /// the net and message. For measuring; `None` where another way leads there.
+    /// The number of work requests that this process has posted to `rank` through libibverbs: one
+    /// for each contiguous put or get, each atomic of the net, and each message. For measurements.
+    /// `None` if another transport leads to the rank.
     ///
     /// # Errors
-    /// There is no such rank.
+    /// The rank does not exist.
     pub fn posted(&self, rank: usize) -> Result<Option<Posted>> {
         check_rank(&self.team, "posted", rank)?;
         let rank = self.team.rank(rank);
@@ -256,12 +276,13 @@ impl Job {
         Ok(net.and_then(|net| net.posted(peer(rank))))
     }
 
-    /// [`Window::actor`](crate::Window::actor) of windows that do not ask for another by the hint `transom_atomics`.
+    /// [`Window::actor`](crate::Window::actor) of windows that do not choose another by the hint
+    /// `transom_atomics`.
     pub fn actor(&self) -> Actor {
         self.core.actor
     }
 
-    /// The net that is open, by the provider's name.
+    /// The provider's name of the open net.
     pub fn net(&self) -> Option<String> {
         self.core.wire.net().map(crate::wire::Net::name)
     }
@@ -271,9 +292,16 @@ impl Job {
         self.core.progress.is_served()
     }
 
-    /// Leaves the job: collective, as is the drop of its last clone. Free windows before it. Where one was dropped without `free`,
-    /// as a `?` in between does, the drop does not wait: this rank leaves in disorder, and the launcher ends the job. A subset
-    /// is only dropped.
+    /// How many sleeps of waiting calls beside a net lasted to their limit although what was waited
+    /// for had come. For tests.
+    #[doc(hidden)]
+    pub fn late_wakes(&self) -> u64 {
+        self.core.progress.late_wakes()
+    }
+
+    /// Leaves the job. Collective, as is the drop of the last clone. Free windows before it. If a
+    /// window was dropped without `free`, as by a `?` before it, the drop does not wait: this rank
+    /// leaves in disorder, and the launcher ends the job. A subset is only dropped.
     ///
     /// # Errors
     /// The launcher is gone.
@@ -293,46 +321,39 @@ impl Job {
     }
 }
 
-/// Fails where a team has no such member.
-pub(crate) fn check_rank(team: &Team, call: &'static str, rank: usize) -> Result<()> {
-    if rank < team.size {
-        return Ok(());
-    }
-    Err(ErrorKind::Rank { call, rank, size: team.size }.into())
-}
-
 impl Drop for Leaves {
     fn drop(&mut self) {
-        // A panicking rank must not look as if it left in good order: the launcher ends the job.
+        // A panicking rank must not seem to have left in good order: the launcher ends the job.
         if std::thread::panicking() {
             return;
         }
-        // Relaxed: windows and jobs are dropped in turn.
+        // Relaxed: windows and jobs are dropped one after the other.
         if self.0.size > 1 && self.0.lost.load(Ordering::Relaxed) {
-            // Waiting for the others could be for ever, since they may wait for this rank. The launcher ends the job.
+            // Other ranks may wait for this one, so waiting for them could last for ever. The
+            // launcher ends the job.
             eprintln!(
                 "transom: rank {}: leaves the job in disorder: a window was not freed, nor the job finalized",
                 self.0.rank
             );
         } else if let Err(error) = self.0.leave() {
-            // A drop can't return it
+            // `drop` can't return an error.
             eprintln!("transom: rank {}: leaving the job: {error}", self.0.rank);
         }
     }
 }
 
 impl JobCore {
-    /// A window was dropped without `free`.
+    /// Records that a window was dropped without `free`.
     pub(crate) fn lost(&self) {
-        // Relaxed: windows and jobs are dropped in turn.
+        // Relaxed: windows and jobs are dropped one after the other.
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Leaves, once: with a barrier before, so that no message of ours is lost with our sockets, and nobody who waits sees this process
-    /// end.
+    /// Leaves the job, once. The barrier before it makes sure that no message of this process is
+    /// lost with its sockets, and that no waiting rank sees this process end.
     fn leave(&self) -> Result<()> {
         let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
-        // Relaxed: under the mutex.
+        // Relaxed: accessed under the mutex.
         self.lost.store(false, Ordering::Relaxed);
         if self.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net) {
             self.progress.serve(Lane::Net)?;
@@ -340,7 +361,7 @@ impl JobCore {
         if self.size > 1 {
             match bootstrap.barrier() {
                 Ok(()) => {}
-                // Left before: by `finalize`, and now by the drop.
+                // The job was left before by `finalize`; this is the drop.
                 Err(bootstrap::BootstrapError::Finalized { .. }) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
@@ -352,7 +373,7 @@ impl JobCore {
         }
     }
 
-    /// The lane to a rank; `None` to itself.
+    /// The lane to a rank; `None` for the rank itself.
     pub(crate) fn lane(&self, rank: usize) -> Option<Lane> {
         if rank == self.rank {
             None
@@ -368,48 +389,35 @@ impl JobCore {
         (0..self.size).any(|rank| self.lane(rank) == Some(Lane::Shm))
     }
 
-    /// How many other ranks share this one's node.
-    pub(crate) fn neighbours(&self) -> usize {
-        (0..self.size).filter(|&rank| self.lane(rank) == Some(Lane::Shm)).count()
-    }
-
-    /// From here on waiting on shared words polls ports too, and a thread serves origins on `lane`.
+    /// From now on waiting on shared words polls ports too, and a thread serves origins on `lane`.
     pub(crate) fn serve(&self, lane: Lane) -> Result<()> {
         self.polls.store(true, Ordering::Relaxed);
         self.progress.serve(lane)
+    }
+
+    pub(crate) fn is_serial(&self) -> bool {
+        self.serial.load(Ordering::Relaxed)
     }
 
     pub(crate) fn polls(&self) -> bool {
         self.polls.load(Ordering::Relaxed)
     }
 
-    /// Says something of this job's routes once per process: a fallback is never silent (REQUIREMENTS T5).
+    /// Reports a fallback of this job's routes once per process, because a fallback is never silent
+    /// (requirement T5).
     pub(crate) fn warn_once(&self, what: &str) {
         if !self.warned.swap(true, Ordering::Relaxed) {
-            // See above; there is no other channel
+            // There is no channel but stderr.
             eprintln!("transom: rank {}: {what}", self.rank);
         }
     }
 
-    /// Says something that only who asks for it is told (`TRANSOM_INFO`).
-    pub(crate) fn tell(&self, what: &str) {
-        if self.settings.info {
-            // As in `warn_once`
-            eprintln!("transom: rank {}: {what}", self.rank);
-        }
-    }
-
-    /// Whether user memory of windows may become part of this process's heap.
-    pub(crate) fn may_adopt(&self) -> bool {
-        self.settings.adopt
-    }
-
-    /// Whether user memory of a process of the node may be reached by cross-memory attach.
+    /// Whether this process may access user memory of processes of the node by cross-memory attach.
     pub(crate) fn may_attach(&self) -> bool {
         self.settings.cma
     }
 
-    /// The way to another rank, made at first contact.
+    /// The way to another rank, opened at first contact.
     pub(crate) fn link(&self, rank: usize) -> Result<&Arc<Link>> {
         let peer = peer(rank);
         let found = self.links.get_or_try_insert(peer, || {
@@ -421,11 +429,11 @@ impl JobCore {
             };
             Ok::<_, Error>((peer, Arc::new(Link { lane, block: self.wire.import(lane, peer, key)? })))
         });
-        // The memory of a rank that dies is gone before its process is.
+        // The memory of a dying rank goes before its process does.
         found.map(|(_, link)| link).map_err(|error| self.progress.or_death(error))
     }
 
-    /// What `rank` published of window `id`, and at which place.
+    /// The part of window `id` that `rank` published, and its place in the directory.
     pub(crate) fn lookup(&self, rank: usize, id: u64) -> Result<(Part, usize)> {
         if rank == self.rank {
             let found = directory::places(id).find_map(|place| {
@@ -462,7 +470,7 @@ impl JobCore {
         Ok(slot)
     }
 
-    /// Posts until the transport takes it, making progress in between.
+    /// Posts an operation, making progress until the transport takes it.
     #[inline]
     pub(crate) fn post(&self, attempt: impl Fn(&Wire) -> Option<Post>) -> Result<()> {
         loop {
@@ -474,10 +482,10 @@ impl JobCore {
         }
     }
 
-    /// Makes progress before something is posted again that the transport did not take.
+    /// Makes progress before another attempt at an operation that the transport did not take.
     ///
     /// # Errors
-    /// Why it never will.
+    /// The reason why the transport will never take it.
     #[cold]
     fn again(&self, answer: Post) -> Result<()> {
         match answer {
@@ -493,7 +501,8 @@ impl JobCore {
         }
     }
 
-    /// Waits until nothing of `tally` is in flight, whatever it takes: lent buffers can't be given back before.
+    /// Waits until nothing of `tally` is in flight, because lent buffers can't be returned before.
+    /// If that is impossible, the process aborts.
     #[inline]
     pub(crate) fn finish(&self, tally: &Tally) {
         if !tally.idle() {
@@ -507,7 +516,7 @@ impl JobCore {
         while let Err(error) = self.progress.until(|| tally.idle()) {
             let lost = matches!(error.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. });
             if !lost || start.elapsed() > LINGER {
-                // The process ends here
+                // The process aborts next, so there is no caller to return the error to.
                 eprintln!("transom: rank {}: operations in flight can't be completed: {error}", self.rank);
                 std::process::abort();
             }
@@ -520,7 +529,8 @@ impl JobCore {
         self.post(|wire| Some(wire.send(peer(rank), bytes)))
     }
 
-    /// A barrier of a team; every bit of [`barrier::TELLS`] that any member `tells`.
+    /// A barrier of a team. Returns the union of the bits of [`barrier::TELLS`] that members
+    /// `tells`.
     pub(crate) fn barrier_telling(&self, team: &Team, tells: u32) -> Result<u32> {
         let turn = next(&team.barriers);
         let world = team.key == 0;
@@ -533,46 +543,53 @@ impl JobCore {
         barrier::dissemination(team.me, team.size, turn, tells, &words)
     }
 
-    /// Publishes this rank's part of window `id`, with its control words zeroed; the place, and the words.
+    /// Publishes this rank's part of window `id` and zeroes its control words. Returns the place in
+    /// the directory and the words.
     pub(crate) fn publish(&self, id: u64, part: &Part) -> Result<(usize, Memory)> {
         let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = directory::free_place(&self.block, DIRECTORY, id).ok_or_else(|| {
-            ErrorKind::Job(format!("{} windows live in this process, which is the limit", directory::SLOTS))
-        })?;
+        if directory.contains(&id) {
+            // Identifiers of subsets' windows are hashes of 63 bits. With as many windows as a
+            // process can have, they collide by chance in one of 2^42 jobs.
+            let why = format!("window {id:x}: another window of this process has the same number; make it again");
+            return Err(ErrorKind::Job(why).into());
+        }
+        let place = directory::free_place(&self.block, DIRECTORY, id)
+            .ok_or(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS })?;
         let (at, len) = (self.words_at(place), self.words_len);
         let words = self.block.slice(at, len).ok_or_else(|| missing(self.rank, id))?;
         words.write(0, &vec![0; len]);
         directory::publish(&self.block, DIRECTORY, place, id, part);
-        *directory += 1;
+        directory.insert(id);
         Ok((place, words))
     }
 
-    /// Publishes a part again, changed, while no peer reads it.
+    /// Publishes a changed part again, while no peer reads it.
     pub(crate) fn republish(&self, place: usize, id: u64, part: &Part) {
         directory::update(&self.block, DIRECTORY, place, id, part);
     }
 
-    /// Takes a part back.
+    /// Removes a published part.
     pub(crate) fn retract(&self, place: usize) {
         let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        let [id, ..] = directory::load(&self.block, DIRECTORY, place);
         directory::retract(&self.block, DIRECTORY, place);
-        *directory -= 1;
+        directory.remove(&id);
     }
 
-    /// Where in a job block the control words of the window at `place` begin.
+    /// The offset in a job block of the control words of the window at `place`.
     #[inline]
     pub(crate) fn words_at(&self, place: usize) -> usize {
         WORDS + place * self.words_len
     }
 
-    /// The atomicity actor of a window whose hint wants it so; without a hint the job's.
+    /// The atomicity actor of a window: the hint's choice, or without a hint the job's.
     pub(crate) fn actor_for(&self, hint: Option<Atomics>) -> Result<Actor> {
         let Some(wanted) = hint else { return Ok(self.actor) };
         plan::actor(wanted, &self.nodes, self.amos).map_err(|why| Error::argument(Class::InfoValue, "info", why))
     }
 }
 
-/// The bytes of a job block in a job of `ranks` ranks.
+/// The size in bytes of a job block in a job of `ranks` ranks.
 pub(crate) fn block_bytes(ranks: usize) -> usize {
     WORDS + directory::SLOTS * words::bytes(ranks)
 }
@@ -582,7 +599,7 @@ fn missing(rank: usize, id: u64) -> Error {
     ErrorKind::Job(format!("rank {rank} has no window {id:x}; was it freed there?")).into()
 }
 
-/// The rank as transports know it. Jobs have fewer than 2^32 ranks: `start` checked it.
+/// The rank as transports know it. Jobs have fewer than 2^32 ranks, as `start` has checked.
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn peer(rank: usize) -> Peer {
     Peer(rank as u32)

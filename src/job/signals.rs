@@ -1,5 +1,5 @@
-//! Signals of barriers over what leads to each member of a team: a store into the peer's words within a node, a message
-//! between nodes, or where a team has no words. The waiter looks where its peer's way delivers.
+//! Signals of barriers: a store into the peer's words within a node; a message between nodes, or
+//! where a team has no words. The receiver waits on the word or for the message accordingly.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,26 +11,26 @@ use crate::sync::barrier::Signals;
 use crate::window::words::Words;
 use crate::wire::{Lane, event};
 
-/// Bytes between two words: each has a cache line of its own, since each has another writer.
+/// Bytes between two words: each has a cache line of its own, because each has another writer.
 const STRIDE: usize = 64;
-/// How long one sleep on a word lasts before it looks again.
+/// Length of one sleep on a word between two checks.
 const NAP: Duration = Duration::from_millis(200);
 
 /// The signals of one barrier.
 pub(crate) struct BarrierWords<'j, F> {
     pub(crate) job: &'j JobCore,
     pub(crate) team: &'j Team,
-    /// What the barrier belongs to, in messages.
+    /// The key of the barrier's owner in messages.
     pub(crate) key: u64,
-    /// The words that members of this node signal here; `None`: all signals are messages.
+    /// The words that members of this node signal at this rank; `None`: all signals are messages.
     pub(crate) mine: Option<Words<'j>>,
-    /// The words of a member on the node, `None` where it is reached by messages only.
+    /// The words of a member of the node; `None` where only messages reach it.
     pub(crate) theirs: F,
 }
 
 /// The number of the next barrier, from 1; it wraps.
 pub(crate) fn next(counter: &AtomicU32) -> u32 {
-    // Relaxed: barriers of one window are called by one thread at a time (MPI §11.5.1).
+    // Relaxed: barriers of one window are called by one thread at a time (MPI-4.1 §12.5.1).
     counter.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
@@ -63,12 +63,12 @@ impl<'j, F: Fn(usize) -> Result<Option<Words<'j>>>> Signals for BarrierWords<'j,
                 job.progress.call_hook();
             }
         }
-        // Acquire: pairs with the signal's Release, as in the wait before.
+        // Acquire: pairs with the signal's Release, like the preceding wait.
         Ok(word.load(Ordering::Acquire) & event::COUNTER)
     }
 }
 
-/// Waits on a word while ports need polling as well: a failure of theirs ends the wait.
+/// Waits on a word while ports also need polling; a failure of a port ends the wait.
 fn wait_polling(job: &JobCore, word: &AtomicU32, value: u32) -> Result<()> {
     let mut failed = None;
     loop {

@@ -1,5 +1,6 @@
-//! How a job starts: own memory, who shares a node with whom, the net where one is needed, and what all agree on.
-//! Four exchanges at most, and a value of rank 0; a job on one node opens no net and makes two.
+//! The start of a job: own memory, nodes, the net where one is needed, and the agreement of all
+//! ranks. It takes at most four exchanges and a value of rank 0; a job on one node opens no net and
+//! takes two exchanges.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -9,13 +10,13 @@ use transom_fabric::{Domain, FabricError, Memory, PeerMap, Port};
 
 use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
-use super::{JobCore, Team, block_bytes, peer, team};
+use super::{JobCore, Team, block_bytes, descriptors, peer, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::error::{Error, ErrorKind, Result};
 use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
-use crate::plan::{self, Actor, Amos, Claim};
+use crate::plan::{self, Actor, Amos};
 use crate::progress::Progress;
 use crate::settings::{self, Settings};
 use crate::sync::stripe;
@@ -27,18 +28,20 @@ use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, 
 type Boot = Box<dyn Bootstrap>;
 type Exchanging<'a> = Exchange<HeapCopies<'a>>;
 
-/// Starts this rank. With `simulated` every rank is a node of its own on that net, and no memory is shared.
+/// Starts this rank. With `simulated` every rank is a node of its own on that net, and no memory is
+/// shared.
 pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
     let (rank, size) = (boot.rank(), boot.size());
-    // Ranks travel in 32 bits, and a job's own barrier has slots for 2^32 ranks.
+    // Ranks travel in 32 bits, and the job's own barrier has slots for 2^32 ranks.
     if u32::try_from(size).is_err() {
         return Err(ErrorKind::Job(format!("{size} ranks are more than this version takes")).into());
     }
     let shm = match simulated {
         Some(_) => None,
-        None => Some(wire::open_shm(peer(rank), settings.populate)?),
+        None => Some(wire::open_shm(peer(rank), settings.populate, settings.without_xpmem(rank))?),
     };
-    // The block must exist before the wire does, since the wire takes the net, which is opened once nodes are known.
+    // The block must exist before the complete wire does: the wire takes the net, which is opened
+    // once nodes are known.
     let early = Wire::new(shm.clone(), None);
     let block = early.reserve(block_bytes(size))?;
     let block_shm = early.register_shm(&block)?;
@@ -77,13 +80,13 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         beacon,
     })?;
     if core.settings.info && rank == 0 {
-        // The user asked for it by TRANSOM_INFO=1
+        // Requested by TRANSOM_INFO=1.
         eprint!("{}", crate::info::of_job(&core));
     }
     Ok(core)
 }
 
-/// The parts of a job, once they are known.
+/// The parts of a job, before it is assembled.
 struct Assembly {
     boot: Boot,
     settings: Settings,
@@ -104,7 +107,8 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     stripe::introduce();
     let (me, size) = (parts.boot.rank(), parts.boot.size());
     let cpus = topology::allowed_cpus().len();
-    // A bound rank is allowed one core, which it has for itself: the launcher binds so only where there are enough.
+    // A bound rank may use one core, which no other rank uses: the launcher binds only where there
+    // are enough.
     let crowded = parts.on_machine > if cpus == 1 { online_cpus() } else { cpus };
     let spin = if crowded { SpinBudget::NONE } else { SpinBudget::choose(parts.on_machine, parts.on_machine) };
     let messages = Arc::new(Messages::default());
@@ -140,7 +144,8 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         source: parts.source,
         _beacon: parts.beacon,
         made: team::Made::default(),
-        directory: Mutex::new(0),
+        directory: Mutex::default(),
+        serial: AtomicBool::new(false),
         polls: AtomicBool::new(has_net),
         warned: AtomicBool::new(false),
         lost: AtomicBool::new(false),
@@ -152,7 +157,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     Ok(core)
 }
 
-/// Where the ranks of other machines are.
+/// The remote ranks, with their addresses.
 fn far(me: usize, cards: &[Card]) -> Vec<Place> {
     let elsewhere = |(rank, card): (usize, &Card)| {
         let far = rank != me && !card.process.is_seen_by(&cards[me].process);
@@ -161,7 +166,8 @@ fn far(me: usize, cards: &[Card]) -> Vec<Place> {
     cards.iter().enumerate().filter_map(elsewhere).collect()
 }
 
-/// The way to each rank: shared memory within the node, else the net, where a rank may be its own peer.
+/// The route to each rank: shared memory within the node, else the net. On the net a rank may be
+/// its own peer.
 fn addresses(me: usize, nodes: &[usize], cards: &[Card]) -> Vec<Option<Way>> {
     let way = |(rank, card): (usize, &Card)| {
         if rank != me && nodes[rank] == nodes[me] {
@@ -173,7 +179,7 @@ fn addresses(me: usize, nodes: &[usize], cards: &[Card]) -> Vec<Option<Way>> {
     cards.iter().enumerate().map(way).collect()
 }
 
-/// CPUs of the machine, whatever this process is bound to.
+/// The machine's CPUs, whatever CPUs this process is bound to.
 fn online_cpus() -> usize {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let count = |range: &str| match range.split_once('-') {
@@ -183,8 +189,9 @@ fn online_cpus() -> usize {
     list.trim().split(',').filter_map(count).sum::<usize>().max(1)
 }
 
-/// What ranks that could map each other's memory have in common: the running kernel and the view of processes; where tests want
-/// several nodes on one machine, the rank's number among them too.
+/// The identity that ranks must share to map each other's memory: the running kernel and the
+/// process namespace. Tests that pretend several nodes on one machine add the rank's pretended
+/// node.
 fn machine_identity(kernel: &str, rank: usize, pretended: Option<usize>) -> String {
     let node = pretended.map(|nodes| format!(" node {}", rank % nodes)).unwrap_or_default();
     format!("{kernel}{node}")
@@ -197,7 +204,7 @@ fn exchange_cards(
     block: &Option<ShmRegion>,
 ) -> Result<Vec<Card>> {
     let process = Process::own();
-    // Simulated ranks are all here.
+    // Simulated ranks are threads of this process.
     let site = if address.is_some() { Site::own(settings.interfaces.as_deref()) } else { Site::default() };
     let key = block.as_ref().map(wire::shm_key).unwrap_or_default();
     let mine = pack(&[
@@ -218,8 +225,8 @@ fn exchange_cards(
         if version != env!("CARGO_PKG_VERSION") || agreement != settings.agreement() {
             let mine = format!("version {}, {}", env!("CARGO_PKG_VERSION"), settings.agreement());
             let why = format!("rank {rank} has version {version}, {agreement}; rank {} has {mine}", boot.rank());
-            // Every rank finds one that differs from it. None ends before all have: launchers would end the others
-            // in the middle of a question, and what they say be lost.
+            // Every rank finds a rank whose settings differ from its own. All ranks meet before any
+            // ends: a launcher would end the others before they have printed the error.
             drop(boot.meet());
             return Err(ErrorKind::Job(format!("the ranks differ in their settings: {why}")).into());
         }
@@ -227,7 +234,7 @@ fn exchange_cards(
         let process = Process {
             kernel: String::from_utf8_lossy(&kernel).into(),
             host: String::from_utf8_lossy(&host).into(),
-            // It was one.
+            // A process number fits: the sender widened it.
             pid: i32::try_from(pid).unwrap_or_default(),
             began,
         };
@@ -248,12 +255,10 @@ fn unreadable(rank: usize) -> Error {
         .into()
 }
 
-/// Who shares a node with whom: claimed by identity, proven by mapping the leader's memory (DESIGN §5).
+/// Ranks of each node: claimed by identity, proven by mapping the leader's memory.
 fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards: &[Card]) -> Result<Vec<usize>> {
     let shares = |card: &Card| settings.shm && !card.shm_address.is_empty();
-    let claims: Vec<Claim> =
-        cards.iter().map(|card| Claim { node: shares(card).then(|| card.machine.clone()) }).collect();
-    let candidates = plan::candidates(&claims);
+    let candidates = plan::candidates(cards.iter().map(|card| shares(card).then_some(card.machine.as_str())));
     let (rank, leader) = (boot.rank(), candidates[boot.rank()]);
     let proof = if leader == rank { Ok(()) } else { wire.connect(Lane::Shm, peer(leader), &cards[leader].shm_address) };
     let said = match &proof {
@@ -264,27 +269,28 @@ fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards
     let proven: Vec<bool> = told.iter().map(Vec::is_empty).collect();
     if rank == 0 {
         for (rank, reason) in told.iter().enumerate().filter(|(_, reason)| !reason.is_empty()) {
-            // A fallback is never silent (REQUIREMENTS T5)
+            // A fallback is never silent (requirement T5)
             eprintln!("transom: rank {rank} does not share memory with its node: {}", String::from_utf8_lossy(reason));
         }
     }
     Ok(plan::nodes(&candidates, &proven))
 }
 
-/// The interface by which the others reach this rank.
+/// The interface by which other ranks reach this rank.
 fn source(settings: &Settings, me: usize, cards: &[Card]) -> Interface {
     let sites: Vec<Site> = cards.iter().map(|card| card.site.clone()).collect();
     interfaces::choose(me, &sites, settings.interfaces.is_some())
 }
 
-/// Shows this process's life to other machines, where there are any.
+/// Opens this process's end of the failure detector, where there are other machines.
 fn light(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> Option<Beacon> {
     let own = &cards[me].process;
     if wire.net().is_none() || cards.iter().enumerate().all(|(rank, card)| rank == me || card.process.is_seen_by(own)) {
         return None;
     }
     let beacon = Beacon::light(source.address);
-    // A machine may have devices and no addresses; then the others are not told of deaths here.
+    // A machine may have devices and no addresses; others then do not detect deaths of this
+    // process.
     beacon
         .inspect_err(|error| eprintln!("transom: rank {me}: its end will not be seen by others: {source}: {error}"))
         .ok()
@@ -308,7 +314,7 @@ fn open_net(boot: &mut Exchanging<'_>, settings: &Settings, nodes: &[usize], sou
     Err(ErrorKind::Job(why).into())
 }
 
-/// Opens verbs if all ranks can; otherwise why not, where it was tried.
+/// Opens verbs if all ranks can; otherwise returns the reason, where verbs was tried.
 fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::result::Result<Net, Option<String>>> {
     if !settings.verbs {
         return Ok(Err(None));
@@ -320,19 +326,22 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
         return Ok(opened.map_err(|error| Some(error.to_string())));
     };
     let reason = format!("rank {first}: {}", String::from_utf8_lossy(&told[first]));
-    // No device anywhere is the usual case and no fallback; one that was named or that others have is missed.
+    // A job without any device is the usual case and no fallback. A device that the user named, or
+    // that other ranks have, is missed.
     if boot.rank() == 0 && settings.ofi && (settings.devices.is_some() || told.iter().any(Vec::is_empty)) {
-        // A fallback is never silent (REQUIREMENTS T5)
+        // A fallback is never silent (requirement T5)
         eprintln!("transom: libfabric is used, since not every rank can use verbs: {reason}");
     }
     Ok(Err(Some(reason)))
 }
 
-/// Opens libfabric. Rank 0 goes first, since its probe of idle targets serves all.
+/// Opens libfabric. Rank 0 opens first, because its probe of idle targets serves all ranks.
 fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, why: &str) -> Result<Net> {
     if let Some(list) = &settings.interfaces {
         interfaces::own(Some(list)).map_err(|reason| settings::invalid_interfaces(list, &reason))?;
     }
+    // Verbs have one descriptor for the device, for any number of peers.
+    descriptors::make_room(boot.rank(), boot.size())?;
     let me = peer(boot.rank());
     let open = |passive| {
         wire::open_ofi(me, settings.provider.as_deref(), settings.devices.as_deref(), source.address, passive)
@@ -347,7 +356,7 @@ fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, 
     }
 }
 
-/// Exchanges the net's addresses, and what atomics it has at all ranks.
+/// Exchanges the net's addresses and the atomics that it has at all ranks.
 fn join_net(
     boot: &mut Exchanging<'_>,
     wire: &Wire,
@@ -379,7 +388,7 @@ fn join_net(
         cards[rank].net_block = key_from(&key);
         cards[rank].beacon = String::from_utf8_lossy(&seen_at).parse().ok();
     }
-    // The Nic actor reaches this rank's own part through the net too.
+    // The Nic actor accesses this rank's own part through the net too.
     net.connect(peer(boot.rank()), &net.address())?;
     Ok((region, all_amos))
 }

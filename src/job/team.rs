@@ -1,40 +1,119 @@
-//! The ranks that do something together: all of the job, or some of them (MPI's groups and communicators, as far as
-//! windows need them). A team numbers its members from 0; it knows no transport.
+//! Teams: the ranks of collective calls and windows, all of the job or some of them (MPI's groups
+//! and communicators, as far as windows need them). A team numbers its members from 0. It knows no
+//! transport.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{Class, Error, Result};
+use super::Job;
+use crate::error::{Class, Error, ErrorKind, Result};
 
-/// The bit that tells the keys of teams and their windows from those of the job.
+/// Set in the keys of teams and of their windows, to distinguish them from those of the job.
 const SUBSET: u64 = 1 << 63;
 
-/// Some ranks of a job, in an order.
+/// An ordered list of ranks of a job.
 #[derive(Debug)]
 pub(crate) struct Team {
-    /// What its barriers go by in messages; 0: the job's.
+    /// Identifies the team's barriers in messages; 0 for the job.
     pub(crate) key: u64,
-    /// This process's number in it.
+    /// This process's number in the team.
     pub(crate) me: usize,
-    /// How many members it has.
+    /// The number of members.
     pub(crate) size: usize,
-    /// The members' ranks in the job; `None`: all, in their order.
+    /// The members' ranks in the job; `None` for all ranks in their order.
     ranks: Option<Box<[usize]>>,
     pub(crate) barriers: AtomicU32,
     windows: AtomicU64,
+    /// Whether a thread of this process is in a collective call of the team.
+    busy: AtomicBool,
+}
+
+/// Distinguishes teams of the same list. It is equal at all members.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(crate) enum Name {
+    /// The caller's tag, and how often the tag was used with the list before.
+    Tagged(u64, u64),
+    /// A number that the list's first rank has given to no other team.
+    Agreed(u64),
+}
+
+impl Job {
+    /// Some ranks of the job as a job of their own, for windows and barriers among them
+    /// (`MPI_COMM_CREATE_GROUP`). They are numbered in the order of `ranks`, which are ranks of the
+    /// whole job. Exactly these ranks call it, with the same list; no communication takes place.
+    /// All of them make calls with the same list in the same order. Threads that may call at the
+    /// same time use [`Job::subset_tagged`].
+    ///
+    /// # Errors
+    /// `Rank` for a rank that does not exist or is listed twice, or if this rank is not in the
+    /// list.
+    pub fn subset(&self, ranks: &[usize]) -> Result<Job> {
+        self.subset_tagged(ranks, 0)
+    }
+
+    /// [`Job::subset`] with a tag, as `MPI_COMM_CREATE_GROUP` has one (MPI-4.1 §7.4.2). All members
+    /// make calls with the same list and tag in the same order; calls with different tags may come
+    /// in any order. Threads that may call at the same time use different tags, or different lists.
+    /// `subset` has tag 0.
+    ///
+    /// ```no_run
+    /// # fn try_it(world: &transom::Job) -> transom::Result<()> {
+    /// let all: Vec<usize> = (0..world.size()).collect();
+    /// std::thread::scope(|scope| {
+    ///     for thread in 0..4 {
+    ///         let all = &all;
+    ///         scope.spawn(move || -> transom::Result<()> {
+    ///             let mine = world.subset_tagged(all, thread)?;
+    ///             let win = transom::Window::<u64>::allocate(&mine, 1)?;
+    ///             win.free()
+    ///         });
+    ///     }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Job::subset`].
+    pub fn subset_tagged(&self, ranks: &[usize], tag: u64) -> Result<Job> {
+        self.named(ranks, || Ok(Name::Tagged(tag, self.core.made.next(ranks, tag))))
+    }
+
+    /// [`Job::subset`] for a program in which another library connects exactly these ranks, such as
+    /// an MPI with a communicator. The library distinguishes calls with the same list: `agree` gets
+    /// a number of this process, and returns the number of the list's first rank (a broadcast).
+    /// Calls need no order beyond that of `agree`.
+    ///
+    /// # Errors
+    /// As for [`Job::subset`]; `Other` if `agree` returns `None`.
+    pub fn subset_agreed(&self, ranks: &[usize], agree: impl FnOnce(u64) -> Option<u64>) -> Result<Job> {
+        self.named(ranks, || {
+            let failed = || ErrorKind::Job("subset: its ranks could not agree on a number".into());
+            Ok(Name::Agreed(agree(self.core.made.number()).ok_or_else(failed)?))
+        })
+    }
+
+    fn named(&self, ranks: &[usize], name: impl FnOnce() -> Result<Name>) -> Result<Job> {
+        let team = Team::of(self.core.rank, self.core.size, ranks, name)?;
+        Ok(Job { core: Arc::clone(&self.core), team: Arc::new(team), _leaves: Arc::clone(&self._leaves) })
+    }
 }
 
 impl Team {
     /// All ranks of the job.
     pub(crate) fn world(rank: usize, size: usize) -> Team {
-        Team { key: 0, me: rank, size, ranks: None, barriers: AtomicU32::new(0), windows: AtomicU64::new(0) }
+        Team::new(0, rank, size, None)
     }
 
-    /// Some ranks of the job, which all call this with the same list; `made` counts how often this list was used.
-    pub(crate) fn of(rank: usize, size: usize, ranks: &[usize], made: &Made) -> Result<Team> {
+    fn new(key: u64, me: usize, size: usize, ranks: Option<Box<[usize]>>) -> Team {
+        let (barriers, windows) = (AtomicU32::new(0), AtomicU64::new(0));
+        Team { key, me, size, ranks, barriers, windows, busy: AtomicBool::new(false) }
+    }
+
+    /// Some ranks of the job. All of them call this with the same list and the same name.
+    fn of(rank: usize, size: usize, ranks: &[usize], name: impl FnOnce() -> Result<Name>) -> Result<Team> {
         let refused = |class, reason| Err(Error::argument(class, "subset", reason));
         if let Some(&far) = ranks.iter().find(|&&member| member >= size) {
             return refused(Class::Rank, format!("there is no rank {far}; the job's ranks are 0 to {}", size - 1));
@@ -47,15 +126,24 @@ impl Team {
         let Some(me) = ranks.iter().position(|&member| member == rank) else {
             return refused(Class::Rank, format!("rank {rank}, which calls it, is not in the list {ranks:?}"));
         };
-        let key = SUBSET | hash(&(ranks, made.next(ranks)));
-        Ok(Team {
-            key,
-            me,
-            size: ranks.len(),
-            ranks: Some(ranks.into()),
-            barriers: AtomicU32::new(0),
-            windows: AtomicU64::new(0),
-        })
+        let key = SUBSET | hash(&(ranks, name()?));
+        Ok(Team::new(key, me, ranks.len(), Some(ranks.into())))
+    }
+
+    /// Begins a collective call of this team, which lasts until the result is dropped.
+    ///
+    /// # Errors
+    /// Another thread of this process is in a collective call of the team. Nothing would define
+    /// which of the two calls meets which call of another rank (MPI-4.1 §12.6).
+    pub(crate) fn collective(&self, call: &'static str) -> Result<Collective<'_>> {
+        // Acquire: pairs with the Release of the previous call, whose barriers precede those of
+        // this one.
+        if self.busy.swap(true, Ordering::Acquire) {
+            let why = "another thread of this process is in a barrier of the same job or subset, or creates a window \
+                       over it: each thread needs a subset of its own (Job::subset_tagged), or its turn";
+            return Err(Error::argument(Class::Arg, call, why));
+        }
+        Ok(Collective(self))
     }
 
     /// A member's rank in the job.
@@ -64,28 +152,61 @@ impl Team {
         self.ranks.as_ref().map_or(member, |ranks| ranks[member])
     }
 
-    /// The number of the next window; the same at all members, which create windows in the same order.
+    /// The number of the next window, equal at all members, because all create windows in the same
+    /// order.
     pub(crate) fn next_window(&self) -> u64 {
-        // Relaxed: windows of a team are created by one thread at a time.
+        // Relaxed: windows of a team are created by one thread at a time, which `collective`
+        // ensures.
         let number = self.windows.fetch_add(1, Ordering::Relaxed) + 1;
         if self.key == 0 { number } else { SUBSET | hash(&(self.key, number)) }
     }
 }
 
-/// How often each list of ranks became a team: teams of the same ranks are told apart by it.
-#[derive(Debug, Default)]
-pub(crate) struct Made(Mutex<HashMap<Box<[usize]>, u64>>);
+/// Fails if the team has no such member.
+pub(crate) fn check_rank(team: &Team, call: &'static str, rank: usize) -> Result<()> {
+    if rank < team.size {
+        return Ok(());
+    }
+    Err(ErrorKind::Rank { call, rank, size: team.size }.into())
+}
 
-impl Made {
-    fn next(&self, ranks: &[usize]) -> u64 {
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = made.entry(ranks.into()).or_default();
-        *count += 1;
-        *count
+/// A collective call of a team, which ends when this is dropped.
+pub(crate) struct Collective<'t>(&'t Team);
+
+impl Drop for Collective<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `collective`.
+        self.0.busy.store(false, Ordering::Release);
     }
 }
 
-/// The same at every rank, which all run the same program: `DefaultHasher::new` has no random part.
+/// How many teams were made of each tag and list.
+type Tagged = HashMap<(u64, Box<[usize]>), u64>;
+
+/// The teams that this process has made.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    tagged: Mutex<Tagged>,
+    numbers: AtomicU64,
+}
+
+impl Made {
+    fn next(&self, ranks: &[usize], tag: u64) -> u64 {
+        let mut made = self.tagged.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = made.entry((tag, ranks.into())).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// A number that this process has given to no team.
+    fn number(&self) -> u64 {
+        // Relaxed: the numbers need only differ.
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A hash that is equal at all ranks: they run the same program, and `DefaultHasher::new` has no
+/// random part.
 fn hash(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
@@ -96,24 +217,55 @@ fn hash(what: &impl Hash) -> u64 {
 mod tests {
     use super::*;
 
+    fn made(rank: usize, made: &Made, tag: u64) -> Team {
+        let ranks = [5, 7, 2];
+        Team::of(rank, 8, &ranks, || Ok(Name::Tagged(tag, made.next(&ranks, tag)))).expect("a team")
+    }
+
     #[test]
     fn members_are_numbered_in_the_lists_order() {
-        let made = Made::default();
-        let team = Team::of(7, 8, &[5, 7, 2], &made).expect("a team");
+        let seven = Made::default();
+        let team = made(7, &seven, 0);
         assert_eq!((team.me, team.size), (1, 3));
         assert_eq!([0, 1, 2].map(|member| team.rank(member)), [5, 7, 2]);
-        let other = Team::of(5, 8, &[5, 7, 2], &Made::default()).expect("the same at another rank");
+        let other = made(5, &Made::default(), 0);
         assert_eq!(team.key, other.key);
-        let again = Team::of(7, 8, &[5, 7, 2], &made).expect("a second team of these");
+        let again = made(7, &seven, 0);
         assert_ne!(team.key, again.key);
         assert_eq!(team.next_window(), other.next_window());
         assert_ne!(team.next_window(), again.next_window());
     }
 
+    /// Shows W7.
+    #[test]
+    fn tags_tell_teams_apart_whatever_the_order() {
+        let (five, seven) = (Made::default(), Made::default());
+        let [first, second] = [1, 2].map(|tag| made(5, &five, tag));
+        let [third, fourth] = [2, 1].map(|tag| made(7, &seven, tag));
+        assert_eq!((first.key, second.key), (fourth.key, third.key));
+        assert_ne!(first.key, second.key);
+        let agreed = |rank, number| Team::of(rank, 8, &[5, 7, 2], || Ok(Name::Agreed(number))).expect("a team").key;
+        assert_eq!(agreed(5, 1), agreed(7, 1));
+        assert_ne!(agreed(5, 1), agreed(5, 2));
+        assert_ne!(agreed(5, 1), first.key);
+        assert_ne!(five.number(), five.number());
+    }
+
+    /// Shows E1.
+    #[test]
+    fn collective_calls_of_a_team_exclude_each_other() {
+        let team = Team::world(0, 1);
+        let inside = team.collective("barrier").expect("nobody is in one");
+        let error = team.collective("barrier").map(drop).expect_err("refused");
+        assert_eq!(error.class(), Class::Arg);
+        drop(inside);
+        drop(team.collective("barrier").expect("nobody is in one"));
+    }
+
     #[test]
     fn lists_that_cannot_be_are_refused() {
         for (ranks, word) in [(&[0, 9][..], "rank 9"), (&[1, 1], "rank 1 is listed twice"), (&[1, 2], "rank 0")] {
-            let error = Team::of(0, 4, ranks, &Made::default()).expect_err("refused").to_string();
+            let error = Team::of(0, 4, ranks, || Ok(Name::Agreed(0))).expect_err("refused").to_string();
             assert!(error.contains(word), "{error}");
         }
     }

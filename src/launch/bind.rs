@@ -1,5 +1,5 @@
-//! Which CPU each rank is bound to, and how a child comes to be bound without code of ours between fork and exec: it
-//! inherits the affinity that this thread takes for the time of the start.
+//! Binds ranks to CPUs. A child inherits the affinity of the starting thread, which is set for the
+//! time of the start, so that no code runs between fork and exec.
 
 use std::io;
 
@@ -7,7 +7,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Bind;
 
-/// The CPU of each rank, by rank; `None` where ranks are not bound. `allowed` is what this process may use.
+/// The CPU of each rank, by rank; `None` where ranks are not bound. `allowed` are the CPUs of this
+/// process.
 pub(super) fn plan(bind: Bind, size: usize, allowed: &[usize]) -> Option<Vec<usize>> {
     let bound = match bind {
         Bind::Auto => size <= allowed.len(),
@@ -17,7 +18,7 @@ pub(super) fn plan(bind: Bind, size: usize, allowed: &[usize]) -> Option<Vec<usi
     bound.then(|| allowed.iter().copied().cycle().take(size).collect())
 }
 
-/// The CPUs that this thread may use, in rising order; none where the system does not tell.
+/// The CPUs that this thread may use, ascending; empty where the system does not tell.
 pub(super) fn allowed_cpus() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
@@ -43,7 +44,7 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        // It was allowed a moment ago; should it be refused now, the launcher goes on where it is.
+        // If the former affinity is refused, the launcher stays on this CPU.
         let _ = sched_setaffinity(None, &self.before);
     }
 }

@@ -1,5 +1,5 @@
-//! The guard: a forked process that leads the ranks' process group and kills that group when the launcher dies by any
-//! means, `kill -9` included. It owns the group's life and knows nothing of ranks.
+//! The guard: a forked process that leads the ranks' process group and kills that group when the
+//! launcher dies by any means, `kill -9` included. It owns the group's life; independent of ranks.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,27 +11,27 @@ use rustix::process::{
     Pid, Signal, WaitOptions, child_subreaper, getpid, kill_process_group, set_child_subreaper, setpgid, waitpgid,
 };
 
-/// How long [`Guard::end`] waits for killed processes to be gone, at most.
+/// Longest time that [`Guard::end`] waits for killed processes to be gone.
 const REAP_LIMIT: Duration = Duration::from_secs(5);
 
-/// A process group that dies with this process. Dropping it kills and reaps the whole group.
+/// A process group that dies with this process. Drop kills and reaps the whole group.
 #[derive(Debug)]
 pub(super) struct Guard {
     group: Pid,
-    /// The guard reads the other end; its end of file is this process's death.
+    /// The write end of the guard's pipe: its end of file means this process's death.
     _alive: OwnedFd,
     was_subreaper: bool,
     ended: bool,
 }
 
 impl Guard {
-    /// Forks the guard. Processes that are started with `process_group(group)` live no longer than this process, and
-    /// orphans among them are reaped by it.
+    /// Forks the guard. Processes that are started with `process_group(group)` do not outlive this
+    /// process, which reaps orphans among them.
     pub(super) fn start() -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         let group = fork_guard(&read)?;
-        // The guard does the same; whoever comes first, the group exists when this returns. ESRCH and EACCES cannot be:
-        // it is a child that does not exec and is not reaped.
+        // The guard makes the same call, so that the group exists when either returns. ESRCH and
+        // EACCES can't occur: the guard is a child that does not exec and is not reaped.
         setpgid(Some(group), Some(group))?;
         let was_subreaper = child_subreaper()?.is_some();
         set_child_subreaper(Some(getpid()))?;
@@ -43,16 +43,17 @@ impl Guard {
         self.group
     }
 
-    /// Sends `signal` to all processes of the group. The guard itself is moved by SIGKILL only.
+    /// Sends `signal` to all processes of the group. Only SIGKILL ends the guard itself.
     pub(super) fn signal(&self, signal: Signal) {
         if !self.ended {
-            // The only error that can be is ESRCH, and the guard, alive or not yet reaped, keeps the group in being.
+            // The only possible error is ESRCH, which the guard excludes: alive or not yet reaped,
+            // it keeps the group in existence.
             let _ = kill_process_group(self.group, signal);
         }
     }
 
-    /// Kills what is left of the group, and reaps the guard and the orphans. Children of this process that are to be
-    /// reaped by other means must have been reaped before.
+    /// Kills the remaining group, and reaps the guard and the orphans. Children of this process
+    /// that other code reaps must have been reaped before.
     pub(super) fn end(&mut self) {
         if self.ended {
             return;
@@ -63,7 +64,8 @@ impl Guard {
         loop {
             match waitpgid(self.group, WaitOptions::NOHANG) {
                 Ok(Some(_)) | Err(Errno::INTR) => {}
-                // Dying, but not dead yet. A process inside an uninterruptible system call may take longer than we do.
+                // A killed process is not gone at once: inside an uninterruptible system call it
+                // may take longer than this limit.
                 Ok(None) if Instant::now() < limit => std::thread::sleep(Duration::from_millis(1)),
                 Ok(None) | Err(_) => break,
             }
@@ -82,9 +84,10 @@ impl Drop for Guard {
 
 /// Forks a child that runs [`guard_main`], with all its signals blocked.
 fn fork_guard(alive: &OwnedFd) -> io::Result<Pid> {
-    // SAFETY: `sigset_t` is plain data for which all zeroes is a value; `sigfillset` and `pthread_sigmask` get pointers
-    // to two such locals, valid for the calls. Signals are blocked before the fork, so that no handler of this process
-    // runs in the child: the child never unblocks them.
+    // SAFETY: `sigset_t` is plain data for which all zeroes is a value; `sigfillset` and
+    // `pthread_sigmask` get pointers to two such locals, valid for the calls. Signals are blocked
+    // before the fork, so that no handler of this process runs in the child: the child never
+    // unblocks them.
     let before = unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -92,32 +95,35 @@ fn fork_guard(alive: &OwnedFd) -> io::Result<Pid> {
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
         before
     };
-    // SAFETY: in a process of several threads the child of a fork may only do what is async-signal-safe until it execs
-    // or exits. It calls `guard_main` and nothing else, which upholds that and never returns.
+    // SAFETY: in a process of several threads the child of a fork may only make async-signal-safe
+    // calls until it execs or exits. It calls only `guard_main`, which upholds that and never
+    // returns.
     let child = unsafe { libc::fork() };
     if child == 0 {
         guard_main(alive.as_raw_fd());
     }
     let error = io::Error::last_os_error();
-    // SAFETY: `before` was filled in by the call above, and the old mask is not wanted.
+    // SAFETY: the call above filled `before`; a null pointer declines the old mask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     if child < 0 { Err(error) } else { Pid::from_raw(child).ok_or(error) }
 }
 
-/// The whole life of the guard: blocks on the pipe until the launcher is gone, then kills its group, itself included.
-/// Only async-signal-safe calls: no allocation, no lock, no panic, no destructor.
+/// The whole life of the guard: blocks on the pipe until the launcher is gone, then kills its
+/// group, itself included. Only async-signal-safe calls: no allocation, no lock, no panic, no
+/// destructor.
 fn guard_main(alive: libc::c_int) -> ! {
-    // SAFETY: all of these are system calls on plain numbers, async-signal-safe (signal-safety(7); prctl and close_range
-    // are bare system calls). The name is a literal that ends in a zero. `dup2` and `close_range` close descriptors that
-    // this process shares with nobody who would use them again: no code but this runs here. `byte` is a local of the one
-    // byte that `read` may write.
+    // SAFETY: all calls are system calls on plain numbers, async-signal-safe (signal-safety(7);
+    // prctl and close_range are bare system calls). The name is a literal that ends in a zero.
+    // `dup2` and `close_range` close descriptors that no other code of this process uses: only this
+    // function runs here. `byte` is a local of the one byte that `read` may write.
     unsafe {
         if libc::setpgid(0, 0) != 0 {
             libc::_exit(1);
         }
         libc::prctl(libc::PR_SET_NAME, c"transom-guard".as_ptr());
         libc::dup2(alive, 0);
-        // Above all the launcher's end of the pipe must go, and its standard output, which others wait on.
+        // The guard must close above all the launcher's end of the pipe, and the standard output,
+        // whose end other processes wait for.
         if libc::syscall(libc::SYS_close_range, 1_u32, u32::MAX, 0_u32) != 0 {
             let mut fd = 1;
             while fd < 65_536 {
@@ -126,7 +132,7 @@ fn guard_main(alive: libc::c_int) -> ! {
             }
         }
         let mut byte = 0_u8;
-        // Nobody writes: anything but an interruption is the end of file.
+        // The pipe is never written: any result but an interruption is the end of file.
         while libc::read(0, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
         libc::kill(0, libc::SIGKILL);
         libc::_exit(1)

@@ -1,5 +1,5 @@
-//! Which ranks run on which machines, and what a machine is told so that it starts its part: the order, as text. It starts
-//! nothing and connects nothing.
+//! Assigns ranks to machines, and encodes as text the order by which a machine starts its part. No
+//! processes or connections.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, Read};
@@ -14,32 +14,33 @@ use crate::bootstrap::wire::{from_hex, to_hex};
 /// A machine for ranks of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Its name, as the agent that reaches it knows it.
-    pub name: String,
-    /// How many ranks it takes.
+    /// The machine's name, as the agent takes it.
+    pub name: OsString,
+    /// The number of ranks that it takes.
     pub slots: usize,
 }
 
 impl Host {
-    /// Reads `a:2,b:2`, or `a,b` with one rank each.
+    /// Parses `a:2,b:2`, or `a,b` with one rank each.
     ///
     /// # Errors
-    /// A name that is empty, a number that is none or 0.
-    pub fn list(text: &str) -> Result<Vec<Host>, String> {
-        let one = |entry: &str| {
-            let (name, slots) = entry.rsplit_once(':').unwrap_or((entry, "1"));
-            let slots = slots.parse().ok().filter(|&slots| slots > 0 && !name.is_empty());
-            // An option of the agent's is no name of a machine.
-            let slots = slots.filter(|_| !name.starts_with('-'));
+    /// An empty name, or an invalid number or 0.
+    pub fn list(text: &OsStr) -> Result<Vec<Host>, String> {
+        let one = |entry: &[u8]| {
+            let colon = entry.iter().rposition(|&byte| byte == b':');
+            let (name, slots) = colon.map_or((entry, &b"1"[..]), |at| (&entry[..at], &entry[at + 1..]));
+            let slots = str::from_utf8(slots).ok().and_then(|slots| slots.parse().ok());
+            // A word that looks like an agent's option is not accepted as a name.
+            let slots = slots.filter(|&slots| slots > 0 && !name.is_empty() && !name.starts_with(b"-"));
             slots
-                .map(|slots| Host { name: name.to_owned(), slots })
-                .ok_or_else(|| format!("{entry:?} is not HOST or HOST:RANKS"))
+                .map(|slots| Host { name: OsStr::from_bytes(name).to_owned(), slots })
+                .ok_or_else(|| format!("{:?} is not HOST or HOST:RANKS", OsStr::from_bytes(entry)))
         };
-        text.split(',').map(str::trim).map(one).collect()
+        text.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(one).collect()
     }
 }
 
-/// The ranks of each host, in the order of both; `None` where there is no room for all.
+/// The ranks of each host, in the order of hosts and ranks; `None` where the slots are too few.
 pub(super) fn place(hosts: &[Host], size: usize) -> Option<Vec<Range<usize>>> {
     let mut next = 0;
     let ranges = hosts.iter().map(|host| {
@@ -51,26 +52,45 @@ pub(super) fn place(hosts: &[Host], size: usize) -> Option<Vec<Range<usize>>> {
     (next == size).then_some(ranges)
 }
 
-/// What starts the part of a job that runs on a host: the words of `agent` with `{host}` replaced, or with the name after them;
-/// then the launcher there.
-pub(super) fn agent(agent: &str, host: &str, launcher: &OsStr) -> Vec<OsString> {
-    let mut words: Vec<OsString> = agent.split_whitespace().map(|word| word.replace("{host}", host).into()).collect();
-    if !agent.contains("{host}") {
+/// The command that starts the part of a job on a host: the words of `agent` with `{host}`
+/// replaced, or followed by the host's name; then the launcher there.
+pub(super) fn agent(agent: &OsStr, host: &OsStr, launcher: &OsStr) -> Vec<OsString> {
+    let given = agent.as_bytes().split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let mut words: Vec<OsString> = given.map(|word| named(word, host)).collect();
+    if !has_mark(agent.as_bytes()) {
         words.push(host.into());
     }
     words.extend([launcher.to_owned(), REMOTE.into()]);
     words
 }
 
-/// The option by which `transom-run` takes an order.
+/// The placeholder for a host's name in the words of an agent.
+const MARK: &[u8] = b"{host}";
+
+fn has_mark(bytes: &[u8]) -> bool {
+    bytes.windows(MARK.len()).any(|window| window == MARK)
+}
+
+/// A word with the host's name in place of each placeholder.
+fn named(word: &[u8], host: &OsStr) -> OsString {
+    let (mut name, mut rest) = (Vec::new(), word);
+    while let Some(at) = rest.windows(MARK.len()).position(|window| window == MARK) {
+        name.extend([&rest[..at], host.as_bytes()].concat());
+        rest = &rest[at + MARK.len()..];
+    }
+    name.extend_from_slice(rest);
+    OsString::from_vec(name)
+}
+
+/// The option by which `transom-run` executes an order.
 pub const REMOTE: &str = "--remote";
 
-/// How ranks on other machines find the launcher.
+/// The way in which ranks on other machines reach the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Meeting {
-    /// Where it may be reached; one of them.
+    /// Candidate addresses of the launcher.
     pub(super) heads: Vec<SocketAddr>,
-    /// What strangers do not know.
+    /// The secret for admission.
     pub(super) secret: String,
 }
 
@@ -79,10 +99,10 @@ pub(super) struct Meeting {
 pub(super) struct Order {
     pub(super) job: Job,
     pub(super) ranks: Range<usize>,
-    /// The number of the host.
+    /// The index of the host.
     pub(super) host: usize,
     pub(super) meeting: Meeting,
-    /// Where the ranks start.
+    /// The working directory of the ranks.
     pub(super) folder: PathBuf,
 }
 
@@ -105,7 +125,7 @@ impl Order {
         lines.join("\n")
     }
 
-    /// Reads what [`Order::encode`] made.
+    /// Decodes [`Order::encode`].
     pub(super) fn read(input: impl Read) -> io::Result<Order> {
         let mut job = Job::new("", 0);
         let (mut ranks, mut host) = (0..0, 0);
@@ -155,9 +175,9 @@ mod tests {
 
     #[test]
     fn lists_of_hosts() {
-        assert_eq!(Host::list("a:2, b,c:10"), Ok(vec![host("a", 2), host("b", 1), host("c", 10)]));
+        assert_eq!(Host::list(OsStr::new("a:2, b,c:10")), Ok(vec![host("a", 2), host("b", 1), host("c", 10)]));
         for bad in ["", "a:0", "a:x", ":2", "a,,b", "-oProxyCommand=x"] {
-            assert!(Host::list(bad).is_err(), "{bad:?}");
+            assert!(Host::list(OsStr::new(bad)).is_err(), "{bad:?}");
         }
     }
 
@@ -171,8 +191,9 @@ mod tests {
 
     #[test]
     fn the_agent_is_told_the_host_where_it_wants_it_or_at_its_end() {
-        let words = |text| agent(text, "b", OsStr::new("/bin/transom-run"));
-        assert_eq!(words("ssh -q"), ["ssh", "-q", "b", "/bin/transom-run", REMOTE]);
+        let words = |text: &str| agent(OsStr::new(text), OsStr::new("b"), OsStr::new("/bin/transom-run"));
+        assert_eq!(words(" ssh  -q "), ["ssh", "-q", "b", "/bin/transom-run", REMOTE]);
+        assert_eq!(words("x@{host}/{host}."), ["x@b/b.", "/bin/transom-run", REMOTE]);
         assert_eq!(
             words("ip netns exec {host} nice"),
             ["ip", "netns", "exec", "b", "nice", "/bin/transom-run", REMOTE]

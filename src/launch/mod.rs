@@ -1,8 +1,10 @@
-//! Starts the ranks of a job, on this machine or on several, and sees it to its end: the builder [`Job`] and what became of it. The
-//! program `transom-run` is a command line over this; programs that start their own ranks use it directly. It knows
-//! nothing of windows or transports.
+//! Starts the ranks of a job, on one or several machines, and watches the job until its end: the
+//! builder [`Job`] and the [`Outcome`]. The program `transom-run` is a command line for this
+//! module; programs that start their own ranks use it directly. Independent of windows and
+//! transports.
 
 mod bind;
+mod door;
 #[allow(unsafe_code)]
 mod guard;
 mod hosts;
@@ -31,16 +33,16 @@ pub enum Bind {
     Auto,
     /// Rank `i` on CPU `i` modulo the number of CPUs.
     Core,
-    /// Wherever the system puts them.
+    /// On any CPU that the system chooses.
     None,
 }
 
-/// A job to be started: a program, and how many ranks of it.
+/// A job to be started: a program, and its number of ranks.
 ///
-/// Each rank gets `PMI_FD` (on another machine `PMI_PORT`, `PMI_ID` and a secret), `PMI_RANK`, `PMI_SIZE` and
-/// `TRANSOM_LAUNCHER=transom-run` in its environment, and
-/// `TRANSOM_STDERR_IS_TERMINAL=1` where this process's standard error is a terminal. Rank 0 reads this process's standard
-/// input; the others read nothing.
+/// The environment of each rank has `PMI_FD` (on another machine `PMI_PORT`, `PMI_ID` and a
+/// secret), `PMI_RANK`, `PMI_SIZE` and `TRANSOM_LAUNCHER=transom-run`, and
+/// `TRANSOM_STDERR_IS_TERMINAL=1` where this process's standard error is a terminal. Rank 0 reads
+/// this process's standard input; the other ranks have none.
 #[derive(Debug, Clone)]
 pub struct Job {
     program: OsString,
@@ -51,16 +53,17 @@ pub struct Job {
     bind: Bind,
     timeout: Option<Duration>,
     grace: Duration,
-    /// The machines, where they are others; how they are reached, and what is started there.
+    /// Other machines of the job, the agent that reaches them, and the launcher to start there.
     hosts: Vec<Host>,
-    agent: String,
+    agent: OsString,
     launcher: OsString,
-    /// Of the part of a job that this machine starts for another: where its launcher is, and what strangers do not know.
+    /// In the part of a job that runs for another machine's launcher: that launcher's address, and
+    /// the secret.
     meeting: Option<(String, String)>,
 }
 
 impl Job {
-    /// A job of `size` ranks of `program`, which is a path, or a name to be found in `PATH`.
+    /// A job of `size` ranks of `program`, which is a path, or a name to look up in `PATH`.
     pub fn new(program: impl Into<OsString>, size: usize) -> Self {
         Self {
             program: program.into(),
@@ -72,40 +75,44 @@ impl Job {
             timeout: None,
             grace: Duration::ZERO,
             hosts: Vec::new(),
-            agent: String::new(),
+            agent: OsString::new(),
             launcher: OsString::new(),
             meeting: None,
         }
     }
 
-    /// Puts the ranks onto `hosts`, filling each in turn. Each is reached by the words of `agent`, `{host}` in them standing for its
-    /// name, else with the name after them (`ssh`); what they start there is `launcher` with the option [`REMOTE`]: `transom-run`, or a
-    /// program that calls [`serve_remote`] then. Ranks start in this process's folder, with its variables `TRANSOM_...` and `FI_...`
-    /// and those of [`Job::env`]; what else they have is up to the agent, and none of them has an input. They find
-    /// this process by `PMI_PORT` and `PMI_ID` at one of its addresses, with a secret that their launchers got through the agent.
+    /// Places the ranks on `hosts`, filling each in turn. A host is reached by the words of
+    /// `agent`, in which `{host}` stands for the host's name; without `{host}` the name follows the
+    /// words (`ssh`). The agent starts `launcher` with the option [`REMOTE`]: `transom-run`, or a
+    /// program that then calls [`serve_remote`]. Ranks start in this process's working directory,
+    /// with its variables `TRANSOM_...` and `FI_...` and those of [`Job::env`]; the agent
+    /// determines the rest of their environment. They have no standard input. They reach this
+    /// process by `PMI_PORT` and `PMI_ID` at one of its addresses, with a secret that their
+    /// launchers got through the agent.
     #[must_use]
-    pub fn on(mut self, hosts: Vec<Host>, agent: impl Into<String>, launcher: impl Into<OsString>) -> Self {
+    pub fn on(mut self, hosts: Vec<Host>, agent: impl Into<OsString>, launcher: impl Into<OsString>) -> Self {
         self.hosts = hosts;
         self.agent = agent.into();
         self.launcher = launcher.into();
         self
     }
 
-    /// Adds arguments of the program.
+    /// Adds arguments for the program.
     #[must_use]
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Sets a variable in the environment of all ranks. The launcher's own (see [`Job`]) cannot be changed.
+    /// Sets a variable in the environment of all ranks. The variables that the launcher sets (see
+    /// [`Job`]) cannot be changed.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Whether `[rank] ` stands before each line of the ranks' output; off by default.
+    /// Whether `[rank] ` precedes each line of the ranks' output; off by default.
     #[must_use]
     pub fn tag_output(mut self, tag: bool) -> Self {
         self.tag_output = tag;
@@ -119,32 +126,34 @@ impl Job {
         self
     }
 
-    /// Ends the job after this time; without it, a job may run forever.
+    /// Ends the job after this time; by default a job may run forever.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
     }
 
-    /// How long the others have to end by themselves once a rank has failed; they are told to end at once by default.
+    /// How long the other ranks may take to end by themselves after a rank has failed; by default
+    /// they are ended at once.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Starts the ranks, serves and watches them, and returns when no process of the job is left. Output goes to this
-    /// process's standard output and error, and so do messages about a failure, so what else writes there should be
-    /// flushed before.
+    /// Starts the ranks, serves and watches them, and returns when no process of the job is left.
+    /// Output and messages about failures go to this process's standard output and error, so the
+    /// caller should flush its own buffers before.
     ///
-    /// Of a job [`on`](Job::on) several machines the same holds; one that does not answer for 6 s is lost.
+    /// A machine of a job [`on`](Job::on) several machines that does not answer for 6 s counts as
+    /// lost.
     ///
-    /// While it runs, SIGINT, SIGTERM and SIGHUP of this process end the job instead of the process (they do nothing
-    /// afterwards), and orphaned descendants become children of this process. Descendants that leave the ranks' process
-    /// group or session are beyond its reach.
+    /// During the run, SIGINT, SIGTERM and SIGHUP to this process end the job instead of the
+    /// process (they have no effect afterwards), and orphaned descendants become children of this
+    /// process. Descendants that leave the ranks' process group or session are out of its control.
     ///
     /// # Errors
-    /// A job that could not be started; what happens after the start is in the [`Outcome`].
+    /// The job could not be started; later failures are in the [`Outcome`].
     pub fn run(&self) -> Result<Outcome, LaunchError> {
         if self.size == 0 {
             return Err(LaunchError::NoRanks);
@@ -153,39 +162,44 @@ impl Job {
     }
 }
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
     /// All ranks exited with status 0.
     Success,
-    /// A rank failed; the first one that was seen to, or between machines one that was killed before. The others were ended.
+    /// A rank failed: the first in the order of detection, or between machines a rank that was
+    /// killed before. The others were ended.
     RankFailed {
         /// The rank.
         rank: usize,
         /// Its process number.
         pid: i32,
-        /// What became of it.
+        /// The rank's failure.
         failure: Failure,
     },
     /// A machine's part of the job ended before its ranks.
     HostLost {
         /// The machine.
         host: String,
-        /// The status that says why: of what reaches the machine, or of what could not be started there.
+        /// The status that gives the reason: that of the agent, or of the launcher there that could
+        /// not start its ranks.
         status: u8,
     },
     /// A signal asked the launcher to end the job.
     Signalled(i32),
-    /// The time given by [`Job::timeout`] was over.
+    /// The time limit of [`Job::timeout`] has passed.
     TimedOut,
-    /// The reader of the launcher's standard output went away.
+    /// The reader of the launcher's standard output closed it.
     OutputClosed,
+    /// The launcher's standard output can't be written, with the reason, such as a full disk.
+    OutputFailed(String),
 }
 
 impl Outcome {
-    /// The exit status that says the same: 0; the status of the failed rank; 128 and the number of the signal that ended
-    /// it or the launcher; 124 for a timeout; 141 (SIGPIPE) for a closed output.
+    /// The corresponding exit status: 0; the status of the failed rank; 128 and the number of the
+    /// signal that ended it or the launcher; 124 for a timeout; 141 (SIGPIPE) for a closed output,
+    /// 1 for an output that fails.
     #[must_use]
     pub fn status(&self) -> u8 {
         let after_signal = |signal: i32| u8::try_from(128 + signal).unwrap_or(255);
@@ -199,44 +213,45 @@ impl Outcome {
             Self::HostLost { status, .. } => (*status).max(1),
             Self::Signalled(signal) => after_signal(*signal),
             Self::TimedOut => 124,
+            Self::OutputFailed(_) => 1,
             Self::OutputClosed => after_signal(signal_hook::consts::SIGPIPE),
         }
     }
 }
 
-/// A failure has a status other than 0, whatever a program gave.
+/// A failure has a status other than 0, for any code of the program.
 fn status_of(code: i32) -> u8 {
     u8::try_from(code & 0xff).unwrap_or(1).max(1)
 }
 
-/// What became of a rank that failed.
+/// The failure of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// It exited with this status, which is not 0.
+    /// The rank exited with this status, which is not 0.
     Exit(i32),
-    /// A signal ended it.
+    /// A signal ended the rank.
     Signal {
         /// The signal's number.
         signal: i32,
         /// Whether there is a core dump.
         core: bool,
     },
-    /// It asked for the end of the job.
+    /// The rank asked for the end of the job.
     Abort {
-        /// The status that it asked for.
+        /// The requested status.
         code: i32,
-        /// The reason that it gave; may be empty.
+        /// The reason; may be empty.
         why: String,
     },
-    /// It joined the job, and exited with status 0 without leaving it.
+    /// The rank joined the job, and exited with status 0 without leaving it.
     NotFinalized,
-    /// It ended or left the job in good order while another rank waits for it in a barrier.
+    /// The rank ended or left the job in good order while another rank waits for it in a barrier.
     LeftBarrier {
-        /// One that waits.
+        /// A waiting rank.
         waiting: usize,
     },
-    /// It wrote something endless to its PMI socket.
+    /// The rank sent a line without end to its PMI socket.
     NotPmi,
 }
 
@@ -261,7 +276,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Why a job could not be started.
+/// The reason why a job could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -281,7 +296,7 @@ pub enum LaunchError {
     /// The program cannot be executed.
     #[error("cannot start {}: {source}", program.display())]
     Program {
-        /// The program as it was given.
+        /// The program, as given.
         program: OsString,
         /// The system's error.
         source: io::Error,
@@ -294,18 +309,18 @@ pub enum LaunchError {
         /// The sum of the machines' slots.
         room: usize,
     },
-    /// What is to reach a machine cannot be executed.
+    /// The agent of a machine cannot be executed.
     #[error("cannot start the agent {agent:?}: {source}")]
     Agent {
-        /// The agent as it was given.
-        agent: String,
+        /// The agent, as given.
+        agent: OsString,
         /// The system's error.
         source: io::Error,
     },
-    /// On another machine: the folder of the job is not there.
+    /// On another machine: the job's working directory does not exist.
     #[error("cannot go to the folder of the job, {}: {source}", folder.display())]
     Folder {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -313,16 +328,16 @@ pub enum LaunchError {
     /// On another machine: the launcher can't be reached.
     #[error("the launcher can't be reached from here: {tried}")]
     Unmet {
-        /// Each of its addresses, and what the system said.
+        /// Each address with the system's error.
         tried: String,
     },
-    /// The CPUs to bind to are unknown.
+    /// The CPUs for binding are unknown.
     #[error("ranks were to be bound, but the system does not tell which CPUs may be used")]
     NoCpus,
     /// A system call of the launcher failed.
     #[error("the launcher failed ({doing}): {source}")]
     Io {
-        /// What it was about.
+        /// The action.
         doing: &'static str,
         /// The system's error.
         source: io::Error,
@@ -330,8 +345,8 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// The exit status that says the same, as shells have it: 127 for a program that is not there, 126 for one that
-    /// cannot be executed, 1 otherwise.
+    /// The corresponding exit status by the shells' convention: 127 for a program that does not
+    /// exist, 126 for one that cannot be executed, 1 otherwise.
     #[must_use]
     pub fn status(&self) -> u8 {
         match self {
@@ -344,7 +359,7 @@ impl LaunchError {
     }
 }
 
-/// For `map_err`: a failed system call that was about `doing`.
+/// For `map_err`: a failed system call during `doing`.
 fn io_error<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> LaunchError {
     move |source| LaunchError::Io { doing, source: source.into() }
 }

@@ -1,5 +1,5 @@
-//! The ranks' output on its way out: whole lines from each rank, in a buffer before each of the launcher's own two
-//! streams. It never blocks and knows nothing of processes.
+//! Forwards the output of ranks by whole lines, through a buffer for each of the launcher's two
+//! streams. It never blocks and knows no processes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,40 +8,41 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// The longest line that is kept whole, in bytes; a longer one is forwarded in parts.
+/// Longest line in bytes that is kept whole; a longer one is forwarded in parts.
 pub(super) const MAX_LINE: usize = 1 << 20;
 
-/// Buffered bytes above which ranks are not read from, so that they feel a slow reader.
+/// Buffered bytes above which ranks are not read, so that back-pressure reaches them.
 const HIGH_WATER: usize = 1 << 20;
 
-/// Bytes of one write. A pipe that polls as writable takes this many without blocking (PIPE_BUF).
+/// Length of one write. A pipe that polls as writable takes this many bytes without blocking
+/// (PIPE_BUF).
 const ONE_WRITE: usize = 4096;
 
 /// The source of the launcher's own messages in [`Sink::push`].
 const OWN: usize = usize::MAX;
 
-/// One of the launcher's streams with what is still to be written there.
+/// One of the launcher's streams with its buffer.
 #[derive(Debug)]
 pub(super) struct Sink {
     stream: OwnedFd,
     waiting: Vec<u8>,
     written: usize,
-    /// The source of the last bytes, where they did not end a line.
+    /// The source of an incomplete last line.
     open: Option<usize>,
     last: u8,
-    broken: bool,
+    broken: Option<Errno>,
 }
 
 impl Sink {
     /// A buffer before `stream`, which may be blocking.
     pub(super) fn new(stream: OwnedFd) -> Self {
-        Self { stream, waiting: Vec::new(), written: 0, open: None, last: b'\n', broken: false }
+        Self { stream, waiting: Vec::new(), written: 0, open: None, last: b'\n', broken: None }
     }
 
-    /// Appends `bytes` from `source`. Where another source has left an incomplete line, it is completed first.
+    /// Appends `bytes` from `source`. An incomplete line of another source is ended first.
     fn push(&mut self, source: usize, bytes: &[u8]) {
         let Some(&last) = bytes.last() else { return };
-        if self.broken {
+        if self.broken.is_some() {
             return;
         }
         if self.open.is_some_and(|open| open != source) {
@@ -52,24 +53,25 @@ impl Sink {
         self.last = last;
     }
 
-    /// Appends a line of the launcher's own, on a line of its own.
+    /// Appends a message of the launcher as a line of its own.
     pub(super) fn say(&mut self, text: &str) {
         let fresh = if self.last == b'\r' { "\n" } else { "" };
         self.push(OWN, format!("{fresh}transom-run: {text}\n").as_bytes());
     }
 
-    /// Whether there is nothing to write.
+    /// Whether the buffer is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.written == self.waiting.len()
     }
 
-    /// Whether more output should be kept away until some is written.
+    /// Whether ranks should not be read until some bytes are written.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() - self.written > HIGH_WATER
     }
 
-    /// Whether the reader is gone; what comes now is dropped.
-    pub(super) fn is_broken(&self) -> bool {
+    /// The error for which the stream is broken: `PIPE` where the reader is gone. Later bytes are
+    /// dropped.
+    pub(super) fn broken(&self) -> Option<Errno> {
         self.broken
     }
 
@@ -81,9 +83,8 @@ impl Sink {
                 Ok(count) => self.written += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                // Nobody is left to be told, least of all through this stream.
-                Err(_) => {
-                    self.broken = true;
+                Err(errno) => {
+                    self.broken = Some(errno);
                     self.written = self.waiting.len();
                 }
             }
@@ -107,19 +108,19 @@ impl AsFd for Sink {
     }
 }
 
-/// How the lines of one rank are shown.
+/// Presentation of a rank's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
-    /// As they come, for a rank that shares the stream with nobody.
+    /// Unchanged, for a rank that shares the stream with no other.
     AsIs,
     /// Whole lines.
     Lines,
-    /// Whole lines, each with `[rank] ` in front.
+    /// Whole lines, each after `[rank] `.
     Tagged,
 }
 
-/// Cuts one stream of one rank into lines. A carriage return ends a piece too, and what follows one is forwarded without
-/// waiting for its end, so that progress bars move.
+/// Cuts one stream of one rank into lines. A carriage return ends a piece too, and the bytes after
+/// it are forwarded before the line ends, so that progress bars move.
 #[derive(Debug)]
 pub(super) struct Splitter {
     rank: usize,
@@ -136,7 +137,7 @@ impl Splitter {
         Self { rank, style, tail: Vec::new(), inside: false, returned: false }
     }
 
-    /// Takes the next bytes of the stream, and gives the pieces that they complete to `sink`.
+    /// Takes the next bytes of the stream, and passes completed pieces to `sink`.
     pub(super) fn feed(&mut self, bytes: &[u8], sink: &mut Sink) {
         let mut tail = std::mem::take(&mut self.tail);
         tail.extend_from_slice(bytes);
@@ -154,7 +155,7 @@ impl Splitter {
         self.tail = rest.to_vec();
     }
 
-    /// Ends the stream: gives out an incomplete last line as it is.
+    /// Ends the stream: passes on an incomplete last line.
     pub(super) fn finish(&mut self, sink: &mut Sink) {
         let tail = std::mem::take(&mut self.tail);
         self.emit(&tail, sink);
@@ -162,7 +163,7 @@ impl Splitter {
 
     fn emit(&mut self, piece: &[u8], sink: &mut Sink) {
         let Some(last) = piece.last() else { return };
-        // A newline right after a carriage return belongs to the line that was given out already.
+        // A newline right after a carriage return belongs to the piece that was already passed on.
         let continues = self.inside || (self.returned && piece == b"\n");
         if self.style == Style::Tagged && !continues {
             sink.push(self.rank, format!("[{}] ", self.rank).as_bytes());
@@ -182,7 +183,7 @@ pub(super) fn duplicate(stream: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_LINE, Sink, Splitter, Style};
+    use super::{Errno, MAX_LINE, Sink, Splitter, Style};
     use std::io::Read;
     use std::time::{Duration, Instant};
 
@@ -191,7 +192,7 @@ mod tests {
         (Sink::new(writer.into()), reader)
     }
 
-    /// What comes out of streams that are cut into (rank, bytes) in this order, then ended.
+    /// Output of streams that are cut into (rank, bytes) in this order, then ended.
     fn through(style: Style, parts: &[(usize, &[u8])]) -> String {
         let (mut sink, _reader) = sink();
         let mut splitters: Vec<Splitter> = (0..3).map(|rank| Splitter::new(rank, style)).collect();
@@ -213,7 +214,7 @@ mod tests {
             let out = through(Style::Lines, &parts);
             let own = out.replacen("other\n", "", 1);
             let expected = String::from_utf8_lossy(text);
-            // A newline that comes a read after its carriage return is apart from it; nothing else may be.
+            // Only a newline that is read after its carriage return may be apart from it.
             assert!(own == expected, "cut at {cut}: {out:?}");
             assert!(out.starts_with("other\n") || out.contains("\nother\n") || out.contains("\rother\n"), "{out:?}");
         }
@@ -279,13 +280,13 @@ mod tests {
         }
         assert!(sink.is_empty() && got == bytes);
         drop(reader);
-        // A child that another test starts right now holds the reader for a moment.
+        // A child that another test is starting may hold the reader for a moment.
         let limit = Instant::now() + Duration::from_secs(30);
-        while !sink.is_broken() && Instant::now() < limit {
+        while sink.broken().is_none() && Instant::now() < limit {
             sink.push(0, b"more");
             sink.flush();
         }
-        assert!(sink.is_broken() && sink.is_empty());
+        assert!(sink.broken() == Some(Errno::PIPE) && sink.is_empty());
         sink.push(0, b"even more");
         assert!(sink.is_empty());
     }

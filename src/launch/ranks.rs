@@ -1,5 +1,5 @@
-//! The ranks' processes and what connects them to the launcher: how one is started, read, told and reaped. It knows
-//! nothing of the job's rules.
+//! The processes of ranks and their connections to the launcher: start, reads, writes, and reaping
+//! of one rank. Independent of the job's rules.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -31,13 +31,14 @@ const FOREIGN: [&str; 10] = [
     "OMPI_COMM_WORLD_SIZE",
 ];
 
-/// Reads of one stream in a row, so that a rank which never stops writing does not keep the others waiting.
+/// Most consecutive reads of one stream, so that a rank that writes without end does not delay the
+/// others.
 const MAX_READS: usize = 16;
 
 /// One rank, from its start to its end.
 #[derive(Debug)]
 pub(super) struct Rank {
-    /// None for one on another machine, of which is told what the fields are to have.
+    /// `None` for a rank of another machine, whose reports fill the fields.
     child: Option<Child>,
     pub(super) pid: Pid,
     /// Readable when the process has ended.
@@ -48,7 +49,7 @@ pub(super) struct Rank {
     pub(super) err: Option<Feed>,
 }
 
-/// The launcher's end of a rank's PMI connection, or of one between two launchers.
+/// The launcher's end of a rank's PMI connection, or of a connection between two launchers.
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) socket: OwnedFd,
@@ -56,7 +57,7 @@ pub(super) struct Conn {
     unsent: Vec<u8>,
 }
 
-/// The launcher's end of a pipe that a rank writes its output to.
+/// The launcher's end of the pipe for a rank's output.
 #[derive(Debug)]
 pub(super) struct Feed {
     pub(super) pipe: OwnedFd,
@@ -64,7 +65,7 @@ pub(super) struct Feed {
 }
 
 impl Rank {
-    /// Starts rank `number` of `job` in the process group `group`, bound to `cpu` where there is one.
+    /// Starts rank `number` of `job` in the process group `group`, bound to `cpu` if given.
     pub(super) fn start(job: &Job, number: usize, group: Pid, cpu: Option<usize>) -> Result<Self, LaunchError> {
         let mut command = command(job, number, group);
         let bound = cpu.map(Bound::to).transpose().map_err(io_error("binding to a CPU"))?;
@@ -77,7 +78,8 @@ impl Rank {
                 let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
                     .map_err(io_error("a socket pair"))?;
                 command.env("PMI_FD", theirs.as_raw_fd().to_string());
-                // From here to the spawn, a program that another thread of this process starts would inherit this end too.
+                // Until the spawn, a program that another thread of this process starts would
+                // inherit this end too.
                 fcntl_setfd(&theirs, FdFlags::empty()).map_err(io_error("a socket"))?;
                 (Some(Conn::new(ours).map_err(io_error("a socket"))?), command.spawn())
             }
@@ -96,12 +98,12 @@ impl Rank {
         Ok(Self { child: Some(child), pid, ended: Some(ended), exit: None, pmi, out: Some(out), err: Some(err) })
     }
 
-    /// A rank that another machine starts. Its number there is not known yet.
+    /// A rank that another machine starts. Its process number is not known yet.
     pub(super) fn elsewhere() -> Self {
         Self { child: None, pid: Pid::INIT, ended: None, exit: None, pmi: None, out: None, err: None }
     }
 
-    /// Takes the status if the process has ended.
+    /// Reaps the process if it has ended, and keeps the status.
     pub(super) fn reap(&mut self) -> io::Result<()> {
         if let Some(child) = self.child.as_mut().filter(|_| self.exit.is_none()) {
             self.exit = child.try_wait()?;
@@ -109,9 +111,9 @@ impl Rank {
         Ok(())
     }
 
-    /// Whether the process has ended by a signal; takes its status.
+    /// Whether a signal ended the process; reaps it.
     pub(super) fn was_killed(&mut self) -> bool {
-        // An error is met again by who reaps it.
+        // The caller that reaps next meets the same error.
         let _ = self.reap();
         self.exit.is_some_and(|exit| exit.signal().is_some())
     }
@@ -123,10 +125,11 @@ impl Rank {
         }
     }
 
-    /// Sends `signal` to the process if it runs and has moved out of `group`, whose members are signalled together.
+    /// Sends `signal` to the process if it runs and has left `group`, whose members are signalled
+    /// together.
     pub(super) fn signal_outside(&self, group: Pid, signal: Signal) {
         if self.child.is_some() && self.exit.is_none() && getpgid(Some(self.pid)).is_ok_and(|own| own != group) {
-            // Not reaped, so the number is still this process's.
+            // The process is not reaped, so the number is still its own.
             let _ = kill_process(self.pid, signal);
         }
     }
@@ -143,13 +146,14 @@ impl Conn {
         Ok(Self { socket, lines: LineBuffer::default(), unsent: Vec::new() })
     }
 
-    /// What to poll it for.
+    /// The descriptor and the events to poll.
     pub(super) fn interest(&self) -> PollFd<'_> {
         let sending = if self.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
         PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN | sending)
     }
 
-    /// Takes what has arrived. False at the end: the rank has closed, or does not speak in lines.
+    /// Reads the available bytes. `false` at the end: the rank has closed the connection, or sends
+    /// no lines.
     pub(super) fn receive(&mut self) -> bool {
         let mut bytes = [0; 16 * 1024];
         loop {
@@ -165,18 +169,18 @@ impl Conn {
         }
     }
 
-    /// Sends `text`, now or when the socket takes it.
+    /// Sends `text`, at once or when the socket has room.
     pub(super) fn send(&mut self, text: &str) {
         self.unsent.extend_from_slice(text.as_bytes());
         self.flush();
     }
 
-    /// Whether something waits to be sent.
+    /// Whether bytes wait to be sent.
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Sends what the socket takes. A rank that is gone is noticed by its end, not here.
+    /// Sends as much as the socket takes. The death of a rank is detected elsewhere.
     pub(super) fn flush(&mut self) {
         while !self.unsent.is_empty() {
             match send(&self.socket, &self.unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -195,7 +199,8 @@ impl Feed {
         Ok(Self { pipe, splitter: Splitter::new(number, style) })
     }
 
-    /// Moves what the rank has written into `sink`. False at the end of the stream, when the last part has been moved.
+    /// Moves the rank's available output into `sink`. `false` at the end of the stream, after the
+    /// last part.
     pub(super) fn forward(&mut self, sink: &mut Sink) -> bool {
         let mut bytes = [0; 64 * 1024];
         for _ in 0..MAX_READS {
@@ -216,7 +221,7 @@ impl Feed {
         true
     }
 
-    /// Gives out an incomplete last line.
+    /// Passes on an incomplete last line.
     pub(super) fn finish(&mut self, sink: &mut Sink) {
         self.splitter.finish(sink);
     }
@@ -237,8 +242,9 @@ fn command(job: &Job, number: usize, group: Pid) -> Command {
     command.env("PMI_RANK", number.to_string());
     command.env("PMI_SIZE", job.size.to_string());
     command.env("TRANSOM_LAUNCHER", "transom-run");
-    // A terminal may be read by its foreground process group only, which the ranks are not in: it is forwarded.
-    // Anything else rank 0 reads itself, so that it takes no more than it wants.
+    // Only a terminal's foreground process group may read it, and the ranks are not in that group,
+    // so a terminal is forwarded. Rank 0 reads all other inputs itself, so that it takes no more
+    // than it wants.
     command.stdin(match (number, io::stdin().is_terminal()) {
         _ if job.meeting.is_some() => Stdio::null(),
         (0, true) => Stdio::piped(),

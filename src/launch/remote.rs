@@ -1,6 +1,7 @@
-//! A host's part of a job: `transom-run --remote`, which an agent starts there. It takes its order from its standard input, starts the
-//! ranks, tells the launcher of their ends, forwards their output, and signals them as it is told. It decides nothing; when the
-//! launcher or the agent is gone, its guard ends the ranks.
+//! A host's part of a job: `transom-run --remote`, started there by an agent. It reads its order
+//! from standard input, starts the ranks, reports their ends to the launcher, forwards their
+//! output, and signals them on order. All decisions are the launcher's. When the launcher or the
+//! agent is gone, the guard ends the ranks.
 
 use std::io;
 use std::net::TcpStream;
@@ -22,13 +23,13 @@ use super::supervise::forward;
 use super::{LaunchError, bind, io_error};
 use crate::bootstrap::wire::{Words, to_hex};
 
-/// How long one address of the launcher is tried.
+/// Time limit of one address of the launcher.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Takes an order from the standard input and sees it to its end; the exit status.
+/// Reads an order from standard input and executes it; returns the exit status.
 ///
 /// # Errors
-/// No order comes, or the launcher can't be reached from here.
+/// No order arrives, or the launcher can't be reached from here.
 pub fn serve() -> Result<u8, LaunchError> {
     let order = Order::read(stdin_of_agent().map_err(io_error("the order"))?).map_err(io_error("the order"))?;
     let (launcher, at) = meet(&order.meeting)?;
@@ -55,7 +56,7 @@ fn stdin_of_agent() -> io::Result<std::fs::File> {
     Ok(duplicate(stdin())?.into())
 }
 
-/// Connects to the launcher at the first of its addresses that answers; that address.
+/// Connects to the launcher at the first of its addresses that answers; returns that address too.
 fn meet(meeting: &Meeting) -> Result<(OwnedFd, String), LaunchError> {
     let mut tried = Vec::new();
     for head in &meeting.heads {
@@ -67,7 +68,7 @@ fn meet(meeting: &Meeting) -> Result<(OwnedFd, String), LaunchError> {
     Err(LaunchError::Unmet { tried: tried.join("; ") })
 }
 
-/// Makes a connection's end known where the other machine is gone without a word.
+/// Enables keep-alive, so that a connection ends where the other machine vanishes.
 pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, true)?;
@@ -76,7 +77,7 @@ pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_keepcnt(socket, 4)
 }
 
-/// The ranks here. Dropping it kills them.
+/// The ranks of this part. Drop kills them.
 #[derive(Debug)]
 struct Part {
     guard: Guard,
@@ -103,7 +104,7 @@ impl Part {
         Ok(())
     }
 
-    /// Serves until the ranks have ended and that is told, or nobody is there to be told.
+    /// Serves until the ranks have ended and that is reported, or the launcher is gone.
     fn run(mut self) -> Result<u8, Errno> {
         while self.ranks.iter().any(|rank| rank.exit.is_none()) {
             if !self.turn()? {
@@ -119,7 +120,7 @@ impl Part {
                 }
             }
         }
-        // The agent may be a slow reader; where it is gone, so is its end of these.
+        // The agent may be a slow reader; if it is gone, the write fails and the buffers empty.
         while !(self.out.is_empty() && self.err.is_empty()) {
             if !self.turn()? {
                 return Ok(1);
@@ -130,7 +131,7 @@ impl Part {
         Ok(0)
     }
 
-    /// Waits for something to happen, and handles all; `false` where launcher or agent is gone.
+    /// Waits for events and handles all of them; `false` where launcher or agent is gone.
     fn turn(&mut self) -> Result<bool, Errno> {
         let mut fds = vec![PollFd::from_borrowed_fd(stdin(), PollFlags::IN), self.launcher.interest()];
         let full = self.out.is_full() || self.err.is_full();
@@ -146,7 +147,7 @@ impl Part {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
-        // Nothing follows an order: what is to be read is the end.
+        // No bytes follow an order, so readable input means its end.
         let agent_left = !fds[0].revents().is_empty();
         drop(fds);
         self.launcher.flush();

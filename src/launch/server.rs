@@ -1,29 +1,31 @@
-//! The launcher's side of PMI-1 as a state machine: lines in, lines out, no I/O. It owns the key-value store, the
-//! barrier and each rank's standing in the job, and knows nothing of processes or sockets.
+//! The launcher's side of PMI-1 as a state machine: lines in, lines out, no I/O. It owns the
+//! key-value store, the barrier and each rank's state in the job. Independent of processes and
+//! sockets.
 
 use std::collections::HashMap;
 
 use crate::bootstrap::wire::{MAX_ACCEPTED, Words, from_hex};
 
-/// Limits that are announced to the ranks, as Hydra announces them: bytes, a terminating zero included. Ranks of this library are told
-/// by `line_max` that lines, and so values, may be longer; others have buffers of their own size.
+/// Limits announced to the ranks, with Hydra's values: bytes, a terminating zero included.
+/// `line_max` tells ranks of this library that lines, and so values, may be longer; other ranks
+/// have buffers of these sizes.
 const KVSNAME_MAX: usize = 256;
 const KEYLEN_MAX: usize = 64;
 const VALLEN_MAX: usize = 1024;
 
-/// The key-value store, the barrier, and who has joined and left.
+/// The key-value store, the barrier, and the members.
 #[derive(Debug)]
 pub(super) struct Server {
     kvsname: String,
     store: HashMap<String, String>,
     members: Vec<Standing>,
-    /// How many members are `waiting`.
+    /// Number of `waiting` members.
     waiting: usize,
-    /// Of those that are gone the first: others may have ended because of it.
+    /// The first rank that is gone: it may be the cause of later ones.
     first_gone: Option<usize>,
 }
 
-/// One rank's standing.
+/// One rank's state.
 #[derive(Debug, Clone, Copy, Default)]
 struct Standing {
     joined: bool,
@@ -31,12 +33,12 @@ struct Standing {
     waiting: bool,
 }
 
-/// What a line from a rank asks of the launcher beyond an answer.
+/// A rank's request to the launcher beyond an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// Nothing.
     Nothing,
-    /// To end the job with this status, for this reason.
+    /// End the job with this status, for this reason.
     Abort { code: i32, why: String },
 }
 
@@ -44,7 +46,8 @@ pub(super) enum Request {
 pub(super) type Replies = Vec<(usize, String)>;
 
 impl Server {
-    /// The server of a job with so many ranks on each of its machines. `id` tells its key space from those of other jobs.
+    /// The server of a job with these numbers of ranks on its machines. `id` distinguishes its key
+    /// space from those of other jobs.
     pub(super) fn new(machines: &[usize], id: u32) -> Self {
         let size = machines.iter().sum();
         let mut store = HashMap::new();
@@ -60,7 +63,7 @@ impl Server {
         }
     }
 
-    /// Takes one line, without its newline, from `rank`; appends what is to be sent.
+    /// Handles one line of `rank`, without its newline; appends the replies.
     pub(super) fn line(&mut self, rank: usize, line: &str, replies: &mut Replies) -> Request {
         let words = Words::new(line);
         let size = self.members.len();
@@ -92,17 +95,18 @@ impl Server {
         Request::Nothing
     }
 
-    /// Notes that the process of `rank` has ended.
+    /// Records that the process of `rank` has ended.
     pub(super) fn gone(&mut self, rank: usize) {
         self.first_gone.get_or_insert(rank);
     }
 
-    /// Whether `rank` has joined the job and not left it.
+    /// Whether `rank` has joined the job and not left.
     pub(super) fn is_member(&self, rank: usize) -> bool {
         self.members[rank].joined && !self.members[rank].finalized
     }
 
-    /// A rank that has ended or left, and one that waits for it in a barrier that can therefore never complete.
+    /// A rank that has ended or left, and one that waits for it in a barrier, which can never
+    /// complete.
     pub(super) fn stuck(&self) -> Option<(usize, usize)> {
         if self.waiting == 0 {
             return None;
@@ -112,7 +116,7 @@ impl Server {
         Some((missing, waiting))
     }
 
-    /// Tells those that wait in the barrier that it never completes, since `missing` is not there any more.
+    /// Tells the ranks in the barrier that it can never complete, because rank `missing` is gone.
     pub(super) fn break_barrier(&mut self, missing: usize) -> Replies {
         self.waiting = 0;
         let members = self.members.iter_mut().enumerate();
@@ -170,7 +174,7 @@ impl Server {
 
 fn abort(words: Words<'_>) -> Request {
     let code = words.get("exitcode").and_then(|text| text.parse().ok()).unwrap_or(1);
-    // `why` is this library's, hexadecimal; the other two are what MPICH has called it.
+    // `why` is this library's word, in hexadecimal; MPICH has used the other two.
     let own = words.get("why").and_then(from_hex).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let why = own.or_else(|| words.get("error_msg").or(words.get("message")).map(str::to_owned)).unwrap_or_default();
     Request::Abort { code, why }
@@ -186,7 +190,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::Mutex;
 
-    /// Serves `size` ranks over socket pairs, a thread each, while `rank` runs as each of them. How many lines each has sent.
+    /// Serves `size` ranks over socket pairs, with a thread for each, in which `rank` runs. Returns
+    /// the number of lines from each rank.
     fn serve(size: usize, rank: impl Fn(Pmi1) + Sync) -> Vec<usize> {
         let (theirs, ours): (Vec<_>, Vec<_>) = (0..size).map(|_| UnixStream::pair().unwrap()).unzip();
         let server = Mutex::new(Server::new(&[size], 7));
@@ -196,7 +201,8 @@ mod tests {
                 let mut count = 0;
                 for line in BufReader::new(&ours[number]).lines() {
                     count += 1;
-                    // Held while sending, so that the answers to one rank keep their order.
+                    // The lock is held during the send, so that the answers to one rank keep their
+                    // order.
                     let mut server = server.lock().unwrap();
                     let mut replies = Replies::new();
                     server.line(number, &line.unwrap(), &mut replies);
@@ -244,7 +250,7 @@ mod tests {
                 pmi.finalize().unwrap();
             });
             let most = lines.into_iter().max().unwrap();
-            // Joining takes 3 lines, leaving 1.
+            // Joining takes 3 lines and leaving 1.
             assert!(most <= 4 + 3 * size.ilog2() as usize + 10, "{most} lines for {size} ranks");
         }
     }

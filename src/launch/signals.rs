@@ -1,5 +1,5 @@
-//! Signals to the launcher as bytes that a poll loop can wait for. It owns the registration and knows nothing of what
-//! the signals mean to a job.
+//! Signals to the launcher as bytes, for a poll loop. It owns the registration; independent of the
+//! signals' meaning to a job.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,8 +10,8 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, signal_name, unregister};
 
-/// One descriptor for each watched signal. When it is dropped the signals are no longer watched; signal-hook leaves its
-/// handlers in place, so they do nothing from then on.
+/// One descriptor for each watched signal. Drop ends the watch; signal-hook leaves its handlers in
+/// place, which then have no effect.
 #[derive(Debug)]
 pub(super) struct Signals {
     watched: Vec<Watched>,
@@ -25,7 +25,8 @@ struct Watched {
 }
 
 impl Signals {
-    /// Watches SIGINT, SIGTERM and SIGHUP, but for those that this process was told to ignore (`nohup`, `&`).
+    /// Watches SIGINT, SIGTERM and SIGHUP, except those that this process inherited as ignored
+    /// (`nohup`, `&`).
     pub(super) fn watch() -> io::Result<Self> {
         let ignored = ignored_signals();
         let mut signals = Self { watched: Vec::new() };
@@ -40,7 +41,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// What to poll for input, in the order of [`take`](Self::take)'s index.
+    /// The descriptors to poll for input, in the order of [`take`](Self::take)'s index.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.watched.iter().map(|watched| watched.arrived.as_fd())
     }
@@ -68,9 +69,12 @@ pub(super) fn name(signal: i32) -> String {
     signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
 }
 
-/// The set of ignored signals of this process, bit `n - 1` for signal `n`; empty where the system does not tell.
+/// The ignored signals of this process, bit `n - 1` for signal `n`; empty where the system does not
+/// tell.
 fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // The process's name in this file need not be UTF-8.
+    let status = std::fs::read("/proc/self/status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)
 }

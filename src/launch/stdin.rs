@@ -1,5 +1,5 @@
-//! Forwards a terminal's input to rank 0, from the poll loop. It exists only where the launcher's standard input is a
-//! terminal; anything else rank 0 inherits.
+//! Forwards a terminal's input to rank 0, from the poll loop. It is used only where the launcher's
+//! standard input is a terminal; rank 0 inherits every other input.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,10 +9,10 @@ use rustix::process::getpgrp;
 use rustix::stdio::stdin;
 use rustix::termios::tcgetpgrp;
 
-/// The way from the terminal to rank 0.
+/// The forwarding from the terminal to rank 0.
 #[derive(Debug)]
 pub(super) struct Input {
-    /// Rank 0's standard input; none once either side is closed.
+    /// Rank 0's standard input; `None` once either side is closed.
     pipe: Option<OwnedFd>,
     waiting: Vec<u8>,
 }
@@ -23,7 +23,7 @@ impl Input {
         Self { pipe, waiting: Vec::new() }
     }
 
-    /// What to poll, and for what; nothing where there is nothing to forward now.
+    /// The descriptor to poll, and the events; `None` where no input can be forwarded now.
     pub(super) fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let pipe = self.pipe.as_ref()?;
         if !self.waiting.is_empty() {
@@ -32,12 +32,13 @@ impl Input {
         in_foreground().then(|| (stdin(), PollFlags::IN))
     }
 
-    /// Whether the terminal is another's now, so that it must be asked again later.
+    /// Whether the terminal belongs to another process group now, so that it must be checked again
+    /// later.
     pub(super) fn is_suspended(&self) -> bool {
         self.pipe.is_some() && self.waiting.is_empty() && !in_foreground()
     }
 
-    /// Moves what there is, after a poll found it ready.
+    /// Forwards the available input, after a poll found it ready.
     pub(super) fn forward(&mut self) {
         let Some(pipe) = &self.pipe else { return };
         if self.waiting.is_empty() {

@@ -1,5 +1,6 @@
-//! The life of a job: one poll loop that serves PMI, moves output, watches ranks and signals, and decides when and how
-//! the job ends. It owns the job's rules; mechanisms are in the sibling files.
+//! The life of a job: one poll loop that serves PMI, forwards output, watches ranks and signals,
+//! and decides when and how the job ends. It owns the job's rules; the mechanisms are in the
+//! sibling files.
 
 mod elsewhere;
 
@@ -15,6 +16,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::stdio::{stderr, stdout};
 use signal_hook::consts::SIGINT;
 
+use super::door::STRANGERS;
 use super::guard::Guard;
 use super::machines::Machines;
 use super::output::{Sink, duplicate};
@@ -24,13 +26,13 @@ use super::signals::{self, Signals};
 use super::stdin::Input;
 use super::{Bind, Failure, Job, LaunchError, Outcome, bind, io_error};
 
-/// From SIGTERM to SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often a terminal that belongs to another process group is asked for again.
+/// Interval of checks whether a terminal has returned to this process group.
 const SUSPENDED: Duration = Duration::from_millis(500);
 
-/// Starts `job` and returns when none of its processes is left.
+/// Starts `job` and returns when all of its processes are gone.
 pub(super) fn run(job: &Job) -> Result<Outcome, LaunchError> {
     let mut supervisor = Supervisor::start(job)?;
     while supervisor.is_busy() {
@@ -39,7 +41,7 @@ pub(super) fn run(job: &Job) -> Result<Outcome, LaunchError> {
     supervisor.finish().map_err(io_error("poll"))
 }
 
-/// A job that runs. Dropping it kills what is left.
+/// A running job. Drop kills the remaining processes.
 #[derive(Debug)]
 struct Supervisor {
     guard: Guard,
@@ -50,18 +52,18 @@ struct Supervisor {
     out: Sink,
     err: Sink,
     input: Input,
-    /// When the time given to the job is over.
+    /// End of the job's time limit.
     deadline: Option<Instant>,
     timeout: Duration,
     grace: Duration,
-    /// Why the job ends, once it is known; the first reason counts.
+    /// The reason of the job's end, once it is known; the first reason counts.
     outcome: Option<Outcome>,
     ending: Ending,
-    /// Nobody wants the rest of the output any more.
+    /// The remaining output is not wanted any more.
     hurried: bool,
 }
 
-/// How far the ranks have been told to end.
+/// The stage of ending the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     No,
@@ -69,28 +71,28 @@ enum Ending {
     Left(Instant),
     /// SIGTERM was sent; SIGKILL follows at this time.
     Asked(Instant),
-    /// SIGKILL was sent; the ways to other machines are cut at this time.
+    /// SIGKILL was sent; the connections to other machines are closed at this time.
     Killed(Instant),
 }
 
-/// What a descriptor in the poll set stands for.
+/// The owner of a descriptor in the poll set.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Signal(usize),
     Ended(usize),
     Pmi(usize),
-    /// Something of other machines.
+    /// A descriptor of other machines.
     Machines,
     Out(usize),
     Err(usize),
-    /// A sink is writable, which `turn` uses anyway.
+    /// A writable sink; `turn` flushes the sinks in any case.
     Sink,
     Input,
 }
 
 impl Supervisor {
     fn start(job: &Job) -> Result<Self, LaunchError> {
-        raise_descriptor_limit(job.size)?;
+        raise_descriptor_limit(job)?;
         let allowed = bind::allowed_cpus();
         if job.bind == Bind::Core && allowed.is_empty() {
             return Err(LaunchError::NoCpus);
@@ -130,15 +132,16 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// Whether a rank runs, or another machine has something to tell.
+    /// Whether a rank runs, or another machine still reports.
     fn is_busy(&self) -> bool {
         self.ranks.iter().any(|rank| rank.exit.is_none()) || self.machines.as_ref().is_some_and(Machines::are_here)
     }
 
-    /// Waits for something to happen, and handles all that has.
+    /// Waits for events and handles all of them.
     fn turn(&mut self) -> Result<(), Errno> {
         let mut sources = self.wait()?;
-        // Of several that ended meanwhile, those that a signal killed are the reason of the others.
+        // Of several ranks that have ended, one that a signal killed comes first: it is the cause
+        // of the others.
         sources.sort_by_key(|source| matches!(source, Source::Ended(number) if !self.ranks[*number].was_killed()));
         for source in sources {
             match source {
@@ -156,13 +159,20 @@ impl Supervisor {
         self.check_clock();
         self.out.flush();
         self.err.flush();
-        if self.out.is_broken() {
-            self.end(Outcome::OutputClosed, None);
+        match self.out.broken() {
+            None => {}
+            Some(Errno::PIPE) => self.end(Outcome::OutputClosed, None),
+            Some(errno) => {
+                let reason = std::io::Error::from(errno).to_string();
+                let text = format!("the standard output: {reason}");
+                self.end(Outcome::OutputFailed(reason), Some(&text));
+                self.err.flush();
+            }
         }
         Ok(())
     }
 
-    /// What is ready; empty when a time limit has come.
+    /// The ready sources; empty when a time limit has passed.
     fn wait(&self) -> Result<Vec<Source>, Errno> {
         let mut sources = Vec::new();
         let mut fds = Vec::new();
@@ -204,7 +214,7 @@ impl Supervisor {
         Ok(ready.map(|(source, _)| source).collect())
     }
 
-    /// How long nothing may happen until this must look at the clock.
+    /// Time until the next time limit, at which `turn` must run without an event.
     fn next_limit(&self) -> Option<Duration> {
         let job = self.deadline.filter(|_| self.outcome.is_none());
         let grace = match self.ending {
@@ -230,7 +240,7 @@ impl Supervisor {
         }
     }
 
-    /// Serves what a rank has sent.
+    /// Handles the lines that a rank has sent.
     fn on_pmi(&mut self, number: usize) {
         let Some(conn) = &mut self.ranks[number].pmi else {
             return;
@@ -262,7 +272,7 @@ impl Supervisor {
         }
     }
 
-    /// A rank's process has ended: what it left behind is taken first, then it is judged.
+    /// Handles the end of a rank's process: its remaining lines and output first, then its status.
     fn on_end(&mut self, number: usize) {
         if self.ranks[number].reap().is_err() {
             self.ranks[number].exit = Some(ExitStatus::from_raw(0));
@@ -323,7 +333,7 @@ impl Supervisor {
         }
     }
 
-    /// Which ranks are about to be ended, in words; empty where none runs.
+    /// The ranks about to be ended, as text; empty where none runs.
     fn ending_whom(&self) -> String {
         let running = self.ranks.iter().enumerate().filter(|(_, rank)| rank.exit.is_none());
         let numbers: Vec<usize> = running.map(|(number, _)| number).collect();
@@ -334,7 +344,7 @@ impl Supervisor {
         }
     }
 
-    /// Begins the end of the job, once.
+    /// Begins the end of the job. Later calls have no effect.
     fn end(&mut self, outcome: Outcome, text: Option<&str>) {
         if self.outcome.is_some() {
             return;
@@ -370,7 +380,8 @@ impl Supervisor {
         }
     }
 
-    /// All ranks have been reaped: ends what they left behind, and gets the rest of the output out.
+    /// After all ranks are reaped: kills their remaining descendants and writes the remaining
+    /// output.
     fn finish(mut self) -> Result<Outcome, Errno> {
         self.guard.end();
         self.ending = Ending::Killed(Instant::now());
@@ -385,7 +396,7 @@ impl Supervisor {
             rank.pmi = None;
         }
         self.input = Input::new(None);
-        // A reader that takes its time may; a signal, or the job's time limit, ends the wait.
+        // A slow reader may take its time; a signal, or the job's time limit, ends the wait.
         while !(self.hurried || self.out.is_empty() && self.err.is_empty()) {
             self.turn()?;
             self.hurried |= matches!(self.outcome, Some(Outcome::Signalled(_) | Outcome::TimedOut));
@@ -405,14 +416,14 @@ impl Drop for Supervisor {
     }
 }
 
-/// Moves what `feed` has to `sink`, and drops it at its end.
+/// Moves a feed's bytes to `sink`, and drops the feed at its end.
 pub(super) fn forward(feed: &mut Option<super::ranks::Feed>, sink: &mut Sink) {
     if feed.as_mut().is_some_and(|feed| !feed.forward(sink)) {
         *feed = None;
     }
 }
 
-/// What is wrong with this end of a rank, if anything.
+/// The failure that a rank's end means, if any.
 fn judge(status: ExitStatus, is_member: bool) -> Option<Failure> {
     match (status.code(), status.signal()) {
         (Some(0), _) => is_member.then_some(Failure::NotFinalized),
@@ -421,7 +432,7 @@ fn judge(status: ExitStatus, is_member: bool) -> Option<Failure> {
     }
 }
 
-/// `0-2, 5` for `[0, 1, 2, 5]`. The numbers rise.
+/// `0-2, 5` for `[0, 1, 2, 5]`. The numbers ascend.
 fn intervals(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [one] => one.to_string(),
@@ -439,9 +450,15 @@ fn poll_until(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Err
     }
 }
 
-/// A rank needs four descriptors here, and a few more while it is started.
-fn raise_descriptor_limit(size: usize) -> Result<(), LaunchError> {
-    let needed = 4 * size as u64 + 64;
+/// Descriptors of the launcher itself, with those of a rank that is being started.
+const OWN: usize = 32;
+
+/// Raises the limit of open files. A local rank needs four descriptors. A remote rank needs one and
+/// its machine five, beside the connections of strangers.
+fn raise_descriptor_limit(job: &Job) -> Result<(), LaunchError> {
+    let size = job.size;
+    let each = if job.hosts.is_empty() { 4 * size } else { size + 5 * job.hosts.len().min(size) + STRANGERS };
+    let needed = (OWN + each) as u64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {
         return Ok(());

@@ -1,41 +1,47 @@
-//! Messages as bytes. Words are in the machine's byte order: all ranks of a job run the same program. What can't be read
-//! is `None`; nothing of a message is trusted beyond its length.
+//! Encoding of messages. Words have the machine's byte order, because all ranks of a job run the
+//! same program. Bytes that can't be decoded give `None`; nothing in a message is trusted beyond
+//! its length.
 
 use transom_fabric::{Amo, AmoKind, Width};
 
 use crate::datatype::Strip;
 use crate::reduce::{BasicType, Op};
 
-/// The bytes of a request beside its strips and its data.
+/// Length of a request in bytes without strips and data.
 pub(crate) const OVERHEAD: usize = 29;
-/// The bytes of a strip.
+/// Length of a strip in bytes.
 pub(crate) const STRIP: usize = 32;
-/// The strips of one request, at most.
+/// Most strips of one request.
 pub(crate) const MAX_STRIPS: usize = 255;
-/// The bytes of a reply beside its data.
+/// Length of a reply in bytes without data.
 pub(crate) const REPLY_OVERHEAD: usize = 9;
 
-/// What is asked of a target. Strips say where in the target's part, in bytes (in a dynamic window: at which addresses).
+/// A request to a target. Strips give the places in the target's part as byte offsets, in a dynamic
+/// window as addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request<'a> {
-    /// Store the data, strip after strip.
+    /// Stores the data, strip after strip.
     Scatter { strips: Vec<Strip>, data: &'a [u8] },
-    /// Answer with what is there.
+    /// Answers with the bytes of the strips.
     Gather { strips: Vec<Strip> },
-    /// Combine each element with the data; answer with the values from before if `fetch`. No data: `MPI_NO_OP`.
+    /// Combines each element with the data; answers with the previous values if `fetch`. Empty data
+    /// stands for `MPI_NO_OP`.
     Combine { op: Op, ty: BasicType, fetch: bool, strips: Vec<Strip>, data: &'a [u8] },
-    /// Store `new` where `expected` is found; answer with the value from before.
+    /// Stores `new` where `expected` is found; answers with the previous value.
     Swap { ty: BasicType, at: u64, expected: u64, new: u64 },
-    /// Change a control word.
+    /// Compare-and-swap of an element wider than a word: the data is the expected value, then the
+    /// new one.
+    SwapWide { ty: BasicType, at: u64, data: &'a [u8] },
+    /// Performs an atomic on a control word.
     Control { at: u64, amo: Amo },
-    /// Do nothing; refused where a block of the strips is not there.
+    /// No operation; refused where a block of the strips does not exist.
     Check { strips: Vec<Strip> },
-    /// Answer with the number of regions that are attached to the dynamic window, and with the address and length of at most
-    /// `most` of them, from the `first` on.
+    /// Answers with the number of regions attached to the dynamic window, and with address and
+    /// length of at most `most` of them, from region `first` on.
     Regions { first: u64, most: u64 },
 }
 
-/// What a rank tells the window's other side of post-start-complete-wait.
+/// A notice of post-start-complete-wait to another member of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// The sender exposes its part to the receiver.
@@ -44,22 +50,22 @@ pub(crate) enum Notice {
     Completed,
 }
 
-/// What travels.
+/// A message.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Message<'a> {
-    /// The slot of a barrier, that of the thing with this key, now holds `value`.
+    /// Slot `slot` of the barrier of the object `key` now holds `value`.
     Signal {
         key: u64,
         slot: u32,
         value: u32,
     },
-    /// A member of the window's group tells.
+    /// A notice of a member of the window's group.
     Notice {
         window: u64,
         member: u32,
         notice: Notice,
     },
-    /// `order`: 0, or the request's place among those of its origin that keep their order, from 1.
+    /// `order`: 0, or the request's number among the ordered requests of its origin, from 1.
     Request {
         token: u64,
         window: u64,
@@ -70,7 +76,7 @@ pub(crate) enum Message<'a> {
         token: u64,
         bytes: &'a [u8],
     },
-    /// The request could not be executed; the reason in words.
+    /// The request could not be executed, with the reason.
     Refusal {
         token: u64,
         reason: &'a str,
@@ -88,6 +94,7 @@ const REGIONS: u8 = 8;
 const REPLY: u8 = 9;
 const REFUSAL: u8 = 10;
 const CHECK: u8 = 11;
+const SWAP_WIDE: u8 = 12;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -128,7 +135,7 @@ impl<'a> Message<'a> {
 
 fn encode_request(token: u64, window: u64, order: u64, request: &Request<'_>) -> Vec<u8> {
     let start = |kind| words(kind, &[token, window, order]);
-    // Four bytes after the words: the operation, the type, a flag, and the number of strips.
+    // Four bytes follow the words: operation, type, flag, and number of strips.
     let how = |kind, op: u8, ty: u8, flag: bool| with_bytes(start(kind), &[op, ty, u8::from(flag), 0]);
     match request {
         Request::Scatter { strips, data } => with_bytes(with_strips(how(SCATTER, 0, 0, false), strips), data),
@@ -141,6 +148,9 @@ fn encode_request(token: u64, window: u64, order: u64, request: &Request<'_>) ->
             let mut out = how(SWAP, 0, ty.number(), false);
             [at, expected, new].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
             out
+        }
+        Request::SwapWide { ty, at, data } => {
+            with_bytes(with_bytes(how(SWAP_WIDE, 0, ty.number(), false), &at.to_ne_bytes()), data)
         }
         Request::Control { at, amo } => {
             let mut out = how(CONTROL, kind_number(amo.kind), 0, amo.width == Width::W64);
@@ -176,6 +186,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
             expected: reader.word()?,
             new: reader.word()?,
         },
+        SWAP_WIDE => Request::SwapWide { ty: BasicType::from_number(ty)?, at: reader.word()?, data: reader.0 },
         CONTROL => {
             let (at, operand, compare) = (reader.word()?, reader.word()?, reader.word()?);
             let width = if flag == 1 { Width::W64 } else { Width::W32 };
@@ -198,7 +209,7 @@ fn with_bytes(mut out: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Strips follow the four bytes, the last of which is their number: [`MAX_STRIPS`] at most.
+/// Appends strips after the four bytes, the last of which is their number, at most [`MAX_STRIPS`].
 fn with_strips(mut out: Vec<u8>, strips: &[Strip]) -> Vec<u8> {
     let count = out.len() - 1;
     out[count] = u8::try_from(strips.len()).unwrap_or(u8::MAX);
@@ -231,7 +242,7 @@ fn high(word: u64) -> u32 {
     low(word >> 32)
 }
 
-/// The kind's place in [`AmoKind::ALL`].
+/// The kind's index in [`AmoKind::ALL`].
 fn kind_number(kind: AmoKind) -> u8 {
     match kind {
         AmoKind::Sum => 0,
@@ -254,6 +265,7 @@ mod tests {
             Request::Check { strips: strips() },
             Request::Combine { op: Op::MaxLoc, ty: BasicType::TwoInt, fetch: true, strips: strips(), data: &[] },
             Request::Swap { ty: BasicType::Uint8, at: 3, expected: 1, new: u64::MAX },
+            Request::SwapWide { ty: BasicType::Complex64, at: u64::MAX, data: &[3; 32] },
             Request::Control { at: 8, amo: Amo::compare_swap(Width::W64, 7, u64::MAX) },
             Request::Control { at: 8, amo: Amo::new(AmoKind::Read, Width::W32, 0) },
             Request::Regions { first: 1000, most: 7 },

@@ -1,5 +1,6 @@
-//! The target's side of a window: its memory, and what requests of others do to it. It executes by the same code as an
-//! origin that reaches the memory itself (`rma`), so that both are atomic with each other. It sends nothing.
+//! The target's side of a window: its memory, and the execution of requests on it. Requests run the
+//! code that origins on mapped memory run (`rma`), so that both are atomic with each other. It
+//! sends nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -15,45 +16,49 @@ use crate::rma::attached::Attached;
 use crate::sync::notices;
 use crate::window::words::Words;
 
-/// What requests act on.
+/// Most bytes that a request moves: more than fit any port's message.
+const MOST: usize = 1 << 18;
+
+/// The memory on which requests act.
 #[derive(Debug)]
 pub(crate) enum Space {
-    /// The part, by offsets.
+    /// A window's part, by offsets.
     Part(Memory),
-    /// What is attached, by addresses.
+    /// The regions attached to a dynamic window, by addresses.
     Attached(Arc<Attached>),
 }
 
-/// A window at this rank, as requests of others see it.
+/// A window at this rank, as the target of requests.
 #[derive(Debug)]
 pub(crate) struct Exposed {
     pub(crate) space: Space,
     pub(crate) words: Memory,
     pub(crate) per_element: bool,
-    /// Requests that keep their order, by their origin.
+    /// Ordered requests, by origin.
     orders: Mutex<HashMap<Peer, Order>>,
-    /// Posts that came as messages and that `start` has not consumed, by the member that posted. Those of this node are in words,
-    /// as far as they have room.
+    /// Posts that came as messages and were not yet consumed by `start`, by the posting member.
+    /// Posts of this node are in words, as far as they have room.
     posts: Mutex<HashMap<u32, u32>>,
 }
 
-/// One origin's requests that keep their order.
+/// The ordered requests of one origin.
 #[derive(Debug, Default)]
 struct Order {
-    /// The last one that was executed.
+    /// The last executed request.
     done: u64,
-    /// Those that came too early, as they came.
+    /// Requests that arrived before their turn.
     early: BTreeMap<u64, Vec<u8>>,
 }
 
-/// The memory of one block of a request: whole, where in it, and where it begins in what stripes count from.
+/// The memory of one block of a request: the whole memory, the block's offset in it, and the offset
+/// from which stripes are counted.
 struct Block {
     memory: Memory,
     at: usize,
     base: usize,
 }
 
-/// The number after one that a request's order has: from 1 to 2^32, then from 1 again.
+/// The order number after `order`: from 1 to 2^32, then from 1 again.
 fn successor(order: u64) -> u64 {
     order % (1 << 32) + 1
 }
@@ -63,7 +68,8 @@ impl Exposed {
         Exposed { space, words, per_element, orders: Mutex::default(), posts: Mutex::default() }
     }
 
-    /// Takes a request that keeps its order: runs `execute` on it if it is its turn, and on those that waited for it.
+    /// Accepts an ordered request: runs `execute` on it if it is its turn, then on the requests
+    /// that waited for it.
     pub(super) fn in_order(&self, from: Peer, order: u64, message: &[u8], mut execute: impl FnMut(&[u8])) {
         let mut orders = locked(&self.orders);
         let mine = orders.entry(from).or_default();
@@ -86,7 +92,7 @@ impl Exposed {
         }
     }
 
-    /// Consumes a post of `member`, if there is one.
+    /// Consumes a post of `member`; returns whether there was one.
     pub(crate) fn take_post(&self, member: u32) -> bool {
         if notices::take_post(Words::at(&self.words, 0), member) {
             return true;
@@ -100,16 +106,16 @@ impl Exposed {
         true
     }
 
-    /// Consumes `wanted` completions, if there are so many.
+    /// Consumes `wanted` completions, if that many have arrived.
     #[inline]
     pub(crate) fn take_completions(&self, wanted: u32) -> bool {
         notices::take_completions(Words::at(&self.words, 0), wanted)
     }
 
-    /// Does what is asked; the answer's bytes.
+    /// Executes a request and returns the bytes of the answer.
     ///
     /// # Errors
-    /// Why it can't be done, in words; then nothing was done.
+    /// The reason why it can't be executed; it then had no effect.
     pub(super) fn execute(&self, request: &Request<'_>) -> Result<Vec<u8>, String> {
         match request {
             Request::Scatter { strips, data } => {
@@ -123,8 +129,9 @@ impl Exposed {
                 Ok(Vec::new())
             }
             Request::Gather { strips } => {
-                let blocks = self.blocks(strips, bytes(strips))?;
-                let mut data = vec![0; bytes(strips)];
+                let len = bytes(strips)?;
+                let blocks = self.blocks(strips, len)?;
+                let mut data = vec![0; len];
                 let mut rest = &mut data[..];
                 for (block, len) in blocks {
                     let (part, tail) = rest.split_at_mut(len);
@@ -135,17 +142,39 @@ impl Exposed {
             }
             Request::Combine { op, ty, fetch, strips, data } => self.combine(*op, *ty, *fetch, strips, data),
             Request::Swap { ty, at, expected, new } => {
+                if ty.size() > size_of::<u64>() {
+                    return Err(format!("{} bytes to swap do not fit into one word", ty.size()));
+                }
                 let block = self.block(i64::try_from(*at).unwrap_or(-1), ty.size())?;
                 aligned(&block, *ty)?;
                 let old = self.place(&block).swap(block.at, *ty, *expected, *new);
                 Ok(bytes_of(&old.to_ne_bytes(), ty.size()).to_vec())
             }
+            Request::SwapWide { ty, at, data } => {
+                let size = ty.size();
+                let both = data.split_at_checked(size).filter(|(_, new)| new.len() == size);
+                let (expected, new) = both.ok_or_else(|| format!("{} bytes to swap {size}", data.len()))?;
+                let block = self.block(i64::try_from(*at).unwrap_or(-1), size)?;
+                aligned(&block, *ty)?;
+                let mut old = vec![0; size];
+                self.place(&block).swap_bytes(block.at, [expected, new], &mut old);
+                Ok(old)
+            }
             Request::Control { at, amo } => {
-                let at = usize::try_from(*at).ok().filter(|at| at + 8 <= self.words.len() && at.is_multiple_of(8));
+                let last = self.words.len().checked_sub(8);
+                let at = usize::try_from(*at).ok().filter(|&at| Some(at) <= last && at.is_multiple_of(8));
                 let at = at.ok_or_else(|| "there is no such control word".to_owned())?;
                 Ok(self.words.amo(at, *amo).to_ne_bytes().to_vec())
             }
-            Request::Check { strips } => self.blocks(strips, bytes(strips)).map(|_| Vec::new()),
+            Request::Check { strips } => {
+                // Blocks with a stride of 0 are all in one place, which is checked once.
+                let once = |strip: &Strip| if strip.stride == 0 { Strip { count: 1, ..*strip } } else { *strip };
+                let strips: Vec<_> = strips.iter().map(once).collect();
+                for (at, len) in places(&strips) {
+                    self.block(at, len)?;
+                }
+                Ok(Vec::new())
+            }
             Request::Regions { first, most } => {
                 let Space::Attached(attached) = &self.space else {
                     return Err("only a dynamic window has regions".into());
@@ -159,7 +188,7 @@ impl Exposed {
     }
 
     fn combine(&self, op: Op, ty: BasicType, fetch: bool, strips: &[Strip], data: &[u8]) -> Result<Vec<u8>, String> {
-        let len = bytes(strips);
+        let len = bytes(strips)?;
         if !op.allows(ty) {
             return Err(format!("{} is not defined on {}", op.name(), ty.name()));
         }
@@ -193,15 +222,13 @@ impl Exposed {
         }
     }
 
-    /// The blocks of the strips, each checked, whose bytes are to be `len` together.
+    /// The blocks of the strips, each checked; their bytes must add up to `len`.
     fn blocks(&self, strips: &[Strip], len: usize) -> Result<Vec<(Block, usize)>, String> {
-        if bytes(strips) != len {
-            return Err(format!("{len} bytes of data for {} bytes of the target", bytes(strips)));
+        let there = bytes(strips)?;
+        if there != len {
+            return Err(format!("{len} bytes of data for {there} bytes of the target"));
         }
-        let places = strips.iter().flat_map(|strip| {
-            (0..strip.count).map(move |index| (strip.offset + index as i64 * strip.stride, strip.block))
-        });
-        places.map(|(at, len)| Ok((self.block(at, len)?, len))).collect()
+        places(strips).map(|(at, len)| Ok((self.block(at, len)?, len))).collect()
     }
 
     fn block(&self, at: i64, len: usize) -> Result<Block, String> {
@@ -223,9 +250,21 @@ impl Exposed {
     }
 }
 
-/// The bytes of all blocks together.
-fn bytes(strips: &[Strip]) -> usize {
-    strips.iter().map(|strip| strip.block * strip.count).sum()
+/// The sum of the bytes of all blocks.
+///
+/// # Errors
+/// More bytes than fit a message or a reply.
+fn bytes(strips: &[Strip]) -> Result<usize, String> {
+    // The product of a decoded strip does not overflow; the sum of several may.
+    let sum = strips.iter().try_fold(0usize, |sum, strip| sum.checked_add(strip.block.checked_mul(strip.count)?));
+    sum.filter(|&sum| sum <= MOST).ok_or_else(|| format!("more than {MOST} bytes in one message"))
+}
+
+/// Start and length of each block.
+fn places(strips: &[Strip]) -> impl Iterator<Item = (i64, usize)> {
+    strips
+        .iter()
+        .flat_map(|strip| (0..strip.count).map(move |index| (strip.offset + index as i64 * strip.stride, strip.block)))
 }
 
 fn aligned(block: &Block, ty: BasicType) -> Result<(), String> {
@@ -291,6 +330,14 @@ mod tests {
         let swap = Request::Swap { ty: BasicType::Uint64, at: 16, expected: 4, new: 5 };
         assert_eq!(window.execute(&swap), Ok(4u64.to_ne_bytes().to_vec()));
         assert_eq!(window.execute(&swap), Ok(5u64.to_ne_bytes().to_vec()));
+        let (ones, twos) = ([1u8; 16], [2u8; 16]);
+        let wide = |data| Request::SwapWide { ty: BasicType::Complex64, at: 32, data };
+        let before = window.execute(&Request::Gather { strips: vec![Strip::one(32, 16)] }).expect("inside");
+        let (found, missed) = ([&before[..], &ones].concat(), [twos, twos].concat());
+        assert_eq!(window.execute(&wide(&found)), Ok(before.clone()));
+        assert_eq!(window.execute(&wide(&missed)), Ok(ones.to_vec()), "it was swapped");
+        assert_eq!(window.execute(&wide(&missed)), Ok(ones.to_vec()), "it was not");
+        assert!(window.execute(&wide(&missed[..31])).is_err());
         let add = Request::Control { at: 8, amo: Amo::new(AmoKind::Sum, Width::W64, 3) };
         assert_eq!(window.execute(&add), Ok(0u64.to_ne_bytes().to_vec()));
         assert_eq!(window.execute(&add), Ok(3u64.to_ne_bytes().to_vec()));
@@ -321,7 +368,7 @@ mod tests {
         assert!(refused.contains("not attached"), "{refused}");
     }
 
-    /// Requests that overtook each other are executed in their origin's order.
+    /// Requests that arrive out of order are executed in their origin's order.
     /// Shows M4.
     #[test]
     fn requests_that_keep_their_order_wait_for_their_turn() {

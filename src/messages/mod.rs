@@ -1,12 +1,16 @@
-//! Operations that travel as messages: signals of barriers, notices of post-start-complete-wait, and requests that no
-//! hardware path serves. The target's side executes them by the code that local ranks use (`exposed`). It never posts by
-//! itself: what it wants to send waits in a queue for whoever makes progress.
+//! Operations that travel as messages: signals of barriers, notices of post/start/complete/wait,
+//! and requests that no hardware path serves. The target executes requests by the code of local
+//! ranks (`exposed`). A handler never posts: it queues its answer, and the thread that makes
+//! progress sends it.
 
 mod codec;
 mod exposed;
+#[cfg(test)]
+mod fuzz;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Fault, Handler, Peer, Post, TallyRef};
@@ -18,18 +22,18 @@ use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Exposed, Space};
 
-/// Where the bytes of a reply go.
+/// The destination of a reply's bytes.
 #[derive(Debug)]
 pub(crate) enum Landing {
-    /// Nobody wants them.
+    /// The bytes are not wanted.
     Nowhere,
     /// Into one buffer.
     One(Sink),
-    /// Into several, one after the other.
+    /// Several buffers, one after another.
     Pieces(Vec<Sink>),
 }
 
-/// A request whose reply is not here yet.
+/// A request that waits for its reply.
 struct Waiting {
     from: Peer,
     into: Landing,
@@ -42,13 +46,15 @@ struct Requests {
     waiting: HashMap<u64, Waiting>,
 }
 
-/// What arrived and what is owed.
+/// Received messages and answers to send.
 #[derive(Default)]
 pub(crate) struct Messages {
     signals: Mutex<HashMap<(u64, u32), u32>>,
     exposed: Mutex<HashMap<u64, Arc<Exposed>>>,
     requests: Mutex<Requests>,
     deferred: Mutex<VecDeque<(Peer, Vec<u8>)>>,
+    /// How many answers are not sent: those deferred, and those that a thread is sending.
+    owed: AtomicUsize,
 }
 
 impl fmt::Debug for Messages {
@@ -67,17 +73,17 @@ impl Messages {
         Message::Signal { key, slot, value }.encode()
     }
 
-    /// What the slot holds, where it has reached `value`.
+    /// The slot's value, if it has reached `value`.
     pub(crate) fn signalled(&self, key: u64, slot: u32, value: u32) -> Option<u32> {
         locked(&self.signals).get(&(key, slot)).copied().filter(|&seen| barrier::reached(seen, value))
     }
 
-    /// The message that tells a notice of the window `key`.
+    /// The message of a notice of the window `key`.
     pub(crate) fn notice(key: u64, member: u32, notice: Notice) -> Vec<u8> {
         Message::Notice { window: key, member, notice }.encode()
     }
 
-    /// Lets requests for the window `key` act on it.
+    /// Makes the window `key` the target of requests.
     pub(crate) fn expose(&self, key: u64, window: Arc<Exposed>) {
         locked(&self.exposed).insert(key, window);
     }
@@ -86,14 +92,16 @@ impl Messages {
         locked(&self.exposed).get(&key).cloned()
     }
 
-    /// Ends that, and forgets the window's signals; after the barrier in which the last of them arrived.
+    /// Ends the exposure and drops the window's signals. Called after the barrier in which the last
+    /// of them arrived.
     pub(crate) fn forget(&self, key: u64) {
         locked(&self.exposed).remove(&key);
         locked(&self.signals).retain(|&(of, _), _| of != key);
     }
 
-    /// Counts a request to `to` in `tally` and gives its token and message; the reply will go into `into`. `order`: the request's place
-    /// among those that keep their order, 0 for one that needs none.
+    /// Counts a request to `to` in `tally` and gives its token and message; the reply will be
+    /// stored in `into`. `order`: the request's number among ordered requests, 0 for an unordered
+    /// one.
     pub(crate) fn request(
         &self,
         to: Peer,
@@ -112,14 +120,14 @@ impl Messages {
         (token, Message::Request { token, window, order, request }.encode())
     }
 
-    /// Gives up a request, since its peer can't be reached.
+    /// Fails a request whose peer can't be reached.
     pub(crate) fn fail(&self, token: u64, fault: &Fault) {
         if let Some(waiting) = locked(&self.requests).waiting.remove(&token) {
             waiting.tally.fail(fault);
         }
     }
 
-    /// Gives up all requests to a peer that died.
+    /// Fails all requests to a peer that died.
     pub(crate) fn give_up(&self, fault: &Fault) {
         let died = |_: &u64, waiting: &mut Waiting| waiting.from == fault.peer;
         let lost: Vec<_> = locked(&self.requests).waiting.extract_if(died).collect();
@@ -128,40 +136,55 @@ impl Messages {
         }
     }
 
-    /// Sends what handlers left to be sent, until a port says `Again`; how many went.
+    /// Sends the messages that handlers queued, until a port answers `Again`; returns their number.
     pub(crate) fn send_deferred(&self, wire: &Wire) -> usize {
+        self.send_each(|peer, bytes| wire.send(peer, bytes))
+    }
+
+    fn send_each(&self, mut send: impl FnMut(Peer, &[u8]) -> Post) -> usize {
         let mut sent = 0;
-        loop {
-            // Not held while sending: the port may be busy with a handler that defers.
-            let Some((peer, bytes)) = locked(&self.deferred).pop_front() else { return sent };
-            match wire.send(peer, &bytes) {
+        while self.owes_answers() {
+            // The lock is not held during the send: the port may run a handler that queues a
+            // message.
+            let Some((peer, bytes)) = locked(&self.deferred).pop_front() else { break };
+            match send(peer, &bytes) {
                 Post::Done | Post::Pending => sent += 1,
                 Post::Again => {
                     locked(&self.deferred).push_front((peer, bytes));
-                    return sent;
+                    break;
                 }
-                // The origin is gone: nobody waits for the reply.
+                // The origin is gone, so the reply has no receiver.
                 Post::Broken(fault) => eprintln!("transom: a reply is lost: {fault}"),
             }
+            // Relaxed: a count; the queue's lock orders what is in it.
+            self.owed.fetch_sub(1, Ordering::Relaxed);
         }
+        sent
     }
 
-    /// Whether answers wait to be sent.
+    /// Whether answers wait to be sent, or to be put back by a thread that could not send one.
     pub(crate) fn owes_answers(&self) -> bool {
-        !locked(&self.deferred).is_empty()
+        // Relaxed: the queue's lock orders the messages, and the thread that executes a request
+        // looks again afterwards.
+        self.owed.load(Ordering::Relaxed) > 0
     }
 
-    /// Executes a request, whose answer waits to be sent.
+    /// Executes a request and queues the answer.
     fn execute(&self, from: Peer, token: u64, window: Option<&Exposed>, request: &Request<'_>) {
         let outcome = window.map_or_else(|| Err("there is no such window here".to_owned()), |it| it.execute(request));
         let reply = match &outcome {
             Ok(bytes) => Message::Reply { token, bytes },
             Err(reason) => Message::Refusal { token, reason },
         };
-        locked(&self.deferred).push_back((from, reply.encode()));
+        let reply = reply.encode();
+        let mut deferred = locked(&self.deferred);
+        // Relaxed: as in `send_each`. Before the queue has it, so that the count is never too
+        // small.
+        self.owed.fetch_add(1, Ordering::Relaxed);
+        deferred.push_back((from, reply));
     }
 
-    /// Takes a request: now, or in its origin's order.
+    /// Executes a request now, or in its origin's order.
     fn requested(&self, from: Peer, message: &[u8]) {
         let Some(Message::Request { token, window, order, request }) = Message::decode(message) else { return };
         let exposed = self.exposed(window);
@@ -244,7 +267,8 @@ mod tests {
         assert!(messages.signalled(7, 0, 3).is_none() && messages.signalled(7, 1, 1).is_none());
     }
 
-    /// A request for a window that is not here is refused, and its origin's tally tells why.
+    /// A request for a window that does not exist is refused, and its origin's tally has the
+    /// reason.
     #[test]
     fn requests_for_no_window_are_refused() {
         let (origin, target) = (Messages::default(), Messages::default());
@@ -254,8 +278,19 @@ mod tests {
         assert!(!target.owes_answers());
         target.message(Peer(0), &message);
         assert!(target.owes_answers(), "until it is sent");
-        let (_, reply) = locked(&target.deferred).pop_front().expect("an answer");
-        assert!(!target.owes_answers());
+        // A thread that asks meanwhile must not go to sleep for long: there may be no room at the
+        // origin.
+        let full = |_: Peer, _: &[u8]| {
+            assert!(target.owes_answers(), "while it is sent");
+            Post::Again
+        };
+        assert_eq!((target.send_each(full), target.owes_answers()), (0, true), "put back");
+        let mut reply = Vec::new();
+        let sent = target.send_each(|_, bytes| {
+            reply = bytes.to_vec();
+            Post::Done
+        });
+        assert_eq!((sent, target.owes_answers()), (1, false));
         origin.message(Peer(1), &reply);
         assert!(tally.idle());
         let reason = tally.fault().map(|fault| fault.to_string()).unwrap_or_default();

@@ -1,19 +1,26 @@
-//! The Rust types of elements: which [`BasicType`] each is, and the ones that Rust and its crates do not have. Owns
-//! their layouts, which are those of C; must not know what operations do with them.
+//! The Rust types of elements: which [`BasicType`] each is, and the ones that Rust and its crates
+//! do not have. Owns their layouts, which are those of C; must not know what operations do with
+//! them.
 
 use super::types::BasicType;
 use bytemuck::{Pod, Zeroable};
 use num_complex::Complex;
 use std::fmt;
 
-/// A Rust type that is a predefined type of MPI, byte for byte. Implemented for integers, floats, `Complex` of the
-/// crate num-complex, and the types of this module only.
+/// A Rust type that is a predefined type of MPI, byte for byte. Implemented for integers, floats,
+/// `Complex` of the crate num-complex, and the types of this module only.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no predefined type of MPI, which the accumulate family needs",
+    note = "integers of 8 to 64 bits, `f32`, `f64`, `transom::Complex` and the types of `transom::reduce` are; \
+            put and get take every element type of the window"
+)]
 pub trait Element: Pod + Send + Sync + sealed::Sealed {
     /// The predefined type; its size and alignment are those of `Self`.
     const TYPE: BasicType;
 }
 
-/// `MPI_C_BOOL`: one byte, as C's `bool` takes it. Any nonzero byte is true; two true ones are equal.
+/// `MPI_C_BOOL`: one byte, as C's `bool` takes it. Any nonzero byte is true; two true ones are
+/// equal.
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Logical(u8);
@@ -140,13 +147,15 @@ macro_rules! pairs {
 pairs! {
     /// `MPI_FLOAT_INT`, in C `struct { float value; int index; }`.
     FloatInt: f32, 0, 0;
-    /// `MPI_DOUBLE_INT`, in C `struct { double value; int index; }`: four bytes of padding at the end.
+    /// `MPI_DOUBLE_INT`, in C `struct { double value; int index; }`: four bytes of padding at the
+    /// end.
     DoubleInt: f64, 0, 4;
     /// `MPI_LONG_INT`, in C `struct { long value; int index; }`: four bytes of padding at the end.
     LongInt: i64, 0, 4;
     /// `MPI_2INT`, in C `struct { int value; int index; }`.
     TwoInt: i32, 0, 0;
-    /// `MPI_SHORT_INT`, in C `struct { short value; int index; }`: two bytes of padding in the middle.
+    /// `MPI_SHORT_INT`, in C `struct { short value; int index; }`: two bytes of padding in the
+    /// middle.
     ShortInt: i16, 2, 0;
 }
 

@@ -1,22 +1,25 @@
-//! The loops: one per operation and type, over bytes at any alignment. Owns what an operation computes; must not know
-//! where the bytes come from, nor of atomicity.
+//! The loops: one for each operation and type, over bytes at any alignment. Owns the computation of
+//! an operation; must know neither the origin of the bytes nor atomicity.
 //!
-//! [`with_function`] is the one place where an operation and a type become a function; a [`Visit`] says what is done
-//! with the function, so that arrays and single elements can't differ. It is inlined into the loop of its type. That loop
-//! loads and stores elements unaligned: on aligned bytes it is as fast as a loop over slices, and it needs no second path.
+//! [`with_function`] is the one place where an operation and a type become a function; a [`Visit`]
+//! applies the function, so that arrays and single elements can't differ. The function is inlined
+//! into the loop of its type. The loop uses unaligned loads and stores: on aligned bytes it is as
+//! fast as a loop over slices, and no second path is needed.
 
 use super::elements::{DoubleInt, FloatInt, LongInt, ShortInt, TwoInt};
+use super::foreign::Foreign;
 use super::op::Op;
 use super::types::BasicType;
 use bytemuck::Pod;
 use num_complex::Complex;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Range};
 
-/// `target = target op operand`, element by element of type `ty`. Both slices are native-endian, have the same length
-/// in bytes, and may lie at any alignment.
+/// `target = target op operand`, element by element of type `ty`. Both slices are native-endian,
+/// have the same length in bytes, and may lie at any alignment.
 ///
 /// # Panics
-/// Where the lengths differ or are no multiple of the size of `ty`, or MPI does not define `op` on `ty`: callers check.
+/// Where the lengths differ or are no multiple of the size of `ty`, or MPI does not define `op` on
+/// `ty`: callers check.
 pub(crate) fn combine(op: Op, ty: BasicType, target: &mut [u8], operand: &[u8]) {
     let (ours, theirs, size) = (target.len(), operand.len(), ty.size());
     assert!(ours == theirs, "{op} of {ours} bytes with {theirs} bytes");
@@ -28,12 +31,14 @@ pub(crate) fn combine(op: Op, ty: BasicType, target: &mut [u8], operand: &[u8]) 
     }
 }
 
-/// Elements that are not in a slice: who has them applies a function to each and its operand.
+/// Elements that are not in a slice. The implementation applies a function to each element and its
+/// operand.
 pub(crate) trait Elements {
     fn combine<T: Pod>(self, function: impl Fn(T, T) -> T);
 }
 
-/// [`combine`] for elements elsewhere, by an operation that computes: not `MPI_NO_OP` nor `MPI_REPLACE`.
+/// [`combine`] for elements that are not in a slice, by any operation but `MPI_NO_OP` and
+/// `MPI_REPLACE`.
 ///
 /// # Panics
 /// Where MPI does not define `op` on `ty`: callers check.
@@ -41,12 +46,14 @@ pub(crate) fn combine_elsewhere(op: Op, ty: BasicType, elements: impl Elements) 
     with_function(op, ty, Elsewhere(elements));
 }
 
-/// What [`combine`] makes of one element: the new value, of the one in the target and the operand. A value is in the
-/// low bytes of its word, as many as `ty` has; the others are ignored, and 0 in the result.
+/// [`combine`] on one element: the new value, from the target's value and the operand. A value is
+/// in the low bytes of a word, as many as `ty` has; the other bytes are ignored in arguments and 0
+/// in the result.
 ///
 /// # Panics
 /// Where `ty` has more than 8 bytes, or MPI does not define `op` on `ty`: callers check.
-// Always inlined, here and in `with_function`: with a known operation and type one instruction is left.
+// Always inlined, here and in `with_function`: with a known operation and type one instruction is
+// left.
 #[inline(always)]
 pub(crate) fn combine_one(op: Op, ty: BasicType, old: u64, operand: u64) -> u64 {
     let size = ty.size();
@@ -82,14 +89,14 @@ pub(crate) fn value_of<T: Pod>(bits: u64) -> T {
 /// Bytes of the word of a single element.
 const WORD: usize = 8;
 
-/// Where the low `size` bytes of a word are in memory.
+/// The position in memory of the low `size` bytes of a word.
 #[inline]
 const fn low_bytes(size: usize) -> Range<usize> {
     assert!(size <= WORD, "the element has more bytes than a word");
     if cfg!(target_endian = "little") { 0..size } else { WORD - size..WORD }
 }
 
-/// What is done with the function of an operation on a type.
+/// The use of the function of an operation on a type.
 trait Visit {
     type Output;
     fn apply<T: Pod>(self, function: impl Fn(T, T) -> T) -> Self::Output;
@@ -137,7 +144,8 @@ impl Visit for Words {
     }
 }
 
-/// Hands the function of `op` on `ty` to `visit`: the value in the target is its first argument.
+/// Passes the function of `op` on `ty` to `visit`. The function's first argument is the target's
+/// value.
 #[inline(always)]
 fn with_function<V: Visit>(op: Op, ty: BasicType, visit: V) -> V::Output {
     match ty {
@@ -160,7 +168,31 @@ fn with_function<V: Visit>(op: Op, ty: BasicType, visit: V) -> V::Output {
         BasicType::LongInt => pair::<LongInt, V>(op, visit),
         BasicType::TwoInt => pair::<TwoInt, V>(op, visit),
         BasicType::ShortInt => pair::<ShortInt, V>(op, visit),
+        BasicType::Foreign(ty) => foreign(op, ty, visit),
     }
+}
+
+/// Elements as bytes, each combined by a call.
+#[cold]
+#[inline(never)]
+fn foreign<V: Visit>(op: Op, ty: Foreign, visit: V) -> V::Output {
+    match ty.size() {
+        2 => each::<2, V>(op, ty, visit),
+        4 => each::<4, V>(op, ty, visit),
+        8 => each::<8, V>(op, ty, visit),
+        16 => each::<16, V>(op, ty, visit),
+        _ => each::<32, V>(op, ty, visit),
+    }
+}
+
+fn each<const N: usize, V: Visit>(op: Op, ty: Foreign, visit: V) -> V::Output
+where
+    [u8; N]: Pod,
+{
+    visit.apply(|mut old: [u8; N], operand| {
+        ty.combine(op, &mut old, &operand);
+        old
+    })
 }
 
 #[inline]
@@ -216,7 +248,8 @@ fn bits<T: Integer, V: Visit>(op: Op, visit: V) -> V::Output {
 
 #[inline]
 fn pair<T: Pair, V: Visit>(op: Op, visit: V) -> V::Output {
-    // Of equal values the smaller index; the one in the target if those are equal too (MPI §5.9.4).
+    // For equal values the smaller index wins; for equal indices the target's element stays
+    // (MPI-4.1 §6.9.4).
     let first = |old: &T, operand: &T| operand.index() < old.index();
     match op {
         Op::MaxLoc => visit.apply(|old: T, operand: T| {
@@ -310,7 +343,8 @@ macro_rules! floats {
 
             #[inline]
             fn larger(self, other: Self) -> Self {
-                // Equal values have equal bits, but for the sign of 0: the larger one has none.
+                // Equal values have equal bits, but for the sign of 0: the larger zero has no sign
+                // bit.
                 let equal = <$float>::from_bits(self.to_bits() & other.to_bits());
                 if self == other { equal } else if other.above(self) { other } else { self }
             }

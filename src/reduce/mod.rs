@@ -1,23 +1,26 @@
-//! What accumulates compute: the predefined types and operations, which of them go together, and the loops that apply
-//! them to bytes. Must not know of windows, epochs, transports, or who else works on the same memory: atomicity and
-//! order are the callers' business.
+//! The computation of accumulates: the predefined types and operations, the table of allowed pairs,
+//! and the loops that apply operations to bytes. Must not know windows, epochs, transports, or
+//! concurrent accesses to the same memory: atomicity and order are the callers' business.
 //!
-//! An accumulate, `fetch_and_op` or compare-and-swap works on elements of one predefined type, named by [`BasicType`],
-//! by one predefined operation, named by [`Op`]; [`Op::allows`] is the table of pairs that MPI defines. In typed code an
-//! element implements [`Element`], the operations are the types of [`ops`], and a pair outside the table does not
-//! compile.
+//! An accumulate, `fetch_and_op` or compare-and-swap works on elements of one predefined type,
+//! named by [`BasicType`], by one predefined operation, named by [`Op`]; [`Op::allows`] is the
+//! table of pairs that MPI defines. In typed code an element implements [`Element`], the operations
+//! are the types of [`ops`], and a pair outside the table does not compile.
 //!
-//! The table is in MPI §5.9.2, MAXLOC and MINLOC are in §5.9.4 (§6.9.2 and §6.9.4 in MPI 4), REPLACE and NO_OP in
-//! §11.3.4. What MPI leaves open is fixed here:
+//! The table is in MPI-4.1 §6.9.2, MAXLOC and MINLOC are in §6.9.4, REPLACE and NO_OP in §12.3.4.
+//! This module defines the cases that MPI leaves open:
 //! - Sums and products of integers wrap.
-//! - MAX and MIN of floats do not depend on the order of the operands: NaN wins against every number, and -0 is smaller
-//!   than +0. Of two NaN the one that was in the target stays.
-//! - MAXLOC and MINLOC take NaN for the largest and for the smallest value, and two NaN, or zeros of either sign, for
-//!   equal ones. They move whole elements; of two with the same value and index the one in the target stays.
+//! - MAX and MIN of floats do not depend on the order of the operands: NaN wins against every
+//!   number, and -0 is smaller than +0. Of two NaN the one that was in the target stays.
+//! - MAXLOC and MINLOC take NaN for the largest and for the smallest value, and two NaN, or zeros
+//!   of either sign, for equal ones. They move whole elements; of two with the same value and index
+//!   the one in the target stays.
 //! - Any nonzero element is true to LAND, LOR and LXOR; their result is 1 or 0.
-//! - Which bits a NaN has that a sum or product results in is unspecified.
+//! - The bits of a NaN that is the result of a sum or product are unspecified.
 
 mod elements;
+#[doc(hidden)]
+pub mod foreign;
 pub(crate) mod kernel;
 mod op;
 pub mod ops;

@@ -1,11 +1,11 @@
-//! The predefined operations by name, and the table of types that MPI defines each on. Must not know how they are
-//! computed.
+//! The predefined operations by name, and the table of types on which MPI defines each operation.
+//! Must not know their computation.
 
 use super::types::{BasicType, Class};
 use Op::{Band, Bor, Bxor, Land, Lor, Lxor, Max, MaxLoc, Min, MinLoc, NoOp, Prod, Replace, Sum};
 
-/// A predefined operation: the new value of an element in the target, of its old value and the origin's element. Users'
-/// own functions are no operations of accumulates (MPI §11.3.4.1).
+/// A predefined operation, which computes the new value of the target's element from the old value
+/// and the origin's element. Accumulates do not take user-defined operations (MPI-4.1 §12.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
@@ -29,13 +29,15 @@ pub enum Op {
     Lxor,
     /// `MPI_BXOR`: bitwise exclusive or.
     Bxor,
-    /// `MPI_MAXLOC`: the pair with the larger value; of equal values the one with the smaller index (MPI §5.9.4).
+    /// `MPI_MAXLOC`: the pair with the larger value; of equal values the one with the smaller index
+    /// (MPI-4.1 §6.9.4).
     MaxLoc,
-    /// `MPI_MINLOC`: the pair with the smaller value; of equal values the one with the smaller index (MPI §5.9.4).
+    /// `MPI_MINLOC`: the pair with the smaller value; of equal values the one with the smaller
+    /// index (MPI-4.1 §6.9.4).
     MinLoc,
-    /// `MPI_REPLACE`: the origin's element (MPI §11.3.4.1).
+    /// `MPI_REPLACE`: the origin's element (MPI-4.1 §12.3.4).
     Replace,
-    /// `MPI_NO_OP`: the old value; a fetch becomes an atomic read (MPI §11.3.4.2).
+    /// `MPI_NO_OP`: the old value; a fetch becomes an atomic read (MPI-4.1 §12.3.4).
     NoOp,
 }
 
@@ -43,7 +45,8 @@ impl Op {
     /// Every operation, in the order of their numbers.
     pub const ALL: [Op; 14] = [Max, Min, Sum, Prod, Land, Band, Lor, Bor, Lxor, Bxor, MaxLoc, MinLoc, Replace, NoOp];
 
-    /// Whether MPI defines the operation on elements of type `ty` (MPI §5.9.2, §5.9.4, §11.3.4).
+    /// Whether MPI defines the operation on elements of type `ty` (MPI-4.1 §6.9.2, §6.9.4,
+    /// §12.3.4).
     #[must_use]
     pub const fn allows(self, ty: BasicType) -> bool {
         let class = ty.class();
@@ -57,7 +60,8 @@ impl Op {
         }
     }
 
-    /// Whether MPI defines a compare-and-swap of one element of type `ty`: integers, logical, byte (MPI §11.3.4.4).
+    /// Whether MPI defines a compare-and-swap of one element of type `ty`: integers, logical, byte
+    /// (MPI-4.1 §12.3.4).
     #[must_use]
     pub const fn allows_compare_and_swap(ty: BasicType) -> bool {
         matches!(ty.class(), Class::Integer | Class::Logical | Class::Byte)
@@ -84,13 +88,13 @@ impl Op {
         }
     }
 
-    /// The number that stands for the operation in messages: its place in [`Op::ALL`].
+    /// The operation's number in messages: its index in [`Op::ALL`].
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The operation of an [`Op::number`]; none for a number that stands for none.
+    /// The operation with an [`Op::number`]; `None` for an unknown number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Op> {
         Op::ALL.get(usize::from(number)).copied()
@@ -108,7 +112,7 @@ impl std::fmt::Display for Op {
 mod tests {
     use super::{BasicType, Op};
 
-    /// The rows of the table in MPI §5.9.2, and the pairs of §5.9.4, by the names in the text.
+    /// The rows of the table in MPI-4.1 §6.9.2, and the pairs of §6.9.4, by the names in the text.
     const INTEGERS: &str =
         "MPI_INT8_T MPI_INT16_T MPI_INT32_T MPI_INT64_T MPI_UINT8_T MPI_UINT16_T MPI_UINT32_T MPI_UINT64_T";
     const FLOATS: &str = "MPI_FLOAT MPI_DOUBLE";

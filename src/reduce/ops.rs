@@ -1,5 +1,5 @@
-//! The operations as types, so that a pair that MPI does not define does not compile. Owns the traits that say which
-//! elements each is defined on; the same table by value is [`Op::allows`].
+//! The operations as types, so that a pair that MPI does not define does not compile. Owns the
+//! traits that name the elements of each operation; [`Op::allows`] is the same table by value.
 //!
 //! ```
 //! use transom::reduce::{Op, ops::{Max, Reduction, Sum}};
@@ -13,7 +13,7 @@
 //! let op = <Sum as Reduction<Logical>>::OP;
 //! ```
 //!
-//! Of complex numbers none is the largest:
+//! Complex numbers have no maximum:
 //! ```compile_fail
 //! use transom::reduce::ops::{Max, Reduction};
 //! let op = <Max as Reduction<num_complex::Complex<f64>>>::OP;
@@ -23,7 +23,8 @@ use super::elements::{DoubleInt, Element, FloatInt, Logical, LongInt, RawByte, S
 use super::op::Op;
 use num_complex::Complex;
 
-/// An operation that MPI defines on elements of type `T`. Implemented for the types of this module only.
+/// An operation that MPI defines on elements of type `T`. Implemented for the types of this module
+/// only.
 #[diagnostic::on_unimplemented(message = "MPI does not define the operation `{Self}` on elements of type `{T}`")]
 pub trait Reduction<T: Element>: sealed::Sealed {
     /// The operation by value.
@@ -42,7 +43,7 @@ macro_rules! operations {
 
 operations! { Max Min Sum Prod Land Band Lor Bor Lxor Bxor MaxLoc MinLoc Replace NoOp }
 
-/// Each trait with the operations that it opens and the elements that have it.
+/// Each trait with its operations and the elements that implement it.
 macro_rules! domains {
     ($($(#[$doc:meta])* $domain:ident [$($op:ident)*]: $($element:ty),*;)*) => {
         $(
@@ -71,11 +72,11 @@ domains! {
     Arithmetic [Sum Prod]: i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, Complex<f32>, Complex<f64>;
     /// Integers and [`Logical`]: elements that are true or false.
     Truth [Land Lor Lxor]: i8, i16, i32, i64, u8, u16, u32, u64, Logical;
-    /// Integers and [`RawByte`]: elements that are taken bit by bit.
+    /// Integers and [`RawByte`]: elements with bitwise operations.
     Bitwise [Band Bor Bxor]: i8, i16, i32, i64, u8, u16, u32, u64, RawByte;
     /// The pairs of a value and an index.
     Located [MaxLoc MinLoc]: FloatInt, DoubleInt, LongInt, TwoInt, ShortInt;
-    /// Integers, [`Logical`] and [`RawByte`]: what a compare-and-swap takes (MPI §11.3.4.4).
+    /// Integers, [`Logical`] and [`RawByte`]: elements of a compare-and-swap (MPI-4.1 §12.3.4).
     Swappable []: i8, i16, i32, i64, u8, u16, u32, u64, Logical, RawByte;
 }
 

@@ -1,5 +1,6 @@
-//! The kernels against a model that works on one element at a time and knows numbers only as `i128` and `f64`: every
-//! pair that MPI defines (O3) on every type (O4), at every alignment, single elements too, and the edge cases by hand.
+//! The kernels against a model that works on one element at a time and knows numbers only as `i128`
+//! and `f64`: every pair that MPI defines (O3) on every type (O4), at every alignment, single
+//! elements too, and the edge cases by hand.
 
 use super::kernel::{bits_of, combine, combine_one, value_of};
 use super::types::Class;
@@ -72,7 +73,7 @@ fn read<T: Pod>(bytes: &[u8]) -> T {
     bytemuck::pod_read_unaligned(bytes)
 }
 
-/// The number that an element of an integer type, or the value of an integer pair, is.
+/// An element of an integer type, or the value of an integer pair, as a number.
 fn number(ty: BasicType, of: &[u8]) -> i128 {
     match ty {
         BasicType::Int8 => read::<i8>(of).into(),
@@ -87,7 +88,7 @@ fn number(ty: BasicType, of: &[u8]) -> i128 {
     }
 }
 
-/// What `op` makes of one element.
+/// The model of `op` on one element.
 fn model(op: Op, ty: BasicType, old: &[u8], operand: &[u8]) -> Vec<u8> {
     match (op, ty.class()) {
         (Op::Replace, _) => operand.to_vec(),
@@ -162,7 +163,8 @@ fn of_pairs(op: Op, ty: BasicType, old: &[u8], operand: &[u8]) -> Vec<u8> {
     if keeps { old.to_vec() } else { operand.to_vec() }
 }
 
-/// The parts of an element of which each is one number, with every NaN made the same: its bits are unspecified.
+/// The numbers of an element, with every NaN replaced by the same NaN, because the bits of a NaN
+/// are unspecified.
 fn canonical(ty: BasicType, elements: &[u8]) -> Vec<u8> {
     match ty {
         BasicType::Float32 | BasicType::Complex32 => elements
@@ -229,7 +231,7 @@ fn single_elements_agree_with_arrays() {
         pairs += 1;
         for _ in 0..200 {
             let (mut target, operand) = (random.element(ty), random.element(ty));
-            // Whatever is above the value must not matter.
+            // The bits above the value must not matter.
             let (old, other) = (word(&target, random.next()), word(&operand, random.next()));
             let got = combine_one(op, ty, old, other);
             combine(op, ty, &mut target, &operand);

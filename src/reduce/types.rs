@@ -1,11 +1,13 @@
-//! The predefined types by name, size and class. Must not know what the operations compute.
+//! The predefined types by name, size and class. Must not know the operations.
 
+use super::foreign;
 use BasicType::{
-    Bool, Byte, Complex32, Complex64, DoubleInt, Float32, Float64, FloatInt, Int8, Int16, Int32, Int64, LongInt,
-    ShortInt, TwoInt, Uint8, Uint16, Uint32, Uint64,
+    Bool, Byte, Complex32, Complex64, DoubleInt, Float32, Float64, FloatInt, Foreign, Int8, Int16, Int32, Int64,
+    LongInt, ShortInt, TwoInt, Uint8, Uint16, Uint32, Uint64,
 };
 
-/// A predefined type: what one element of an accumulate is. In memory each is what C has for it on this machine.
+/// A predefined type: the type of one element of an accumulate. Its layout in memory is that of the
+/// C type on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BasicType {
@@ -33,9 +35,9 @@ pub enum BasicType {
     Complex32,
     /// `MPI_C_DOUBLE_COMPLEX`: two `f64`, the real part first.
     Complex64,
-    /// `MPI_C_BOOL`: one byte; any nonzero one is true.
+    /// `MPI_C_BOOL`: one byte; any nonzero value is true.
     Bool,
-    /// `MPI_BYTE`: eight bits without a number in them.
+    /// `MPI_BYTE`: eight uninterpreted bits.
     Byte,
     /// `MPI_FLOAT_INT`: an `f32` and its index.
     FloatInt,
@@ -47,9 +49,12 @@ pub enum BasicType {
     TwoInt,
     /// `MPI_SHORT_INT`: an `i16` and its index.
     ShortInt,
+    /// A type that Rust lacks and C compilers have; occurs only in MPI programs.
+    #[doc(hidden)]
+    Foreign(foreign::Foreign),
 }
 
-/// The kinds of types that the table of operations tells apart (MPI §5.9.2).
+/// The classes of types in the table of operations (MPI-4.1 §6.9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Integer,
@@ -61,13 +66,14 @@ pub(super) enum Class {
 }
 
 impl BasicType {
-    /// Every type, in the order of their numbers.
+    /// Every type that Rust has, in the order of their numbers.
     pub const ALL: [BasicType; 19] = [
         Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64, Float32, Float64, Complex32, Complex64, Bool, Byte,
         FloatInt, DoubleInt, LongInt, TwoInt, ShortInt,
     ];
 
-    /// Bytes from one element of an array to the next: of a pair those of the C struct, padding included.
+    /// Bytes from one element of an array to the next; for a pair the size of the C struct, padding
+    /// included.
     #[must_use]
     pub const fn size(self) -> usize {
         match self {
@@ -76,14 +82,17 @@ impl BasicType {
             Int32 | Uint32 | Float32 => 4,
             Int64 | Uint64 | Float64 | Complex32 | FloatInt | TwoInt | ShortInt => 8,
             Complex64 | DoubleInt | LongInt => 16,
+            Foreign(foreign) => foreign.size(),
         }
     }
 
-    /// Bytes that the address of an element is a multiple of, where its memory was allocated as such elements.
+    /// The alignment of an element in memory that was allocated for elements of this type, in
+    /// bytes.
     #[must_use]
     pub const fn align(self) -> usize {
         match self {
-            Int8 | Uint8 | Bool | Byte => 1,
+            // These types are loaded and stored byte by byte.
+            Int8 | Uint8 | Bool | Byte | Foreign(_) => 1,
             Int16 | Uint16 => 2,
             Int32 | Uint32 | Float32 | Complex32 | FloatInt | TwoInt | ShortInt => 4,
             Int64 | Uint64 | Float64 | Complex64 | DoubleInt | LongInt => 8,
@@ -113,19 +122,44 @@ impl BasicType {
             LongInt => "MPI_LONG_INT",
             TwoInt => "MPI_2INT",
             ShortInt => "MPI_SHORT_INT",
+            Foreign(foreign) => foreign.name(),
         }
     }
 
-    /// The number that stands for the type in messages: its place in [`BasicType::ALL`].
+    /// The type's number in messages: its index in [`BasicType::ALL`].
     #[must_use]
     pub const fn number(self) -> u8 {
-        self as u8
+        match self {
+            Int8 => 0,
+            Int16 => 1,
+            Int32 => 2,
+            Int64 => 3,
+            Uint8 => 4,
+            Uint16 => 5,
+            Uint32 => 6,
+            Uint64 => 7,
+            Float32 => 8,
+            Float64 => 9,
+            Complex32 => 10,
+            Complex64 => 11,
+            Bool => 12,
+            Byte => 13,
+            FloatInt => 14,
+            DoubleInt => 15,
+            LongInt => 16,
+            TwoInt => 17,
+            ShortInt => 18,
+            // After all others.
+            Foreign(foreign) => 19 + foreign as u8,
+        }
     }
 
-    /// The type of a [`BasicType::number`]; none for a number that stands for none.
+    /// The type with a [`BasicType::number`]; `None` for an unknown number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<BasicType> {
-        BasicType::ALL.get(usize::from(number)).copied()
+        let place = usize::from(number);
+        let foreign = || foreign::Foreign::served(place - BasicType::ALL.len()).map(Foreign);
+        BasicType::ALL.get(place).copied().or_else(foreign)
     }
 
     pub(super) const fn class(self) -> Class {
@@ -136,6 +170,7 @@ impl BasicType {
             Bool => Class::Logical,
             Byte => Class::Byte,
             FloatInt | DoubleInt | LongInt | TwoInt | ShortInt => Class::Pair,
+            Foreign(foreign) => foreign.class(),
         }
     }
 }
@@ -157,7 +192,7 @@ mod tests {
             assert_eq!(usize::from(ty.number()), place, "{ty}");
             assert_eq!(BasicType::from_number(ty.number()), Some(ty));
         }
-        for number in 19..=u8::MAX {
+        for number in 33..=u8::MAX {
             assert_eq!(BasicType::from_number(number), None);
         }
     }

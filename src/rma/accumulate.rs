@@ -1,6 +1,7 @@
-//! The accumulate family on memory that this process reaches by load and store. Atomic for each element between all who
-//! come through here for the same memory: by the stripes' locks, under which large operations run vector code; or, where
-//! the window was created with element granularity, by the CPU's atomics. A type has one of the two, never both.
+//! The accumulate family on memory that this process reaches by load and store. Atomic for each
+//! element among all callers on the same memory: by the stripes' locks, under which large
+//! operations run vector code, or, where the window was created with element granularity, by the
+//! CPU's atomics. A type has one of the two disciplines in a window, never both.
 
 use std::sync::atomic::Ordering;
 
@@ -11,27 +12,28 @@ use crate::reduce::{BasicType, Op};
 use crate::sync::stripe::{self, BLOCK};
 use crate::window::words::Words;
 
-/// Memory, and what makes accumulates on it atomic.
+/// Memory, with the discipline that makes accumulates on it atomic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) memory: &'a Memory,
     /// The control words of the part that the memory belongs to.
     pub(crate) words: Words<'a>,
-    /// Elements that are whole words of 4 and 8 bytes go by the CPU's atomics instead of the stripes' locks.
+    /// Elements that are whole words of 4 and 8 bytes go by the CPU's atomics instead of the
+    /// stripes' locks.
     pub(crate) per_element: bool,
-    /// Where the memory begins in the part: what stripes are counted from.
+    /// The offset of the memory in the part. Stripes are counted from the beginning of the part.
     pub(crate) base: usize,
 }
 
-/// Room for a block, and for the element that sticks out of it; aligned for every type.
+/// Space for a block and for an element that crosses its end; aligned for every type.
 #[repr(align(16))]
 struct Scratch<const N: usize>([u8; N]);
 
 /// Accumulates up to this many bytes use a small scratch, which costs less to clear.
 const SMALL: usize = 256;
-const LARGE: usize = BLOCK + 16;
+const LARGE: usize = BLOCK + 32;
 
-/// What takes old values: the offset within the operation, and the bytes there.
+/// The receiver of previous values: the offset within the operation, and the bytes.
 pub(crate) type Old<'o> = &'o mut dyn FnMut(usize, &[u8]);
 
 impl<'a> Place<'a> {
@@ -45,8 +47,10 @@ impl<'a> Place<'a> {
         self.per_element && matches!(ty.size(), 4 | 8) && ty.align() == ty.size()
     }
 
-    /// Combines one element of at most 8 bytes; its value from before. Values are in the low bytes.
-    // Always inlined, as what calls it; whatever may call a function is apart, so that it takes no registers here.
+    /// Combines one element of at most 8 bytes and returns its previous value. Values are in the
+    /// low bytes.
+    // Always inlined, like its callers. Paths that call functions are separate, so that they take
+    // no registers here.
     #[inline(always)]
     pub(crate) fn one(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         if self.by_atomics(ty) {
@@ -58,7 +62,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// By value, here and in `one_by_atomics`: so the hot path need not lay the place out in memory.
+    /// `self` by value, here and in `one_by_atomics`, so that the hot path need not store the place
+    /// in memory.
     #[cold]
     fn one_contended(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         self.one_locked(&self.lock(at), at, op, ty, operand)
@@ -73,7 +78,7 @@ impl<'a> Place<'a> {
         old
     }
 
-    /// Stores `new` where `expected` is found, comparing bits; the value from before.
+    /// Stores `new` if the value is `expected`, comparing bits; returns the previous value.
     #[inline]
     pub(crate) fn swap(&self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
         if self.by_atomics(ty) {
@@ -85,6 +90,16 @@ impl<'a> Place<'a> {
             store(self.memory, at, ty.size(), new);
         }
         old
+    }
+
+    /// [`Place::swap`] of an element of any size, as bytes: the first of `both` is expected, the
+    /// second stored.
+    pub(crate) fn swap_bytes(&self, at: usize, [expected, new]: [&[u8]; 2], old: &mut [u8]) {
+        let _held = self.lock(at);
+        self.memory.read(at, old);
+        if old == expected {
+            self.memory.write(at, new);
+        }
     }
 
     #[cold]
@@ -99,7 +114,7 @@ impl<'a> Place<'a> {
         if let Some(kind) = kind {
             return self.memory.amo(at, Amo::new(kind, width, operand));
         }
-        // Relaxed: a guess, which the compare-and-swap judges.
+        // Relaxed: a guess, which the compare-and-swap verifies.
         let mut old = match width {
             Width::W32 => u64::from(self.memory.word32(at).load(Ordering::Relaxed)),
             Width::W64 => self.memory.word64(at).load(Ordering::Relaxed),
@@ -114,7 +129,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Combines whole elements with `operand`, block by block; hands the values from before to `old`.
+    /// Combines whole elements with `operand`, block by block; passes the previous values to `old`.
     pub(crate) fn many(&self, at: usize, op: Op, ty: BasicType, operand: Operand<'_>, old: Option<Old<'_>>) {
         if self.by_atomics(ty) {
             return self.many_by_atomics(at, op, ty, operand, old);
@@ -129,11 +144,11 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Where a block of `len` bytes that begins at `from` ends: the element that sticks out of the stripe's block belongs to the
-    /// block that it begins in.
+    /// The end of a block of `len` bytes that begins at `from`. An element that crosses the end of
+    /// the stripe's block belongs to the block in which it begins.
     fn block(&self, from: usize, len: usize, size: usize) -> usize {
         let left = BLOCK - (self.base + from) % BLOCK;
-        // No division, which costs as much as a lock, where there is another way.
+        // Avoids the division where possible, because it costs as much as a lock.
         if len <= left {
             len
         } else if size.is_power_of_two() {
@@ -143,7 +158,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Combines in the memory itself: nobody wants the values from before.
+    /// Combines in the memory itself, without previous values.
     fn in_place(&self, at: usize, op: Op, ty: BasicType, operand: &[u8]) {
         let mut done = 0;
         while done < operand.len() {
@@ -163,7 +178,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The same, where the values from before are handed over first, by way of `scratch`.
+    /// Combines by way of `scratch`, after the previous values were passed on.
     fn blocks(
         &self,
         at: usize,
@@ -220,11 +235,11 @@ impl Elements for InMemory<'_> {
     }
 }
 
-/// What elements are combined with.
+/// The operands of elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operand<'a> {
     Bytes(&'a [u8]),
-    /// Nothing (`MPI_NO_OP`), for so many bytes.
+    /// No operands (`MPI_NO_OP`), for this number of bytes.
     Nothing(usize),
 }
 

@@ -1,15 +1,19 @@
-//! The regions that are attached to a dynamic window at one rank (MPI §11.2.4), by their addresses. Owns which there are
-//! and that they do not overlap; knows nothing of who asks.
+//! The regions that are attached to a dynamic window at one rank (MPI-4.1 §12.2.4), ordered by
+//! address. They never overlap.
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use transom_fabric::{Memory, RegionKey};
 
 /// Regions by the address of their first byte.
 #[derive(Debug, Default)]
-pub(crate) struct Attached(RwLock<BTreeMap<u64, Region>>);
+pub(crate) struct Attached {
+    regions: RwLock<BTreeMap<u64, Region>>,
+    /// The addresses of regions without bytes, which nothing can access.
+    empty: Mutex<Vec<u64>>,
+}
 
 #[derive(Debug)]
 struct Region {
@@ -17,15 +21,15 @@ struct Region {
     opened: Opened,
 }
 
-/// What lets ranks of the node map a region, where they can.
+/// The key by which ranks of the node map a region, where they can.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
     pub(crate) key: Option<RegionKey>,
-    /// What keeps it so until the region is detached.
+    /// Keeps the region mappable until it is detached.
     pub(crate) _keeps: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// A region's place, and how ranks of the node map it.
+/// A region's address range, and the key by which ranks of the node map it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) address: u64,
@@ -34,7 +38,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// As it travels: without a key its words are 0.
+    /// Words of the encoded form; the words of an absent key are 0.
     pub(crate) const WORDS: usize = 6;
 
     pub(crate) fn to_words(self) -> [u64; Extent::WORDS] {
@@ -47,7 +51,7 @@ impl Extent {
         Extent { address, len, key: (key != RegionKey::default()).then_some(key) }
     }
 
-    /// Where in it the bytes begin, if all are in it.
+    /// The offset of the bytes in the region, if the region contains all of them.
     pub(crate) fn inside(&self, address: u64, len: usize) -> Option<usize> {
         let inside = address.checked_sub(self.address)?;
         let fits = inside <= self.len && len as u64 <= self.len - inside;
@@ -57,17 +61,17 @@ impl Extent {
 
 impl Attached {
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<u64, Region>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.regions.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a region.
     ///
     /// # Errors
-    /// It overlaps one that is there, which is told.
+    /// The region overlaps an attached region, which is returned.
     pub(crate) fn attach(&self, memory: Memory, open: impl FnOnce(&Memory) -> Opened) -> Result<(), Extent> {
         let address = memory.as_ptr().addr() as u64;
         let end = address + memory.len() as u64;
-        let mut regions = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
         let before = regions.range(..end.max(address + 1)).next_back();
         if let Some((&other, region)) = before
             && (other + region.memory.len() as u64 > address || other == address)
@@ -79,17 +83,40 @@ impl Attached {
         Ok(())
     }
 
-    /// Takes the region away that begins at `address`, if there is one; what kept it open.
+    /// Notes a region without bytes, so that it can be detached.
+    pub(crate) fn attach_empty(&self, address: u64) {
+        self.empty.lock().unwrap_or_else(PoisonError::into_inner).push(address);
+    }
+
+    /// Removes a region without bytes. Returns whether there was one at `address`.
+    pub(crate) fn detach_empty(&self, address: u64) -> bool {
+        let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = empty.iter().position(|&other| other == address);
+        place.map(|place| empty.swap_remove(place)).is_some()
+    }
+
+    /// Removes the region that begins at `address`, if there is one, and returns the value that
+    /// kept it open.
     pub(crate) fn detach(&self, address: u64) -> Option<Opened> {
-        let region = self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&address)?;
+        let region = self.regions.write().unwrap_or_else(PoisonError::into_inner).remove(&address)?;
         Some(region.opened)
     }
 
-    /// The region that the bytes lie in, whole, and its address.
+    /// The memory that contains the bytes, and its address: a region, or several adjacent regions
+    /// as one.
     pub(crate) fn find(&self, address: u64, len: usize) -> Option<(Memory, u64)> {
         let regions = self.read();
         let (&base, region) = regions.range(..=address).next_back()?;
-        region.extent(base).inside(address, len).map(|_| (region.memory.clone(), base))
+        if region.extent(base).inside(address, len).is_some() {
+            return Some((region.memory.clone(), base));
+        }
+        let end = address.checked_add(len as u64)?;
+        let extents = regions.range(base..end).map(|(&at, region)| region.extent(at));
+        if !side_by_side(extents, end) {
+            return None;
+        }
+        let parts = regions.range(base..end).map(|(_, region)| region.memory.clone()).collect();
+        Memory::joined(parts).map(|memory| (memory, base))
     }
 
     /// The regions from the `first` on, in the order of their addresses, at most `most`.
@@ -97,14 +124,14 @@ impl Attached {
         self.read().iter().skip(first).take(most).map(|(&address, region)| region.extent(address)).collect()
     }
 
-    /// How many there are.
+    /// The number of regions.
     pub(crate) fn len(&self) -> usize {
         self.read().len()
     }
 
-    /// Takes all away.
+    /// Removes all regions.
     pub(crate) fn clear(&self) {
-        let all = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
+        let all = std::mem::take(&mut *self.regions.write().unwrap_or_else(PoisonError::into_inner));
         drop(all);
     }
 }
@@ -115,11 +142,34 @@ impl Region {
     }
 }
 
-/// The region of a list, as [`Attached::list`] gives it, that an access lies in, and where in it the access begins.
+/// The region of a list, as [`Attached::list`] gives it, that contains an access, and the offset of
+/// the access in it.
 pub(crate) fn covering(regions: &[Extent], address: u64, len: usize) -> Option<(&Extent, usize)> {
     let next = regions.partition_point(|region| region.address <= address);
     let region = regions.get(next.checked_sub(1)?)?;
     region.inside(address, len).map(|inside| (region, inside))
+}
+
+/// Whether the bytes of an access lie in adjacent regions of a list.
+pub(crate) fn spanning(regions: &[Extent], address: u64, len: usize) -> bool {
+    let first = regions.partition_point(|region| region.address <= address);
+    let (Some(first), Some(end)) = (first.checked_sub(1), address.checked_add(len as u64)) else { return false };
+    side_by_side(regions[first..].iter().copied(), end)
+}
+
+/// Whether regions follow each other without a gap from the first of them to `end`.
+fn side_by_side(regions: impl Iterator<Item = Extent>, end: u64) -> bool {
+    let mut reached = None;
+    for region in regions {
+        match reached {
+            Some(reached) if region.address != reached => return false,
+            _ => reached = Some(region.address + region.len),
+        }
+        if reached >= Some(end) {
+            return true;
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -141,7 +191,13 @@ mod tests {
             assert!(found.len == 10 && found.address >= at + 20, "{found:?}");
         }
         assert_eq!(attached.find(at + 25, 5).map(|(_, base)| base), Some(at + 20));
-        assert!(attached.find(at + 25, 6).is_none(), "an access lies in one region");
+        let joined = |from, len| attached.find(at + from, len).map(|(memory, base)| (memory.len(), base - at));
+        assert_eq!([joined(25, 6), joined(29, 20), joined(20, 30)], [Some((20, 20)), Some((30, 20)), Some((30, 20))]);
+        assert!(
+            attached.find(at + 45, 6).is_none() && attached.find(at + 19, 12).is_none(),
+            "past the last, before the first"
+        );
+        assert!(attached.find(at + 25, usize::MAX).is_none(), "past the last address");
         assert!(attached.find(at + 19, 1).is_none() && attached.find(at + 50, 1).is_none());
         let list = attached.list(1, 9);
         let extent = |from| Extent { address: at + from, len: 10, key: None };
@@ -149,7 +205,10 @@ mod tests {
         let covered = |address, len| covering(&list, address, len).map(|(region, inside)| (*region, inside));
         assert_eq!((covered(at + 30, 10), covered(at + 49, 1)), (Some((extent(30), 0)), Some((extent(40), 9))));
         assert_eq!((covered(at + 29, 1), covered(at + 45, 6), covering(&[], at, 0)), (None, None, None));
+        let across = |from, len| spanning(&list, at + from, len);
+        assert!(across(35, 10) && across(30, 20) && !across(29, 10) && !across(35, 16) && !spanning(&[], at, 1));
         assert!(attached.detach(at + 30).is_some() && attached.detach(at + 31).is_none() && attached.len() == 2);
+        assert!(joined(25, 6).is_none() && joined(25, 20).is_none(), "a region in between is gone");
         attached.clear();
         assert_eq!(attached.len(), 0);
     }

@@ -1,5 +1,5 @@
-//! How the data of one side of an operation lies in memory: a run of bytes, or so many items of a datatype. Knows no
-//! addresses: everything is bytes from where the side begins.
+//! The layout of one side of an operation: a run of bytes, or items of a datatype. Offsets count
+//! from the beginning of the side; no addresses.
 
 use crate::datatype::{Datatype, Pieces, Strip, Strips};
 use crate::reduce::BasicType;
@@ -7,9 +7,9 @@ use crate::reduce::BasicType;
 /// One side's layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout<'t> {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(usize),
-    /// So many items of a type.
+    /// A number of items of a type.
     Items(&'t Datatype, usize),
 }
 
@@ -38,7 +38,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// As [`Datatype::even`] says, and how many bytes; bytes go with every basic type.
+    /// The result of [`Datatype::even`], and the number of bytes; bytes match every basic type.
     #[inline(always)]
     pub(crate) fn even(&self) -> Option<(Strip, usize, Option<BasicType>)> {
         match self {

@@ -1,6 +1,6 @@
-//! What operations do to memory, apart from how they reach it: accumulates that are atomic for each element, and the cursors
-//! that walk several layouts at once. Used by origins on mapped memory and by targets on messages, so that both
-//! do the same (DESIGN §3).
+//! The effect of operations on memory, apart from the way to it: atomic accumulates, and cursors
+//! that walk several layouts together. Origins on mapped memory and targets of messages share this
+//! code, so that both have the same effect.
 
 pub(crate) mod accumulate;
 pub(crate) mod attached;

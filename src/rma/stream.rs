@@ -1,5 +1,5 @@
-//! Layouts walked together: each [`Stream`] gives the places of one side, and a step takes as much as all sides have in
-//! one piece. It knows offsets and lengths, no memory.
+//! Layouts walked together: a [`Stream`] gives the places of one side, and a step takes the longest
+//! piece that is contiguous at all sides. It knows offsets and lengths, no memory.
 
 use crate::datatype::Pieces;
 
@@ -26,7 +26,7 @@ impl<'a> Stream<'a> {
         self.left
     }
 
-    /// Takes `len` bytes of the piece that [`Stream::left`] told of; where they begin.
+    /// Takes `len` bytes of the piece that [`Stream::left`] measured, and returns their offset.
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> i64 {
         let at = self.at;

@@ -1,6 +1,7 @@
-//! The dissemination barrier (Hensgen, Finkel and Manber 1988): in round k every rank signals the rank 2^k further on
-//! and waits for the one 2^k before. ceil(log2 p) signals per rank, no rank is special, and for two ranks it is the
-//! bare exchange of two flags. Knows nothing of how a signal travels.
+//! The dissemination barrier (Hensgen, Finkel and Manber 1988): in round k every rank signals the
+//! rank 2^k further on and waits for the one 2^k before. ceil(log2 p) signals per rank, no rank is
+//! special, and for two ranks it is the exchange of two flags. Independent of the transport of
+//! signals.
 
 use crate::error::Result;
 
@@ -9,21 +10,23 @@ pub(crate) const fn slots(ranks: usize) -> usize {
     2 * ranks.next_power_of_two().trailing_zeros() as usize
 }
 
-/// How signals of one barrier travel. Each (slot, receiver) has one sender, so that a signal is a plain store of a number
-/// that only grows. A slot is a round of the even or of the odd barriers: a sender can be one barrier ahead of its receiver,
-/// never two, so that what a slot says stays until it was read.
+/// The transport of a barrier's signals. Each (slot, receiver) has one sender, so that a signal is
+/// a plain store of a number that only grows. A slot is a round of the even or of the odd barriers.
+/// A sender can be one barrier ahead of its receiver, never two, so the value of a slot stays until
+/// it was read.
 pub(crate) trait Signals {
     /// Stores `value` in the slot at `peer`.
     fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()>;
 
-    /// Waits until the slot here, which `peer` writes, has reached `value`; what it holds then.
+    /// Waits until this rank's slot, which `peer` writes, has reached `value`; returns the slot's
+    /// value.
     fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32>;
 }
 
-/// The bits that a rank may tell all others in a barrier.
-pub(crate) const TELLS: u32 = (1 << 12) - 1;
+/// The bits that a rank may send to all others in a barrier.
+pub(crate) const TELLS: u32 = (1 << 13) - 1;
 
-/// Passes barrier number `turn` of `size` ranks; every bit that any rank `tells`.
+/// Passes barrier number `turn` of `size` ranks; returns the union of the bits that ranks `tell`.
 #[inline]
 pub(crate) fn dissemination(me: usize, size: usize, turn: u32, tells: u32, signals: &impl Signals) -> Result<u32> {
     let number = turn.wrapping_mul(TELLS + 1) & COUNTER;
@@ -52,7 +55,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeSet;
 
-    /// Records whom rank 0 talks to.
+    /// Records the peers of rank 0.
     #[derive(Default)]
     struct Record(RefCell<Vec<(usize, usize)>>);
 
@@ -78,7 +81,7 @@ mod tests {
     #[test]
     fn it_costs_log2_signals_and_reaches_everyone() {
         for size in 1..=130 {
-            // What each rank knows to have arrived, round by round.
+            // The arrivals that each rank knows of, round by round.
             let mut known: Vec<BTreeSet<usize>> = (0..size).map(|rank| BTreeSet::from([rank])).collect();
             let rounds = partners(0, size).len();
             assert_eq!(rounds, size.next_power_of_two().trailing_zeros() as usize, "rounds at {size} ranks");

@@ -1,13 +1,18 @@
-//! Locks of windows (MPI §11.5.3), after the two levels of foMPI (Gerstenberger, Besta and Hoefler, SC'13): a word at each
-//! target for its readers and its writer, and a master word at the window's first rank, where holders of all and holders of
-//! any exclusive lock exclude each other. Uncontended: shared 1 fetch-add, exclusive 1 compare-and-swap and, for the first
-//! one of a process, 1 fetch-add, `lock_all` 1 fetch-add; nothing grows with the ranks. Knows nothing of how a word is changed.
+//! Locks of windows (MPI-4.1 §12.5.3), after the two levels of foMPI (Gerstenberger, Besta and
+//! Hoefler, SC'13): a word at each target for its readers and its writer, and a master word at the
+//! window's first rank, where holders of all and holders of any exclusive lock exclude each other.
+//! Uncontended: shared 1 fetch-add, exclusive 1 compare-and-swap and, for the first one of a
+//! process, 1 fetch-add, `lock_all` 1 fetch-add; nothing grows with the ranks. Independent of the
+//! way to change a word.
 //!
-//! Nobody starves: a writer that has to wait says so in the word, and readers that come later stay out until one writer has had
-//! its turn; a reader that finds a writer stays in line, and is in before the next writer (phases alternate, as in the
-//! phase-fair locks of Brandenburg and Anderson, 2010). A holder of all that was kept out for [`PATIENCE`] looks takes the
-//! turn, and new writers stay out until it is in. A process that holds a lock already (`nested`) defers to nobody who only waits:
-//! else two that each lock two targets could wait for each other through those who wait for them.
+//! No process starves. A writer that has to wait is counted in the word, and later readers stay out
+//! until one writer has had its turn. A reader that finds a writer stays in line, and is in before
+//! the next writer (phases alternate, as in the phase-fair locks of Brandenburg and Anderson,
+//! 2010). A holder of all that was kept out for [`PATIENCE`] looks takes the turn, and new writers
+//! stay out until it is in. A process that holds a lock already (`nested`) does not defer to
+//! processes that only wait: otherwise two processes that each lock two targets could wait for each
+//! other through the waiting ones. Another thread may take such a lock while this thread waits, so
+//! each look asks `nested` again.
 
 use crate::error::Result;
 
@@ -22,13 +27,13 @@ pub(crate) enum Place {
 
 /// Words of any rank, which all ranks change by the same actor.
 pub(crate) trait Words {
-    /// Adds, wrapping; the value from before.
+    /// Adds, wrapping; returns the previous value.
     fn add(&self, place: Place, delta: u64) -> Result<u64>;
 
-    /// Adds some time before whatever this process does next to the word; the value from before is not wanted.
+    /// Adds at some time before this process's next change of the word; returns no value.
     fn release(&self, place: Place, delta: u64) -> Result<()>;
 
-    /// Stores `new` where `expected` is found; the value from before.
+    /// Stores `new` if the value is `expected`; returns the previous value.
     fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64>;
 
     /// Reads.
@@ -41,41 +46,43 @@ pub(crate) trait Words {
 /// Looks at the master word before a holder of all takes the turn.
 const PATIENCE: u32 = 80;
 
-// A target's word: who writes, how many wait to, how many read.
+// A target's word: the writer, the number of waiting writers, the number of readers.
 const READER: u64 = 1;
 const WRITER: u64 = 1 << 63;
 const WAITING_WRITER: u64 = 1 << 32;
 const WAITING_WRITERS: u64 = WRITER - WAITING_WRITER;
 const READERS: u64 = WAITING_WRITER - READER;
 
-// The master word: whose turn it is, how many processes hold or want exclusive locks, how many hold all.
+// The master word: the turn, the number of processes that hold or want exclusive locks, the number
+// of holders of all.
 const TURN: u64 = 1 << 63;
 const WRITING: u64 = 1 << 32;
 const WRITINGS: u64 = TURN - WRITING;
 const ALL: u64 = 1;
 const ALLS: u64 = WRITING - 1;
 
-/// Locks a target shared; `nested`: this process holds a lock of the window.
+/// Locks a target shared; `nested`: whether this process holds a lock of the window.
 #[inline]
-pub(crate) fn shared(words: &impl Words, target: usize, nested: bool) -> Result<()> {
+pub(crate) fn shared(words: &impl Words, target: usize, nested: impl Fn() -> bool) -> Result<()> {
     let found = words.add(Place::Target(target), READER)?;
     if found & (WRITER | WAITING_WRITERS) == 0 { Ok(()) } else { shared_later(words, target, nested, found) }
 }
 
-/// The rest of [`shared`], where a writer is in or waits: the word was `found` so when this reader was added.
+/// The rest of [`shared`], where a writer is in or waits; `found`: the word when this reader was
+/// added.
 #[cold]
-fn shared_later(words: &impl Words, target: usize, nested: bool, mut found: u64) -> Result<()> {
+fn shared_later(words: &impl Words, target: usize, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
     let place = Place::Target(target);
     loop {
         if found & WRITER != 0 {
-            // Counted while a writer is in: no other writer gets in before this reader was.
+            // Counted while a writer is in: no other writer gets in before this reader.
             return wait_until(words, place, |word| word & WRITER == 0);
         }
-        if nested || found & WAITING_WRITERS == 0 {
+        if found & WAITING_WRITERS == 0 || nested() {
             return Ok(());
         }
         words.add(place, READER.wrapping_neg())?;
-        wait_until(words, place, |word| word & WRITER != 0 || word & WAITING_WRITERS == 0)?;
+        wait_until(words, place, |word| word & WRITER != 0 || word & WAITING_WRITERS == 0 || nested())?;
         found = words.add(place, READER)?;
     }
 }
@@ -86,20 +93,18 @@ pub(crate) fn shared_end(words: &impl Words, target: usize) -> Result<()> {
     words.release(Place::Target(target), READER.wrapping_neg())
 }
 
-/// Locks a target exclusively; `first`: this process holds no other exclusive lock of the window; `nested`: it holds a lock.
+/// Locks a target exclusively, for a process that has announced itself.
 #[inline]
-pub(crate) fn exclusive(words: &impl Words, target: usize, first: bool, nested: bool) -> Result<()> {
-    if first {
-        announce(words, nested)?;
-    }
-    take(words, target)
+pub(crate) fn exclusive(words: &impl Words, target: usize) -> Result<()> {
+    if words.swap(Place::Target(target), 0, WRITER)? == 0 { Ok(()) } else { exclusive_later(words, target) }
 }
 
-/// Unlocks a target that was locked exclusively; `last`: this process holds no other exclusive lock of the window.
+/// Unlocks a target that was locked exclusively; `last`: this process holds no other exclusive lock
+/// of the window.
 #[inline]
 pub(crate) fn exclusive_end(words: &impl Words, target: usize, last: bool) -> Result<()> {
     words.release(Place::Target(target), WRITER.wrapping_neg())?;
-    if last { words.release(Place::Master, WRITING.wrapping_neg()) } else { Ok(()) }
+    if last { announced_end(words) } else { Ok(()) }
 }
 
 /// Locks all targets shared.
@@ -116,7 +121,7 @@ pub(crate) fn all(words: &impl Words) -> Result<()> {
         }
         looks += 1;
     }
-    // Takes the turn, waits for the writers that are there, and gives it back when it is in.
+    // Takes the turn, waits for the present writers, and returns the turn when it is in.
     change(words, |word| (word & TURN == 0).then_some(word | TURN))?;
     change(words, |word| (word & WRITINGS == 0).then_some((word & !TURN) + ALL))
 }
@@ -126,38 +131,39 @@ pub(crate) fn all_end(words: &impl Words) -> Result<()> {
     words.release(Place::Master, ALL.wrapping_neg())
 }
 
-/// Says at the master that this process writes, and waits for those who hold all.
+/// Announces this process as a writer in the master word, and waits for the holders of all, before
+/// its first exclusive lock.
 #[inline]
-fn announce(words: &impl Words, nested: bool) -> Result<()> {
+pub(crate) fn announce(words: &impl Words, nested: impl Fn() -> bool) -> Result<()> {
     let found = words.add(Place::Master, WRITING)?;
     if found & (TURN | ALLS) == 0 { Ok(()) } else { announce_later(words, nested, found) }
 }
 
-/// The rest of [`announce`], where somebody holds all or has the turn: the word was `found` so when this writer was added.
+/// Takes the announcement back.
+pub(crate) fn announced_end(words: &impl Words) -> Result<()> {
+    words.release(Place::Master, WRITING.wrapping_neg())
+}
+
+/// The rest of [`announce`], where a process holds all or has the turn; `found`: the word when this
+/// writer was added.
 #[cold]
-fn announce_later(words: &impl Words, nested: bool, mut found: u64) -> Result<()> {
+fn announce_later(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
     loop {
-        if nested || found & TURN == 0 {
+        if found & TURN == 0 || nested() {
             return match found & ALLS {
                 0 => Ok(()),
                 _ => wait_until(words, Place::Master, |word| word & ALLS == 0),
             };
         }
         words.add(Place::Master, WRITING.wrapping_neg())?;
-        wait_until(words, Place::Master, |word| word & TURN == 0)?;
+        wait_until(words, Place::Master, |word| word & TURN == 0 || nested())?;
         found = words.add(Place::Master, WRITING)?;
     }
 }
 
-/// Becomes a target's writer.
-#[inline]
-fn take(words: &impl Words, target: usize) -> Result<()> {
-    if words.swap(Place::Target(target), 0, WRITER)? == 0 { Ok(()) } else { take_later(words, target) }
-}
-
-/// The same, where others are in or wait.
+/// The rest of [`exclusive`], where others are in or wait.
 #[cold]
-fn take_later(words: &impl Words, target: usize) -> Result<()> {
+fn exclusive_later(words: &impl Words, target: usize) -> Result<()> {
     let place = Place::Target(target);
     let mut word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
     let mut turn = 0;
@@ -176,7 +182,7 @@ fn take_later(words: &impl Words, target: usize) -> Result<()> {
     }
 }
 
-/// Changes the master word as soon as `to` gives what it shall become.
+/// Changes the master word as soon as `to` gives a new value.
 fn change(words: &impl Words, to: impl Fn(u64) -> Option<u64>) -> Result<()> {
     let mut turn = 0;
     let mut word = words.read(Place::Master)?;
@@ -237,6 +243,12 @@ mod tests {
         }
     }
 
+    /// The first exclusive lock of a process.
+    fn first(words: &Local, target: usize, nested: impl Fn() -> bool) -> Result<()> {
+        announce(words, nested)?;
+        exclusive(words, target)
+    }
+
     impl Words for Local {
         fn add(&self, place: Place, delta: u64) -> Result<u64> {
             Ok(self.step(place, |word| word.wrapping_add(delta)))
@@ -256,16 +268,16 @@ mod tests {
         }
     }
 
-    /// DESIGN §6: what an uncontended lock costs.
+    /// What an uncontended lock costs.
     /// Shows S2.
     #[test]
     fn uncontended_locks_take_one_or_two_steps() {
         let words = Local::default();
         let done = |result: Result<()>| result.expect("local words do not fail");
-        assert_eq!(words.counted(|| done(shared(&words, 3, false))), 1);
+        assert_eq!(words.counted(|| done(shared(&words, 3, || false))), 1);
         assert_eq!(words.counted(|| done(shared_end(&words, 3))), 1);
-        assert_eq!(words.counted(|| done(exclusive(&words, 3, true, false))), 2);
-        assert_eq!(words.counted(|| done(exclusive(&words, 4, false, true))), 1);
+        assert_eq!(words.counted(|| done(first(&words, 3, || false))), 2);
+        assert_eq!(words.counted(|| done(exclusive(&words, 4))), 1);
         assert_eq!(words.counted(|| done(exclusive_end(&words, 3, false))), 1);
         assert_eq!(words.counted(|| done(exclusive_end(&words, 4, true))), 2);
         assert_eq!(words.counted(|| done(all(&words))), 1);
@@ -273,7 +285,8 @@ mod tests {
         assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
     }
 
-    /// Threads take every kind of lock on two targets; writers find nobody beside them, readers no writer.
+    /// Threads take every kind of lock on two targets; writers find nobody beside them, readers no
+    /// writer.
     /// Shows S2.
     #[test]
     fn writers_are_alone_and_all_come_through() {
@@ -301,20 +314,20 @@ mod tests {
                     all_end(&words)
                 }
                 1 => {
-                    shared(&words, target, false)?;
+                    shared(&words, target, || false)?;
                     look(target, false);
                     shared_end(&words, target)
                 }
                 2 => {
-                    exclusive(&words, 0, true, false)?;
-                    exclusive(&words, 1, false, true)?;
+                    first(&words, 0, || false)?;
+                    exclusive(&words, 1)?;
                     look(1, true);
                     exclusive_end(&words, 1, false)?;
                     look(0, true);
                     exclusive_end(&words, 0, true)
                 }
                 _ => {
-                    exclusive(&words, target, true, false)?;
+                    first(&words, target, || false)?;
                     look(target, true);
                     exclusive_end(&words, target, true)
                 }
@@ -342,26 +355,27 @@ mod tests {
         wait_until(words, place, wanted).expect("local words do not fail");
     }
 
-    /// A reader that came while a writer was in goes before the writer that waits; one that came after that waiting writer goes after it.
+    /// A reader that came while a writer was in goes before the writer that waits; one that came
+    /// after that waiting writer goes after it.
     /// Shows S2.
     #[test]
     fn readers_and_writers_take_turns() {
         let words = Local::default();
         let place = Place::Target(0);
         std::thread::scope(|scope| {
-            exclusive(&words, 0, true, false).expect("free");
-            let waiting = begun(scope, || exclusive(&words, 0, true, false));
+            first(&words, 0, || false).expect("free");
+            let waiting = begun(scope, || first(&words, 0, || false));
             seen(&words, place, |word| word & WAITING_WRITERS == WAITING_WRITER);
-            let reader = begun(scope, || shared(&words, 0, false));
+            let reader = begun(scope, || shared(&words, 0, || false));
             seen(&words, place, |word| word & READERS == 1);
             exclusive_end(&words, 0, true).expect("held");
             reader.join().expect("the reader is in, though a writer waits");
             // A polite reader sees no writer in, and one that waits.
-            let polite = begun(scope, || shared(&words, 0, false));
+            let polite = begun(scope, || shared(&words, 0, || false));
             (0..1000).for_each(|_| std::thread::yield_now());
             assert!(!polite.is_finished() && !waiting.is_finished());
-            // Who holds a lock already defers to nobody who only waits.
-            shared(&words, 0, true).expect("nested");
+            // A holder of a lock does not defer to processes that only wait.
+            shared(&words, 0, || true).expect("nested");
             shared_end(&words, 0).expect("held");
             shared_end(&words, 0).expect("held");
             waiting.join().expect("the writer is in next");
@@ -372,19 +386,20 @@ mod tests {
         assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
     }
 
-    /// Writers that never leave the master word at rest do not keep a holder of all out; nor does its turn keep out one who holds a lock.
+    /// Writers that never leave the master word at rest do not keep a holder of all out; nor does
+    /// its turn keep out one who holds a lock.
     /// Shows S2.
     #[test]
     fn a_holder_of_all_takes_the_turn() {
         let words = Local::default();
         std::thread::scope(|scope| {
-            exclusive(&words, 0, true, false).expect("free");
+            first(&words, 0, || false).expect("free");
             let all = begun(scope, || all(&words));
             seen(&words, Place::Master, |word| word & TURN != 0);
-            let late = begun(scope, || exclusive(&words, 1, true, false));
+            let late = begun(scope, || first(&words, 1, || false));
             // It holds a shared lock of another target in the place of some process.
-            shared(&words, 2, false).expect("free");
-            exclusive(&words, 3, true, true).expect("nested: past the turn");
+            shared(&words, 2, || false).expect("free");
+            first(&words, 3, || true).expect("nested: past the turn");
             exclusive_end(&words, 3, true).expect("held");
             (0..1000).for_each(|_| std::thread::yield_now());
             assert!(!late.is_finished() && !all.is_finished());
@@ -395,6 +410,37 @@ mod tests {
             late.join().expect("the late writer is in");
             exclusive_end(&words, 1, true).expect("held");
             shared_end(&words, 2).expect("held");
+        });
+        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+    }
+    /// A thread that waits behind processes that only wait stops deferring to them when another
+    /// thread of its process gets a lock: they may wait for that lock. Shows S2.
+    #[test]
+    fn a_lock_of_another_thread_ends_the_deference() {
+        let words = Local::default();
+        let nested = AtomicBool::new(false);
+        // SeqCst: the test's own flag; the strongest order keeps it out of question.
+        let is_nested = || nested.load(Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            shared(&words, 0, || false).expect("free");
+            let writer = begun(scope, || first(&words, 0, || false));
+            seen(&words, Place::Target(0), |word| word & WAITING_WRITERS == WAITING_WRITER);
+            let all = begun(scope, || all(&words));
+            seen(&words, Place::Master, |word| word & TURN != 0);
+            let reader = begun(scope, || shared(&words, 0, is_nested));
+            let other = begun(scope, || first(&words, 1, is_nested));
+            (0..1000).for_each(|_| std::thread::yield_now());
+            assert!(!reader.is_finished() && !other.is_finished());
+            nested.store(true, Ordering::SeqCst);
+            reader.join().expect("the reader is in beside the first, before the writer that waits");
+            other.join().expect("the writer of the other target is in, past the turn");
+            exclusive_end(&words, 1, true).expect("held");
+            shared_end(&words, 0).expect("held");
+            shared_end(&words, 0).expect("held");
+            writer.join().expect("the writer is in when both readers are out");
+            exclusive_end(&words, 0, true).expect("held");
+            all.join().expect("all are held");
+            all_end(&words).expect("held");
         });
         assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
     }

@@ -1,19 +1,22 @@
-//! Notices of generalized active targets (MPI §11.5.2) between ranks of a node: words of each rank that the others change. One counts
-//! who has completed; a few slots hold who has posted and was not seen yet, and who finds none free sends a message instead. So
-//! nothing grows with the ranks. Knows nothing of epochs, nor of who sleeps.
+//! Notices of post and complete (MPI-4.1 §12.5.2) between ranks of a node, in words of the
+//! receiving rank. One word counts completions. A few slots hold the ranks whose post has not been
+//! seen yet; a rank that finds no free slot sends a message instead, so that nothing grows with the
+//! ranks. Knows neither epochs nor sleepers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::window::words::{COMPLETED, POSTED, POSTED_SLOTS, Words};
 
-/// In a slot: the member that posted, counted from 1, and above it how often; 0 in a free one. Only the member itself takes a slot.
+/// Unit of the count in a slot. The low bits are the member that posted, counted from 1; the count
+/// of its posts is above. A free slot is 0. Only the member itself takes a slot.
 const POST: u64 = 1 << 32;
 const MEMBER: u64 = POST - 1;
 
-/// Tells the rank whose words these are that `member` has posted; false where all slots are others'.
+/// Tells the rank whose words these are that `member` has posted; false where other members have
+/// all slots.
 pub(crate) fn post(words: Words<'_>, member: u32) -> bool {
     let mine = u64::from(member) + 1;
-    // Once more where it was consumed meanwhile, else as the first one.
+    // Adds to the member's own slot; if that was consumed meanwhile, takes a free slot.
     slots(words).any(|slot| change(slot, |seen| (seen & MEMBER == mine).then_some(seen + POST)))
         || slots(words).any(|slot| change(slot, |seen| (seen == 0).then_some(mine + POST)))
 }
@@ -27,31 +30,29 @@ pub(crate) fn take_post(words: Words<'_>, member: u32) -> bool {
 
 /// Tells the rank whose words these are that an origin has completed.
 pub(crate) fn complete(words: Words<'_>) {
-    // Release: pairs with the Acquire in `take_completions`, so that what the origin stored is there.
+    // Release: pairs with the Acquire in `take_completions`, so that the origin's stores are
+    // visible.
     words.word64(COMPLETED).fetch_add(1, Ordering::Release);
 }
 
-/// Consumes `wanted` completions at this rank, if there are so many.
+/// Consumes `wanted` completions at this rank, if that many have arrived.
 #[inline]
 pub(crate) fn take_completions(words: Words<'_>, wanted: u32) -> bool {
     let word = words.word64(COMPLETED);
-    // Acquire: pairs with the Release in `complete`. One thread at a time waits for a window's completions.
-    let here = word.load(Ordering::Acquire) >= u64::from(wanted);
-    if here {
-        // Relaxed: only counts down what was seen.
-        word.fetch_sub(u64::from(wanted), Ordering::Relaxed);
-    }
-    here
+    let left = |seen: u64| seen.checked_sub(wanted.into());
+    // Acquire: pairs with the Release in `complete`.
+    word.fetch_update(Ordering::Acquire, Ordering::Acquire, left).is_ok()
 }
 
 fn slots(words: Words<'_>) -> impl Iterator<Item = &AtomicU64> {
     (0..POSTED_SLOTS).map(move |slot| words.word64(POSTED + 8 * slot))
 }
 
-/// Changes a slot as soon as nobody interferes; false where there is nothing to change it to.
+/// Changes a slot, again after interference; false where `to` gives no new value.
 #[inline]
 fn change(slot: &AtomicU64, to: impl Fn(u64) -> Option<u64>) -> bool {
-    // Release: what the member stored before its post is there for who consumes it, by Acquire. The slots of others do not matter.
+    // Release: the member's stores before its post are visible to the consumer of the post, by
+    // Acquire. The slots of others do not matter.
     slot.fetch_update(Ordering::AcqRel, Ordering::Relaxed, to).is_ok()
 }
 

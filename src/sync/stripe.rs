@@ -1,8 +1,9 @@
-//! What makes accumulates atomic for each element: locks over stripes of a rank's part, taken by whoever executes an accumulate
-//! there, be it by one element or by vector code over a whole block (DESIGN §3.4). A lock word lies in shared memory, is
-//! held for the work on one block, and costs an uncontended operation one locked instruction. It holds its holder's process number, so
-//! that who waits for one that died takes it over: elements are stored whole, and only what that rank had begun stays
-//! unfinished. Knows nothing of types.
+//! Locks over stripes of a rank's part, which make accumulates atomic for each element: every
+//! execution of an accumulate takes the lock of its block, for one element as for vector code over
+//! the whole block. A lock word lies in shared memory and costs an uncontended operation one locked
+//! instruction. It holds the process number of its holder, so that a waiter takes over the lock of
+//! a process that died. Elements are stored whole, so only the dead rank's own accumulate stays
+//! unfinished. Knows no types.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,39 +11,39 @@ use std::time::Duration;
 use crate::watch;
 use crate::window::words::{LINE, STRIPE_LOCKS, STRIPES, Words};
 
-/// Bytes of a block: what one lock is held for.
+/// Bytes of a block, which one lock covers.
 pub(crate) const BLOCK: usize = 4096;
 
 const FREE: u32 = 0;
-/// Looks before the waiter lets others run, and before it sleeps.
+/// Number of looks before the waiter yields, and before it sleeps.
 const SPINS: u32 = 64;
 const YIELDED: u32 = 128;
-/// Sleeps after which the waiter looks whether the holder lives, again and again.
+/// Number of sleeps between checks whether the holder lives.
 const PATIENCE: u32 = 256;
 
-/// Beside the number in the word of a held lock.
+/// Bit of a held lock, beside the process number in the word.
 const HELD: u32 = 1 << 31;
 
-/// This process's number; 0 before [`introduce`], and then nobody takes over what it holds.
+/// This process's number; 0 before [`introduce`]. No waiter takes over a lock with number 0.
 static OWN: AtomicU32 = AtomicU32::new(0);
 
 /// Locks that this process takes from now on have its number.
 pub(crate) fn introduce() {
-    // Relaxed: whoever reads it earlier has told no number.
+    // Relaxed: a lock that was taken earlier just has no number.
     OWN.store(std::process::id(), Ordering::Relaxed);
 }
 
 /// A held lock; dropping it unlocks.
 pub(crate) struct Held<'m>(&'m AtomicU32);
 
-/// Locks the block that byte `at` of the part lies in; `words` are the part's control words.
+/// Locks the block of byte `at` of the part; `words` are the part's control words.
 #[inline]
 pub(crate) fn lock(words: Words<'_>, at: usize) -> Held<'_> {
     try_lock(words, at).unwrap_or_else(|| wait(word(words, at)))
 }
 
-/// Locks all blocks that so many bytes from each of `places` on lie in. Whoever holds several took them in the same order, so that
-/// nobody waits in a circle.
+/// Locks all blocks of the byte ranges that begin at `places`. All holders of several locks take
+/// them in the same order, so that no cycle of waiters arises.
 pub(crate) fn lock_all(
     words: Words<'_>,
     places: impl IntoIterator<Item = (usize, usize)>,
@@ -55,11 +56,11 @@ pub(crate) fn lock_all(
     std::array::from_fn(|stripe| touched[stripe].then(|| lock(words, stripe * BLOCK)))
 }
 
-/// [`lock`] that does not wait: `None` where somebody holds it.
+/// [`lock`] without waiting: `None` where the lock is held.
 #[inline(always)]
 pub(crate) fn try_lock(words: Words<'_>, at: usize) -> Option<Held<'_>> {
     let word = word(words, at);
-    // Acquire: pairs with the Release in `drop`: what the holder before wrote is seen.
+    // Acquire: pairs with the Release in `drop`: the previous holder's writes are visible.
     match word.compare_exchange(FREE, own(), Ordering::Acquire, Ordering::Relaxed) {
         Ok(_) => Some(Held(word)),
         Err(_) => None,
@@ -100,8 +101,8 @@ fn wait(word: &AtomicU32) -> Held<'_> {
         match looks {
             ..SPINS => std::hint::spin_loop(),
             SPINS..YIELDED => std::thread::yield_now(),
-            // The holder was descheduled, or is in the system's calls (cross-memory attach): its work is some hundred
-            // nanoseconds, or some ten microseconds.
+            // The holder was descheduled, or is in system calls (cross-memory attach): its work
+            // takes some hundred nanoseconds, or some ten microseconds.
             _ => std::thread::sleep(Duration::from_micros(50)),
         }
     }
@@ -152,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Whether or not somebody has waited for its process.
+    /// Whether or not its parent has waited for the dead process.
     /// Shows E3.
     #[test]
     fn what_the_dead_hold_is_taken_over() {

@@ -1,6 +1,7 @@
-//! Which ranks of other machines still live, by connections that carry nothing. Each rank listens and never accepts: its kernel
-//! completes the connections of the others, answers their kernels' probes however busy the process is, and resets them when the
-//! process ends, whatever it died of. A machine that is gone, or can't be reached, answers no probe. Knows of ranks where they listen.
+//! Failure detector for ranks of other machines: one idle TCP connection for each. A rank listens
+//! and never accepts. Its kernel completes the connections of the others, answers keep-alive probes
+//! however busy the process is, and resets the connections when the process ends. A machine that is
+//! gone, or can't be reached, answers no probe.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -13,47 +14,48 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, getsock
 
 use crate::interfaces::Interface;
 
-/// How long another machine may be silent, unless the user says.
+/// How long another machine may be silent by default.
 pub(crate) const SILENCE: Duration = Duration::from_secs(6);
-/// How often the kernel asks it after a third of that.
+/// Interval of the kernel's keep-alive probes, which begin after a third of the silence.
 const PROBES: Duration = Duration::from_secs(1);
 
-/// As many ranks are watched by each, those that follow it in the job: a connection each, here and there.
+/// Most ranks that a rank watches: those that follow it in the job, with one connection each.
 const MOST: usize = 256;
-/// As many connections are begun by one look.
+/// Most connections begun by one look.
 const AT_ONCE: usize = 16;
 
-/// Where this process can be seen to live.
+/// The listening socket by which others detect this process's death.
 #[derive(Debug)]
 pub(crate) struct Beacon {
     _socket: OwnedFd,
-    /// What the others connect to.
+    /// The address to which others connect.
     pub(crate) at: SocketAddr,
 }
 
-/// Where a rank of another machine is.
+/// A rank of another machine, with its address.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) rank: usize,
-    /// The machine's name, for people.
+    /// The machine's name, for messages.
     pub(crate) host: String,
     pub(crate) at: SocketAddr,
 }
 
-/// What became of a rank.
+/// The fate of a rank.
 #[derive(Debug)]
 pub(super) enum Fate {
     Died,
-    /// It can't be reached, and why.
+    /// It can't be reached; the reason.
     Silent(String),
 }
 
-/// The connections to the ranks of other machines.
+/// The connections to ranks of other machines.
 #[derive(Debug)]
 pub(crate) struct Lines {
     from: Interface,
     silence: Duration,
-    /// Whether the net needs what these need, so that a rank that never could be reached so is one that can't be reached.
+    /// Whether the job's net needs the same routes, so that a rank that was never connected counts
+    /// as unreachable.
     strict: bool,
     later: VecDeque<Place>,
     open: Vec<Line>,
@@ -72,7 +74,7 @@ impl Beacon {
     pub(crate) fn light(address: IpAddr) -> rustix::io::Result<Beacon> {
         let socket = tcp(address)?;
         bind(&socket, &SocketAddr::new(address, 0))?;
-        // Nobody accepts: there is room for all that may watch this process.
+        // No connection is accepted, so the backlog has room for all watchers.
         listen(&socket, i32::try_from(2 * MOST).unwrap_or(i32::MAX))?;
         let at = SocketAddr::try_from(getsockname(&socket)?)?;
         Ok(Beacon { _socket: socket, at })
@@ -80,14 +82,15 @@ impl Beacon {
 }
 
 impl Lines {
-    /// To `places`, from an interface of this machine, which may be silent for so long; `me` is this rank.
+    /// The connections from rank `me` to `places` by an interface of this machine, with the allowed
+    /// silence.
     pub(crate) fn new(me: usize, from: Interface, silence: Duration, strict: bool, mut places: Vec<Place>) -> Lines {
         places.sort_by_key(|place| (place.rank < me, place.rank));
         places.truncate(MOST);
         Lines { from, silence, strict, later: places.into(), open: Vec::new() }
     }
 
-    /// Each rank, and where it is, in words.
+    /// Each rank with its machine and address as text.
     pub(super) fn told(&self) -> impl Iterator<Item = (usize, String)> {
         self.later
             .iter()
@@ -98,7 +101,7 @@ impl Lines {
         &self.from
     }
 
-    /// Begins some more connections; those that fail at once.
+    /// Begins further connections; returns those that fail at once.
     pub(super) fn extend(&mut self) -> Vec<(Place, Fate)> {
         let mut lost = Vec::new();
         for place in self.later.drain(..self.later.len().min(AT_ONCE)) {
@@ -111,12 +114,12 @@ impl Lines {
         lost
     }
 
-    /// The connections, and what to wait for on each.
+    /// The open connections, with the events to poll for.
     pub(super) fn open(&self) -> impl Iterator<Item = (&OwnedFd, PollFlags)> {
         self.open.iter().map(|line| (&line.socket, if line.connected { PollFlags::IN } else { PollFlags::OUT }))
     }
 
-    /// Those of the open ones that are lost, by which of them are `ready`.
+    /// The open connections that are lost, among those that are `ready`.
     pub(super) fn lost(&mut self, mut ready: impl Iterator<Item = bool>) -> Vec<(Place, Fate)> {
         let mut lost = Vec::new();
         let (strict, silence) = (self.strict, self.silence);
@@ -179,14 +182,16 @@ fn begin(from: IpAddr, to: SocketAddr, silence: Duration) -> rustix::io::Result<
     }
 }
 
-/// After how long the kernel asks a silent machine first, and how many questions then stay unanswered. It takes at most 127.
+/// The idle time before the first keep-alive probe, and the number of unanswered probes that end a
+/// connection. The kernel takes at most 127.
 fn keep_alive(silence: Duration) -> (Duration, u32) {
     let seconds = silence.as_secs().max(2);
     let unanswered = (seconds - seconds / 3).min(127);
     (Duration::from_secs((seconds - unanswered).max(1)), u32::try_from(unanswered).unwrap_or(1))
 }
 
-/// A socket that is not inherited, else the process's children would seem to be it.
+/// A socket that is closed on exec; otherwise a child of the process would keep it open after the
+/// process's death.
 fn tcp(address: IpAddr) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
@@ -202,7 +207,7 @@ mod tests {
         Lines::new(0, Interface::loopback(), SILENCE, strict, at.iter().enumerate().map(place).collect())
     }
 
-    /// Waits for something to happen on the connections; who is lost.
+    /// Waits for an event on the connections; returns the lost ranks.
     fn next(lines: &mut Lines) -> Vec<(Place, Fate)> {
         let mut fds: Vec<_> = lines
             .open()
@@ -213,7 +218,7 @@ mod tests {
         lines.lost(ready.into_iter())
     }
 
-    /// Nobody accepts, and nobody answers but the kernel.
+    /// No process accepts the connections; only the kernel answers.
     /// Shows E3.
     #[test]
     fn the_end_of_one_who_listens_is_seen() {
@@ -231,7 +236,7 @@ mod tests {
         drop(first);
     }
 
-    /// Where the net goes by other ways, a rank that never could be connected to is not known to be gone.
+    /// Where the net takes other ways, a rank that was never connected does not count as gone.
     /// Shows E3.
     #[test]
     fn one_who_refuses_is_lost_to_a_net_that_goes_the_same_way() {

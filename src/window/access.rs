@@ -1,6 +1,7 @@
-//! Operations within epochs of a typed window (DESIGN §8). An [`Access`] is the right to operate within an epoch or a part of
-//! one: buffers are lent to it for as long as it lasts, and its end waits for what is in flight, also when it unwinds. So the
-//! borrow checker and not a destructor keeps a buffer alive.
+//! Operations within epochs of a typed window. An [`Access`] is the right to operate within an
+//! epoch or a part of one: buffers are lent to it for its lifetime, and its end waits for all
+//! operations in flight, also when it unwinds. The borrow checker, not a destructor, keeps a buffer
+//! alive.
 
 use std::marker::PhantomData;
 
@@ -18,11 +19,12 @@ use crate::reduce::ops::{self, Reduction, Swappable};
 use crate::reduce::{Element, Op};
 use crate::rma::layout::Layout;
 
-/// The right to put, get and accumulate, for as long as `'scope` lasts. Ranks are those of the window's group; displacements count
-/// elements `T`.
+/// The right to put, get and accumulate during `'scope`. Ranks are ranks of the window's group;
+/// displacements count elements `T`.
 ///
-/// Operations complete at the end of the epoch, at a flush, or at the end of [`Access::scope`]; until then lent buffers
-/// are borrowed. Those on [`PROC_NULL`](crate::PROC_NULL) do nothing; those that give a value give 0.
+/// Operations complete at the end of the epoch, at a flush, or at the end of [`Access::scope`];
+/// their buffers are borrowed until then. Operations on [`PROC_NULL`](crate::PROC_NULL) do nothing;
+/// those with a result give 0.
 ///
 /// ```compile_fail
 /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<()> {
@@ -42,7 +44,7 @@ use crate::rma::layout::Layout;
 pub struct Access<'scope, 'env: 'scope, T> {
     pub(super) core: &'env Core,
     pub(super) scope: &'scope Scope<'scope, 'env>,
-    /// The epoch is one of some targets only, which each operation checks.
+    /// The epoch covers only some targets, so each operation checks its target.
     pub(super) checked: bool,
     pub(super) _elements: PhantomData<fn() -> T>,
 }
@@ -53,44 +55,46 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         if self.checked { self.core.admit(call, target) } else { Ok(()) }
     }
 
-    /// Puts `source` at `displacement` of `target` (MPI §11.3.1).
+    /// Puts `source` at `displacement` of `target` (MPI-4.1 §12.3.1).
     ///
     /// # Errors
-    /// `RmaRange` outside the target's window, `Rank`, `Other` from the transport; nothing is written. `RmaSync` in an epoch
-    /// that does not have the target.
+    /// `RmaRange` outside the target's window, `Rank`, `Other` from the transport; nothing is
+    /// written. `RmaSync` in an epoch that does not have the target.
     #[inline(always)]
-    pub fn put(&self, target: usize, displacement: u64, source: &'scope [T]) -> Result<()> {
+    pub fn put(&self, target: usize, displacement: usize, source: &'scope [T]) -> Result<()> {
         self.admit("put", target)?;
-        self.core.put(target, displacement, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
+        self.core.put(target, displacement as u64, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
     }
 
-    /// Puts one value, which is copied: no buffer is borrowed. Where only messages reach the target (dynamic windows, and created ones
-    /// without cross-memory attach), and for values above 4 KiB, it waits for what is in flight there.
+    /// Puts one value, which is copied: no buffer is borrowed. Where only messages reach the target
+    /// (dynamic windows, and created ones without cross-memory attach), and for values above 4 KiB,
+    /// the call waits for the operations in flight to the target.
     ///
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn put_value(&self, target: usize, displacement: u64, value: T) -> Result<()> {
+    pub fn put_value(&self, target: usize, displacement: usize, value: T) -> Result<()> {
         self.admit("put", target)?;
-        self.core.put_copied(target, displacement, bytemuck::bytes_of(&value))
+        self.core.put_copied(target, displacement as u64, bytemuck::bytes_of(&value))
     }
 
-    /// Gets as many elements as `result` has (MPI §11.3.2). They are there when the operation is complete.
+    /// Gets `result.len()` elements (MPI-4.1 §12.3.2). `result` has them when the operation is
+    /// complete.
     ///
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn get(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<()> {
+    pub fn get(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<()> {
         self.admit("get", target)?;
-        self.core.get(target, displacement, self.scope.sink(bytemuck::cast_slice_mut(result)), Count::Target)
+        self.core.get(target, displacement as u64, self.scope.sink(bytemuck::cast_slice_mut(result)), Count::Target)
     }
 
-    /// Puts `count` items of `ty`, whose displacements count from the begin of `source`, as the items of `target`
-    /// (MPI §11.3.1 with derived datatypes).
+    /// Puts `count` items of `ty`, whose displacements count from the beginning of `source`, as the
+    /// items of `target` (MPI-4.1 §12.3.1 with derived datatypes).
     ///
     /// # Errors
-    /// As for [`Access::put`]; `Type` where the signatures differ or items of the target overlap; `Count` where the items reach
-    /// outside of `source`.
+    /// As for [`Access::put`]; `Type` where the signatures differ or items of the target overlap;
+    /// `Count` where the items reach outside of `source`.
     pub fn put_items(&self, source: &'scope [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
         self.admit("put", target.rank)?;
         let bytes = bytemuck::cast_slice(source);
@@ -98,8 +102,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         self.core.put_layout(target.rank, target.displacement, &from, &target.layout(), Count::Target)
     }
 
-    /// Gets the items of `target` as `count` items of `ty`, whose displacements count from the begin of `result` (MPI §11.3.2 with
-    /// derived datatypes).
+    /// Gets the items of `target` as `count` items of `ty`, whose displacements count from the
+    /// beginning of `result` (MPI-4.1 §12.3.2 with derived datatypes).
     ///
     /// # Errors
     /// As for [`Access::put_items`].
@@ -110,7 +114,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), Count::Target)
     }
 
-    /// A part of the epoch: operations posted in it are complete, and its buffers free again, when it ends.
+    /// A part of the epoch: operations posted in it are complete, and its buffers free again, when
+    /// it ends.
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
@@ -133,7 +138,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         })
     }
 
-    /// Runs `body` with an access to the window; what it posted is not in flight any more afterwards.
+    /// Runs `body` with an access to the window. On return no operation of `body` is in flight.
     #[inline]
     pub(super) fn run<R>(
         core: &'env Core,
@@ -144,10 +149,11 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     }
 }
 
-/// The accumulate family (MPI §11.3.4), for windows of MPI's predefined types.
+/// The accumulate family (MPI-4.1 §12.3.4), for windows of MPI's predefined types.
 impl<'scope, T: Element> Access<'scope, '_, T> {
-    /// Combines the target's elements with `source` by `op`, one of [`ops`] (`MPI_ACCUMULATE`, MPI §11.3.4.1). Atomic for each
-    /// element with the whole family on the same type; a pair that MPI does not define does not compile.
+    /// Combines the target's elements with `source` by `op`, one of [`ops`] (`MPI_ACCUMULATE`,
+    /// MPI-4.1 §12.3.4). Atomic for each element with respect to the whole family on the same type;
+    /// a pair of operation and type that MPI does not define does not compile.
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<f64>) -> transom::Result<()> {
@@ -157,29 +163,29 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Access::put`]; `Type` where the place is not aligned to the type.
+    /// As for [`Access::put`]; `Type` where the location is not aligned for the type.
     #[inline]
     pub fn accumulate<R: Reduction<T>>(
         &self,
         target: usize,
-        displacement: u64,
+        displacement: usize,
         source: &'scope [T],
         _op: R,
     ) -> Result<()> {
         self.admit("accumulate", target)?;
         let source = self.scope.source(bytemuck::cast_slice(source));
-        self.core.accumulate_elements(target, displacement, R::OP, T::TYPE, source)
+        self.core.accumulate_elements(target, displacement as u64, R::OP, T::TYPE, source)
     }
 
-    /// [`Access::accumulate`] that also gets the values from before (`MPI_GET_ACCUMULATE`, MPI §11.3.4.2); both buffers are equally
-    /// long.
+    /// [`Access::accumulate`] that also gets the previous values (`MPI_GET_ACCUMULATE`, MPI-4.1
+    /// §12.3.4); both buffers have the same length.
     ///
     /// # Errors
     /// As for [`Access::accumulate`]; `Type` where the lengths differ.
     pub fn get_accumulate<R: Reduction<T>>(
         &self,
         target: usize,
-        displacement: u64,
+        displacement: usize,
         source: &'scope [T],
         result: &'scope mut [T],
         _op: R,
@@ -188,38 +194,40 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         let from = From::contiguous(self.scope.source(bytemuck::cast_slice(source)));
         let into = Into::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
         let accumulate = whole::<T>("get_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
-        self.core.accumulate(target, displacement, &accumulate, Count::Target)
+        self.core.accumulate(target, displacement as u64, &accumulate, Count::Target)
     }
 
-    /// Gets elements atomically, each for itself (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`).
+    /// Gets elements, each atomically (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
-    pub fn get_atomic(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<()> {
+    pub fn get_atomic(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<()> {
         self.admit("get_accumulate", target)?;
         let len = size_of_val(result);
         let into = Into::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
         let accumulate = whole::<T>("get_accumulate", Op::NoOp, None, Some(into), len);
-        self.core.accumulate(target, displacement, &accumulate, Count::Target)
+        self.core.accumulate(target, displacement as u64, &accumulate, Count::Target)
     }
 
-    /// Combines one element with `operand` and gives its value from before (`MPI_FETCH_AND_OP`, MPI §11.3.4.3); waits for it.
+    /// Combines one element with `operand`, waits for the previous value and returns it
+    /// (`MPI_FETCH_AND_OP`, MPI-4.1 §12.3.4).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn fetch_and_op<R: Reduction<T>>(&self, target: usize, displacement: u64, operand: T, _op: R) -> Result<T> {
+    pub fn fetch_and_op<R: Reduction<T>>(&self, target: usize, displacement: usize, operand: T, _op: R) -> Result<T> {
         self.admit("fetch_and_op", target)?;
         if size_of::<T>() <= 8 {
-            return self.core.fetch_op(target, displacement, R::OP, T::TYPE, bits_of(operand)).map(value_of);
+            return self.core.fetch_op(target, displacement as u64, R::OP, T::TYPE, bits_of(operand)).map(value_of);
         }
         let mut old = [0; LARGEST];
         let old = &mut old[..size_of::<T>()];
-        self.core.fetch_bytes(target, displacement, R::OP, T::TYPE, bytemuck::bytes_of(&operand), old)?;
+        self.core.fetch_bytes(target, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), old)?;
         Ok(bytemuck::pod_read_unaligned(old))
     }
 
-    /// [`Access::fetch_and_op`] that does not wait: the value from before is in `result` when the operation is complete.
+    /// [`Access::fetch_and_op`] without waiting: `result` has the previous value when the operation
+    /// is complete.
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
@@ -227,34 +235,34 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     pub fn start_fetch_and_op<R: Reduction<T>>(
         &self,
         target: usize,
-        displacement: u64,
+        displacement: usize,
         operand: T,
         result: &'scope mut T,
         _op: R,
     ) -> Result<()> {
         self.admit("fetch_and_op", target)?;
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
-        self.core.start_fetch(target, displacement, R::OP, T::TYPE, bytemuck::bytes_of(&operand), into)
+        self.core.start_fetch(target, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), into)
     }
 
-    /// Adds `operand` and gives the value from before; waits for it.
+    /// Adds `operand`, waits for the previous value and returns it.
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn fetch_add(&self, target: usize, displacement: u64, operand: T) -> Result<T>
+    pub fn fetch_add(&self, target: usize, displacement: usize, operand: T) -> Result<T>
     where
         ops::Sum: Reduction<T>,
     {
         self.fetch_and_op(target, displacement, operand, ops::Sum)
     }
 
-    /// Replaces the value by `operand` and gives the one from before; waits for it.
+    /// Replaces the value by `operand`, waits for the previous value and returns it.
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn swap(&self, target: usize, displacement: u64, operand: T) -> Result<T>
+    pub fn swap(&self, target: usize, displacement: usize, operand: T) -> Result<T>
     where
         ops::Replace: Reduction<T>,
     {
@@ -266,7 +274,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn fetch_value(&self, target: usize, displacement: u64) -> Result<T>
+    pub fn fetch_value(&self, target: usize, displacement: usize) -> Result<T>
     where
         ops::NoOp: Reduction<T>,
     {
@@ -275,36 +283,37 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
 }
 
 impl<'scope, T: Swappable> Access<'scope, '_, T> {
-    /// Stores `new` if the value equals `expected`, bit for bit; gives the value from before (`MPI_COMPARE_AND_SWAP`,
-    /// MPI §11.3.4.4); waits for it.
+    /// Stores `new` if the value equals `expected`, bit for bit; waits for the previous value and
+    /// returns it (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4).
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
     #[inline]
-    pub fn compare_and_swap(&self, target: usize, displacement: u64, expected: T, new: T) -> Result<T> {
+    pub fn compare_and_swap(&self, target: usize, displacement: usize, expected: T, new: T) -> Result<T> {
         self.admit("compare_and_swap", target)?;
-        self.core.compare_swap(target, displacement, T::TYPE, bits_of(expected), bits_of(new)).map(value_of)
+        self.core.compare_swap(target, displacement as u64, T::TYPE, bits_of(expected), bits_of(new)).map(value_of)
     }
 
-    /// [`Access::compare_and_swap`] that does not wait: the value from before is in `result` when the operation is complete.
+    /// [`Access::compare_and_swap`] without waiting: `result` has the previous value when the
+    /// operation is complete.
     ///
     /// # Errors
     /// As for [`Access::accumulate`].
     pub fn start_compare_and_swap(
         &self,
         target: usize,
-        displacement: u64,
+        displacement: usize,
         expected: T,
         new: T,
         result: &'scope mut T,
     ) -> Result<()> {
         self.admit("compare_and_swap", target)?;
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
-        self.core.start_compare_swap(target, displacement, T::TYPE, (bits_of(expected), bits_of(new)), into)
+        self.core.start_compare_swap(target, displacement as u64, T::TYPE, (bits_of(expected), bits_of(new)), into)
     }
 }
 
-/// What only passive epochs have: those of `lock` and `lock_all` (MPI §11.5.3).
+/// The calls that only passive epochs have: epochs of `lock` and `lock_all` (MPI-4.1 §12.5.3).
 #[derive(Debug)]
 pub struct Passive<'scope, 'env: 'scope, T>(pub(super) Access<'scope, 'env, T>);
 
@@ -317,7 +326,7 @@ impl<'scope, 'env, T> std::ops::Deref for Passive<'scope, 'env, T> {
 }
 
 impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
-    /// As [`Access::scope`], a part of the epoch, with what passive epochs have.
+    /// A part of the epoch, as [`Access::scope`], with the calls of passive epochs.
     ///
     /// # Errors
     /// Those of `body` and of completing its operations.
@@ -326,12 +335,12 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.scope(|access| body(&Passive(access.again())))
     }
 
-    /// Completes all operations to `target`, at both sides (`MPI_WIN_FLUSH`, MPI §11.5.4); sends nothing. On mapped memory nothing is ever
-    /// in flight.
+    /// Completes all operations to `target`, at both sides (`MPI_WIN_FLUSH`, MPI-4.1 §12.5.4);
+    /// sends nothing. On mapped memory nothing is ever in flight.
     ///
     /// # Errors
-    /// `Rank`, `RmaSync` for a target that is not locked, `RmaRange` for what the target refused, or `Other` for an operation that
-    /// could not be completed.
+    /// `Rank`, `RmaSync` for a target that is not locked, `RmaRange` for an access that the target
+    /// refused, or `Other` for an operation that could not be completed.
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
         if self.0.checked {
@@ -349,8 +358,9 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.flush_all()
     }
 
-    /// Completes all operations to `target` at this side: buffers could be used again (`MPI_WIN_FLUSH_LOCAL`). No transport of this
-    /// version knows it earlier than completion at both sides.
+    /// Completes all operations to `target` at the origin: buffers may be used again
+    /// (`MPI_WIN_FLUSH_LOCAL`). No transport here reports completion at the origin before
+    /// completion at both sides.
     ///
     /// # Errors
     /// As for [`Passive::flush`].
@@ -374,30 +384,32 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.sync();
     }
 
-    /// [`Access::put`] with a request (`MPI_RPUT`, MPI §11.3.5), to wait for this operation alone.
+    /// [`Access::put`] with a request (`MPI_RPUT`, MPI-4.1 §12.3.5), to wait for this operation
+    /// alone.
     ///
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn rput(&self, target: usize, displacement: u64, source: &'scope [T]) -> Result<Request> {
+    pub fn rput(&self, target: usize, displacement: usize, source: &'scope [T]) -> Result<Request> {
         self.0.admit("rput", target)?;
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
-        self.0.core.put(target, displacement, source, Count::Request(&mut tally))?;
+        self.0.core.put(target, displacement as u64, source, Count::Request(&mut tally))?;
         Ok(Request::new(&self.0.core.job, tally))
     }
 
-    /// [`Access::get`] with a request (`MPI_RGET`): to know when the data is there. The buffer stays borrowed until the epoch or scope
-    /// ends; [`Passive::rget`] gives its buffer back earlier.
+    /// [`Access::get`] with a request (`MPI_RGET`), which is complete when the buffer has the data.
+    /// The buffer stays borrowed until the epoch or scope ends; [`Passive::rget`] gives its buffer
+    /// back earlier.
     ///
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn rget_into(&self, target: usize, displacement: u64, result: &'scope mut [T]) -> Result<Request> {
+    pub fn rget_into(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<Request> {
         self.0.admit("rget", target)?;
         let mut tally = None;
         let result = self.0.scope.sink(bytemuck::cast_slice_mut(result));
-        self.0.core.get(target, displacement, result, Count::Request(&mut tally))?;
+        self.0.core.get(target, displacement as u64, result, Count::Request(&mut tally))?;
         Ok(Request::new(&self.0.core.job, tally))
     }
 
@@ -406,10 +418,10 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn rput_owned(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
+    pub fn rput_owned(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         self.0.admit("rput", target)?;
         BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
-            self.0.core.put(target, displacement, buffer.source(), Count::Request(tally))
+            self.0.core.put(target, displacement as u64, buffer.source(), Count::Request(tally))
         })
     }
 
@@ -430,10 +442,10 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// # Errors
     /// As for [`Access::put`].
     #[inline]
-    pub fn rget(&self, target: usize, displacement: u64, buffer: Vec<T>) -> Result<BufferRequest<T>> {
+    pub fn rget(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         self.0.admit("rget", target)?;
         BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
-            self.0.core.get(target, displacement, buffer.sink(), Count::Request(tally))
+            self.0.core.get(target, displacement as u64, buffer.sink(), Count::Request(tally))
         })
     }
 }
@@ -446,7 +458,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
     pub fn raccumulate<R: Reduction<T>>(
         &self,
         target: usize,
-        displacement: u64,
+        displacement: usize,
         source: &'scope [T],
         _op: R,
     ) -> Result<Request> {
@@ -454,19 +466,19 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let mut tally = None;
         let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
-        self.0.core.accumulate(target, displacement, &accumulate, Count::Request(&mut tally))?;
+        self.0.core.accumulate(target, displacement as u64, &accumulate, Count::Request(&mut tally))?;
         Ok(Request::new(&self.0.core.job, tally))
     }
 
-    /// [`Access::get_accumulate`] whose values from before come in a buffer that the request gives back
-    /// (`MPI_RGET_ACCUMULATE`).
+    /// [`Access::get_accumulate`] into a buffer that the request gives back with the previous
+    /// values (`MPI_RGET_ACCUMULATE`).
     ///
     /// # Errors
     /// As for [`Access::get_accumulate`].
     pub fn rget_accumulate<R: Reduction<T>>(
         &self,
         target: usize,
-        displacement: u64,
+        displacement: usize,
         source: &'scope [T],
         result: Vec<T>,
         _op: R,
@@ -476,7 +488,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         BufferRequest::lend(&self.0.core.job, result, |result, tally| {
             let into = Into::contiguous(result.sink());
             let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
-            self.0.core.accumulate(target, displacement, &accumulate, Count::Request(tally))
+            self.0.core.accumulate(target, displacement as u64, &accumulate, Count::Request(tally))
         })
     }
 }

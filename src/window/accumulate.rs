@@ -1,6 +1,7 @@
-//! The accumulate family on a window (MPI §11.3.4): by this CPU where it reaches the memory (see also `near`), by the net where it
-//! is the actor for the type, else by messages that the target's CPU executes. For one type of one window it is always the same
-//! actor. On every route the operands are copied, or used, before the call returns.
+//! The accumulate family on a window (MPI-4.1 §12.3.4): by this CPU where it reaches the memory
+//! (see also `near`), by the net where the device is the actor for the type, otherwise by messages
+//! that the target's CPU executes. One actor performs all accumulates on a type in a window. On
+//! every route the operands are copied, or used, before the call returns.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -25,16 +26,16 @@ use crate::rma::stream::Stream;
 /// Elements up to this size travel in a register.
 const REGISTER: usize = 8;
 /// The largest element.
-pub(crate) const LARGEST: usize = 16;
+pub(crate) const LARGEST: usize = 32;
 
 /// An accumulate with its buffers.
 pub(crate) struct Accumulate<'a> {
     pub(crate) call: &'static str,
     pub(crate) op: Op,
     pub(crate) ty: BasicType,
-    /// What the target is combined with; `None` for `MPI_NO_OP`.
+    /// The operands; `None` for `MPI_NO_OP`.
     pub(crate) from: Option<From<'a>>,
-    /// Where the values from before go.
+    /// The destination of the previous values.
     pub(crate) into: Option<Into<'a>>,
     pub(crate) to: Layout<'a>,
 }
@@ -54,7 +55,7 @@ impl Target {
         Some(Place { memory, words, per_element: core.per_element, base: 0 })
     }
 
-    /// Whether an element of `ty` at byte `at` is where its type wants it.
+    /// Whether byte `at` is aligned for an element of `ty`.
     #[inline]
     fn aligned(&self, at: u64, ty: BasicType) -> bool {
         (at + u64::from(self.skew)) & (ty.align() as u64 - 1) == 0
@@ -63,7 +64,7 @@ impl Target {
 
 impl Core {
     /// The target and offset of one element, checked against size and alignment.
-    fn locate_element(
+    pub(super) fn locate_element(
         &self,
         call: &'static str,
         rank: usize,
@@ -77,16 +78,17 @@ impl Core {
         Ok(Some((target, at)))
     }
 
-    /// The place that this CPU works on and the offset in it, for `len` bytes of elements of `ty`. On the hot path, as
-    /// [`Core::located`].
+    /// The place that this CPU works on and the offset in it, for `len` bytes of elements of `ty`.
+    /// On the hot path, as [`Core::located`].
     #[inline(always)]
     fn placed(&self, rank: usize, displacement: u64, ty: BasicType, len: usize) -> Option<(Place<'_>, usize)> {
         let (target, at) = self.located(rank, displacement, len)?;
         if target.aligned(at, ty) { Some((target.place(self, ty)?, index(at))) } else { None }
     }
 
-    /// Combines one element of at most 8 bytes and waits for its value from before (MPI §11.3.4.3); for `PROC_NULL` it is 0.
-    // Always inlined: where the caller knows the operation and the type, nothing is left of choosing among them.
+    /// Combines one element of at most 8 bytes and waits for its previous value (MPI-4.1 §12.3.4),
+    /// which is 0 for `PROC_NULL`.
+    // Always inlined: with a known operation and type the compiler removes the choice among them.
     #[inline(always)]
     pub(crate) fn fetch_op(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
         if let Some((place, at)) = self.placed(rank, displacement, ty, ty.size()) {
@@ -136,7 +138,8 @@ impl Core {
         operand: &[u8],
         old: &mut [u8],
     ) -> Result<()> {
-        // Of its own, so that it does not wait for what else is in flight to the target.
+        // A tally of its own, so that the call does not wait for other operations in flight to the
+        // target.
         let tally = Tally::within(&target.tally);
         crate::buffers::scoped(
             || self.job.finish(&tally),
@@ -159,7 +162,7 @@ impl Core {
         self.job.progress.complete(&tally)
     }
 
-    /// Combines one element; its value from before arrives in `into` when the operation completes.
+    /// Combines one element; `into` has its previous value when the operation is complete.
     #[inline]
     pub(crate) fn start_fetch(
         &self,
@@ -179,7 +182,7 @@ impl Core {
         if let Some(posted) = self.fetch_by_net(target, at, (op, ty), operand, &into, &target.tally) {
             return posted;
         }
-        // The operand is copied before this returns, as every accumulate's is.
+        // The operand is copied before the call returns, as for every accumulate.
         crate::buffers::scoped(
             || (),
             |scope| {
@@ -200,7 +203,8 @@ impl Core {
         )
     }
 
-    /// Stores `new` where `expected` is found and waits for the value from before (MPI §11.3.4.4); for `PROC_NULL` it is 0.
+    /// Stores `new` if the value is `expected` and waits for the previous value (MPI-4.1 §12.3.4),
+    /// which is 0 for `PROC_NULL`.
     #[inline]
     pub(crate) fn compare_swap(
         &self,
@@ -239,7 +243,7 @@ impl Core {
         Ok(value(old))
     }
 
-    /// [`Core::compare_swap`] whose result arrives when the operation completes.
+    /// [`Core::compare_swap`] without waiting: the result is there when the operation is complete.
     pub(crate) fn start_compare_swap(
         &self,
         rank: usize,
@@ -271,11 +275,18 @@ impl Core {
     ) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
             let (call, size) = ("compare_and_swap", ty.size());
-            if let Reach::Mapped = self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)? {
-                let there = self.within(call, target, at, size)?;
-                let old = self.place_within(target, &there)?.swap(there.at, ty, expected, new).to_ne_bytes();
-                into.fill_from(bytes_of(&old, size));
-                return Ok(());
+            match self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)? {
+                Reach::Far => {}
+                Reach::Mapped => {
+                    let there = self.within(call, target, at, size)?;
+                    let old = self.place_within(target, &there)?.swap(there.at, ty, expected, new).to_ne_bytes();
+                    into.fill_from(bytes_of(&old, size));
+                    return Ok(());
+                }
+                Reach::Across => {
+                    self.ask_swap(target, at, ty, (expected, new), into, tally)?;
+                    return self.job.progress.complete(tally);
+                }
             }
         }
         if let Some((remote, width)) = self.by_net(target, ty) {
@@ -285,11 +296,25 @@ impl Core {
         if let Some(near) = self.near(target) {
             return self.swap_near(&near, at, ty, (expected, new), into);
         }
+        self.ask_swap(target, at, ty, (expected, new), into, tally)
+    }
+
+    /// Has the target's CPU compare and swap.
+    fn ask_swap(
+        &self,
+        target: &Target,
+        at: u64,
+        ty: BasicType,
+        (expected, new): (u64, u64),
+        into: Sink,
+        tally: &TallyRef,
+    ) -> Result<()> {
         let request = Request::Swap { ty, at, expected: truncate(expected, ty.size()), new };
         self.ask(target, self.next_order(target), request, Landing::One(into), tally)
     }
 
-    /// Accumulates contiguous elements of a type that `op` is defined on, without the values from before (MPI §11.3.4.1).
+    /// Accumulates contiguous elements of a type that `op` is defined on, without the values from
+    /// before (MPI-4.1 §12.3.4).
     #[inline(always)]
     pub(crate) fn accumulate_elements(
         &self,
@@ -313,7 +338,8 @@ impl Core {
         self.accumulate(rank, displacement, &it, Count::Target)
     }
 
-    /// The same with the values from before (MPI §11.3.4.2); `from` is `None` for `MPI_NO_OP`.
+    /// Accumulates contiguous elements and gets the previous values (MPI-4.1 §12.3.4); `from` is
+    /// `None` for `MPI_NO_OP`.
     #[inline]
     pub(crate) fn get_accumulate_elements(
         &self,
@@ -335,7 +361,7 @@ impl Core {
         self.accumulate(rank, displacement, &it, Count::Target)
     }
 
-    /// Accumulates, with or without the values from before (MPI §11.3.4.1-2).
+    /// Accumulates, with or without the previous values (MPI-4.1 §12.3.4).
     #[inline(never)]
     pub(crate) fn accumulate(
         &self,
@@ -359,10 +385,15 @@ impl Core {
 
     #[inline(never)]
     fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
-        if self.flavor == Flavor::Dynamic
-            && let Reach::Mapped = self.check_regions(it.call, target, at, &it.to, it.ty)?
-        {
-            return self.accumulate_within(target, at, it);
+        if self.flavor == Flavor::Dynamic {
+            match self.check_regions(it.call, target, at, &it.to, it.ty)? {
+                Reach::Far => {}
+                Reach::Mapped => return self.accumulate_within(target, at, it),
+                Reach::Across => {
+                    self.combine(target, at, it, tally)?;
+                    return self.job.progress.complete(tally);
+                }
+            }
         }
         if let Some((remote, width)) = self.by_net(target, it.ty) {
             return self.accumulate_by_net(target, remote, width, at, it, tally);
@@ -414,9 +445,11 @@ impl Core {
         }
     }
 
-    /// The next request's place among those to the target that keep their order (MPI §11.7.2); 0 where none has to.
-    fn next_order(&self, target: &Target) -> u64 {
-        // Relaxed: accumulates whose order matters come from one thread, or were ordered by the program.
+    /// The sequence number of the next ordered request to the target (MPI-4.1 §12.7.2); 0 where no
+    /// order is required.
+    pub(super) fn next_order(&self, target: &Target) -> u64 {
+        // Relaxed: accumulates whose order matters come from one thread, or the program has ordered
+        // them.
         match self.ordered.load(Ordering::Relaxed) {
             true => u64::from(target.order.fetch_add(1, Ordering::Relaxed)) + 1,
             false => 0,
@@ -424,14 +457,15 @@ impl Core {
     }
 
     /// The place of bytes of an attached region.
-    fn place_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<Place<'m>> {
+    pub(super) fn place_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<Place<'m>> {
         let words =
             target.words(self).ok_or_else(|| ErrorKind::Job("control words of a mapped target are gone".into()))?;
         Ok(Place { memory: &there.memory, words, per_element: self.per_element, base: there.base })
     }
 
-    /// How an access by address is reached. Fails where it is not within attached memory, or an element is misaligned.
-    fn check_regions(
+    /// How an access by address is reached. Fails where it is not within attached memory, or an
+    /// element is misaligned.
+    pub(super) fn check_regions(
         &self,
         call: &'static str,
         target: &Target,
@@ -481,11 +515,13 @@ fn local(place: &Place<'_>, at: i64, it: &Accumulate<'_>) {
     pieces(it, |theirs, from, into, len| {
         one_piece(place, index((at + theirs).cast_unsigned()), it, from, into, len);
     });
-    // Accumulates are ordered among each other by the locks; loads and stores that follow are not moved before them.
+    // Accumulates are ordered among each other by the locks; loads and stores that follow are not
+    // moved before them.
     fence(Ordering::AcqRel);
 }
 
-/// Walks the sides together: where each piece begins at the target, in `from`, in `into`, and its length.
+/// Walks the sides together. `each` takes the offsets of a piece at the target, in `from` and in
+/// `into`, and its length.
 pub(super) fn pieces(it: &Accumulate<'_>, mut each: impl FnMut(i64, i64, i64, usize)) {
     let mut theirs = Stream::new(it.to.pieces());
     let mut from = it.from.as_ref().map(|from| Stream::new(from.layout.pieces()));
@@ -518,7 +554,7 @@ fn one_piece(place: &Place<'_>, at: usize, it: &Accumulate<'_>, from: i64, into:
     }
 }
 
-/// The one basic type of both sides, which accumulates need (MPI §11.3.4).
+/// The one basic type of both sides, which accumulates need (MPI-4.1 §12.3.4).
 pub(crate) fn basic_type(call: &'static str, ty: &Datatype) -> Result<BasicType> {
     ty.uniform().ok_or_else(|| {
         Error::argument(Class::Type, call, "the type is not made of one predefined type, which accumulates need")

@@ -1,9 +1,10 @@
-//! Accumulates by the net's atomics, where it is the actor: on integers of 64 bits, and of 32 where it has those, one atomic for
-//! each element. What it has no atomic for goes by its compare-and-swap, so that all of a type is the same actor's.
+//! Accumulates by the device's atomics, where the device is the actor: one atomic for each integer
+//! of 64 bits, or of 32 bits where the device has those. An operation for which the device has no
+//! atomic goes by its compare-and-swap, so that one actor performs all accumulates on a type.
 
 use std::sync::atomic::Ordering;
 
-use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
+use transom_fabric::{Amo, AmoKind, Posting, Tally, TallyRef, Width};
 
 use super::accumulate::Accumulate;
 use super::core::Core;
@@ -16,12 +17,12 @@ use crate::rma::accumulate::{bytes_of, value};
 use crate::rma::stream::Stream;
 use crate::wire::Far;
 
-/// The largest value that the net's atomics bring.
+/// The largest value that an atomic of the net returns, in bytes.
 const REGISTER: usize = 8;
 
 impl Core {
-    /// Whether the net performs accumulates on `ty`: integers of 64 bits, and of 32 where it has atomics on those. All other types
-    /// are the target CPU's.
+    /// Whether the net performs accumulates on `ty`: integers of 64 bits, and of 32 bits where the
+    /// net has atomics on those. The target's CPU performs accumulates on all other types.
     #[inline(always)]
     pub(super) fn nic_width(&self, ty: BasicType) -> Option<Width> {
         if self.actor == Actor::Cpu {
@@ -34,14 +35,14 @@ impl Core {
         }
     }
 
-    /// A target's part through the net, where the net performs elements of `ty`.
+    /// A target's part through the net, if the net performs accumulates on `ty`.
     #[inline]
     pub(super) fn by_net<'t>(&'t self, target: &'t Target, ty: BasicType) -> Option<(&'t Far, Width)> {
         let width = self.nic_width(ty)?;
         Some((self.by_nic(target)?, width))
     }
 
-    /// The net's atomic that is `op`; `None` where it has none.
+    /// The net's atomic for `op`; `None` if it has none.
     fn net_kind(&self, op: Op) -> Option<AmoKind> {
         match op {
             Op::Sum => Some(AmoKind::Sum),
@@ -51,7 +52,8 @@ impl Core {
         }
     }
 
-    /// Posts the atomic that combines one element and brings its value from before; `None` where the net has none for it.
+    /// Posts the atomic that combines one element and returns its previous value; `None` if the net
+    /// has none for the operation.
     pub(super) fn fetch_by_net(
         &self,
         target: &Target,
@@ -106,7 +108,7 @@ impl Core {
         Ok(())
     }
 
-    /// What the net has no atomic for, by its compare-and-swap.
+    /// An operation for which the net has no atomic, by its compare-and-swap.
     fn by_swaps(
         &self,
         target: &Target,
@@ -141,8 +143,8 @@ impl Core {
         }
     }
 
-    /// Posts an atomic of the net; one on a place that may have others in flight waits for them, since a port orders
-    /// nothing and MPI orders accumulates on one location (MPI §11.7.2).
+    /// Posts an atomic of the net. It waits for other atomics in flight on the same place, since a
+    /// port keeps no order and MPI orders accumulates on one location (MPI-4.1 §12.7.2).
     pub(super) fn post_amo(
         &self,
         target: &Target,
@@ -152,15 +154,10 @@ impl Core {
         into: &Sink,
         tally: &TallyRef,
     ) -> Result<()> {
-        if self.ordered.load(Ordering::Relaxed) {
-            let bit = 1u64 << ((at >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58);
-            // Relaxed: as in `next_order`.
-            let busy = self.busy.load(Ordering::Relaxed);
-            if busy & bit != 0 {
-                self.job.finish(&target.tally);
-            }
-            let others = if self.tally.idle() { 0 } else { busy };
-            self.busy.store(others | bit, Ordering::Relaxed);
+        // Relaxed: as in `next_order`. The place is held until the port has counted the operation.
+        let posting = self.ordered.load(Ordering::Relaxed).then(|| self.busy.begin(at, || self.tally.idle()));
+        if posting.as_ref().is_some_and(Posting::is_busy) {
+            self.job.finish(&target.tally);
         }
         self.job.post(|wire| wire.amo(remote, at, amo, into, tally))
     }

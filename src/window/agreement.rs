@@ -1,12 +1,17 @@
-//! What the ranks tell each other in the barriers of a window's creation, and what follows: all have the window, or none.
+//! The ranks' agreement in the barriers of a window's creation: all have the window, or none.
 
-use crate::error::{Class, Error, ErrorKind, Result};
+use crate::directory;
+use crate::error::{Error, ErrorKind, Result};
 use crate::job::Job;
 
-/// What a rank that could not create its part tells in the barrier of creation.
+/// Bit of a rank that could not create its part, in the barrier of creation.
 pub(super) const FAILED: u32 = 1;
 
-/// Something that is one for all ranks of a window, by the bit in which a rank tells that it chose no; yes is the next one.
+/// Bit that a failed rank adds to [`FAILED`] where its directory is full.
+const FULL: u32 = 1 << 12;
+
+/// A decision that must be the same at all ranks of a window. The constant is the bit by which a
+/// rank reports "no"; the next bit reports "yes".
 pub(super) struct Choice(u32);
 
 pub(super) const PER_ELEMENT: Choice = Choice(1);
@@ -14,11 +19,13 @@ pub(super) const BY_NIC: Choice = Choice(3);
 pub(super) const NONCONTIG: Choice = Choice(5);
 pub(super) const SEPARATE: Choice = Choice(7);
 
-/// What a rank tells whose part gets its memory only at the first touch, so that the machine may turn out not to have it.
+/// Bit of a rank whose part gets its memory only at the first touch, so that the machine may lack
+/// it.
 pub(super) const PROMISED: u32 = 1 << 9;
 
-/// Whether ranks of this node reach the part by its addresses and by messages, not by mapping it: told by ranks that have such
-/// neighbours. No need to be alike, but where it differs those serve too who would not have to.
+/// Whether ranks of this node reach the part by its addresses and by messages, not by mapping it;
+/// reported by ranks that have such neighbours. The choices may differ; then ranks that need not
+/// serve do so too.
 pub(super) const FOREIGN: Choice = Choice(10);
 
 impl Choice {
@@ -37,21 +44,28 @@ impl Choice {
     }
 }
 
-/// What the ranks told in a barrier of creation.
+/// The bits of a rank that failed by `error`.
+pub(super) fn failed(error: &Error) -> u32 {
+    if matches!(error.kind(), ErrorKind::TooManyWindows { .. }) { FAILED | FULL } else { FAILED }
+}
+
+/// The result of a barrier of creation: the bits of all ranks.
 pub(super) struct Told {
     pub(super) bits: u32,
     /// The lowest rank that could not create its part.
     failed: Option<usize>,
 }
 
-/// Passes a barrier of creation, in which this rank tells [`FAILED`] or what it chose. Where one failed, more of them find which.
+/// Passes a barrier of creation with this rank's bits: [`FAILED`] or its choices. After a failure,
+/// further barriers find the rank.
 pub(super) fn tell(job: &Job, tells: u32) -> Result<Told> {
     let bits = job.core().barrier_telling(job.team(), tells)?;
     let failed = (bits & FAILED != 0).then(|| lowest(job, tells & FAILED != 0)).transpose()?;
     Ok(Told { bits, failed })
 }
 
-/// The lowest rank that is one `of_them`, by its bits from the highest: if one of them has a 0 there, those with a 1 drop out.
+/// The lowest rank with `of_them`. Its bits are found from the highest: where a candidate has a 0,
+/// candidates with a 1 drop out.
 fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
     let mut lowest = 0;
     for bit in (0..usize::BITS - job.size().leading_zeros()).rev() {
@@ -65,8 +79,18 @@ fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
     Ok(lowest)
 }
 
+/// An error where some rank's directory is full: the same at all ranks, whatever else failed at
+/// some.
+pub(super) fn has_room(id: u64, told: &Told) -> Result<()> {
+    if told.bits & FULL == 0 {
+        return Ok(());
+    }
+    Err(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS }.into())
+}
+
 /// Whether all ranks could create their parts, and chose the same.
 pub(super) fn agreed(id: u64, told: &Told) -> Result<()> {
+    has_room(id, told)?;
     if let Some(rank) = told.failed {
         let why = format!("window {id:x}: rank {rank} could not create its part, so that no rank has the window");
         return Err(ErrorKind::Job(why).into());
@@ -79,11 +103,6 @@ pub(super) fn agreed(id: u64, told: &Told) -> Result<()> {
     ];
     match choices.iter().find(|(choice, _)| choice.differs(told.bits)) {
         None => Ok(()),
-        Some((_, hint)) => {
-            let why = format!(
-                "window {id:x}: {hint} differs among the ranks; all give the same, so that no rank has the window"
-            );
-            Err(Error::argument(Class::InfoValue, "creating a window", why))
-        }
+        Some((_, hint)) => Err(ErrorKind::Differs { hint, window: id }.into()),
     }
 }

@@ -1,5 +1,5 @@
-//! Memory of the library that is not a window's yet: what programs ask for ahead of the windows that they make over it, or for nothing
-//! but buffers (MPI §9.2).
+//! Memory of the library outside of windows: programs ask for it, and may make windows over it
+//! later.
 
 use transom_fabric::Memory;
 
@@ -9,11 +9,13 @@ use crate::error::{Class, Error, Result};
 use crate::hints::{Hints, Info};
 use crate::job::Job;
 
-/// Memory that other ranks of the node can map (`MPI_ALLOC_MEM`, MPI §9.2), zeroed at first. Windows that are created over it, or over a part
-/// of it, are as fast for ranks of the node as allocated ones: [`Window::create_over`](crate::Window::create_over), or
+/// Memory that other ranks of the node can map (`MPI_ALLOC_MEM`, MPI-4.1 §9.2), zeroed at first.
+/// Windows that are created over it, or over a part of it, are as fast for ranks of the node as
+/// allocated ones: [`Window::create_over`](crate::Window::create_over), or
 /// [`RawWindow::create`](crate::RawWindow::create) by address.
 ///
-/// It goes back with the drop (`MPI_FREE_MEM`), or with the last window over it where that lives longer.
+/// The memory is freed by the drop (`MPI_FREE_MEM`), or with the last window over it where a window
+/// lives longer.
 ///
 /// ```
 /// # fn main() -> transom::Result<()> {
@@ -37,11 +39,12 @@ pub struct Allocation {
 }
 
 impl Job {
-    /// Allocates memory of this process that other ranks of the node can map (`MPI_ALLOC_MEM`, MPI §9.2). Local. It begins on a page; at a multiple
-    /// of more with the hint `mpi_minimum_memory_alignment`, a power of two.
+    /// Allocates memory of this process that other ranks of the node can map (`MPI_ALLOC_MEM`,
+    /// MPI-4.1 §9.2). Local. It begins on a page; at a multiple of more with the hint
+    /// `mpi_minimum_memory_alignment`, a power of two.
     ///
     /// # Errors
-    /// `Size` where the memory can't be had, `InfoValue` for a hint with a value that it can't have.
+    /// `Size` where the memory can't be allocated, `InfoValue` for a hint with an invalid value.
     pub fn alloc_mem(&self, bytes: usize, info: &Info) -> Result<Allocation> {
         let hints = Hints::at_creation(info, Flavor::Allocate)?;
         Ok(Allocation { memory: allocated(self.core(), "alloc_mem", bytes, &hints)? })
@@ -49,8 +52,8 @@ impl Job {
 }
 
 impl Allocation {
-    /// The first byte. Of no bytes it is an address that nothing is at. No Rust reference to the bytes may exist while other ranks may
-    /// write them.
+    /// The first byte. For a length of 0 the pointer must not be dereferenced. No Rust reference to
+    /// the bytes may exist while other ranks may write them.
     pub fn as_ptr(&self) -> *mut u8 {
         self.memory.as_ptr()
     }
@@ -81,7 +84,7 @@ impl Allocation {
         self.memory.write(at, from);
     }
 
-    /// Some of its bytes, which keep it.
+    /// A part of the memory, which keeps the whole alive.
     pub(super) fn part(&self, call: &'static str, at: usize, len: usize) -> Result<Memory> {
         let outside = || {
             let why = format!("{len} bytes at {at} of an allocation of {} bytes", self.len());

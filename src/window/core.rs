@@ -1,18 +1,18 @@
-//! What a window is at one rank: its parts, its epochs, the way to each target, completion. What is done to memory is in
-//! `transfer` and `accumulate`; the protocols are in `lock`, `pscw` and here (fence).
+//! A window at one rank: its parts, its epochs, the way to each target, completion. Operations on
+//! memory are in `transfer` and `accumulate`. The protocols are in `lock`, `pscw` and here (fence).
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use transom_fabric::{Memory, Peer, PeerMap, TallyRef};
+use transom_fabric::{Memory, Peer, PeerMap, Places, Span, TallyRef};
 
 use super::dynamic::Known;
 use super::model::Separate;
 use super::target::{Data, Flavor, Hold, Target};
 use super::words::{self, Words};
 use crate::directory::Part;
-use crate::epoch::{self, Access, Call};
+use crate::epoch::{self, Access, Books, Call};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hints::{Hints, Info, Model};
 use crate::job::{self, BarrierWords, JobCore, Route, Team, peer};
@@ -21,7 +21,7 @@ use crate::plan::Actor;
 use crate::rma::attached::Attached;
 use crate::rma::layout::Layout;
 use crate::sync::barrier;
-use crate::wire::{Adopted, Far, Lane, NetRegion, ShmRegion};
+use crate::wire::{Far, Lane, NetRegion, ShmRegion};
 
 /// One rank's side of a window.
 pub(crate) struct Core {
@@ -30,15 +30,15 @@ pub(crate) struct Core {
     /// The window's number in the job.
     pub(crate) id: u64,
     pub(crate) flavor: Flavor,
-    /// This rank's part: the public copy, which others reach.
+    /// This rank's part: the public copy, which other ranks access.
     pub(crate) memory: Memory,
-    /// The private copy, where the model is separate.
+    /// The private copy, in the separate memory model.
     pub(super) separate: Option<Separate>,
     pub(crate) part: Part,
-    /// The control words that other ranks reach here.
+    /// This rank's control words, which other ranks access.
     pub(crate) words: Memory,
     pub(super) exposed: Arc<Exposed>,
-    /// What is attached, in a dynamic window.
+    /// The attached regions of a dynamic window.
     pub(super) attached: Arc<Attached>,
     /// The whole segment of a contiguous shared window.
     pub(super) segment: Option<Memory>,
@@ -46,40 +46,41 @@ pub(crate) struct Core {
     pub(super) ordered: AtomicBool,
     pub(super) no_locks: AtomicBool,
     pub(super) per_element: bool,
-    /// Whether ranks of a node map each other's parts, all of them.
+    /// Whether all parts of the node's ranks are mapped by the other ranks of the node.
     pub(super) mapped: bool,
     pub(super) actor: Actor,
-    /// What is in flight to all targets.
+    /// Operations in flight to all targets.
     pub(crate) tally: TallyRef,
     pub(super) place: usize,
     pub(super) regions: Regions,
     pub(super) targets: PeerMap<Target>,
-    /// The own part through the net, where the net performs its integers' atomics.
+    /// The own part through the net, where the net performs the atomics on its integers.
     pub(super) own: OnceLock<Far>,
-    /// Places with atomics of the net in flight, one bit for many.
-    pub(super) busy: AtomicU64,
-    /// What is attached at targets of this node, in a dynamic window.
+    /// Places with atomics in flight at the net.
+    pub(super) busy: Places,
+    /// The attached regions of targets of this node that are known here, in a dynamic window.
     pub(super) known: PeerMap<(Peer, Mutex<Known>)>,
-    pub(super) epoch: AtomicU8,
+    /// The state of the epochs and the locks: [`Books`].
+    pub(super) epoch: AtomicU64,
+    /// Whether synchronization calls come from one thread at a time. The books then need no atomic
+    /// changes.
+    pub(super) serial: bool,
     pub(super) fences: AtomicU32,
-    /// Targets locked, and exclusively among them.
-    pub(super) locks: AtomicU32,
-    pub(super) exclusives: AtomicU32,
-    /// Whether `lock_all` took the master's word.
+    /// Whether `lock_all` is recorded in the master's word.
     pub(super) holds_all: AtomicBool,
-    /// The group of `start`.
-    pub(super) started: Mutex<Vec<usize>>,
-    /// The origins of `post`.
+    /// Whether `PROC_NULL` is locked. The lock counts in the books.
+    pub(super) holds_nobody: AtomicBool,
+    /// The group of `start`, until `complete` takes it.
+    pub(super) started: Mutex<Option<Vec<usize>>>,
+    /// The number of origins of `post`.
     pub(super) origins: AtomicU32,
 }
 
-/// What keeps peers' access to this rank's part open.
+/// Registrations of this rank's part: peers can access the part as long as these exist.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     pub(crate) shm: Option<ShmRegion>,
     pub(crate) net: Option<NetRegion>,
-    /// What makes the user's memory one that ranks of the node map, until the window is freed.
-    pub(crate) adopted: Mutex<Option<Adopted>>,
 }
 
 impl fmt::Debug for Core {
@@ -89,32 +90,60 @@ impl fmt::Debug for Core {
 }
 
 impl Core {
+    #[inline]
     pub(super) fn state(&self) -> epoch::State {
-        // Relaxed: a window's synchronization calls come from one thread at a time (MPI §11.5); the state orders nothing.
-        epoch::from_number(self.epoch.load(Ordering::Relaxed))
+        self.books().state()
     }
 
-    /// What the state would be after `call`.
-    // Inlined: where the call is known, little is left of the state machine.
+    /// The state of the epochs and the locks.
+    #[inline]
+    pub(super) fn books(&self) -> Books {
+        // Relaxed: orders nothing but changes of the books. A program that calls from several
+        // threads orders those calls.
+        Books(self.epoch.load(Ordering::Relaxed))
+    }
+
+    /// Changes the books from `from` to `to`. Returns the current books if another thread has
+    /// changed them before.
+    #[inline]
+    pub(super) fn shift(&self, from: Books, to: Books) -> std::result::Result<(), Books> {
+        if self.serial {
+            self.epoch.store(to.0, Ordering::Relaxed);
+            return Ok(());
+        }
+        // AcqRel: a thread that sees the change sees the data written for it before: the group of
+        // `start` or the origins of `post`.
+        let changed = self.epoch.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed);
+        changed.map(drop).map_err(Books)
+    }
+
+    /// Changes the books to the result of `to`, which is called again after a change by another
+    /// thread. Returns the books from before.
+    pub(super) fn update(&self, to: impl Fn(Books) -> Result<Books>) -> Result<Books> {
+        let mut books = self.books();
+        loop {
+            match self.shift(books, to(books)?) {
+                Ok(()) => return Ok(books),
+                Err(found) => books = found,
+            }
+        }
+    }
+
+    /// The state after `call`, if the call is legal.
+    // Inlined: with a known call, the compiler removes most of the state machine.
     #[inline]
     pub(crate) fn check(&self, name: &'static str, call: Call) -> Result<epoch::State> {
-        epoch::after(self.state(), call).map_err(|reason| misused(name, reason))
+        after(self.books(), name, call).map(Books::state)
     }
 
     /// Passes `call` through the epochs' state machine.
     #[inline]
     pub(crate) fn step(&self, name: &'static str, call: Call) -> Result<()> {
-        let next = self.check(name, call)?;
-        self.enter(next);
-        Ok(())
+        self.update(|books| after(books, name, call)).map(drop)
     }
 
-    #[inline]
-    pub(super) fn enter(&self, state: epoch::State) {
-        self.epoch.store(epoch::number(state), Ordering::Relaxed);
-    }
-
-    /// Whether an operation on `target` may begin, which in an epoch of `start` waits for the target's post.
+    /// Whether an operation on `target` may begin. In an epoch of `start` it waits for the target's
+    /// post.
     #[inline]
     pub(crate) fn begin(&self, name: &'static str, target: usize) -> Result<()> {
         match self.state().0 {
@@ -129,15 +158,14 @@ impl Core {
         match next.0 {
             Access::Lock | Access::Start => self.admit(name, target),
             _ => {
-                // No fence epoch begins by an operation on a rank that is none.
+                // An operation on an invalid rank begins no fence epoch.
                 self.target(name, target)?;
-                self.enter(next);
-                Ok(())
+                self.step(name, Call::Operation)
             }
         }
     }
 
-    /// As [`Core::begin`], for a request-based operation (MPI §11.3.5).
+    /// As [`Core::begin`], for a request-based operation (MPI-4.1 §12.3.5).
     #[inline]
     pub(crate) fn begin_request(&self, name: &'static str, target: usize) -> Result<()> {
         self.check(name, Call::Request)?;
@@ -147,7 +175,7 @@ impl Core {
         }
     }
 
-    /// Makes the own part reachable through the net, where the net performs atomics on it.
+    /// Makes the own part reachable through the net, if the net performs atomics on it.
     pub(super) fn import_own(&self) -> Result<()> {
         if self.actor == Actor::Nic && self.part.size > 0 {
             let own = self.job.wire.import_net(peer(self.job.rank), &self.part.net)?;
@@ -157,7 +185,7 @@ impl Core {
         Ok(())
     }
 
-    /// A target's part through the net, where the net is the actor.
+    /// A target's part through the net, if the net is the actor.
     #[inline]
     pub(super) fn by_nic<'t>(&'t self, target: &'t Target) -> Option<&'t Far> {
         match &target.data {
@@ -168,21 +196,24 @@ impl Core {
         }
     }
 
-    /// Whether the open epoch, which is one of some targets only, has this one in it.
+    /// Checks that the open epoch, which is one to some targets only, includes this target.
     pub(crate) fn admit(&self, name: &'static str, rank: usize) -> Result<()> {
         let Some(target) = self.target(name, rank)? else { return Ok(()) };
         match target.hold() {
             Hold::Shared | Hold::Exclusive | Hold::Unchecked | Hold::Open => Ok(()),
             Hold::Started => self.await_post(target),
-            Hold::None if self.state().0 == Access::Start => {
-                Err(ErrorKind::Epoch { call: name, reason: "the target is not in the group of start (MPI §11.5.2)" }
-                    .into())
+            Hold::None if self.state().0 == Access::Start => Err(ErrorKind::Epoch {
+                call: name,
+                reason: "the target is not in the group of start (MPI-4.1 §12.5.2)",
             }
-            Hold::None => Err(ErrorKind::Epoch { call: name, reason: "the target is not locked (MPI §11.5.3)" }.into()),
+            .into()),
+            Hold::None => {
+                Err(ErrorKind::Epoch { call: name, reason: "the target is not locked (MPI-4.1 §12.5.3)" }.into())
+            }
         }
     }
 
-    /// The target, contacted before or now; `None` for `PROC_NULL`.
+    /// The target, with first contact if needed; `None` for `PROC_NULL`.
     #[inline]
     pub(crate) fn target(&self, call: &'static str, rank: usize) -> Result<Option<&Target>> {
         match self.known(rank) {
@@ -191,7 +222,7 @@ impl Core {
         }
     }
 
-    /// The target, if it was contacted before.
+    /// The target, if first contact has been made.
     #[inline]
     pub(super) fn known(&self, rank: usize) -> Option<&Target> {
         if rank < self.team.size { self.targets.get(peer(rank)) } else { None }
@@ -206,8 +237,9 @@ impl Core {
         self.targets.get_or_try_insert(peer(rank), || Target::contact(self, rank)).map(Some)
     }
 
-    /// The same as [`Core::locate`] on the hot path, where it is `None` for whatever is not plain: a first contact, `PROC_NULL`, an
-    /// access outside. Who gets `None` calls a function of its own that locates again, and so keeps no register for it.
+    /// [`Core::locate`] for the hot path: `None` for a first contact, for `PROC_NULL`, and for an
+    /// access outside of the part. After `None` the caller calls a separate function that locates
+    /// again, so that the hot path keeps no registers for it.
     #[inline(always)]
     pub(super) fn located(&self, rank: usize, displacement: u64, len: usize) -> Option<(&Target, u64)> {
         let target = self.known(rank)?;
@@ -215,7 +247,8 @@ impl Core {
         (at.checked_add(len as u64)? <= target.size).then_some((target, at))
     }
 
-    /// The target and the byte offset of an access of `len` bytes, checked against the target's size (REQUIREMENTS O7).
+    /// The target and the byte offset of an access of `len` bytes, checked against the target's
+    /// size (requirement O7).
     #[inline]
     pub(super) fn locate(
         &self,
@@ -227,11 +260,14 @@ impl Core {
         let Some(target) = self.target(call, rank)? else { return Ok(None) };
         match displacement.checked_mul(u64::from(target.unit)) {
             Some(at) if at <= target.size && len as u64 <= target.size - at => Ok(Some((target, at))),
+            // An access of no bytes is inside every part.
+            _ if len == 0 => Ok(Some((target, 0))),
             _ => Err(outside(call, target, displacement, len)),
         }
     }
 
-    /// The same for a layout, by its true span. The offset is that of the layout's origin, which may lie outside.
+    /// [`Core::locate`] for a layout, by its true span. The result is the offset of the layout's
+    /// origin, which may lie outside of the part.
     pub(super) fn locate_layout(
         &self,
         call: &'static str,
@@ -248,19 +284,21 @@ impl Core {
         };
         match at.and_then(inside) {
             Some(at) => Ok(Some((target, at))),
+            None if layout.len() == 0 => Ok(Some((target, 0))),
             None => Err(outside(call, target, displacement, usize::try_from(end.abs_diff(low)).unwrap_or(usize::MAX))),
         }
     }
 
-    /// Completes all operations to `rank`, at both sides (MPI §11.5.4).
+    /// Completes all operations to `rank`, at origin and target (MPI-4.1 §12.5.4).
     #[inline]
     pub(crate) fn flush(&self, call: &'static str, rank: usize) -> Result<()> {
-        // Stores to mapped memory are in program order for every observer that synchronizes after us: on x86 this
-        // keeps the compiler from moving them and costs no instruction; elsewhere it is the store barrier that is needed.
+        // Stores to mapped memory must be in program order for every observer that synchronizes
+        // after this call. On x86 the fence only stops the compiler from moving them and costs no
+        // instruction; elsewhere it is the store barrier.
         fence(Ordering::AcqRel);
         match self.targets.get(peer(rank)) {
             Some(target) if target.rank() == rank => self.job.progress.complete(&target.tally),
-            // Never contacted: nothing is in flight.
+            // Without first contact, nothing is in flight.
             _ if rank == job::PROC_NULL => Ok(()),
             _ => job::check_rank(&self.team, call, rank),
         }
@@ -273,7 +311,8 @@ impl Core {
         self.job.progress.complete(&self.tally).inspect_err(|_| self.told())
     }
 
-    /// A failure that was told for all targets is not told again by one of them.
+    /// Discards the targets' records of a failure that was reported for all targets, so that it is
+    /// not reported again.
     #[cold]
     fn told(&self) {
         for target in self.targets.values() {
@@ -284,11 +323,11 @@ impl Core {
     /// Whether a flush of one target is allowed now.
     #[inline]
     pub(crate) fn may_flush(&self, call: &'static str, rank: usize) -> Result<()> {
-        // What most programs do: all targets are held, and the state stays.
+        // The most common case: `lock_all`, under which every target may be flushed.
         if self.state().0 == Access::LockAll { Ok(()) } else { self.may_flush_checked(call, rank) }
     }
 
-    /// Apart, so that its registers are not taken on the way of most flushes.
+    /// A separate function, so that the common case saves no registers for it.
     #[cold]
     fn may_flush_checked(&self, call: &'static str, rank: usize) -> Result<()> {
         let held = match self.state().0 {
@@ -298,14 +337,22 @@ impl Core {
         self.check(call, Call::Flush { held }).map(drop)
     }
 
-    /// Waits until no operation is in flight, errors or not: lent buffers go back.
+    /// Waits until no operation is in flight, even after errors, so that lent buffers can be
+    /// returned.
     #[inline]
     pub(crate) fn settle(&self) {
         self.job.finish(&self.tally);
     }
 
-    /// Orders this rank's loads and stores of its window with what others did (MPI §11.5.4, `MPI_WIN_SYNC`); in the
-    /// separate model it brings both copies together.
+    /// The address of a part as programs see it: null for a part of no bytes, unless it lies in a
+    /// segment that has bytes.
+    pub(super) fn place_of(&self, memory: &Memory) -> Span {
+        let nowhere = memory.is_empty() && self.segment.as_ref().is_none_or(Memory::is_empty);
+        if nowhere { Span::from_raw(std::ptr::null_mut(), 0) } else { memory.span() }
+    }
+
+    /// Orders this rank's loads and stores of its window with those of other processes (MPI-4.1
+    /// §12.5.4, `MPI_WIN_SYNC`). In the separate model it also updates both copies.
     #[inline]
     pub(crate) fn sync(&self) {
         fence(Ordering::SeqCst);
@@ -315,7 +362,7 @@ impl Core {
         }
     }
 
-    /// The private copy's changes become visible in the public one (MPI §11.7 rule 5).
+    /// Makes the private copy's changes visible in the public copy (MPI-4.1 §12.7 rule 5).
     #[inline]
     pub(super) fn publish(&self) {
         if let Some(separate) = &self.separate {
@@ -323,7 +370,7 @@ impl Core {
         }
     }
 
-    /// The public copy's changes become visible in the private one (MPI §11.7 rule 6).
+    /// Makes the public copy's changes visible in the private copy (MPI-4.1 §12.7 rule 6).
     #[inline]
     pub(super) fn refresh(&self) {
         if let Some(separate) = &self.separate {
@@ -331,30 +378,43 @@ impl Core {
         }
     }
 
-    /// What this process loads and stores.
+    /// The copy that this process loads and stores.
     #[inline]
     pub(crate) fn local(&self) -> &Memory {
         self.separate.as_ref().map_or(&self.memory, Separate::private)
     }
 
-    /// The fence's work: completes what this rank started, then a barrier of the window's ranks (MPI §11.5.1).
+    /// Completes the operations of this rank, then passes a barrier of the window's ranks (MPI-4.1
+    /// §12.5.1).
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {
         let flushed = self.flush_all();
         self.publish();
-        self.barrier()?;
+        self.barrier_over(|member| Ok(self.target("fence", member)?.and_then(|target| target.words(self))))?;
         self.refresh();
         flushed
     }
 
-    #[inline]
+    /// A barrier without first contacts: the words of a target that was never contacted are found
+    /// through its job block.
     pub(crate) fn barrier(&self) -> Result<()> {
+        self.barrier_over(|member| {
+            if let Some(target) = self.known(member) {
+                return Ok(target.words(self));
+            }
+            let rank = self.team.rank(member);
+            let (_, place) = self.job.lookup(rank, self.id)?;
+            let block = self.job.link(rank)?.block.memory();
+            Ok(block.map(|block| Words::at(block, self.job.words_at(place))))
+        })
+    }
+
+    /// A barrier of the window's ranks, with the control words of the ranks of this node.
+    #[inline]
+    fn barrier_over<'w>(&'w self, words: impl Fn(usize) -> Result<Option<Words<'w>>>) -> Result<()> {
         let theirs = |member: usize| match self.job.lane(self.team.rank(member)) {
             Some(Lane::Net) => Ok(None),
-            _ => {
-                let block = self.target("fence", member)?.and_then(|target| target.words(self));
-                Ok(block.map(|words| words.from(words::FENCE)))
-            }
+            _ => Ok(words(member)?.map(|words| words.from(words::FENCE))),
         };
         let mine = Some(Words::at(&self.words, words::FENCE));
         let words = BarrierWords { job: &self.job, team: &self.team, key: self.id, mine, theirs };
@@ -376,7 +436,7 @@ impl Core {
         if self.separate.is_some() { Model::Separate } else { Model::Unified }
     }
 
-    /// Whether operations were begun since the last fence.
+    /// Whether operations were started since the last fence.
     pub(crate) fn in_fence_epoch(&self) -> bool {
         self.state().0 == Access::Fence
     }
@@ -403,26 +463,35 @@ impl Core {
         self.hints().in_force()
     }
 
-    /// Takes over hints that may change (`MPI_WIN_SET_INFO`).
+    /// Sets the hints that may change after creation (`MPI_WIN_SET_INFO`).
     pub(crate) fn set_info(&self, info: &Info) -> Result<()> {
         let mut hints = self.hints();
         hints.update(info)?;
         // Relaxed: the caller orders its own operations.
         self.ordered.store(hints.ordered(), Ordering::Relaxed);
-        self.no_locks.store(hints.no_locks, Ordering::Relaxed);
+        self.no_locks.store(hints.forbids_locks(), Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// A checked offset as an index: it is below the size of memory that is mapped here.
+/// A checked offset as an index. It is below the size of memory that is mapped here, so it fits.
 #[inline]
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn index(at: u64) -> usize {
     at as usize
 }
 
+/// The books after `call`, or the error of an illegal call.
+#[inline]
+pub(super) fn after(books: Books, name: &'static str, call: Call) -> Result<Books> {
+    match epoch::after(books.state(), call) {
+        Ok(state) => Ok(books.with(state)),
+        Err(reason) => Err(misused(name, reason)),
+    }
+}
+
 #[cold]
-fn misused(call: &'static str, reason: &'static str) -> Error {
+pub(super) fn misused(call: &'static str, reason: &'static str) -> Error {
     ErrorKind::Epoch { call, reason }.into()
 }
 

@@ -1,30 +1,34 @@
-//! How a window comes and goes: each rank publishes its part, a barrier makes all parts known, and a barrier before the
-//! end makes sure that nobody accesses what goes (MPI §11.2.1, §11.2.5). One barrier each: O(log p) signals per rank; a
-//! contiguous shared window takes two more, since its segment needs all sizes first, and one more is for windows of large parts, since
-//! the ranks of a machine may ask for more together than it has, and for those of which ranks of a node map some parts and not others.
+//! Creation and end of a window (MPI-4.1 §12.2.1, §12.2.5). At creation each rank publishes its
+//! part and a barrier makes all parts known. At the end a barrier precedes the removal, so that no
+//! rank accesses a removed part. Each barrier costs O(log p) signals per rank. A contiguous shared
+//! window takes two more barriers, since its segment needs all sizes first. One more is needed in
+//! two cases: large parts, since the ranks of a machine together may ask for more memory than it
+//! has; and a window of which ranks of a node map some parts and not others.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use transom_fabric::{Memory, PeerMap, RegionKey, Tally};
+use transom_fabric::{Memory, PeerMap, Places, RegionKey, Tally};
 
-use super::agreement::{BY_NIC, FAILED, FOREIGN, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, tell};
+use super::agreement::{
+    BY_NIC, FAILED, FOREIGN, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, failed, has_room, tell,
+};
 use super::core::{Core, Regions};
 use super::model::Separate;
 use super::room;
 use super::segment::{Announced, Draft};
 use super::target::Flavor;
 use crate::directory::Part;
-use crate::epoch::Call;
+use crate::epoch::{Access, Books, Call, Exposure};
 use crate::error::{Class, Error, Result};
 use crate::hints::{Hints, Info, Model};
 use crate::job::{Job, JobCore};
 use crate::messages::{Exposed, Space};
 use crate::plan::Actor;
 use crate::rma::attached::Attached;
-use crate::wire::{self, Adopted, Lane, NetRegion};
+use crate::wire::{self, Lane, NetRegion};
 
-/// What a window is to be.
+/// The properties of a window to be created.
 pub(super) struct Wanted<'i> {
     pub(super) flavor: Flavor,
     pub(super) unit: u32,
@@ -32,9 +36,20 @@ pub(super) struct Wanted<'i> {
 }
 
 impl Core {
-    /// Creates this rank's side of a window over all ranks of `job`. A rank that can't create its part says so in the barrier, and
-    /// then no rank has the window: nobody waits later for a rank that is not in it.
+    /// Creates this rank's side of a window over all ranks of `job`. A rank that can't create its
+    /// part says so in the barrier. Then no rank has the window, so that no rank waits later for
+    /// one that lacks it.
     pub(super) fn create(
+        job: &Job,
+        wanted: &Wanted<'_>,
+        memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
+    ) -> Result<Arc<Core>> {
+        let _collective = job.team().collective("creating a window")?;
+        Core::create_within(job, wanted, memory)
+    }
+
+    /// [`Core::create`] within a collective call that is already entered.
+    fn create_within(
         job: &Job,
         wanted: &Wanted<'_>,
         memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
@@ -44,10 +59,13 @@ impl Core {
         Core::together(job, id, made)
     }
 
-    /// Passes the barrier of creation with what this rank made.
+    /// Passes the barrier of creation with this rank's result.
     fn together(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
-        let told = tell(job, made.as_ref().map_or(FAILED, Core::choices))?;
-        let mut core = made?;
+        let told = tell(job, made.as_ref().map_or_else(failed, Core::choices))?;
+        let mut core = match made {
+            Ok(core) => core,
+            Err(error) => return has_room(id, &told).and(Err(error)),
+        };
         agreed(id, &told).inspect_err(|_| core.withdraw())?;
         core.mapped = core.flavor != Flavor::Dynamic && !FOREIGN.any(told.bits);
         if told.bits & PROMISED != 0 || FOREIGN.differs(told.bits) {
@@ -58,22 +76,23 @@ impl Core {
         Ok(Arc::new(core))
     }
 
-    /// What a rank can do only when it knows what all chose.
+    /// The steps of creation that need the choices of all ranks.
     fn prepare(&self, told: u32) -> Result<()> {
         if told & PROMISED != 0 {
             self.fits()?;
         }
-        // Who waits for nobody's messages takes replies from who does, which others' replies would wait behind.
+        // A rank without requests to serve gets replies from a rank that serves. Left unread, these
+        // would hold up the replies of that rank to others.
         if FOREIGN.any(told) { serve(&self.job, true) } else { Ok(()) }
     }
 
-    /// How many times the window takes its parts' bytes from the machine at their first touch.
+    /// How many times the part's bytes are taken from the machine at their first touch.
     fn promises(&self) -> u64 {
         let own = matches!(self.flavor, Flavor::Allocate | Flavor::Shared) && self.segment.is_none();
         u64::from(own) + u64::from(self.separate.is_some())
     }
 
-    /// Whether the machine has the memory for all parts that are here.
+    /// Fails where the machine lacks memory for all parts of its ranks.
     fn fits(&self) -> Result<()> {
         let here = |&member: &usize| self.job.lane(self.team.rank(member)) != Some(Lane::Net);
         let mut bytes = 0u64;
@@ -96,7 +115,7 @@ impl Core {
         }
     }
 
-    /// What this rank chose of what all ranks of a window must choose alike.
+    /// This rank's choices among those on which all ranks must agree.
     fn choices(&self) -> u32 {
         let noncontig = match self.flavor {
             Flavor::Shared => NONCONTIG.bit(self.segment.is_none()),
@@ -113,7 +132,7 @@ impl Core {
             | BY_NIC.bit(self.actor == Actor::Nic)
     }
 
-    /// Whether this rank's part is the user's own memory, which ranks of the node can't map.
+    /// Whether this rank's part is user memory that ranks of the node can't map.
     fn is_foreign(&self) -> bool {
         self.regions.shm.as_ref().is_some_and(is_foreign)
     }
@@ -128,9 +147,10 @@ impl Core {
         Ok(Draft { hints, memory, shared: None })
     }
 
-    /// Creates a window whose parts lie one after the other in one segment (MPI §11.2.3), unless the hint allows them
-    /// to lie apart.
+    /// Creates a window whose parts are contiguous in one segment (MPI-4.1 §12.2.3), unless the
+    /// hint allows separate parts.
     pub(super) fn create_shared(job: &Job, wanted: &Wanted<'_>, size: usize) -> Result<Arc<Core>> {
+        let _collective = job.team().collective("creating a window")?;
         let hints = Core::draft(job, wanted, |_, _| Ok(Memory::private(0))).and_then(|draft| {
             let far = (0..job.size()).find(|&member| job.core().lane(job.team().rank(member)) == Some(Lane::Net));
             let apart = |member| {
@@ -143,12 +163,15 @@ impl Core {
             far.map_or(Ok(draft.hints), apart)
         });
         if hints.as_ref().is_ok_and(|hints| hints.noncontig) {
-            return Core::create(job, wanted, |job, hints| allocated(job, "allocate_shared", size, hints));
+            return Core::create_within(job, wanted, |job, hints| allocated(job, "allocate_shared", size, hints));
         }
         let id = job.team().next_window();
         let sized = hints.and_then(|hints| Announced::publish(job, id, size, wanted.unit, hints));
-        let told = tell(job, if sized.is_ok() { NONCONTIG.bit(false) } else { FAILED })?;
-        let sized = sized?;
+        let told = tell(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)))?;
+        let sized = match sized {
+            Ok(sized) => sized,
+            Err(error) => return has_room(id, &told).and(Err(error)),
+        };
         agreed(id, &told).inspect_err(|_| job.core().retract(sized.place))?;
         let place = sized.place;
         let segment = sized.segment();
@@ -205,7 +228,7 @@ impl Core {
             attached,
             segment,
             ordered: AtomicBool::new(hints.ordered()),
-            no_locks: AtomicBool::new(hints.no_locks),
+            no_locks: AtomicBool::new(hints.forbids_locks()),
             per_element: hints.per_element(),
             mapped: false,
             hints: Mutex::new(hints),
@@ -215,46 +238,48 @@ impl Core {
             regions,
             targets: PeerMap::new(),
             own: OnceLock::new(),
-            busy: AtomicU64::new(0),
+            busy: Places::default(),
             known: PeerMap::new(),
-            epoch: AtomicU8::new(0),
+            epoch: AtomicU64::new(Books::CLOSED.0),
+            serial: job.is_serial(),
             fences: AtomicU32::new(0),
-            locks: AtomicU32::new(0),
-            exclusives: AtomicU32::new(0),
             holds_all: AtomicBool::new(false),
+            holds_nobody: AtomicBool::new(false),
             started: Mutex::default(),
             origins: AtomicU32::new(0),
         })
     }
 
-    /// Ends peers' access, after a barrier in which each rank says that it accesses no more.
+    /// Ends the peers' access, after a barrier in which each rank says that it has no more
+    /// accesses.
     pub(crate) fn free(&self) -> Result<()> {
-        let freed = self.check("free", Call::Free)?;
-        // Until the barrier is past the window is as it was: an error leaves it, and its memory, to the peers.
+        self.check("free", Call::Free)?;
+        // Until the barrier has passed the window is unchanged: an error leaves the window and its
+        // memory to the peers.
         let flushed = self.flush_all();
         self.publish();
         self.barrier()?;
         self.refresh();
         self.withdraw();
-        self.enter(freed);
         flushed
     }
 
-    /// Takes this rank's part away, once no peer uses it.
+    /// Removes this rank's part. No peer uses it any more.
     fn withdraw(&self) {
         self.job.retract(self.place);
         self.job.messages.forget(self.id);
         self.detach_all();
-        drop(self.regions.adopted.lock().unwrap_or_else(PoisonError::into_inner).take());
-        self.enter((crate::epoch::Access::Freed, crate::epoch::Exposure::Closed));
+        // Relaxed: no other call runs on a window that is being freed.
+        self.epoch.store(Books::of((Access::Freed, Exposure::Closed)).0, Ordering::Relaxed);
     }
 
-    /// Whether `free` came to its end.
+    /// Whether `free` has succeeded.
     pub(crate) fn is_freed(&self) -> bool {
-        self.state().0 == crate::epoch::Access::Freed
+        self.state().0 == Access::Freed
     }
 
-    /// For a window that is dropped without `free`: says so, and keeps its memory, since peers may still access it.
+    /// For a window that is dropped without `free`: reports it, and keeps the memory, since peers
+    /// may still access it.
     pub(crate) fn abandon(core: &Arc<Core>) {
         if core.is_freed() {
             return;
@@ -263,7 +288,7 @@ impl Core {
         core.job.lost();
         std::mem::forget(Arc::clone(core));
         if !std::thread::panicking() {
-            // A drop can't return it
+            // `drop` can't return an error.
             eprintln!("transom: rank {}: {core:?} was dropped without free; its memory is kept", core.job.rank);
         }
     }
@@ -281,7 +306,8 @@ fn copies(job: &JobCore, memory: Memory, model: Model) -> Result<(Memory, Option
     }
 }
 
-/// What lets peers access a part; one in a segment has its way to ranks of the node from there.
+/// Registers a part for access by peers. For a part in a segment, access within the node is
+/// registered with the segment.
 fn regions(
     job: &JobCore,
     flavor: Flavor,
@@ -292,35 +318,17 @@ fn regions(
     if flavor == Flavor::Dynamic {
         return Ok(Regions { shm: wire.register_addresses(), ..Regions::default() });
     }
-    let adopted = if flavor == Flavor::Create { adopted(job, memory) } else { None };
     let shm = of_segment.map_or_else(|| wire.register_shm(memory), Ok)?;
-    Ok(Regions { shm, net: wire.register_net(memory)?, adopted: Mutex::new(adopted) })
+    Ok(Regions { shm, net: wire.register_net(memory)? })
 }
 
-/// Makes memory of the user one that ranks of the node can map, where there are any and it can be done.
-pub(super) fn adopted(job: &JobCore, memory: &Memory) -> Option<Adopted> {
-    let neighbours = job.neighbours() as u64;
-    if memory.is_empty() || !job.may_adopt() || neighbours == 0 {
-        return None;
-    }
-    let bytes = memory.len() as u64;
-    let available = if memory.len() < room::LARGE { None } else { room::available() };
-    let adopted = match available {
-        // The others of the node may copy as much at the same time.
-        Some(available) if bytes.saturating_mul(neighbours + 1) > available => {
-            Err(format!("{available} bytes of memory are available, which all ranks here may want for copies"))
-        }
-        _ => job.wire.adopt(memory)?,
-    };
-    adopted.inspect_err(|why| job.tell(&format!("{bytes} bytes of the user are not mapped by others: {why}"))).ok()
-}
-
-/// Whether ranks of the node reach a region by addresses of this process, and where they can't, by messages.
+/// Whether ranks of the node reach a region by addresses of this process, or by messages where they
+/// can't use addresses.
 fn is_foreign(region: &wire::ShmRegion) -> bool {
     !wire::is_mapped(&wire::shm_key(region))
 }
 
-/// Serves what requests others may send to the window's rank while it computes.
+/// Serves requests that other ranks may send to the window's rank while it computes.
 fn serve(job: &JobCore, foreign: bool) -> Result<()> {
     if foreign && job.has_neighbours() {
         job.serve(Lane::Shm)?;
@@ -328,7 +336,7 @@ fn serve(job: &JobCore, foreign: bool) -> Result<()> {
     if job.wire.has(Lane::Net) { job.serve(Lane::Net) } else { Ok(()) }
 }
 
-/// Memory of the library, aligned as the hints want, with the error that a user expects.
+/// Memory of the library, aligned as the hints ask. The error names the call and the size.
 pub(super) fn allocated(job: &JobCore, call: &'static str, bytes: usize, hints: &Hints) -> Result<Memory> {
     let failed = |error: &dyn std::fmt::Display| {
         Error::argument(Class::Size, call, format!("{bytes} bytes at rank {}: {error}", job.rank))

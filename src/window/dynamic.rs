@@ -1,7 +1,9 @@
-//! Dynamic windows (MPI §11.2.4): memory is attached at its owner, and accessed by address. An origin of the same node keeps a
-//! list of what it knows to be attached, maps of that what it can, and looks at one word of the target, by a load, to know that nothing
-//! changed; between nodes the target checks each message itself, and is asked before an access that takes several. So an access to what is not
-//! attached, or no longer, is an error, and none of it is done.
+//! Dynamic windows (MPI-4.1 §12.2.4): memory is attached at its owner, and accessed by address. An
+//! origin of the same node keeps a list of the regions that a target has attached and maps those
+//! that it can. It loads one word of the target to know that the list is still valid. Between nodes
+//! the target checks each message itself, and the origin asks it before an access that takes
+//! several messages. An access outside of attached regions is therefore an error, and no part of it
+//! is performed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -10,38 +12,43 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 
 use super::core::{Core, index};
-use super::create::adopted;
 use super::target::{Flavor, Target};
 use super::words::{self, Words};
 use crate::datatype::Strip;
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::job::peer;
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
-use crate::rma::attached::{Extent, Opened, covering};
+use crate::rma::attached::{Extent, Opened, covering, spanning};
 use crate::rma::layout::Layout;
 use crate::wire::{self, Lane, Remote};
 
-/// What an origin knows to be attached at a target.
+/// A target's attached regions, as far as an origin knows them.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// The target's version of this list; `None`: never asked.
+    /// The target's version of this list; `None` before the first request for it.
     version: Option<u64>,
     regions: Vec<Extent>,
-    /// Those of them that were touched, by their addresses; `None` where they can't be mapped.
+    /// The regions that were accessed, by address; `None` where a region can't be mapped.
     mapped: BTreeMap<u64, Option<Memory>>,
-    /// Whether this CPU stores to what is mapped: not where other accesses go as messages, whose order with its own stores would be lost.
+    /// Whether this CPU stores to mapped regions. It does not where other accesses go as messages,
+    /// since their order with its own stores would be lost.
     direct: bool,
 }
 
-/// How this CPU reaches an access to a dynamic window's target.
+/// The way of an access to a dynamic window's target.
 pub(super) enum Reach {
-    /// All of it: its regions are this rank's own, or mapped.
+    /// By load and store: all regions of the access are this rank's own, or mapped.
     Mapped,
-    /// By calls of the system, or messages.
+    /// By system calls or messages.
     Far,
+    /// By messages, each waited for: bytes of the access lie in several adjacent mapped regions,
+    /// which only their owner has as one. Stores of this CPU to the other bytes come before and
+    /// after the messages.
+    Across,
 }
 
-/// Bytes of an attached region that this CPU loads and stores: where in which memory, and where that begins for the stripes.
+/// Bytes of an attached region that this CPU loads and stores: the memory, the offset in it, and
+/// the address at which the region begins, from which the stripes count.
 pub(super) struct Within {
     pub(super) memory: Memory,
     pub(super) at: usize,
@@ -64,18 +71,27 @@ impl Core {
         Ok(())
     }
 
-    /// Lets ranks of the node map a region, where they can.
+    /// Attaches a region of no bytes, which no operation can access.
+    pub(crate) fn attach_empty(&self, address: usize) -> Result<()> {
+        self.need_dynamic("attach")?;
+        self.attached.attach_empty(address as u64);
+        Ok(())
+    }
+
+    /// Lets ranks of the node map a region, if they can.
     fn opened(&self, memory: &Memory) -> Opened {
-        let adopted = adopted(&self.job, memory);
         let region = self.job.wire.register_shm(memory).ok().flatten();
         let key = region.as_ref().map(wire::shm_key).filter(wire::is_mapped);
-        Opened { key, _keeps: key.map(|_| Box::new((region, adopted)) as Box<_>) }
+        Opened { key, _keeps: key.map(|_| Box::new(region) as Box<_>) }
     }
 
     /// Detaches the region that begins at `address` (`MPI_WIN_DETACH`).
     pub(crate) fn detach(&self, address: usize) -> Result<()> {
         self.need_dynamic("detach")?;
         let Some(opened) = self.attached.detach(address as u64) else {
+            if self.attached.detach_empty(address as u64) {
+                return Ok(());
+            }
             let why = format!("no attached region begins at address {address:#x}");
             return Err(Error::argument(Class::RmaAttach, "detach", why));
         };
@@ -87,7 +103,7 @@ impl Core {
     fn need_dynamic(&self, call: &'static str) -> Result<()> {
         match self.flavor {
             Flavor::Dynamic if self.is_freed() => {
-                Err(ErrorKind::Epoch { call, reason: "the window was freed (MPI §11.2.5)" }.into())
+                Err(ErrorKind::Epoch { call, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into())
             }
             Flavor::Dynamic => Ok(()),
             other => {
@@ -97,16 +113,17 @@ impl Core {
     }
 
     fn regions_changed(&self) {
-        // By this rank's CPU alone, and read by CPUs of the node. SeqCst by `amo`: after the list, before what follows.
+        // Only this rank's CPU changes the word; CPUs of the node read it. SeqCst by `amo`: after
+        // the change of the list, before all that follows.
         Words::at(&self.words, 0).amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
     }
 
-    /// How an access is reached. Fails where a piece of it is not within a region that is attached at the target, as far as the target does
-    /// not find that by itself before anything is done.
+    /// The way of an access. Fails if a piece of it is not within regions that are attached at the
+    /// target, unless the target itself finds that before it performs any part.
     pub(super) fn reach(&self, call: &'static str, target: &Target, at: i64, layout: &Layout<'_>) -> Result<Reach> {
         let outside = |address, len| {
             let why = format!(
-                "{len} bytes at address {address:#x} are not within one region that rank {} has attached",
+                "{len} bytes at address {address:#x} are not within regions that rank {} has attached",
                 target.rank()
             );
             Error::argument(Class::RmaRange, call, why)
@@ -119,19 +136,31 @@ impl Core {
         }
         let Some(words) = target.words(self) else { return self.ask_covered(target, at, layout).map(|()| Reach::Far) };
         let mut known = self.known_regions(target)?;
-        // SeqCst: pairs with the amo in `regions_changed`; the user's own synchronization ordered the two.
+        // SeqCst: pairs with the amo in `regions_changed`. The user's own synchronization orders
+        // the two.
         let version = words.word64(words::VERSION).load(Ordering::SeqCst);
         if known.version != Some(version) {
             self.learn(target, words, &mut known)?;
         }
         let Known { regions, mapped, direct, .. } = &mut *known;
-        let mut all = true;
+        let (mut all, mut across) = (true, false);
         for (address, len) in addresses(at, layout) {
-            let (region, _) = covering(&regions[..], address, len).ok_or_else(|| outside(address, len))?;
-            all &= mapped.entry(region.address).or_insert_with(|| self.map(target, region)).is_some();
+            match covering(&regions[..], address, len) {
+                Some((region, _)) => {
+                    all &= mapped.entry(region.address).or_insert_with(|| self.map(target, region)).is_some();
+                }
+                None if spanning(regions, address, len) => across = true,
+                None => return Err(outside(address, len)),
+            }
         }
-        *direct &= all || self.near(target).is_some();
-        Ok(if all && *direct { Reach::Mapped } else { Reach::Far })
+        let near = self.near(target).is_some();
+        *direct &= all || near;
+        Ok(match (*direct, across) {
+            (true, false) if all => Reach::Mapped,
+            // Cross-memory attach works by addresses, so adjacent regions need no messages.
+            (true, true) if !near => Reach::Across,
+            _ => Reach::Far,
+        })
     }
 
     fn known_regions(&self, target: &Target) -> Result<MutexGuard<'_, Known>> {
@@ -140,16 +169,17 @@ impl Core {
         Ok(known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A region of a target of this node, mapped.
+    /// Maps a region of a target of this node.
     fn map(&self, target: &Target, region: &Extent) -> Option<Memory> {
         let rank = peer(self.team.rank(target.rank()));
-        match self.job.wire.import(Lane::Shm, rank, &region.key?) {
+        let Some(key) = region.key else { return self.job.wire.user_memory(rank, region.address, region.len) };
+        match self.job.wire.import(Lane::Shm, rank, &key) {
             Ok(Remote::Memory(memory)) => Some(memory),
             Ok(Remote::Far(_)) | Err(_) => None,
         }
     }
 
-    /// Bytes of an access that [`Core::reach`] has found mapped.
+    /// The bytes of an access that [`Core::reach`] has found mapped.
     pub(super) fn within(&self, call: &'static str, target: &Target, address: u64, len: usize) -> Result<Within> {
         let found = if target.rank() == self.team.me {
             self.attached.find(address, len)
@@ -165,11 +195,13 @@ impl Core {
         })
     }
 
-    /// Between nodes the target checks each message by itself. Of an access that may take several it is asked first, so that none is
-    /// executed where another one is refused.
+    /// Between nodes the target checks each message by itself. Before an access that may take
+    /// several messages, the target is asked to check all of it, so that no part is performed if
+    /// another one is refused.
     fn ask_covered(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
         let most = self.message_max(target);
-        // However the origin's blocks cut them, a piece after the first becomes two strips at most.
+        // A piece after the first becomes two strips at most, however the origin's blocks cut the
+        // pieces.
         let needed = (2 * layout.pieces().take(MAX_STRIPS).count()).saturating_sub(1);
         if needed <= MAX_STRIPS && OVERHEAD + STRIP * needed + layout.len() <= most {
             return Ok(());
@@ -183,11 +215,11 @@ impl Core {
         self.job.progress.complete(&tally)
     }
 
-    /// Asks the target for its regions, again where they changed meanwhile.
+    /// Asks the target for its regions, and again if they changed meanwhile.
     fn learn(&self, target: &Target, words: Words<'_>, known: &mut Known) -> Result<()> {
         let attaches = self.near(target).is_some();
         if !attaches {
-            // What went as messages comes before what may be stored now.
+            // Operations sent as messages must complete before this CPU may store directly.
             self.job.progress.complete(&target.tally)?;
         }
         loop {
@@ -195,7 +227,7 @@ impl Core {
             let version = words.word64(words::VERSION).load(Ordering::SeqCst);
             let regions = self.ask_regions(target)?;
             if words.word64(words::VERSION).load(Ordering::SeqCst) == version {
-                // What is still there, and the same memory as before, stays mapped.
+                // Regions that are still attached with the same memory stay mapped.
                 let same =
                     |extent: &Extent| covering(&known.regions, extent.address, 0).is_some_and(|(old, _)| old == extent);
                 let kept: BTreeSet<u64> =
@@ -234,13 +266,13 @@ impl Core {
         }
     }
 
-    /// Takes everything away, when the window is freed.
+    /// Detaches all regions, when the window is freed.
     pub(super) fn detach_all(&self) {
         self.attached.clear();
     }
 }
 
-/// The pieces of an access, by their addresses.
+/// The pieces of an access, with their addresses.
 fn addresses<'l>(at: i64, layout: &'l Layout<'_>) -> impl Iterator<Item = (u64, usize)> + 'l {
     layout.pieces().map(move |(piece, len)| (at.wrapping_add(piece).cast_unsigned(), len))
 }

@@ -1,5 +1,5 @@
-//! The epochs of a typed window as closures, and what each kind has beside the operations. The end of a closure ends its epoch,
-//! also when it unwinds or fails.
+//! The epochs of a typed window as closures, and the calls that each kind adds to the operations.
+//! The end of a closure ends its epoch, also when it unwinds or fails.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -12,29 +12,29 @@ use super::{core::Core, element::RmaElem};
 use crate::epoch::Call;
 use crate::error::{ErrorKind, Result};
 
-/// An epoch of `lock_all` (MPI §11.5.3).
+/// An epoch of `lock_all` (MPI-4.1 §12.5.3).
 #[derive(Debug)]
 pub struct LockAllEpoch<'scope, 'env: 'scope, T>(Passive<'scope, 'env, T>);
 
-/// An epoch of `lock`, of one target (MPI §11.5.3).
+/// An epoch of `lock`, of one target (MPI-4.1 §12.5.3).
 #[derive(Debug)]
 pub struct LockEpoch<'scope, 'env: 'scope, T>(Passive<'scope, 'env, T>);
 
-/// An epoch between fences (MPI §11.5.1).
+/// An epoch between fences (MPI-4.1 §12.5.1).
 #[derive(Debug)]
 pub struct FenceEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 
-/// An epoch between start and complete (MPI §11.5.2).
+/// An epoch between start and complete (MPI-4.1 §12.5.2).
 #[derive(Debug)]
 pub struct StartEpoch<'scope, 'env: 'scope, T>(Access<'scope, 'env, T>);
 
 impl<T: RmaElem> Window<T> {
-    /// An access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI §11.5.3): shared, passive, not collective. Everything is
-    /// complete at both sides when it returns.
+    /// An access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI-4.1 §12.5.3): shared, passive, not
+    /// collective. All operations of the epoch are complete at both sides on return.
     ///
     /// # Errors
-    /// Those of `body`, `RmaSync` within another epoch of this window, `LockType` where the info says `no_locks`, or what
-    /// completing met.
+    /// Those of `body`, `RmaSync` within another epoch of this window, `LockType` where the hint
+    /// `no_locks` is set, or an error of completion.
     pub fn lock_all<'s, R>(&'s self, body: impl for<'e> FnOnce(&LockAllEpoch<'e, 's, T>) -> Result<R>) -> Result<R> {
         self.lock_all_with(Assert::NONE, body)
     }
@@ -55,11 +55,12 @@ impl<T: RmaElem> Window<T> {
         ends.now(done)
     }
 
-    /// An access epoch to `target` (`MPI_WIN_LOCK`, MPI §11.5.3), passive. Others may be locked within it. Everything to the target is
-    /// complete at both sides when it returns.
+    /// An access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3), passive. Other targets may be
+    /// locked within it. All operations on the target are complete at both sides on return.
     ///
     /// # Errors
-    /// As for [`Window::lock_all`]; `RmaSync` where this rank has locked the target already; `Rank`.
+    /// As for [`Window::lock_all`]; `RmaSync` where this rank has locked the target already;
+    /// `Rank`.
     pub fn lock<'s, R>(
         &'s self,
         kind: Lock,
@@ -87,15 +88,16 @@ impl<T: RmaElem> Window<T> {
         ends.now(done)
     }
 
-    /// An epoch between two fences (`MPI_WIN_FENCE`, MPI §11.5.1). Collective; [`FenceEpoch::fence`] separates phases
-    /// in it. The closing fence also runs where `body` fails, since the other ranks wait in it.
+    /// An epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective;
+    /// [`FenceEpoch::fence`] separates phases in it. The closing fence also runs where `body`
+    /// fails, since the other ranks wait in it.
     ///
     /// # Errors
-    /// Those of `body`, `RmaSync` within another epoch of this window, or what completing met.
+    /// Those of `body`, `RmaSync` within another epoch of this window, or an error of completion.
     pub fn fence<'s, R>(&'s self, body: impl for<'e> FnOnce(&FenceEpoch<'e, 's, T>) -> Result<R>) -> Result<R> {
         if self.core.in_fence_epoch() {
-            // The inner one's end would close the outer one, whose handle lives on.
-            let reason = "a fence epoch within one; its phases are separated by FenceEpoch::fence (MPI §11.5.1)";
+            // The end of the inner epoch would close the outer one, whose handle lives on.
+            let reason = "a fence epoch within one; its phases are separated by FenceEpoch::fence (MPI-4.1 §12.5.1)";
             return Err(ErrorKind::Epoch { call: "fence", reason }.into());
         }
         self.core.step("fence", Call::Fence)?;
@@ -109,11 +111,13 @@ impl<T: RmaElem> Window<T> {
         ends.now(done)
     }
 
-    /// An access epoch to `targets`, which expose their parts to this rank by [`Window::post`] (`MPI_WIN_START` and
-    /// `MPI_WIN_COMPLETE`, MPI §11.5.2). The first operation on a target waits for its post.
+    /// An access epoch to `targets`, which expose their parts to this rank by [`Window::post`]
+    /// (`MPI_WIN_START` and `MPI_WIN_COMPLETE`, MPI-4.1 §12.5.2). The first operation on a target
+    /// waits for its post.
     ///
     /// # Errors
-    /// Those of `body`, `RmaSync` within another access epoch, `Rank` for a group that can't be, or what completing met.
+    /// Those of `body`, `RmaSync` within another access epoch, `Rank` for an invalid group, or an
+    /// error of completion.
     pub fn start<'s, R>(
         &'s self,
         targets: &[usize],
@@ -125,10 +129,12 @@ impl<T: RmaElem> Window<T> {
         ends.now(done)
     }
 
-    /// Exposes this rank's part to `origins` until [`Window::wait`] (`MPI_WIN_POST`, MPI §11.5.2). It does not wait.
+    /// Exposes this rank's part to `origins` until [`Window::wait`] (`MPI_WIN_POST`, MPI-4.1
+    /// §12.5.2). It does not wait.
     ///
     /// # Errors
-    /// `RmaSync` within an exposure epoch, a fence epoch, or while this rank has its own part locked; `Rank` for a group that can't be.
+    /// `RmaSync` within an exposure epoch, a fence epoch, or while this rank has its own part
+    /// locked; `Rank` for an invalid group.
     pub fn post(&self, origins: &[usize]) -> Result<()> {
         self.core.post(origins, true)
     }
@@ -141,7 +147,7 @@ impl<T: RmaElem> Window<T> {
         self.core.wait()
     }
 
-    /// Ends the exposure epoch if all origins have completed; whether they have (`MPI_WIN_TEST`).
+    /// Ends the exposure epoch and returns true if all origins have completed (`MPI_WIN_TEST`).
     ///
     /// # Errors
     /// As for [`Window::wait`].
@@ -157,7 +163,8 @@ impl<'scope, 'env, T> Access<'scope, 'env, T> {
 }
 
 impl<T> FenceEpoch<'_, '_, T> {
-    /// Ends one phase and begins the next: all operations of all ranks are complete, at both sides. Collective.
+    /// Ends one phase and begins the next: all operations of all ranks are complete, at both sides.
+    /// Collective.
     ///
     /// # Errors
     /// `Other` for an operation or a barrier that could not be completed.
@@ -211,7 +218,7 @@ impl<'c, F: Fn(&Core) -> Result<()>> Ends<'c, F> {
         Ends { core, end, open: true }
     }
 
-    /// Ends it after a body that returned; the body's failure goes first.
+    /// Ends the epoch after the body has returned; the body's error takes precedence.
     fn now<R>(mut self, done: Result<R>) -> Result<R> {
         self.open = false;
         let ended = (self.end)(self.core);
@@ -222,7 +229,7 @@ impl<'c, F: Fn(&Core) -> Result<()>> Ends<'c, F> {
 impl<F: Fn(&Core) -> Result<()>> Drop for Ends<'_, F> {
     fn drop(&mut self) {
         if self.open {
-            // Unwinding: what it met can't be returned.
+            // Unwinding: an error of the end can't be returned.
             let _ = (self.end)(self.core);
         }
     }

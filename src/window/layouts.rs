@@ -1,5 +1,6 @@
-//! Puts and gets with derived layouts at either side (MPI §11.3.1, §11.3.2, REQUIREMENTS O5). Most are one run of equal blocks in
-//! mapped memory, which a copy loop takes at once; the others are walked, or become as few remote operations as it takes.
+//! Puts and gets with derived layouts at either side (MPI-4.1 §12.3.1, §12.3.2, requirement O5).
+//! Most are one run of equal blocks in mapped memory, which one copy loop moves. Other layouts are
+//! walked, or become as few remote operations as possible.
 
 use transom_fabric::{Memory, TallyRef};
 
@@ -13,14 +14,17 @@ use crate::error::{Class, Error, ErrorKind, Result};
 use crate::rma::layout::Layout;
 use crate::wire::Far;
 
-/// Blocks from this length on are not copied, unless the port would do so anyway; shorter ones are packed.
+/// Blocks from this length on are not copied, unless the port would do so anyway; shorter ones are
+/// packed.
 const BLOCK_BY_ITSELF: usize = 1024;
-/// Places that one get fills at most: what is kept of small ones until then is twice as long as they are.
+/// Maximum number of destinations of one get. For small blocks the bookkeeping is twice as long as
+/// the data.
 const PLACES: usize = 2048;
 
 impl Core {
-    /// Both sides as one run of equal blocks with the same data, in memory that is mapped, and where it begins there: most
-    /// layouts are that, and need no walk. `None` for all others, wrong ones among them. The run may lie outside.
+    /// Both sides as one run of equal blocks with the same data, in memory that is mapped, and
+    /// where it begins there: most layouts are that, and need no walk. `None` for all others, wrong
+    /// ones among them. The run may lie outside.
     #[inline(always)]
     fn even(
         &self,
@@ -38,7 +42,7 @@ impl Core {
         Some((target.data.memory()?, run, at))
     }
 
-    /// Puts with layouts at both sides (MPI §11.3.1, REQUIREMENTS O5).
+    /// Puts with layouts at both sides (MPI-4.1 §12.3.1, requirement O5).
     #[inline(always)]
     pub(crate) fn put_layout(
         &self,
@@ -56,7 +60,7 @@ impl Core {
         self.put_walked(rank, displacement, from, to, count)
     }
 
-    /// A put of layouts that are not one run in mapped memory, or of which that is not known yet.
+    /// A put of layouts that are not one run in mapped memory, or whose route is not known yet.
     #[inline(never)]
     fn put_walked(
         &self,
@@ -85,14 +89,15 @@ impl Core {
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        if self.flavor == Flavor::Dynamic
-            && let Reach::Mapped = self.reach("put", target, at, to)?
-        {
-            return zip(from.layout.pieces(), to.pieces()).try_for_each(|(ours, offset, len)| {
-                let there = self.within("put", target, (at + offset).cast_unsigned(), len)?;
-                there.memory.write(there.at, from.part(ours, len).bytes());
-                Ok(())
-            });
+        if self.flavor == Flavor::Dynamic {
+            match self.reach("put", target, at, to)? {
+                Reach::Far => {}
+                Reach::Mapped => return self.put_within(target, at, from, to),
+                Reach::Across => {
+                    self.scatter(target, at, from, to, tally)?;
+                    return self.job.progress.complete(tally);
+                }
+            }
         }
         let Some(far) = target.data.posted() else { return self.scatter(target, at, from, to, tally) };
         if let Some(near) = far.near() {
@@ -117,7 +122,26 @@ impl Core {
         }
     }
 
-    /// Whether blocks of the origin for one run of the target, or of one, go together: short ones, and those that the port copies anyway.
+    /// Puts into mapped regions.
+    fn put_within(&self, target: &Target, at: i64, from: &From<'_>, to: &Layout<'_>) -> Result<()> {
+        zip(from.layout.pieces(), to.pieces()).try_for_each(|(ours, offset, len)| {
+            let there = self.within("put", target, (at + offset).cast_unsigned(), len)?;
+            there.memory.write(there.at, from.part(ours, len).bytes());
+            Ok(())
+        })
+    }
+
+    /// Gets from mapped regions.
+    fn get_within(&self, target: &Target, at: i64, into: &Into<'_>, from: &Layout<'_>) -> Result<()> {
+        zip(into.layout.pieces(), from.pieces()).try_for_each(|(ours, offset, len)| {
+            let there = self.within("get", target, (at + offset).cast_unsigned(), len)?;
+            into.part(ours, len).fill(&there.memory, there.at);
+            Ok(())
+        })
+    }
+
+    /// Whether blocks of the origin are packed for one run of the target: short blocks, and blocks
+    /// that the port copies anyway.
     fn is_packed(&self, far: &Far, block: usize) -> bool {
         block < BLOCK_BY_ITSELF || block <= self.job.wire.copied_max(far)
     }
@@ -128,7 +152,7 @@ impl Core {
         let (mut pieces, mut at, mut left) = (from.layout.pieces(), at, from.layout.len());
         while left > 0 {
             let len = left.min(most);
-            // A post that is refused may have used up its cursor: each attempt begins with a fresh one.
+            // A refused post may have advanced its cursor, so each attempt begins with a new one.
             self.job.post(|wire| {
                 let mut pieces = pieces.clone();
                 let fill = |buffer: &mut [u8]| {
@@ -168,7 +192,7 @@ impl Core {
         self.get_walked(rank, displacement, into, from, count)
     }
 
-    /// A get of layouts, likewise.
+    /// A get of layouts that are not one run in mapped memory, or whose route is not known yet.
     #[inline(never)]
     fn get_walked(
         &self,
@@ -197,14 +221,15 @@ impl Core {
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        if self.flavor == Flavor::Dynamic
-            && let Reach::Mapped = self.reach("get", target, at, from)?
-        {
-            return zip(into.layout.pieces(), from.pieces()).try_for_each(|(ours, offset, len)| {
-                let there = self.within("get", target, (at + offset).cast_unsigned(), len)?;
-                into.part(ours, len).fill(&there.memory, there.at);
-                Ok(())
-            });
+        if self.flavor == Flavor::Dynamic {
+            match self.reach("get", target, at, from)? {
+                Reach::Far => {}
+                Reach::Mapped => return self.get_within(target, at, into, from),
+                Reach::Across => {
+                    self.gather(target, at, into, from, tally)?;
+                    return self.job.progress.complete(tally);
+                }
+            }
         }
         if let Data::Far(far) = &target.data
             && let Some(near) = far.near()
@@ -243,7 +268,8 @@ impl Core {
         )
     }
 
-    /// Gets one run of the target into long blocks of the origin, as many as the port takes at once.
+    /// Gets one run of the target into long blocks of the origin, in one operation for as many
+    /// blocks as the port takes.
     fn get_listed(&self, far: &Far, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
         self.listed(far).each(
             into.layout.pieces(),
@@ -252,7 +278,8 @@ impl Core {
         )
     }
 
-    /// Puts long blocks of the origin into one run of the target, likewise.
+    /// Puts long blocks of the origin into one run of the target, in one operation for as many
+    /// blocks as the port takes.
     fn put_listed(&self, far: &Far, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
         self.listed(far).each(
             from.layout.pieces(),
@@ -267,7 +294,7 @@ impl Core {
     }
 }
 
-/// What one post of several parts takes at most.
+/// Limits of one post of several parts.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     bytes: usize,
@@ -275,7 +302,8 @@ struct Group {
 }
 
 impl Group {
-    /// Calls `post` with pieces of our side, made parts by `part`, in groups of this size, and how many bytes went before them.
+    /// Calls `post` with pieces of our side, made parts by `part`, in groups of this size, and how
+    /// many bytes went before them.
     fn each<S: Lent>(
         self,
         mut pieces: Pieces<'_>,
@@ -309,7 +337,8 @@ fn holds(call: &'static str, len: usize, low: i64, layout: &Layout<'_>) -> Resul
     Err(Error::argument(Class::Count, call, why))
 }
 
-/// Fails where the two sides do not have the same signature, or entries of the target overlap (MPI §11.3.1).
+/// Fails where the two sides do not have the same signature, or entries of the target overlap
+/// (MPI-4.1 §12.3.1).
 fn agree(call: &'static str, ours: &Layout<'_>, target: &Layout<'_>) -> Result<()> {
     let same = match (ours, target) {
         (Layout::Items(a, count), Layout::Items(b, other)) => a.matches(*count, b, *other),
@@ -347,7 +376,7 @@ fn load(memory: &Memory, at: i64, into: &Into<'_>, from: &Layout<'_>) {
     });
 }
 
-/// Our side of a run, in a buffer that begins with offset `low`.
+/// The origin's side of a run, in a buffer that begins with offset `low`.
 #[inline]
 fn steps(run: &Run, low: i64) -> Steps {
     Steps { at: run.a - low, stride: run.a_stride, len: run.length, count: run.count }

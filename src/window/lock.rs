@@ -1,45 +1,41 @@
-//! Passive target synchronization of a window: locks over the control words of any rank (`sync::lock`), and the epochs that
-//! they open and end (MPI §11.5.3).
+//! Passive target synchronization of a window (MPI-4.1 §12.5.3): locks over the control words of
+//! any rank (`sync::lock`), and the epochs that they open and end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
 
-use super::core::Core;
+use super::core::{Core, after};
 use super::target::{Control, Hold, Target};
 use super::words;
 use crate::buffers;
 use crate::buffers::Sink;
-use crate::epoch::{self, Access, Call, Exposure, State};
+use crate::epoch::{self, Access, Books, Call, Exposure, State};
 use crate::error::{Class, Error, Result};
-use crate::job::PROC_NULL;
 use crate::messages::{Landing, Request};
 use crate::plan::Actor;
 use crate::sync::lock::{self, Place, Words};
 
-/// Who may hold a target's lock together (MPI §11.5.3).
+/// The kind of a lock: whether several origins may hold it together (MPI-4.1 §12.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lock {
-    /// With others that hold it shared (`MPI_LOCK_SHARED`).
+    /// Held together with other shared holders (`MPI_LOCK_SHARED`).
     Shared,
-    /// Alone (`MPI_LOCK_EXCLUSIVE`).
+    /// Held by one origin alone (`MPI_LOCK_EXCLUSIVE`).
     Exclusive,
 }
 
-/// Looks at a word before the waiter lets others run, and before it sleeps.
+/// Polls of a word before the waiter yields, and before it sleeps.
 const SPINS: u32 = 32;
 const YIELDED: u32 = 64;
-/// The first and the longest sleep between two looks.
+/// The first sleep between two polls, and how often it doubles.
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
 const DOUBLINGS: u32 = 5;
 
-/// No epoch is open, as a number; and one to a single target.
-const CLOSED: u8 = epoch::number(NO_EPOCH);
-const LOCKED: u8 = epoch::number(ONE_TARGET);
 const NO_EPOCH: State = (Access::Closed, Exposure::Closed);
 const ONE_TARGET: State = (Access::Lock, Exposure::Closed);
-/// What `lock_here` and `unlock_here` rely on.
+/// The transitions that `lock_here` and `unlock_here` take without asking the state machine.
 const _: () = {
     assert!(matches!(epoch::after(NO_EPOCH, Call::Lock { held: false, own: false }), Ok(ONE_TARGET)));
     assert!(matches!(epoch::after(NO_EPOCH, Call::Lock { held: false, own: true }), Ok(ONE_TARGET)));
@@ -47,164 +43,259 @@ const _: () = {
 };
 
 impl Core {
-    /// Opens a passive epoch to one target; `check`: false under `MPI_MODE_NOCHECK`, which takes no word.
+    /// Opens a passive epoch to one target. `check` is false under `MPI_MODE_NOCHECK`, which
+    /// changes no word.
     #[inline]
     pub(crate) fn lock(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
-        match self.here(CLOSED, rank) {
-            Some((target, here)) if check && !self.no_locks.load(Ordering::Relaxed) => {
+        match self.here(rank) {
+            Some((target, here))
+                if check && self.books() == Books::CLOSED && !self.no_locks.load(Ordering::Relaxed) =>
+            {
                 self.lock_here(kind, target, &here)
             }
             _ => self.lock_checked(kind, rank, check),
         }
     }
 
-    /// The words of a target's lock where the window's epoch is this one, and this CPU reaches them without a first contact:
-    /// what most locks meet.
+    /// The words of a target's lock, if this CPU reaches them without a first contact. Most locks
+    /// do.
     #[inline]
-    fn here(&self, epoch: u8, rank: usize) -> Option<(&Target, Here<'_>)> {
-        // Relaxed, here and below: synchronization calls of a window come from one thread at a time.
-        if self.epoch.load(Ordering::Relaxed) != epoch || self.job.actor == Actor::Nic {
+    fn here(&self, rank: usize) -> Option<(&Target, Here<'_>)> {
+        if self.job.actor == Actor::Nic {
             return None;
         }
         let target = self.known(rank)?;
         Some((target, Here { core: self, lock: target.words(self)?.word64(words::LOCK) }))
     }
 
-    /// Takes the only lock of this window.
+    /// Takes the only lock of this window. The books are written after the words have granted the
+    /// lock, so that the books hold nothing while it waits.
     #[inline]
     fn lock_here(&self, kind: Lock, target: &Target, here: &Here<'_>) -> Result<()> {
-        match kind {
+        let (hold, books) = match kind {
             Lock::Shared => {
-                lock::shared(here, target.rank(), false)?;
-                target.set_hold(Hold::Shared);
+                lock::shared(here, target.rank(), || self.is_nested())?;
+                (Hold::Shared, Books::SHARED)
             }
             Lock::Exclusive => {
-                lock::exclusive(here, target.rank(), true, false)?;
-                target.set_hold(Hold::Exclusive);
-                self.exclusives.store(1, Ordering::Relaxed);
+                lock::announce(here, || self.is_nested())?;
+                lock::exclusive(here, target.rank())?;
+                (Hold::Exclusive, Books::EXCLUSIVE)
             }
+        };
+        if self.shift(Books::CLOSED, books).is_ok() {
+            target.set_hold(hold);
+        } else {
+            self.granted_beside(target, hold)?;
         }
-        self.locks.store(1, Ordering::Relaxed);
-        self.enter(ONE_TARGET);
         self.refresh();
         Ok(())
+    }
+
+    /// Records a lock when another thread has opened an epoch meanwhile.
+    #[cold]
+    fn granted_beside(&self, target: &Target, hold: Hold) -> Result<()> {
+        if hold == Hold::Exclusive {
+            self.announced()?;
+        }
+        self.granted(target, hold)
     }
 
     #[inline(never)]
     fn lock_checked(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
-        let Some(target) = self.target("lock", rank)? else { return Ok(()) };
+        let Some(target) = self.target("lock", rank)? else { return self.lock_nobody() };
         let held = target.hold() != Hold::None;
-        let next = self.check("lock", Call::Lock { held, own: rank == self.team.me })?;
+        self.check("lock", Call::Lock { held, own: rank == self.team.me })?;
         self.may_lock("lock")?;
-        let nested = self.locks.load(Ordering::Relaxed) > 0;
         let hold = match (check, kind) {
             (false, _) => Hold::Unchecked,
             (true, Lock::Shared) => {
-                lock::shared(self, rank, nested)?;
+                lock::shared(self, rank, || self.is_nested())?;
                 Hold::Shared
             }
             (true, Lock::Exclusive) => {
-                lock::exclusive(self, rank, self.exclusives.load(Ordering::Relaxed) == 0, nested)?;
-                // Relaxed: as in `here`.
-                self.exclusives.fetch_add(1, Ordering::Relaxed);
+                self.announce()?;
+                lock::exclusive(self, rank).inspect_err(|_| drop(self.unannounce()))?;
                 Hold::Exclusive
             }
         };
-        target.set_hold(hold);
-        self.locks.fetch_add(1, Ordering::Relaxed);
-        self.enter(next);
+        self.granted(target, hold)?;
         self.refresh();
         Ok(())
     }
 
-    /// Completes everything to the target and ends its epoch.
+    /// Whether this process holds a lock of the window.
+    fn is_nested(&self) -> bool {
+        self.books().locks() > 0
+    }
+
+    /// Makes an exclusive lock known to the master: by the announcement that this process has made
+    /// already, or by a new one.
+    fn announce(&self) -> Result<()> {
+        let mut books = self.books();
+        while books.exclusives() > 0 {
+            match self.shift(books, books.with_exclusive()) {
+                Ok(()) => return Ok(()),
+                Err(found) => books = found,
+            }
+        }
+        lock::announce(self, || self.is_nested())?;
+        self.announced()
+    }
+
+    /// Counts an exclusive lock that was announced. A process has one announcement: if another
+    /// thread has made one, this one is withdrawn.
+    fn announced(&self) -> Result<()> {
+        let before = self.update(|books| Ok(books.with_exclusive()))?;
+        if before.exclusives() > 0 { lock::announced_end(self) } else { Ok(()) }
+    }
+
+    /// Removes from the count an exclusive lock that was not granted.
+    fn unannounce(&self) -> Result<()> {
+        let before = self.update(|books| Ok(books.without_exclusive()))?;
+        if before.exclusives() == 1 { lock::announced_end(self) } else { Ok(()) }
+    }
+
+    /// Records a granted lock in the books, or releases it if another thread's epoch leaves no room
+    /// for it.
+    fn granted(&self, target: &Target, hold: Hold) -> Result<()> {
+        let call = Call::Lock { held: !target.claim(hold), own: target.rank() == self.team.me };
+        let entered = self.update(|books| Ok(after(books, "lock", call)?.with_lock()));
+        entered.map(drop).inspect_err(|_| {
+            if matches!(call, Call::Lock { held: false, .. }) {
+                target.set_hold(Hold::None);
+            }
+            // The first failure is reported; a failure of the release is dropped.
+            drop(match hold {
+                Hold::Shared => lock::shared_end(self, target.rank()),
+                Hold::Exclusive => lock::exclusive_end(self, target.rank(), false).and_then(|()| self.unannounce()),
+                _ => Ok(()),
+            });
+        })
+    }
+
+    /// Completes all operations to the target and ends its epoch.
     #[inline]
     pub(crate) fn unlock(&self, rank: usize) -> Result<()> {
-        match self.here(LOCKED, rank) {
-            Some((target, here)) if self.locks.load(Ordering::Relaxed) == 1 => match target.hold() {
-                Hold::Shared => self.unlock_here(target, || lock::shared_end(&here, rank)),
-                Hold::Exclusive => self.unlock_here(target, || {
-                    self.exclusives.store(0, Ordering::Relaxed);
-                    lock::exclusive_end(&here, rank, true)
-                }),
+        match self.here(rank) {
+            Some((target, here)) => match (target.hold(), self.books()) {
+                (hold @ Hold::Shared, Books::SHARED) => {
+                    self.unlock_here(target, hold, Books::SHARED, |_| lock::shared_end(&here, rank))
+                }
+                (hold @ Hold::Exclusive, Books::EXCLUSIVE) => {
+                    self.unlock_here(target, hold, Books::EXCLUSIVE, |last| lock::exclusive_end(&here, rank, last))
+                }
                 _ => self.unlock_checked(rank),
             },
-            _ => self.unlock_checked(rank),
+            None => self.unlock_checked(rank),
         }
     }
 
-    /// Gives the only lock of this window back.
+    /// Releases the only lock of this window.
     #[inline]
-    fn unlock_here(&self, target: &Target, release: impl FnOnce() -> Result<()>) -> Result<()> {
-        // The lock goes whatever the operations met: others wait for it.
+    fn unlock_here(
+        &self,
+        target: &Target,
+        hold: Hold,
+        books: Books,
+        release: impl FnOnce(bool) -> Result<()>,
+    ) -> Result<()> {
+        // The lock is released even after a failed flush: other origins wait for it.
         let flushed = self.flush("unlock", target.rank());
         self.publish();
-        let released = release();
+        // The books change before the word: another thread may be granted this target at once.
         target.set_hold(Hold::None);
-        self.locks.store(0, Ordering::Relaxed);
-        self.enter(NO_EPOCH);
-        flushed.and(released)
+        let last = self.shift(books, Books::CLOSED).is_ok() || self.unlocked(hold)?;
+        flushed.and(release(last))
     }
 
     #[inline(never)]
     fn unlock_checked(&self, rank: usize) -> Result<()> {
-        if rank == PROC_NULL {
-            return Ok(());
-        }
-        let Some(target) = self.target("unlock", rank)? else { return Ok(()) };
+        let Some(target) = self.target("unlock", rank)? else { return self.unlock_nobody() };
         let hold = target.hold();
-        let last = self.locks.load(Ordering::Relaxed) == 1;
-        let next = self.check("unlock", Call::Unlock { held: hold != Hold::None, last })?;
-        // As above.
+        let last = self.books().locks() == 1;
+        self.check("unlock", Call::Unlock { held: hold != Hold::None, last })?;
+        // As above, the lock is released even after a failed flush.
         let flushed = self.flush("unlock", rank);
         self.publish();
-        let released = match hold {
+        // Another thread may have unlocked the target meanwhile.
+        let held = target.unclaim(hold);
+        self.check("unlock", Call::Unlock { held, last })?;
+        let last = self.unlocked(hold)?;
+        flushed.and(match hold {
             Hold::Shared => lock::shared_end(self, rank),
-            Hold::Exclusive => {
-                let last = self.exclusives.fetch_sub(1, Ordering::Relaxed) == 1;
-                lock::exclusive_end(self, rank, last)
-            }
+            Hold::Exclusive => lock::exclusive_end(self, rank, last),
             _ => Ok(()),
-        };
-        target.set_hold(Hold::None);
-        self.locks.fetch_sub(1, Ordering::Relaxed);
-        self.enter(next);
-        flushed.and(released)
+        })
     }
 
-    /// Opens a passive epoch to all targets.
-    pub(crate) fn lock_all(&self, check: bool) -> Result<()> {
-        let next = self.check("lock_all", Call::LockAll)?;
-        self.may_lock("lock_all")?;
-        if check {
-            lock::all(self)?;
-        }
-        self.holds_all.store(check, Ordering::Relaxed);
-        self.enter(next);
+    /// Removes a lock from the books. Returns whether it was the last exclusive one.
+    fn unlocked(&self, hold: Hold) -> Result<bool> {
+        let exclusive = hold == Hold::Exclusive;
+        let before = self.update(|books| {
+            let left = after(books, "unlock", Call::Unlock { held: true, last: books.locks() == 1 })?.without_lock();
+            Ok(if exclusive { left.without_exclusive() } else { left })
+        })?;
+        Ok(exclusive && before.exclusives() == 1)
+    }
+
+    /// Opens a passive epoch to `PROC_NULL`, within which operations on it are legal (MPI-4.1
+    /// §12.3, §12.5.3).
+    fn lock_nobody(&self) -> Result<()> {
+        self.may_lock("lock")?;
+        let held = self.holds_nobody.swap(true, Ordering::Relaxed);
+        let call = Call::Lock { held, own: false };
+        let entered = self.update(|books| Ok(after(books, "lock", call)?.with_lock()));
+        entered.map(drop).inspect_err(|_| self.holds_nobody.store(held, Ordering::Relaxed))?;
         self.refresh();
         Ok(())
     }
 
-    /// Completes everything and ends the epoch.
+    /// Ends the epoch to `PROC_NULL`.
+    fn unlock_nobody(&self) -> Result<()> {
+        let held = self.holds_nobody.swap(false, Ordering::Relaxed);
+        self.publish();
+        let left = |books: Books| {
+            let call = Call::Unlock { held, last: books.locks() == 1 };
+            Ok(after(books, "unlock", call)?.without_lock())
+        };
+        self.update(left).map(drop)
+    }
+
+    /// Opens a passive epoch to all targets.
+    pub(crate) fn lock_all(&self, check: bool) -> Result<()> {
+        self.check("lock_all", Call::LockAll)?;
+        self.may_lock("lock_all")?;
+        if check {
+            lock::all(self)?;
+        }
+        // Another thread may have opened an epoch meanwhile.
+        self.step("lock_all", Call::LockAll).inspect_err(|_| drop(if check { lock::all_end(self) } else { Ok(()) }))?;
+        self.holds_all.store(check, Ordering::Relaxed);
+        self.refresh();
+        Ok(())
+    }
+
+    /// Completes all operations and ends the epoch.
     pub(crate) fn unlock_all(&self) -> Result<()> {
-        let next = self.check("unlock_all", Call::UnlockAll)?;
+        self.check("unlock_all", Call::UnlockAll)?;
         let flushed = self.flush_all();
         self.publish();
-        let released = if self.holds_all.swap(false, Ordering::Relaxed) { lock::all_end(self) } else { Ok(()) };
-        self.enter(next);
-        flushed.and(released)
+        let held = self.holds_all.swap(false, Ordering::Relaxed);
+        let released = if held { lock::all_end(self) } else { Ok(()) };
+        self.step("unlock_all", Call::UnlockAll).and(flushed).and(released)
     }
 
     fn may_lock(&self, call: &'static str) -> Result<()> {
-        // Relaxed: as the epoch's state.
+        // Relaxed: hints change only while no lock call runs.
         if self.no_locks.load(Ordering::Relaxed) {
-            let why = "the window's info says no_locks=true (MPI §11.2.1)";
+            let why = "the window's info says no_locks=true (MPI-4.1 §12.2.1)";
             return Err(Error::argument(Class::LockType, call, why));
         }
         Ok(())
     }
 
-    /// Where a lock's word is.
+    /// The target and the offset of a lock's word.
     fn word(&self, place: Place) -> Result<(&Target, usize)> {
         let (rank, at) = match place {
             Place::Target(rank) => (rank, words::LOCK),
@@ -212,11 +303,11 @@ impl Core {
         };
         match self.target("lock", rank)? {
             Some(target) => Ok((target, at)),
-            None => Err(Error::argument(Class::Rank, "lock", "nobody has no lock")),
+            None => Err(Error::argument(Class::Rank, "lock", "PROC_NULL has no lock")),
         }
     }
 
-    /// A lock's word, where this CPU changes it: all that a lock does within a node.
+    /// A lock's word that this CPU changes itself. Locks within a node need nothing else.
     #[inline]
     fn word_here(&self, place: Place) -> Option<&AtomicU64> {
         let (rank, at) = match place {
@@ -229,7 +320,7 @@ impl Core {
         Some(self.known(rank)?.words(self)?.word64(at))
     }
 
-    /// Changes a control word and waits for its value from before.
+    /// Changes a control word and waits for its previous value.
     #[cold]
     fn change(&self, place: Place, amo: Amo) -> Result<u64> {
         let (target, at) = self.word(place)?;
@@ -264,7 +355,8 @@ impl Core {
 }
 
 impl Words for Core {
-    // SeqCst here, as what the net and messages do to these words: a lock orders whatever it separates.
+    // SeqCst, as the changes of these words by the net and by messages: a lock orders all accesses
+    // that it separates.
     #[inline]
     fn add(&self, place: Place, delta: u64) -> Result<u64> {
         if let Some(word) = self.word_here(place) {
@@ -281,7 +373,13 @@ impl Words for Core {
         }
         let (target, at) = self.word(place)?;
         let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
-        self.post_control(target, at, amo, Sink::NONE, &target.tally)
+        self.post_control(target, at, amo, Sink::NONE, &target.tally)?;
+        if self.job.actor == Actor::Nic {
+            // A port may delay a request until the next progress call, which this rank may make
+            // late while others wait for the lock.
+            self.job.progress.poll_and_leave()?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -317,7 +415,7 @@ impl Words for Core {
     }
 }
 
-/// The window's words, of which the one of a target's lock was looked up.
+/// The window's words, with the word of a target's lock already looked up.
 struct Here<'c> {
     core: &'c Core,
     lock: &'c AtomicU64,
@@ -327,7 +425,7 @@ impl Words for Here<'_> {
     #[inline]
     fn add(&self, place: Place, delta: u64) -> Result<u64> {
         match place {
-            // SeqCst here, and below, as above.
+            // SeqCst here and below, as in the implementation for `Core`.
             Place::Target(_) => Ok(self.lock.fetch_add(delta, Ordering::SeqCst)),
             Place::Master => self.core.add(place, delta),
         }

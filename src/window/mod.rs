@@ -1,13 +1,15 @@
-//! Windows: memory of each rank that the others access (MPI §11.2).
+//! Windows: memory of each rank that the others access (MPI-4.1 §12.2).
 //!
-//! [`Window`] is the typed, safe form with epochs as closures; [`RawWindow`] the byte-level form with explicit calls.
-//! Both are thin: [`core::Core`] holds a window's parts and the modules beside it do the operations.
+//! [`Window`] is the typed, safe form with epochs as closures; [`RawWindow`] the byte-level form
+//! with explicit calls. Both are thin: [`core::Core`] holds a window's parts and the modules beside
+//! it do the operations.
 
 mod access;
 mod accumulate;
 mod accumulate_net;
 mod agreement;
 mod allocation;
+mod collective;
 pub(crate) mod core;
 mod create;
 mod dynamic;
@@ -29,6 +31,7 @@ mod target;
 mod transfer;
 #[allow(unsafe_code)]
 mod typed;
+mod wide;
 pub(crate) mod words;
 
 pub use access::{Access, Passive};

@@ -1,24 +1,25 @@
-//! The separate memory model (MPI §11.4) on machines that would not need it: the private copy, which this process loads and
-//! stores, and how it and the public copy come together. A shadow of what both last agreed on tells who changed what. It
-//! moves bytes only where a synchronization call asks for it, so that a program that forgets one sees what is stale.
+//! The separate memory model (MPI-4.1 §12.4) on machines that do not need it: a private copy, which
+//! the process loads and stores, beside the public one, which others access. A shadow of the last
+//! agreement tells which copy changed. Bytes move only in synchronization calls, so that a program
+//! that forgets one sees stale data.
 
 use std::sync::{Mutex, PoisonError};
 
 use transom_fabric::Memory;
 
-/// Bytes that are compared at a time.
+/// Bytes that are compared in one step.
 const PIECE: usize = 4096;
 
 /// The private copy of a window's part.
 #[derive(Debug)]
 pub(crate) struct Separate {
     private: Memory,
-    /// What both copies held when they last came together; locked while they do.
+    /// The bytes of both copies when they were last synchronized; locked during synchronization.
     agreed: Mutex<Memory>,
 }
 
 impl Separate {
-    /// Over `private`, whose bytes the public copy takes over.
+    /// A private copy in `private`, whose bytes are copied to the public copy.
     pub(crate) fn new(private: Memory, public: &Memory) -> Separate {
         let agreed = Memory::private(private.len());
         copy(&private, public);
@@ -26,22 +27,22 @@ impl Separate {
         Separate { private, agreed: Mutex::new(agreed) }
     }
 
-    /// What this process loads and stores.
+    /// The copy that this process loads and stores.
     pub(crate) fn private(&self) -> &Memory {
         &self.private
     }
 
-    /// Brings what this process stored into the public copy.
+    /// Copies this process's stores into the public copy.
     pub(crate) fn publish(&self, public: &Memory) {
         self.merge(&self.private, public);
     }
 
-    /// Brings what others put into the private copy.
+    /// Copies the puts of others into the private copy.
     pub(crate) fn refresh(&self, public: &Memory) {
         self.merge(public, &self.private);
     }
 
-    /// Takes over, byte by byte, what changed in `from` since both agreed.
+    /// Copies each byte of `from` that changed since the last synchronization.
     fn merge(&self, from: &Memory, to: &Memory) {
         let agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut new, mut old) = ([0; PIECE], [0; PIECE]);
@@ -80,7 +81,8 @@ mod tests {
         bytes
     }
 
-    /// Each side keeps what it changed until it is told to give it, and takes over only what the other changed.
+    /// Each copy keeps its changes until synchronization, and receives only the changes of the
+    /// other.
     /// Shows M2.
     #[test]
     fn copies_are_distinct_until_they_are_brought_together() {

@@ -1,10 +1,11 @@
-//! User memory of another process of the node, which is not mapped here: the system moves pieces of it there and back by
-//! cross-memory attach, and what this has called is done when it returns. Accumulates read, combine and write back under the locks
-//! that make every accumulate there atomic (`sync::stripe`), so that the target takes no part in any operation.
+//! User memory of another process of the node that is not mapped here, accessed by cross-memory
+//! attach. The kernel copies synchronously, so an operation is complete on return. Accumulates
+//! read, combine and write back under the locks that make every accumulate on the memory atomic
+//! (`sync::stripe`); the target takes no part in any operation.
 
 use transom_fabric::Post;
 
-use super::accumulate::{Accumulate, pieces};
+use super::accumulate::{Accumulate, LARGEST, pieces};
 use super::core::{Core, index};
 use super::target::{Data, Target};
 use super::transfer::{From, Into};
@@ -14,22 +15,24 @@ use crate::datatype::zip;
 use crate::error::Result;
 use crate::reduce::kernel::combine;
 use crate::reduce::{BasicType, Op};
-use crate::rma::accumulate::{bytes_of, truncate, value};
+use crate::rma::accumulate::bytes_of;
 use crate::rma::layout::Layout;
 use crate::sync::stripe;
 use crate::wire::Near;
 
-/// What an accumulate has in hand at once: bytes, and pieces.
+/// The most bytes and pieces of an accumulate that are processed at once.
 const BYTES: usize = 64 << 10;
 const PIECES: usize = 64;
 
-/// A target whose memory is reached in this way, with the words that make accumulates there atomic.
+/// A target whose memory is reached by cross-memory attach, with the words that make accumulates on
+/// it atomic.
 pub(super) struct Beside<'t> {
     memory: &'t Near,
     words: Words<'t>,
 }
 
-/// A piece of an accumulate: where it begins at the target, in the origin and in the result, and its length.
+/// A piece of an accumulate: its beginning at the target, in the origin and in the result, and its
+/// length.
 #[derive(Clone, Copy)]
 struct Piece {
     at: u64,
@@ -39,8 +42,9 @@ struct Piece {
 }
 
 impl Core {
-    /// The target, where accumulates there go by cross-memory attach: its memory is not mapped, its control words are, and locks are what
-    /// makes all types atomic, since the system can't perform the CPU's atomics on elements.
+    /// The target, if accumulates on it go by cross-memory attach: its control words are mapped and
+    /// its memory is not. Locks make all types atomic there, since the kernel can't perform the
+    /// CPU's atomics on elements.
     pub(super) fn near<'t>(&'t self, target: &'t Target) -> Option<Beside<'t>> {
         let Data::Far(far) = &target.data else { return None };
         let memory = far.near().filter(|_| !self.per_element)?;
@@ -81,7 +85,7 @@ impl Core {
         if hand.is_empty() { Ok(()) } else { self.combine_near(beside, it, &hand, bytes) }
     }
 
-    /// Combines pieces of `bytes` bytes together.
+    /// Combines pieces, `bytes` bytes in all, in one read and one write.
     fn combine_near(&self, beside: &Beside<'_>, it: &Accumulate<'_>, pieces: &[Piece], bytes: usize) -> Result<()> {
         let mut scratch = vec![0; bytes];
         let _held = stripe::lock_all(beside.words, pieces.iter().map(|piece| (index(piece.at), piece.len)));
@@ -102,7 +106,7 @@ impl Core {
         if matches!(it.op, Op::NoOp) { Ok(()) } else { self.write_near(beside, pieces, &scratch) }
     }
 
-    /// Stores `new` where `expected` is found; the value from before goes to `into`.
+    /// Stores `new` if the element equals `expected`. The previous value goes to `into`.
     pub(super) fn swap_near(
         &self,
         beside: &Beside<'_>,
@@ -111,19 +115,28 @@ impl Core {
         (expected, new): (u64, u64),
         into: Sink,
     ) -> Result<()> {
-        let size = ty.size();
-        let piece = [Piece { at, from: 0, into: 0, len: size }];
-        let mut scratch = [0; 8];
-        let _held = stripe::lock(beside.words, index(at));
-        self.read_near(beside, &piece, &mut scratch[..size])?;
-        into.fill_from(&scratch[..size]);
-        if value(&scratch[..size]) != truncate(expected, size) {
-            return Ok(());
-        }
-        self.write_near(beside, &piece, bytes_of(&new.to_ne_bytes(), size))
+        let both = [expected, new].map(u64::to_ne_bytes);
+        self.swap_bytes_near(beside, at, both.each_ref().map(|word| bytes_of(word, ty.size())), into)
     }
 
-    /// Reads the pieces, one after the other, into `bytes`.
+    /// [`Core::swap_near`] for elements of any size, as bytes.
+    pub(super) fn swap_bytes_near(
+        &self,
+        beside: &Beside<'_>,
+        at: u64,
+        [expected, new]: [&[u8]; 2],
+        into: Sink,
+    ) -> Result<()> {
+        let piece = [Piece { at, from: 0, into: 0, len: new.len() }];
+        let mut scratch = [0; LARGEST];
+        let scratch = &mut scratch[..new.len()];
+        let _held = stripe::lock(beside.words, index(at));
+        self.read_near(beside, &piece, scratch)?;
+        into.fill_from(scratch);
+        if scratch == expected { self.write_near(beside, &piece, new) } else { Ok(()) }
+    }
+
+    /// Reads the pieces into `bytes`, one after the other.
     fn read_near(&self, beside: &Beside<'_>, pieces: &[Piece], bytes: &mut [u8]) -> Result<()> {
         scoped(
             || (),
@@ -135,7 +148,7 @@ impl Core {
         )
     }
 
-    /// Writes the pieces from `bytes`, where they follow each other.
+    /// Writes the pieces from `bytes`, in which they are contiguous.
     fn write_near(&self, beside: &Beside<'_>, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
         scoped(
             || (),
@@ -155,7 +168,7 @@ impl Core {
     }
 }
 
-/// Pieces, each with where it begins if they follow each other.
+/// Each piece with its offset in a buffer in which the pieces are contiguous.
 fn placed(pieces: &[Piece]) -> impl Iterator<Item = (&Piece, usize)> {
     pieces.iter().scan(0, |end, piece| {
         let at = *end;

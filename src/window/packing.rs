@@ -1,5 +1,5 @@
-//! Puts and gets as messages that the target's CPU executes: what is scattered in small blocks, and what can't be posted, packed
-//! into as few messages as it takes.
+//! Puts and gets as messages that the target's CPU executes: small scattered blocks, and operations
+//! that can't be posted, packed into as few messages as possible.
 
 use transom_fabric::{Fault, TallyRef};
 
@@ -16,7 +16,7 @@ use crate::rma::stream::Stream;
 use crate::wire::Lane;
 
 impl Core {
-    /// Puts by messages that carry the data and where it goes.
+    /// Puts by messages that carry the data and its offsets.
     pub(super) fn scatter(
         &self,
         target: &Target,
@@ -47,7 +47,7 @@ impl Core {
         }
     }
 
-    /// Gets by messages that say what is wanted, whose replies carry the data.
+    /// Gets by messages that list the blocks; the replies carry the data.
     pub(super) fn gather(
         &self,
         target: &Target,
@@ -101,7 +101,8 @@ impl Core {
     }
 }
 
-/// A request while it is filled: where at the target, the data for it, and where the answer goes.
+/// A request while it is filled: the strips at the target, their data, and the destinations of the
+/// reply.
 pub(super) struct Batch {
     pub(super) strips: Vec<Strip>,
     pub(super) data: Vec<u8>,
@@ -129,7 +130,8 @@ impl Batch {
         self.bytes = 0;
     }
 
-    /// How much of a piece still fits, both ways; `carries`: the request carries the data.
+    /// The bytes of a piece that still fit into request and reply; `carries`: the request carries
+    /// the data.
     pub(super) fn room(&self, piece: usize, carries: bool) -> usize {
         if self.strips.len() >= MAX_STRIPS {
             return 0;
@@ -142,7 +144,7 @@ impl Batch {
         room / self.unit * self.unit
     }
 
-    /// Adds a block of the target, to the last strip where it goes on with it.
+    /// Adds a block of the target; it extends the last strip where it continues that strip.
     pub(super) fn add(&mut self, at: i64, len: usize) {
         self.bytes += len;
         if let Some(last) = self.strips.last_mut() {

@@ -1,11 +1,12 @@
-//! Generalized active target synchronization (MPI §11.5.2): post tells each origin, which looks for it only when it first
-//! operates on the target, or completes; complete tells each target after its operations are there; wait counts. A notice is
-//! one atomic on a word of the other rank's within a node, and else one message. Nothing here is kept per rank of the window beyond
-//! the groups themselves.
+//! Generalized active target synchronization (MPI-4.1 §12.5.2). `post` notifies each origin. An
+//! origin looks for the notice only at its first operation on the target, or at `complete`.
+//! `complete` notifies each target after the operations are complete there; `wait` counts these
+//! notices. A notice is one atomic on a word of the receiving rank within a node, and one message
+//! otherwise. The state per window is the groups themselves and nothing per rank.
 
 use std::sync::atomic::Ordering;
 
-use super::core::Core;
+use super::core::{Core, misused};
 use super::target::{Hold, Target};
 use super::words::Words;
 use crate::epoch::{Access, Call, Exposure};
@@ -17,20 +18,21 @@ use crate::sync::notices;
 use crate::wire::Lane;
 
 impl Core {
-    /// Exposes this rank's part to `origins` (`MPI_WIN_POST`); `check`: false under `MPI_MODE_NOCHECK`, which both sides
-    /// must give. It does not wait.
+    /// Exposes this rank's part to `origins` (`MPI_WIN_POST`) without waiting. `check` is false
+    /// under `MPI_MODE_NOCHECK`, which both sides must give.
     pub(crate) fn post(&self, origins: &[usize], check: bool) -> Result<()> {
         let own = match self.state().0 {
             Access::Lock => self.target("post", self.team.me)?.is_some_and(|own| own.hold() != Hold::None),
             Access::LockAll => true,
             _ => false,
         };
-        let next = self.check("post", Call::Post { own_locked: own })?;
+        let call = Call::Post { own_locked: own };
+        self.check("post", call)?;
         self.check_group("post", origins)?;
         self.publish();
-        // Relaxed: synchronization calls of a window come from one thread at a time.
+        // Relaxed: ordered by the step, for a thread that waits.
         self.origins.store(u32::try_from(origins.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
-        self.enter(next);
+        self.step("post", call)?;
         if check {
             for &origin in origins {
                 self.notify(origin, Notice::Posted)?;
@@ -39,77 +41,89 @@ impl Core {
         Ok(())
     }
 
-    /// Opens an access epoch to `targets` (`MPI_WIN_START`). It does not wait: the first operation on a target does, until the target has
-    /// posted.
+    /// Opens an access epoch to `targets` (`MPI_WIN_START`) without waiting: the first operation on
+    /// a target waits for the target's post.
     pub(crate) fn start(&self, targets: &[usize], check: bool) -> Result<()> {
-        let next = self.check("start", Call::Start)?;
+        self.check("start", Call::Start)?;
         self.check_group("start", targets)?;
-        // Who can't be reached fails the call before it has changed anything.
+        // An unreachable target fails the call before the call has changed anything.
         for &rank in targets {
             self.target("start", rank)?;
         }
+        self.step("start", Call::Start)?;
         for target in targets.iter().filter_map(|&rank| self.known(rank)) {
             target.set_hold(if check { Hold::Started } else { Hold::Open });
         }
-        *self.group_of_start() = targets.to_vec();
-        self.enter(next);
+        *self.group_of_start() = Some(targets.to_vec());
         Ok(())
     }
 
-    /// Completes the epoch's operations, at both sides, and tells the targets (`MPI_WIN_COMPLETE`).
+    /// Completes the epoch's operations at origin and target, and notifies the targets
+    /// (`MPI_WIN_COMPLETE`). The wait may need a call of another thread, such as `post`: the epoch
+    /// stays open until the end, and the thread that took its group ends it.
     pub(crate) fn complete(&self) -> Result<()> {
-        let next = self.check("complete", Call::Complete)?;
-        let targets = std::mem::take(&mut *self.group_of_start());
+        self.check("complete", Call::Complete)?;
+        let Some(targets) = self.group_of_start().take() else {
+            return Err(misused("complete", "another thread completes this epoch (MPI-4.1 §12.5.2)"));
+        };
         let mut outcome = self.flush_all();
         for &rank in &targets {
-            let Some(target) = self.target("complete", rank)? else { continue };
+            // `start` has contacted all targets.
+            let Some(target) = self.known(rank) else { continue };
             if target.hold() == Hold::Started {
-                // Its post belongs to this epoch, though nothing was done under it.
+                // The target's post belongs to this epoch even if the epoch had no operation on it.
                 outcome = outcome.and(self.await_post(target));
             }
             target.set_hold(Hold::None);
             outcome = outcome.and(self.notify(rank, Notice::Completed));
         }
-        self.enter(next);
-        outcome
+        self.step("complete", Call::Complete).and(outcome)
     }
 
-    /// Ends the exposure epoch when all origins have completed (`MPI_WIN_WAIT`).
+    /// Ends the exposure epoch after all origins have completed (`MPI_WIN_WAIT`).
     pub(crate) fn wait(&self) -> Result<()> {
-        let next = self.check("wait", Call::Wait)?;
+        self.check("wait", Call::Wait)?;
         let origins = self.origins.load(Ordering::Relaxed);
-        self.job.progress.until(|| self.exposed.take_completions(origins))?;
-        self.exposure_ended(next);
-        Ok(())
+        // `test` in another thread may end the epoch, which is reported as an error.
+        let is_over = || self.exposed.take_completions(origins) || self.state().1 == Exposure::Closed;
+        self.job.progress.until(is_over)?;
+        self.exposure_ended("wait")
     }
 
-    /// Ends the exposure epoch if all origins have completed; whether they have (`MPI_WIN_TEST`).
+    /// Ends the exposure epoch if all origins have completed. Returns whether they have
+    /// (`MPI_WIN_TEST`).
     pub(crate) fn test(&self) -> Result<bool> {
-        let next = self.check("test", Call::Wait)?;
-        self.job.progress.poll()?;
+        self.check("test", Call::Wait)?;
+        self.job.progress.poll_and_leave()?;
         let done = self.exposed.take_completions(self.origins.load(Ordering::Relaxed));
         if done {
-            self.exposure_ended(next);
+            self.exposure_ended("test")?;
         } else {
             self.job.progress.look()?;
         }
         Ok(done)
     }
 
-    fn exposure_ended(&self, next: (Access, Exposure)) {
-        self.enter(next);
+    fn exposure_ended(&self, call: &'static str) -> Result<()> {
+        self.step(call, Call::Wait)?;
         self.refresh();
-    }
-
-    /// Waits until a target of `start` has posted.
-    pub(super) fn await_post(&self, target: &Target) -> Result<()> {
-        let member = number(target.rank());
-        self.job.progress.until(|| self.exposed.take_post(member))?;
-        target.set_hold(Hold::Open);
         Ok(())
     }
 
-    fn group_of_start(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
+    /// Waits until a target of `start` has posted. One of several threads that operate on the
+    /// target records it for all.
+    pub(super) fn await_post(&self, target: &Target) -> Result<()> {
+        let member = number(target.rank());
+        let is_open = || {
+            if target.hold() == Hold::Started && self.exposed.take_post(member) {
+                target.set_hold(Hold::Open);
+            }
+            target.hold() != Hold::Started
+        };
+        self.job.progress.until(is_open)
+    }
+
+    fn group_of_start(&self) -> std::sync::MutexGuard<'_, Option<Vec<usize>>> {
         self.started.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -134,7 +148,8 @@ impl Core {
         self.job.send(self.team.rank(rank), &Messages::notice(self.id, number(self.team.me), notice))
     }
 
-    /// The control words of a rank of this node, as this CPU changes them. Who can't be contacted is told by message, or fails that.
+    /// The control words of a rank of this node, as this CPU changes them. A rank without words is
+    /// notified by message, which fails if the rank can't be contacted.
     fn words_near(&self, rank: usize) -> Option<Words<'_>> {
         if self.job.actor == Actor::Nic || self.job.lane(self.team.rank(rank)) != Some(Lane::Shm) {
             return None;
@@ -156,7 +171,7 @@ impl Core {
     }
 }
 
-/// A member's number as it travels: windows have fewer than 2^32 ranks.
+/// A member's number in a notice: windows have fewer than 2^32 ranks.
 #[allow(clippy::cast_possible_truncation)]
 fn number(member: usize) -> u32 {
     member as u32

@@ -1,6 +1,7 @@
-//! Requests (MPI §11.3.5): the handle of one operation, to test and wait for apart from the epoch. Completion is that of
-//! the buffer: what a get brings is there, what a put took may be used again. On shared memory the operation is over when
-//! its call returns, and a request is a word that says so.
+//! Requests (MPI-4.1 §12.3.5): the handle of one operation, to test and wait for apart from the
+//! epoch. Completion concerns the buffer: the data of a get is in it, the buffer of a put may be
+//! used again. On shared memory the operation is complete when its call returns, and its request
+//! holds only that state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,22 +13,22 @@ use crate::buffers::{Lend, LentBuffer};
 use crate::error::Result;
 use crate::job::JobCore;
 
-/// The handle of one operation (MPI §11.3.5), whose buffers its epoch or its caller keeps. Dropping it forgets it: the end of the epoch
-/// completes the operation all the same.
+/// The handle of one operation (MPI-4.1 §12.3.5), whose buffers the epoch or the caller keeps. A
+/// request may be dropped: the end of the epoch completes the operation all the same.
 ///
-/// A request that was waited for, or was told complete by a test, is inactive: to wait for it again costs nothing, and the functions on
-/// many requests leave it out.
+/// A request that was waited for, or that a test found complete, is inactive: another wait costs
+/// nothing, and the functions on several requests ignore it.
 #[must_use = "an operation is complete when its request was waited for, or its epoch ended"]
 pub struct Request {
     state: State,
 }
 
 enum State {
-    /// It was complete when it was made, and nobody asked yet.
+    /// Complete since its creation; neither tested nor waited for yet.
     Done,
     /// In flight.
     Pending(Pending),
-    /// Told.
+    /// Its completion was reported.
     Inactive,
 }
 
@@ -56,7 +57,7 @@ impl Request {
         Request { state }
     }
 
-    /// Whether it was not told complete yet.
+    /// Whether its completion has not been reported yet.
     pub fn is_active(&self) -> bool {
         !matches!(self.state, State::Inactive)
     }
@@ -64,7 +65,7 @@ impl Request {
     /// Waits until the operation is complete (`MPI_WAIT`).
     ///
     /// # Errors
-    /// The operation failed: its target is gone, or would not execute it.
+    /// The operation failed: the target is gone or refused it.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
         if let State::Pending(_) = &self.state {
@@ -82,7 +83,8 @@ impl Request {
         }
     }
 
-    /// Whether the operation is complete (`MPI_TEST`); makes progress, does not wait. True for an inactive request.
+    /// Whether the operation is complete (`MPI_TEST`); makes progress, does not wait. True for an
+    /// inactive request.
     ///
     /// # Errors
     /// As for [`Request::wait`].
@@ -90,13 +92,13 @@ impl Request {
         if let State::Pending(Pending { job, tally }) = &self.state
             && !tally.idle()
         {
-            job.progress.poll()?;
+            job.progress.poll_and_leave()?;
             job.progress.look()?;
         }
         if self.is_over() { self.wait().map(|()| true) } else { Ok(false) }
     }
 
-    /// Waits for all (`MPI_WAITALL`); all are over, also where it fails.
+    /// Waits for all requests (`MPI_WAITALL`). All are inactive on return, also on failure.
     ///
     /// # Errors
     /// The first failure, in the order of the requests.
@@ -108,7 +110,8 @@ impl Request {
         outcome
     }
 
-    /// Waits for one that is active; its index, or `None` where none is (`MPI_WAITANY`). Of those that own a buffer too:
+    /// Waits for one active request and returns its index, or `None` where none is active
+    /// (`MPI_WAITANY`). Requests that own a buffer work too:
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
@@ -124,17 +127,17 @@ impl Request {
     /// ```
     ///
     /// # Errors
-    /// As for [`Request::wait`], of the one that came to its end.
+    /// As for [`Request::wait`], of the request that completed.
     pub fn wait_any<R: AnyRequest>(requests: &mut [R]) -> Result<Option<usize>> {
         let Some(first) = await_some(requests)? else { return Ok(None) };
         requests[first].request_mut().wait().map(|()| Some(first))
     }
 
-    /// Waits for at least one that is active; the indices of all that are complete then, none where none is active
-    /// (`MPI_WAITSOME`).
+    /// Waits for at least one active request and returns the indices of all that are complete then;
+    /// none where no request is active (`MPI_WAITSOME`).
     ///
     /// # Errors
-    /// As for [`Request::wait_all`], of those that came to their end.
+    /// As for [`Request::wait_all`], of the requests that completed.
     pub fn wait_some<R: AnyRequest>(requests: &mut [R]) -> Result<Vec<usize>> {
         if await_some(requests)?.is_none() {
             return Ok(Vec::new());
@@ -142,13 +145,13 @@ impl Request {
         Request::test_some(requests)
     }
 
-    /// The indices of the active ones that are complete (`MPI_TESTSOME`), without waiting.
+    /// The indices of the active requests that are complete (`MPI_TESTSOME`), without waiting.
     ///
     /// # Errors
     /// As for [`Request::wait_some`].
     pub fn test_some<R: AnyRequest>(requests: &mut [R]) -> Result<Vec<usize>> {
         if let Some(job) = requests.iter().find_map(|request| request.request().job()) {
-            job.progress.poll()?;
+            job.progress.poll_and_leave()?;
         }
         let mut done = Vec::new();
         let mut outcome = Ok(());
@@ -176,7 +179,7 @@ impl Request {
     }
 }
 
-/// A [`Request`] or a [`BufferRequest`], for the functions on many.
+/// A [`Request`] or a [`BufferRequest`], for the functions on several requests.
 pub trait AnyRequest: sealed::Sealed {}
 
 impl AnyRequest for Request {}
@@ -185,7 +188,8 @@ impl<T: RmaElem> AnyRequest for BufferRequest<T> {}
 mod sealed {
     use super::{BufferRequest, Request, RmaElem};
 
-    /// No request leaves its place: a buffer goes back by the operation that it was lent to.
+    /// Sealed, so that users can't exchange requests in place: a buffer goes back by the operation
+    /// to which it was lent.
     pub trait Sealed {
         fn request(&self) -> &Request;
         fn request_mut(&mut self) -> &mut Request;
@@ -210,7 +214,8 @@ mod sealed {
     }
 }
 
-/// Waits until an active request is over; the first such, `None` where none is active.
+/// Waits until an active request is complete and returns the first such index; `None` where none is
+/// active.
 fn await_some<R: AnyRequest>(requests: &[R]) -> Result<Option<usize>> {
     let over = || requests.iter().map(R::request).position(|request| request.is_active() && request.is_over());
     if let (None, Some(job)) = (over(), requests.iter().find_map(|request| request.request().job())) {
@@ -219,13 +224,15 @@ fn await_some<R: AnyRequest>(requests: &[R]) -> Result<Option<usize>> {
     Ok(over())
 }
 
-/// One operation of a typed window on a buffer that it owns until it is complete: [`BufferRequest::wait`] gives the buffer back. Dropping it
-/// waits; forgetting it leaks the buffer.
+/// One operation of a typed window on a buffer that it owns until it is complete:
+/// [`BufferRequest::wait`] gives the buffer back. Dropping it waits; forgetting it leaks the
+/// buffer.
 #[must_use = "the buffer comes back from wait"]
 pub struct BufferRequest<T: RmaElem> {
     request: Request,
     buffer: Option<LentBuffer<T>>,
-    /// Who can complete what is counted; `None` where it was over at once.
+    /// The job that makes progress for the counted operations; `None` where the operation was
+    /// complete at once.
     job: Option<Arc<JobCore>>,
 }
 
@@ -236,7 +243,7 @@ impl<T: RmaElem> fmt::Debug for BufferRequest<T> {
 }
 
 impl<T: RmaElem> BufferRequest<T> {
-    /// Lends `buffer` to what `post` posts and counts.
+    /// Lends `buffer` to the operations that `post` posts and counts.
     #[inline]
     pub(crate) fn lend(
         job: &Arc<JobCore>,
@@ -247,7 +254,7 @@ impl<T: RmaElem> BufferRequest<T> {
         let (buffer, posted) = LentBuffer::lend(buffer, &mut tally, post);
         let pending = tally.is_some().then(|| Arc::clone(job));
         let request = BufferRequest { request: Request::new(job, tally), buffer: Some(buffer), job: pending };
-        // Where it failed after a part was posted, the drop waits for that part.
+        // If `post` failed after a part of the operation, the drop waits for that part.
         posted.map(|()| request)
     }
 
@@ -259,7 +266,7 @@ impl<T: RmaElem> BufferRequest<T> {
         self.request.test()
     }
 
-    /// Waits until the operation is complete; the buffer, for a get with what it brought.
+    /// Waits until the operation is complete and returns the buffer; for a get, with the data.
     ///
     /// # Errors
     /// The operation failed; the buffer is gone with it.

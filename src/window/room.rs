@@ -1,15 +1,16 @@
-//! How much memory a window may have: what this machine, or the control group that the process is in, has left. Windows come page
-//! by page, at the first touch, so that the kernel grants any size and ends the process that touches too much; whoever asks for
-//! more than there is is told at the window's creation instead.
+//! The memory that a window may have: the memory that this machine, or the control group of the
+//! process, has left. Pages of a window are allocated at the first touch, so the kernel grants any
+//! size and ends a process that touches too much. A request for more than is left therefore fails
+//! at the window's creation instead.
 
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// Parts below this many bytes are not looked at: a look costs as much as a page.
+/// Smaller parts, in bytes, are not checked: a check costs as much as a page.
 pub(super) const LARGE: usize = 4 << 20;
 
-/// The bytes that processes here can still have, as far as the kernel tells. `None` where it is said to grant everything
-/// (`vm.overcommit_memory` 1, man proc_sys_vm).
+/// The bytes that processes here can still allocate, as far as the kernel tells. `None` where the
+/// kernel is configured to grant everything (`vm.overcommit_memory` 1, man proc_sys_vm).
 pub(super) fn available() -> Option<u64> {
     of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
@@ -34,7 +35,8 @@ fn kibibytes(info: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What the group of a line of /proc/self/cgroup and those above it have left (man cgroups; version 2 and 1).
+/// The memory left to the group of a line of /proc/self/cgroup and to its ancestors (man cgroups;
+/// version 2 and 1).
 fn of_groups(groups: &Path, line: &str) -> Option<u64> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);
@@ -48,7 +50,7 @@ fn of_groups(groups: &Path, line: &str) -> Option<u64> {
     chain.filter_map(|group| left(group, limit, usage)).min()
 }
 
-/// What a group has left: cached files that nobody reads give way.
+/// The memory left to a group. Inactive cached files count as free.
 fn left(group: &Path, limit: &str, usage: &str) -> Option<u64> {
     let number = |name| read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();

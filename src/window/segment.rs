@@ -1,14 +1,15 @@
-//! Parts before they are published, and the segment in which those of a shared window lie one after the other (MPI §11.2.3): each
-//! rank announces its size, the first one makes memory for all, and the others map it.
+//! Parts before they are published, and the segment in which the parts of a shared window are
+//! adjacent (MPI-4.1 §12.2.3): each rank announces its size, the first one makes memory for all,
+//! and the others map it.
 
 use transom_fabric::{Memory, RegionKey};
 
-use super::create::allocated;
+use super::room;
 use crate::directory::Part;
 use crate::error::{Class, Error, Result};
 use crate::hints::Hints;
-use crate::job::{Job, peer};
-use crate::wire::{self, Lane};
+use crate::job::{Job, JobCore, peer};
+use crate::wire::{self, Lane, Remote};
 
 /// A part before it is published.
 pub(super) struct Draft {
@@ -17,18 +18,19 @@ pub(super) struct Draft {
     pub(super) shared: Option<Share>,
 }
 
-/// What a part of a contiguous shared segment has more.
+/// Additional data of a part in a contiguous shared segment.
 pub(super) struct Share {
     pub(super) segment: Memory,
-    /// Where the part begins in the segment.
+    /// The offset of the part in the segment.
     pub(super) offset: u64,
-    /// At the first rank: what lets the others map it.
+    /// At the first rank: the region by which the others map the segment.
     pub(super) region: Option<wire::ShmRegion>,
     pub(super) place: usize,
     pub(super) words: Memory,
 }
 
-/// A part of a contiguous shared window while its size is published and its memory is not there.
+/// A part of a contiguous shared window whose size is published and whose memory does not exist
+/// yet.
 pub(super) struct Announced {
     job: Job,
     id: u64,
@@ -45,7 +47,7 @@ impl Announced {
         Ok(Announced { job: job.clone(), id, place, words, part, hints })
     }
 
-    /// The bytes of the parts before a member's, all parts' for the number of members.
+    /// The bytes of the parts before a member's part; of all parts for the number of members.
     fn before(&self, member: usize) -> Result<usize> {
         let total = (0..member).try_fold(0u64, |sum, member| {
             let (part, _) = self.job.core().lookup(self.job.team().rank(member), self.id)?;
@@ -61,7 +63,7 @@ impl Announced {
             return Ok((self, None));
         }
         let job = self.job.core();
-        let memory = allocated(job, "allocate_shared", self.before(self.job.size())?, &self.hints)?;
+        let memory = reserved(job, self.before(self.job.size())?, &self.hints)?;
         let Some(region) = job.wire.register_shm(&memory)? else { return Ok((self, None)) };
         self.part.shm = wire::shm_key(&region);
         job.republish(self.place, self.id, &self.part);
@@ -91,7 +93,30 @@ impl Announced {
         let memory = segment.slice(at, usize::try_from(self.part.size).unwrap_or(usize::MAX));
         let missing = || Error::argument(Class::RmaShared, "allocate_shared", "the segment is shorter than its parts");
         let memory = memory.ok_or_else(missing)?;
+        // The rank in whose part a page begins touches the page first, so that the page is on that
+        // rank's NUMA node.
+        if job.wire.populates(segment.len()) {
+            Remote::touch(&memory)?;
+        }
         let share = Share { segment, offset: at as u64, region, place: self.place, words: self.words };
         Ok(Draft { hints: self.hints, memory, shared: Some(share) })
     }
+}
+
+/// Memory for a segment, aligned according to the hints, with no page touched yet.
+fn reserved(job: &JobCore, bytes: usize, hints: &Hints) -> Result<Memory> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::argument(Class::Size, "allocate_shared", format!("{bytes} bytes at rank {}: {error}", job.rank))
+    };
+    let available = if bytes >= room::LARGE { room::available() } else { None };
+    if let Some(available) = available.filter(|&available| bytes as u64 > available) {
+        return Err(failed(&format!("{available} bytes of memory are available")));
+    }
+    // Blocks begin on pages.
+    let more = if hints.alignment > 4096 && bytes > 0 { hints.alignment } else { 0 };
+    let length = bytes.checked_add(more).ok_or_else(|| failed(&"the size overflows"))?;
+    let block = job.wire.reserve(length).map_err(|error| failed(&error))?;
+    let address = block.as_ptr().addr();
+    let skip = if more > 0 { address.next_multiple_of(more) - address } else { 0 };
+    block.slice(skip, bytes).ok_or_else(|| failed(&"no room for the alignment"))
 }

@@ -1,7 +1,7 @@
-//! Parts of other ranks that this process loads and stores itself (MPI §11.2.3, and for created and allocated windows
-//! where MPI-4.1 allows it).
+//! Parts of other ranks that this process loads and stores itself (MPI-4.1 §12.2.3; for created and
+//! allocated windows where MPI-4.1 allows it).
 
-use transom_fabric::Memory;
+use transom_fabric::{Memory, Span};
 
 use super::core::Core;
 use super::target::{Data, Flavor, Target};
@@ -13,33 +13,37 @@ use crate::job::PROC_NULL;
 pub struct SharedPart {
     pub(super) rank: usize,
     pub(super) memory: Memory,
+    /// The part's place in this process's memory.
+    place: Span,
     pub(super) unit: u32,
 }
 
 impl SharedPart {
-    /// The rank whose part it is.
+    /// The rank that owns the part.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// The first byte, as an address of this process.
+    /// The first byte, as an address of this process. Null for a part of no bytes, unless it lies
+    /// in a contiguous segment.
     pub fn base(&self) -> *mut u8 {
-        self.memory.as_ptr()
+        self.place.as_ptr()
     }
 
-    /// Its bytes.
+    /// The size in bytes.
     pub fn size(&self) -> usize {
         self.memory.len()
     }
 
-    /// Its displacement unit in bytes.
+    /// The displacement unit in bytes.
     pub fn disp_unit(&self) -> u32 {
         self.unit
     }
 }
 
 impl Core {
-    /// The part of a rank, or for `PROC_NULL` of the lowest rank that has one of more than no bytes (MPI §11.2.3).
+    /// The part of a rank; for `PROC_NULL`, that of the lowest rank whose part has bytes (MPI-4.1
+    /// §12.2.3).
     pub(crate) fn shared_query(&self, rank: usize) -> Result<SharedPart> {
         if self.flavor == Flavor::Dynamic {
             let why = "a dynamic window's memory is not shared";
@@ -47,7 +51,7 @@ impl Core {
         }
         if rank != PROC_NULL {
             let part = self.target("shared_query", rank)?.map(|target| self.part_of(target));
-            return part.unwrap_or_else(|| Err(Error::argument(Class::Rank, "shared_query", "nobody has no part")));
+            return part.unwrap_or_else(|| Err(Error::argument(Class::Rank, "shared_query", "PROC_NULL has no part")));
         }
         for rank in 0..self.team.size {
             if let Some(target) = self.target("shared_query", rank)?
@@ -56,15 +60,17 @@ impl Core {
                 return self.part_of(target);
             }
         }
-        Ok(SharedPart { rank: 0, memory: Memory::private(0), unit: self.part.unit })
+        Ok(self.found(0, Memory::private(0), self.part.unit))
+    }
+
+    fn found(&self, rank: usize, memory: Memory, unit: u32) -> SharedPart {
+        SharedPart { rank, place: self.place_of(&memory), memory, unit }
     }
 
     fn part_of(&self, target: &Target) -> Result<SharedPart> {
         let memory = if target.rank() == self.team.me { Some(self.local()) } else { target.data.memory() };
         match (memory, self.separate.is_some() && target.rank() != self.team.me, &target.data) {
-            (Some(memory), false, _) => {
-                Ok(SharedPart { rank: target.rank(), memory: memory.clone(), unit: target.unit })
-            }
+            (Some(memory), false, _) => Ok(self.found(target.rank(), memory.clone(), target.unit)),
             (_, _, Data::Mapped(..)) => {
                 let why = format!("load and store do not reach rank {}'s copy in the separate model", target.rank());
                 Err(Error::argument(Class::RmaShared, "shared_query", why))

@@ -1,5 +1,5 @@
-//! A target of a window after first contact: how large its part is, how it is reached, and what this process holds of it.
-//! Decided once, read on every operation.
+//! A target of a window after first contact: the size of its part, the way to it, and the state
+//! that this process keeps of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -14,21 +14,21 @@ use crate::job::{Link, peer};
 use crate::plan::Actor;
 use crate::wire::{self, Far, Lane, Remote};
 
-/// How a window came to its memory (MPI §11.2).
+/// The origin of a window's memory (MPI-4.1 §12.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Flavor {
-    /// Over memory that the caller had (`MPI_WIN_FLAVOR_CREATE`).
+    /// Memory of the caller (`MPI_WIN_FLAVOR_CREATE`).
     Create,
-    /// With memory of the library (`MPI_WIN_FLAVOR_ALLOCATE`).
+    /// Memory of the library (`MPI_WIN_FLAVOR_ALLOCATE`).
     Allocate,
-    /// Without memory at first; it is attached later (`MPI_WIN_FLAVOR_DYNAMIC`).
+    /// Memory that is attached after creation (`MPI_WIN_FLAVOR_DYNAMIC`).
     Dynamic,
-    /// With memory that all ranks load and store (`MPI_WIN_FLAVOR_SHARED`).
+    /// Memory that all ranks load and store (`MPI_WIN_FLAVOR_SHARED`).
     Shared,
 }
 
-/// What this process holds of a target.
+/// The state of this process's access epoch at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Hold {
@@ -40,27 +40,28 @@ pub(crate) enum Hold {
     Exclusive = 2,
     /// A lock by `MPI_MODE_NOCHECK`, which took no word.
     Unchecked = 3,
-    /// It is in the group of `start`; its post was not seen yet.
+    /// In the group of `start`; its post was not seen yet.
     Started = 4,
-    /// It is in the group of `start` and has posted.
+    /// In the group of `start`, and has posted.
     Open = 5,
 }
 
-/// How a target's control words are changed: by the same actor at every rank.
+/// The way to change a target's control words: the same actor at every rank.
 #[derive(Debug)]
 pub(crate) enum Control<'t> {
     /// By this CPU.
     Memory(Words<'t>),
-    /// By the net: what its job block is to it, and where they begin in it.
+    /// By the net: the target's job block, and the offset of the control words in it.
     Post(&'t Far, u64),
-    /// By the target's CPU, on a message.
+    /// By the target's CPU, on request by a message.
     Messages,
 }
 
 /// A part's memory.
 #[derive(Debug)]
 pub(crate) enum Data {
-    /// This CPU loads and stores it. The way to its rank, whose job block this CPU reaches too; `None` for the own part.
+    /// This CPU loads and stores it. The way to its rank, whose job block this CPU reaches too;
+    /// `None` for the own part.
     Mapped(Memory, Option<Arc<Link>>),
     Far(Far),
 }
@@ -74,7 +75,7 @@ impl Data {
         }
     }
 
-    /// What can be posted to; `None` where it is mapped, or reached by messages only.
+    /// The destination of posts; `None` where the memory is mapped, or reached by messages only.
     pub(super) fn posted(&self) -> Option<&Far> {
         match self {
             Data::Mapped(..) | Data::Far(Far::Messages) => None,
@@ -83,15 +84,16 @@ impl Data {
     }
 }
 
-/// A rank's part of the window, as this rank reaches it. A window has one for each target that it touched, so it keeps nothing
-/// that can be found: what is the same for all windows is in the job's link, what few windows need in the window.
+/// A rank's part of the window, as this rank reaches it. A window has one for each target that it
+/// has accessed, so the struct holds no derivable data: data common to all windows is in the job's
+/// link, data that few windows need is in the window.
 #[derive(Debug)]
 pub(crate) struct Target {
     /// Its number in the window's group.
     number: u32,
     pub(crate) unit: u32,
     pub(crate) size: u64,
-    /// The window's place in its rank's directory.
+    /// The window's slot in the target's directory.
     place: u16,
     pub(crate) skew: u8,
     hold: AtomicU8,
@@ -109,13 +111,13 @@ impl Keyed for Target {
 }
 
 impl Target {
-    /// A rank's part: what it published, and the way there.
+    /// First contact: reads the part that a rank has published, and opens the way to it.
     pub(crate) fn contact(core: &Core, rank: usize) -> Result<Target> {
         let job_rank = core.team.rank(rank);
         let own = rank == core.team.me;
         let (part, place) = if own { (core.part, core.place) } else { core.job.lookup(job_rank, core.id)? };
         let data = match own {
-            // Addresses of a dynamic window are resolved by whom they belong to.
+            // The target resolves addresses of a dynamic window.
             true if core.flavor == Flavor::Dynamic => Data::Far(Far::Messages),
             true => {
                 core.import_own()?;
@@ -160,7 +162,22 @@ impl Target {
         self.hold.store(hold as u8, Ordering::Relaxed);
     }
 
-    /// Its control words where this CPU reaches them: those of a rank in the same node.
+    /// Sets the state if nothing is held; whether nothing was held.
+    pub(super) fn claim(&self, hold: Hold) -> bool {
+        // Relaxed: of threads that claim at the same time exactly one succeeds.
+        let none = Hold::None as u8;
+        self.hold.compare_exchange(none, hold as u8, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Releases the state `found` unless another thread has released it before; whether this thread
+    /// did.
+    pub(super) fn unclaim(&self, found: Hold) -> bool {
+        // Relaxed: as above.
+        let none = Hold::None as u8;
+        self.hold.compare_exchange(found as u8, none, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The target's control words where this CPU reaches them, which is within the node.
     #[inline]
     pub(crate) fn words<'t>(&'t self, core: &'t Core) -> Option<Words<'t>> {
         if self.rank() == core.team.me {
@@ -193,7 +210,7 @@ impl Target {
 /// The part of another rank.
 fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Data> {
     let link = core.job.link(job_rank)?;
-    // A part of no bytes has its place in a shared segment all the same.
+    // An empty part has its place in a shared segment all the same.
     if part.size == 0 && core.segment.is_none() {
         return Ok(Data::Mapped(Memory::private(0), Some(Arc::clone(link))));
     }
@@ -207,7 +224,8 @@ fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Data> {
     })
 }
 
-/// Data of a rank of this node: mapped, by cross-memory attach, or by messages where that is excluded or refused.
+/// Data of a rank of this node: mapped, by cross-memory attach, or by messages where that is
+/// excluded or refused.
 fn near(core: &Core, job_rank: usize, part: &Part) -> Result<Remote> {
     if let Some(segment) = &core.segment {
         let at = usize::try_from(part.offset).unwrap_or(usize::MAX);
@@ -216,12 +234,18 @@ fn near(core: &Core, job_rank: usize, part: &Part) -> Result<Remote> {
         let missing = || ErrorKind::Job(format!("rank {job_rank}'s part of the shared segment is outside of it"));
         return Ok(Remote::Memory(inside.ok_or_else(missing)?));
     }
+    let (wire, rank) = (&core.job.wire, peer(job_rank));
     let foreign = !wire::is_mapped(&part.shm);
     if foreign && !core.job.may_attach() {
-        return Ok(Remote::Far(Far::Messages));
+        return Ok(wire.user_region(rank, &part.shm).map_or(Remote::Far(Far::Messages), Remote::Memory));
     }
-    match core.job.wire.import(Lane::Shm, peer(job_rank), &part.shm) {
-        Ok(remote) => Ok(remote),
+    match wire.import(Lane::Shm, rank, &part.shm) {
+        Ok(remote) => {
+            if let (Remote::Far(_), Some(reason)) = (&remote, wire.unmapped()) {
+                core.job.warn_once(&format!("user memory is reached by cross-memory attach: {reason}"));
+            }
+            Ok(remote)
+        }
         Err(reason) if foreign => {
             core.job.warn_once(&format!("user memory of rank {job_rank} is reached by messages: {reason}"));
             Ok(Remote::Far(Far::Messages))

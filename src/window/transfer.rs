@@ -1,5 +1,5 @@
-//! Puts and gets on a window that are contiguous at both sides (MPI §11.3.1, §11.3.2): their path within a node decides nothing but
-//! the way and touches memory.
+//! Puts and gets on a window that are contiguous at both sides (MPI-4.1 §12.3.1, §12.3.2): within a
+//! node their path only chooses the route and copies.
 
 use transom_fabric::{Tally, TallyRef};
 
@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::rma::layout::Layout;
 use crate::wire::Far;
 
-/// The tally that an operation counts in: its target's, or one of its own, made when the operation does not end at once.
+/// The tally that counts an operation: the target's, or a tally of the operation's own, made when
+/// the operation does not complete at once.
 pub(crate) enum Count<'c> {
     Target,
     Request(&'c mut Option<TallyRef>),
@@ -26,7 +27,8 @@ impl Count<'_> {
     }
 }
 
-/// A buffer to read, and how the data lies in it, from `low` bytes after the buffer's begin counted as offset 0.
+/// A buffer to read, and the layout of the data in it. Layout offset 0 is `low` bytes after the
+/// beginning of the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct From<'t> {
     pub(crate) bytes: Source,
@@ -34,7 +36,7 @@ pub(crate) struct From<'t> {
     pub(crate) layout: Layout<'t>,
 }
 
-/// A buffer to fill, likewise.
+/// A buffer to fill, with the layout of its data as in [`From`].
 #[derive(Debug)]
 pub(crate) struct Into<'t> {
     pub(crate) bytes: Sink,
@@ -66,7 +68,7 @@ impl Into<'_> {
 }
 
 impl Core {
-    /// Puts (MPI §11.3.1).
+    /// Puts (MPI-4.1 §12.3.1).
     #[inline(always)]
     pub(crate) fn put(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
         match self.located(rank, displacement, from.len()) {
@@ -81,7 +83,7 @@ impl Core {
         }
     }
 
-    /// A put that is the first to its target, or an error.
+    /// The first put to a target, or an error.
     #[cold]
     fn put_first(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, from.len())? else { return Ok(()) };
@@ -92,7 +94,7 @@ impl Core {
         self.put_far(target, at, from, count.tally(target))
     }
 
-    /// A put that is not just a store.
+    /// A put that needs more than a store.
     #[inline(never)]
     fn put_far(&self, target: &Target, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         if let Data::Far(far) = &target.data
@@ -154,7 +156,7 @@ impl Core {
     /// Posts a put of bytes that are contiguous at both sides.
     pub(super) fn put_run(&self, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         let most = self.job.wire.transfer_max(far).unwrap_or(usize::MAX);
-        // Nearly always: one post.
+        // The common case: one post.
         if (1..=most).contains(&from.len()) {
             return self.job.post(|wire| wire.put(far, at, from, tally));
         }
@@ -167,7 +169,7 @@ impl Core {
         Ok(())
     }
 
-    /// Gets (MPI §11.3.2).
+    /// Gets (MPI-4.1 §12.3.2).
     #[inline(always)]
     pub(crate) fn get(&self, rank: usize, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
         if let Some((target, at)) = self.located(rank, displacement, into.len())
@@ -179,7 +181,7 @@ impl Core {
         self.get_far(rank, displacement, into, count)
     }
 
-    /// A get that is not just a load, or of which that is not known yet.
+    /// A get that needs more than a load, or whose route is not known yet.
     #[inline(never)]
     fn get_far(&self, rank: usize, displacement: u64, into: Sink, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("get", rank, displacement, into.len())? else { return Ok(()) };

@@ -15,10 +15,12 @@ use crate::hints::{Info, Model};
 use crate::job::{Job, Route};
 use crate::plan::Actor;
 
-/// A window of elements `T` over all ranks of a job, or of a subset of them. Each rank's part may have another length; displacements count
-/// elements. Making it, [`Window::fence`] and [`Window::free`] are collective.
+/// A window of elements `T` over all ranks of a job, or of a subset of them. Each rank's part may
+/// have another length; displacements count elements. Making it, [`Window::fence`] and
+/// [`Window::free`] are collective.
 ///
-/// Dropping a window without [`Window::free`] warns and keeps the memory: it can't wait for the others.
+/// Dropping a window without [`Window::free`] warns and keeps the memory: it can't wait for the
+/// others.
 #[derive(Debug)]
 pub struct Window<T: RmaElem> {
     pub(super) core: Arc<Core>,
@@ -27,15 +29,17 @@ pub struct Window<T: RmaElem> {
 }
 
 impl<T: RmaElem> Window<T> {
-    /// Allocates `len` zeroed elements at this rank (`MPI_WIN_ALLOCATE`, MPI §11.2.2); 0 is legal. Collective.
+    /// Allocates `len` zeroed elements at this rank (`MPI_WIN_ALLOCATE`, MPI-4.1 §12.2.2); 0 is
+    /// legal. Collective.
     ///
     /// # Errors
-    /// `Size` where the memory can't be had. Where one rank fails, all do: then no rank has the window.
+    /// `Size` where the memory can't be had. Where one rank fails, all do: then no rank has the
+    /// window.
     pub fn allocate(job: &Job, len: usize) -> Result<Window<T>> {
         Window::allocate_with(job, len, &Info::new())
     }
 
-    /// [`Window::allocate`] with hints (MPI §11.2.2).
+    /// [`Window::allocate`] with hints (MPI-4.1 §12.2.2).
     ///
     /// # Errors
     /// As for [`Window::allocate`]; `InfoValue` for a hint with a value that it can't have.
@@ -47,8 +51,9 @@ impl<T: RmaElem> Window<T> {
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
-    /// Allocates `len` elements that all ranks, which must be of one node, load and store: one segment in which the parts lie in the order
-    /// of the ranks, or apart where the hint `alloc_shared_noncontig` allows it (`MPI_WIN_ALLOCATE_SHARED`, MPI §11.2.3). Collective.
+    /// Allocates `len` elements that all ranks, which must be of one node, load and store: one
+    /// segment in which the parts lie in the order of the ranks, or apart where the hint
+    /// `alloc_shared_noncontig` allows it (`MPI_WIN_ALLOCATE_SHARED`, MPI-4.1 §12.2.3). Collective.
     ///
     /// # Errors
     /// As for [`Window::allocate_with`]; `RmaShared` where a rank is of another node.
@@ -58,8 +63,8 @@ impl<T: RmaElem> Window<T> {
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
-    /// Opens memory that the caller has as this rank's part (`MPI_WIN_CREATE`, MPI §11.2.1); empty is legal. The buffer
-    /// comes back from [`Window::reclaim`]. Collective.
+    /// Opens memory of the caller as this rank's part (`MPI_WIN_CREATE`, MPI-4.1 §12.2.1);
+    /// empty is legal. The buffer comes back from [`Window::reclaim`]. Collective.
     ///
     /// # Errors
     /// As for [`Window::allocate`].
@@ -67,7 +72,7 @@ impl<T: RmaElem> Window<T> {
         Window::create_with(job, buffer, &Info::new())
     }
 
-    /// [`Window::create`] with hints (MPI §11.2.1).
+    /// [`Window::create`] with hints (MPI-4.1 §12.2.1).
     ///
     /// # Errors
     /// As for [`Window::allocate_with`].
@@ -78,8 +83,9 @@ impl<T: RmaElem> Window<T> {
         Ok(Window { core, buffer: Some(buffer), _elements: PhantomData })
     }
 
-    /// Opens `len` elements of memory of [`Job::alloc_mem`], from its byte `at` on, as this rank's part (`MPI_WIN_CREATE` over memory of
-    /// `MPI_ALLOC_MEM`). The window keeps the memory. Several windows may have the same. Collective.
+    /// Opens `len` elements of memory of [`Job::alloc_mem`], from its byte `at` on, as this rank's
+    /// part (`MPI_WIN_CREATE` over memory of `MPI_ALLOC_MEM`). The window keeps the memory. Several
+    /// windows may use the same memory. Collective.
     ///
     /// # Errors
     /// As for [`Window::allocate_with`]; `RmaRange` where the elements are not all inside of it.
@@ -90,21 +96,25 @@ impl<T: RmaElem> Window<T> {
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
-    /// Ends the window: waits until no rank accesses it any more (`MPI_WIN_FREE`, MPI §11.2.5). Collective.
+    /// Ends the window: waits until no rank accesses it any more (`MPI_WIN_FREE`, MPI-4.1 §12.2.5).
+    /// Collective.
     ///
     /// # Errors
-    /// `RmaSync` within an epoch, an operation that could not be completed, or a transport that failed.
+    /// `RmaSync` within an epoch, an operation that could not be completed, or a transport that
+    /// failed.
     pub fn free(self) -> Result<()> {
         self.reclaim().map(drop)
     }
 
-    /// [`Window::free`], which gives back the buffer that [`Window::create`] took; empty for an allocated window. Collective.
+    /// [`Window::free`], which gives back the buffer that [`Window::create`] took; empty for an
+    /// allocated window. Collective.
     ///
     /// # Errors
     /// As for [`Window::free`]; then the buffer is kept, since peers may still access it.
     pub fn reclaim(mut self) -> Result<Vec<T>> {
         self.core.free()?;
-        // SAFETY: `free` has passed its barrier: no peer accesses the memory, and this rank's window ends here.
+        // SAFETY: `free` has passed its barrier: no peer accesses the memory, and this rank's
+        // window ends here.
         Ok(self.buffer.take().map(|buffer| unsafe { buffer.take() }).unwrap_or_default())
     }
 
@@ -119,7 +129,8 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Loads elements of this rank's part, from `first` on: as many as `into` has. A local access
-    /// as MPI §11.7 means it, of the private copy: what others are just putting it sees or not, or in part.
+    /// in the sense of MPI-4.1 §12.7, to the private copy: of concurrent puts it may see all, a
+    /// part or nothing.
     ///
     /// # Errors
     /// `RmaRange` outside this rank's part.
@@ -139,8 +150,9 @@ impl<T: RmaElem> Window<T> {
         Ok(())
     }
 
-    /// Orders this rank's loads and stores with those of others, and with operations; in the separate model it brings both copies together
-    /// (`MPI_WIN_SYNC`, MPI §11.5.4). It completes nothing.
+    /// Orders this rank's loads and stores with those of others, and with operations; in the
+    /// separate model it brings both copies together (`MPI_WIN_SYNC`, MPI-4.1 §12.5.4). It
+    /// completes nothing.
     pub fn sync(&self) {
         self.core.sync();
     }
@@ -153,8 +165,8 @@ impl<T: RmaElem> Window<T> {
         self.core.route(rank)
     }
 
-    /// The part of `rank`, by address, where load and store reach it (`MPI_WIN_SHARED_QUERY`, MPI §11.2.3), as
-    /// [`RawWindow::shared_query`](crate::RawWindow::shared_query).
+    /// The part of `rank`, by address, where load and store reach it (`MPI_WIN_SHARED_QUERY`,
+    /// MPI-4.1 §12.2.3), as [`RawWindow::shared_query`](crate::RawWindow::shared_query).
     ///
     /// # Errors
     /// `RmaShared` where load and store do not reach it, `Rank`.
@@ -162,7 +174,8 @@ impl<T: RmaElem> Window<T> {
         self.core.shared_query(rank)
     }
 
-    /// Loads elements of another rank's part that this process can load and store (`MPI_WIN_SHARED_QUERY`, MPI §11.2.3).
+    /// Loads elements of another rank's part that this process can load and store
+    /// (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3).
     ///
     /// # Errors
     /// `RmaShared` where load and store do not reach it, `RmaRange` outside of it, `Rank`.
@@ -197,7 +210,7 @@ impl<T: RmaElem> Window<T> {
         self.core.group()
     }
 
-    /// All hints with the values in force (`MPI_WIN_GET_INFO`, MPI §11.2.7).
+    /// All hints with the values in force (`MPI_WIN_GET_INFO`, MPI-4.1 §12.2.7).
     pub fn info(&self) -> Info {
         self.core.info()
     }
@@ -215,12 +228,14 @@ impl<T: RmaElem> Window<T> {
         self.core.model()
     }
 
-    /// Whether ranks of a node map each other's parts, all of them, as [`RawWindow::is_mapped`](crate::RawWindow::is_mapped)
+    /// Whether ranks of a node map each other's parts, all of them, as
+    /// [`RawWindow::is_mapped`](crate::RawWindow::is_mapped)
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }
 
-    /// Who performs atomics on integers of 64 bits, and of 32 where the device has those; on all other types it is the CPU.
+    /// The actor that performs atomics on integers of 64 bits, and of 32 where the device has
+    /// those. The CPU performs atomics on all other types.
     pub fn actor(&self) -> Actor {
         self.core.actor()
     }
@@ -256,13 +271,14 @@ impl<T: RmaElem> Drop for Window<T> {
     }
 }
 
-/// The bytes of so many elements.
+/// The size of `len` elements in bytes.
 fn bytes_of<T>(call: &'static str, len: usize) -> Result<usize> {
     let refused = || Error::argument(Class::Size, call, format!("{len} elements of {} bytes overflow", size_of::<T>()));
     len.checked_mul(size_of::<T>()).ok_or_else(refused)
 }
 
-/// The displacement unit of a typed window; 1 for types without size, which have no bytes to address.
+/// The displacement unit of a typed window; 1 for types without size, which have no bytes to
+/// address.
 fn unit<T>() -> u32 {
     u32::try_from(size_of::<T>()).unwrap_or(u32::MAX).max(1)
 }

@@ -1,5 +1,6 @@
-//! The control words of a window at one rank: its lock, the master of exclusive locks, the version of attached regions, notices
-//! of posts and completions, the locks that make accumulates atomic, and the slots of its fences. Layout only; zeroed words are a fresh window's.
+//! The control words of a window at one rank: its lock, the master of exclusive locks, the version
+//! of attached regions, notices of posts and completions, the locks that make accumulates atomic,
+//! and the slots of its fences. Layout only. Zeroed words are the state of a new window.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -7,7 +8,7 @@ use transom_fabric::{Amo, Memory};
 
 use crate::sync::barrier;
 
-/// Control words, in memory that may have others before them.
+/// Control words, in memory that may hold other data before them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<'m> {
     memory: &'m Memory,
@@ -15,13 +16,13 @@ pub(crate) struct Words<'m> {
 }
 
 impl<'m> Words<'m> {
-    /// Those that begin at byte `base`.
+    /// The control words that begin at byte `base`.
     #[inline]
     pub(crate) fn at(memory: &'m Memory, base: usize) -> Words<'m> {
         Words { memory, base }
     }
 
-    /// Those from byte `at` on.
+    /// The same words, from byte `at` on.
     #[inline]
     pub(crate) fn from(self, at: usize) -> Words<'m> {
         Words { base: self.base + at, ..self }
@@ -37,7 +38,7 @@ impl<'m> Words<'m> {
         self.memory.word64(self.base + at)
     }
 
-    /// Changes a word by this CPU; its value from before.
+    /// Changes a word by an atomic of this CPU. Returns the previous value.
     #[inline]
     pub(crate) fn amo(self, at: usize, amo: Amo) -> u64 {
         self.memory.amo(self.base + at, amo)
@@ -46,26 +47,27 @@ impl<'m> Words<'m> {
 
 /// The lock of this rank's part (`sync::lock`).
 pub(crate) const LOCK: usize = 0;
-/// At rank 0 of the window: who holds all, and who holds exclusively (`sync::lock`).
+/// At rank 0 of the window: the holders of `lock_all` and of exclusive locks (`sync::lock`).
 pub(crate) const MASTER: usize = 8;
-/// Grows with every attach and detach of a dynamic window.
+/// Incremented by every attach and detach of a dynamic window.
 pub(crate) const VERSION: usize = 16;
-/// How many origins have completed and were not waited for yet (`sync::notices`).
+/// The number of origins that have completed and were not waited for yet (`sync::notices`).
 pub(crate) const COMPLETED: usize = LINE;
-/// The first of the slots of members that have posted to this rank (`sync::notices`).
+/// The first slot of the members that have posted to this rank (`sync::notices`).
 pub(crate) const POSTED: usize = 2 * LINE;
-/// How many there are: a cache line of them.
+/// The number of those slots: one cache line.
 pub(crate) const POSTED_SLOTS: usize = LINE / 8;
 /// The first of the words that accumulates lock, one for each of [`STRIPES`].
 pub(crate) const STRIPE_LOCKS: usize = 3 * LINE;
-/// How many there are: blocks of the window share them in turn.
+/// The number of stripes: blocks of the window share them in turn.
 pub(crate) const STRIPES: usize = 8;
-/// The first of the slots of fences.
+/// The first slot of the fences.
 pub(crate) const FENCE: usize = STRIPE_LOCKS + STRIPES * LINE;
-/// Bytes between words of different writers: a cache line.
+/// The distance in bytes between words of different writers: a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// The bytes that a window's words take in a job of `ranks` ranks: 704 and two lines for each doubling of the ranks.
+/// The bytes of a window's words in a job of `ranks` ranks: 704, and two cache lines for each
+/// doubling of the ranks.
 pub(crate) const fn bytes(ranks: usize) -> usize {
     FENCE + barrier::slots(ranks) * LINE
 }

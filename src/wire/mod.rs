@@ -1,10 +1,12 @@
-//! The one place that names the backends: what this process talks through, and the match over it.
+//! The enum of backends: the only module that names their types, and the match over them.
 //!
-//! A [`Remote`] that load and store reach is [`Remote::Memory`], whoever mapped it; all else is a post to a port.
+//! A [`Remote`] that load and store reach is [`Remote::Memory`], whichever backend mapped it. All
+//! other access is a post to a port.
 
 mod remote;
 
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,13 +22,12 @@ use crate::messages::Messages;
 use crate::plan::Amos;
 pub(crate) use remote::{Far, Near, Remote};
 
-pub(crate) use transom_shm::Adopted;
 pub(crate) use transom_shm::event;
 pub(crate) use transom_shm::event::SpinBudget;
 pub(crate) use transom_shm::topology;
 pub use transom_verbs::Posted;
 
-/// The two kinds of way to a peer.
+/// The two kinds of transport to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Between nodes, or where shared memory is excluded.
@@ -38,7 +39,7 @@ pub(crate) enum Lane {
 /// The lane to a rank, and its address there.
 pub(crate) type Way = (Lane, Vec<u8>);
 
-/// What goes between nodes.
+/// The transport between nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Net {
     Verbs(Arc<VerbsDomain>),
@@ -57,19 +58,19 @@ pub(crate) enum NetRegion {
 /// Memory that ranks of the node may access.
 pub(crate) type ShmRegion = <ShmDomain as Domain>::Region;
 
-/// Everything this process talks through.
+/// All transports of this process.
 #[derive(Debug)]
 pub(crate) struct Wire {
     heap: Option<Arc<Heap>>,
     shm: Option<Arc<ShmDomain>>,
     net: Option<Net>,
-    /// Which way leads to each rank, and its address there; `None` for the rank itself where it needs none.
+    /// The way to each rank, and its address there; `None` for this rank if it needs none.
     addresses: OnceLock<Vec<Option<Way>>>,
-    /// The peers that were contacted.
+    /// The contacted peers.
     lanes: PeerMap<(Peer, Lane)>,
 }
 
-/// Does the same with whichever net there is.
+/// Applies one body to the net, whichever backend it is.
 macro_rules! each_net {
     ($net:expr, $domain:ident => $what:expr) => {
         match $net {
@@ -80,7 +81,7 @@ macro_rules! each_net {
     };
 }
 
-/// Opens a verbs device: one of `devices`, or the first that works.
+/// Opens a verbs device: one of `devices`, or without a list the first that works.
 pub(crate) fn open_verbs(me: Peer, devices: Option<&str>, silence: Option<Duration>) -> Result<Net, FabricError> {
     let usual = VerbsOptions::default();
     let silence = silence.unwrap_or(usual.silence);
@@ -88,8 +89,9 @@ pub(crate) fn open_verbs(me: Peer, devices: Option<&str>, silence: Option<Durati
     VerbsDomain::open(&options).map(Net::Verbs)
 }
 
-/// Opens libfabric: what `provider` names, or the first provider that works, with one of `devices`, at the address `source`.
-/// `passive` is what another rank's probe found; without it this process probes.
+/// Opens libfabric: the provider that `provider` names, or the first that works, with one of
+/// `devices`, at the address `source`. `passive` is the result of another rank's probe; without it
+/// this process probes.
 pub(crate) fn open_ofi(
     me: Peer,
     provider: Option<&str>,
@@ -108,17 +110,24 @@ pub(crate) fn open_ofi(
     OfiDomain::open(&options).map(Net::Ofi)
 }
 
-/// This process's own memory for windows, and the way to ranks of the node.
-pub(crate) fn open_shm(me: Peer, populate: usize) -> Result<(Arc<Heap>, Arc<ShmDomain>), FabricError> {
+/// Opens shared memory: this process's memory for windows, and the way to ranks of the node.
+pub(crate) fn open_shm(
+    me: Peer,
+    populate: usize,
+    without_xpmem: Option<&str>,
+) -> Result<(Arc<Heap>, Arc<ShmDomain>), FabricError> {
     let mut options = HeapOptions::default();
     options.populate_max = populate;
     let heap = Heap::create(options)?;
-    let domain = ShmDomain::new(Arc::clone(&heap), me)?;
+    let domain = match without_xpmem {
+        None => ShmDomain::new(Arc::clone(&heap), me)?,
+        Some(reason) => ShmDomain::without_xpmem(Arc::clone(&heap), me, reason)?,
+    };
     Ok((heap, domain))
 }
 
 impl Net {
-    /// What it is, with the provider or device of this process.
+    /// The backend's name, with the provider or device of this process.
     pub(crate) fn name(&self) -> String {
         match self {
             Net::Verbs(domain) => format!("verbs {}", domain.name()),
@@ -127,7 +136,7 @@ impl Net {
         }
     }
 
-    /// What it is, which must be the same at all ranks.
+    /// The backend's name as all ranks must have it alike.
     pub(crate) fn kind(&self) -> String {
         match self {
             Net::Verbs(_) => "verbs".into(),
@@ -136,12 +145,13 @@ impl Net {
         }
     }
 
-    /// Whether what can't be reached by IP can't be reached by it.
+    /// Whether the net reaches only peers that IP reaches.
     pub(crate) fn goes_by_ip(&self) -> bool {
         matches!(self, Net::Ofi(domain) if domain.goes_by_ip())
     }
 
-    /// Whether somebody must call `progress` at a rank from the start on: for its operations, or so that others can connect to it.
+    /// Whether a rank must call `progress` from the start on, for its operations or so that other
+    /// ranks can connect to it.
     pub(crate) fn needs_service(&self) -> bool {
         matches!(self, Net::Verbs(_)) || !self.passive_target()
     }
@@ -159,7 +169,7 @@ impl Net {
         each_net!(self, domain => domain.port().limits().passive_target)
     }
 
-    /// What atomics it has on a region.
+    /// The atomics that the net has on a region.
     pub(crate) fn amos(&self, region: &NetRegion) -> Amos {
         let both = |kind: &AmoKind| region.has(*kind, Width::W32) && region.has(*kind, Width::W64);
         let all = AmoKind::ALL.iter().all(both);
@@ -172,7 +182,8 @@ impl Net {
         }
     }
 
-    /// What the device was asked to do for a peer so far; `None` where no device counts it.
+    /// The work that the device was asked to do for a peer so far; `None` if the device does not
+    /// count it.
     pub(crate) fn posted(&self, peer: Peer) -> Option<Posted> {
         match self {
             Net::Verbs(domain) => Some(domain.port().posted(peer)),
@@ -218,7 +229,7 @@ impl Wire {
         Wire { heap, shm, net, addresses: OnceLock::new(), lanes: PeerMap::new() }
     }
 
-    /// Memory for a window: of the heap, which ranks of the node can map.
+    /// Allocates memory for a window from the heap, which ranks of the node can map.
     pub(crate) fn allocate(&self, len: usize) -> Result<Memory, FabricError> {
         match &self.heap {
             Some(heap) => heap.allocate(len),
@@ -226,12 +237,12 @@ impl Wire {
         }
     }
 
-    /// Whether [`allocate`](Self::allocate) gives memory of that length its pages at once.
+    /// Whether [`allocate`](Self::allocate) populates memory of that length with pages at once.
     pub(crate) fn populates(&self, len: usize) -> bool {
         self.heap.as_ref().is_none_or(|heap| heap.populates(len))
     }
 
-    /// Memory that peers can map, whose pages come at the first touch.
+    /// Memory that peers can map, whose pages are allocated at the first touch.
     pub(crate) fn reserve(&self, len: usize) -> Result<Memory, FabricError> {
         match &self.heap {
             Some(heap) => heap.reserve(len),
@@ -239,18 +250,10 @@ impl Wire {
         }
     }
 
-    /// Bytes of this process that lie in one piece of memory of [`allocate`](Self::allocate), which they then keep.
+    /// The memory of [`allocate`](Self::allocate) within which the bytes lie. The result keeps that
+    /// memory.
     pub(crate) fn allocated(&self, base: *mut u8, len: usize) -> Option<Memory> {
         self.heap.as_ref()?.part(Span::from_raw(base, len))
-    }
-
-    /// Lets ranks of the node map memory that is the user's, as long as the result lives; `None` where they can already.
-    ///
-    /// # Errors
-    /// In words why they can't.
-    pub(crate) fn adopt(&self, memory: &Memory) -> Option<Result<Adopted, String>> {
-        let heap = self.heap.as_ref()?;
-        heap.part(memory.span()).is_none().then(|| heap.adopt(memory))
     }
 
     pub(crate) fn net(&self) -> Option<&Net> {
@@ -277,13 +280,13 @@ impl Wire {
         Ok(())
     }
 
-    /// Tells the way to each rank, once all have told their addresses.
+    /// Sets the way to each rank, after all have published their addresses.
     pub(crate) fn set_addresses(&self, addresses: Vec<Option<Way>>) {
         // Set once, by the start of the job.
         let _ = self.addresses.set(addresses);
     }
 
-    /// Makes a rank reachable by the way that leads to it, at first contact.
+    /// Makes a rank reachable, at first contact.
     pub(crate) fn reach(&self, peer: Peer) -> Result<Lane, FabricError> {
         if let Some(&(_, lane)) = self.lanes.get(peer) {
             return Ok(lane);
@@ -294,22 +297,23 @@ impl Wire {
         }
     }
 
-    /// Lets ranks of the node access `memory`.
+    /// Registers `memory` for access by ranks of the node.
     pub(crate) fn register_shm(&self, memory: &Memory) -> Result<Option<ShmRegion>, FabricError> {
         self.shm.as_ref().filter(|_| !memory.is_empty()).map(|shm| shm.register(memory)).transpose()
     }
 
-    /// Lets ranks of the node access all memory of this process by its addresses, as far as the system lets them.
+    /// Registers all memory of this process for access by address by ranks of the node, as far as
+    /// the kernel allows it.
     pub(crate) fn register_addresses(&self) -> Option<ShmRegion> {
         self.shm.as_ref().map(|shm| shm.register_addresses())
     }
 
-    /// Lets ranks of other nodes access `memory`.
+    /// Registers `memory` for access by ranks of other nodes.
     pub(crate) fn register_net(&self, memory: &Memory) -> Result<Option<NetRegion>, FabricError> {
         self.net.as_ref().filter(|_| !memory.is_empty()).map(|net| net.register(memory)).transpose()
     }
 
-    /// A connected peer's region.
+    /// Opens a connected peer's region.
     pub(crate) fn import(&self, lane: Lane, peer: Peer, key: &RegionKey) -> Result<Remote, FabricError> {
         match (lane, &self.shm, &self.net) {
             (Lane::Shm, Some(shm), _) => Remote::shm(shm, peer, key),
@@ -318,12 +322,33 @@ impl Wire {
         }
     }
 
-    /// A connected peer's region through the net.
+    /// User memory of a connected peer of this node, from one of its addresses on, if this CPU can
+    /// map it.
+    pub(crate) fn user_memory(&self, peer: Peer, address: u64, len: u64) -> Option<Memory> {
+        self.shm.as_ref()?.port().user_memory(peer, address, len)
+    }
+
+    /// A region of user memory of a connected peer of this node, if this CPU can map it.
+    pub(crate) fn user_region(&self, peer: Peer, key: &RegionKey) -> Option<Memory> {
+        self.shm.as_ref()?.port().user_region(peer, key)
+    }
+
+    /// Whether user memory of ranks of the node is mapped, or the reason why not.
+    pub(crate) fn maps_user_memory(&self) -> Result<(), &str> {
+        self.shm.as_ref().map_or(Err("shared memory is not used"), |shm| shm.port().maps_user_memory())
+    }
+
+    /// The reason of the first failure to map user memory that should be mappable.
+    pub(crate) fn unmapped(&self) -> Option<&str> {
+        self.shm.as_ref()?.port().unmapped()
+    }
+
+    /// Opens a connected peer's region through the net.
     pub(crate) fn import_net(&self, peer: Peer, key: &RegionKey) -> Result<Far, FabricError> {
         self.net.as_ref().ok_or_else(|| absent(Lane::Net))?.import(peer, key)
     }
 
-    /// Sends a message by the way that leads to the peer, whom it contacts where this is the first one.
+    /// Sends a message to a peer by the way that leads to it, with first contact if needed.
     pub(crate) fn send(&self, peer: Peer, bytes: &[u8]) -> Post {
         match (self.reach(peer), &self.shm, &self.net) {
             (Ok(Lane::Shm), Some(shm), _) => shm.port().send(peer, bytes),
@@ -333,7 +358,7 @@ impl Wire {
         }
     }
 
-    /// The longest message that `lane` takes.
+    /// The length of the longest message that `lane` takes.
     pub(crate) fn message_max(&self, lane: Lane) -> usize {
         match (lane, &self.shm, &self.net) {
             (Lane::Shm, Some(shm), _) => shm.port().limits().message_max,
@@ -342,7 +367,7 @@ impl Wire {
         }
     }
 
-    /// Takes completions and messages of `lane`, without blocking.
+    /// Processes completions and messages of `lane`, without blocking.
     pub(crate) fn poll(&self, lane: Lane, messages: &Messages) -> Result<usize, FabricError> {
         match (lane, &self.shm, &self.net) {
             (Lane::Shm, Some(shm), _) => shm.port().progress(messages),
@@ -351,12 +376,12 @@ impl Wire {
         }
     }
 
-    /// The first peer that waits in vain, as far as the net knows.
+    /// The first peer for which operations wait in vain, as far as the net knows.
     pub(crate) fn lost(&self) -> Option<Fault> {
         self.net.as_ref().and_then(|net| each_net!(net, domain => domain.port().lost()))
     }
 
-    /// Sleeps until something may have happened on `lane`.
+    /// Sleeps until `lane` may have news, at most for `limit`.
     pub(crate) fn wait_on(&self, lane: Lane, limit: Duration) {
         match (lane, &self.shm, &self.net) {
             (Lane::Shm, Some(shm), _) => shm.port().wait(limit),
@@ -365,23 +390,36 @@ impl Wire {
         }
     }
 
-    /// Sleeps until something may have happened: on the net where there is one, since only that brings completions. `stay` is asked
-    /// again before, where what it looks at comes with a [`Wire::knock`].
-    pub(crate) fn wait(&self, limit: Duration, stay: impl FnOnce() -> bool) {
-        match (&self.net, &self.shm) {
-            (None, Some(shm)) => shm.port().wait_while(limit, stay),
-            _ => self.wait_on(Lane::Net, limit),
+    /// Sleeps until something may have happened on any lane: on the net's descriptors where there
+    /// is one, since only that brings completions, and on the one that ranks of the node reach.
+    /// `stay` is asked again before, where what it looks at comes with a [`Wire::knock`]. True
+    /// where the net says that `limit` passed.
+    pub(crate) fn wait(&self, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
+        let Some(net) = &self.net else {
+            if let Some(shm) = &self.shm {
+                shm.port().wait_while(limit, stay);
+            }
+            return false;
+        };
+        let mut passed = false;
+        let mut sleep = |near: Option<BorrowedFd<'_>>| {
+            passed = !each_net!(net, domain => domain.port().wait_beside(limit, near));
+        };
+        match &self.shm {
+            Some(shm) => shm.port().wait_elsewhere(stay, sleep),
+            None => sleep(None),
         }
+        passed
     }
 
-    /// Ends a sleep of a peer of this node that waits for a word of its.
+    /// Wakes a peer of this node that waits for one of its words.
     pub(crate) fn knock(&self, peer: Peer) {
         if let Some(shm) = &self.shm {
             shm.port().knock(peer);
         }
     }
 
-    /// Ends a sleep of another thread.
+    /// Wakes another thread.
     pub(crate) fn wake(&self, lane: Lane) {
         match (lane, &self.shm, &self.net) {
             (Lane::Shm, Some(shm), _) => shm.port().wake(),
@@ -404,7 +442,7 @@ pub(crate) fn is_mapped(key: &RegionKey) -> bool {
     transom_shm::is_mapped(key)
 }
 
-/// What ranks of the node need to reach a region.
+/// The key by which ranks of the node reach a region.
 pub(crate) fn shm_key(region: &ShmRegion) -> RegionKey {
     region.key()
 }

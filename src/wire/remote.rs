@@ -1,5 +1,5 @@
-//! A peer's memory, by whatever way it is reached, and the posts to it. What a window keeps of each target is one of these, so
-//! they hold no more than the way needs.
+//! A peer's memory, by whichever way it is reached, and the posts to it. A window keeps one value
+//! for each target, so a value is no larger than its way needs.
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{Amo, Domain, FabricError, Memory, Peer, Port, Post, RegionKey, TallyRef};
@@ -12,21 +12,33 @@ use crate::buffers::{self, Parts, Sink, Source};
 
 type RemoteOf<D> = <<D as Domain>::Port as Port>::Remote;
 
-/// User memory of a process of the node, which cross-memory attach reaches.
+impl Remote {
+    /// Touches the pages that begin in some of a heap's memory, so that the kernel allocates them
+    /// on the NUMA node of this process.
+    ///
+    /// # Errors
+    /// The machine has no memory for the pages.
+    pub(crate) fn touch(memory: &Memory) -> Result<(), FabricError> {
+        transom_shm::touch(memory)
+    }
+}
+
+/// User memory of a process of the node, accessed by cross-memory attach.
 pub(crate) type Near = RemoteOf<ShmDomain>;
 
 /// A peer's memory.
 #[derive(Debug)]
 pub(crate) enum Remote {
-    /// Own memory, or mapped here: load and store.
+    /// Own or mapped memory, accessed by load and store.
     Memory(Memory),
     Far(Far),
 }
 
-/// A peer's memory that load and store do not reach from here.
+/// A peer's memory that this process can't load and store.
 #[derive(Debug)]
 pub(crate) enum Far {
-    /// User memory of a process of the node: cross-memory attach. Boxed, since it is large and there are few.
+    /// User memory of a process of the node, by cross-memory attach. Boxed because it is large and
+    /// rare.
     Shm(Box<Near>),
     /// Through libibverbs.
     Verbs(RemoteOf<VerbsDomain>),
@@ -34,12 +46,12 @@ pub(crate) enum Far {
     Ofi(RemoteOf<OfiDomain>),
     /// Through the simulated net.
     Sim(RemoteOf<SimDomain>),
-    /// Nothing but messages reaches it.
+    /// By messages only.
     Messages,
 }
 
 impl Far {
-    /// What cross-memory attach reaches.
+    /// The memory, if it is accessed by cross-memory attach.
     pub(crate) fn near(&self) -> Option<&Near> {
         match self {
             Far::Shm(near) => Some(near),
@@ -49,7 +61,7 @@ impl Far {
 }
 
 impl Remote {
-    /// The memory, where load and store reach it.
+    /// The memory, if load and store reach it.
     #[inline]
     pub(crate) fn memory(&self) -> Option<&Memory> {
         match self {
@@ -58,7 +70,7 @@ impl Remote {
         }
     }
 
-    /// What can be posted to, where load and store do not reach it.
+    /// The region to post to, if load and store do not reach it.
     #[inline]
     pub(crate) fn far(&self) -> Option<&Far> {
         match self {
@@ -86,7 +98,8 @@ impl Net {
     }
 }
 
-/// Does the same with whichever port the region is reached by; `None` where there is no port to post to.
+/// Applies one body to the port that reaches the region, whichever backend it is; `None` without a
+/// port to post to.
 macro_rules! each_port {
     ($wire:expr, $far:expr, $port:ident, $at:ident => $what:expr) => {
         match ($far, &$wire.net, &$wire.shm) {
@@ -111,14 +124,14 @@ macro_rules! each_port {
     };
 }
 
-/// Posts to a region of a peer; `None` where nothing can be posted.
+/// Posts to a region of a peer; `None` for a region without a port to post to.
 impl Wire {
-    /// The longest transfer that one post takes.
+    /// The length of the longest transfer in one post.
     pub(crate) fn transfer_max(&self, far: &Far) -> Option<usize> {
         each_port!(self, far, port, _at => port.limits().transfer_max)
     }
 
-    /// The longest put that one post copies; 0 where nothing can be posted.
+    /// The length of the longest put that one post copies; 0 without a port to post to.
     pub(crate) fn inline_max(&self, far: &Far) -> usize {
         each_port!(self, far, port, _at => port.limits().inline_max).unwrap_or(0)
     }
@@ -129,8 +142,8 @@ impl Wire {
         each_port!(self, to, port, at => buffers::post_put(port, at, offset, from, tally))
     }
 
-    /// Posts a put that an RDMA request carries, where nothing stands in its way; whether it did. Before all other posts, since
-    /// finding the way is a good part of what this one costs.
+    /// Posts a put as an RDMA request if nothing prevents it, and returns whether it did. It is
+    /// tried before all other posts, since the search for the way is a large part of its cost.
     #[inline(always)]
     pub(crate) fn put_carried(&self, to: &Far, offset: u64, from: Source, tally: &TallyRef) -> bool {
         match (to, &self.net) {
@@ -142,17 +155,18 @@ impl Wire {
         }
     }
 
-    /// Posts a put of bytes that are copied.
+    /// Posts a put of bytes that are copied at the call.
     pub(crate) fn put_inline(&self, to: &Far, offset: u64, bytes: &[u8], tally: &TallyRef) -> Option<Post> {
         each_port!(self, to, port, at => port.put_inline(at, offset, bytes, tally))
     }
 
-    /// The longest transfer whose bytes are copied on their way.
+    /// The length of the longest transfer whose bytes are copied through buffers of the port.
     pub(crate) fn copied_max(&self, far: &Far) -> usize {
         each_port!(self, far, port, _at => port.limits().copied_max).unwrap_or(0)
     }
 
-    /// The longest put that is packed, and get that is scattered; 0 where nothing can be posted.
+    /// The length of the longest put that is packed, or get that is scattered; 0 without a port to
+    /// post to.
     pub(crate) fn packed_max(&self, far: &Far) -> usize {
         each_port!(self, far, port, _at => port.limits().packed_max).unwrap_or(0)
     }
@@ -175,7 +189,7 @@ impl Wire {
         each_port!(self, from, port, at => buffers::post_get(port, at, offset, into, tally))
     }
 
-    /// The parts that a list has at most.
+    /// The greatest number of parts in a list.
     pub(crate) fn list_max(&self, far: &Far) -> usize {
         each_port!(self, far, port, _at => port.limits().list_max).unwrap_or(1)
     }
@@ -190,7 +204,7 @@ impl Wire {
         each_port!(self, from, port, at => buffers::post_get_list(port, at, offset, into, tally))
     }
 
-    /// Posts a get into several places by way of the port's buffers.
+    /// Posts a get into several places through the port's buffers.
     pub(crate) fn get_scattered(&self, from: &Far, offset: u64, into: &Parts<Sink>, tally: &TallyRef) -> Option<Post> {
         each_port!(self, from, port, at => buffers::post_get_scattered(port, at, offset, into, tally))
     }

@@ -1,4 +1,4 @@
-//! Accumulates where there is little or much to do: no elements, no target, displacements past 2^31.
+//! Edge cases of accumulates: no elements, no target, displacements past 2^31.
 
 use crate::on_every_window;
 use crate::support::model::{all_combined, elements};
@@ -6,7 +6,8 @@ use crate::support::part::{Part, Shape, class, targets};
 use transom::{BasicType, Class, Datatype, Flavor, Info, Job, Op, PROC_NULL};
 use transom_harness::{Outcome, ensure, same, step};
 
-/// MPI §11.3: a count of 0 and `MPI_PROC_NULL` are legal; neither touches anything, results included.
+/// MPI-4.1 §12.3: a count of 0 and `MPI_PROC_NULL` are legal; both leave the window and result
+/// buffers unchanged.
 /// Shows O6.
 pub(crate) fn nothing(world: &Job) -> Outcome {
     on_every_window(world, 64, |world, part, what| {
@@ -48,12 +49,12 @@ fn null(part: &Part) -> Outcome {
     same("the results", &old, &[9; 16])?;
     same("fetch", &part.fetch(&data[..8], BasicType::Int64, PROC_NULL, 1, Op::Sum)?, &vec![0xee; 8])?;
     same("swap", &part.swap(&data[..8], &data[8..], BasicType::Int64, PROC_NULL, 1)?, &vec![0xee; 8])?;
-    // What no target could take is an error all the same.
+    // An argument that is illegal for every target is still an error.
     let refused = part.accumulate((&data, two), (PROC_NULL, 0, two), Op::MaxLoc);
     same("no pairs", &class(refused), &Some(Class::Op))
 }
 
-/// REQUIREMENTS W3: displacements that no 32-bit number holds, in memory that is only there where it was touched.
+/// Displacements past 32 bits, in memory that has pages only where it was touched.
 /// Shows O1, W3.
 pub(crate) fn far(world: &Job) -> Outcome {
     let bytes = (3usize << 30) + 64;

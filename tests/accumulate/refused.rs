@@ -1,5 +1,6 @@
-//! What accumulates refuse: pairs of types and operations that MPI does not define, types that do not fit each other, elements
-//! that are not aligned. Each refusal has its class, and the window stays as it was.
+//! Accumulates that are refused: pairs of type and operation that MPI does not define, types that
+//! do not match, misaligned elements. Each refusal has its error class, and the window stays
+//! unchanged.
 
 use crate::on_every_window;
 use crate::support::model::elements;
@@ -9,7 +10,7 @@ use transom_harness::{Outcome, ensure, same, step};
 
 const BYTES: usize = 256;
 
-/// Fills the target, runs `body`, and checks that the target is as before.
+/// Fills the target, runs `body`, and checks that the target is unchanged.
 fn unchanged(part: &Part, target: usize, what: &str, body: impl FnOnce() -> Outcome) -> Outcome {
     let before = elements(BasicType::Uint64, BYTES / 8, 5);
     part.write(target, 0, &before)?;
@@ -17,7 +18,8 @@ fn unchanged(part: &Part, target: usize, what: &str, body: impl FnOnce() -> Outc
     ensure(part.read(target, 0, BYTES)? == before, &format!("{what}: it changed the target"))
 }
 
-/// MPI §11.3.4.1: the predefined operations, each on its types. The typed interface does not compile these (`reduce::ops`).
+/// MPI-4.1 §12.3.4: the predefined operations, each with the types for which MPI defines it. The
+/// typed interface does not compile the other pairs (`reduce::ops`).
 /// Shows O3, E1.
 pub(crate) fn illegal_pairs(world: &Job) -> Outcome {
     on_every_window(world, BYTES, |world, part, what| {
@@ -52,7 +54,7 @@ pub(crate) fn illegal_pairs(world: &Job) -> Outcome {
     })
 }
 
-/// MPI §11.3.4: one predefined type at origin, result and target, the same number of each.
+/// MPI-4.1 §12.3.4: origin, result and target have the same predefined type and the same count.
 /// Shows O3, O5, E1.
 pub(crate) fn unfitting_types(world: &Job) -> Outcome {
     on_every_window(world, BYTES, |world, part, what| {
@@ -95,7 +97,7 @@ pub(crate) fn unfitting_types(world: &Job) -> Outcome {
     })
 }
 
-/// An element is at a multiple of its type's alignment, counted from address 0 and not from the window's begin.
+/// An element's address, not its offset in the window, is a multiple of its type's alignment.
 /// Shows O7, E1.
 pub(crate) fn misaligned(world: &Job) -> Outcome {
     on_every_window(world, BYTES, |world, part, what| {
@@ -122,7 +124,7 @@ pub(crate) fn misaligned(world: &Job) -> Outcome {
                 }
                 let second = part.accumulate((&data, two), (target, 16, Shape::new(1, &ragged)), Op::Replace);
                 same(&format!("the second {ty}"), &class(second), &Some(Class::Type))?;
-                // The origin's buffer may lie anywhere.
+                // The origin's buffer may have any alignment.
                 part.accumulate((&data, Shape { zero: 1, ..two }), (target, 16, two), Op::NoOp)?;
                 same("the result", &old, &[9; 64])
             })?;
@@ -132,7 +134,7 @@ pub(crate) fn misaligned(world: &Job) -> Outcome {
     skewed(world)
 }
 
-/// A created window may begin anywhere: what counts is where the element is.
+/// A created window may begin anywhere: the element's address counts.
 fn skewed(world: &Job) -> Outcome {
     let part = Part::skewed(world, 64, 4)?;
     let (target, one) = (world.size() - 1, 1u64.to_ne_bytes());

@@ -1,4 +1,5 @@
-//! The typed interface against the same model as the byte-level one, small operations and ones of several blocks.
+//! The typed interface against the model of the byte-level one, for small operations and operations
+//! of several blocks.
 
 use bytemuck::{bytes_of, cast_slice, cast_slice_mut};
 use transom::ops::{self, Reduction};
@@ -9,7 +10,7 @@ use crate::support::model::{all_combined, combined, elements, equal};
 
 /// Elements of a long operation: several blocks of 4 KiB for types of 8 bytes and more.
 const LONG: usize = 1100;
-/// Where the elements begin.
+/// The displacement of the first element.
 const FIRST: usize = 2;
 
 fn fresh<T: Element>(len: usize, seed: u64) -> Vec<T> {
@@ -18,7 +19,7 @@ fn fresh<T: Element>(len: usize, seed: u64) -> Vec<T> {
     all
 }
 
-/// Every function of the typed interface on elements `T`, on windows of both kinds of atomicity.
+/// Every function of the typed interface on elements `T`, on windows of both atomicity disciplines.
 fn typed_one<T: Element, R: Reduction<T> + Copy>(world: &Job, op: R) -> Outcome {
     for (len, by_elements) in [(5, false), (LONG, false), (LONG, true)] {
         step(format!("typed {} on {len} of {}, by elements: {by_elements}", R::OP, T::TYPE));
@@ -44,7 +45,7 @@ fn typed_one<T: Element, R: Reduction<T> + Copy>(world: &Job, op: R) -> Outcome 
 fn all_functions<T: Element, R: Reduction<T> + Copy>(win: &Window<T>, target: usize, len: usize, op: R) -> Outcome {
     let (before, operand) = (fresh::<T>(len, 1), fresh::<T>(len, 2));
     let (mut old, mut atomic, mut found) = (fresh::<T>(len, 3), fresh::<T>(len, 4), fresh::<T>(len + 3, 5));
-    let (first, last) = (FIRST as u64, (FIRST + len - 1) as u64);
+    let (first, last) = (FIRST, FIRST + len - 1);
     let mut started = T::zeroed();
     let (fetched, requested) = win.lock_all(|epoch| {
         epoch.put(target, first, &before)?;
@@ -79,7 +80,7 @@ fn all_functions<T: Element, R: Reduction<T> + Copy>(win: &Window<T>, target: us
     ensure(cast_slice::<T, u8>(&beside).iter().all(|&byte| byte == 0), "elements beside")
 }
 
-/// DESIGN §8: the typed interface compiles for every pair that MPI defines, and does the same.
+/// The typed interface compiles for every pair that MPI defines, with the results of the model.
 /// Shows O1, O2, O3, O4, A1.
 pub(crate) fn every_function(world: &Job) -> Outcome {
     macro_rules! each {
@@ -99,7 +100,8 @@ pub(crate) fn every_function(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// MPI §11.3: operations on nobody do nothing, wherever; those of no elements, behind the end of the own part; and those on oneself.
+/// MPI-4.1 §12.3: operations on MPI_PROC_NULL do nothing at any displacement; operations without
+/// elements are legal past the end of a part; operations on oneself work.
 /// Shows O6, O1.
 pub(crate) fn nobody(world: &Job) -> Outcome {
     let win = Window::<i32>::allocate(world, 8)?;

@@ -1,5 +1,6 @@
-//! The functions of the accumulate family behind one call, for tests of all of them against each other, on typed windows and
-//! byte-level ones; and elements whose parts must match: half of one value and half of another are recognised.
+//! The functions of the accumulate family behind one call, on typed and byte-level windows, for
+//! tests of all functions against each other. The elements have parts that must match, so that a
+//! torn element is recognised.
 
 use bytemuck::{bytes_of, cast_slice, cast_slice_mut, pod_read_unaligned};
 use transom::ops::Reduction;
@@ -8,18 +9,24 @@ use transom::{Complex, Datatype, Element, Flavor, Info, Job, LockAllEpoch, Resul
 
 use crate::support::part::{Part, Shape, if_shareable};
 
-/// Elements that are made of a number twice over. `number` is linear where the type has sums.
+/// Elements made of one number twice. `number` is linear for types with sums.
 pub(crate) trait Kind: Element + PartialEq + std::fmt::Debug {
-    /// What numbers are counted by: sums wrap there.
+    /// The numbers' modulus: sums wrap there.
     const MODULUS: u64;
-    /// Whether it has a compare-and-swap.
+    /// Whether the type has a compare-and-swap.
     const SWAPS: bool;
     /// The element of a number.
     fn number(number: u64) -> Self;
-    /// The number of an element; none for one whose parts do not match.
+    /// The number of an element; `None` where the two parts do not match.
     fn read(self) -> Option<u64>;
-    /// A compare-and-swap, which a type without one answers by what it was given.
-    fn swap(_epoch: &LockAllEpoch<'_, '_, Self>, _target: usize, _at: u64, expected: Self, _new: Self) -> Result<Self> {
+    /// A compare-and-swap; a type without one returns its argument.
+    fn swap(
+        _epoch: &LockAllEpoch<'_, '_, Self>,
+        _target: usize,
+        _at: usize,
+        expected: Self,
+        _new: Self,
+    ) -> Result<Self> {
         Ok(expected)
     }
 }
@@ -43,7 +50,7 @@ macro_rules! integers {
                 number[..size].copy_from_slice(&bytes[..size]);
                 bytes.chunks(size).all(|part| part == &bytes[..size]).then(|| u64::from_ne_bytes(number))
             }
-            fn swap(epoch: &LockAllEpoch<'_, '_, $ty>, target: usize, at: u64, expected: $ty, new: $ty) -> Result<$ty> {
+            fn swap(epoch: &LockAllEpoch<'_, '_, $ty>, target: usize, at: usize, expected: $ty, new: $ty) -> Result<$ty> {
                 epoch.compare_and_swap(target, at, expected, new)
             }
         }
@@ -105,7 +112,7 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    /// All, or those that a type has.
+    /// All functions, or those that the type has.
     pub(crate) fn all<T: Kind>() -> impl Iterator<Item = Function> + Clone {
         use Function::{
             Accumulate, CompareAndSwap, FetchAndOp, GetAccumulate, Raccumulate, RgetAccumulate, StartFetchAndOp,
@@ -114,18 +121,18 @@ impl Function {
         all.into_iter().filter(|&function| T::SWAPS || function != CompareAndSwap)
     }
 
-    /// Whether it takes any number of elements.
+    /// Whether the function takes any number of elements.
     pub(crate) fn takes_many(self) -> bool {
         self <= Function::RgetAccumulate
     }
 
-    /// Whether it gives the values from before.
+    /// Whether the function fetches the previous values.
     pub(crate) fn fetches(self) -> bool {
         self >= Function::GetAccumulate
     }
 
-    /// Combines the elements from `at` with `operand`, by `op`, which computes `combine`; fills `old` where it fetches. The operation
-    /// is complete at the end.
+    /// Combines the elements from `at` with `operand` by `op`, whose arithmetic is `combine`; fills
+    /// `old` where the function fetches. The operation is complete on return.
     pub(crate) fn apply<T: Kind, R: Reduction<T>>(
         self,
         epoch: &Epoch<'_, '_, '_, T>,
@@ -139,7 +146,7 @@ impl Function {
             return Ok(());
         }
         match epoch {
-            Epoch::Typed(epoch) => self.typed(epoch, (target, at as u64), operand, old, op),
+            Epoch::Typed(epoch) => self.typed(epoch, (target, at), operand, old, op),
             Epoch::Bytes(part) => self.bytes::<T, R>(part, (target, at), operand, old),
         }
     }
@@ -147,7 +154,7 @@ impl Function {
     fn typed<T: Kind, R: Reduction<T>>(
         self,
         epoch: &LockAllEpoch<'_, '_, T>,
-        (target, at): (usize, u64),
+        (target, at): (usize, usize),
         operand: &[T],
         old: &mut [T],
         op: R,
@@ -169,7 +176,7 @@ impl Function {
         })
     }
 
-    /// The byte-level window has no `fetch_and_op` that does not wait.
+    /// The byte-level window has no blocking `fetch_and_op`.
     fn bytes<T: Kind, R: Reduction<T>>(
         self,
         part: &Part,
@@ -197,7 +204,7 @@ impl Function {
     }
 }
 
-/// Combines one element by compare-and-swaps; its value from before.
+/// Combines one element by compare-and-swaps; returns its previous value.
 fn by_swaps<T: Kind>(operand: T, combine: fn(T, T) -> T, swap: impl Fn(T, T) -> Result<T>) -> Result<T> {
     let mut seen = T::number(0);
     loop {
@@ -213,11 +220,11 @@ fn by_swaps<T: Kind>(operand: T, combine: fn(T, T) -> T, swap: impl Fn(T, T) -> 
 #[derive(Debug)]
 pub(crate) enum Ground<T: Element> {
     Typed(Window<T>),
-    /// A dynamic window, which has no type.
+    /// A dynamic window, which is untyped.
     Bytes(Part),
 }
 
-/// The window within an epoch to all ranks.
+/// The window in an epoch to all ranks.
 pub(crate) enum Epoch<'a, 'e, 'env, T: Element> {
     Typed(&'a LockAllEpoch<'e, 'env, T>),
     Bytes(&'a Part),
@@ -226,7 +233,7 @@ pub(crate) enum Epoch<'a, 'e, 'env, T: Element> {
 impl<T: Kind> Epoch<'_, '_, '_, T> {
     fn swap(&self, (target, at): (usize, usize), expected: T, new: T) -> Result<T> {
         match self {
-            Epoch::Typed(epoch) => T::swap(epoch, target, at as u64, expected, new),
+            Epoch::Typed(epoch) => T::swap(epoch, target, at, expected, new),
             Epoch::Bytes(part) => {
                 let offset = at * size_of::<T>();
                 let old = part.swap(bytes_of(&new), bytes_of(&expected), T::TYPE, target, offset)?;
@@ -237,7 +244,7 @@ impl<T: Kind> Epoch<'_, '_, '_, T> {
 }
 
 impl<T: Kind> Ground<T> {
-    /// A window of `len` elements of 0; none where a shared one cannot be.
+    /// A window of `len` elements of 0; `None` where a shared window is impossible.
     pub(crate) fn new(world: &Job, flavor: Flavor, len: usize, info: &Info) -> Result<Option<Ground<T>>> {
         Ok(Some(match flavor {
             Flavor::Dynamic => match Part::new(world, flavor, len * size_of::<T>(), info)? {
@@ -251,7 +258,7 @@ impl<T: Kind> Ground<T> {
         }))
     }
 
-    /// Runs `body` with all targets reachable.
+    /// Runs `body` within an epoch to all targets.
     pub(crate) fn epoch(&self, body: impl FnOnce(&Epoch<'_, '_, '_, T>) -> Result<()>) -> Result<()> {
         match self {
             Ground::Typed(win) => win.lock_all(|epoch| body(&Epoch::Typed(epoch))),
@@ -259,7 +266,7 @@ impl<T: Kind> Ground<T> {
         }
     }
 
-    /// Puts elements at the begin of a target's part.
+    /// Puts elements at the beginning of a target's part.
     pub(crate) fn write(&self, target: usize, elements: &[T]) -> Result<()> {
         match self {
             Ground::Typed(win) => win.lock_all(|epoch| epoch.put(target, 0, elements)),
@@ -267,7 +274,7 @@ impl<T: Kind> Ground<T> {
         }
     }
 
-    /// Gets elements from there.
+    /// Gets elements from the beginning of a target's part.
     pub(crate) fn read(&self, target: usize, len: usize) -> Result<Vec<T>> {
         let mut found = vec![T::zeroed(); len];
         match self {
@@ -279,7 +286,7 @@ impl<T: Kind> Ground<T> {
         Ok(found)
     }
 
-    /// Ends the window.
+    /// Frees the window.
     pub(crate) fn free(self) -> Result<()> {
         match self {
             Ground::Typed(win) => win.free(),
@@ -288,7 +295,7 @@ impl<T: Kind> Ground<T> {
     }
 }
 
-/// A typed window of any flavor but dynamic; none where a shared one cannot be.
+/// A typed window of any flavor but dynamic; `None` where a shared window is impossible.
 pub(crate) fn typed<T: Element>(world: &Job, flavor: Flavor, len: usize, info: &Info) -> Result<Option<Window<T>>> {
     match flavor {
         Flavor::Shared => if_shareable(world, Window::allocate_shared(world, len, info)),

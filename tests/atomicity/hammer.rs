@@ -1,5 +1,6 @@
-//! All functions of the family on the same two elements, as fast as they go, from all ranks: what two disciplines of atomicity do to
-//! each other shows only within one element's load and store. Knows no route.
+//! All functions of the family on the same two elements, as fast as possible, from all ranks:
+//! interference of two atomicity disciplines shows only between one element's load and store.
+//! Independent of the route.
 
 use bytemuck::{bytes_of, cast_slice, cast_slice_mut, pod_read_unaligned};
 use transom::ops::{Reduction, Replace, Sum};
@@ -10,7 +11,7 @@ use crate::family::{Function, Ground, Kind};
 use crate::pairs::Stage;
 use crate::support::part::{Part, Shape};
 
-/// Which windows, and how often each rank calls each function; an even number.
+/// The windows, and the calls of each rank to each function; an even number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blows<'a> {
     pub(crate) flavor: Flavor,
@@ -19,7 +20,8 @@ pub(crate) struct Blows<'a> {
 }
 
 impl Blows<'_> {
-    /// The calls of a rank: by which function, on how many elements. Ranks begin with different ones, and all make as many of each.
+    /// The calls of a rank: the function and the number of elements. Ranks begin with different
+    /// functions, and all make the same number of calls to each.
     fn calls<T: Kind>(&self, rank: usize) -> impl Iterator<Item = (Function, usize)> + use<T> {
         let calls = rank..rank + self.turns;
         calls.flat_map(|call| {
@@ -29,7 +31,7 @@ impl Blows<'_> {
     }
 }
 
-/// Adds 1 by every function in turn, on one element and on two of them; the sums are exact.
+/// Adds 1 by every function in turn, on one and on two elements; the sums are exact.
 pub(crate) fn sums<T: Kind>(stage: Stage<'_>, blows: Blows<'_>, plus: fn(T, T) -> T) -> Outcome
 where
     Sum: Reduction<T>,
@@ -51,7 +53,8 @@ where
     Ok(win.free()?)
 }
 
-/// Swaps numbers in by every function that gives the one from before: what was seen and what is there at the end is what was put.
+/// Swaps numbers in by every function that fetches: the fetched and the final numbers are exactly
+/// those that were put.
 pub(crate) fn swaps<T: Kind>(stage: Stage<'_>, blows: Blows<'_>) -> Outcome
 where
     Replace: Reduction<T>,
@@ -83,7 +86,8 @@ where
     Ok(win.free()?)
 }
 
-/// Replaces elements, one of which lies across two lines of the cache, which no store writes at once; none is seen half replaced.
+/// Replaces elements, one of which crosses a cache line, which no store writes at once; no reader
+/// sees a half-replaced element.
 pub(crate) fn whole(stage: Stage<'_>, blows: Blows<'_>) -> Outcome {
     const FOUR: usize = 4;
     let (world, target) = (stage.world, stage.world.size() - 1);

@@ -1,4 +1,5 @@
-//! The order of one origin's accumulates on one location (MPI §11.7.2): program order, unless a hint gives it up. Knows no route.
+//! The order of one origin's accumulates on one location (MPI-4.1 §12.7.2): program order, unless a
+//! hint relaxes it. Independent of the route.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use transom::ops::{NoOp, Reduction, Replace, Sum};
@@ -9,10 +10,10 @@ use crate::family::{Kind, typed};
 use crate::pairs::Stage;
 use crate::support::part::{Call, Part};
 
-/// How many operations are in flight at once.
+/// The number of operations in flight at once.
 const TURNS: usize = 24;
 
-/// Sequences of writes and reads without a flush between, one element and many; `len` elements.
+/// Sequences of writes and reads without a flush between them, on one and on `len` elements.
 pub(crate) fn program_order<T: Kind>(stage: Stage<'_>, flavor: Flavor, len: usize, info: &Info) -> Outcome
 where
     Sum: Reduction<T>,
@@ -20,11 +21,11 @@ where
     let world = stage.world;
     let (me, size) = (world.rank(), world.size());
     let Some(win) = typed::<T>(world, flavor, len * size, info)? else { return Ok(()) };
-    // Each rank has elements of its own at every target, so that nobody else writes them.
-    let at = (me * len) as u64;
+    // Each rank has its own elements at every target; no other rank writes them.
+    let at = me * len;
     for target in 0..size {
         (stage.step)(format!("order of {} at {target}, {flavor:?}, {info:?}", T::TYPE));
-        // raw and waw: what is read is the sum that was made of the value that was put before.
+        // raw and waw: a read returns the sum on top of the value put before it.
         let values: Vec<_> = (0..TURNS).map(|turn| vec![T::number(turn as u64 + 10); len]).collect();
         let three = vec![T::number(3); len];
         let mut reads: Vec<_> = (0..TURNS).map(|_| vec![T::number(1); len]).collect();
@@ -52,8 +53,8 @@ where
     Ok(win.free()?)
 }
 
-/// war: a read does not see what was written after it; nor does one by another function.
-fn write_after_read<T: Kind>(win: &Window<T>, target: usize, at: u64, len: usize) -> Outcome
+/// war: a read does not see a later write; neither does a read by another function.
+fn write_after_read<T: Kind>(win: &Window<T>, target: usize, at: usize, len: usize) -> Outcome
 where
     Sum: Reduction<T>,
 {
@@ -78,7 +79,7 @@ where
     Ok(())
 }
 
-/// The same sequences by the byte-level window, for flavors that have no type; `len` elements.
+/// The same sequences through the byte-level window, for untyped flavors; `len` elements.
 pub(crate) fn order_of_bytes<T: Kind>(stage: Stage<'_>, flavor: Flavor, len: usize, info: &Info) -> Outcome {
     let world = stage.world;
     let (me, size) = (world.rank(), world.size());
@@ -108,7 +109,7 @@ pub(crate) fn order_of_bytes<T: Kind>(stage: Stage<'_>, flavor: Flavor, len: usi
     Ok(part.free()?)
 }
 
-/// rar: of two reads the later one does not see an older value, while another rank counts on.
+/// rar: of two reads the later one does not see an older value, while another rank increments.
 pub(crate) fn reads_in_order<T: Kind>(stage: Stage<'_>, flavor: Flavor, info: &Info) -> Outcome
 where
     Sum: Reduction<T>,
@@ -140,7 +141,7 @@ where
     Ok(win.free()?)
 }
 
-/// Without order, sums are exact all the same.
+/// Without ordering, sums are still exact.
 pub(crate) fn sums_without_order<T: Kind>(stage: Stage<'_>, flavor: Flavor, len: usize, info: &Info) -> Outcome
 where
     Sum: Reduction<T>,
@@ -157,7 +158,7 @@ where
             for old in &mut olds {
                 part.accumulate(target, 0, &one, Sum)?;
                 part.start_fetch_and_op(target, 0, T::number(1), old, Sum)?;
-                part.accumulate(target, len as u64 - 1, &one[..1], Sum)?;
+                part.accumulate(target, len - 1, &one[..1], Sum)?;
             }
             Ok(())
         })

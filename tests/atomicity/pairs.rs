@@ -1,5 +1,6 @@
-//! The all-pairs test of atomicity (MPI §11.3.4, §11.7.1): two functions of the accumulate family, from all ranks at once, the target
-//! among them, on the same elements; what must come out is computed from what each rank does. Knows no route.
+//! The all-pairs test of atomicity (MPI-4.1 §12.3.4, §12.7.1): two functions of the accumulate
+//! family on the same elements, from all ranks at once, including the target. The expected outcome
+//! is computed from the calls of each rank. Independent of the route.
 
 use std::collections::HashSet;
 
@@ -9,16 +10,16 @@ use transom_harness::{Outcome, ensure, same};
 
 use crate::family::{Function, Ground, Kind};
 
-/// A job with a way to say where a rank stands.
+/// A job, and a way to report a rank's position.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage<'a> {
     /// The job.
     pub(crate) world: &'a Job,
-    /// Says it.
+    /// Reports the position.
     pub(crate) step: &'a dyn Fn(String),
 }
 
-/// What windows the functions work on, and how much of it they do.
+/// The windows on which the functions work, and the amount of work.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// Their flavor.
@@ -36,33 +37,34 @@ pub(crate) struct Setup {
 pub(crate) struct Mode<T, R> {
     /// The operation.
     pub(crate) op: R,
-    /// What it computes of elements.
+    /// The operation's effect on an element.
     pub(crate) combine: fn(T, T) -> T,
-    /// What a rank's call says.
+    /// The operand of a rank's call.
     pub(crate) meaning: Meaning,
 }
 
-/// What is known of an operation's outcome.
+/// The invariant of an operation's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// Every call adds 1: the sum is exact, and no two calls see the same value from before.
+    /// Every call adds 1: the sum is exact, and no two calls fetch the same value.
     Sum,
-    /// Every call replaces by a number of its own: each number is seen once as value from before, or is there at the end.
+    /// Every call replaces by a unique number: each number is fetched once, or is the final one.
     Replace,
-    /// Every call has a number of its own: the largest stays, and values only grow.
+    /// Every operand is unique: the largest remains, and values only grow.
     Max,
-    /// Likewise the smallest.
+    /// Likewise the smallest remains, and values only shrink.
     Min,
 }
 
-/// A pair's calls, by rank and turn: the same at every rank, so that each knows what all do.
+/// The calls of a pair, by rank and turn; the same at every rank, so that each rank knows all
+/// operands.
 struct Plan<'a> {
     pair: (Function, Function),
     setup: &'a Setup,
     ranks: usize,
 }
 
-/// One call: by which function, on which elements.
+/// One call: the function and the elements.
 struct Step {
     function: Function,
     first: usize,
@@ -72,10 +74,12 @@ struct Step {
 impl Plan<'_> {
     fn step(&self, rank: usize, turn: usize) -> Step {
         let len = self.setup.len;
-        // Every rank takes both functions in turn, each for small and large ones, and neighbours begin with different ones.
+        // Every rank calls both functions in turn, each with few and with many elements; neighbours
+        // begin with different functions.
         let function = if (turn / 2 + rank).is_multiple_of(2) { self.pair.0 } else { self.pair.1 };
         let large = function.takes_many() && (turn + rank / 2).is_multiple_of(2);
-        // Single ones meet at the first element, and at the last, which is in another block.
+        // Calls on one element meet at the first element, and at the last one, which is in another
+        // block.
         let (first, count) = if large { (0, len) } else { ([0, 0, len - 1][turn % 3], 1) };
         Step { function, first, count }
     }
@@ -85,7 +89,7 @@ impl Plan<'_> {
         [0, self.setup.len - 1]
     }
 
-    /// The number that a call says.
+    /// The operand of the call.
     fn number<T: Kind>(&self, meaning: Meaning, rank: usize, turn: usize) -> u64 {
         let own = (turn * self.ranks + rank + 1) as u64;
         match meaning {
@@ -96,10 +100,10 @@ impl Plan<'_> {
     }
 }
 
-/// What MIN begins with: above all numbers of calls, also of types with few numbers.
+/// The initial value for MIN: above all operands, also for types with few values.
 const TOP: u64 = 127;
 
-/// Runs all pairs of functions; nothing where no window can be of the flavor.
+/// Runs all pairs of functions; does nothing where the flavor is impossible.
 pub(crate) fn all_pairs<T: Kind, R: Reduction<T> + Copy>(
     stage: Stage<'_>,
     setup: &Setup,
@@ -120,7 +124,7 @@ pub(crate) fn all_pairs<T: Kind, R: Reduction<T> + Copy>(
     Ok(seen.free()?)
 }
 
-/// What an observer may not have seen, as the number that stands for it.
+/// Values that an observer must not have seen, as their numbers.
 const NOTHING: u64 = u64::MAX;
 
 fn one_pair<T: Kind, R: Reduction<T> + Copy>(
@@ -148,7 +152,7 @@ fn one_pair<T: Kind, R: Reduction<T> + Copy>(
         Ok(())
     })?;
     let mine = observed(plan, me, &olds)?;
-    seen.lock_all(|epoch| epoch.put(0, (me * mine.len()) as u64, &mine))?;
+    seen.lock_all(|epoch| epoch.put(0, me * mine.len(), &mine))?;
     world.barrier()?;
     let found = win.read(target, setup.len)?;
     let found = found.iter().map(|element| element.read().ok_or(format!("torn: {element:?}")));
@@ -166,7 +170,8 @@ fn one_pair<T: Kind, R: Reduction<T> + Copy>(
     Ok(world.barrier()?)
 }
 
-/// The watched elements' numbers from before, by turn; all others are looked at for torn ones.
+/// The fetched numbers of the watched elements, by turn; all other elements are checked for torn
+/// values.
 fn observed<T: Kind>(plan: &Plan<'_>, rank: usize, olds: &[Vec<T>]) -> Result<Vec<u64>, String> {
     let mut all = Vec::new();
     for (turn, old) in olds.iter().enumerate() {
@@ -183,10 +188,10 @@ fn observed<T: Kind>(plan: &Plan<'_>, rank: usize, olds: &[Vec<T>]) -> Result<Ve
     Ok(all)
 }
 
-/// What every element must be at the end.
+/// The expected final value of every element.
 fn judge<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Outcome {
     let last = found.len() - 1;
-    // All between the first and the last are reached by the large ones alone.
+    // Only calls on many elements reach those between the first and the last.
     for elements in [0..1, 1..last, last..last + 1] {
         let said = said::<T>(plan, meaning, elements.start);
         for element in elements {
@@ -205,7 +210,8 @@ fn judge<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Outcome {
     Ok(())
 }
 
-/// What all ranks together must have seen of an element: `all` by rank and turn, `last` at the end.
+/// Checks the fetched values of all ranks for one element: `all` by rank and turn, `last` the final
+/// one.
 fn together<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize, all: &[u64], last: u64) -> Outcome {
     let observed: Vec<_> = all.iter().copied().filter(|&number| number != NOTHING).collect();
     if matches!(meaning, Meaning::Max | Meaning::Min) {
@@ -232,7 +238,7 @@ fn together<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize, all: &[u
     Ok(())
 }
 
-/// The numbers that calls said to an element.
+/// The operands of all calls on an element.
 fn said<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize) -> Vec<u64> {
     let calls = (0..plan.ranks).flat_map(|rank| (0..plan.setup.turns).map(move |turn| (rank, turn)));
     let here = calls.filter(|&(rank, turn)| {

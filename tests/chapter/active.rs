@@ -1,11 +1,12 @@
-//! Examples 11.4, 11.5 and 11.13 to 11.17, figures 11.6 to 11.8: active target synchronization, and what waits for what.
+//! Examples 11.4, 11.5 and 11.13 to 11.17, figures 11.6 to 11.8 (numbers of MPI-3.1): active target
+//! synchronization, and which call waits for which.
 
 use std::time::Duration;
 
 use transom::{Job, Lock, RawWindow, Window};
 use transom_harness::{Outcome, ensure, same, step};
 
-/// Rank 0 puts to two targets in one epoch, each of which exposes its part to it.
+/// Rank 0 puts to two targets in one epoch; each target exposes its part to rank 0.
 /// Shows M5, S1.
 pub(crate) fn start_put_complete(world: &Job) -> Outcome {
     let win = Window::<u32>::allocate(world, 2)?;
@@ -37,14 +38,15 @@ pub(crate) fn lock_put_unlock(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A chain whose cells become the mean of their neighbours'; the ends of a rank's part come from its neighbours.
+/// A chain of cells, each of which becomes the mean of its neighbours; the ends of a rank's part
+/// come from the neighbouring ranks.
 struct Chain {
     left: usize,
     right: usize,
     cells: Vec<f64>,
 }
 
-/// Cells of each rank, beside the two that its neighbours put.
+/// Cells of each rank, without the two that its neighbours put.
 const CELLS: usize = 20;
 const TURNS: usize = 12;
 
@@ -62,7 +64,7 @@ impl Chain {
         (1..=CELLS).for_each(|at| self.cells[at] = (old[at - 1] + old[at + 1]) / 2.0);
     }
 
-    /// The same for the whole ring at once, and this rank's part of it.
+    /// The same for the whole ring at once; returns this rank's part.
     fn expected(world: &Job) -> Vec<f64> {
         let mut ring: Vec<f64> = (0..CELLS * world.size()).map(|at| at as f64).collect();
         let len = ring.len();
@@ -73,7 +75,7 @@ impl Chain {
         ring[world.rank() * CELLS..(world.rank() + 1) * CELLS].to_vec()
     }
 
-    /// Takes over what the neighbours put.
+    /// Takes over the cells that the neighbours put.
     fn borders(&mut self, win: &Window<f64>) -> transom::Result<()> {
         let mut put = [0.0; 2];
         win.load(0, &mut put)?;
@@ -100,7 +102,7 @@ pub(crate) fn phases_by_fences(world: &Job) -> Outcome {
         })?;
         chain.borders(&win)?;
         chain.update();
-        // The next puts come after this rank has used these.
+        // The next puts come after this rank has used these cells.
         world.barrier()?;
     }
     ensure(elsewhere > 0.0, "it computed")?;
@@ -151,7 +153,7 @@ pub(crate) fn double_buffers(world: &Job) -> Outcome {
     Ok(second.free()?)
 }
 
-/// Figure 11.6: both post, start, put, complete and wait; nobody waits for ever.
+/// Figure 11.6: both ranks post, start, put, complete and wait; no rank waits for ever.
 /// Shows M5, S1.
 pub(crate) fn symmetric_exchange(world: &Job) -> Outcome {
     let (win, other) = (Window::<u64>::allocate(world, 1)?, 1 - world.rank());
@@ -167,14 +169,15 @@ pub(crate) fn symmetric_exchange(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Figure 11.7: the target's wait does not end before the origin's complete; the program of the figure would hang for it.
+/// Figure 11.7: the target's wait does not end before the origin's complete; the program of the
+/// figure would deadlock because of it.
 /// Shows M5, S1.
 pub(crate) fn wait_waits_for_complete(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, 8, 8, &transom::Info::new())?;
     let told = Window::<u32>::allocate(world, 1)?;
     if world.rank() == 0 {
         win.start(&[1], transom::Assert::NONE)?;
-        // What the figure waits for with a receive before it completes: a word of the other rank.
+        // The figure's receive before complete: the rank waits for a word of the other rank.
         told.lock_all(|epoch| {
             while epoch.fetch_value(0, 0)? == 0 {
                 std::thread::yield_now();
@@ -197,7 +200,8 @@ pub(crate) fn wait_waits_for_complete(world: &Job) -> Outcome {
     Ok(told.free()?)
 }
 
-/// Figure 11.8: complete ends though the target has not called wait, but waits for the origin.
+/// Figure 11.8: complete ends before the target has called wait; wait does not end before the
+/// origin's complete.
 /// Shows M5, S1.
 pub(crate) fn complete_does_not_wait(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 1)?;
@@ -207,7 +211,7 @@ pub(crate) fn complete_does_not_wait(world: &Job) -> Outcome {
         told.lock_all(|epoch| epoch.swap(1, 0, 1u32).map(drop))?;
     } else {
         win.post(&[0])?;
-        // The receive of the figure, before wait.
+        // The figure's receive before wait.
         told.lock_all(|epoch| {
             while epoch.fetch_value(1, 0)? == 0 {
                 std::thread::yield_now();

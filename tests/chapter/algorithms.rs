@@ -1,9 +1,10 @@
-//! Examples 11.18 to 11.22: semaphores and critical regions by accumulates, several buffers in flight, a list in a dynamic window.
+//! Examples 11.18 to 11.22 (numbers of MPI-3.1): semaphores and critical regions by accumulates,
+//! several buffers in flight, a list in a dynamic window.
 
 use transom::{Assert, BasicType, Info, Job, Lock, Op, RawWindow, Window, ops};
 use transom_harness::{Outcome, ensure, same, step};
 
-/// X counts down from the number of ranks; nobody goes on before it is 0. Under both models.
+/// X counts down from the number of ranks; no rank goes on before it is 0. Under both models.
 /// Shows M5, M3, S3.
 pub(crate) fn semaphore(world: &Job) -> Outcome {
     for model in ["unified", "separate"] {
@@ -32,11 +33,11 @@ pub(crate) fn semaphore(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// Both ranks enter a critical region many times, in which they change a word by a get and a put.
+/// Both ranks enter a critical region many times and change a word there by a get and a put.
 /// Shows M5, M3, M4, S3.
 pub(crate) fn peterson(world: &Job) -> Outcome {
     const TURNS: u64 = 40;
-    // Each rank: its flag; rank 0 besides: the turn, and the word of the region.
+    // Each rank has its flag; rank 0 also has the turn, and the word of the region.
     let win = Window::<u64>::allocate(world, 3)?;
     let (me, other) = (world.rank(), 1 - world.rank());
     win.lock_all(|epoch| {
@@ -64,7 +65,7 @@ pub(crate) fn peterson(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A = 0 says that nobody is in; who swaps it to 1 is.
+/// A = 0 means that the region is free; the rank that swaps it to 1 enters.
 /// Shows M5, M3, O1.
 pub(crate) fn critical_region(world: &Job) -> Outcome {
     const TURNS: u64 = 25;
@@ -105,7 +106,7 @@ pub(crate) fn several_buffers(world: &Job) -> Outcome {
     let win = Window::<u64>::create(world, (0..STEPS * CHUNK).map(|at| at as u64).collect())?;
     world.barrier()?;
     win.lock_all(|epoch| {
-        let place = |step: usize| (step * CHUNK) as u64;
+        let place = |step: usize| step * CHUNK;
         let mut fetched = std::collections::VecDeque::new();
         for step in 0..BUFFERS {
             fetched.push_back(epoch.rget(target, place(step), vec![0u64; CHUNK])?);
@@ -117,7 +118,7 @@ pub(crate) fn several_buffers(world: &Job) -> Outcome {
                 buffer.iter_mut().for_each(|value| *value = *value * 2 + 1);
                 written.push_back(epoch.rput_owned(target, place(step), buffer)?);
             }
-            // A buffer comes free when its put is over; it fetches a later chunk.
+            // A buffer is free when its put is complete; then it fetches a later chunk.
             if step + BUFFERS < STEPS
                 && let Some(request) = written.pop_front()
             {
@@ -131,22 +132,25 @@ pub(crate) fn several_buffers(world: &Job) -> Outcome {
     same("the chunks", &found, &(0..STEPS * CHUNK).map(|at| at as u64 * 2 + 1).collect())
 }
 
-/// Words of an element of the list: its value, and where the next one is: rank and address; a rank of -1 ends the list.
+/// Words of a list element: its value, and the rank and address of the next element; rank -1 ends
+/// the list.
 const WORDS: usize = 3;
 const END: u64 = u64::MAX;
 
-/// Every rank appends elements from its own memory to one list, at whose end it arrives by following it.
+/// Every rank appends elements of its own memory to one list, whose end it finds by following the
+/// list.
 /// Shows M5, W1, O1, M3.
 #[allow(unsafe_code)]
 pub(crate) fn linked_list(world: &Job) -> Outcome {
     const EACH: usize = 6;
     let win = RawWindow::create_dynamic(world, &Info::new())?;
-    // Elements of this rank, attached one by one; the head is rank 0's first.
+    // Elements of this rank, attached one by one; the head is the first element of rank 0.
     let mut memory = vec![[0, END, 0]; EACH + 1];
     let first = memory.as_mut_ptr();
     let element = |index: usize| first.wrapping_add(index).cast::<u8>();
     let heads = Window::<u64>::allocate(world, 1)?;
-    // SAFETY: the elements outlive the window, and are accessed through it alone until they are detached.
+    // SAFETY: the elements outlive the window, and are accessed only through it until they are
+    // detached.
     unsafe { win.attach(element(0), WORDS * 8)? };
     heads.fence(|epoch| match world.rank() {
         0 => (0..world.size()).try_for_each(|rank| epoch.put_value(rank, 0, element(0).addr() as u64)),
@@ -157,14 +161,15 @@ pub(crate) fn linked_list(world: &Job) -> Outcome {
     win.lock_all(Assert::NONE)?;
     for number in 1..=EACH {
         step(format!("element {number}"));
-        // SAFETY: as above.
+        // SAFETY: the elements outlive the window, and are accessed only through it until they are
+        // detached.
         unsafe { win.attach(element(number), WORDS * 8)? };
         let (me, address) = (world.rank() as u64, element(number).addr() as u64);
         let value = me * 100 + number as u64;
         accumulate(&win, world.rank(), address, Op::Replace, value)?;
         let (mut rank, mut at) = (0, head[0]);
         loop {
-            // The address goes first: who sees the rank finds it.
+            // The address is written first: a rank that sees the rank word finds the address.
             let next = swap(&win, rank, at + 8, END, me << 32 | number as u64)?;
             if next == END {
                 accumulate(&win, rank, at + 16, Op::Replace, address)?;
@@ -197,7 +202,7 @@ pub(crate) fn linked_list(world: &Job) -> Outcome {
     Ok(heads.free()?)
 }
 
-/// The address of the next element, which may be a moment behind its rank.
+/// The address of the next element, which may be visible a moment after its rank.
 fn follow(win: &RawWindow, rank: usize, at: u64) -> transom::Result<u64> {
     loop {
         match accumulate(win, rank, at + 16, Op::NoOp, 0)? {

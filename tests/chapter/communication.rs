@@ -1,4 +1,5 @@
-//! Examples 11.1 to 11.3: A = B(map) for arrays that are spread over the ranks in equal blocks, and sums through the map.
+//! Examples 11.1 to 11.3 (numbers of MPI-3.1): A = B(map) for arrays in equal blocks over the
+//! ranks, and sums through the map.
 
 use transom::{At, BasicType, Datatype, Job, Window, ops};
 use transom_harness::{Outcome, same};
@@ -10,7 +11,8 @@ fn value(index: usize) -> f64 {
     index as f64 * 1.5 + 1.0
 }
 
-/// A permutation of all indices: this rank's block of it, each entry as a rank and a place in its block.
+/// This rank's block of a permutation of all indices; each entry is a rank and a place in that
+/// rank's block.
 fn map(world: &Job) -> Vec<(usize, usize)> {
     let all = BLOCK * world.size();
     (0..BLOCK)
@@ -58,13 +60,14 @@ pub(crate) fn map_values_simply(world: &Job) -> Outcome {
     let (win, map) = (window(world)?, map(world));
     let mut mine = vec![0.0; BLOCK];
     win.fence(|epoch| {
-        mine.chunks_mut(1).zip(&map).try_for_each(|(element, &(rank, at))| epoch.get(rank, at as u64, element))
+        mine.chunks_mut(1).zip(&map).try_for_each(|(element, &(rank, at))| epoch.get(rank, at, element))
     })?;
     check(&map, &mine)?;
     Ok(win.free()?)
 }
 
-/// B(j) = the sum of A(i) over all i with map(i) = j; here map(i) = i / 2, so that two meet.
+/// B(j) = the sum of A(i) over all i with map(i) = j; here map(i) = i / 2, so that two addends
+/// meet.
 /// Shows M5, O1, M3.
 pub(crate) fn sums(world: &Job) -> Outcome {
     let win = Window::<f64>::allocate(world, BLOCK)?;
@@ -73,7 +76,7 @@ pub(crate) fn sums(world: &Job) -> Outcome {
     win.fence(|epoch| {
         mine.chunks(1).enumerate().try_for_each(|(at, element)| {
             let to = index(at) / 2;
-            epoch.accumulate(to / BLOCK, (to % BLOCK) as u64, element, ops::Sum)
+            epoch.accumulate(to / BLOCK, to % BLOCK, element, ops::Sum)
         })
     })?;
     let mut found = vec![0.0; BLOCK];

@@ -1,10 +1,10 @@
-//! Patterns that users rely on beyond the chapter's examples: reading what others put by plain loads, windows of one node that all
-//! load and store, a flag that tells of data.
+//! Common patterns beyond the chapter's examples: plain loads of data that others put, windows of
+//! one node that all ranks load and store, and a flag that announces data.
 
 use transom::{Assert, Class, Info, Job, Lock, Route, Window};
 use transom_harness::{Outcome, same, step};
 
-/// A shared window, where the ranks share a node; elsewhere its refusal is checked.
+/// A shared window where the ranks share a node; elsewhere its refusal is checked.
 fn shared(world: &Job, len: usize) -> Result<Option<Window<u64>>, Box<dyn std::error::Error>> {
     let together = (0..world.size())
         .try_fold(true, |all, rank| Ok::<_, transom::Error>(all && world.route(rank)? != Route::Net))?;
@@ -15,7 +15,8 @@ fn shared(world: &Job, len: usize) -> Result<Option<Window<u64>>, Box<dyn std::e
     }
 }
 
-/// The origin puts and flushes; the target opens an epoch, synchronizes and loads: under both models it sees the data.
+/// The origin puts and flushes. The target opens an epoch, synchronizes and loads: under both
+/// models it sees the data.
 /// Shows M5, M1, M2, S3.
 pub(crate) fn plain_loads_after_a_put(world: &Job) -> Outcome {
     for model in ["unified", "separate"] {
@@ -44,7 +45,8 @@ pub(crate) fn plain_loads_after_a_put(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// A writer stores and synchronizes, then a barrier; a reader synchronizes after it and loads.
+/// A writer stores and synchronizes, then enters a barrier; after the barrier a reader synchronizes
+/// and loads.
 /// Shows M5, M1, W5.
 pub(crate) fn store_sync_barrier_sync_load(world: &Job) -> Outcome {
     let Some(win) = shared(world, 4)? else { return Ok(()) };
@@ -65,7 +67,8 @@ pub(crate) fn store_sync_barrier_sync_load(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// One rank has all the memory and initializes it under an exclusive lock; all load it under shared ones, without checks.
+/// One rank has all the memory and initializes it under an exclusive lock; all ranks load it under
+/// shared locks with NOCHECK.
 /// Shows M5, W1, W5, S4.
 pub(crate) fn one_rank_initializes_for_the_node(world: &Job) -> Outcome {
     const LEN: usize = 10_000;
@@ -88,7 +91,8 @@ pub(crate) fn one_rank_initializes_for_the_node(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Data, a flush, then a flag by an atomic: who sees the flag sees the data, turn after turn, both ways.
+/// Data, a flush, then a flag by an atomic: a rank that sees the flag sees the data, turn after
+/// turn, in both directions.
 /// Shows M5, M1, M3, S3.
 pub(crate) fn a_flag_tells_of_data(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 33)?;
@@ -105,7 +109,7 @@ pub(crate) fn a_flag_tells_of_data(world: &Job) -> Outcome {
             let mut found = [0; 32];
             epoch.scope(|part| part.get(me, 1, &mut found))?;
             assert_eq!(found, [turn * 10 + other as u64; 32]);
-            // The other rank may overwrite it only when this one has read it.
+            // The other rank may overwrite the data only after this rank has read it.
             world.barrier()?;
         }
         Ok(())

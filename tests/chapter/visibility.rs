@@ -1,5 +1,6 @@
-//! Examples 11.6 to 11.12: what is visible when, under both memory models. Where the text says that nothing guarantees a new value,
-//! the separate model here shows the old one. Process A is rank 0, process B rank 1, whose part has X.
+//! Examples 11.6 to 11.12 (numbers of MPI-3.1): visibility under both memory models. Where the text
+//! does not guarantee a new value, the separate model of this library shows the old one. Process A
+//! is rank 0; process B is rank 1, whose part has X.
 
 use transom::{Info, Job, Lock, Window};
 use transom_harness::{Outcome, same, step};
@@ -30,7 +31,7 @@ fn got(win: &Window<u64>) -> transom::Result<u64> {
     })
 }
 
-/// B stores X between lock and unlock of its own part; after a barrier A's get sees it.
+/// B stores X between lock and unlock of its own part; after a barrier the get of A sees it.
 /// Shows M5, M1, M2.
 pub(crate) fn store_between_locks(world: &Job) -> Outcome {
     both(world, |win, _| {
@@ -45,7 +46,8 @@ pub(crate) fn store_between_locks(world: &Job) -> Outcome {
     })
 }
 
-/// B stores X without a synchronization and meets A in a barrier: in the separate model A sees the old X.
+/// B stores X without a synchronization and enters a barrier with A: in the separate model A sees
+/// the old X.
 /// Shows M5, M1, M2.
 pub(crate) fn store_before_a_barrier(world: &Job) -> Outcome {
     both(world, |win, separate| {
@@ -75,7 +77,8 @@ pub(crate) fn load_between_locks(world: &Job) -> Outcome {
     })
 }
 
-/// B has its lock_all open since before A's put and loads after a barrier: only unified memory shows the new X.
+/// B opens its lock_all before A's put and loads after a barrier: only unified memory shows the new
+/// X.
 /// Shows M5, M1, M2.
 pub(crate) fn load_after_a_barrier(world: &Job) -> Outcome {
     both(world, |win, separate| {
@@ -97,7 +100,8 @@ pub(crate) fn load_after_a_barrier(world: &Job) -> Outcome {
     })
 }
 
-/// B stores X, then locks: lock publishes nothing, so that A's get while B holds its shared lock sees the old X.
+/// B stores X, then locks. A lock publishes nothing, so the get of A while B holds its shared lock
+/// sees the old X.
 /// Shows M5, M2.
 pub(crate) fn store_before_a_lock(world: &Job) -> Outcome {
     both(world, |win, separate| {
@@ -121,7 +125,7 @@ pub(crate) fn store_before_a_lock(world: &Job) -> Outcome {
     })
 }
 
-/// B stores X and tells; C's and A's locks of B are no synchronization of B.
+/// B stores X and notifies; locks of B by C and A do not synchronize B.
 /// Shows M5, M2.
 pub(crate) fn store_and_anothers_lock(world: &Job) -> Outcome {
     both(world, |win, separate| {
@@ -148,7 +152,7 @@ pub(crate) fn store_and_anothers_lock(world: &Job) -> Outcome {
     })
 }
 
-/// A has completed its put, which says nothing of B's private copy before B's wait.
+/// A has completed its put, which does not reach B's private copy before B's wait.
 /// Shows M5, M2, S1.
 pub(crate) fn load_within_an_exposure(world: &Job) -> Outcome {
     both(world, |win, separate| {

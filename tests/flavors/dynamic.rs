@@ -1,5 +1,6 @@
-//! Dynamic windows: memory is attached and detached at any time, accessed by address, and by no one where it is not
-//! attached (MPI §11.2.4). Over a net the target tells, at the flush; within a node the origin knows.
+//! Dynamic windows: memory is attached and detached at any time and accessed by address; accesses
+//! outside attached memory are errors (MPI-4.1 §12.2.4). Over a net the target reports the error,
+//! at the flush; within a node the origin finds it.
 
 use transom::{Assert, BasicType, Class, Datatype, Flavor, Info, Job, Op, RawWindow, Window};
 use transom_harness::{Outcome, ensure, same, step};
@@ -8,11 +9,12 @@ use super::memory::{self, Block};
 
 /// Regions that a rank attaches at once.
 const REGIONS: usize = 5000;
-/// Bytes from the begin of a region to that of the next: three words, of which two are attached.
+/// Bytes from the beginning of a region to that of the next: three words, of which two are
+/// attached.
 const STRIDE: usize = 24;
 const REGION: usize = 16;
 
-/// Numbers in an order that a seed decides (xorshift).
+/// Numbers in an order that a seed determines (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -41,15 +43,107 @@ fn addresses(world: &Job, block: Block) -> transom::Result<Vec<u64>> {
     Ok(all)
 }
 
-/// All of it, for another environment.
+/// All tests of this file, for another environment.
 /// Shows W1.
 pub(crate) fn all(world: &Job) -> Outcome {
     thousands(world)?;
     operations(world)?;
-    refusals(world)
+    refusals(world)?;
+    side_by_side(world)
 }
 
-/// REQUIREMENTS W1: any number of regions, attached, accessed and detached in any order.
+/// MPI-4.1 §12.2.4: accesses may span attached regions that are adjacent. The test runs every
+/// operation on memory that ranks of the node map and on user memory; an access across a gap is
+/// refused as a whole.
+/// Shows W1, O1, O2, M4.
+pub(crate) fn side_by_side(world: &Job) -> Outcome {
+    spanning(world, Block::words(64))?;
+    spanning(world, Block::allocated(world, 64)?)
+}
+
+/// Regions: [0, 100), [100, 200), [200, 256), a gap, [264, 512). The word at 96 crosses two
+/// regions.
+fn spanning(world: &Job, block: Block) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let next = (me + 1) % size;
+    let win = RawWindow::create_dynamic(world, &Info::new())?;
+    for (at, len) in [(100, 100), (264, 248), (0, 100), (200, 56)] {
+        block.attach(&win, at, len)?;
+    }
+    let base = addresses(world, block)?[next];
+    win.lock_all(Assert::NONE)?;
+    step("put and get across regions");
+    let words: Vec<u64> = (0..31).map(|word| word * 1000 + me as u64 + 1).collect();
+    memory::put(&win, next, base + 8, &bytes(&words))?;
+    let mut back = vec![0; 248];
+    memory::get(&win, next, base + 8, &mut back)?;
+    same("what was put", &back, &bytes(&words))?;
+    step("accumulates across regions");
+    memory::accumulate(&win, next, base + 8, &words, Op::Sum)?;
+    let mut old = vec![0; 31];
+    memory::get_accumulate(&win, next, base + 8, &[5; 31], &mut old, Op::Sum)?;
+    same("the sums", &old, &words.iter().map(|word| 2 * word).collect::<Vec<_>>())?;
+    step("a word in two regions");
+    let word = 2 * words[11] + 5;
+    same("fetch_and_op", &memory::fetch(&win, next, base + 96, Op::Sum, 4)?, &word)?;
+    same("compare_and_swap", &memory::swap(&win, next, base + 96, word + 4, 70)?, &(word + 4))?;
+    same("compare_and_swap that fails", &memory::swap(&win, next, base + 96, word, 9)?, &70)?;
+    ordered(&win, next, base)?;
+    step("a layout across regions");
+    let every_other = Datatype::hvector(3, 1, 16, &Datatype::basic(BasicType::Uint64))?;
+    memory::put_layout(&win, next, base + 80, &[7, 8, 9], &every_other)?;
+    let mut back = [0; 40];
+    memory::get(&win, next, base + 80, &mut back)?;
+    let sums = |word: usize| 2 * words[word] + 5;
+    same("every other word", &back.to_vec(), &bytes(&[7, sums(10), 8, sums(12), 9]))?;
+    step("what a gap interrupts");
+    for (at, len) in [(192, 72), (96, 408), (240, 24)] {
+        refused(memory::put(&win, next, base + at, &vec![0xab; len]).err().as_ref(), next, base + at, len)?;
+        let error = memory::accumulate(&win, next, base + at, &vec![1; len / 8], Op::Sum).err();
+        refused(error.as_ref(), next, base + at, len)?;
+    }
+    memory::get(&win, next, base + 192, &mut back)?;
+    same("nothing of it was written", &back.to_vec(), &bytes(&(23..28).map(sums).collect::<Vec<_>>()))?;
+    detached(world, &win, block, base)?;
+    win.unlock_all()?;
+    Ok(win.free()?)
+}
+
+/// Accumulates on the word in two regions keep their order relative to those on words of one
+/// region.
+fn ordered(win: &RawWindow, next: usize, base: u64) -> Outcome {
+    step("order across regions");
+    let mut before = [0; 24];
+    memory::get(win, next, base + 88, &mut before)?;
+    for turn in 0..50u64 {
+        memory::accumulate(win, next, base + 88, &[turn; 3], Op::Replace)?;
+        same("replaced", &memory::fetch(win, next, base + 96, Op::Sum, 1)?, &turn)?;
+        same("beside", &memory::fetch(win, next, base + 88, Op::Sum, 1)?, &turn)?;
+        memory::put(win, next, base + 96, &(turn + 9).to_ne_bytes())?;
+        let mut back = [0; 24];
+        memory::get(win, next, base + 88, &mut back)?;
+        same("all three", &back.to_vec(), &bytes(&[turn + 1, turn + 9, turn]))?;
+    }
+    Ok(memory::put(win, next, base + 88, &before)?)
+}
+
+/// After the middle region is detached, accesses across it are refused and all others work.
+fn detached(world: &Job, win: &RawWindow, block: Block, base: u64) -> Outcome {
+    let next = (world.rank() + 1) % world.size();
+    world.barrier()?;
+    block.detach(win, 100)?;
+    world.barrier()?;
+    step("the region in between is detached");
+    for (at, len) in [(96u64, 8), (0, 200), (192, 16)] {
+        refused(memory::put(win, next, base + at, &vec![1; len]).err().as_ref(), next, base + at, len)?;
+    }
+    memory::put(win, next, base + 88, &[1; 8])?;
+    memory::put(win, next, base + 200, &[2; 56])?;
+    world.barrier()?;
+    Ok(())
+}
+
+/// Any number of regions, attached, accessed and detached in any order.
 /// Shows W1, W2, O1.
 pub(crate) fn thousands(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -84,7 +178,7 @@ pub(crate) fn thousands(world: &Job) -> Outcome {
         same("between regions", &block.word(region * STRIDE + REGION), &0)?;
     }
     step("detaching");
-    // The same order at every rank, so that a peer knows which half is left.
+    // The same order at every rank, so that a peer knows which half is still attached.
     let order = Dice(5).order(REGIONS);
     let (gone, left) = order.split_at(REGIONS / 2);
     for region in gone {
@@ -111,7 +205,8 @@ pub(crate) fn thousands(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Whether it is the error of an access to what is not attached: it names rank, address and length.
+/// Whether this is the error of an access to memory that is not attached: it names rank, address
+/// and length.
 fn refused(error: Option<&transom::Error>, rank: usize, address: u64, len: usize) -> Outcome {
     let error = error.ok_or(format!("{len} bytes at {address:#x} of rank {rank} were not refused"))?;
     let (class, text) = (error.class(), error.to_string());
@@ -122,7 +217,8 @@ fn refused(error: Option<&transom::Error>, rank: usize, address: u64, len: usize
     Ok(())
 }
 
-/// MPI §11.2.4: every operation by address, short and long, in one attached region and in parts of it.
+/// MPI-4.1 §12.2.4: every operation by address, short and long, on a whole attached region and on
+/// parts of it.
 /// Shows W1, W4, O1.
 pub(crate) fn operations(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -174,8 +270,8 @@ fn bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// MPI §11.2.4, REQUIREMENTS O7: an access that is not within one attached region is an error that names it; nothing is written,
-/// and the window goes on.
+/// An access outside attached regions is an error that names the access; it writes nothing, and the
+/// window keeps working.
 /// Shows W1, O7, E1.
 pub(crate) fn refusals(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -184,7 +280,8 @@ pub(crate) fn refusals(world: &Job) -> Outcome {
     let block = Block::words(len / 8);
     let win = RawWindow::create_dynamic(world, &Info::new())?;
     let base = addresses(world, block)?[next];
-    // [0, 64) and [64, 128) touch each other; [1 MiB, 1 MiB + 512 KiB) is long; what is between is not attached.
+    // [0, 64) and [64, 128) are adjacent; [1 MiB, 1 MiB + 512 KiB) is long; the memory between them
+    // is not attached.
     let (middle, long) = (1usize << 20, 1usize << 19);
     for (at, len) in [(0, 64), (64, 64), (middle, long)] {
         block.attach(&win, at, len)?;
@@ -193,9 +290,8 @@ pub(crate) fn refusals(world: &Job) -> Outcome {
     win.lock_all(Assert::NONE)?;
     let accesses = [
         (128, 1, "behind a region"),
-        (56, 16, "across two regions"),
         (120, 9, "one byte too far"),
-        (0, 128, "two whole regions"),
+        (0, 136, "two whole regions and a word"),
         (middle - 8, 16, "from before a region"),
         (middle + long - 8, 16, "past the end of a region"),
         (middle + long / 2, long, "long, half within a region"),
@@ -218,7 +314,7 @@ pub(crate) fn refusals(world: &Job) -> Outcome {
             refused(memory::fetch(&win, next, address, Op::Sum, 1).err().as_ref(), next, address, 8)?;
             refused(memory::swap(&win, next, address, 0, 1).err().as_ref(), next, address, 8)?;
         }
-        // The window goes on, to the same target.
+        // The window keeps working for the same target.
         memory::put(&win, next, base, &7u64.to_ne_bytes())?;
     }
     layouts(&win, next, base)?;
@@ -249,7 +345,8 @@ fn layouts(win: &RawWindow, next: usize, base: u64) -> Outcome {
     Ok(())
 }
 
-/// MPI §11.2.4: regions do not overlap, memory is detached by where it begins, and only dynamic windows have any of it.
+/// MPI-4.1 §12.2.4: regions do not overlap, memory is detached by its first address, and only
+/// dynamic windows attach.
 /// Shows W1, E1.
 pub(crate) fn attaching(world: &Job) -> Outcome {
     let block = Block::words(16);
@@ -264,8 +361,10 @@ pub(crate) fn attaching(world: &Job) -> Outcome {
             ensure(error.to_string().contains(&part), &format!("{error} names {part}"))?;
         }
     }
-    same("no bytes", &class(block.attach(&win, 0, 0)), &Some(Class::RmaAttach))?;
-    // Memory may be in several windows, and beside what is attached.
+    same("no bytes", &class(block.attach(&win, 0, 0)), &None)?;
+    same("no bytes, detached", &class(block.detach(&win, 0)), &None)?;
+    same("and gone", &class(block.detach(&win, 0)), &Some(Class::RmaAttach))?;
+    // Memory may be attached to several windows, and adjacent to other attached memory.
     block.attach(&second, 0, 128)?;
     block.attach(&win, 0, 32)?;
     block.attach(&win, 64, 8)?;
@@ -282,7 +381,7 @@ pub(crate) fn attaching(world: &Job) -> Outcome {
     same("detach from another flavor", &class(block.detach(&fixed, 0)), &Some(Class::RmaFlavor))?;
     fixed.free()?;
     win.free()?;
-    // Freeing detached everything there, and nothing in the other window.
+    // Freeing the window detached all its regions, and none of the other window.
     let me = world.rank();
     second.lock_all(Assert::NONE)?;
     same("the other window's", &memory::fetch(&second, me, block.address(120), Op::Replace, 3)?, &0)?;

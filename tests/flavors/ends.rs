@@ -1,4 +1,5 @@
-//! How windows end: by `free`, which is collective and refused within an epoch, or by a drop, which never waits (MPI §11.2.5).
+//! The end of windows: by `free`, which is collective and an error within an epoch, or by a drop,
+//! which never waits (MPI-4.1 §12.2.5).
 
 use transom::{Assert, Class, Info, Job, Lock, RawWindow, Window};
 use transom_harness::{Outcome, ensure, same, step};
@@ -6,7 +7,7 @@ use transom_harness::{Outcome, ensure, same, step};
 use super::memory::{self, Block};
 use super::shared::one_node;
 
-/// One window of each flavor that can be here.
+/// One window of each flavor that is possible here.
 fn each_flavor(world: &Job, block: Block) -> transom::Result<Vec<RawWindow>> {
     let info = Info::new();
     let mut all = vec![RawWindow::allocate(world, 64, 8, &info)?, block.window(world, 0, 64, 8, &info)?];
@@ -18,7 +19,7 @@ fn each_flavor(world: &Job, block: Block) -> transom::Result<Vec<RawWindow>> {
     Ok(all)
 }
 
-/// REQUIREMENTS W2: a drop without `free` waits for nobody, at one rank or at all; the memory stays for the others.
+/// A drop without `free` waits for no rank, at one rank or at all; the memory stays for the others.
 /// Shows W2.
 pub(crate) fn dropped(world: &Job) -> Outcome {
     let (me, last) = (world.rank(), world.size() - 1);
@@ -31,7 +32,7 @@ pub(crate) fn dropped(world: &Job) -> Outcome {
         let addresses = Window::<u64>::create(world, vec![attached.address(0)])?;
         let mut theirs = [0];
         addresses.lock_all(|epoch| epoch.get(last, 0, &mut theirs))?;
-        // First contact reads what a rank has published.
+        // First contact reads data that a rank has published.
         for (index, win) in all.iter().enumerate() {
             win.lock_all(Assert::NONE)?;
             let at = if index == 2 { theirs[0] } else { 0 };
@@ -54,7 +55,7 @@ pub(crate) fn dropped(world: &Job) -> Outcome {
         drop(kept);
         addresses.free()?;
     }
-    // What was dropped is in nobody's way.
+    // The dropped windows do not disturb later ones.
     let win = Window::<u64>::allocate(world, 1)?;
     win.fence(|epoch| epoch.put_value((me + 1) % world.size(), 0, 3u64))?;
     let mut found = [0];
@@ -63,7 +64,7 @@ pub(crate) fn dropped(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// REQUIREMENTS W2: also where an epoch is open, and after operations that are not flushed: they complete.
+/// A drop within an open epoch, after operations that are not flushed: they complete.
 /// Shows W2.
 pub(crate) fn dropped_within_an_epoch(world: &Job) -> Outcome {
     let other = 1 - world.rank();
@@ -90,7 +91,8 @@ pub(crate) fn dropped_within_an_epoch(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// MPI §11.2.5: free within an epoch is an error at the caller alone; the window stays, the epoch too.
+/// MPI-4.1 §12.2.5: free within an epoch is an error at the caller alone; the window and the epoch
+/// remain.
 /// Shows W2, E2.
 pub(crate) fn free_within_an_epoch(world: &Job) -> Outcome {
     let (me, last) = (world.rank(), world.size() - 1);
@@ -105,7 +107,7 @@ pub(crate) fn free_within_an_epoch(world: &Job) -> Outcome {
         refused("lock_all")?;
         win.unlock_all()?;
         if me == last {
-            // At one rank alone, while the others do something else.
+            // At one rank alone, while the others run other calls.
             win.lock(Lock::Exclusive, me, Assert::NONE)?;
             refused("lock")?;
             win.unlock(me)?;
@@ -132,7 +134,8 @@ pub(crate) fn free_within_an_epoch(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// MPI §11.2.5: free returns when all ranks have called it, so that what they put before is there; attached memory is free again.
+/// MPI-4.1 §12.2.5: free returns after all ranks have called it, so that their earlier puts are
+/// complete; attached memory is detached.
 /// Shows W2.
 pub(crate) fn free_waits(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -142,7 +145,7 @@ pub(crate) fn free_waits(world: &Job) -> Outcome {
     let mut theirs = [0];
     addresses.lock_all(|epoch| epoch.get((me + 1) % size, 0, &mut theirs))?;
     if me == 0 {
-        // The others are in free by then, or come to it later; either is right.
+        // The other ranks are in free by then, or enter it later; both are correct.
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     win.lock_all(Assert::NONE)?;

@@ -1,4 +1,5 @@
-//! Hints: which are in force, which change, which are refused, and that what must be one for all ranks is (MPI §11.2.7).
+//! Hints: those in force, those that change, those that are refused, and those on which all ranks
+//! must agree (MPI-4.1 §12.2.7).
 
 use transom::{Assert, Class, Flavor, Info, Job, Lock, RawWindow, Window};
 use transom_harness::{Outcome, ensure, same, step};
@@ -33,7 +34,7 @@ const OTHERS: [(&str, &str, bool); 9] = [
     ("transom_atomics", "cpu", false),
 ];
 
-/// Values that can't be.
+/// Values that are refused.
 const BAD: [(&str, &str); 14] = [
     ("no_locks", "yes"),
     ("accumulate_ordering", "rar,none"),
@@ -68,7 +69,8 @@ fn flavors(world: &Job) -> Vec<Flavor> {
     all
 }
 
-/// MPI §11.2.7: get_info tells all hints with what is in force, unknown ones are ignored, set_info changes those that may change.
+/// MPI-4.1 §12.2.7: get_info returns all hints in force, unknown hints are ignored, and set_info
+/// changes those that may change.
 /// Shows W6.
 pub(crate) fn in_force(world: &Job) -> Outcome {
     for flavor in flavors(world) {
@@ -112,7 +114,8 @@ pub(crate) fn in_force(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// MPI §11.2: a value that can't be, at one rank, and no rank has the window; each rank is told, and the next one works.
+/// MPI-4.1 §12.2: an illegal value at one rank makes creation fail at every rank with an error; the
+/// next creation works.
 /// Shows W6, E1.
 pub(crate) fn refused(world: &Job) -> Outcome {
     let last = world.rank() + 1 == world.size();
@@ -138,10 +141,11 @@ fn working(world: &Job, flavor: Flavor) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.2.2: memory of the library begins at a multiple of `mpi_minimum_alignment`; in a contiguous shared window the first part does.
+/// MPI-4.1 §12.2.2: the library's memory begins at a multiple of `mpi_minimum_alignment`; in a
+/// contiguous shared window the first part does.
 /// Shows W6.
 pub(crate) fn alignment(world: &Job) -> Outcome {
-    // Something that makes the next free place an odd one.
+    // An allocation that makes the next free place an odd one.
     let pad = Window::<u8>::allocate(world, 5000)?;
     for alignment in [1usize, 8, 64, 4096, 8192, 1 << 16, 1 << 20] {
         step(format!("alignment {alignment}"));
@@ -171,7 +175,8 @@ pub(crate) fn alignment(world: &Job) -> Outcome {
     Ok(pad.free()?)
 }
 
-/// What all ranks must choose alike and do not: no window, an error that names the hint at every rank, and no hang.
+/// Hints on which all ranks must agree and do not: no window, an error that names the hint at every
+/// rank, and no hang.
 /// Shows W6, E1.
 pub(crate) fn differing(world: &Job) -> Outcome {
     let mut cases = vec![
@@ -200,7 +205,7 @@ pub(crate) fn differing(world: &Job) -> Outcome {
         }
         working(world, flavor)?;
     }
-    // Rules of no consequence for others may differ.
+    // Hints without effect on other ranks may differ.
     let alignment = (64 << world.rank()).to_string();
     let info = Info::new().with("mpi_minimum_alignment", alignment).with("mpi_accumulate_granularity", "64");
     let win = RawWindow::allocate(world, 64, 8, &info)?;

@@ -1,4 +1,5 @@
-//! Many windows, windows over the same memory, windows without bytes, and what windows tell of themselves (MPI §11.2.1, §11.2.6).
+//! Many windows, several windows over the same memory, windows without bytes, and the attributes of
+//! windows (MPI-4.1 §12.2.1, §12.2.6).
 
 use transom::{Assert, Class, Flavor, Info, Job, Model, Op, RawWindow, Window};
 use transom_harness::{Outcome, ensure, same, step};
@@ -6,7 +7,8 @@ use transom_harness::{Outcome, ensure, same, step};
 use super::memory::{self, Block};
 use super::shared::one_node;
 
-/// REQUIREMENTS W7: 1,000 windows live at once, each with an operation; others come and go meanwhile without growth.
+/// 1,000 windows live at once, each with an operation; others are created and freed meanwhile
+/// without growth.
 /// Shows W2, W7.
 pub(crate) fn thousand(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
@@ -21,7 +23,7 @@ pub(crate) fn thousand(world: &Job) -> Outcome {
     let mut before = [0; 2];
     for round in 0..22 {
         step(format!("round {round}"));
-        // Pools of providers are full after two rounds.
+        // Providers have filled their pools after two rounds.
         if round == 2 {
             before = owned()?;
         }
@@ -46,12 +48,13 @@ pub(crate) fn thousand(world: &Job) -> Outcome {
     all.into_iter().try_for_each(|win| Ok(win.free()?))
 }
 
-/// How many mappings and descriptors this process has.
+/// The number of mappings and descriptors of this process.
 fn owned() -> Result<[usize; 2], Box<dyn std::error::Error>> {
     Ok([std::fs::read_to_string("/proc/self/maps")?.lines().count(), std::fs::read_dir("/proc/self/fd")?.count()])
 }
 
-/// MPI §11.2.1: the same memory in several windows, whole and in part, with units of their own; what comes by one is there in all.
+/// MPI-4.1 §12.2.1: the same memory in several windows, whole and in part, each with its own unit;
+/// data put through one window is visible in all.
 /// Shows W3, W7.
 pub(crate) fn same_memory(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -60,7 +63,7 @@ pub(crate) fn same_memory(world: &Job) -> Outcome {
     let info = Info::new();
     let whole = block.window(world, 0, 512, 1, &info)?;
     let again = block.window(world, 0, 512, 8, &info)?;
-    // At a place of its own at each rank.
+    // At a different place at each rank.
     let at = |rank: usize| 256 + 8 * rank;
     let part = block.window(world, at(me), 128, 4, &info)?;
     for win in [&whole, &again, &part] {
@@ -82,7 +85,7 @@ pub(crate) fn same_memory(world: &Job) -> Outcome {
     }
     world.barrier()?;
     same("in memory", &block.word(at(me) + 16), &9)?;
-    // Freeing one takes nothing from the others.
+    // Freeing one window leaves the others intact.
     part.free()?;
     again.lock_all(Assert::NONE)?;
     same("after one is freed", &memory::fetch(&again, next, 0, Op::Sum, 2)?, &0)?;
@@ -92,7 +95,8 @@ pub(crate) fn same_memory(world: &Job) -> Outcome {
     same("at the end", &block.word(0), &2)
 }
 
-/// MPI §11.2.1: size 0 is legal, at one rank or at all: synchronization works, and every access of a byte is outside.
+/// MPI-4.1 §12.2.1: size 0 is legal at one rank or at all: synchronization works, and every access
+/// to a byte is out of bounds.
 /// Shows W3, O6, O7.
 pub(crate) fn without_bytes(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
@@ -118,7 +122,7 @@ pub(crate) fn without_bytes(world: &Job) -> Outcome {
         memory::accumulate(&win, next, 0, &[], Op::Sum)?;
         let class = |outcome: transom::Result<()>| outcome.err().map(|error| error.class());
         same("a byte", &class(memory::put(&win, next, 0, &[1])), &Some(Class::RmaRange))?;
-        same("no bytes, past the end", &class(memory::put(&win, next, 1, &[])), &Some(Class::RmaRange))?;
+        same("no bytes, past the end", &class(memory::put(&win, next, 1, &[])), &None)?;
         same("a word", &class(memory::fetch(&win, next, 0, Op::Sum, 1).map(drop)), &Some(Class::RmaRange))?;
         win.unlock_all()?;
         win.free()?;
@@ -130,20 +134,20 @@ pub(crate) fn without_bytes(world: &Job) -> Outcome {
     same("given back", &typed.reclaim()?, &Vec::new())
 }
 
-/// REQUIREMENTS W3: memory that the caller had, past 2^32 bytes; pages that nobody touched stay untouched.
+/// User memory past 2^32 bytes; pages that were never touched stay unmapped.
 /// Shows W3.
 pub(crate) fn four_gibibytes(world: &Job) -> Outcome {
     let size = (1usize << 32) + 4096;
     let target = world.size() - 1;
     let words = if world.rank() == target { size / 8 } else { 0 };
     let win = Window::<u64>::create(world, vec![0; words])?;
-    let far = (1u64 << 29) + 100;
+    let far = (1usize << 29) + 100;
     if world.rank() != target {
         let (old, outside) = win.lock_all(|epoch| {
             epoch.put_value(target, far, 11u64)?;
             epoch.put_value(target, 100, 12u64)?;
             epoch.flush(target)?;
-            let outside = epoch.put_value(target, size as u64 / 8, 1u64).err();
+            let outside = epoch.put_value(target, size / 8, 1u64).err();
             Ok((epoch.fetch_add(target, far, 1u64)?, outside))
         })?;
         same("past 2^32", &old, &11)?;
@@ -152,12 +156,12 @@ pub(crate) fn four_gibibytes(world: &Job) -> Outcome {
     world.barrier()?;
     let mine = win.reclaim()?;
     if world.rank() == target {
-        same("both", &(mine[usize::try_from(far)?], mine[100]), &(12, 12))?;
+        same("both", &(mine[far], mine[100]), &(12, 12))?;
     }
     Ok(())
 }
 
-/// MPI §11.2.6: base, size, unit, flavor, model and group.
+/// MPI-4.1 §12.2.6: base, size, unit, flavor, model and group.
 /// Shows W4.
 pub(crate) fn attributes(world: &Job) -> Outcome {
     let me = world.rank();

@@ -1,11 +1,13 @@
-//! Memory by pointer and the byte-level window's unsafe calls, as calls that keep their promises by themselves: blocks are
-//! never freed, and an operation is flushed before its buffer goes back. Knows no test.
+//! Memory by pointer, and safe wrappers of the byte-level window's unsafe calls that uphold the
+//! requirements by themselves: blocks are never freed, and an operation is flushed before its
+//! buffer is given back. Contains no test.
 
 #![allow(unsafe_code)]
 
 use transom::{Allocation, BasicType, Datatype, Info, Items, Job, Op, RawWindow, Result, SharedPart};
 
-/// Zeroed memory that stays to the end of the process, so that peers may write it whatever fails; touched by pointer only.
+/// Zeroed memory that is leaked, so that peers may write it even after a failure; accessed by
+/// pointer only.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {
     base: *mut u8,
@@ -13,10 +15,18 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// So many words.
+    /// A block of `words` words.
     pub(crate) fn words(count: usize) -> Block {
         let words = vec![0u64; count].leak();
         Block { base: words.as_mut_ptr().cast(), len: count * 8 }
+    }
+
+    /// A block of `words` words of the library's memory, which ranks of the node map.
+    pub(crate) fn allocated(job: &Job, count: usize) -> Result<Block> {
+        let memory = job.alloc_mem(count * 8, &Info::new())?;
+        let block = Block { base: memory.as_ptr(), len: memory.len() };
+        std::mem::forget(memory);
+        Ok(block)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -34,12 +44,14 @@ impl Block {
     }
 
     pub(crate) fn load(&self, at: usize, into: &mut [u8]) {
-        // SAFETY: within the block, whose bytes have no references; the callers synchronize with who writes.
+        // SAFETY: within the block, to whose bytes no reference exists; the callers synchronize
+        // with its writers.
         unsafe { self.at(at, into.len()).copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
     }
 
     pub(crate) fn store(&self, at: usize, from: &[u8]) {
-        // SAFETY: as for `load`.
+        // SAFETY: within the block, to whose bytes no reference exists; the callers synchronize
+        // with its writers.
         unsafe { self.at(at, from.len()).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
     }
 
@@ -49,20 +61,20 @@ impl Block {
         u64::from_ne_bytes(bytes)
     }
 
-    /// A window over some of its bytes.
+    /// A window over some bytes of the block.
     pub(crate) fn window(&self, job: &Job, at: usize, len: usize, unit: u32, info: &Info) -> Result<RawWindow> {
-        // SAFETY: the block stays, and has no references.
+        // SAFETY: the block is never freed, and no reference to it exists.
         unsafe { RawWindow::create(job, self.at(at, len), len, unit, info) }
     }
 
     pub(crate) fn attach(&self, win: &RawWindow, at: usize, len: usize) -> Result<()> {
-        // SAFETY: as for `window`.
+        // SAFETY: the block is never freed, and no reference to it exists.
         unsafe { win.attach(self.at(at, len), len) }
     }
 
-    /// Starts a put of its first bytes to the begin of a part.
+    /// Starts a put of the block's first bytes to the beginning of a part.
     pub(crate) fn put(&self, win: &RawWindow, target: usize, len: usize) -> Result<()> {
-        // SAFETY: the block stays; callers store into it when the epoch has ended.
+        // SAFETY: the block is never freed; the callers store into it only after the epoch.
         unsafe { win.put(self.at(0, len), len, target, 0) }
     }
 
@@ -71,7 +83,7 @@ impl Block {
     }
 }
 
-/// A window over some bytes of memory of the library.
+/// A window over some bytes of the library's memory.
 pub(crate) fn window_over(
     job: &Job,
     memory: &Allocation,
@@ -81,56 +93,57 @@ pub(crate) fn window_over(
     info: &Info,
 ) -> Result<RawWindow> {
     assert!(at <= memory.len() && len <= memory.len() - at, "inside of it");
-    // SAFETY: the window keeps the memory, which has no references.
+    // SAFETY: the window keeps the memory alive, and no reference to it exists.
     unsafe { RawWindow::create(job, memory.as_ptr().wrapping_add(at), len, unit, info) }
 }
 
-/// A window over some bytes of this rank's part of another.
+/// A window over some bytes of this rank's part of another window.
 pub(crate) fn window_over_part(job: &Job, win: &RawWindow, at: usize, len: usize) -> Result<RawWindow> {
     assert!(at <= win.size() && len <= win.size() - at, "inside of it");
-    // SAFETY: as for `window_over`.
+    // SAFETY: the window keeps the memory alive, and no reference to it exists.
     unsafe { RawWindow::create(job, win.base().wrapping_add(at), len, 1, &Info::new()) }
 }
 
 /// A window over no memory at a null base.
 pub(crate) fn window_over_nothing(job: &Job, size: usize) -> Result<RawWindow> {
-    // SAFETY: a null base with a size is refused.
+    // SAFETY: a null base with a nonzero size is refused.
     unsafe { RawWindow::create(job, std::ptr::null_mut(), size, 8, &Info::new()) }
 }
 
-/// A put in a passive epoch that is complete when this returns; its error is that of the call or of the flush.
+/// A put in a passive-target epoch, complete on return; returns the error of the call or of the
+/// flush.
 pub(crate) fn put(win: &RawWindow, target: usize, at: u64, bytes: &[u8]) -> Result<()> {
-    // SAFETY: flushed before it returns.
+    // SAFETY: the operation is flushed before the call returns.
     let done = unsafe { win.put(bytes.as_ptr(), bytes.len(), target, at) };
     done.and(win.flush(target))
 }
 
-/// A put of words that go where the layout says, likewise.
+/// A put of words in a layout at the target, complete on return.
 pub(crate) fn put_layout(win: &RawWindow, target: usize, at: u64, words: &[u64], to: &Datatype) -> Result<()> {
     let word = Datatype::basic(BasicType::Uint64);
     let from = Items::of(words.as_ptr().cast(), words.len(), &word);
-    // SAFETY: flushed before it returns.
+    // SAFETY: the operation is flushed before the call returns.
     let done = unsafe { win.put_items(from, transom::At::new(target, at, 1, to)) };
     done.and(win.flush(target))
 }
 
-/// A get, likewise.
+/// A get, complete on return.
 pub(crate) fn get(win: &RawWindow, target: usize, at: u64, into: &mut [u8]) -> Result<()> {
-    // SAFETY: flushed before it returns.
+    // SAFETY: the operation is flushed before the call returns.
     let done = unsafe { win.get(into.as_mut_ptr(), into.len(), target, at) };
     done.and(win.flush(target))
 }
 
-/// Accumulates words, likewise.
+/// An accumulate of words, complete on return.
 pub(crate) fn accumulate(win: &RawWindow, target: usize, at: u64, words: &[u64], op: Op) -> Result<()> {
     let ty = Datatype::basic(BasicType::Uint64);
     let to = transom::At::new(target, at, words.len(), &ty);
-    // SAFETY: flushed before it returns.
+    // SAFETY: the operation is flushed before the call returns.
     let done = unsafe { win.accumulate(Items::of(words.as_ptr().cast(), words.len(), &ty), to, op) };
     done.and(win.flush(target))
 }
 
-/// `get_accumulate` of words, likewise.
+/// `get_accumulate` of words, complete on return.
 pub(crate) fn get_accumulate(
     win: &RawWindow,
     target: usize,
@@ -142,7 +155,7 @@ pub(crate) fn get_accumulate(
     let ty = Datatype::basic(BasicType::Uint64);
     let to = transom::At::new(target, at, words.len(), &ty);
     let into = Items::of_mut(old.as_mut_ptr().cast(), old.len(), &ty);
-    // SAFETY: flushed before it returns.
+    // SAFETY: the operation is flushed before the call returns.
     let done = unsafe { win.get_accumulate(Items::of(words.as_ptr().cast(), words.len(), &ty), into, to, op) };
     done.and(win.flush(target))
 }
@@ -164,7 +177,8 @@ pub(crate) fn swap(win: &RawWindow, target: usize, at: u64, expected: u64, new: 
 /// Loads a whole part by its address.
 pub(crate) fn load_part(part: &SharedPart) -> Vec<u8> {
     let mut bytes = vec![0; part.size()];
-    // SAFETY: the part is as long, and the caller holds its window; callers synchronize with who writes.
+    // SAFETY: the part has that length, and the caller holds its window; the callers synchronize
+    // with its writers.
     unsafe { part.base().copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
     bytes
 }
@@ -172,6 +186,7 @@ pub(crate) fn load_part(part: &SharedPart) -> Vec<u8> {
 /// Stores a whole part by its address.
 pub(crate) fn store_part(part: &SharedPart, bytes: &[u8]) {
     assert_eq!(part.size(), bytes.len(), "the whole part");
-    // SAFETY: as for `load_part`.
+    // SAFETY: the part has that length, and the caller holds its window; the callers synchronize
+    // with its accesses.
     unsafe { part.base().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
 }

@@ -1,9 +1,11 @@
-//! Windows over some of the ranks, beside windows over all (MPI §11.2: the group of the communicator that a window is made of).
+//! Windows over some of the ranks, beside windows over all (MPI-4.1 §12.2: the group of the
+//! communicator of a window).
 
 use transom::{Class, Info, Job, Lock, RawWindow, Window};
 use transom_harness::{Outcome, ensure, same, step};
 
-/// Lists of ranks, those that are empty left out: halves, odd and even ones, overlapping ones, orders, single ones, and some twice.
+/// Lists of ranks without the empty ones: halves, odd and even ranks, overlapping lists,
+/// permutations, single ranks, and some lists twice.
 fn lists(size: usize) -> Vec<Vec<usize>> {
     let all: Vec<usize> = (0..size).collect();
     let pick = |keep: &dyn Fn(usize) -> bool| all.iter().copied().filter(|&rank| keep(rank)).collect::<Vec<_>>();
@@ -24,8 +26,8 @@ fn lists(size: usize) -> Vec<Vec<usize>> {
     lists
 }
 
-/// REQUIREMENTS W7: each subset has windows and barriers of its own, which do not mix with others over the same ranks; members are
-/// numbered in the order of the list.
+/// Each subset has its own windows and barriers, which do not mix with those of other subsets with
+/// the same ranks. Members are numbered in the order of the list.
 /// Shows W4, W7.
 pub(crate) fn subsets(world: &Job) -> Outcome {
     let whole = Window::<u64>::allocate(world, 1)?;
@@ -45,13 +47,12 @@ pub(crate) fn subsets(world: &Job) -> Outcome {
         let tag = |from: usize, to: usize| (index * 10_000 + from * 100 + to) as u64;
         first.lock_all(|epoch| {
             (0..job.size()).try_for_each(|to| {
-                epoch.put_value(to, job.rank() as u64, tag(job.rank(), to))?;
-                epoch.fetch_add(to, job.size() as u64, 1u64).map(drop)
+                epoch.put_value(to, job.rank(), tag(job.rank(), to))?;
+                epoch.fetch_add(to, job.size(), 1u64).map(drop)
             })
         })?;
-        second.fence(|epoch| {
-            (0..job.size()).try_for_each(|to| epoch.put_value(to, job.rank() as u64, tag(to, job.rank())))
-        })?;
+        second
+            .fence(|epoch| (0..job.size()).try_for_each(|to| epoch.put_value(to, job.rank(), tag(to, job.rank()))))?;
         whole.lock_all(|epoch| epoch.fetch_add(list[0], 0, 1u64))?;
         let unknown = first.lock_all(|epoch| epoch.put_value(job.size(), 0, 1u64)).err().map(|error| error.class());
         same("a rank of the job that is not of the subset", &unknown, &Some(Class::Rank))?;
@@ -71,7 +72,7 @@ pub(crate) fn subsets(world: &Job) -> Outcome {
     let expected: usize = lists(world.size()).iter().filter(|list| list[0] == world.rank()).map(Vec::len).sum();
     let count = whole.lock_all(|epoch| epoch.fetch_value(world.rank(), 0))?;
     same("the window of all, used beside", &count, &(expected as u64))?;
-    // Another order than that of making, the same at all ranks.
+    // Another order than that of creation, the same at all ranks.
     for (_, list, _, first, second) in mine.into_iter().rev() {
         step(format!("freeing {list:?}"));
         second.free()?;
@@ -80,12 +81,12 @@ pub(crate) fn subsets(world: &Job) -> Outcome {
     Ok(whole.free()?)
 }
 
-/// MPI §11.5: locks, post-start-complete-wait and requests of a subset name its own ranks.
+/// MPI-4.1 §12.5: locks, post-start-complete-wait and requests of a subset name its own ranks.
 /// Shows W7, S1, S2.
 pub(crate) fn synchronization(world: &Job) -> Outcome {
     let list: Vec<usize> = (1..world.size()).rev().collect();
     if world.rank() == 0 {
-        // The others do without this one, which is in a barrier of all.
+        // The other members work without this rank, which is in a barrier of all ranks.
         return Ok(world.barrier()?);
     }
     let job = world.subset(&list)?;
@@ -108,7 +109,7 @@ pub(crate) fn synchronization(world: &Job) -> Outcome {
     for turn in 0..10u64 {
         win.post(&others)?;
         win.start(&others, |epoch| {
-            others.iter().try_for_each(|&to| epoch.put_value(to, 1 + me as u64, turn * 100 + me as u64))
+            others.iter().try_for_each(|&to| epoch.put_value(to, 1 + me, turn * 100 + me as u64))
         })?;
         win.wait()?;
         let mut found = vec![0; size];
@@ -122,7 +123,73 @@ pub(crate) fn synchronization(world: &Job) -> Outcome {
     Ok(world.barrier()?)
 }
 
-/// A list that can't be is an error at the caller alone; a part that can't be had is one for the subset alone.
+/// Threads make subsets of the same list at once, in a different order at each rank. Tags, or a
+/// number that the ranks agreed on otherwise, distinguish the subsets and their windows.
+/// Shows W7.
+pub(crate) fn by_threads(world: &Job) -> Outcome {
+    const THREADS: usize = 3;
+    let mut right = true;
+    let (me, size) = (world.rank(), world.size());
+    let all: Vec<usize> = (0..size).collect();
+    let agreed = Window::<u64>::allocate(world, 4 * THREADS)?;
+    agreed.lock_all(|epoch| {
+        // A broadcast of the first rank's number, counted from 1.
+        let tell = |place: usize, number: u64| -> transom::Result<u64> {
+            if me == 0 {
+                (0..size).try_for_each(|to| epoch.put_value(to, place, number + 1))?;
+                epoch.flush_all()?;
+            }
+            loop {
+                match epoch.fetch_value(me, place)? {
+                    0 => std::thread::yield_now(),
+                    number => return Ok(number - 1),
+                }
+            }
+        };
+        let body = |thread: usize, turn: usize| -> transom::Result<bool> {
+            let job = if turn.is_multiple_of(2) {
+                world.subset_tagged(&all, thread as u64)?
+            } else {
+                world.subset_agreed(&all, |number| tell(turn * THREADS + thread, number).ok())?
+            };
+            exchanged(&job, thread)
+        };
+        for turn in 0..4 {
+            step(format!("turn {turn}"));
+            std::thread::scope(|scope| {
+                let begin = |index: usize| {
+                    // The first list at one rank is another one at the next rank, and in the next
+                    // turn.
+                    std::thread::sleep(std::time::Duration::from_millis(if index == 0 { 0 } else { 20 }));
+                    let body = &body;
+                    scope.spawn(move || body((index + me + turn) % THREADS, turn))
+                };
+                let threads: Vec<_> = (0..THREADS).map(begin).collect();
+                for thread in threads {
+                    right &= thread.join().is_ok_and(|done| done.is_ok_and(|right| right));
+                }
+            });
+        }
+        Ok(())
+    })?;
+    ensure(right, "each window has what its own members put")?;
+    Ok(agreed.free()?)
+}
+
+/// Whether a window over `job` holds the values that `thread` of each member puts into it.
+fn exchanged(job: &Job, thread: usize) -> transom::Result<bool> {
+    let (me, size) = (job.rank(), job.size());
+    let win = Window::<u64>::allocate(job, size + thread)?;
+    win.fence(|epoch| (0..size).try_for_each(|to| epoch.put_value(to, me + thread, (100 * thread + me) as u64)))?;
+    let mut found = vec![0; size];
+    win.load(thread, &mut found)?;
+    job.barrier()?;
+    win.free()?;
+    Ok((0..size).all(|from| found[from] == (100 * thread + from) as u64))
+}
+
+/// An illegal list is an error at the caller alone; a part that can't be allocated is an error for
+/// the subset alone.
 /// Shows W7, E1.
 pub(crate) fn refused(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -143,7 +210,7 @@ pub(crate) fn refused(world: &Job) -> Outcome {
     if size > 1 { working(world) } else { Ok(()) }
 }
 
-/// Windows of a job can be made, used and freed.
+/// Windows of the job can still be created, used and freed.
 fn working(job: &Job) -> Outcome {
     let win = Window::<u64>::allocate(job, 1)?;
     win.fence(|epoch| epoch.put_value((job.rank() + 1) % job.size(), 0, 6u64))?;

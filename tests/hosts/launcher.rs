@@ -1,12 +1,12 @@
-//! `transom-run --host`: jobs whose ranks are started on several machines by an agent, here by what enters a namespace. Output, status and
-//! the end of everything are as of ranks on the launcher's own machine.
+//! `transom-run --host`: an agent starts ranks on several machines; here the agent enters a
+//! namespace. Output, status and cleanup are the same as for ranks on the launcher's machine.
 
 use std::process::{Command, Output, Stdio};
 
 use super::{WATCHDOG, hosts, said};
 
-/// Runs a script in the room of two hosts, in which `run N` is the launcher of a job of N ranks, two on each host, and `left` waits until
-/// no rank's `sleep 1000` is left, and fails if that takes long.
+/// Runs a script on two hosts. In the script `run N` launches a job of N ranks, two on each host,
+/// and `left` waits until no rank's `sleep 1000` is left, and fails if that takes long.
 fn room(script: &str) -> Output {
     let script = format!(
         r#"run() {{ "$LAUNCHER" -n "$1" --tag-output --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {{host}}" \
@@ -54,7 +54,7 @@ pub(super) fn dying_elsewhere() {
     let told = said(&output);
     assert_eq!(output.status.code(), Some(127), "{told}");
     assert!(told.contains("host") && told.contains("cannot start no-such-program"), "{told}");
-    // As where nobody may log in.
+    // As on a machine where login is refused.
     let output = room("\"$LAUNCHER\" -n 2 --host hosta,hostb --launch-agent false true");
     let told = said(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
@@ -109,7 +109,8 @@ pub(super) fn strangers() {
     assert!(!output.status.success() && told.contains("the launcher closed the connection during initack"), "{told}");
 }
 
-/// The news of a rank that was killed may come after that of one that ended because of it: the status is that of the former.
+/// The report of a rank that was killed may come after that of a rank that ended because of it: the
+/// job's status is that of the killed rank.
 /// Shows E4.
 pub(super) fn late_news() {
     let output = room(

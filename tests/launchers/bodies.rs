@@ -1,4 +1,4 @@
-//! What ranks do under a launcher: each kind of epoch once, and the ways in which jobs fail.
+//! The bodies of ranks under a launcher: each kind of epoch once, and the ways in which jobs fail.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::epochs;
 
 type Done = Result<(), Box<dyn Error>>;
 
-/// What a failing rank says, and with which status it ends.
+/// The output and the exit status of a failing rank.
 pub(super) const REASON: &str = "the answer is too large";
 pub(super) const STATUS: u8 = 42;
 
-/// Longer than any of this takes on a busy machine.
+/// Longer than any of these jobs takes on a busy machine.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// Runs the body `name` as a rank.
@@ -41,7 +41,8 @@ fn job(body: fn(&Job) -> Done) -> Done {
     let world = transom::init()?;
     println!("joined as rank {} of {}", world.rank(), world.size());
     if let Err(error) = body(&world) {
-        // Without a window that was lost, leaving would wait for the others, who may wait for this one.
+        // Where no window was dropped without free, leaving would wait for the other ranks, which
+        // may wait for this one.
         std::mem::forget(world);
         return Err(error);
     }
@@ -68,7 +69,8 @@ fn abort(boot: &mut dyn Bootstrap) -> Done {
     Ok(())
 }
 
-/// The store of the launcher: any bytes, of any length; a key that nobody wrote; a key written twice.
+/// The launcher's key-value store: any bytes, of any length; a key that was never written; a key
+/// written twice.
 fn values(boot: &mut dyn Bootstrap) -> Done {
     let (me, size) = (boot.rank(), boot.size());
     boot.put(&format!("k{me}"), &[u8::try_from(me)?, 0, b' ', b'\n'])?;
@@ -80,7 +82,7 @@ fn values(boot: &mut dyn Bootstrap) -> Done {
         assert_eq!(boot.get(rank, "nobody")?, None);
     }
     assert!(boot.put(&format!("k{me}"), b"x").is_err());
-    // Nothing, one piece, two, the greatest.
+    // Nothing, one piece, two pieces, and the largest.
     let limit = boot.value_limit().min(MAX_GATHERED);
     let length = |rank: usize| [0, limit / 2, limit, MAX_GATHERED][rank % 4];
     let value = |rank: usize| noise(rank, length(rank));

@@ -1,4 +1,4 @@
-//! Each kind of epoch once, among any number of ranks, with data that shows what it promises.
+//! Each kind of epoch once, among any number of ranks, with data that shows the epoch's guarantee.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use transom::{Job, Lock, Window};
 
 type Done = Result<(), Box<dyn Error>>;
 
-/// How many ranks after its own each rank puts to: all others where ranks are few.
+/// The number of ranks after its own to which each rank puts: all others where ranks are few.
 const PARTNERS: usize = 3;
 
 fn targets(world: &Job) -> Vec<usize> {
@@ -23,7 +23,8 @@ fn of_rank(rank: usize) -> u64 {
     rank as u64 + 1
 }
 
-/// A window of one word for each rank; once `put` is done everywhere, each rank finds the words of its origins, and no other.
+/// A window with one word for each rank; after `put` has run everywhere, each rank finds the words
+/// of its origins and no other.
 fn exchange(world: &Job, put: impl FnOnce(&Window<u64>) -> transom::Result<()>) -> Done {
     let win = Window::<u64>::allocate(world, world.size())?;
     put(&win)?;
@@ -44,7 +45,7 @@ fn exchange(world: &Job, put: impl FnOnce(&Window<u64>) -> transom::Result<()>) 
 pub(super) fn fence(world: &Job) -> Done {
     let me = world.rank();
     exchange(world, |win| {
-        win.fence(|epoch| targets(world).into_iter().try_for_each(|to| epoch.put_value(to, me as u64, of_rank(me))))
+        win.fence(|epoch| targets(world).into_iter().try_for_each(|to| epoch.put_value(to, me, of_rank(me))))
     })
 }
 
@@ -52,12 +53,12 @@ pub(super) fn post_start(world: &Job) -> Done {
     let (me, targets) = (world.rank(), targets(world));
     exchange(world, |win| {
         win.post(&origins(world))?;
-        win.start(&targets, |epoch| targets.iter().try_for_each(|&to| epoch.put_value(to, me as u64, of_rank(me))))?;
+        win.start(&targets, |epoch| targets.iter().try_for_each(|&to| epoch.put_value(to, me, of_rank(me))))?;
         win.wait()
     })
 }
 
-/// A counter that is read and written, not added to: only a lock keeps the turns apart.
+/// A counter that is read and written, without atomics: only the lock separates the turns.
 pub(super) fn lock(world: &Job) -> Done {
     const TURNS: u64 = 5;
     let win = Window::<u64>::allocate(world, 1)?;
@@ -76,7 +77,7 @@ pub(super) fn lock(world: &Job) -> Done {
     Ok(win.free()?)
 }
 
-/// What was flushed is there for whoever is told by another operation.
+/// Flushed data is there for a rank that is notified by another operation.
 pub(super) fn lock_all(world: &Job) -> Done {
     let me = world.rank();
     let next = (me + 1) % world.size();

@@ -1,5 +1,5 @@
-//! What layouts may not do: overlap themselves at the target, differ in their signatures, reach outside the window by their true
-//! span. Each refusal has its class and leaves the window as it was.
+//! Layouts that are refused: overlap at the target, different signatures, and a true span outside
+//! the window. Each refusal has its error class and leaves the window unchanged.
 
 use crate::made::Made;
 use crate::on_every_window;
@@ -10,7 +10,7 @@ use transom::datatype::Order;
 use transom::{BasicType, Class, Datatype, Job, Op, PROC_NULL};
 use transom_harness::{Outcome, ensure, same};
 
-/// Runs `body` and checks that the target is as before.
+/// Runs `body` and checks that the target is unchanged.
 fn unchanged(part: &Part, target: usize, body: impl FnOnce() -> Outcome) -> Outcome {
     let before = elements(BasicType::Byte, BYTES, 11);
     part.write(target, 0, &before)?;
@@ -18,7 +18,7 @@ fn unchanged(part: &Part, target: usize, body: impl FnOnce() -> Outcome) -> Outc
     ensure(part.read(target, 0, BYTES)? == before, "the target is as before")
 }
 
-/// Classes of put, accumulate and get with the same layouts.
+/// Error classes of put, accumulate and get with the same layouts.
 fn refusals(part: &Part, target: usize, offset: usize, ours: Shape<'_>, theirs: Shape<'_>) -> [Option<Class>; 3] {
     let (data, mut back) = ([7u8; BYTES], [3u8; BYTES]);
     let all = [
@@ -30,14 +30,14 @@ fn refusals(part: &Part, target: usize, offset: usize, ours: Shape<'_>, theirs: 
     all
 }
 
-/// MPI §11.3.1: the target's entries may not overlap; the origin's of a put may.
+/// MPI-4.1 §12.3.1: the target's entries must not overlap; those of a put's origin may.
 /// Shows O5, E1.
 pub(crate) fn overlaps(world: &Job) -> Outcome {
     on_every_window(world, BYTES, |part, target, _| {
         let long = Datatype::basic(BasicType::Int64);
         let (two, backwards) = (Datatype::contiguous(2, &long)?, Datatype::hvector(3, 1, -4, &long)?);
         let twice = Datatype::vector(3, 2, 1, &long)?;
-        let narrow = Datatype::resized(0, 8, &two)?;
+        let narrow = Datatype::resized(&two, 0, 8)?;
         let same_place = Datatype::indexed(&[(1, 4), (2, 0), (1, 1)], &long)?;
         let four = |count| Shape::new(count, &long);
         unchanged(part, target, || {
@@ -60,7 +60,7 @@ pub(crate) fn overlaps(world: &Job) -> Outcome {
     })
 }
 
-/// MPI §11.3.1: the same basic types in the same order, as many.
+/// MPI-4.1 §12.3.1: both sides have the same basic types in the same order and number.
 /// Shows O5, E1.
 pub(crate) fn signatures(world: &Job) -> Outcome {
     on_every_window(world, BYTES, |part, target, _| {
@@ -83,7 +83,7 @@ pub(crate) fn signatures(world: &Job) -> Outcome {
             }
             Ok(())
         })?;
-        // Bounds and gaps are no part of it.
+        // Bounds and gaps are not part of the signature.
         let data = elements(BasicType::Byte, 128, 9);
         part.put(&data, Shape::new(2, &one_way.ty), target, 0, Shape::new(2, &padded.ty))?;
         let found = part.read(target, 64, 16)?;
@@ -91,7 +91,7 @@ pub(crate) fn signatures(world: &Job) -> Outcome {
     })
 }
 
-/// REQUIREMENTS O7: what counts is from the lowest byte to the highest, not the size and not the extent.
+/// The range from the lowest byte to the highest is checked, not the size and not the extent.
 /// Shows O7, O5, E1.
 pub(crate) fn spans(world: &Job) -> Outcome {
     on_every_window(world, BYTES, |part, target, index| {
@@ -116,9 +116,9 @@ pub(crate) fn spans(world: &Job) -> Outcome {
         })?;
         for (what, ty, count, offset, places) in [
             ("to both ends", &shifted, 1, 0, [BYTES - 8, 0]),
-            ("an extent that no window has", &Datatype::resized(0, 1 << 40, &before)?, 1, 8, [8, 0]),
-            ("a lower bound far below", &Datatype::resized(-(1 << 40), 1 << 41, &before)?, 1, 8, [8, 0]),
-            ("items backwards", &Datatype::resized(0, -16, &one)?, 2, BYTES - 8, [BYTES - 8, BYTES - 24]),
+            ("an extent that no window has", &Datatype::resized(&before, 0, 1 << 40)?, 1, 8, [8, 0]),
+            ("a lower bound far below", &Datatype::resized(&before, -(1 << 40), 1 << 41)?, 1, 8, [8, 0]),
+            ("items backwards", &Datatype::resized(&one, 0, -16)?, 2, BYTES - 8, [BYTES - 8, BYTES - 24]),
             (
                 "the corners of a plane",
                 &Datatype::subarray(&[1 << 20, 2], &[1, 2], &[0, 0], Order::C, &one)?,
@@ -134,7 +134,7 @@ pub(crate) fn spans(world: &Job) -> Outcome {
             places.iter().for_each(|&at| expected[at..at + 8].copy_from_slice(&data[..8]));
             ensure(part.read(target, 0, BYTES)? == expected, what)?;
         }
-        // A dynamic window has no end to begin behind: there it is another address.
+        // A dynamic window has no end: such a place is another address.
         if index != 2 {
             let behind = Datatype::hindexed(&[(2, -64)], &one)?;
             part.put(&data, two, target, BYTES + 32, Shape::new(1, &behind))?;
@@ -144,13 +144,13 @@ pub(crate) fn spans(world: &Job) -> Outcome {
     })
 }
 
-/// Spans that no address space holds are errors like others; nothing overflows.
+/// Spans beyond any address space are ordinary errors; no arithmetic overflows.
 /// Shows O7, E1.
 pub(crate) fn absurd(world: &Job) -> Outcome {
     on_every_window(world, BYTES, |part, target, _| {
         let one = Datatype::basic(BasicType::Byte);
-        let wide = Datatype::resized(0, 1 << 62, &one)?;
-        let back = Datatype::resized(0, -(1 << 62), &one)?;
+        let wide = Datatype::resized(&one, 0, 1 << 62)?;
+        let back = Datatype::resized(&one, 0, -(1 << 62))?;
         let data = Shape::new(9, &one);
         unchanged(part, target, || {
             for (what, theirs) in [("forwards", Shape::new(9, &wide)), ("backwards", Shape::new(9, &back))] {

@@ -1,4 +1,4 @@
-//! Halo exchanges: what programs with grids do with subarrays, in one call for each side.
+//! Halo exchanges of grid programs by subarrays, with one call for each side.
 
 use crate::support::part::class;
 use transom::datatype::Order;
@@ -13,12 +13,13 @@ fn subarray(sizes: &[usize], part: &[usize], starts: &[usize]) -> transom::Resul
     Datatype::subarray(sizes, part, starts, Order::C, &Datatype::basic(BasicType::Float64))
 }
 
-/// What a rank has at a place.
+/// The value of a rank at a place.
 fn value(rank: usize, at: usize) -> f64 {
     f64::from(u32::try_from(rank * 10_000 + at).expect("small"))
 }
 
-/// Ranks in a ring put their inner columns into the halos of both neighbours, and get the neighbours' rows for a check.
+/// Ranks in a ring put their inner columns into the halos of both neighbours, and get the
+/// neighbours' rows as a check.
 /// Shows O5, O1, O6.
 pub(crate) fn plane(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -49,7 +50,7 @@ pub(crate) fn plane(world: &Job) -> Outcome {
             &format!("row {row}, column {column}: {number} not {expected}"),
         )?;
     }
-    // A column of the neighbour as a row here.
+    // A column of the neighbour becomes a row here.
     let row = subarray(&[ROWS, COLUMNS], &[1, ROWS - 2], &[4, 2])?;
     let mut turned = vec![0.0f64; ROWS * COLUMNS];
     win.lock_all(|epoch| epoch.scope(|part| part.get_items(&mut turned, 1, &row, At::new(right, 0, 1, &first))))?;

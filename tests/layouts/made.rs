@@ -1,12 +1,13 @@
-//! Datatypes together with their type maps, written out element by element (MPI §5.1): what transfers must move, found without
-//! the library's own walk over a layout. Random ones come from a seed.
+//! Datatypes with their type maps, written out element by element (MPI-4.1 §5.1): the expected data
+//! of transfers, computed without the library's walk over a layout. Random datatypes come from a
+//! seed.
 
 use transom::datatype::Order;
 use transom::{BasicType, Datatype, Result};
 
 use crate::support::model::mixed;
 
-/// A datatype and where its elements are, in the order of the data.
+/// A datatype and the offsets of its elements, in the order of the data.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     pub(crate) ty: Datatype,
@@ -18,7 +19,7 @@ impl Made {
         Made { ty: Datatype::basic(ty), map: vec![(0, ty)] }
     }
 
-    /// Items at byte offsets, each `(how many, where)`, as the datatype that is made of them.
+    /// Items at byte offsets, each `(count, offset)`, together with the datatype made of them.
     fn placed(&self, ty: Datatype, blocks: impl IntoIterator<Item = (usize, i64)>) -> Made {
         let extent = self.ty.extent();
         let starts = blocks.into_iter().flat_map(|(count, at)| (0..count as i64).map(move |item| at + item * extent));
@@ -65,7 +66,8 @@ impl Made {
         Ok(Made { ty, map: map.collect() })
     }
 
-    /// Of each dimension its size, the part's size, and where the part begins; the last runs fastest in the order of C.
+    /// For each dimension its size, the part's size, and the part's start; the last dimension is
+    /// contiguous (C order).
     pub(crate) fn subarray(&self, dimensions: &[(usize, usize, usize)], order: Order) -> Result<Made> {
         let column = |pick: fn(&(usize, usize, usize)) -> usize| dimensions.iter().map(pick).collect::<Vec<_>>();
         let ty = Datatype::subarray(&column(|it| it.0), &column(|it| it.1), &column(|it| it.2), order, &self.ty)?;
@@ -83,35 +85,35 @@ impl Made {
     }
 
     pub(crate) fn resized(&self, lb: isize, extent: isize) -> Result<Made> {
-        Ok(Made { ty: Datatype::resized(lb, extent, &self.ty)?, map: self.map.clone() })
+        Ok(Made { ty: Datatype::resized(&self.ty, lb, extent)?, map: self.map.clone() })
     }
 
-    /// Where the elements of `count` items are.
+    /// The offsets of the elements of `count` items.
     pub(crate) fn items(&self, count: usize) -> Vec<(i64, BasicType)> {
         self.placed(self.ty.clone(), [(count, 0)]).map
     }
 }
 
-/// The lowest byte of elements, and the end of the highest.
+/// The lowest byte of the elements, and the end of the highest.
 pub(crate) fn span(map: &[(i64, BasicType)]) -> (i64, i64) {
     let low = map.iter().map(|entry| entry.0).min().unwrap_or(0);
     let end = map.iter().map(|(at, ty)| at + ty.size() as i64).max().unwrap_or(0);
     (low, end)
 }
 
-/// Whether two elements have a byte in common.
+/// Whether two elements share a byte.
 pub(crate) fn overlaps(map: &[(i64, BasicType)]) -> bool {
     let mut sorted = map.to_vec();
     sorted.sort_unstable_by_key(|entry| entry.0);
     sorted.windows(2).any(|pair| pair[0].0 + pair[0].1.size() as i64 > pair[1].0)
 }
 
-/// A number of bytes as constructors take it.
+/// A number of bytes in the constructors' type.
 fn bytes(wide: i64) -> isize {
     isize::try_from(wide).expect("small")
 }
 
-/// Numbers that look like chance.
+/// Pseudo-random numbers.
 #[derive(Debug)]
 pub(crate) struct Chance(u64);
 
@@ -132,7 +134,7 @@ impl Chance {
         all[self.below(all.len())]
     }
 
-    /// Up to six parts that together are `n`, each with its place in a row with gaps, in any order.
+    /// Up to six parts with sum `n`, each with its place in a row with gaps, in any order.
     fn blocks(&mut self, n: usize, unit: isize) -> Vec<(usize, isize)> {
         let (mut left, mut at, mut all) = (n, self.below(4) as isize - 2, Vec::new());
         while left > 0 {
@@ -147,7 +149,7 @@ impl Chance {
         all
     }
 
-    /// `n` items of `old` in some layout; `depth`: how often it may nest.
+    /// `n` items of `old` in some layout; `depth` limits the nesting.
     pub(crate) fn layout(&mut self, n: usize, old: &Made, depth: usize) -> Result<Made> {
         let extent = bytes(old.ty.extent());
         if depth > 0 && self.below(2) == 0 {

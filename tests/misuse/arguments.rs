@@ -1,4 +1,4 @@
-//! Assertions, ranks, counts and types that cannot be.
+//! Illegal assertions, ranks, counts and types.
 
 #![allow(unsafe_code)]
 
@@ -8,7 +8,7 @@ use transom_harness::{Outcome, same};
 use super::memory;
 use super::place::Place;
 
-/// Each has its class, and no state is changed.
+/// Each returns its error class, and no state changes.
 /// Shows E1, E2, S4.
 pub(crate) fn arguments(world: &Job) -> Outcome {
     let size = world.size();
@@ -52,7 +52,7 @@ pub(crate) fn arguments(world: &Job) -> Outcome {
     class("a swap of floats", swap, Class::Type)?;
     let (byte, long) = (Datatype::from(BasicType::Byte), Datatype::from(BasicType::Uint64));
     let data = [7u64; 4];
-    // SAFETY: `data` outlives the epoch; both are refused.
+    // SAFETY: `data` outlives the epoch; both operations are refused.
     let put = |count, at| unsafe { win.put_items(Items::of(data.as_ptr().cast(), count, &byte), at) };
     class("counts that differ", put(7, At::new(0, 0, 8, &byte)), Class::Type)?;
     class("types that differ", put(8, At::new(0, 0, 1, &long)), Class::Type)?;

@@ -1,4 +1,5 @@
-//! A window at a rank of the table: where its data is, what must stay as it is, and epochs that are correct. Knows no rule.
+//! A window at a rank of the table: the place of its data, the data that must not change, and
+//! correct epochs. Independent of the rules.
 
 use std::cell::Cell;
 
@@ -7,10 +8,10 @@ use transom_harness::{Outcome, same};
 
 use super::memory::{self, Block};
 
-/// The words of a part: one that nobody may change, and one for each kind of epoch that is correct.
+/// The words of a part: one that must not change, and one for each kind of correct epoch.
 pub(crate) const WORDS: usize = 4;
 
-/// What the first word of a rank's part has for ever.
+/// The constant value of the first word of a rank's part.
 pub(crate) fn kept(rank: usize) -> u64 {
     7000 + rank as u64
 }
@@ -25,7 +26,7 @@ pub(crate) struct Place {
     /// The displacement of each rank's first byte.
     bases: Vec<u64>,
     block: Block,
-    /// What the words of this rank's part are, but for the first.
+    /// The values of this rank's part without the first word.
     words: Cell<[u64; WORDS - 1]>,
 }
 
@@ -66,14 +67,14 @@ impl Place {
         memory::fetch(&self.win, rank, self.at(rank, word), Op::Replace, value).map(drop)
     }
 
-    /// Reads the word that nobody may change, within an epoch with the rank.
+    /// Reads the word that must not change, within an epoch to the rank.
     pub(crate) fn read(&self, rank: usize) -> Outcome {
         let mut found = [0; 8];
         self.win.fetch_and_op(&[0; 8], &mut found, BasicType::Uint64, rank, self.at(rank, 0), Op::NoOp)?;
         same("the word read by an operation that is allowed", &u64::from_ne_bytes(found), &kept(rank))
     }
 
-    /// Fails where this rank's part is not as it was.
+    /// Fails where this rank's part has changed.
     pub(crate) fn untouched(&self) -> Outcome {
         let mut bytes = [0; 8 * WORDS];
         match self.win.flavor() {

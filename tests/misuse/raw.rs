@@ -1,4 +1,5 @@
-//! Every call of the byte-level window in every state that forbids it: the class and the rule of its error, no byte changed by it, and the
+//! Every call of the byte-level window in every state that forbids it. The error has the class and
+//! the section of the rule, no byte changes, and the legal calls of the state still work.
 //! state's own calls go on as if it had not been.
 
 #![allow(unsafe_code)]
@@ -24,7 +25,7 @@ pub(crate) fn dynamic(world: &Job) -> Outcome {
     table(world, Flavor::Dynamic)
 }
 
-/// Among the ranks of a node, which on a net is each rank by itself.
+/// Among the ranks of a node; on a net each rank is alone on its node.
 /// Shows E2.
 pub(crate) fn shared(world: &Job) -> Outcome {
     table(&world.subset(&world.node_ranks())?, Flavor::Shared)
@@ -34,7 +35,7 @@ fn table(job: &Job, flavor: Flavor) -> Outcome {
     let place = Place::new(job, flavor)?;
     for (turn, state) in STATES.into_iter().enumerate() {
         if place.size == 1 && matches!(state, State::Lock | State::LockPosted) {
-            // The only rank to lock is this one.
+            // This rank is the only one that can be locked.
             continue;
         }
         if one_sided(&place, state) && place.me != 0 {
@@ -56,12 +57,13 @@ fn table(job: &Job, flavor: Flavor) -> Outcome {
     Ok(())
 }
 
-/// States that all ranks can't be in at once and go on: the first one is in it, and others play the other side.
+/// States that not all ranks can be in at once: the first rank is in the state, and the others play
+/// the other side.
 fn one_sided(place: &Place, state: State) -> bool {
     place.size > 1 && matches!(state, State::Start | State::LockPosted)
 }
 
-/// Every call that the state forbids, each followed by one that it allows.
+/// Every call that the state forbids, each followed by a legal one.
 fn rows(place: &Place, state: State) -> Outcome {
     for (call, named, rule) in forbidden(state, place.size == 1) {
         let what = format!("{call:?} of {named:?} in {state:?}");
@@ -78,7 +80,7 @@ fn rows(place: &Place, state: State) -> Outcome {
     Ok(())
 }
 
-/// A call that the state allows, and that changes neither the state nor data.
+/// A legal call that changes neither the state nor data.
 fn allowed(place: &Place, state: State) -> Outcome {
     let win = &place.win;
     match state {
@@ -91,7 +93,7 @@ fn allowed(place: &Place, state: State) -> Outcome {
         State::Fenced => win.fence(Assert::NONE)?,
         State::LockOwn => place.read(place.me).and(Ok(win.flush(place.me)?))?,
         State::LockAll | State::Lock | State::LockPosted => place.read(place.next).and(Ok(win.flush_all()?))?,
-        // A rank alone has to post yet.
+        // A job of one rank has yet to post.
         State::Start if place.size == 1 => {}
         State::Fence | State::Start | State::StartPosted => place.read(place.next)?,
         State::Posted | State::FencedPosted | State::Freed => {}
@@ -131,7 +133,7 @@ fn leave(job: &Job, place: &Place, state: State) -> Outcome {
     if state == State::Freed {
         return Ok(());
     }
-    // Until here no rank completes what another one has posted.
+    // Until here no rank completes an epoch that another one has posted.
     job.barrier()?;
     match state {
         State::Fenced | State::Fence => win.fence(Assert::NOSUCCEED)?,
@@ -164,7 +166,7 @@ fn leave(job: &Job, place: &Place, state: State) -> Outcome {
     Ok(())
 }
 
-/// What the other ranks do while the first one is in a state alone.
+/// The calls of the other ranks while only the first one is in the state.
 fn other_side(job: &Job, place: &Place, state: State) -> Outcome {
     let (target, origin) = (place.before == 0, place.next == 0);
     if state == State::Start && target {
@@ -182,7 +184,7 @@ fn other_side(job: &Job, place: &Place, state: State) -> Outcome {
     Ok(())
 }
 
-/// The call, which would change the word that nobody may change where it is an operation.
+/// The call; an operation would change the word that must not change.
 fn run(place: &Place, call: Call, rank: usize) -> transom::Result<()> {
     let win = &place.win;
     match call {
@@ -213,10 +215,10 @@ fn operate(place: &Place, call: Call, rank: usize) -> transom::Result<()> {
     static ONE: u64 = 1;
     let (win, at, word) = (&place.win, place.at(rank, 0), Datatype::basic(BasicType::Uint64));
     let (one, to) = (Items::of((&raw const ONE).cast(), 1, &word), At::new(rank, at, 1, &word));
-    // Never given back, since a get that is taken after all may fill it at any time.
+    // Leaked, because a get that is wrongly accepted may fill it at any time.
     let into: *mut u8 = Box::leak(Box::new(0u64) as Box<u64>) as *mut u64 as *mut u8;
     let result = Items::of_mut(into, 1, &word);
-    // SAFETY: `ONE` is never written, and nobody else has the result, which is never freed.
+    // SAFETY: `ONE` is never written, and the result buffer is this call's own and never freed.
     unsafe {
         match call {
             Call::Put => win.put((&raw const ONE).cast(), 8, rank, at),

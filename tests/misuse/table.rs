@@ -1,11 +1,12 @@
-//! Which call MPI allows in which pair of epochs of a process, as data that can be read beside the chapter. Nothing here is computed from the
-//! library's own table of transitions.
+//! The calls that MPI allows in each pair of epochs of a process, as data that can be read beside
+//! the chapter. Independent of the library's own table of transitions.
 
-/// The pairs of a process's access epoch and exposure epoch on one window, in the order of the table's columns. There are no others: a fence
-/// epoch, `lock_all` and a lock of the own part exclude an exposure epoch of `post` (rules `x` and `l`).
+/// The pairs of a process's access epoch and exposure epoch on one window, in the order of the
+/// table's columns. No other pairs exist: a fence epoch, `lock_all` and a lock of the own part
+/// exclude an exposure epoch of `post` (rules `x` and `l`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum State {
-    /// Neither.
+    /// Neither epoch is open.
     Closed,
     /// After a fence, before any operation.
     Fenced,
@@ -41,7 +42,8 @@ pub(crate) const STATES: [State; 12] = [
     State::Freed,
 ];
 
-/// A call on a window. `Fence`: with what follows it open, `LastFence`: with NOSUCCEED, `EmptyFence`: with NOPUT as well.
+/// A call on a window. `Fence` leaves its epoch open, `LastFence` has NOSUCCEED, `EmptyFence` also
+/// has NOPUT.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Call {
     Put,
@@ -74,15 +76,16 @@ pub(crate) enum Call {
     Free,
 }
 
-/// Which rank a call names: the one that the state's access epoch is with, else the next; or one that it is not with.
+/// The rank that a call names: the one of the state's access epoch, else the next one; or a rank
+/// outside that epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Named {
     Target,
     Other,
 }
 
-/// Calls that are alike, and for each state `+` where they are allowed, else the rule of [`section`] that they break; `?`: `+` or, where the
-/// rank named is this one itself, `l`.
+/// Calls with the same rules. For each state: `+` where they are allowed, else the rule of
+/// [`section`] that they break. `?` means `l` where the named rank is this one, else `+`.
 type Row = (&'static [Call], Named, &'static str);
 
 const OPERATIONS: &[Call] =
@@ -91,7 +94,8 @@ const REQUESTS: &[Call] = &[Call::Rput, Call::Rget, Call::Raccumulate, Call::Rge
 const FENCES: &[Call] = &[Call::Fence, Call::LastFence, Call::EmptyFence];
 const FLUSHES: &[Call] = &[Call::Flush, Call::FlushLocal];
 
-/// Columns: Closed Fenced Fence, LockAll Lock LockOwn Start, Posted FencedPosted LockPosted StartPosted, Freed.
+/// Columns: Closed Fenced Fence, LockAll Lock LockOwn Start, Posted FencedPosted LockPosted
+/// StartPosted, Freed.
 const TABLE: [Row; 19] = [
     (OPERATIONS, Named::Target, "a++ ++++ ax++ z"),
     (OPERATIONS, Named::Other, "a++ +ttg axtg z"),
@@ -114,30 +118,32 @@ const TABLE: [Row; 19] = [
     (&[Call::Free], Named::Target, "++z zzzz zzzz z"),
 ];
 
-/// The section that says so, as errors name it:
-/// - `a` operations need an access epoch that has the target in it (MPI §11.5), requests a passive one (§11.3.5)
-/// - `r` request-based operations are for passive target communication only (§11.3.5)
-/// - `t` the target of an operation is locked by its origin (§11.5.3)
-/// - `g` the target is in the group of `start` (§11.5.2)
-/// - `d` distinct access epochs of a process on one window are disjoint (§11.5)
-/// - `x` so are distinct exposure epochs, and a fence epoch is one (§11.5, §11.5.1)
-/// - `l` no window is locked and exposed at once; `lock_all` locks the own part too (§11.5.3)
-/// - `e` what ends an epoch needs the one that it ends (§11.5.2, §11.5.3)
-/// - `f` flushes are for passive epochs, and for targets that these have (§11.5.4)
-/// - `z` `free` comes after all epochs, and ends the window (§11.2.5)
+/// The section of each rule, as errors name it:
+/// - `a` operations need an access epoch that includes the target (MPI-4.1 §12.5), requests a
+///   passive one (§12.3.5)
+/// - `r` request-based operations are for passive target communication only (§12.3.5)
+/// - `t` the target of an operation is locked by its origin (§12.5.3)
+/// - `g` the target is in the group of `start` (§12.5.2)
+/// - `d` distinct access epochs of a process on one window are disjoint (§12.5)
+/// - `x` exposure epochs are disjoint too, and a fence epoch is one (§12.5, §12.5.1)
+/// - `l` no window is locked and exposed at once; `lock_all` locks the own part too (§12.5.3)
+/// - `e` a call that ends an epoch needs that epoch (§12.5.2, §12.5.3)
+/// - `f` flushes are for passive-target epochs, and for the targets of these (§12.5.4)
+/// - `z` `free` comes after all epochs, and no call follows it (§12.2.5)
 pub(crate) fn section(rule: char) -> &'static str {
     match rule {
-        't' | 'l' => "MPI §11.5.3",
-        'g' => "MPI §11.5.2",
-        'r' => "MPI §11.3.5",
-        'f' => "MPI §11.5.4",
-        'z' => "MPI §11.2.5",
-        'a' => "MPI §11.",
-        _ => "MPI §11.5",
+        't' | 'l' => "MPI-4.1 §12.5.3",
+        'g' => "MPI-4.1 §12.5.2",
+        'r' => "MPI-4.1 §12.3.5",
+        'f' => "MPI-4.1 §12.5.4",
+        'z' => "MPI-4.1 §12.2.5",
+        'a' => "MPI-4.1 §12.",
+        _ => "MPI-4.1 §12.5",
     }
 }
 
-/// The calls that `state` forbids, with the rule that each breaks; `alone`: there is but one rank, which is every rank that is named.
+/// The calls that `state` forbids, with the rule that each breaks. `alone`: the job has one rank,
+/// which every call names.
 pub(crate) fn forbidden(state: State, alone: bool) -> Vec<(Call, Named, char)> {
     let column = STATES.iter().position(|&one| one == state).unwrap_or(usize::MAX);
     let mut all = Vec::new();

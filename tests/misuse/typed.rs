@@ -1,5 +1,5 @@
-//! The same table in epochs as closures, where the types leave a call that is illegal: what an inner call would open, and operations on ranks
-//! that the epoch is not with. The outer epoch goes on.
+//! The same table for epochs as closures, as far as the types permit illegal calls: calls that
+//! would open an inner epoch, and operations on ranks outside the epoch. The outer epoch goes on.
 
 use transom::{Access, Assert, Class, Flavor, Info, Job, Lock, Passive, Window, ops};
 use transom_harness::{Outcome, ensure, same, step};
@@ -13,7 +13,7 @@ struct Typed<'w> {
     next: usize,
 }
 
-/// What the open closure lends.
+/// The access that the open closure lends.
 #[derive(Clone, Copy)]
 enum Handle<'h, 'scope, 'env> {
     Nothing,
@@ -44,7 +44,8 @@ fn table(job: &Job, win: Window<u64>) -> Outcome {
     job.barrier()?;
     let typed = Typed { job, win: &win, next: (me + 1) % size };
     for (turn, state) in (1u64..).zip(STATES) {
-        // Closures have no fence without its epoch, and end with the window; the only rank to lock is this one.
+        // Closures have no fence without an epoch, and end with the window; this rank is the only
+        // one that can be locked.
         let skipped = matches!(state, State::Fenced | State::FencedPosted | State::Freed)
             || size == 1 && matches!(state, State::Lock | State::LockPosted);
         if !skipped {
@@ -62,7 +63,7 @@ fn table(job: &Job, win: Window<u64>) -> Outcome {
 }
 
 impl Typed<'_> {
-    /// Runs the rows of a state in it.
+    /// Runs the rows of a state in that state.
     fn state(&self, state: State) -> Outcome {
         let Typed { job, win, next } = *self;
         let (me, before) = (job.rank(), (job.rank() + job.size() - 1) % job.size());
@@ -126,7 +127,7 @@ impl Typed<'_> {
         told
     }
 
-    /// Every call that the state forbids and the types do not, each followed by one that it allows.
+    /// Every call that the state forbids and the types permit, each followed by a legal one.
     fn rows(&self, state: State, handle: Handle<'_, '_, '_>) -> Outcome {
         let (me, mut calls) = (self.job.rank(), 0);
         for (call, named, rule) in forbidden(state, self.job.size() == 1) {
@@ -146,7 +147,7 @@ impl Typed<'_> {
         ensure(calls > 0, &format!("some call is illegal in {state:?}"))
     }
 
-    /// A call that the state allows, and that changes neither the state nor data.
+    /// A legal call that changes neither the state nor data.
     fn allowed(&self, state: State, handle: Handle<'_, '_, '_>) -> Outcome {
         let target = if state == State::LockOwn { self.job.rank() } else { self.next };
         let found = match (handle, state) {
@@ -167,7 +168,7 @@ impl Typed<'_> {
         Ok(())
     }
 
-    /// The call, where the types leave it.
+    /// The call, where the types permit it.
     fn run(&self, handle: Handle<'_, '_, '_>, call: Call, rank: usize) -> Option<transom::Result<()>> {
         let win = self.win;
         let synchronized = match call {
@@ -189,7 +190,7 @@ impl Typed<'_> {
     }
 }
 
-/// An operation on the word that nobody may change.
+/// An operation on the word that must not change.
 fn operate(epoch: &Access<'_, '_, u64>, call: Call, rank: usize) -> Option<transom::Result<()>> {
     let mut old = [0];
     Some(match call {

@@ -1,5 +1,5 @@
-//! The two copies: on which operations act, what of each is kept, where user memory is one of them, and which windows have but one
-//! (MPI §11.4, §11.7).
+//! The two copies: the copy on which operations act, the merging of both, user memory as the
+//! private copy, and the windows with a single copy (MPI-4.1 §12.4, §12.7).
 
 #![allow(unsafe_code)]
 
@@ -8,7 +8,7 @@ use transom_harness::{Outcome, same, step};
 
 use super::{OWNER, fetch, staged};
 
-/// MPI §11.4: put, get and the accumulate family act on the public copy, at the own rank as well.
+/// MPI-4.1 §12.4: put, get and the accumulate family act on the public copy, also at the own rank.
 /// Shows M2, M3, O6.
 pub(crate) fn operations_on_oneself(world: &Job) -> Outcome {
     staged(world, |stage| {
@@ -40,8 +40,8 @@ pub(crate) fn operations_on_oneself(world: &Job) -> Outcome {
     })
 }
 
-/// MPI §11.7: what the owner stored and what others put at other places are both there when the copies come together; the
-/// smallest unit is a byte.
+/// MPI-4.1 §12.7: the owner's stores and puts of others at other places both survive when the
+/// copies are merged; the smallest unit is a byte.
 /// Shows M1, M2.
 pub(crate) fn both_copies_changes_are_kept(world: &Job) -> Outcome {
     staged(world, |stage| {
@@ -65,28 +65,29 @@ pub(crate) fn both_copies_changes_are_kept(world: &Job) -> Outcome {
             same("private", &private, &expected)?;
         }
         stage.win.lock_all(Assert::NONE)?;
-        // SAFETY: `public` is looked at after the epoch.
+        // SAFETY: `public` is read after the epoch.
         unsafe { stage.win.get(public.as_mut_ptr(), 16, OWNER, 1)? };
         stage.win.unlock_all()?;
         same("public", &public, &expected)
     })
 }
 
-/// MPI §11.2.1, §11.4: the memory handed to create is what the process loads and stores; freeing brings it up to date.
+/// MPI-4.1 §12.2.1, §12.4: the memory handed to create is the private copy, which the process loads
+/// and stores; freeing updates it.
 /// Shows M2, W1, W4.
 pub(crate) fn user_memory_is_the_private_copy(world: &Job) -> Outcome {
     let me = world.rank();
     staged(world, |stage| {
         let base = stage.win.base().cast::<u64>();
         if base.cast_const() != stage.memory.as_ptr() {
-            // The library's memory: what it is stored through the window shows at its base.
+            // The library's memory: stores through the window show at its base.
             stage.store(3, 44);
-            // SAFETY: the base of eight words of this rank's part.
+            // SAFETY: the base of the eight words of this rank's part.
             return same("at the base", &unsafe { base.add(3).read_volatile() }, &44);
         }
         let from = (me + 1) % world.size();
-        // SAFETY: the words of `memory`, which lives as long as the window; peers write the public copy of word 4, if that is
-        // this memory at all, before the barrier.
+        // SAFETY: the words of `memory`, which lives as long as the window. Before the barrier
+        // peers write only word 4 of the public copy, which may be this memory.
         let (write, read) =
             (|at, value| unsafe { base.add(at).write_volatile(value) }, |at| unsafe { base.add(at).read_volatile() });
         write(3, 33);
@@ -111,8 +112,8 @@ pub(crate) fn user_memory_is_the_private_copy(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// MPI §11.7: each window over the same memory has a public copy of its own in the separate model; what comes by one becomes
-/// visible in the other when the owner synchronizes on both.
+/// MPI-4.1 §12.7: in the separate model each window over the same memory has its own public copy.
+/// Data put through one window becomes visible in the other when the owner synchronizes on both.
 /// Shows M2, W7.
 pub(crate) fn overlapping_windows(world: &Job) -> Outcome {
     for (model, separate) in [("unified", false), ("separate", true)] {
@@ -151,8 +152,8 @@ pub(crate) fn overlapping_windows(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// MPI §11.2.3-4: others load and store a shared window themselves, and a dynamic window's memory is whatever is attached: their
-/// model stays unified, whatever the hint says.
+/// MPI-4.1 §12.2.3, §12.2.4: other ranks load and store a shared window directly, and a dynamic
+/// window has any attached memory. Both stay unified, whatever the hint says.
 /// Shows M1, M2, W4.
 pub(crate) fn always_unified(world: &Job) -> Outcome {
     let info = Info::new().with("transom_model", "separate");

@@ -1,12 +1,12 @@
-//! What makes an owner's stores public (MPI §11.7 rule 5), and what does not.
+//! The calls that make an owner's stores public (MPI-4.1 §12.7 rule 5), and the calls that do not.
 
 use transom::{Assert, Job, Lock};
 use transom_harness::{Outcome, ensure, same};
 
 use super::{OWNER, Stage, staged};
 
-/// MPI §11.7 rule 5: fence, post, unlock, unlock_all and sync publish what the owner stored; without one of them it is
-/// public in the unified model only.
+/// MPI-4.1 §12.7 rule 5: fence, post, unlock, unlock_all and sync publish the owner's stores;
+/// without one of them the stores are public in the unified model only.
 /// Shows M1, M2.
 pub(crate) fn stores_become_public(world: &Job) -> Outcome {
     staged(world, |stage| {
@@ -59,8 +59,8 @@ pub(crate) fn stores_become_public(world: &Job) -> Outcome {
     })
 }
 
-/// The owner does `acts`, and after a barrier the other rank gets what is public: the new value, but under separate the one
-/// from before where `stale`.
+/// The owner runs `acts`; after a barrier the other rank gets the public value: the new one, but
+/// under separate the previous one where `stale`.
 fn passive(
     stage: &mut Stage<'_>,
     what: &str,
@@ -81,7 +81,8 @@ fn passive(
     Ok(stage.world.barrier()?)
 }
 
-/// MPI §11.7 rule 5, Example 11.10: lock, lock_all, flush, start, complete and wait are not among what publishes.
+/// MPI-4.1 §12.7 rule 5, Example 11.10 of MPI-3.1: lock, lock_all, flush, start, complete and wait
+/// do not publish.
 /// Shows M1, M2.
 pub(crate) fn what_publishes_nothing(world: &Job) -> Outcome {
     staged(world, |stage| {

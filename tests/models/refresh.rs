@@ -1,12 +1,13 @@
-//! What brings into the private copy what others put or accumulated (MPI §11.7 rule 6), and what does not.
+//! The calls that bring puts and accumulates of others into the private copy (MPI-4.1 §12.7
+//! rule 6), and the calls that do not.
 
 use transom::{Assert, Job, Lock, Op, RawWindow};
 use transom_harness::{Outcome, ensure, same};
 
 use super::{OWNER, Stage, fetch, staged};
 
-/// MPI §11.7 rule 6: fence, wait, lock, lock_all and sync bring into the private copy what others put or accumulated; without
-/// one of them it comes in the unified model only.
+/// MPI-4.1 §12.7 rule 6: fence, wait, lock, lock_all and sync bring puts and accumulates of others
+/// into the private copy; without one of them they arrive in the unified model only.
 /// Shows M1, M2.
 pub(crate) fn puts_become_private(world: &Job) -> Outcome {
     staged(world, |stage| {
@@ -81,7 +82,7 @@ fn active(stage: &mut Stage<'_>) -> Outcome {
     ensure(!stage.owner() || stage.load(0) == value, "private after a fence")
 }
 
-/// MPI §11.7 rule 6: unlock, unlock_all, flush and post are not among what refreshes.
+/// MPI-4.1 §12.7 rule 6: unlock, unlock_all, flush and post do not refresh the private copy.
 /// Shows M1, M2.
 pub(crate) fn what_refreshes_nothing(world: &Job) -> Outcome {
     staged(world, |stage| {
@@ -89,7 +90,7 @@ pub(crate) fn what_refreshes_nothing(world: &Job) -> Outcome {
             let value = stage.next()?;
             let before = stage.load(0);
             if stage.owner() {
-                // It must end after the put has come, and so begin before it.
+                // The epoch must end after the put has arrived, and so begin before it.
                 match all {
                     false => stage.win.lock(Lock::Shared, OWNER, Assert::NONE)?,
                     true => stage.win.lock_all(Assert::NONE)?,

@@ -1,9 +1,10 @@
-//! The rules of both models in epochs as closures: each way that rule 5 or 6 names, or none, at any number of ranks.
+//! The rules of both models in epochs as closures: each call that rule 5 or 6 names, and none of
+//! them, at any number of ranks.
 
 use transom::{Info, Job, Lock, Model, Window, ops};
 use transom_harness::{Outcome, same, step};
 
-/// A window of each model, over memory of the library and of the user.
+/// A window of each model, over the library's memory and over the user's.
 fn windows(world: &Job) -> Result<Vec<(bool, Window<u64>)>, transom::Error> {
     let mut all = Vec::new();
     for model in ["unified", "separate"] {
@@ -17,14 +18,14 @@ fn windows(world: &Job) -> Result<Vec<(bool, Window<u64>)>, transom::Error> {
     Ok(all)
 }
 
-/// What the rank sees of the last rank's first element, by a get.
+/// The last rank's first element as this rank sees it, by a get.
 fn seen_by_get(win: &Window<u64>, target: usize) -> transom::Result<u64> {
     let mut value = [0];
     win.lock_all(|epoch| epoch.scope(|part| part.get(target, 0, &mut value)))?;
     Ok(value[0])
 }
 
-/// After a store the owner synchronizes in each of the ways that rule 5 names, or in none.
+/// After a store the owner synchronizes by each call that rule 5 names, or by none.
 /// Shows M1, M2.
 pub(crate) fn stores(world: &Job) -> Outcome {
     let target = world.size() - 1;
@@ -33,7 +34,7 @@ pub(crate) fn stores(world: &Job) -> Outcome {
         let ways = ["nothing", "sync", "unlock", "unlock_all", "fence", "post"];
         for (value, way) in (1..).zip(ways) {
             step(format!("{way}, separate: {separate}"));
-            // All ranks have met since the value before was looked at.
+            // All ranks have entered a barrier since the previous value was read.
             world.barrier()?;
             if world.rank() == target {
                 win.store(0, &[value])?;
@@ -48,7 +49,8 @@ pub(crate) fn stores(world: &Job) -> Outcome {
                 _ => {}
             }
             world.barrier()?;
-            // The target itself would synchronize by its own lock_all; alone it has nobody else.
+            // The target itself would synchronize by its own lock_all; a job of one rank has no
+            // other reader.
             if world.rank() != target {
                 let stale = separate && way == "nothing";
                 same(way, &seen_by_get(&win, target)?, &if stale { 0 } else { value })?;
@@ -60,7 +62,7 @@ pub(crate) fn stores(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// After another rank's put the target loads: at once, and after each of the ways that rule 6 names.
+/// After a put by another rank the target loads at once, and after each call that rule 6 names.
 /// Shows M1, M2.
 pub(crate) fn puts(world: &Job) -> Outcome {
     let target = world.size() - 1;

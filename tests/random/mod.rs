@@ -1,6 +1,8 @@
-//! Programs of operations and synchronizations from a seed, and what they may do to memory (MPI §11.7): the same seed gives the
-//! same program at every rank and on every route. Programs are legal: what conflicts is of the accumulate family and of one type, so
-//! that each location's values are known exactly, or form a chain that is checked when all ranks have told what they saw.
+//! Programs of operations and synchronizations from a seed, and their possible effects on memory
+//! (MPI-4.1 §12.7). The same seed gives the same program at every rank and on every route. Programs
+//! are legal: conflicting operations are accumulates on one type, so that each location's values
+//! are known exactly, or form a chain that is checked when all ranks have reported the values that
+//! they saw.
 
 #[allow(dead_code)] // what other tests need of it
 #[path = "../flavors/memory.rs"]
@@ -14,12 +16,12 @@ mod typed;
 pub(crate) use program::Program;
 pub(crate) use run::execute;
 
-/// The variable that names one program, in hexadecimal as a failure prints it.
+/// The variable that names one program, in the hexadecimal form that a failure prints.
 pub(crate) const SEED: &str = "TRANSOM_TEST_SEED";
-/// The variable that says how many programs are tried.
+/// The variable with the number of programs to try.
 pub(crate) const SEEDS: &str = "TRANSOM_TEST_SEEDS";
 
-/// The seeds to try: the one that [`SEED`] names, or as many as [`SEEDS`] or `usual` say.
+/// The seeds to try: the one in [`SEED`], or as many as [`SEEDS`] or `usual` says.
 ///
 /// # Panics
 /// Where a variable is no number.

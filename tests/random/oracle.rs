@@ -1,5 +1,6 @@
-//! What memory may hold after a program, and what its ranks may have seen: from the program alone, and for locations that
-//! several ranks work on at once, from all that they saw together.
+//! Values that memory may hold after a program, and that its ranks may have seen: computed from the
+//! program alone, and for locations of several concurrent ranks, from all values that they saw
+//! together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +9,8 @@ use super::program::{
     REPLACED, VECTOR_AT,
 };
 
-/// What a fetching operation saw: the target, the element, the operand or new value, the value from before, and whether it
-/// changed the element.
+/// The record of a fetching operation: the target, the element, the operand or new value, the
+/// previous value, and whether it changed the element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) target: u64,
@@ -24,7 +25,7 @@ fn acts(phase: &Phase) -> impl Iterator<Item = (usize, &Act)> {
     phase.acts.iter().enumerate().flat_map(|(me, acts)| acts.iter().map(move |act| (me, act)))
 }
 
-/// The parts of all ranks, as they are known before each phase's epochs and after them.
+/// The parts of all ranks, as known before each phase's epochs and after them.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts(Vec<Vec<u64>>);
 
@@ -33,12 +34,12 @@ impl Parts {
         Parts(vec![vec![0; LEN]; ranks])
     }
 
-    /// A block as it is now.
+    /// A block's current value.
     pub(crate) fn block(&self, target: usize, block: usize) -> &[u64] {
         &self.0[target][block * BLOCK..(block + 1) * BLOCK]
     }
 
-    /// What owners store before they open the phase's epochs.
+    /// Applies the stores of owners before they open the phase's epochs.
     pub(crate) fn stored(&mut self, phase: &Phase) {
         for (me, act) in acts(phase) {
             if let Act::Store { block, value } = *act {
@@ -47,7 +48,8 @@ impl Parts {
         }
     }
 
-    /// What the phase's epochs then make of all but the chains, whose end depends on who came last.
+    /// Applies the phase's epochs to all elements but the chains, whose final value depends on the
+    /// last writer.
     pub(crate) fn after(&mut self, phase: &Phase) {
         for (_, act) in acts(phase) {
             match *act {
@@ -82,7 +84,7 @@ impl Parts {
         }
     }
 
-    /// Fails where a rank's part is not what it must be.
+    /// Fails where a rank's part has an impossible value.
     pub(crate) fn check(&self, rank: usize, found: &[u64]) -> Result<(), String> {
         let chains = CHAIN_AT..CHAIN_AT + CHAINS;
         for (at, (found, expected)) in found.iter().zip(&self.0[rank]).enumerate() {
@@ -94,7 +96,8 @@ impl Parts {
     }
 }
 
-/// Fails where what all ranks saw, each in its own order, is no serial order of the operations on some element.
+/// Fails where the values that all ranks saw, each in its own order, permit no serial order of the
+/// operations on some element.
 pub(crate) fn check_seen(program: &Program, seen: &[Vec<Seen>], ends: &[Vec<u64>]) -> Result<(), String> {
     let mut elements: BTreeMap<(u64, u64), Vec<Seen>> = BTreeMap::new();
     for one in seen.iter().flatten() {
@@ -106,7 +109,8 @@ pub(crate) fn check_seen(program: &Program, seen: &[Vec<Seen>], ends: &[Vec<u64>
         let told = if (CHAIN_AT..CHAIN_AT + CHAINS).contains(&at) { chain(&all, end) } else { sums(&all, end) };
         told.map_err(|why| format!("element {element} of rank {target}: {why} (window {})", program.window))?;
     }
-    // Additions of one rank to one element happen in its order: each sees more than the one before.
+    // Additions of one rank to one element happen in program order: each sees more than the
+    // previous one.
     for (rank, mine) in seen.iter().enumerate() {
         let mut last: BTreeMap<(u64, u64), u64> = BTreeMap::new();
         let counters = COUNTER_AT as u64..CHAIN_AT as u64;
@@ -120,7 +124,7 @@ pub(crate) fn check_seen(program: &Program, seen: &[Vec<Seen>], ends: &[Vec<u64>
     Ok(())
 }
 
-/// Fetched sums: in the order of what they saw, each saw the sum of all before it.
+/// Fetched sums: sorted by the fetched values, each is the sum of all operands before it.
 fn sums(all: &[Seen], end: u64) -> Result<(), String> {
     let mut sorted = all.to_vec();
     sorted.sort_by_key(|one| one.old);

@@ -1,12 +1,13 @@
-//! A program as data, and how a seed becomes one.
+//! A program as data, and the generation of a program from a seed.
 
 use transom::{BasicType, Datatype};
 
-/// Elements of a rank's part, in order: blocks that one rank writes in a phase, and those that all may accumulate on.
+/// Elements of a rank's part, in order: blocks that one rank writes in a phase, and blocks on which
+/// all may accumulate.
 pub(crate) const BLOCKS: usize = 6;
-/// Elements of a block: longer than some nets take at once.
+/// Elements of a block: more than some nets take at once.
 pub(crate) const BLOCK: usize = 19;
-/// Elements for fetching sums, for swaps, for maxima, for exclusive or; and of the vector.
+/// Elements for fetching sums, swaps, maxima and exclusive or; and those of the vector.
 pub(crate) const COUNTERS: usize = 2;
 pub(crate) const CHAINS: usize = 2;
 pub(crate) const PEAKS: usize = 2;
@@ -18,9 +19,9 @@ pub(crate) const CHAIN_AT: usize = COUNTER_AT + COUNTERS;
 pub(crate) const PEAK_AT: usize = CHAIN_AT + CHAINS;
 pub(crate) const BIT_AT: usize = PEAK_AT + PEAKS;
 pub(crate) const VECTOR_AT: usize = BIT_AT + BITS;
-/// The element that ranks change by reading and writing it, under exclusive locks.
+/// The element that ranks read and write under exclusive locks.
 pub(crate) const LOCKED_AT: usize = VECTOR_AT + VECTOR;
-/// Elements that one rank replaces in a phase, several times at once.
+/// Elements that one rank replaces in a phase, several of them at once.
 pub(crate) const LASTS: usize = 2;
 pub(crate) const LAST_AT: usize = LOCKED_AT + 1;
 /// Elements that one rank writes together in a phase, under shared locks.
@@ -28,10 +29,10 @@ pub(crate) const MARKS: usize = 64;
 pub(crate) const MARK_AT: usize = LAST_AT + LASTS;
 /// Elements of a part.
 pub(crate) const LEN: usize = MARK_AT + MARKS;
-/// How often an act replaces such an element.
+/// The number of times that an act replaces such an element.
 pub(crate) const REPLACED: u64 = 4;
 
-/// How a rank synchronizes in a phase: all ranks alike, or each by a passive way of its own.
+/// The synchronization of a phase: all ranks alike, or each in its own passive-target way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
     Fence,
@@ -45,13 +46,14 @@ pub(crate) enum Sync {
 }
 
 impl Sync {
-    /// Whether what owners store before it is visible in it, and not touched by it before.
+    /// Whether owners' earlier stores are visible in the phase, and must not touch data that the
+    /// phase accesses.
     pub(crate) fn is_active(self) -> bool {
         matches!(self, Sync::Fence | Sync::Pscw)
     }
 }
 
-/// How a block lies at both sides.
+/// The layout of a block at both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Plain,
@@ -61,7 +63,7 @@ pub(crate) enum Shape {
     Turned,
 }
 
-/// The items of a block in the origin's buffer, and their type; and the type of the block in the window.
+/// The items of a block in the origin's buffer with their type, and the block's type in the window.
 pub(crate) fn layouts(shape: Shape) -> transom::Result<(usize, Datatype, Datatype)> {
     let element = Datatype::basic(BasicType::Uint64);
     let block = Datatype::contiguous(BLOCK, &element)?;
@@ -86,12 +88,13 @@ pub(crate) enum Act {
         value: u64,
         shape: Shape,
     },
-    /// The owner stores its own block before the epoch: one that nobody else writes, in an active one any.
+    /// The owner stores its own block before the epoch: any block in an active epoch, else one that
+    /// no other rank writes.
     Store {
         block: usize,
         value: u64,
     },
-    /// Reads a block that nobody writes in the epoch; `request`: plainly, by one.
+    /// Reads a block that no rank writes in the epoch; `request`: in the request-based form.
     Get {
         target: usize,
         block: usize,
@@ -110,14 +113,14 @@ pub(crate) enum Act {
         counter: usize,
         operand: u64,
     },
-    /// Replaces by a value that nobody else uses, by fetch-and-op or within a get-accumulate.
+    /// Replaces by a unique value, by fetch-and-op or within a get-accumulate.
     Swap {
         target: usize,
         chain: usize,
         value: u64,
         long: bool,
     },
-    /// Compare-and-swap to a value that nobody else uses, from what it saw last.
+    /// Compare-and-swap to a unique value, from the value that it saw last.
     Compare {
         target: usize,
         chain: usize,
@@ -140,35 +143,37 @@ pub(crate) enum Act {
         len: usize,
         fetch: bool,
     },
-    /// Adds 1 by a get and a put, which only an exclusive lock makes one step; complete at the next flush or the end.
+    /// Adds 1 by a get and a put, which only an exclusive lock makes atomic; complete at the next
+    /// flush or at the end.
     Bump {
         target: usize,
     },
-    /// Writes the elements of shared epochs, complete at the next flush or the end.
+    /// Writes the elements of shared epochs; complete at the next flush or at the end.
     Mark {
         target: usize,
         value: u64,
     },
-    /// Reads the elements that only holders of the other kind of lock change, some times.
+    /// Reads several times the elements that only holders of the other kind of lock change.
     Steady {
         target: usize,
         first: usize,
         len: usize,
     },
-    /// Replaces an element by [`REPLACED`] values from `value` on, of which the last one stays (MPI §11.7.2).
+    /// Replaces an element by [`REPLACED`] values from `value` on; the last one remains
+    /// (MPI-4.1 §12.7.2).
     Last {
         target: usize,
         last: usize,
         value: u64,
     },
-    /// Completes what was started to the target, where the epoch has flushes.
+    /// Completes the operations on the target, where the epoch has flushes.
     Flush {
         target: usize,
     },
 }
 
 impl Act {
-    /// The rank that it operates on.
+    /// The target rank.
     pub(crate) fn target(&self) -> Option<usize> {
         match *self {
             Act::Put { target, .. }
@@ -190,18 +195,18 @@ impl Act {
     }
 }
 
-/// A phase: one epoch of each rank, and what it does in it.
+/// A phase: one epoch of each rank, and its acts.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase {
     pub(crate) syncs: Vec<Sync>,
     pub(crate) acts: Vec<Vec<Act>>,
-    /// Ranks that come to it later than others.
+    /// Ranks that begin the phase later than others.
     pub(crate) late: Vec<bool>,
     /// Whether each act is a passive epoch of its own.
     pub(crate) single: bool,
 }
 
-/// The window whose accumulates need no order.
+/// The window whose accumulates are unordered.
 pub(crate) const UNORDERED: u64 = 3;
 
 /// A program.
@@ -209,14 +214,14 @@ pub(crate) const UNORDERED: u64 = 3;
 pub(crate) struct Program {
     pub(crate) seed: u64,
     pub(crate) ranks: usize,
-    /// 0 allocate, 1 create, 2 by elements, [`UNORDERED`].
+    /// 0 allocate, 1 create, 2 element granularity, [`UNORDERED`].
     pub(crate) window: u64,
-    /// Whether it uses the byte-level window; its kind 1 is a dynamic one.
+    /// Whether it uses the byte-level window, whose kind 1 is a dynamic one.
     pub(crate) raw: bool,
     pub(crate) phases: Vec<Phase>,
 }
 
-/// A generator of our own, so that a seed means the same everywhere and for ever (SplitMix64).
+/// A generator of our own (SplitMix64), so that a seed always means the same program.
 struct Random(u64);
 
 impl Random {
@@ -247,12 +252,13 @@ impl Program {
         Program { seed, ranks, window, raw, phases }
     }
 
-    /// How many operations it has.
+    /// The number of operations.
     pub(crate) fn len(&self) -> usize {
         self.phases.iter().flat_map(|phase| &phase.acts).map(Vec::len).sum()
     }
 
-    /// Smaller programs that might fail too: without a phase, or without half of a rank's operations, or one.
+    /// Smaller programs that might fail too: without a phase, or without one or half of a rank's
+    /// operations.
     pub(crate) fn smaller(&self) -> Vec<Program> {
         let mut all = Vec::new();
         for index in 0..self.phases.len() {
@@ -281,17 +287,18 @@ fn phase(random: &mut Random, ranks: usize, unordered: bool, unique: &mut u64) -
     let passive = [Sync::LockAll, Sync::Shared, Sync::Exclusive];
     let syncs = match random.below(8) {
         0 | 1 => vec![Sync::Fence; ranks],
-        // A rank that is alone has nobody to post to.
+        // A job of one rank has no other rank to post to.
         2 | 3 if ranks > 1 => vec![Sync::Pscw; ranks],
         4 => vec![passive[random.below(3)]; ranks],
         _ => (0..ranks).map(|_| passive[random.below(3)]).collect(),
     };
-    // Who may write each block of each rank in this phase; `None`: everybody may read it.
+    // The writer of each block of each rank in this phase; `None`: every rank may read the block.
     let writers: Vec<Vec<Option<usize>>> =
         (0..ranks).map(|_| (0..BLOCKS).map(|_| (!random.one_in(3)).then(|| random.below(ranks))).collect()).collect();
-    // So far apart are a rank and the one whose elements it alone replaces, or writes under shared locks.
+    // The distance between a rank and the rank whose elements it alone replaces, or writes under
+    // shared locks.
     let turn = random.below(ranks);
-    // Some passive phases are about one rank, whose lock many want.
+    // Some passive phases concern one rank, whose lock many ranks request.
     let hot = Some(random.below(ranks)).filter(|_| random.one_in(2) && !syncs[0].is_active());
     let mut of = |me: usize, sync: Sync| {
         let mut here = Here { me, ranks, sync, writers: &writers, unordered, turn, hot, written: Vec::new() };
@@ -302,7 +309,7 @@ fn phase(random: &mut Random, ranks: usize, unordered: bool, unique: &mut u64) -
     Phase { syncs, acts, late, single: hot.is_some() || random.one_in(4) }
 }
 
-/// What an act of a rank depends on.
+/// The inputs of a rank's acts.
 struct Here<'p> {
     me: usize,
     ranks: usize,
@@ -311,14 +318,15 @@ struct Here<'p> {
     unordered: bool,
     turn: usize,
     hot: Option<usize>,
-    /// Blocks that it puts, each once: nothing orders two puts of an epoch.
+    /// Blocks that it puts, each once: puts of an epoch are unordered.
     written: Vec<(usize, usize)>,
 }
 
 impl Here<'_> {
     fn act(&mut self, random: &mut Random, unique: &mut u64) -> Act {
         let Here { me, ranks, sync, .. } = *self;
-        // An epoch of post and start is with the others; other epochs reach this rank's own part too.
+        // An epoch of post and start is with other ranks; other epochs reach this rank's own part
+        // too.
         let target = match sync {
             Sync::Pscw => (me + 1 + random.below(ranks - 1)) % ranks,
             _ => self.hot.unwrap_or_else(|| random.below(ranks)),
@@ -345,7 +353,8 @@ impl Here<'_> {
         }
     }
 
-    /// What only locks keep: changes of one kind of holder, and looks of the other; or stores that others see after them.
+    /// Acts that need locks: changes by holders of one kind and reads by the other; or stores that
+    /// others see later.
     fn kept(&self, random: &mut Random, target: usize, value: u64) -> Act {
         let marked = (self.me + self.turn) % self.ranks;
         match (self.sync, random.one_in(2)) {
@@ -357,7 +366,7 @@ impl Here<'_> {
         }
     }
 
-    /// What may be done to a block of the target.
+    /// Acts on a block of the target.
     fn block(&mut self, random: &mut Random, target: usize, value: u64) -> Act {
         let block = random.below(BLOCKS);
         let shape = [Shape::Plain, Shape::Plain, Shape::Spread, Shape::Turned][random.below(4)];

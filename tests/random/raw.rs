@@ -1,4 +1,5 @@
-//! The byte-level window's epochs by explicit calls, for programs: what is in flight is completed by nothing but the calls that MPI says.
+//! The byte-level window's epochs by explicit calls, for programs: only the calls that MPI names
+//! complete the operations in flight.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +11,7 @@ use super::run::{Epoch, Face, Rank, epochs, every};
 
 const WORD: usize = 8;
 
-/// A window, and where each rank's part begins in it.
+/// A window, and the displacement of each rank's part in it.
 pub(super) struct Raw {
     win: RawWindow,
     bases: Vec<u64>,
@@ -102,7 +103,7 @@ impl Face for Raw {
     }
 }
 
-/// An open epoch. Buffers of `'env` outlive it, and are kept for ever where it fails.
+/// An open epoch. Buffers of `'env` outlive it, and are leaked where it fails.
 struct Open<'r> {
     raw: &'r Raw,
     passive: bool,
@@ -123,7 +124,7 @@ impl<'env> Epoch<'env> for Open<'_> {
     fn get(&self, target: usize, at: usize, into: &'env mut [u64], shape: Shape) -> transom::Result<()> {
         let (count, ours, theirs) = layouts(shape)?;
         let from = At::new(target, self.raw.at(target, at), 1, &theirs);
-        // SAFETY: `into` outlives the epoch, and nobody looks at it before.
+        // SAFETY: `into` outlives the epoch, and is read only after it.
         unsafe { self.raw.win.get_items(Items::of_mut(into.as_mut_ptr().cast(), count, &ours), from) }
     }
 
@@ -161,7 +162,7 @@ impl<'env> Epoch<'env> for Open<'_> {
             return super::memory::get(&self.raw.win, target, self.raw.at(target, at), bytemuck::cast_slice_mut(into));
         }
         let result = Items::of_mut(into.as_mut_ptr().cast(), into.len(), &word);
-        // SAFETY: `into` is waited for.
+        // SAFETY: the operation is waited for while `into` is borrowed.
         unsafe { self.raw.win.rget(result, At::new(target, self.raw.at(target, at), into.len(), &word)) }?.wait()
     }
 

@@ -1,4 +1,5 @@
-//! Executes a program at a rank, and checks what this rank can check; the first rank checks what all saw together.
+//! Executes a program at a rank and checks the rank's own values; the first rank checks the values
+//! that all ranks saw together.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,15 +15,15 @@ use super::program::{
 use super::raw::Raw;
 use super::typed::Typed;
 
-/// What executing answers.
+/// The result of an execution.
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
-/// What a rank expects and has seen.
+/// Values that a rank expects, and values that it has seen.
 pub(super) struct Rank {
     me: usize,
     parts: Parts,
     seen: Vec<Seen>,
-    /// What the elements that others do not change meanwhile were, by target, in this epoch.
+    /// Elements that other ranks do not change during this epoch, by target.
     steady: BTreeMap<usize, Vec<u64>>,
     wrong: Option<String>,
 }
@@ -33,13 +34,13 @@ pub(super) trait Face {
     fn store(&self, first: usize, from: &[u64]) -> transom::Result<()>;
     fn sync(&self);
 
-    /// Opens the phase's epoch of this rank, does its acts, and ends it. Buffers are lent to all of the epoch, so that nothing but its
-    /// flushes and its end completes what uses them.
+    /// Opens the phase's epoch of this rank, runs its acts, and ends it. Buffers are lent for the
+    /// whole epoch, so that only flushes and the end complete the operations that use them.
     fn epoch(&self, job: &Job, phase: &Phase, rank: &mut Rank, lent: &mut [Vec<u64>]) -> transom::Result<()>;
     fn free(self) -> transom::Result<()>;
 }
 
-/// An act, and what it lends.
+/// An act, and the buffers that it lends.
 pub(super) type Lent<'p, 'env> = (&'p Act, &'env mut [u64]);
 
 /// All acts of a rank.
@@ -47,7 +48,7 @@ pub(super) fn every<'p, 'env>(phase: &'p Phase, me: usize, lent: &'env mut [Vec<
     phase.acts[me].iter().zip(lent.iter_mut().map(Vec::as_mut_slice)).collect()
 }
 
-/// The acts of a rank's passive epochs, and the target of each epoch where it is with one.
+/// The acts of a rank's passive-target epochs, with the target of each epoch that has one.
 pub(super) fn epochs<'p, 'env>(
     phase: &'p Phase,
     me: usize,
@@ -70,7 +71,7 @@ pub(super) fn epochs<'p, 'env>(
 
 /// The operations of an open epoch, on elements.
 pub(super) trait Epoch<'env> {
-    /// Whether operations can be completed before it ends.
+    /// Whether the epoch can complete operations before it ends.
     fn completes(&self) -> bool;
     fn put(&self, target: usize, at: usize, from: &'env [u64], shape: Shape) -> transom::Result<()>;
     fn get(&self, target: usize, at: usize, into: &'env mut [u64], shape: Shape) -> transom::Result<()>;
@@ -80,20 +81,21 @@ pub(super) trait Epoch<'env> {
 
     /// A flush of the target, where the epoch has any.
     fn flush(&self, target: usize) -> transom::Result<()>;
-    /// A put of elements that lie plainly.
+    /// A put of contiguous elements.
     fn put_plain(&self, target: usize, at: usize, from: &'env [u64]) -> transom::Result<()>;
-    /// The same, which is complete, where the epoch completes any; else at its end.
+    /// The same put, complete on return where the epoch has flushes, else at its end.
     fn put_now(&self, target: usize, at: usize, from: &'env [u64]) -> transom::Result<()>;
-    /// A get that is complete, by a request where the epoch has any and that is wanted. Only where the epoch completes any.
+    /// A get that is complete on return; request-based if the epoch permits it and `request` is
+    /// set. Only for epochs with flushes.
     fn read(&self, target: usize, at: usize, into: &mut [u64], request: bool) -> transom::Result<()>;
-    /// A `get_accumulate` that is complete, likewise.
+    /// A `get_accumulate` that is complete on return, as for `get`.
     fn exchange(&self, target: usize, at: usize, from: &[u64], old: &mut [u64], op: Op) -> transom::Result<()>;
 }
 
-/// Executes the program with the other ranks. `step` is told where this rank stands.
+/// Executes the program with the other ranks. `step` is called with this rank's position.
 ///
 /// # Errors
-/// What memory model and program do not allow, or an error of the library.
+/// A violation of the memory model or of the program, or an error of the library.
 pub(crate) fn execute(job: &Job, program: &Program, step: &dyn Fn(String)) -> Outcome {
     match program.raw {
         true => phases(job, program, step, Raw::new(job, program.window)?),
@@ -130,7 +132,7 @@ impl Rank {
     fn phase(&mut self, job: &Job, win: &impl Face, phase: &Phase) -> transom::Result<()> {
         let acts = &phase.acts[self.me];
         if phase.late[self.me] {
-            // Others, who do not wait for this rank, are far ahead then.
+            // Ranks that do not wait for this one are far ahead then.
             std::thread::sleep(Duration::from_micros(300));
         }
         for act in acts {
@@ -140,7 +142,7 @@ impl Rank {
         }
         let mut lent: Vec<Vec<u64>> = acts.iter().map(buffer).collect();
         if let Err(error) = win.epoch(job, phase, self, &mut lent) {
-            // What is in flight may still use them.
+            // Operations in flight may still use the buffers.
             std::mem::forget(lent);
             return Err(error);
         }
@@ -164,7 +166,7 @@ impl Rank {
         self.seen.push(Seen { target, element, new, old, changed: u64::from(changed) });
     }
 
-    /// Does the acts of an epoch.
+    /// Runs the acts of an epoch.
     pub(super) fn acts<'env>(&mut self, epoch: &impl Epoch<'env>, acts: Vec<Lent<'_, 'env>>) -> transom::Result<()> {
         self.steady.clear();
         acts.into_iter().try_for_each(|(act, lent)| self.act(epoch, act, lent))
@@ -211,7 +213,7 @@ impl Rank {
                 epoch.exchange(target, VECTOR_AT + first, &vec![1; len], &mut vec![0; len], Op::Sum)
             }
             Act::Vector { target, first, .. } => epoch.accumulate(target, VECTOR_AT + first, lent, Op::Sum),
-            // The flushes are for what an earlier act of the epoch put there.
+            // The flushes complete earlier puts of the epoch to the same place.
             Act::Bump { target } => {
                 epoch.flush(target)?;
                 epoch.read(target, LOCKED_AT, lent, false)?;
@@ -240,7 +242,7 @@ impl Rank {
         }
     }
 
-    /// Reads what must be there, where the epoch completes a get.
+    /// Reads the expected values, where the epoch completes a get.
     fn read<'env>(
         &mut self,
         epoch: &impl Epoch<'env>,
@@ -257,7 +259,8 @@ impl Rank {
         Ok(())
     }
 
-    /// Brings what all ranks saw to the first one, through a window of its own, which checks it.
+    /// Sends the values that all ranks saw to the first rank, through a separate window; the first
+    /// rank checks them.
     fn gather(&self, job: &Job, win: &impl Face, program: &Program) -> Outcome {
         const WORDS: usize = 5;
         let most = program.len() + 1;
@@ -270,7 +273,7 @@ impl Rank {
         win.load(&mut mine[1 + most * WORDS..])?;
         let len = if job.rank() == 0 { mine.len() * job.size() } else { 0 };
         let all = Window::<u64>::allocate(job, len)?;
-        all.fence(|epoch| epoch.put(0, (mine.len() * job.rank()) as u64, &mine))?;
+        all.fence(|epoch| epoch.put(0, mine.len() * job.rank(), &mine))?;
         let mut told = vec![0; len];
         all.load(0, &mut told)?;
         all.free()?;
@@ -298,7 +301,7 @@ fn values(value: u64) -> [u64; BLOCK] {
     std::array::from_fn(|index| value + index as u64)
 }
 
-/// What an act lends to its epoch: operands, or room for what it reads.
+/// The buffers that an act lends to its epoch: operands, or space for results.
 fn buffer(act: &Act) -> Vec<u64> {
     match *act {
         Act::Put { value, shape, .. } => laid(&values(value), shape),
@@ -313,7 +316,7 @@ fn buffer(act: &Act) -> Vec<u64> {
     }
 }
 
-/// A block as it lies in the origin's buffer.
+/// A block in the layout of the origin's buffer.
 fn laid(block: &[u64], shape: Shape) -> Vec<u64> {
     match shape {
         Shape::Spread => block.iter().flat_map(|&value| [value, 0]).take(2 * BLOCK - 1).collect(),

@@ -59,7 +59,7 @@ impl Face for Typed {
     }
 }
 
-/// What a closure lends.
+/// The access that a closure lends.
 enum Open<'e, 'scope, 'env> {
     Active(&'e Access<'scope, 'env, u64>),
     Passive(&'e Passive<'scope, 'env, u64>),
@@ -90,7 +90,7 @@ impl<'env> Epoch<'env> for Open<'_, '_, 'env> {
     }
 
     fn accumulate(&self, target: usize, at: usize, from: &'env [u64], op: Op) -> transom::Result<()> {
-        let (epoch, at) = (self.access(), at as u64);
+        let epoch = self.access();
         match op {
             Op::Max => epoch.accumulate(target, at, from, ops::Max),
             Op::Replace => epoch.accumulate(target, at, from, ops::Replace),
@@ -99,7 +99,7 @@ impl<'env> Epoch<'env> for Open<'_, '_, 'env> {
     }
 
     fn fetch(&self, target: usize, at: usize, operand: u64, op: Op) -> transom::Result<u64> {
-        let (epoch, at) = (self.access(), at as u64);
+        let epoch = self.access();
         match op {
             Op::Replace => epoch.swap(target, at, operand),
             Op::Bxor => epoch.fetch_and_op(target, at, operand, ops::Bxor),
@@ -108,7 +108,7 @@ impl<'env> Epoch<'env> for Open<'_, '_, 'env> {
     }
 
     fn compare_and_swap(&self, target: usize, at: usize, expected: u64, new: u64) -> transom::Result<u64> {
-        self.access().compare_and_swap(target, at as u64, expected, new)
+        self.access().compare_and_swap(target, at, expected, new)
     }
 
     fn flush(&self, target: usize) -> transom::Result<()> {
@@ -119,12 +119,12 @@ impl<'env> Epoch<'env> for Open<'_, '_, 'env> {
     }
 
     fn put_plain(&self, target: usize, at: usize, from: &'env [u64]) -> transom::Result<()> {
-        self.access().put(target, at as u64, from)
+        self.access().put(target, at, from)
     }
 
     fn put_now(&self, target: usize, at: usize, from: &'env [u64]) -> transom::Result<()> {
         match self {
-            Open::Active(epoch) => epoch.scope(|part| part.put(target, at as u64, from)),
+            Open::Active(epoch) => epoch.scope(|part| part.put(target, at, from)),
             Open::Passive(_) => self.put_plain(target, at, from).and_then(|()| self.flush(target)),
         }
     }
@@ -132,18 +132,18 @@ impl<'env> Epoch<'env> for Open<'_, '_, 'env> {
     fn read(&self, target: usize, at: usize, into: &mut [u64], request: bool) -> transom::Result<()> {
         match self {
             Open::Passive(epoch) if request => {
-                let found = epoch.rget(target, at as u64, vec![0; into.len()]).and_then(BufferRequest::wait)?;
+                let found = epoch.rget(target, at, vec![0; into.len()]).and_then(BufferRequest::wait)?;
                 into.copy_from_slice(&found);
                 Ok(())
             }
-            _ => self.access().scope(|part| part.get(target, at as u64, into)),
+            _ => self.access().scope(|part| part.get(target, at, into)),
         }
     }
 
     fn exchange(&self, target: usize, at: usize, from: &[u64], old: &mut [u64], op: Op) -> transom::Result<()> {
         self.access().scope(|part| match op {
-            Op::Replace => part.get_accumulate(target, at as u64, from, old, ops::Replace),
-            _ => part.get_accumulate(target, at as u64, from, old, ops::Sum),
+            Op::Replace => part.get_accumulate(target, at, from, old, ops::Replace),
+            _ => part.get_accumulate(target, at, from, old, ops::Sum),
         })
     }
 }

@@ -1,5 +1,5 @@
-//! Jobs whose ranks are threads on the simulated net: how they run, fail and are counted, for the test programs that use them. Each
-//! program uses its part of it. Knows nothing of what is tested.
+//! Jobs whose ranks are threads on the simulated net: running, failing and counting, for the test
+//! programs that use them. Each program uses a part of this file. Independent of the tests.
 
 #![allow(dead_code)]
 
@@ -19,7 +19,7 @@ use transom_fabric::{Coherence, Peer};
 
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
-/// How long a job may take: longer than any needs on a busy machine.
+/// Time limit of a job: longer than any needs on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A rank of a simulated job.
@@ -27,7 +27,7 @@ pub(crate) struct Rank {
     job: Job,
     net: Arc<SimNet>,
     stands: Arc<Vec<Mutex<String>>>,
-    /// What it asked of the launcher until its job had started.
+    /// The requests to the launcher until the job had started.
     pub(crate) asked: Asked,
 }
 
@@ -39,17 +39,17 @@ impl Deref for Rank {
 }
 
 impl Rank {
-    /// Says where this rank stands, for who waits for it in vain.
+    /// Reports this rank's position, for ranks that wait for it in vain.
     pub(crate) fn step(&self, what: impl Into<String>) {
         stand(&self.stands, self.rank(), what);
     }
 
-    /// How many regions this rank has: with fast keys, and with others.
+    /// The number of this rank's regions: with fast keys, and with others.
     pub(crate) fn regions(&self) -> [usize; 2] {
         self.net.regions(peer(self.rank()))
     }
 
-    /// What this rank has posted so far.
+    /// The operations that this rank has posted so far.
     pub(crate) fn counters(&self) -> SimCounters {
         self.net.counters(peer(self.rank()))
     }
@@ -63,7 +63,8 @@ fn stand(stands: &[Mutex<String>], rank: usize, what: impl Into<String>) {
     *stands[rank].lock().unwrap_or_else(PoisonError::into_inner) = what.into();
 }
 
-/// Runs `body` at each of `ranks` ranks; the first failure, or the deadline, is told with where every rank stood.
+/// Runs `body` at each of `ranks` ranks; the first failure, or the deadline, is reported with every
+/// rank's position.
 pub(crate) fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Outcome + Send + Sync + 'static) {
     let (net, board, body) = (SimNet::new(ranks, options.clone()), Board::new(ranks), Arc::new(body));
     let stands: Arc<Vec<_>> = Arc::new((0..ranks).map(|_| Mutex::new("starting".to_owned())).collect());
@@ -74,7 +75,7 @@ pub(crate) fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Ou
         let thread = move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| one(rank, &net, &board, &*body, &stands)));
             let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into())).map_err(|error| error.to_string());
-            // A runner that gave up listens no more.
+            // A runner that gave up no longer receives.
             let _ = tell.send((rank, outcome));
         };
         std::thread::Builder::new().stack_size(256 << 10).spawn(thread).expect("a thread for a rank");
@@ -109,7 +110,7 @@ fn one(
     let me = Rank { job, net: Arc::clone(net), stands: Arc::clone(stands), asked: asked() };
     me.step("body");
     if let Err(error) = body(&me) {
-        // Leaving would wait for the others, who may wait for this one.
+        // Leaving would wait for the other ranks, which may wait for this one.
         std::mem::forget(me);
         return Err(error);
     }
@@ -123,12 +124,13 @@ pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) ->
     if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} instead of {expected:?}").into()) }
 }
 
-/// Nets that differ in everything that a protocol could lean on; the last three within the limits of Slingshot.
+/// Nets that differ in every property on which a protocol could rely; the last three are within the
+/// limits of Slingshot.
 pub(crate) fn nets() -> impl Iterator<Item = SimOptions> {
     small_nets().chain((16..19).map(like_cxi))
 }
 
-/// A net within the limits that libfabric documents for Slingshot, hostile in what those leave open.
+/// A net within the limits that libfabric documents for Slingshot, adversarial in everything else.
 pub(crate) fn like_cxi(seed: u64) -> SimOptions {
     SimOptions {
         seed,
@@ -167,7 +169,7 @@ pub(crate) fn on_every_net(ranks: usize, body: impl Fn(&Rank) -> Outcome + Send 
     }
 }
 
-/// What a call posted at this rank.
+/// The operations that a call posted at this rank.
 pub(crate) fn cost(world: &Rank, call: impl FnOnce() -> transom::Result<()>) -> Result<SimCounters, transom::Error> {
     let before = world.counters();
     call()?;

@@ -1,4 +1,5 @@
-//! What tests of operations share: windows of every flavor, and a model of what operations compute. Each program uses its part of it.
+//! Shared by tests of operations: windows of every flavor, and a model of the results of
+//! operations. Each program uses a part of it.
 
 #![allow(dead_code)]
 

@@ -1,5 +1,5 @@
-//! What operations compute (MPI §5.9, §11.3.4), written down once more by hand: the tests' own arithmetic on elements as
-//! bytes. Uses nothing of the library but the names of operations and types.
+//! Results of operations (MPI-4.1 §5.9, §12.3.4), written a second time by hand: the tests' own
+//! arithmetic on elements as bytes. Takes only the names of operations and types from the library.
 
 use transom::{BasicType, Op};
 
@@ -68,7 +68,7 @@ macro_rules! pair {
     }};
 }
 
-/// The element that `op` makes of `old` and `operand`.
+/// The result of `op` on `old` and `operand`.
 pub(crate) fn combined(op: Op, ty: BasicType, old: &[u8], operand: &[u8]) -> Vec<u8> {
     use BasicType as B;
     match (op, ty) {
@@ -95,21 +95,21 @@ pub(crate) fn combined(op: Op, ty: BasicType, old: &[u8], operand: &[u8]) -> Vec
     }
 }
 
-/// [`combined`], element by element.
+/// [`combined`] for each element.
 pub(crate) fn all_combined(op: Op, ty: BasicType, old: &[u8], operand: &[u8]) -> Vec<u8> {
     let size = ty.size();
     old.chunks(size).zip(operand.chunks(size)).flat_map(|(old, operand)| combined(op, ty, old, operand)).collect()
 }
 
-/// Elements of a type, by a seed: small numbers, so that floats are exact, with equal ones among them, negative ones where the type
-/// has them, and integers that wrap. Padding is 0.
+/// Elements of a type by a seed: small numbers, so that floats are exact, some of them equal,
+/// negative ones where the type has them, and integers that wrap. Padding is 0.
 pub(crate) fn elements(ty: BasicType, count: usize, seed: u64) -> Vec<u8> {
     (0..count as u64).flat_map(|index| element(ty, mixed(seed.wrapping_mul(0x1_0001).wrapping_add(index)))).collect()
 }
 
 fn element(ty: BasicType, random: u64) -> Vec<u8> {
     use BasicType as B;
-    // Halves of small numbers are exact, and so are their products.
+    // Halves of small numbers and their products are exact.
     let small = i16::from((random % 17).to_le_bytes()[0]) - 8;
     let other = i16::from((random / 17 % 9).to_le_bytes()[0]) - 4;
     let index = i32::from((random / 170 % 5).to_le_bytes()[0]);
@@ -124,7 +124,7 @@ fn element(ty: BasicType, random: u64) -> Vec<u8> {
         B::TwoInt => [bytemuck::bytes_of(&i32::from(small)), bytemuck::bytes_of(&index)].concat(),
         B::ShortInt => [bytemuck::bytes_of(&small), &[0; 2], bytemuck::bytes_of(&index)].concat(),
         B::Bool => vec![(random % 3).to_le_bytes()[0] * 7],
-        // Zero now and then, which logical operations look at.
+        // Sometimes zero, for logical operations.
         _ if random.is_multiple_of(5) => Vec::new(),
         _ => mixed(random).to_ne_bytes()[..ty.size()].to_vec(),
     };
@@ -132,7 +132,7 @@ fn element(ty: BasicType, random: u64) -> Vec<u8> {
     bytes
 }
 
-/// Whether elements are equal; padding of pairs has no part in it.
+/// Whether elements are equal; the padding of pairs is ignored.
 pub(crate) fn equal(ty: BasicType, a: &[u8], b: &[u8]) -> bool {
     let skip = match ty {
         BasicType::DoubleInt | BasicType::LongInt => 12..16,
@@ -143,7 +143,7 @@ pub(crate) fn equal(ty: BasicType, a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).enumerate().all(|(at, (a, b))| !counts(at) || a == b)
 }
 
-/// A number that looks like chance (splitmix64's finalizer).
+/// A pseudo-random number (splitmix64's finalizer).
 pub(crate) fn mixed(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,6 @@
-//! Byte-level windows of every flavor for tests of operations: the same bytes at the same offsets whatever the flavor is, and
-//! operations that are complete when they return, so that no caller has to promise anything. Judges nothing.
+//! Byte-level windows of every flavor for tests of operations: the same bytes at the same offsets
+//! in every flavor, and operations that are complete on return, so that callers need no unsafe
+//! code. Contains no checks.
 
 use std::ptr::NonNull;
 
@@ -10,27 +11,28 @@ use transom::{
 /// Every flavor.
 pub(crate) const FLAVORS: [Flavor; 4] = [Flavor::Allocate, Flavor::Create, Flavor::Dynamic, Flavor::Shared];
 
-/// How user memory is aligned: blocks of the library's locks then begin somewhere within it.
+/// Alignment of user memory: the blocks of the library's locks begin somewhere within it.
 const ALIGN: usize = 16;
 
-/// A window with a passive epoch to all ranks open.
+/// A window with an open passive-target epoch to all ranks.
 #[derive(Debug)]
 pub(crate) struct Part {
     win: RawWindow,
     bytes: usize,
-    /// Where each rank's part begins, as displacement.
+    /// The displacement at which each rank's part begins.
     begins: Vec<u64>,
     user: Option<NonNull<[u128]>>,
     /// Another window over the same memory.
     beside: Option<RawWindow>,
 }
 
-/// So many items of a type in a buffer, from `zero` bytes after its begin, which the type's offset 0 is.
+/// A count of items of a type in a buffer; the type's offset 0 is `zero` bytes after the buffer's
+/// beginning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape<'t> {
-    /// Where offset 0 is.
+    /// The buffer's position of offset 0.
     pub(crate) zero: usize,
-    /// How many items.
+    /// The number of items.
     pub(crate) count: usize,
     /// Their type.
     pub(crate) ty: &'t Datatype,
@@ -40,11 +42,11 @@ pub(crate) struct Shape<'t> {
 pub(crate) type Source<'a> = (&'a [u8], Shape<'a>);
 /// A buffer that is filled, and its items.
 pub(crate) type Sink<'a> = (&'a mut [u8], Shape<'a>);
-/// Where at the window: a rank, an offset in its part, and the items there.
+/// A place in the window: a rank, an offset in its part, and the items there.
 pub(crate) type To<'t> = (usize, usize, Shape<'t>);
 
 impl<'t> Shape<'t> {
-    /// Items from the begin of a buffer.
+    /// Items from the beginning of a buffer.
     pub(crate) fn new(count: usize, ty: &'t Datatype) -> Shape<'t> {
         Shape { zero: 0, count, ty }
     }
@@ -57,19 +59,20 @@ impl<'t> Shape<'t> {
     }
 }
 
-/// An accumulate of contiguous elements that is one of several in flight.
+/// An accumulate of contiguous elements, one of several in flight.
 #[derive(Debug)]
 pub(crate) struct Call<'b> {
-    /// What the target's elements are combined with.
+    /// The operands.
     pub(crate) operand: &'b [u8],
-    /// Where the values from before go, if they are wanted.
+    /// The buffer for the previous values, if they are wanted.
     pub(crate) old: Option<&'b mut [u8]>,
-    /// By what.
+    /// The operation.
     pub(crate) op: Op,
 }
 
 impl Part {
-    /// A window of `bytes` zeroed bytes at each rank; none for a shared one where ranks are on several nodes.
+    /// A window of `bytes` zeroed bytes at each rank; `None` for a shared one where ranks are on
+    /// several nodes.
     pub(crate) fn new(world: &Job, flavor: Flavor, bytes: usize, info: &Info) -> Result<Option<Part>> {
         let user = matches!(flavor, Flavor::Create | Flavor::Dynamic)
             .then(|| NonNull::from(Box::leak(vec![0u128; bytes.div_ceil(ALIGN)].into_boxed_slice())));
@@ -85,7 +88,8 @@ impl Part {
             // Dynamic.
             _ => {
                 let win = RawWindow::create_dynamic(world, info)?;
-                // SAFETY: as above.
+                // SAFETY: the memory is leaked until `free` takes it back, and only windows access
+                // it.
                 unsafe { win.attach(base, bytes)? };
                 win
             }
@@ -96,23 +100,25 @@ impl Part {
         Ok(Some(Part { win, bytes, begins, user, beside: None }))
     }
 
-    /// A created window that begins `skew` bytes, at most 16, behind an address that is a multiple of 16.
+    /// A created window that begins `skew` bytes, at most 16, after an address that is a multiple
+    /// of 16.
     pub(crate) fn skewed(world: &Job, bytes: usize, skew: usize) -> Result<Part> {
         let user = NonNull::from(Box::leak(vec![0u128; bytes.div_ceil(ALIGN) + 1].into_boxed_slice()));
         let base = user.as_ptr().cast::<u8>().wrapping_add(skew);
-        // SAFETY: as in `new`.
+        // SAFETY: the memory is leaked until `free` takes it back, and only windows access it.
         let win = unsafe { RawWindow::create(world, base, bytes, 1, &Info::new())? };
         win.lock_all(Assert::NONE)?;
         Ok(Part { win, bytes, begins: vec![0; world.size()], user: Some(user), beside: None })
     }
 
-    /// What must never be: ranks of even numbers have their atomics from the net, the others from the CPU, on the same elements. Two
-    /// created windows over the same memory, of which each rank uses one.
+    /// A configuration that the library must never have: even ranks use the net's atomics and the
+    /// others the CPU's, on the same elements. Two created windows over the same memory, of which
+    /// each rank uses one.
     pub(crate) fn of_two_actors(world: &Job, bytes: usize) -> Result<Part> {
         let user = NonNull::from(Box::leak(vec![0u128; bytes.div_ceil(ALIGN)].into_boxed_slice()));
         let create = |actor| {
             let info = Info::new().with("transom_atomics", actor);
-            // SAFETY: as in `new`.
+            // SAFETY: the memory is leaked until `free` takes it back, and only windows access it.
             let win = unsafe { RawWindow::create(world, user.as_ptr().cast::<u8>(), bytes, 1, &info)? };
             win.lock_all(Assert::NONE).map(|()| win)
         };
@@ -133,7 +139,7 @@ impl Part {
         self.begins.get(rank).map_or(0, |begin| begin + offset as u64)
     }
 
-    /// The window, for calls that need no promise.
+    /// The window, for safe calls.
     pub(crate) fn win(&self) -> &RawWindow {
         &self.win
     }
@@ -148,7 +154,7 @@ impl Part {
     /// Gets bytes.
     pub(crate) fn read(&self, rank: usize, offset: usize, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0xee; len];
-        // SAFETY: as in `write`.
+        // SAFETY: the flush completes it while `bytes` is borrowed.
         unsafe { self.win.get(bytes.as_mut_ptr(), len, rank, self.at(rank, offset))? };
         self.win.flush(rank)?;
         Ok(bytes)
@@ -161,13 +167,13 @@ impl Part {
         self.win.flush(rank)
     }
 
-    /// Puts bytes that are always there, and does not wait.
+    /// Puts static bytes, without waiting.
     pub(crate) fn start_put(&self, data: &'static [u8], rank: usize, offset: usize) -> Result<()> {
-        // SAFETY: the bytes outlive every operation.
+        // SAFETY: the bytes are static and outlive every operation.
         unsafe { self.win.put(data.as_ptr(), data.len(), rank, self.at(rank, offset)) }
     }
 
-    /// Gets items of the target as items of `data`.
+    /// Gets items of the target into items of `data`.
     pub(crate) fn get(
         &self,
         data: &mut [u8],
@@ -176,7 +182,7 @@ impl Part {
         offset: usize,
         from: Shape<'_>,
     ) -> Result<()> {
-        // SAFETY: as in `put`.
+        // SAFETY: the span was checked; the flush completes it while `data` is borrowed.
         unsafe { self.win.get_items(sink((data, into)), self.target((rank, offset, from)))? };
         self.win.flush(rank)
     }
@@ -184,15 +190,16 @@ impl Part {
     /// Accumulates items of a buffer on items of the target.
     pub(crate) fn accumulate(&self, from: Source<'_>, to: To<'_>, op: Op) -> Result<()> {
         let target = self.target(to);
-        // SAFETY: as in `put`.
+        // SAFETY: the span was checked; the flush completes it while the buffer is borrowed.
         unsafe { self.win.accumulate(source(from), target, op)? };
         self.win.flush(target.rank)
     }
 
-    /// Accumulates as [`Part::accumulate`], and gets the values from before as items of another buffer.
+    /// Accumulates as [`Part::accumulate`], and gets the previous values as items of another
+    /// buffer.
     pub(crate) fn get_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: To<'_>, op: Op) -> Result<()> {
         let target = self.target(to);
-        // SAFETY: as in `put`, for both buffers.
+        // SAFETY: both spans were checked; the flush completes it while both buffers are borrowed.
         unsafe { self.win.get_accumulate(source(from), sink(into), target, op)? };
         self.win.flush(target.rank)
     }
@@ -200,26 +207,30 @@ impl Part {
     /// [`Part::accumulate`] by its request form.
     pub(crate) fn raccumulate(&self, from: Source<'_>, to: To<'_>, op: Op) -> Result<()> {
         let target = self.target(to);
-        // SAFETY: as in `put`; it is waited for, and the flush completes it at the target.
+        // SAFETY: the span was checked; the request is waited for, and the flush completes it at
+        // the target, while the buffer is borrowed.
         unsafe { self.win.raccumulate(source(from), target, op)?.wait()? };
         self.win.flush(target.rank)
     }
 
-    /// [`Part::get_accumulate`] by its request form: the values are there when the request is complete.
+    /// [`Part::get_accumulate`] in its request form: the values are there when the request is
+    /// complete.
     pub(crate) fn rget_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: To<'_>, op: Op) -> Result<()> {
-        // SAFETY: as in `put`, for both buffers.
+        // SAFETY: both spans were checked; the wait completes it while both buffers are borrowed.
         unsafe { self.win.rget_accumulate(source(from), sink(into), self.target(to), op)?.wait() }
     }
 
-    /// Posts all calls on elements of a type at one place, and only then waits for them.
+    /// Posts all calls on elements of a type at one place, and waits only after the last one.
     pub(crate) fn in_flight(&self, calls: &mut [Call<'_>], ty: &Datatype, rank: usize, offset: usize) -> Result<()> {
         let posted = calls.iter_mut().try_for_each(|call| {
             let shape = Shape::new(call.operand.len() / ty.size(), ty);
             let (from, target) = (source((call.operand, shape)), self.target((rank, offset, shape)));
             match &mut call.old {
-                // SAFETY: as in `put`: the flush below completes it while the buffer is borrowed.
+                // SAFETY: the span was checked; the flush below completes it while the buffer is
+                // borrowed.
                 None => unsafe { self.win.accumulate(from, target, call.op) },
-                // SAFETY: likewise, for both buffers.
+                // SAFETY: both spans were checked; the flush below completes it while both buffers
+                // are borrowed.
                 Some(old) => unsafe { self.win.get_accumulate(from, sink((old, shape)), target, call.op) },
             }
         });
@@ -227,14 +238,14 @@ impl Part {
         posted
     }
 
-    /// `fetch_and_op` of one element: its value from before.
+    /// `fetch_and_op` of one element; returns its previous value.
     pub(crate) fn fetch(&self, operand: &[u8], ty: BasicType, rank: usize, offset: usize, op: Op) -> Result<Vec<u8>> {
         let mut old = vec![0xee; ty.size()];
         self.win.fetch_and_op(operand, &mut old, ty, rank, self.at(rank, offset), op)?;
         Ok(old)
     }
 
-    /// `compare_and_swap` of one element: its value from before.
+    /// `compare_and_swap` of one element; returns its previous value.
     pub(crate) fn swap(
         &self,
         new: &[u8],
@@ -248,7 +259,7 @@ impl Part {
         Ok(old)
     }
 
-    /// Ends the epoch and the window, and gives its memory back.
+    /// Ends the epoch and the window, and returns the window's memory.
     pub(crate) fn free(self) -> Result<()> {
         let mut windows: Vec<_> = std::iter::once(self.win).chain(self.beside).collect();
         // In the same order at all ranks.
@@ -257,7 +268,7 @@ impl Part {
             win.unlock_all()?;
             win.free()?;
         }
-        // SAFETY: it was leaked by `new`, and the window that used it is gone.
+        // SAFETY: `new` leaked the memory, and the window that used it is gone.
         drop(self.user.map(|memory| unsafe { Box::from_raw(memory.as_ptr()) }));
         Ok(())
     }
@@ -275,17 +286,17 @@ fn sink<'a>((data, shape): Sink<'a>) -> Items<'a> {
     shape.items(data.as_mut_ptr(), data.len())
 }
 
-/// What each rank says, by rank.
+/// The value of each rank, by rank.
 fn gathered(world: &Job, value: u64) -> Result<Vec<u64>> {
     let win = Window::<u64>::allocate(world, world.size())?;
-    win.fence(|epoch| (0..world.size()).try_for_each(|rank| epoch.put_value(rank, world.rank() as u64, value)))?;
+    win.fence(|epoch| (0..world.size()).try_for_each(|rank| epoch.put_value(rank, world.rank(), value)))?;
     let mut all = vec![0; world.size()];
     win.load(0, &mut all)?;
     win.free()?;
     Ok(all)
 }
 
-/// A shared window; none where ranks are on several nodes, which is refused.
+/// A shared window; `None` where ranks are on several nodes, which is refused.
 pub(crate) fn if_shareable<W>(world: &Job, made: Result<W>) -> Result<Option<W>> {
     match made {
         Err(error) if error.class() == Class::RmaShared && world.node_ranks().len() < world.size() => Ok(None),
@@ -293,9 +304,9 @@ pub(crate) fn if_shareable<W>(world: &Job, made: Result<W>) -> Result<Option<W>>
     }
 }
 
-/// Each flavor with the hints that decide how accumulates are atomic: locks of blocks, and atomics of the CPU for each element; and
-/// those of the net, where there is one that has them, for the flavors on which it performs any. Where the net's are the default, those
-/// of the CPU on request.
+/// Each flavor with the hints that select the atomicity discipline: block locks, and the CPU's
+/// atomics for each element. On a net with atomics also those of the net, for the flavors on which
+/// it performs any; where the net's atomics are the default, the CPU's on request.
 pub(crate) fn disciplines(world: &Job) -> Vec<(Flavor, Info)> {
     let by_elements = Info::new().with("mpi_accumulate_granularity", "8");
     let mut all = Vec::from(FLAVORS.map(|flavor| (flavor, Info::new())));
@@ -314,12 +325,12 @@ pub(crate) fn disciplines(world: &Job) -> Vec<(Flavor, Info)> {
     all
 }
 
-/// The targets that an origin tries: itself, and the last rank.
+/// The targets of an origin: itself and the last rank.
 pub(crate) fn targets(world: &Job) -> Vec<usize> {
     if world.size() == 1 { vec![0] } else { vec![0, world.size() - 1] }
 }
 
-/// The class of the error that a call must give.
+/// The class of the error that a call must return.
 pub(crate) fn class<T>(done: Result<T>) -> Option<Class> {
     done.err().as_ref().map(Error::class)
 }

@@ -1,11 +1,12 @@
-//! Fences and generalized active target synchronization (MPI §11.5.1, §11.5.2).
+//! Fences and generalized active target synchronization (MPI-4.1 §12.5.1, §12.5.2).
 
 use transom::{Assert, Class, Info, Job, Op, RawWindow, Window};
 use transom_harness::{Outcome, ensure, same, step};
 
 use crate::{fetch, word};
 
-/// MPI §11.5.1, §11.5.5: a fence completes what precedes it, under every combination of assertions that holds; the others are refused.
+/// MPI-4.1 §12.5.1, §12.5.5: a fence completes the preceding operations, under every legal
+/// combination of assertions; the others are refused.
 /// Shows S1, S4.
 pub(crate) fn fences_with_every_assertion(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -43,7 +44,7 @@ pub(crate) fn fences_with_every_assertion(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Whom `rank` accesses, in epochs of many shapes.
+/// The ranks that `rank` accesses, in epochs of many shapes.
 fn targets(shape: usize, rank: usize, size: usize) -> Vec<usize> {
     let mut group = match shape % 9 {
         0 => vec![(rank + 1) % size],
@@ -62,8 +63,9 @@ fn targets(shape: usize, rank: usize, size: usize) -> Vec<usize> {
     group
 }
 
-/// MPI §11.5.2: pairs, stars, rings, overlapping groups, a rank in its own group, empty groups, another shape in every epoch. No barrier lies
-/// between epochs, so that posts and completions of neighbours come early.
+/// MPI-4.1 §12.5.2: pairs, stars, rings, overlapping groups, a rank in its own group, empty groups,
+/// another shape in every epoch. No barrier separates the epochs, so that posts and completions of
+/// neighbours arrive early.
 /// Shows S1.
 pub(crate) fn groups_of_every_shape(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -76,9 +78,10 @@ pub(crate) fn groups_of_every_shape(world: &Job) -> Outcome {
         let value = |rank: usize| (epoch * 1000 + rank + 1) as u64;
         win.post(&origins)?;
         win.start(&mine, |access| {
-            // Half of the epochs leave out every other target: its post is consumed by complete.
+            // Half of the epochs access only every other target: complete consumes the posts of the
+            // others.
             let used = mine.iter().filter(|&&target| epoch % 2 == 0 || target % 2 == 0);
-            used.copied().try_for_each(|target| access.put_value(target, me as u64, value(me)))
+            used.copied().try_for_each(|target| access.put_value(target, me, value(me)))
         })?;
         if epoch % 3 == 0 {
             while !win.test()? {
@@ -97,7 +100,7 @@ pub(crate) fn groups_of_every_shape(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.5.2: start returns before the post; the operation, or complete, waits for it.
+/// MPI-4.1 §12.5.2: start returns before the post; the operation, or complete, waits for the post.
 /// Shows S1.
 pub(crate) fn late_post(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 1)?;
@@ -107,7 +110,7 @@ pub(crate) fn late_post(world: &Job) -> Outcome {
         if world.rank() == 0 {
             win.start(&[1], |access| {
                 signal.lock_all(|other| other.put_value(1, 0, turn))?;
-                // In every other turn nothing is put, and complete waits.
+                // In every other turn there is no put, and complete waits.
                 if turn % 2 == 0 { access.put_value(1, 0, turn) } else { Ok(()) }
             })?;
         } else {
@@ -125,7 +128,8 @@ pub(crate) fn late_post(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.7, the symmetric exchange of Figure 11.8 and its mirror: post first at one, access first at the other.
+/// MPI-4.1 §12.7, the symmetric exchange of Figure 11.8 of MPI-3.1 and its mirror: one rank posts
+/// first, the other accesses first.
 /// Shows S1.
 pub(crate) fn opposite_orders(world: &Job) -> Outcome {
     let (me, other) = (world.rank(), 1 - world.rank());
@@ -149,7 +153,8 @@ pub(crate) fn opposite_orders(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.5.2: one process's access and exposure epochs overlap, in any order of their ends that does not wait in a circle.
+/// MPI-4.1 §12.5.2: access and exposure epochs of a process overlap, and end in any order that is
+/// free of circular waits.
 /// Shows S1.
 pub(crate) fn overlap(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -166,7 +171,7 @@ pub(crate) fn overlap(world: &Job) -> Outcome {
         }
         fetch(&win, next, 0, Op::Sum, turn)?;
         ensure(!win.test()? || size > 1, "a rank that has not completed its own epoch is not through")?;
-        // A test that came to its end has ended the exposure epoch.
+        // A test that returned true has ended the exposure epoch.
         win.complete()?;
         match win.wait() {
             Err(error) if error.class() != Class::RmaSync => return Err(error.into()),
@@ -177,7 +182,8 @@ pub(crate) fn overlap(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.5.5: NOCHECK at both sides, where something else has ordered post before start.
+/// MPI-4.1 §12.5.5: NOCHECK at both sides, where other synchronization has ordered post before
+/// start.
 /// Shows S1, S4.
 pub(crate) fn unchecked(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());

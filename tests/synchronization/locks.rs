@@ -1,4 +1,4 @@
-//! Locks and flushes (MPI §11.5.3, §11.5.4).
+//! Locks and flushes (MPI-4.1 §12.5.3, §12.5.4).
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use transom_harness::{Outcome, ensure, same, step};
 
 use crate::{fetch, word};
 
-/// MPI §11.5.3: a counter that is read and written back under exclusive locks loses nothing.
+/// MPI-4.1 §12.5.3: a counter that is read and written under exclusive locks loses no increment.
 /// Shows S2.
 pub(crate) fn exclusive_locks_exclude(world: &Job) -> Outcome {
     let (size, turns) = (world.size(), 60);
@@ -31,7 +31,8 @@ pub(crate) fn exclusive_locks_exclude(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.5.3: holders of shared locks are in together: each stays until all have said, within their locks, that they are in.
+/// MPI-4.1 §12.5.3: shared locks are held together: each holder stays until all have reported,
+/// within their locks, that they hold theirs.
 /// Shows S2.
 pub(crate) fn shared_locks_run_together(world: &Job) -> Outcome {
     let size = world.size() as u64;
@@ -45,7 +46,7 @@ pub(crate) fn shared_locks_run_together(world: &Job) -> Outcome {
             }
             Ok(())
         })?;
-        // Whoever is first out waits for the others.
+        // The first rank to leave waits for the others.
         win.lock(Lock::Exclusive, 0, |_| Ok(()))?;
         world.barrier()?;
     }
@@ -53,7 +54,7 @@ pub(crate) fn shared_locks_run_together(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.5.3: many targets locked at once, shared and exclusively, unlocked in another order.
+/// MPI-4.1 §12.5.3: many targets locked at once, shared and exclusive, unlocked in another order.
 /// Shows S2.
 pub(crate) fn many_targets(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -61,7 +62,7 @@ pub(crate) fn many_targets(world: &Job) -> Outcome {
     for turn in 0..20 {
         step(format!("turn {turn}"));
         for target in 0..size {
-            // In the order of the ranks: nobody waits in a circle.
+            // In the order of the ranks, so that there is no circular wait.
             let kind = if (target + me + turn).is_multiple_of(2) { Lock::Shared } else { Lock::Exclusive };
             win.lock(kind, target, Assert::NONE)?;
             fetch(&win, target, 0, Op::Sum, 1)?;
@@ -84,8 +85,8 @@ pub(crate) fn many_targets(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Who holds one shared lock gets another though somebody waits to write there: else holders that lock two targets in opposite orders
-/// wait for each other through the writers that wait for them.
+/// A holder of one shared lock gets another one although a writer waits there. Otherwise holders
+/// that lock two targets in opposite orders would deadlock through the writers that wait for them.
 /// Shows S2.
 pub(crate) fn opposite_orders(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 1)?;
@@ -114,7 +115,8 @@ pub(crate) fn opposite_orders(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.5.3: `lock_all` is shared: within it nobody sees what an exclusive holder has half-written, at any rank.
+/// MPI-4.1 §12.5.3: `lock_all` is shared: within it no rank sees partial writes of an exclusive
+/// holder, at any target.
 /// Shows S2.
 pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
@@ -144,7 +146,8 @@ pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// MPI §11.5.4: each flush leaves the data at the target, which only looks; within a lock a flush of another target is refused.
+/// MPI-4.1 §12.5.4: each flush leaves the data at the target, which only loads; within a lock a
+/// flush of another target is refused.
 /// Shows S3, E2.
 pub(crate) fn flushes(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, 32, 8, &Info::new())?;
@@ -188,7 +191,7 @@ pub(crate) fn flushes(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Looks, without any call that makes progress, until `done`.
+/// Loads until `done`, without any call that makes progress.
 fn look(mut done: impl FnMut() -> transom::Result<bool>) -> Outcome {
     let start = Instant::now();
     while !done()? {
@@ -200,7 +203,7 @@ fn look(mut done: impl FnMut() -> transom::Result<bool>) -> Outcome {
     Ok(())
 }
 
-/// MPI §11.2.1: `no_locks` refuses locks, and nothing else.
+/// MPI-4.1 §12.2.1: `no_locks` refuses locks and no other call.
 /// Shows S2, E1.
 pub(crate) fn no_locks(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, 8, 8, &Info::new().with("no_locks", "true"))?;
@@ -216,11 +219,12 @@ pub(crate) fn no_locks(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// REQUIREMENTS S5: every lock of a target that computes, which holds the master's word too, is got and given up without it.
+/// Every lock of a target that computes, and that holds the master word too, is acquired and
+/// released without its help.
 /// Shows S5, S2.
 pub(crate) fn computing_target(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 2)?;
-    // First contact may need the target; computing begins after it.
+    // First contact may need the target, so computing begins after it.
     win.lock_all(|epoch| epoch.fetch_add(0, 1, 1u64))?;
     world.barrier()?;
     if world.rank() == 0 {

@@ -1,13 +1,14 @@
-//! Nobody starves (MPI §11.5.3, REQUIREMENTS S2): a stream of lockers goes on until the one that it might keep out has had its turns. The
-//! watchdog is the only limit of time.
+//! No starvation (MPI-4.1 §12.5.3, requirement S2): a stream of lockers goes on until the rank that
+//! it might keep out has had its turns. Only the watchdog limits the time.
 
 use transom::{Job, Lock, Window};
 use transom_harness::{Outcome, ensure, step};
 
-/// The turns that the one has to get.
+/// The turns that the one rank must get.
 const TURNS: u64 = 10;
 
-/// Rank 0 gets its turns by `one`, which counts them in the word that `stream` of all others answers.
+/// Rank 0 gets its turns by `one`, and counts them in the word that the `stream` of all others
+/// checks.
 fn against(
     world: &Job,
     one: fn(&Window<u64>) -> transom::Result<()>,

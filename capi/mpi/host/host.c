@@ -1,10 +1,12 @@
-/* The host MPI as the Rust side calls it: constants, tables, and its functions by their PMPI names. Compiled by the host's own
- * compiler wrapper, so that its header says what handles and constants are. Every name of the host is weak, or looked up: the library
- * is loaded into programs that have no MPI too, such as the launcher. */
+/* The host MPI for the Rust side: constants, tables, and its functions by their PMPI names.
+ * Compiled by the host's own compiler wrapper, so that the host's header defines handles and
+ * constants. Every name of the host is weak, or looked up at run time, because the library is also
+ * loaded into programs without MPI, such as the launcher. */
 #define _GNU_SOURCE
 #include "host.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +18,15 @@ _Static_assert(sizeof(MPI_Request) == TRANSOM_HANDLE && sizeof(MPI_Errhandler) =
 _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8, "integers");
 
 #ifdef OPEN_MPI
-/* Its handles are addresses of variables of libmpi. */
+/* Open MPI's handles are addresses of variables of libmpi. */
 #undef OMPI_PREDEFINED_GLOBAL
 #define OMPI_PREDEFINED_GLOBAL(type, global) ((type)dlsym(RTLD_DEFAULT, #global))
 #endif
 
 #define TEXT(words) #words
 #define WEAK(name) _Pragma(TEXT(weak PMPI_##name))
-/* A function of the host under another name. The library has many of the PMPI names itself: the host's is the next one. */
+/* A function of the host under another name. This library defines many of the PMPI names itself, so
+ * that the host's definition is the next one. */
 #define PASS(name, parameters, arguments)                                                                                   \
     int host_##name parameters {                                                                                            \
         static int(*next) parameters;                                                                                       \
@@ -35,6 +38,7 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8, "inte
 
 WEAK(Allgather)
 WEAK(Allgatherv)
+WEAK(Bcast)
 WEAK(Iprobe)
 WEAK(Type_create_keyval)
 WEAK(Comm_create_keyval)
@@ -86,53 +90,135 @@ void host_constants(struct constants *out) {
     out->max_info_key = MPI_MAX_INFO_KEY;
 }
 
-/* Fills `out` with at most `most` predefined types; how many there are. Types that the host was built without are left out. */
-int host_predefined(struct predefined *out, int most) {
-    const struct predefined all[] = {
-        {MPI_CHAR, 'i'},           {MPI_SIGNED_CHAR, 'i'},    {MPI_UNSIGNED_CHAR, 'u'}, {MPI_SHORT, 'i'},
-        {MPI_UNSIGNED_SHORT, 'u'}, {MPI_INT, 'i'},            {MPI_UNSIGNED, 'u'},      {MPI_LONG, 'i'},
-        {MPI_UNSIGNED_LONG, 'u'},  {MPI_LONG_LONG, 'i'},      {MPI_UNSIGNED_LONG_LONG, 'u'},
-        {MPI_INT8_T, 'i'},         {MPI_INT16_T, 'i'},        {MPI_INT32_T, 'i'},       {MPI_INT64_T, 'i'},
-        {MPI_UINT8_T, 'u'},        {MPI_UINT16_T, 'u'},       {MPI_UINT32_T, 'u'},      {MPI_UINT64_T, 'u'},
-        {MPI_WCHAR, 'i'},          {MPI_AINT, 'i'},           {MPI_COUNT, 'i'},         {MPI_OFFSET, 'i'},
-        {MPI_FLOAT, 'f'},          {MPI_DOUBLE, 'f'},         {MPI_C_BOOL, 'b'},        {MPI_BYTE, 'y'},
-        {MPI_PACKED, 'y'},         {MPI_C_FLOAT_COMPLEX, 'c'}, {MPI_C_DOUBLE_COMPLEX, 'c'},
-        {MPI_FLOAT_INT, 'F'},      {MPI_DOUBLE_INT, 'D'},     {MPI_LONG_INT, 'L'},      {MPI_2INT, '2'},
-        {MPI_SHORT_INT, 'S'},      {MPI_INTEGER, 'i'},        {MPI_REAL, 'f'},          {MPI_DOUBLE_PRECISION, 'f'},
-        {MPI_COMPLEX, 'c'},        {MPI_DOUBLE_COMPLEX, 'c'}, {MPI_LOGICAL, 'i'},       {MPI_CHARACTER, 'y'},
-        {MPI_2INTEGER, '2'},       {MPI_INTEGER1, 'i'},       {MPI_INTEGER2, 'i'},      {MPI_INTEGER4, 'i'},
-        {MPI_INTEGER8, 'i'},       {MPI_REAL4, 'f'},          {MPI_REAL8, 'f'},         {MPI_COMPLEX8, 'c'},
-        {MPI_COMPLEX16, 'c'},      {MPI_CXX_BOOL, 'b'},       {MPI_CXX_FLOAT_COMPLEX, 'c'},
-        {MPI_CXX_DOUBLE_COMPLEX, 'c'},
-    };
-    int count = 0;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i].type != MPI_DATATYPE_NULL && all[i].type != (MPI_Datatype)0 && count < most) out[count++] = all[i];
+/* --- predefined types ------------------------------------------------------------------------- */
+
+#define BIT(op) (1u << OP_##op)
+#define SUMS (BIT(SUM) | BIT(PROD))
+#define RANKED (SUMS | BIT(MAX) | BIT(MIN))
+#define TRUTH (BIT(LAND) | BIT(LOR) | BIT(LXOR))
+#define BITS (BIT(BAND) | BIT(BOR) | BIT(BXOR))
+#define PLACES (BIT(MAXLOC) | BIT(MINLOC))
+#define SWAP BIT(SWAP)
+#define WHOLE (RANKED | TRUTH | BITS | SWAP)
+
+#ifdef OPEN_MPI
+/* Open MPI treats bytes and most of Fortran's numbers and truth values as C integers, and defines
+ * compare-and-swap on all its types. */
+#define MORE WHOLE
+#define BYTES 'u'
+#define TRUE_INT 'i'
+#define ANY SWAP
+#else
+#define MORE 0
+#define BYTES 'y'
+#define TRUE_INT 'b'
+#define ANY 0
+#endif
+
+static int add(struct predefined *out, int count, int most, MPI_Datatype type, int kind, unsigned ops) {
+    if (type == MPI_DATATYPE_NULL || type == (MPI_Datatype)0 || count >= most) return count;
+    out[count] = (struct predefined){type, kind, ops | ANY};
+    return count + 1;
+}
+
+#define ADD(type, kind, ops) count = add(out, count, most, type, kind, ops)
+
+static int add_c(struct predefined *out, int count, int most) {
+    const MPI_Datatype integers[] = {MPI_CHAR, MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T,
+                                     MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_AINT, MPI_COUNT, MPI_OFFSET};
+    const MPI_Datatype naturals[] = {MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
+                                     MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T};
+    for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++) ADD(integers[i], 'i', WHOLE);
+    for (size_t i = 0; i < sizeof naturals / sizeof naturals[0]; i++) ADD(naturals[i], 'u', WHOLE);
+    ADD(MPI_WCHAR, 'i', SWAP), ADD(MPI_PACKED, 'y', 0), ADD(MPI_BYTE, BYTES, BITS | SWAP | MORE);
+    ADD(MPI_FLOAT, 'f', RANKED), ADD(MPI_DOUBLE, 'f', RANKED), ADD(MPI_LONG_DOUBLE, 'l', RANKED);
+    ADD(MPI_C_BOOL, 'b', TRUTH | SWAP), ADD(MPI_CXX_BOOL, 'b', TRUTH | SWAP);
+    ADD(MPI_C_FLOAT_COMPLEX, 'c', SUMS), ADD(MPI_C_DOUBLE_COMPLEX, 'c', SUMS), ADD(MPI_C_LONG_DOUBLE_COMPLEX, 'm', SUMS);
+    ADD(MPI_CXX_FLOAT_COMPLEX, 'c', SUMS), ADD(MPI_CXX_DOUBLE_COMPLEX, 'c', SUMS);
+    ADD(MPI_CXX_LONG_DOUBLE_COMPLEX, 'm', SUMS);
+    ADD(MPI_FLOAT_INT, 'F', PLACES), ADD(MPI_DOUBLE_INT, 'D', PLACES), ADD(MPI_LONG_INT, 'L', PLACES);
+    ADD(MPI_2INT, '2', PLACES), ADD(MPI_SHORT_INT, 'S', PLACES), ADD(MPI_LONG_DOUBLE_INT, 'X', PLACES);
     return count;
 }
 
-/* --- the job's own communicator ------------------------------------------------------------------------------------------ */
+static int add_fortran(struct predefined *out, int count, int most) {
+    const unsigned integer = RANKED | BITS | SWAP;
+    ADD(MPI_CHARACTER, BYTES, SWAP | MORE), ADD(MPI_LOGICAL, 'b', TRUTH | SWAP);
+    ADD(MPI_INTEGER, 'i', integer), ADD(MPI_INTEGER4, 'i', integer), ADD(MPI_INTEGER1, 'i', integer | MORE);
+    ADD(MPI_INTEGER2, 'i', integer | MORE), ADD(MPI_INTEGER8, 'i', integer | MORE);
+    ADD(MPI_REAL, 'f', RANKED), ADD(MPI_DOUBLE_PRECISION, 'f', RANKED), ADD(MPI_REAL4, 'f', RANKED);
+    ADD(MPI_REAL8, 'f', RANKED);
+    ADD(MPI_COMPLEX, 'c', SUMS), ADD(MPI_DOUBLE_COMPLEX, 'c', SUMS), ADD(MPI_COMPLEX8, 'c', SUMS);
+    ADD(MPI_COMPLEX16, 'c', SUMS);
+    ADD(MPI_2REAL, 'R', PLACES), ADD(MPI_2DOUBLE_PRECISION, 'R', PLACES), ADD(MPI_2INTEGER, '2', PLACES);
+    /* Types that some headers lack. */
+#ifdef MPI_INTEGER16
+    ADD(MPI_INTEGER16, 'i', integer);
+#endif
+#ifdef MPI_REAL16
+    ADD(MPI_REAL16, 'q', RANKED);
+#endif
+#ifdef MPI_COMPLEX32
+    ADD(MPI_COMPLEX32, 'r', SUMS);
+#endif
+#ifdef MPI_LOGICAL1
+    ADD(MPI_LOGICAL1, TRUE_INT, TRUTH | SWAP | MORE);
+#endif
+#ifdef MPI_LOGICAL2
+    ADD(MPI_LOGICAL2, TRUE_INT, TRUTH | SWAP | MORE);
+#endif
+#ifdef MPI_LOGICAL4
+    ADD(MPI_LOGICAL4, 'b', TRUTH | SWAP);
+#endif
+#ifdef MPI_LOGICAL8
+    ADD(MPI_LOGICAL8, TRUE_INT, TRUTH | SWAP | MORE);
+#endif
+#ifdef MPI_LOGICAL16
+    ADD(MPI_LOGICAL16, 'b', TRUTH | SWAP);
+#endif
+#ifdef MPI_REAL2
+    ADD(MPI_REAL2, 'f', RANKED);
+#endif
+#ifdef MPI_COMPLEX4
+    ADD(MPI_COMPLEX4, 'c', SUMS);
+#endif
+#ifdef MPI_2COMPLEX
+    /* Pairs without an operation: only moved. */
+    ADD(MPI_2COMPLEX, 'c', 0), ADD(MPI_2DOUBLE_COMPLEX, 'm', 0);
+#endif
+    return count;
+}
+
+/* Fills `out` with at most `most` predefined types, and returns their number. Types that the host
+ * was built without are left out. */
+int host_predefined(struct predefined *out, int most) { return add_fortran(out, add_c(out, 0, most), most); }
+
+/* --- the job's own communicator --------------------------------------------------------------- */
 
 int host_gather_lengths(MPI_Comm comm, int mine, int *all) { return PMPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, comm); }
+
+/* Broadcasts the number of the communicator's first rank. */
+int host_told(MPI_Comm comm, unsigned long long *number) { return PMPI_Bcast(number, 1, MPI_UNSIGNED_LONG_LONG, 0, comm); }
 
 int host_gather_bytes(MPI_Comm comm, const void *mine, int count, void *all, const int *counts, const int *places) {
     return PMPI_Allgatherv(mine, count, MPI_BYTE, all, counts, places, MPI_BYTE, comm);
 }
 
-/* Gives the host a chance to make progress: nothing is ever sent on `comm`. */
+/* Lets the host make progress. No message is ever sent on `comm`. */
 void host_progress(MPI_Comm comm) {
     int flag;
     MPI_Status status;
     PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, &status);
 }
 
-/* Has the host call `poll` while it waits in any call of its own, as Open MPI's libraries allow; whether it will. */
+/* Makes the host call `poll` while it waits in its own calls, if it is Open MPI. Returns whether it
+ * will. */
 int host_poll_with(int (*poll)(void)) {
     int (*add)(int (*)(void)) = (int (*)(int (*)(void)))dlsym(RTLD_DEFAULT, "opal_progress_register");
     return add && add(poll) == 0;
 }
 
-/* Ends that. */
+/* Reverts host_poll_with. */
 void host_poll_without(int (*poll)(void)) {
     int (*take)(int (*)(void)) = (int (*)(int (*)(void)))dlsym(RTLD_DEFAULT, "opal_progress_unregister");
     if (take) {
@@ -140,13 +226,39 @@ void host_poll_without(int (*poll)(void)) {
     }
 }
 
+/* Searches the program's constants for OpenCoarrays' messages. The result is 1 plus the answer,
+ * since a result other than 0 ends the iteration. */
+static int has_opencoarrays(struct dl_phdr_info *program, size_t size, void *unused) {
+    static const char words[] = "OpenCoarrays internal error";
+    (void)size, (void)unused;
+    for (int i = 0; i < program->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = program->dlpi_phdr + i;
+        if (part->p_type == PT_LOAD && part->p_flags == PF_R
+            && memmem((const char *)program->dlpi_addr + part->p_vaddr, part->p_memsz, words, sizeof words - 1)) {
+            return 2;
+        }
+    }
+    return 1;
+}
+
+/* Whether OpenCoarrays is loaded or linked into the program. Up to version 2.10, conversions in its
+ * sendget read the buffer of MPI_Get before MPI_Win_unlock. Its wrapper links it statically, and
+ * then it exports no name and is recognized by its messages. */
+int host_reads_early(void) {
+    if (dlsym(RTLD_DEFAULT, "_gfortran_caf_sendget")) {
+        return 1;
+    }
+    /* The first object is the program. Only programs of gfortran have coarrays. */
+    return dlsym(RTLD_DEFAULT, "_gfortran_set_args") && dl_iterate_phdr(has_opencoarrays, NULL) == 2;
+}
+
 int host_split_machine(MPI_Comm comm, int key, MPI_Comm *out) {
     return PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, key, MPI_INFO_NULL, out);
 }
 
-/* --- attributes ---------------------------------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------- */
 
-/* The Rust side's: forgets what is kept with a type, or a communicator. */
+/* In Rust: drop the data that is cached with a type, or with a communicator. */
 void transom_forget_type(MPI_Datatype type);
 void transom_forget_comm(void *kept);
 
@@ -162,7 +274,7 @@ static int comm_gone(MPI_Comm comm, int keyval, void *kept, void *extra) {
     return MPI_SUCCESS;
 }
 
-/* A duplicate is looked at afresh. */
+/* A duplicate is decoded anew. */
 static int type_not_copied(MPI_Datatype type, int keyval, void *extra, void *in, void *out, int *flag) {
     (void)type, (void)keyval, (void)extra, (void)in, (void)out;
     *flag = 0;
@@ -178,7 +290,26 @@ static int comm_not_copied(MPI_Comm comm, int keyval, void *extra, void *in, voi
 int host_type_keyval(int *keyval) { return PMPI_Type_create_keyval(type_not_copied, type_gone, keyval, 0); }
 int host_comm_keyval(int *keyval) { return PMPI_Comm_create_keyval(comm_not_copied, comm_gone, keyval, 0); }
 
-/* --- datatypes ----------------------------------------------------------------------------------------------------------- */
+/* In Rust: ends the job. The program's own functions for the end have been called before. */
+void transom_end(void);
+
+static int at_end(MPI_Comm comm, int keyval, void *kept, void *extra) {
+    (void)comm, (void)keyval, (void)kept, (void)extra;
+    transom_end();
+    return MPI_SUCCESS;
+}
+
+WEAK(Comm_set_attr)
+
+/* Makes MPI_Finalize call `transom_end` when it starts: it first deletes the attributes of
+ * MPI_COMM_SELF, in the reverse order of their setting, and this one was set first (MPI-4.1 section
+ * 11.2.4). */
+int host_call_at_end(void) {
+    int keyval, code = PMPI_Comm_create_keyval(comm_not_copied, at_end, &keyval, 0);
+    return code != MPI_SUCCESS ? code : PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, 0);
+}
+
+/* --- datatypes -------------------------------------------------------------------------------- */
 
 static int combiner_of(int host) {
     switch (host) {
@@ -194,10 +325,10 @@ static int combiner_of(int host) {
     case MPI_COMBINER_STRUCT: return STRUCT;
     case MPI_COMBINER_SUBARRAY: return SUBARRAY;
     case MPI_COMBINER_RESIZED: return RESIZED;
-    /* What the Fortran constructors make. */
-    case MPI_COMBINER_F90_INTEGER:
-    case MPI_COMBINER_F90_REAL:
-    case MPI_COMBINER_F90_COMPLEX: return NAMED;
+    case MPI_COMBINER_DARRAY: return DARRAY;
+    case MPI_COMBINER_F90_REAL: return F90_REAL;
+    case MPI_COMBINER_F90_COMPLEX: return F90_COMPLEX;
+    case MPI_COMBINER_F90_INTEGER: return F90_INTEGER;
     default: return OTHER;
     }
 }
@@ -228,8 +359,15 @@ int host_contents(MPI_Datatype type, const struct envelope *sizes, int *numbers,
 #endif
 }
 
-/* Whether arrays of a subarray are of Fortran's order. */
+/* Whether the order of a subarray's array is Fortran's. */
 int host_is_fortran_order(int order) { return order == MPI_ORDER_FORTRAN; }
+
+/* The distribution of a dimension of a distributed array: 'n' for none, 'b' in blocks, 'c' cyclic.
+ * `block` is the size of a block, or 0 for MPI's default. */
+int host_distribution(int distribution, int argument, int *block) {
+    *block = argument == MPI_DISTRIBUTE_DFLT_DARG ? 0 : argument;
+    return distribution == MPI_DISTRIBUTE_BLOCK ? 'b' : distribution == MPI_DISTRIBUTE_CYCLIC ? 'c' : 'n';
+}
 
 int host_measure(MPI_Datatype type, MPI_Aint *size, MPI_Aint *lb, MPI_Aint *extent) {
     int bytes;
@@ -238,9 +376,9 @@ int host_measure(MPI_Datatype type, MPI_Aint *size, MPI_Aint *lb, MPI_Aint *exte
     return code != MPI_SUCCESS ? code : PMPI_Type_get_extent(type, lb, extent);
 }
 
-/* --- requests ------------------------------------------------------------------------------------------------------------ */
+/* --- requests --------------------------------------------------------------------------------- */
 
-/* The Rust side's: the error code of a request's operation, and the end of its record. */
+/* In Rust: the error code of a request's operation, and the end of the request's share of it. */
 int transom_request_code(void *kept);
 void transom_request_gone(void *kept);
 
@@ -258,7 +396,7 @@ static int request_gone(void *kept) {
     return MPI_SUCCESS;
 }
 
-/* An operation on a window can't be cancelled (MPI 11.3.5). */
+/* An operation on a window can't be cancelled (MPI-4.1 section 12.3.5). */
 static int request_cancel(void *kept, int complete) {
     (void)kept, (void)complete;
     return MPI_SUCCESS;
@@ -266,7 +404,8 @@ static int request_cancel(void *kept, int complete) {
 
 WEAK(Isend)
 
-/* A request that is complete: that of a message to nobody, for which hosts keep nothing. In Open MPI it is always this one. */
+/* A complete request: that of a message to MPI_PROC_NULL, for which hosts keep no state. In Open
+ * MPI such requests are always ompi_request_empty. */
 int host_complete_request(MPI_Comm comm, MPI_Request *out) {
 #ifdef OPEN_MPI
     static MPI_Request empty;
@@ -285,16 +424,29 @@ int host_request(void *kept, MPI_Request *out) {
     return PMPI_Grequest_start(request_status, request_gone, request_cancel, kept, out);
 }
 
-/* --- info ---------------------------------------------------------------------------------------------------------------- */
+/* --- tools ------------------------------------------------------------------------------------ */
+
+/* A profiling tool's function of this name, if a tool is loaded after this library. The host's
+ * object is the one that defines MPI_Get_library_version, so a function in another object is a
+ * tool's. */
+void *host_tool(const char *name) {
+    void *next = dlsym(RTLD_NEXT, name), *of_host = dlsym(RTLD_NEXT, "MPI_Get_library_version");
+    Dl_info here, there;
+    if (!next || !of_host || !dladdr(next, &here) || !dladdr(of_host, &there)) return 0;
+    return here.dli_fbase == there.dli_fbase ? 0 : next;
+}
+
+/* --- info ------------------------------------------------------------------------------------- */
 
 int host_info_get(MPI_Info info, const char *key, int length, char *value, int *flag) {
     return PMPI_Info_get(info, key, length, value, flag);
 }
 
-/* --- Fortran ------------------------------------------------------------------------------------------------------------- */
+/* --- Fortran ---------------------------------------------------------------------------------- */
 
 #if TRANSOM_HANDLE == 4
-/* The one function by which MPICH's Fortran asks for attributes; in Fortran the keys of predefined ones are one more. */
+/* MPICH's Fortran asks for attributes by this function alone. In Fortran the keys of predefined
+ * attributes are one more than in C. */
 int host_fortran_attribute(MPI_Win win, int keyval, void *value, int *flag, int kind) {
     static int (*next)(MPI_Win, int, void *, int *, int);
     if (!next) next = (int (*)(MPI_Win, int, void *, int *, int))dlsym(RTLD_NEXT, "MPII_Win_get_attr");
@@ -312,7 +464,7 @@ WEAK(Win_fromint)
 MPI_Win host_win_of(int win) { return PMPI_Win_fromint(win); }
 #endif
 
-/* The attribute of a window that the host serves, or of a user. */
+/* An attribute of a window that the host serves, or an attribute of the user. */
 void host_fortran_attribute(int *win, int *keyval, MPI_Aint *value, int *flag, int *error) {
     static void (*next)(int *, int *, MPI_Aint *, int *, int *);
     if (!next) next = (void (*)(int *, int *, MPI_Aint *, int *, int *))dlsym(RTLD_NEXT, ATTRIBUTE);

@@ -1,10 +1,12 @@
-/* What host.c and src/host.rs agree on. Every structure has the layout of its `#[repr(C)]` twin in src/host.rs. */
+/* Declarations shared by host.c and src/host.rs. Every structure has the layout of its `#[repr(C)]`
+ * twin in src/host.rs. */
 #ifndef TRANSOM_HOST_H
 #define TRANSOM_HOST_H
 
 #include <mpi.h>
 
-/* The operations of accumulates, in the order of transom's numbers; the error classes, in that of `CLASSES` in src/errors.rs. */
+/* The counts of accumulate operations, in the order of transom's numbers, and of error classes, in
+ * the order of `CLASSES` in src/errors.rs. */
 enum { OPS = 14, CLASSES = 19 };
 
 struct constants {
@@ -27,17 +29,35 @@ struct constants {
     int max_info_key;
 };
 
-/* A predefined datatype. `kind`: i and u integers, f real, c complex, b bool, y byte; F D L 2 S the pairs whose value is a float,
-   double, long, int, short. */
+/* The operations by transom's numbers. */
+enum {
+    OP_MAX, OP_MIN, OP_SUM, OP_PROD, OP_LAND, OP_BAND, OP_LOR, OP_BOR, OP_LXOR, OP_BXOR, OP_MAXLOC, OP_MINLOC, OP_REPLACE,
+    OP_NO_OP,
+    /* Compare-and-swap, which is not an accumulate operation. */
+    OP_SWAP
+};
+
+/* Types that Rust lacks, in the order of `Foreign::ALL` in src/reduce/foreign.rs. */
+enum foreign {
+    LONG_DOUBLE, COMPLEX_LONG, LONG_DOUBLE_INT, FLOAT128, COMPLEX128, FLOAT16, COMPLEX16, INT128, LOGICAL16, LOGICAL32,
+    LOGICAL64, LOGICAL128, TWO_FLOAT, TWO_DOUBLE,
+    FOREIGN
+};
+
+/* A predefined datatype. `kind`: i and u integers, f real, c complex, l and m a long double and a
+ * complex of it, q and r IEEE binary128 and a complex of it, b logical, y byte; F D L 2 S X the
+ * pairs whose value is a float, double, long, int, short, long double; R Fortran's pairs of reals.
+ * `ops`: a bit for each operation that the host, or MPI-4.1 in 6.9.2, defines on it. */
 struct predefined {
     MPI_Datatype type;
     int kind;
+    unsigned ops;
 };
 
-/* How a datatype was made. */
+/* The constructor of a datatype. */
 enum combiner {
     NAMED, DUP, CONTIGUOUS, VECTOR, HVECTOR, INDEXED, HINDEXED, INDEXED_BLOCK, HINDEXED_BLOCK, STRUCT, SUBARRAY, RESIZED,
-    OTHER
+    DARRAY, F90_REAL, F90_COMPLEX, F90_INTEGER, OTHER
 };
 
 /* The sizes of MPI_Type_get_contents. */

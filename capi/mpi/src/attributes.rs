@@ -1,9 +1,9 @@
-//! What a window says of itself (MPI §11.2.3, §11.2.6, §11.2.7): its predefined attributes, the parts that load and store reach, its
-//! hints. Attributes of users are the face's.
+//! Attributes of a window (MPI-4.1 §12.2.3, §12.2.6, §12.2.7): its predefined attributes, the parts
+//! that load and store reach, and its hints. The face keeps the users' attributes.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-use transom::Info;
+use transom::{Class, Info};
 
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
@@ -13,7 +13,8 @@ use crate::host::{
 };
 use crate::windows::{self, Window, find};
 
-/// The value of a predefined attribute of a window that transom serves, or its address, as C programs get it (MPI §11.2.6).
+/// The value of a predefined attribute of a window that transom serves, or the value's address, as
+/// C programs get it (MPI-4.1 §12.2.6).
 pub(crate) fn attribute(window: &Window, keyval: c_int) -> Option<*mut c_void> {
     let (host, values) = (constants(), &window.attributes);
     let address = match keyval {
@@ -27,10 +28,10 @@ pub(crate) fn attribute(window: &Window, keyval: c_int) -> Option<*mut c_void> {
     Some(address.cast_mut())
 }
 
-#[unsafe(export_name = "MPI_Win_get_attr")]
+#[unsafe(export_name = "PMPI_Win_get_attr")]
 pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int {
     let Some(found) = find(win).and_then(|window| attribute(window, keyval)) else {
-        // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+        // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
         return unsafe { host_Win_get_attr(win, keyval, value, flag) };
     };
     // SAFETY: the caller has room for an address and a number.
@@ -41,26 +42,54 @@ pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_
     SUCCESS
 }
 
-#[unsafe(export_name = "MPI_Win_get_group")]
+#[unsafe(export_name = "PMPI_Win_get_group")]
 pub(crate) unsafe extern "C" fn get_group(win: Win, group: *mut Group) -> c_int {
     // SAFETY: as in `get_attr`.
     unsafe {
         match find(win) {
-            // The same group, with a handle that the caller frees.
+            // The same group, under a handle that the caller frees.
             Some(window) => host_Group_excl(window.group, 0, std::ptr::null(), group),
             None => host_Win_get_group(win, group),
         }
     }
 }
 
-/// The part of a rank: bytes, displacement unit, first byte.
-pub(crate) fn shared_part(window: &Window, rank: c_int) -> Outcome<(isize, isize, *mut u8)> {
-    let part = window.raw.shared_query(windows::rank(rank)?)?;
-    let unit = isize::try_from(part.disp_unit()).unwrap_or(isize::MAX);
-    Ok((isize::try_from(part.size()).unwrap_or(isize::MAX), unit, part.base()))
+/// The part of a rank: size in bytes, displacement unit, first byte. The size is 0 if load and
+/// store do not reach it (MPI-4.1 §12.2.6).
+fn shared_part(window: &Window, rank: c_int) -> Outcome<(isize, isize, *mut u8)> {
+    let whole = |number: usize| isize::try_from(number).unwrap_or(isize::MAX);
+    match window.raw.shared_query(windows::rank(rank)?) {
+        Ok(part) => Ok((whole(part.size()), whole(part.disp_unit() as usize), part.base())),
+        Err(error) if error.class() == Class::RmaShared => {
+            Ok((0, whole(window.raw.disp_unit() as usize), std::ptr::null_mut()))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
-#[unsafe(export_name = "MPI_Win_shared_query")]
+/// Answers a query of a window that transom serves. `told` delivers the displacement unit.
+///
+/// # Safety
+/// There is room for the answers.
+pub(crate) unsafe fn query(
+    window: &Window,
+    rank: c_int,
+    (size, base): (*mut isize, *mut c_void),
+    told: impl FnOnce(isize),
+) -> c_int {
+    let part = shared_part(window, rank);
+    let (bytes, unit, first) = *part.as_ref().unwrap_or(&(0, 1, std::ptr::null_mut()));
+    // SAFETY: the caller's promise. Written after a failure too, since an error handler may read
+    // them.
+    unsafe {
+        *size = bytes;
+        *base.cast::<*mut u8>() = first;
+    }
+    told(unit);
+    coded(window.face, part.map(drop))
+}
+
+#[unsafe(export_name = "PMPI_Win_shared_query")]
 pub(crate) unsafe extern "C" fn shared_query(
     win: Win,
     rank: c_int,
@@ -68,20 +97,18 @@ pub(crate) unsafe extern "C" fn shared_query(
     unit: *mut c_int,
     base: *mut c_void,
 ) -> c_int {
-    let Some(window) = find(win) else {
-        // SAFETY: as in `get_attr`.
-        return unsafe { host_Win_shared_query(win, rank, size, unit, base) };
-    };
-    // SAFETY: the caller has room for the answers.
-    let answer = |(bytes, step, first)| unsafe {
-        *size = bytes;
-        *unit = c_int::try_from(step).unwrap_or(c_int::MAX);
-        *base.cast::<*mut u8>() = first;
-    };
-    coded(win, shared_part(window, rank).map(answer))
+    // SAFETY: as in `get_attr`.
+    unsafe {
+        match find(win) {
+            Some(window) => {
+                query(window, rank, (size, base), |step| *unit = c_int::try_from(step).unwrap_or(c_int::MAX))
+            }
+            None => host_Win_shared_query(win, rank, size, unit, base),
+        }
+    }
 }
 
-#[unsafe(export_name = "MPI_Win_set_info")]
+#[unsafe(export_name = "PMPI_Win_set_info")]
 pub(crate) unsafe extern "C" fn set_info(win: Win, info: InfoHandle) -> c_int {
     match find(win) {
         Some(window) => coded(win, window.raw.set_info(&info_of(info)).map_err(Failure::from)),
@@ -90,7 +117,7 @@ pub(crate) unsafe extern "C" fn set_info(win: Win, info: InfoHandle) -> c_int {
     }
 }
 
-#[unsafe(export_name = "MPI_Win_get_info")]
+#[unsafe(export_name = "PMPI_Win_get_info")]
 pub(crate) unsafe extern "C" fn get_info(win: Win, info: *mut InfoHandle) -> c_int {
     let Some(window) = find(win) else {
         // SAFETY: as in `get_attr`.
@@ -113,17 +140,17 @@ pub(crate) unsafe extern "C" fn get_info(win: Win, info: *mut InfoHandle) -> c_i
 
 /// The keys and values of an info of the host.
 pub(crate) fn info_of(info: InfoHandle) -> Info {
-    let mut read = Info::new();
+    let mut read = Info::new().forgiving();
     if info == constants().null_info {
         return read;
     }
     let mut count = 0;
-    // SAFETY: the info is the caller's; it writes a number.
+    // SAFETY: the info is the caller's; the call writes a number.
     unsafe { host_Info_get_nkeys(info, &raw mut count) };
     let room = usize::try_from(constants().max_info_key).unwrap_or_default() + 1;
     for number in 0..count {
         let mut key = vec![0u8; room];
-        // SAFETY: there is room for a key and its end.
+        // SAFETY: there is room for a key and its terminator.
         if unsafe { host_Info_get_nthkey(info, number, key.as_mut_ptr().cast::<c_char>()) } != SUCCESS {
             continue;
         }
@@ -134,11 +161,11 @@ pub(crate) fn info_of(info: InfoHandle) -> Info {
     read
 }
 
-/// The value of a key that ends with a zero.
+/// The value of a key that ends with a zero byte.
 fn value_of(info: InfoHandle, key: &[u8]) -> Option<String> {
     let key = CStr::from_bytes_until_nul(key).ok()?.as_ptr();
     let (mut length, mut flag) = (0, 0);
-    // SAFETY: the key ends; the calls write a text of that length and numbers.
+    // SAFETY: the key is terminated; the calls write a text of that length, and numbers.
     let value = unsafe {
         host_Info_get_valuelen(info, key, &raw mut length, &raw mut flag);
         let mut value = vec![0u8; usize::try_from(length).ok()? + 1];

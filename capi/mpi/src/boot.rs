@@ -1,5 +1,5 @@
-//! How the ranks of the job find each other: through the host, over a communicator of the library's own. What was put travels in the
-//! next barrier, which is an allgather, to all ranks.
+//! The bootstrap of the job over the host, on a communicator of the library's own. Values that were
+//! put travel to all ranks in the next barrier, which is an allgather.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -17,14 +17,15 @@ pub(crate) struct HostBootstrap {
     comm: Comm,
     rank: usize,
     size: usize,
-    /// What was put and has not travelled: length of the key, key, length of the value, value.
+    /// Values that were put and not sent yet: length of the key, key, length of the value, value.
     fresh: Vec<u8>,
     known: HashMap<(usize, String), Vec<u8>>,
     left: bool,
 }
 
 impl HostBootstrap {
-    /// Over `comm`, of whose `size` ranks this is number `rank`. Nobody else communicates there.
+    /// A bootstrap over `comm`, of whose `size` ranks this is number `rank`. No other communication
+    /// uses `comm`.
     pub(crate) fn new(comm: Comm, rank: usize, size: usize) -> HostBootstrap {
         HostBootstrap { comm, rank, size, fresh: Vec::new(), known: HashMap::new(), left: false }
     }
@@ -33,7 +34,7 @@ impl HostBootstrap {
         if self.left { Err(BootstrapError::Finalized { during }) } else { Ok(()) }
     }
 
-    /// What all ranks have put since the last barrier, and where each rank's begins.
+    /// The values that all ranks have put since the last barrier, and the offset of each rank's.
     fn gather(&self) -> Result<(Vec<u8>, Vec<usize>), BootstrapError> {
         let mine = number(self.fresh.len())?;
         let mut lengths = vec![0; self.size];
@@ -48,7 +49,7 @@ impl HostBootstrap {
         number(total)?;
         let mut all = vec![0u8; total];
         if total == 0 {
-            // All ranks see that nobody has put anything.
+            // No rank has put a value, and all ranks see that.
             return Ok((all, vec![0; self.size + 1]));
         }
         // SAFETY: each rank's bytes have their room in `all`.
@@ -79,7 +80,8 @@ impl Bootstrap for HostBootstrap {
     fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
         self.open("neighbours")?;
         let mut machine = self.comm;
-        // SAFETY: each call gets handles of this communicator or those that calls before wrote, and room for its answer.
+        // SAFETY: each call gets handles of this communicator or handles that earlier calls wrote,
+        // and room for its answer.
         unsafe {
             checked("neighbours", host_split_machine(self.comm, number(self.rank)?, &raw mut machine))?;
             let (mut here, mut all) = (std::mem::zeroed::<Group>(), std::mem::zeroed::<Group>());
@@ -138,12 +140,12 @@ impl Bootstrap for HostBootstrap {
 
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
         eprintln!("transom: rank {} aborts: {why}", self.rank);
-        // SAFETY: it takes a communicator that lives.
+        // SAFETY: the call takes a communicator that is still valid.
         checked("abort", unsafe { host_Abort(self.comm, code) })
     }
 }
 
-/// The next field of what was put: its length, and as many bytes.
+/// The next field of received data: its length, and that many bytes.
 fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, after) = rest.split_first_chunk::<8>()?;
     let (field, after) = after.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;

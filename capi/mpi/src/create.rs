@@ -1,9 +1,12 @@
-//! How windows come and go (MPI §11.2): transom's first, since it comes at all ranks or at none, then the face. What transom can't
-//! serve is made by the host, which all ranks of the communicator decide alike.
+//! Creation and end of windows (MPI-4.1 §12.2). Transom's window is created first, because it comes
+//! at all ranks or at none; then the face. The host creates windows that transom can't serve, which
+//! all ranks of the communicator decide alike.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use transom::{Class, Info, Job, RawWindow, Route};
+use transom::{Class, ErrorKind, Info, Job, RawWindow};
 
 use crate::attributes::info_of;
 use crate::errors::{Failure, Outcome, coded};
@@ -13,41 +16,57 @@ use crate::host::{
     host_Win_free,
 };
 use crate::members::{Refused, job_of};
-use crate::process;
 use crate::windows::{self, Window};
+use crate::{process, told};
 
-/// A size and a displacement unit as transom has them.
+/// A size and a displacement unit in transom's form.
 fn measures(size: isize, unit: isize) -> Outcome<(usize, u32)> {
     let size = usize::try_from(size).map_err(|_| Failure::new(Class::Size, format!("a size of {size} bytes")))?;
     let unit = u32::try_from(unit).map_err(|_| Failure::new(Class::Disp, format!("a displacement unit of {unit}")))?;
     Ok((size, unit))
 }
 
-/// Makes a window over a communicator, whose ranks are `job`: by `ours`, or by `theirs` where the host must serve it.
+/// Creates a window over a communicator, whose ranks are `job`: by `ours`, or by `theirs` if the
+/// host must serve it.
 fn make(
     job: Result<Job, Refused>,
     (info, comm, out): (InfoHandle, Comm, *mut Win),
-    ours: impl FnOnce(&Job, &Info) -> Outcome<RawWindow>,
+    ours: impl FnOnce(&Job, &Info) -> transom::Result<RawWindow>,
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
-    let job = match job {
-        Ok(job) => job,
-        Err(refused) => {
-            tell_refused(comm, &refused);
-            return theirs();
+    let made = job.and_then(|job| match ours(&job, &info_of(info)) {
+        // All ranks get this error.
+        Err(error) if matches!(error.kind(), ErrorKind::TooManyWindows { .. }) => {
+            tell_full(&error);
+            Err(Refused::Off)
         }
-    };
-    match ours(&job, &info_of(info)).and_then(|raw| register(&job, comm, raw)) {
-        Ok(face) => {
+        made => Ok(made.map_err(Failure::from).and_then(|raw| register(&job, comm, raw))),
+    });
+    match made {
+        Ok(Ok(face)) => {
             // SAFETY: the caller has room for a handle, as MPI demands.
             unsafe { *out = face };
             SUCCESS
         }
-        Err(failure) => failure.raise_on(comm),
+        Ok(Err(failure)) => {
+            // SAFETY: as above. Written first, since an error handler may never return.
+            unsafe { *out = constants().null_win };
+            failure.raise_on(comm)
+        }
+        Err(refused) => {
+            tell_refused(comm, &refused);
+            let code = theirs();
+            if code == SUCCESS {
+                // SAFETY: the host has written a handle.
+                windows::is_of_host(unsafe { *out });
+            }
+            code
+        }
     }
 }
 
-/// A job whose ranks share memory all with each other. What all ranks know of nodes is the same.
+/// The job, if all its ranks share memory with each other. All ranks know the same of the nodes, so
+/// they decide alike.
 fn sharing(job: Job) -> Result<Job, Refused> {
     if job.node_ranks().len() == job.size() {
         return Ok(job);
@@ -55,61 +74,69 @@ fn sharing(job: Job) -> Result<Job, Refused> {
     Err(Refused::Why("the ranks do not share memory by transom"))
 }
 
-/// Gives a window its face: a window of this process alone, so that the host sets up nothing between ranks.
+/// Held while a face is created.
+static FACES: Mutex<()> = Mutex::new(());
+
+/// Creates a window's face: a window of this process alone, so that the host sets up nothing
+/// between ranks.
 fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
     let mut face = constants().null_win;
     // SAFETY: zero is a value of a handle.
     let mut group = unsafe { std::mem::zeroed::<Group>() };
     let mut nothing = std::ptr::null_mut::<c_void>();
-    // Of all ways to make one, hosts do least in this one, where there is nobody to share with.
-    // SAFETY: it writes an address and a handle.
+    // Of all calls that create a window, hosts do least in this one when no other process shares
+    // it.
+    // Open MPI 5 crashes where threads create windows at the same time.
+    let turn = FACES.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the call writes an address and a handle.
     let code = unsafe {
         let (info, alone, base) = (constants().null_info, constants().alone, (&raw mut nothing).cast());
         host_Win_allocate_shared(0, 1, info, alone, base, &raw mut face)
     };
+    drop(turn);
     if code != SUCCESS {
         raw.free()?;
         return Err(Failure::new(Class::Other, format!("the MPI made no window: error code {code}")));
     }
-    // SAFETY: the communicator is the caller's; it writes a group.
+    // SAFETY: the communicator is the caller's; the call writes a group.
     unsafe { host_Comm_group(comm, &raw mut group) };
-    tell_made(job, &raw);
+    told::made(job, &raw);
     windows::keep(Window::new(raw, face, group))?;
     Ok(face)
 }
 
-/// Says what a window is, where the user asked for it.
-fn tell_made(job: &Job, raw: &RawWindow) {
-    if !process::get().is_some_and(|process| process.info) || job.rank() != 0 {
-        return;
+/// Prints one warning for all windows that the host serves because transom has no room for them.
+fn tell_full(error: &transom::Error) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let first = process::get().and_then(process::Process::job).is_some_and(|world| world.rank() == 0);
+    if first && !TOLD.swap(true, Ordering::Relaxed) {
+        eprintln!("transom: warning: windows are served by the MPI itself: {error}");
     }
-    let how = if raw.is_mapped() { "" } else { ", not all mapped" };
-    let count = |route| (0..job.size()).filter(|&rank| raw.route(rank).ok() == Some(route)).count();
-    eprintln!(
-        "transom: window {:?} of {} ranks: from its rank 0 {} by shared memory{how}, {} by the net; atomics {}",
-        raw.flavor(),
-        job.size(),
-        count(Route::Shm),
-        count(Route::Net),
-        raw.actor()
-    );
 }
 
-/// One line of warning by rank 0 of a window that the host serves.
+/// Prints a warning, by rank 0, for the first window that the host serves for a reason.
 fn tell_refused(comm: Comm, refused: &Refused) {
+    static TOLD: Mutex<Vec<&str>> = Mutex::new(Vec::new());
     let Refused::Why(why) = refused else { return };
+    {
+        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.contains(why) {
+            return;
+        }
+        told.push(why);
+    }
     let mut rank = 0;
-    // SAFETY: the communicator is the caller's; it writes a number.
+    // SAFETY: the communicator is the caller's; the call writes a number.
     unsafe { host_Comm_rank(comm, &raw mut rank) };
     if rank == 0 {
         eprintln!("transom: warning: a window is served by the MPI itself: of its communicator, {why}");
     }
 }
 
-/// `MPI_Win_create`, by `theirs` where the host must serve it.
+/// `MPI_Win_create`, by `theirs` if the host must serve the window.
 ///
 /// # Safety
-/// The arguments are a program's, as MPI has them.
+/// The arguments are a program's, as MPI defines them.
 pub(crate) unsafe fn create_window(
     base: *mut c_void,
     size: isize,
@@ -118,18 +145,18 @@ pub(crate) unsafe fn create_window(
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
     let ours = |job: &Job, info: &Info| {
-        // Who gives nonsense fails at all ranks, as the core tells them.
+        // Invalid arguments become (0, 0), which creation rejects collectively.
         let (size, unit) = measures(size, unit).unwrap_or((0, 0));
-        // SAFETY: the program promises that the memory stays until MPI_Win_free (MPI §11.2.1).
-        Ok(unsafe { RawWindow::create(job, base.cast(), size, unit, info) }?)
+        // SAFETY: the program promises that the memory stays until MPI_Win_free (MPI-4.1 §12.2.1).
+        unsafe { RawWindow::create(job, base.cast(), size, unit, info) }
     };
     make(job_of(comm), (info, comm, win), ours, theirs)
 }
 
-/// `MPI_Win_allocate`, likewise.
+/// `MPI_Win_allocate`, by `theirs` if the host must serve the window.
 ///
 /// # Safety
-/// The arguments are a program's, as MPI has them.
+/// The arguments are a program's, as MPI defines them.
 pub(crate) unsafe fn allocate_window(
     size: isize,
     unit: isize,
@@ -146,10 +173,10 @@ pub(crate) unsafe fn allocate_window(
     make(job_of(comm), (info, comm, win), ours, theirs)
 }
 
-/// `MPI_Win_allocate_shared`, likewise.
+/// `MPI_Win_allocate_shared`, by `theirs` if the host must serve the window.
 ///
 /// # Safety
-/// The arguments are a program's, as MPI has them.
+/// The arguments are a program's, as MPI defines them.
 pub(crate) unsafe fn allocate_shared_window(
     size: isize,
     unit: isize,
@@ -166,7 +193,7 @@ pub(crate) unsafe fn allocate_shared_window(
     make(job_of(comm).and_then(sharing), (info, comm, win), ours, theirs)
 }
 
-#[unsafe(export_name = "MPI_Win_create")]
+#[unsafe(export_name = "PMPI_Win_create")]
 pub(crate) unsafe extern "C" fn create(
     base: *mut c_void,
     size: isize,
@@ -182,7 +209,7 @@ pub(crate) unsafe extern "C" fn create(
     }
 }
 
-#[unsafe(export_name = "MPI_Win_allocate")]
+#[unsafe(export_name = "PMPI_Win_allocate")]
 pub(crate) unsafe extern "C" fn allocate(
     size: isize,
     unit: c_int,
@@ -198,7 +225,7 @@ pub(crate) unsafe extern "C" fn allocate(
     }
 }
 
-#[unsafe(export_name = "MPI_Win_allocate_shared")]
+#[unsafe(export_name = "PMPI_Win_allocate_shared")]
 pub(crate) unsafe extern "C" fn allocate_shared(
     size: isize,
     unit: c_int,
@@ -214,25 +241,25 @@ pub(crate) unsafe extern "C" fn allocate_shared(
     }
 }
 
-#[unsafe(export_name = "MPI_Win_create_dynamic")]
+#[unsafe(export_name = "PMPI_Win_create_dynamic")]
 pub(crate) unsafe extern "C" fn create_dynamic(info: InfoHandle, comm: Comm, win: *mut Win) -> c_int {
-    let ours = |job: &Job, info: &Info| Ok(RawWindow::create_dynamic(job, info)?);
+    let ours = |job: &Job, info: &Info| RawWindow::create_dynamic(job, info);
     // SAFETY: as in `create`.
     make(job_of(comm), (info, comm, win), ours, || unsafe { host_Win_create_dynamic(info, comm, win) })
 }
 
-#[unsafe(export_name = "MPI_Win_attach")]
+#[unsafe(export_name = "PMPI_Win_attach")]
 pub(crate) unsafe extern "C" fn attach(win: Win, base: *mut c_void, size: isize) -> c_int {
     let Some(window) = windows::find(win) else {
         // SAFETY: as in `create`.
         return unsafe { host_Win_attach(win, base, size) };
     };
-    // SAFETY: the program promises that the memory stays until it is detached (MPI §11.2.4).
+    // SAFETY: the program promises that the memory stays until it is detached (MPI-4.1 §12.2.4).
     let attach = |(size, _)| unsafe { window.raw.attach(base.cast(), size) }.map_err(Failure::from);
     coded(win, measures(size, 1).and_then(attach))
 }
 
-#[unsafe(export_name = "MPI_Win_detach")]
+#[unsafe(export_name = "PMPI_Win_detach")]
 pub(crate) unsafe extern "C" fn detach(win: Win, base: *const c_void) -> c_int {
     match windows::find(win) {
         Some(window) => coded(win, window.raw.detach(base.cast()).map_err(Failure::from)),
@@ -241,20 +268,30 @@ pub(crate) unsafe extern "C" fn detach(win: Win, base: *const c_void) -> c_int {
     }
 }
 
-#[unsafe(export_name = "MPI_Win_free")]
+#[unsafe(export_name = "PMPI_Win_free")]
 pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     // SAFETY: the caller has a handle there.
     let face = unsafe { *win };
-    if let Some(window) = windows::find(face) {
-        let freed = {
-            let _turn = window.turn();
-            window.raw.free()
-        };
-        if let Err(error) = freed {
-            return Failure::from(error).raise(face);
-        }
-        windows::forget(face);
+    let Some(window) = windows::find(face) else {
+        // SAFETY: as in `create`.
+        return unsafe { host_Win_free(win) };
+    };
+    if let Err(error) = window.raw.may_free() {
+        return Failure::from(error).raise(face);
     }
+    // The program's delete callbacks find a window that works; where one of them fails, it stays.
     // SAFETY: as in `create`.
-    unsafe { host_Win_free(win) }
+    let code = unsafe { host_Win_free(win) };
+    if code != SUCCESS {
+        return code;
+    }
+    match window.raw.free() {
+        Ok(()) => {
+            // SAFETY: all ranks have freed it, and MPI lets no call race with that.
+            unsafe { windows::end(face, window) };
+            SUCCESS
+        }
+        // The window has no error handler any more.
+        Err(error) => Failure::from(error).raise_on(constants().world),
+    }
 }

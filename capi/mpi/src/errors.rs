@@ -1,5 +1,6 @@
-//! Failures as MPI has them (MPI §9.3, §11.6): a code of the right class whose string is transom's text, given to the window's error handler.
-//! Where that ends the program, the text is printed before.
+//! Failures in MPI's form (MPI-4.1 §9.3, §12.6): an error code of the right class, whose string is
+//! transom's text, is given to the window's error handler. If that ends the program, the text is
+//! printed before.
 
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, PoisonError};
@@ -35,20 +36,20 @@ const CLASSES: [Class; 19] = [
     Class::Other,
 ];
 
-/// The longest string of an error, in bytes, that every host takes.
+/// The length in bytes of the longest error string that every host takes.
 const LONGEST: usize = 250;
 
-/// The code of each class, once one was needed: a code's string is that of its last failure.
+/// The code of each class, after its first use. A code's string is that of its last failure.
 static CODES: Mutex<[Option<c_int>; 19]> = Mutex::new([None; 19]);
 
-/// What went wrong in a call.
+/// The failure of a call.
 #[derive(Debug)]
 pub(crate) struct Failure {
     class: Class,
     text: String,
 }
 
-/// The result of what an entry point does.
+/// The result of an entry point's work.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
 impl From<Error> for Failure {
@@ -64,24 +65,24 @@ impl Failure {
         Failure { class, text: text.into() }
     }
 
-    /// The code, which the host can explain from now on.
+    /// The failure's code, which the host can explain from now on.
     pub(crate) fn code(&self) -> c_int {
         let other = CLASSES.len() - 1;
         let place = CLASSES.iter().position(|&class| class == self.class).unwrap_or(other);
         let class = constants().classes[place];
-        // MPICH takes a new code of a class of its own for one of its messages, about something else.
+        // MPICH takes a new code of a class for one of its own messages, about another failure.
         if cfg!(int_handles) { class } else { self.explained(place, class) }
     }
 
-    /// A code of its own for each class, with this failure's text.
+    /// Each class has a code of its own, which gets this failure's text.
     fn explained(&self, place: usize, class: c_int) -> c_int {
         let mut codes = CODES.lock().unwrap_or_else(PoisonError::into_inner);
         let mut code = class;
         match codes[place] {
             Some(known) => code = known,
-            // SAFETY: it writes one number.
+            // SAFETY: the call writes one number.
             None if unsafe { host_Add_error_code(class, &raw mut code) } == 0 => codes[place] = Some(code),
-            // Without a code of its own the class serves; it has the host's string.
+            // Without a code of its own, the class itself is the code, with the host's string.
             None => return class,
         }
         let mut text = self.text.replace('\0', " ");
@@ -95,7 +96,7 @@ impl Failure {
         code
     }
 
-    /// Calls the window's error handler; the code, for where that returns.
+    /// Calls the window's error handler. Returns the code, if the handler returns.
     #[cold]
     pub(crate) fn raise(&self, win: Win) -> c_int {
         let code = self.code();
@@ -111,7 +112,19 @@ impl Failure {
         code
     }
 
-    /// The same for a communicator, where there is no window yet.
+    /// [`Failure::raise`] for a call on one target.
+    #[cold]
+    pub(crate) fn raise_at(&self, win: Win, target: c_int) -> c_int {
+        if self.is_nothing(target) { crate::host::SUCCESS } else { self.raise(win) }
+    }
+
+    /// Whether only an epoch was missing for a call that does nothing, because its target is
+    /// `MPI_PROC_NULL`.
+    pub(crate) fn is_nothing(&self, target: c_int) -> bool {
+        self.class == Class::RmaSync && target == constants().proc_null
+    }
+
+    /// [`Failure::raise`] on a communicator, when there is no window yet.
     #[cold]
     pub(crate) fn raise_on(&self, comm: Comm) -> c_int {
         let code = self.code();
@@ -127,8 +140,8 @@ impl Failure {
         code
     }
 
-    /// Says what went wrong, where the program is going to end of it or the user wants to know: hosts say little of a code that is not
-    /// theirs.
+    /// Prints the failure if the program will end of it, or if the user asked for information.
+    /// Hosts print little about codes that are not their own.
     fn tell(&self, handler: Errhandler) {
         let fatal = handler == constants().fatal || handler == constants().abort;
         if fatal || process::get().is_some_and(|process| process.info) {
@@ -137,7 +150,17 @@ impl Failure {
     }
 }
 
-/// Success, or what the window's error handler was told.
+/// [`coded`] for a call on one target. A call on `MPI_PROC_NULL` outside an epoch succeeds, as it
+/// does under every host.
+#[inline]
+pub(crate) fn coded_at(win: Win, target: c_int, outcome: Outcome<()>) -> c_int {
+    match outcome {
+        Ok(()) => crate::host::SUCCESS,
+        Err(failure) => failure.raise_at(win, target),
+    }
+}
+
+/// Success, or the code after the window's error handler was called.
 #[inline]
 pub(crate) fn coded(win: Win, outcome: Outcome<()>) -> c_int {
     match outcome {

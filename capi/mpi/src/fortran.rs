@@ -1,5 +1,6 @@
-//! Attributes as Fortran programs ask for them (`MPI_WIN_GET_ATTR`, MPI §11.2.6): predefined ones are their values, not the addresses
-//! of these. The one function whose form in Fortran is another than in C.
+//! Attributes for Fortran programs (`MPI_WIN_GET_ATTR`, MPI-4.1 §12.2.6), which get the values of
+//! predefined attributes and not their addresses. It is the only function whose form in Fortran
+//! differs from that in C.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,15 +16,16 @@ fn value_of(win: Win, key: c_int) -> Option<isize> {
     if key == constants().win_base {
         return Some(found.addr().cast_signed());
     }
-    // SAFETY: it is the address of an attribute of this type, which lives as long as the window.
+    // SAFETY: the address is that of an attribute of this type, which lives as long as the window.
     Some(unsafe { if key == constants().win_size { *found.cast::<isize>() } else { *found.cast::<c_int>() as isize } })
 }
 
-/// Of MPICH: what all its Fortran functions for it call. The keys of predefined attributes are one more than in C.
+/// For MPICH: all its Fortran functions for attributes call this. The keys of predefined attributes
+/// are one more than in C.
 #[cfg(int_handles)]
 #[unsafe(export_name = "MPII_Win_get_attr")]
 unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_void, flag: *mut c_int, kind: c_int) -> c_int {
-    // SAFETY: the arguments are the host's, which has room for the answers.
+    // SAFETY: the arguments are the host's, with room for the answers.
     unsafe {
         let Some(found) = value_of(win, keyval - 1) else {
             return host_fortran_attribute(win, keyval, value, flag, kind);
@@ -34,7 +36,7 @@ unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_void, flag:
     crate::host::SUCCESS
 }
 
-/// Of others: by the name that programs call, and by those that `profiled` adds.
+/// For other hosts: under the name that programs call, and under the names that `profiled` adds.
 #[cfg(not(int_handles))]
 #[unsafe(export_name = "mpi_win_get_attr_")]
 pub(crate) unsafe extern "C" fn get_attr(
@@ -44,14 +46,14 @@ pub(crate) unsafe extern "C" fn get_attr(
     flag: *mut c_int,
     error: *mut c_int,
 ) {
-    // SAFETY: the arguments are Fortran's, as MPI has them.
+    // SAFETY: the arguments are Fortran's, as MPI defines them.
     unsafe {
         let Some(found) = value_of(host_win_of(*win), *keyval) else {
             host_fortran_attribute(win, keyval, value, flag, error);
             return;
         };
         *value = found;
-        // Fortran's .TRUE., as the compilers have it that the host is built with.
+        // Fortran's .TRUE., as in the compilers with which the host is built.
         *flag = 1;
         *error = crate::host::SUCCESS;
     }

@@ -1,15 +1,16 @@
-//! The host MPI: its handles, constants and functions, as `host/host.c` gives them. Knows nothing of transom.
+//! The host MPI: its handles, constants and functions, as `host/host.c` provides them. Knows
+//! nothing of transom.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
-/// What the host has for a handle.
+/// The host's representation of a handle.
 #[cfg(int_handles)]
 type Word = c_int;
 #[cfg(not(int_handles))]
 type Word = *mut c_void;
 
-/// A handle as a number that tells it apart; never 0.
+/// A handle as a number that identifies it; never 0.
 pub(crate) trait Key: Copy {
     fn key(self) -> usize;
 }
@@ -25,7 +26,7 @@ macro_rules! handles {
             #[cfg(int_handles)]
             #[inline]
             fn key(self) -> usize {
-                // Handles of other processes are none here, so 32 bits suffice.
+                // Handles of other processes do not occur here, so 32 bits suffice.
                 self.0.cast_unsigned() as usize
             }
 
@@ -57,7 +58,7 @@ handles! {
     Win
 }
 
-// SAFETY: a handle is a number, or an address that only the host follows.
+// SAFETY: a handle is a number, or an address that only the host dereferences.
 unsafe impl Send for RequestHandle {}
 // SAFETY: as above.
 unsafe impl Send for Comm {}
@@ -68,7 +69,7 @@ unsafe impl Send for Group {}
 // SAFETY: as above.
 unsafe impl Sync for Group {}
 
-/// `MPI_SUCCESS` (MPI §9.4).
+/// `MPI_SUCCESS` (MPI-4.1 §9.4).
 pub(crate) const SUCCESS: c_int = 0;
 
 /// The host's constants (`struct constants` in host/host.h).
@@ -118,9 +119,10 @@ pub(crate) struct Constants {
 pub(crate) struct Predefined {
     pub(crate) ty: Type,
     pub(crate) kind: c_int,
+    pub(crate) ops: u32,
 }
 
-/// How a datatype was made, and the sizes of its contents (`struct envelope` in host/host.h).
+/// The constructor of a datatype, and the sizes of its contents (`struct envelope` in host/host.h).
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Envelope {
@@ -131,20 +133,21 @@ pub(crate) struct Envelope {
     pub(crate) combiner: c_int,
 }
 
-// SAFETY: handles in it are numbers, or addresses that only the host follows.
+// SAFETY: handles in it are numbers, or addresses that only the host dereferences.
 unsafe impl Send for Constants {}
 // SAFETY: as above.
 unsafe impl Sync for Constants {}
 
-/// The host's constants. Asked first once the host is there: some are found by name at run time.
+/// The host's constants. First read after the host is loaded, since some are found by name at run
+/// time.
 pub(crate) fn constants() -> &'static Constants {
     static CONSTANTS: OnceLock<Constants> = OnceLock::new();
     CONSTANTS.get_or_init(|| {
-        // SAFETY: it takes nothing.
+        // SAFETY: the call takes nothing.
         let bytes = unsafe { host_constants_bytes() };
         assert_eq!(bytes, size_of::<Constants>(), "host.h and host.rs differ");
         let mut constants = std::mem::MaybeUninit::uninit();
-        // SAFETY: it fills all of a structure of this layout.
+        // SAFETY: the call fills all of a structure of this layout.
         unsafe {
             host_constants(constants.as_mut_ptr());
             constants.assume_init()
@@ -152,14 +155,18 @@ pub(crate) fn constants() -> &'static Constants {
     })
 }
 
-// Functions of the host as MPI has them (host/calls.h), and some of several (host/host.c).
+// Functions of the host in MPI's form (host/calls.h), and functions that combine several
+// (host/host.c).
 #[allow(non_snake_case)]
-// SAFETY: the declarations are those of host/host.c and host/calls.h, of which the latter are mpi.h's.
+// SAFETY: the declarations are those of host/host.c and host/calls.h; the latter are those of
+// mpi.h.
 unsafe extern "C" {
     pub(crate) fn host_present() -> c_int;
+    pub(crate) fn host_tool(name: *const c_char) -> *mut c_void;
     fn host_constants_bytes() -> usize;
     fn host_constants(out: *mut Constants);
     pub(crate) fn host_predefined(out: *mut Predefined, most: c_int) -> c_int;
+    pub(crate) fn host_told(comm: Comm, number: *mut c_ulonglong) -> c_int;
     pub(crate) fn host_gather_lengths(comm: Comm, mine: c_int, all: *mut c_int) -> c_int;
     pub(crate) fn host_gather_bytes(
         comm: Comm,
@@ -170,11 +177,13 @@ unsafe extern "C" {
         places: *const c_int,
     ) -> c_int;
     pub(crate) fn host_progress(comm: Comm);
+    pub(crate) fn host_reads_early() -> c_int;
     pub(crate) fn host_poll_with(poll: extern "C" fn() -> c_int) -> c_int;
     pub(crate) fn host_poll_without(poll: extern "C" fn() -> c_int);
     pub(crate) fn host_split_machine(comm: Comm, key: c_int, out: *mut Comm) -> c_int;
     pub(crate) fn host_type_keyval(keyval: *mut c_int) -> c_int;
     pub(crate) fn host_comm_keyval(keyval: *mut c_int) -> c_int;
+    pub(crate) fn host_call_at_end() -> c_int;
     pub(crate) fn host_envelope(ty: Type, out: *mut Envelope) -> c_int;
     pub(crate) fn host_contents(
         ty: Type,
@@ -185,6 +194,9 @@ unsafe extern "C" {
         types: *mut Type,
     ) -> c_int;
     pub(crate) fn host_is_fortran_order(order: c_int) -> c_int;
+    pub(crate) fn host_distribution(distribution: c_int, argument: c_int, block: *mut c_int) -> c_int;
+    pub(crate) fn host_has_foreign(ty: c_int) -> c_int;
+    pub(crate) fn host_combine(ty: c_int, op: c_int, target: *mut c_void, operand: *const c_void);
     pub(crate) fn host_measure(ty: Type, size: *mut isize, lb: *mut isize, extent: *mut isize) -> c_int;
     pub(crate) fn host_complete_request(comm: Comm, out: *mut RequestHandle) -> c_int;
     pub(crate) fn host_request(kept: *mut c_void, out: *mut RequestHandle) -> c_int;
@@ -482,7 +494,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-// The forms with large counts (MPI-4).
+// The functions with large counts (MPI-4.1).
 #[cfg(large_counts)]
 #[allow(non_snake_case)]
 // SAFETY: the declarations are those of host/calls.h.

@@ -1,11 +1,10 @@
-//! The forms with large counts (MPI-4, §11): the same as in `operate`, `requests`, `create` and `attributes`, which take every
-//! count as a large one.
+//! The functions with large counts (MPI-4.1 §12), on top of `operate`, `requests`, `create` and
+//! `attributes`, which take every count as a large one.
 
 use std::ffi::{c_int, c_void};
 
-use crate::attributes::shared_part;
+use crate::attributes::query;
 use crate::create::{allocate_shared_window, allocate_window, create_window};
-use crate::errors::coded;
 use crate::host::{
     Comm, InfoHandle, OpHandle, RequestHandle, Type, Win, host_Accumulate_c, host_Get_accumulate_c, host_Get_c,
     host_Put_c, host_Raccumulate_c, host_Rget_accumulate_c, host_Rget_c, host_Rput_c, host_Win_allocate_c,
@@ -15,7 +14,7 @@ use crate::operate::{Here, There, Typed};
 use crate::requests::hand_over;
 use crate::windows::find;
 
-#[unsafe(export_name = "MPI_Put_c")]
+#[unsafe(export_name = "PMPI_Put_c")]
 pub(crate) unsafe extern "C" fn put(
     origin: *const c_void,
     count: i64,
@@ -26,7 +25,7 @@ pub(crate) unsafe extern "C" fn put(
     target_ty: Type,
     win: Win,
 ) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
     unsafe {
         let Some(window) = find(win) else {
             return host_Put_c(origin, count, ty, target, displacement, target_count, target_ty, win);
@@ -36,7 +35,7 @@ pub(crate) unsafe extern "C" fn put(
     }
 }
 
-#[unsafe(export_name = "MPI_Get_c")]
+#[unsafe(export_name = "PMPI_Get_c")]
 pub(crate) unsafe extern "C" fn get(
     origin: *mut c_void,
     count: i64,
@@ -47,7 +46,7 @@ pub(crate) unsafe extern "C" fn get(
     target_ty: Type,
     win: Win,
 ) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    // SAFETY: as in the first entry point.
     unsafe {
         let Some(window) = find(win) else {
             return host_Get_c(origin, count, ty, target, displacement, target_count, target_ty, win);
@@ -57,7 +56,7 @@ pub(crate) unsafe extern "C" fn get(
     }
 }
 
-#[unsafe(export_name = "MPI_Accumulate_c")]
+#[unsafe(export_name = "PMPI_Accumulate_c")]
 pub(crate) unsafe extern "C" fn accumulate(
     origin: *const c_void,
     count: i64,
@@ -69,7 +68,7 @@ pub(crate) unsafe extern "C" fn accumulate(
     op: OpHandle,
     win: Win,
 ) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    // SAFETY: as in the first entry point.
     unsafe {
         let Some(window) = find(win) else {
             return host_Accumulate_c(origin, count, ty, target, displacement, target_count, target_ty, op, win);
@@ -79,7 +78,7 @@ pub(crate) unsafe extern "C" fn accumulate(
     }
 }
 
-#[unsafe(export_name = "MPI_Get_accumulate_c")]
+#[unsafe(export_name = "PMPI_Get_accumulate_c")]
 pub(crate) unsafe extern "C" fn get_accumulate(
     origin: *const c_void,
     count: i64,
@@ -94,7 +93,7 @@ pub(crate) unsafe extern "C" fn get_accumulate(
     op: OpHandle,
     win: Win,
 ) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    // SAFETY: as in the first entry point.
     unsafe {
         let Some(window) = find(win) else {
             return host_Get_accumulate_c(
@@ -117,7 +116,7 @@ pub(crate) unsafe extern "C" fn get_accumulate(
     }
 }
 
-#[unsafe(export_name = "MPI_Rput_c")]
+#[unsafe(export_name = "PMPI_Rput_c")]
 pub(crate) unsafe extern "C" fn rput(
     origin: *const c_void,
     count: i64,
@@ -129,17 +128,17 @@ pub(crate) unsafe extern "C" fn rput(
     win: Win,
     out: *mut RequestHandle,
 ) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    // SAFETY: as in the first entry point.
     unsafe {
         let Some(window) = find(win) else {
             return host_Rput_c(origin, count, ty, target, displacement, target_count, target_ty, win, out);
         };
         let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
-        hand_over(win, window.rput(&here, &there), out)
+        hand_over((win, target), window.rput(&here, &there), out)
     }
 }
 
-#[unsafe(export_name = "MPI_Rget_c")]
+#[unsafe(export_name = "PMPI_Rget_c")]
 pub(crate) unsafe extern "C" fn rget(
     origin: *mut c_void,
     count: i64,
@@ -151,17 +150,17 @@ pub(crate) unsafe extern "C" fn rget(
     win: Win,
     out: *mut RequestHandle,
 ) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    // SAFETY: as in the first entry point.
     unsafe {
         let Some(window) = find(win) else {
             return host_Rget_c(origin, count, ty, target, displacement, target_count, target_ty, win, out);
         };
         let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
-        hand_over(win, window.rget(&here, &there), out)
+        hand_over((win, target), window.rget(&here, &there), out)
     }
 }
 
-#[unsafe(export_name = "MPI_Raccumulate_c")]
+#[unsafe(export_name = "PMPI_Raccumulate_c")]
 pub(crate) unsafe extern "C" fn raccumulate(
     origin: *const c_void,
     count: i64,
@@ -174,18 +173,18 @@ pub(crate) unsafe extern "C" fn raccumulate(
     win: Win,
     out: *mut RequestHandle,
 ) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    // SAFETY: as in the first entry point.
     unsafe {
         let Some(window) = find(win) else {
             return host_Raccumulate_c(origin, count, ty, target, displacement, target_count, target_ty, op, win, out);
         };
         let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
         let typed = Typed::of(&here, None, &there, op);
-        hand_over(win, typed.and_then(|it| it.request(window)), out)
+        hand_over((win, target), typed.and_then(|it| it.request(window)), out)
     }
 }
 
-#[unsafe(export_name = "MPI_Rget_accumulate_c")]
+#[unsafe(export_name = "PMPI_Rget_accumulate_c")]
 pub(crate) unsafe extern "C" fn rget_accumulate(
     origin: *const c_void,
     count: i64,
@@ -201,7 +200,7 @@ pub(crate) unsafe extern "C" fn rget_accumulate(
     win: Win,
     out: *mut RequestHandle,
 ) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    // SAFETY: as in the first entry point.
     unsafe {
         let Some(window) = find(win) else {
             return host_Rget_accumulate_c(
@@ -222,11 +221,11 @@ pub(crate) unsafe extern "C" fn rget_accumulate(
         };
         let (here, there) = (Here::new(origin, count, ty), There::new(target, displacement, target_count, target_ty));
         let typed = Typed::of(&here, Some(&Here::new(result, result_count, result_ty)), &there, op);
-        hand_over(win, typed.and_then(|it| it.request(window)), out)
+        hand_over((win, target), typed.and_then(|it| it.request(window)), out)
     }
 }
 
-#[unsafe(export_name = "MPI_Win_create_c")]
+#[unsafe(export_name = "PMPI_Win_create_c")]
 pub(crate) unsafe extern "C" fn create(
     base: *mut c_void,
     size: isize,
@@ -242,7 +241,7 @@ pub(crate) unsafe extern "C" fn create(
     }
 }
 
-#[unsafe(export_name = "MPI_Win_allocate_c")]
+#[unsafe(export_name = "PMPI_Win_allocate_c")]
 pub(crate) unsafe extern "C" fn allocate(
     size: isize,
     unit: isize,
@@ -258,7 +257,7 @@ pub(crate) unsafe extern "C" fn allocate(
     }
 }
 
-#[unsafe(export_name = "MPI_Win_allocate_shared_c")]
+#[unsafe(export_name = "PMPI_Win_allocate_shared_c")]
 pub(crate) unsafe extern "C" fn allocate_shared(
     size: isize,
     unit: isize,
@@ -274,7 +273,7 @@ pub(crate) unsafe extern "C" fn allocate_shared(
     }
 }
 
-#[unsafe(export_name = "MPI_Win_shared_query_c")]
+#[unsafe(export_name = "PMPI_Win_shared_query_c")]
 pub(crate) unsafe extern "C" fn shared_query(
     win: Win,
     rank: c_int,
@@ -282,15 +281,11 @@ pub(crate) unsafe extern "C" fn shared_query(
     unit: *mut isize,
     base: *mut c_void,
 ) -> c_int {
-    let Some(window) = find(win) else {
-        // SAFETY: as in `put`.
-        return unsafe { host_Win_shared_query_c(win, rank, size, unit, base) };
-    };
-    // SAFETY: the caller has room for the answers.
-    let answer = |(bytes, step, first)| unsafe {
-        *size = bytes;
-        *unit = step;
-        *base.cast::<*mut u8>() = first;
-    };
-    coded(win, shared_part(window, rank).map(answer))
+    // SAFETY: as in `put`.
+    unsafe {
+        match find(win) {
+            Some(window) => query(window, rank, (size, base), |step| *unit = step),
+            None => host_Win_shared_query_c(win, rank, size, unit, base),
+        }
+    }
 }

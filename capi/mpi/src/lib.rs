@@ -1,28 +1,32 @@
-//! transom's windows in unchanged MPI programs: a library to be loaded before the program's MPI (`LD_PRELOAD`). It has the functions of
-//! MPI's one-sided chapter under their MPI names, and serves them by transom; everything else, and windows that transom can't
-//! serve, is the host's: the MPI that the program was linked with, called by its PMPI names (MPI §15.2).
+//! Transom's windows in unchanged MPI programs: a library to be loaded before the program's MPI
+//! (`LD_PRELOAD`). It defines the functions of MPI's one-sided chapter under their MPI names, and
+//! serves them by transom. The host is the MPI that the program was linked with. It serves all
+//! other functions, and the windows that transom can't serve; it is called by its PMPI names
+//! (MPI-4.1 §15.2).
 //!
-//! Each window has a face, a window of the host without memory over this process alone, whose handle the program gets. So names,
-//! attributes, error handlers and whatever else is a process's own keep working. The window itself is a [`transom::RawWindow`], found by the
-//! face's handle.
+//! Each window has a face: a window of the host without memory, over this process alone, whose
+//! handle the program gets. Names, attributes, error handlers and other local properties of a
+//! window are the face's, so they keep working. The window itself is a [`transom::RawWindow`],
+//! found by the face's handle.
 //!
-//! | module | what it owns |
+//! | module | owns |
 //! |---|---|
 //! | `host` | the host's types, constants and functions, as `host/host.c` gives them |
 //! | `process` | the job of this process: from `MPI_Init` to `MPI_Finalize` |
-//! | `boot` | how the job's ranks find each other through the host |
-//! | `handles` | the map from handles to what is kept for them |
+//! | `boot` | the bootstrap of the job through the host |
+//! | `handles` | the map from handles to values |
 //! | `members` | the ranks of a communicator as ranks of the job |
-//! | `windows`, `create` | windows, and how they come and go |
-//! | `memory` | memory that programs ask for ahead of windows |
+//! | `windows`, `create` | windows, their creation and end |
+//! | `told` | the lines of `TRANSOM_INFO=1` about windows |
+//! | `memory` | memory that programs allocate before windows |
 //! | `types` | datatypes, decoded |
 //! | `operate`, `large` | operations, with `int` and with large counts |
 //! | `synchronize` | synchronization |
-//! | `attributes` | what a window says of itself |
-//! | `requests` | requests of the R-forms, and waiting for them among the host's |
+//! | `attributes` | attributes, parts and hints of a window |
+//! | `requests` | requests of request-based operations, and waiting for them and for the host's |
 //! | `errors` | failures as MPI's error codes |
-//! | `fortran` | what Fortran does otherwise than C |
-//! | `profiled` | the PMPI names, by which hosts' Fortran comes |
+//! | `fortran` | the function whose form in Fortran differs from that in C |
+//! | `profiled` | the MPI names, and the PMPI names that the hosts' Fortran calls |
 
 #[allow(unsafe_code)]
 mod attributes;
@@ -55,6 +59,7 @@ mod profiled;
 mod requests;
 #[allow(unsafe_code)]
 mod synchronize;
+mod told;
 #[allow(unsafe_code)]
 mod types;
 #[allow(unsafe_code)]

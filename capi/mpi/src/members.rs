@@ -1,4 +1,5 @@
-//! The ranks of a communicator as ranks of the job, found once for each communicator and kept with it.
+//! The ranks of a communicator as ranks of the job, determined once for each communicator and
+//! cached with it.
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -7,33 +8,33 @@ use transom::Job;
 
 use crate::host::{
     Comm, Group, SUCCESS, constants, host_Comm_get_attr, host_Comm_group, host_Comm_set_attr, host_Comm_test_inter,
-    host_Group_free, host_Group_size, host_Group_translate_ranks, host_comm_keyval,
+    host_Group_free, host_Group_size, host_Group_translate_ranks, host_comm_keyval, host_told,
 };
 use crate::process;
 
-/// The key under which a communicator keeps its job.
+/// The attribute key under which a communicator keeps its job.
 static KEYVAL: OnceLock<c_int> = OnceLock::new();
 
-/// Why a window is the host's.
+/// The reason why the host serves a window.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The library is off, or could not begin and has said so.
+    /// The library is switched off, or could not start and has reported that.
     Off,
-    /// Something of this communicator.
+    /// A property of this communicator.
     Why(&'static str),
 }
 
-/// Makes the key, once the host has begun.
+/// Creates the key, after the host's start.
 pub(crate) fn begin() {
     let mut keyval = 0;
-    // SAFETY: it writes a number.
+    // SAFETY: the call writes a number.
     if unsafe { host_comm_keyval(&raw mut keyval) } == SUCCESS {
-        // Called once, so that nothing is there.
+        // Called once, so the key is not set yet.
         let _ = KEYVAL.set(keyval);
     }
 }
 
-/// The job of a communicator's ranks. Collective; the same answer at all of them.
+/// The job of a communicator's ranks. Collective, with the same result at all of them.
 pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
     let world = process::get().and_then(process::Process::job).ok_or(Refused::Off)?;
     if comm == constants().null_comm {
@@ -46,44 +47,57 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
     let job = if ranks.iter().copied().eq(0..world.size()) && comm == constants().world {
         world
     } else {
-        // A member's list has itself in it, and no rank twice.
-        world.subset(&ranks).map_err(|_| Refused::Why("its ranks can't be numbered"))?
+        // A member's list contains itself, and no rank twice. Several threads may use communicators
+        // of the same ranks for the first time at once, in a different order at each rank. The
+        // communicator itself tells them apart.
+        world
+            .subset_agreed(&ranks, |number| told(comm, number))
+            .map_err(|_| Refused::Why("its ranks can't be numbered"))?
     };
     keep(comm, &job);
     Ok(job)
 }
 
+/// The number of the communicator's first rank, at all ranks. `number` is this rank's. Collective.
+fn told(comm: Comm, mut number: u64) -> Option<u64> {
+    // SAFETY: the communicator is valid, and all its ranks call this when they create their first
+    // window over it.
+    let code = unsafe { host_told(comm, &raw mut number) };
+    (code == SUCCESS).then_some(number)
+}
+
 fn kept(comm: Comm) -> Option<&'static Job> {
     let keyval = *KEYVAL.get()?;
     let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
-    // SAFETY: the communicator lives; the calls write an address and a number.
+    // SAFETY: the communicator is valid; the calls write an address and a number.
     let code = unsafe { host_Comm_get_attr(comm, keyval, (&raw mut value).cast(), &raw mut flag) };
-    // SAFETY: `keep` put it there; it lives as long as the communicator, and callers use it within a call on that.
+    // SAFETY: `keep` set the attribute. The value lives as long as the communicator, and callers
+    // use it within a call on that.
     if code == SUCCESS && flag != 0 { unsafe { value.cast::<Job>().as_ref() } } else { None }
 }
 
 fn keep(comm: Comm, job: &Job) {
     let Some(&keyval) = KEYVAL.get() else { return };
     let value = Box::into_raw(Box::new(job.clone()));
-    // SAFETY: the communicator lives; `transom_forget_comm` frees the box.
+    // SAFETY: the communicator is valid; `transom_forget_comm` frees the box.
     unsafe { host_Comm_set_attr(comm, keyval, value.cast()) };
 }
 
-/// The end of a communicator.
+/// Called at the end of a communicator.
 ///
 /// # Safety
-/// `kept` is what `keep` boxed, which comes here once.
+/// `kept` is a box of `keep`, and is passed here once.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_forget_comm(kept: *mut c_void) {
-    // SAFETY: it is what `keep` boxed, and comes here once.
+    // SAFETY: it is a box of `keep`, and is passed here once.
     drop(unsafe { Box::from_raw(kept.cast::<Job>()) });
 }
 
 /// The ranks of a communicator, as ranks of `MPI_COMM_WORLD`.
 fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
     let mut inter = 0;
-    // SAFETY: the communicator is the caller's; it writes a number.
+    // SAFETY: the communicator is the caller's; the call writes a number.
     if unsafe { host_Comm_test_inter(comm, &raw mut inter) } != SUCCESS || inter != 0 {
         return Err(Refused::Why("it is an intercommunicator"));
     }
@@ -95,7 +109,7 @@ fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
         host_Comm_group(constants().world, &raw mut all);
     }
     let ranks = translated(here, all);
-    // SAFETY: both are groups, used no more.
+    // SAFETY: both are groups that are not used any more.
     unsafe {
         host_Group_free(&raw mut here);
         host_Group_free(&raw mut all);
@@ -103,7 +117,7 @@ fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
     ranks.ok_or(Refused::Why("some of its ranks are not of MPI_COMM_WORLD"))
 }
 
-/// The members of a group by their ranks in another, `None` where one is not in it.
+/// The members of a group by their ranks in another; `None` if a member is not in it.
 pub(crate) fn translated(from: Group, to: Group) -> Option<Vec<usize>> {
     let mut count = 0;
     // SAFETY: both are groups; there is room for the answers.

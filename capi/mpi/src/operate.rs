@@ -1,19 +1,21 @@
-//! Operations (MPI §11.3). What is one run of bytes at both sides, as nearly all is, takes the shortest way; all else goes by the
-//! decoded datatypes. Windows that transom does not serve go to the host.
+//! Operations (MPI-4.1 §12.3). Operations that are contiguous at origin and target, as nearly all
+//! are, take the shortest way; all others go by the decoded datatypes. Operations on windows that
+//! transom does not serve go to the host.
 
 use std::ffi::{c_int, c_void};
 
 use transom::{At, BasicType, Class, Datatype, Items, Op, PROC_NULL, Request, Route};
 
-use crate::errors::{Failure, Outcome, coded};
+use crate::errors::{Failure, Outcome, coded_at};
 use crate::host::{
     OpHandle, Type, Win, constants, host_Accumulate, host_Compare_and_swap, host_Fetch_and_op, host_Get,
     host_Get_accumulate, host_Put,
 };
+use crate::process;
 use crate::types::{self, Found};
 use crate::windows::{self, Window};
 
-/// One side of an operation at this process.
+/// The side of an operation at this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here {
     pub(crate) base: *mut c_void,
@@ -21,7 +23,7 @@ pub(crate) struct Here {
     pub(crate) ty: Type,
 }
 
-/// The side at the target.
+/// The side of an operation at the target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct There {
     pub(crate) rank: c_int,
@@ -42,7 +44,7 @@ impl There {
     }
 }
 
-/// Where at a target: its rank and the displacement.
+/// A place at a target: its rank and the displacement.
 fn place(rank: c_int, displacement: isize) -> Outcome<(usize, u64)> {
     let rank = windows::rank(rank)?;
     match u64::try_from(displacement) {
@@ -56,7 +58,8 @@ fn counted(count: i64) -> Outcome<usize> {
     usize::try_from(count).map_err(|_| Failure::new(Class::Count, format!("the count {count} is negative")))
 }
 
-/// The bytes of a transfer whose sides are one run each, of as many; `None` for whatever else.
+/// The size of a transfer that is contiguous and equally long at both sides; `None` for other
+/// transfers.
 #[inline(always)]
 fn plain(here: &Here, there: &There) -> Option<(usize, usize, u64)> {
     let len = types::dense(here.ty, here.count).filter(|&len| len > 0)?;
@@ -67,7 +70,7 @@ fn plain(here: &Here, there: &There) -> Option<(usize, usize, u64)> {
     Some((len, usize::try_from(there.rank).ok()?, u64::try_from(there.displacement).ok()?))
 }
 
-/// Items at an address, which may be null where they have no bytes.
+/// Items at an address, which may be null if they have no bytes.
 fn items(base: *mut c_void, count: usize, ty: &Datatype) -> Items<'_> {
     let nothing = count == 0 || ty.size() == 0;
     Items::of_mut(if nothing { std::ptr::dangling_mut() } else { base.cast() }, count, ty)
@@ -99,7 +102,7 @@ impl Sides {
 
 /// The sides of an accumulate, as basic types.
 pub(crate) struct Typed {
-    /// `None` where `MPI_NO_OP` does not look at it.
+    /// `None` for `MPI_NO_OP`, which ignores it.
     origin: Option<(Found, *mut c_void, usize)>,
     result: Option<(Found, *mut c_void, usize)>,
     there: Found,
@@ -113,10 +116,15 @@ impl Typed {
         let op = operation(op)?;
         let side = |side: &Here| Ok::<_, Failure>((types::find(side.ty)?, side.base, counted(side.count)?));
         let unused = op == Op::NoOp && result.is_some();
+        if op == Op::NoOp && !unused {
+            return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1, 12.3.4)"));
+        }
+        let target = types::find(there.ty)?;
+        defined(&target, op)?;
         Ok(Typed {
             origin: if unused { None } else { Some(side(origin)?) },
             result: result.map(side).transpose()?,
-            there: types::find(there.ty)?,
+            there: target,
             count: counted(there.count)?,
             at: place(there.rank, there.displacement)?,
             op,
@@ -161,16 +169,26 @@ impl Typed {
     }
 }
 
+/// Fails if a type has elements and `op` is not defined on them.
+fn defined(ty: &Found, op: Op) -> Outcome<()> {
+    if ty.allows(op) || ty.bytes.size() == 0 || ty.basic.is_none() && typed(ty)?.uniform().is_none() {
+        return Ok(());
+    }
+    Err(Failure::new(Class::Op, format!("{} is not defined on the datatype (MPI-4.1, 6.9.2)", op.name())))
+}
+
 fn typed(decoded: &Found) -> Outcome<&Datatype> {
-    let why = "the datatype has a basic type that accumulates of transom lack, such as long double";
+    let why = "the datatype has a basic type that no accumulate of transom knows";
     decoded.typed.as_ref().ok_or_else(|| Failure::new(Class::Type, why))
 }
 
-/// The operation of a handle. Those of users are none of accumulates (MPI §11.3.4).
+/// The operation of a handle. User-defined operations are not valid for accumulates (MPI-4.1
+/// §12.3.4).
 fn operation(op: OpHandle) -> Outcome<Op> {
     let place = constants().ops.iter().position(|&known| known == op);
     let number = place.and_then(|place| Op::from_number(u8::try_from(place).ok()?));
-    number.ok_or_else(|| Failure::new(Class::Op, "not a predefined operation, which accumulates need (MPI 11.3.4)"))
+    number
+        .ok_or_else(|| Failure::new(Class::Op, "not a predefined operation, which accumulates need (MPI-4.1 §12.3.4)"))
 }
 
 impl Window {
@@ -182,12 +200,12 @@ impl Window {
             // SAFETY: the caller's promise.
             return match unsafe { self.raw.put(here.base.cast(), len, rank, displacement) } {
                 Ok(()) => 0,
-                Err(error) => Failure::from(error).raise(self.face),
+                Err(error) => Failure::from(error).raise_at(self.face, there.rank),
             };
         }
         // SAFETY: the caller's promise.
         let put = |sides: Sides| Ok(unsafe { self.raw.put_items(sides.items(here.base), sides.at()) }?);
-        coded(self.face, Sides::of(here, there).and_then(put))
+        coded_at(self.face, there.rank, Sides::of(here, there).and_then(put))
     }
 
     /// # Safety
@@ -197,13 +215,27 @@ impl Window {
         if let Some((len, rank, displacement)) = plain(here, there) {
             // SAFETY: the caller's promise.
             return match unsafe { self.raw.get(here.base.cast(), len, rank, displacement) } {
+                Ok(()) if process::has_early_reads() => coded_at(self.face, there.rank, self.complete_early(rank)),
                 Ok(()) => 0,
-                Err(error) => Failure::from(error).raise(self.face),
+                Err(error) => Failure::from(error).raise_at(self.face, there.rank),
             };
         }
-        // SAFETY: the caller's promise.
-        let get = |sides: Sides| Ok(unsafe { self.raw.get_items(sides.items(here.base), sides.at()) }?);
-        coded(self.face, Sides::of(here, there).and_then(get))
+        let get = |sides: Sides| {
+            // SAFETY: the caller's promise.
+            unsafe { self.raw.get_items(sides.items(here.base), sides.at()) }?;
+            if process::has_early_reads() { self.complete_early(sides.at.0) } else { Ok(()) }
+        };
+        coded_at(self.face, there.rank, Sides::of(here, there).and_then(get))
+    }
+
+    /// Completes a get whose buffer the program reads too early. Only passive-target epochs have
+    /// flushes (MPI-4.1 §12.5.4): in other epochs the get stays in flight.
+    #[cold]
+    fn complete_early(&self, rank: usize) -> Outcome<()> {
+        match self.raw.flush_local(rank) {
+            Err(error) if error.class() == Class::RmaSync => Ok(()),
+            done => Ok(done?),
+        }
     }
 
     /// # Safety
@@ -243,13 +275,14 @@ impl Window {
                 // SAFETY: the caller's promise.
                 unsafe { self.combine(origin, result, there, (ty, count, op)) }
             };
-            return coded(self.face, done);
+            return coded_at(self.face, there.rank, done);
         }
         // SAFETY: the caller's promise.
-        coded(self.face, Typed::of(origin, result, there, op).and_then(|it| unsafe { it.perform(self) }))
+        let done = Typed::of(origin, result, there, op).and_then(|it| unsafe { it.perform(self) });
+        coded_at(self.face, there.rank, done)
     }
 
-    /// Accumulates so many elements of a type, in one run at each side.
+    /// Accumulates elements of one type, contiguous at origin and target.
     ///
     /// # Safety
     /// As for [`transom::RawWindow::accumulate_elements`] and `get_accumulate_elements`.
@@ -274,7 +307,8 @@ impl Window {
         }?)
     }
 
-    /// Whether this process reaches a rank's memory, so that fetching the value of one element costs less than all else.
+    /// Whether this process loads and stores a rank's memory, so that fetching the value of one
+    /// element is the fastest way.
     #[inline]
     fn is_near(&self, rank: c_int) -> bool {
         let route = || self.raw.route(usize::try_from(rank).ok()?).ok();
@@ -301,7 +335,7 @@ impl Window {
                 }
             };
             let old = self.raw.fetch_value(operand, ty, rank, displacement, op)?;
-            // SAFETY: as above. The value of an element of 4 bytes is in the low ones.
+            // SAFETY: as above. The value of an element of 4 bytes is in the low bytes.
             unsafe {
                 match wide {
                     _ if rank == PROC_NULL => {}
@@ -335,7 +369,10 @@ impl Window {
         result: *mut c_void,
         there: &There,
     ) -> Outcome<()> {
-        let ty = element(there.ty)?;
+        let ty = element(there.ty, |ty| match ty.swaps() {
+            true => Ok(()),
+            false => Err(Failure::new(Class::Type, "the datatype can't be compared and swapped (MPI-4.1, 12.3.4)")),
+        })?;
         let (rank, displacement) = place(there.rank, there.displacement)?;
         let mut words = [[0; LARGEST]; 3];
         let [given, wanted, old] = words.each_mut().map(|word| &mut word[..ty.size()]);
@@ -344,7 +381,7 @@ impl Window {
             new.cast::<u8>().copy_to_nonoverlapping(given.as_mut_ptr(), given.len());
             expected.cast::<u8>().copy_to_nonoverlapping(wanted.as_mut_ptr(), wanted.len());
         }
-        self.raw.compare_and_swap(given, wanted, old, ty, rank, displacement)?;
+        self.raw.compare_and_swap_any(given, wanted, old, ty, rank, displacement)?;
         if rank != PROC_NULL {
             // SAFETY: the caller's promise.
             unsafe { result.cast::<u8>().copy_from_nonoverlapping(old.as_ptr(), old.len()) };
@@ -353,7 +390,8 @@ impl Window {
     }
 }
 
-/// What an accumulate combines whose sides are all as many elements of one basic type, as nearly all are; `None` for whatever else.
+/// The elements of an accumulate whose sides have the same number of elements of one basic type, as
+/// nearly all have; `None` for other accumulates.
 #[inline]
 fn elements(origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -> Option<(BasicType, usize, Op)> {
     let same = |side: &Here| side.ty == there.ty && side.count == there.count;
@@ -362,18 +400,21 @@ fn elements(origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -
     if !(unused || same(origin)) || !result.is_none_or(same) {
         return None;
     }
-    Some((types::find(there.ty).ok()?.basic?, usize::try_from(there.count).ok()?, op))
+    let ty = types::find(there.ty).ok().filter(|ty| ty.allows(op) && (op != Op::NoOp || result.is_some()))?;
+    Some((ty.basic?, usize::try_from(there.count).ok()?, op))
 }
 
 /// The bytes of the largest basic type.
-const LARGEST: usize = 16;
+const LARGEST: usize = 32;
 
-fn element(ty: Type) -> Outcome<BasicType> {
+fn element(ty: Type, check: impl FnOnce(&Found) -> Outcome<()>) -> Outcome<BasicType> {
     let why = "a single element is of a predefined type that accumulates know";
-    types::find(ty)?.basic.ok_or_else(|| Failure::new(Class::Type, why))
+    let found = types::find(ty)?;
+    check(&found)?;
+    found.basic.ok_or_else(|| Failure::new(Class::Type, why))
 }
 
-#[unsafe(export_name = "MPI_Put")]
+#[unsafe(export_name = "PMPI_Put")]
 pub(crate) unsafe extern "C" fn put(
     origin: *const c_void,
     count: c_int,
@@ -395,7 +436,7 @@ pub(crate) unsafe extern "C" fn put(
     }
 }
 
-#[unsafe(export_name = "MPI_Get")]
+#[unsafe(export_name = "PMPI_Get")]
 pub(crate) unsafe extern "C" fn get(
     origin: *mut c_void,
     count: c_int,
@@ -417,7 +458,7 @@ pub(crate) unsafe extern "C" fn get(
     }
 }
 
-#[unsafe(export_name = "MPI_Accumulate")]
+#[unsafe(export_name = "PMPI_Accumulate")]
 pub(crate) unsafe extern "C" fn accumulate(
     origin: *const c_void,
     count: c_int,
@@ -439,7 +480,7 @@ pub(crate) unsafe extern "C" fn accumulate(
     }
 }
 
-#[unsafe(export_name = "MPI_Get_accumulate")]
+#[unsafe(export_name = "PMPI_Get_accumulate")]
 pub(crate) unsafe extern "C" fn get_accumulate(
     origin: *const c_void,
     count: c_int,
@@ -479,7 +520,7 @@ pub(crate) unsafe extern "C" fn get_accumulate(
     }
 }
 
-#[unsafe(export_name = "MPI_Fetch_and_op")]
+#[unsafe(export_name = "PMPI_Fetch_and_op")]
 pub(crate) unsafe extern "C" fn fetch_and_op(
     origin: *const c_void,
     result: *mut c_void,
@@ -495,12 +536,12 @@ pub(crate) unsafe extern "C" fn fetch_and_op(
             return host_Fetch_and_op(origin, result, ty, target, displacement, op, win);
         };
         let there = There::new(target, displacement, 1, ty);
-        let what = element(ty).and_then(|ty| Ok((ty, operation(op)?)));
-        coded(win, what.and_then(|what| window.fetch(origin, result, &there, what)))
+        let what = operation(op).and_then(|op| Ok((element(ty, |ty| defined(ty, op))?, op)));
+        coded_at(win, target, what.and_then(|what| window.fetch(origin, result, &there, what)))
     }
 }
 
-#[unsafe(export_name = "MPI_Compare_and_swap")]
+#[unsafe(export_name = "PMPI_Compare_and_swap")]
 pub(crate) unsafe extern "C" fn compare_and_swap(
     new: *const c_void,
     expected: *const c_void,
@@ -515,6 +556,6 @@ pub(crate) unsafe extern "C" fn compare_and_swap(
         let Some(window) = windows::find(win) else {
             return host_Compare_and_swap(new, expected, result, ty, target, displacement, win);
         };
-        coded(win, window.swap(new, expected, result, &There::new(target, displacement, 1, ty)))
+        coded_at(win, target, window.swap(new, expected, result, &There::new(target, displacement, 1, ty)))
     }
 }

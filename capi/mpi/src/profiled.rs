@@ -1,22 +1,29 @@
-//! The intercepted functions under their PMPI names too. Fortran (`mpif.h`, the modules `mpi` and `mpi_f08`) converts its arguments
-//! and then calls C: by these names in all of Open MPI's, and in the module `mpi_f08` of MPICH's. So does whoever profiles.
+//! MPI names for the intercepted functions, which are defined under their PMPI names. The MPI names
+//! go to a profiling tool if there is one. Fortran (`mpif.h`, the modules `mpi` and `mpi_f08`)
+//! converts its arguments and then calls C: by the PMPI names in all of Open MPI's, and in the
+//! module `mpi_f08` of MPICH's. Tools also call the PMPI names (MPI-4.1 §15.2). The program calls a
+//! tool that is loaded before this library directly, and the tool calls this library. A tool that
+//! is loaded after it, between this library and the MPI, is found at start.
 
 use std::arch::naked_asm;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 #[cfg(not(int_handles))]
 use crate::fortran;
+use crate::host::host_tool;
 #[cfg(large_counts)]
 use crate::large;
 use crate::{attributes, create, memory, operate, process, requests, synchronize};
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(int_handles)))]
 macro_rules! jump {
     ($to:path) => {
         naked_asm!("jmp {}@PLT", sym $to)
     };
 }
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", not(int_handles)))]
 macro_rules! jump {
     ($to:path) => {
         naked_asm!("b {}", sym $to)
@@ -24,10 +31,11 @@ macro_rules! jump {
 }
 
 /// Functions under another name.
+#[cfg(not(int_handles))]
 macro_rules! also {
     ($($name:literal => $to:path;)*) => {$(
         const _: () = {
-            // SAFETY: it is nothing but a jump, which leaves all arguments where they are.
+            // SAFETY: the function is a jump, which leaves all arguments in place.
             #[unsafe(export_name = $name)]
             #[unsafe(naked)]
             unsafe extern "C" fn also() {
@@ -37,63 +45,108 @@ macro_rules! also {
     )*};
 }
 
-also! {
-    "PMPI_Init" => process::init;
-    "PMPI_Init_thread" => process::init_thread;
-    "PMPI_Finalize" => process::finalize;
-    "PMPI_Alloc_mem" => memory::alloc_mem;
-    "PMPI_Free_mem" => memory::free_mem;
-    "PMPI_Win_create" => create::create;
-    "PMPI_Win_allocate" => create::allocate;
-    "PMPI_Win_allocate_shared" => create::allocate_shared;
-    "PMPI_Win_create_dynamic" => create::create_dynamic;
-    "PMPI_Win_attach" => create::attach;
-    "PMPI_Win_detach" => create::detach;
-    "PMPI_Win_free" => create::free;
-    "PMPI_Win_get_attr" => attributes::get_attr;
-    "PMPI_Win_get_group" => attributes::get_group;
-    "PMPI_Win_shared_query" => attributes::shared_query;
-    "PMPI_Win_set_info" => attributes::set_info;
-    "PMPI_Win_get_info" => attributes::get_info;
-    "PMPI_Put" => operate::put;
-    "PMPI_Get" => operate::get;
-    "PMPI_Accumulate" => operate::accumulate;
-    "PMPI_Get_accumulate" => operate::get_accumulate;
-    "PMPI_Fetch_and_op" => operate::fetch_and_op;
-    "PMPI_Compare_and_swap" => operate::compare_and_swap;
-    "PMPI_Win_fence" => synchronize::fence;
-    "PMPI_Win_post" => synchronize::post;
-    "PMPI_Win_start" => synchronize::start;
-    "PMPI_Win_complete" => synchronize::complete;
-    "PMPI_Win_wait" => synchronize::wait;
-    "PMPI_Win_test" => synchronize::test;
-    "PMPI_Win_lock" => synchronize::lock;
-    "PMPI_Win_unlock" => synchronize::unlock;
-    "PMPI_Win_lock_all" => synchronize::lock_all;
-    "PMPI_Win_unlock_all" => synchronize::unlock_all;
-    "PMPI_Win_flush" => synchronize::flush;
-    "PMPI_Win_flush_all" => synchronize::flush_all;
-    "PMPI_Win_flush_local" => synchronize::flush_local;
-    "PMPI_Win_flush_local_all" => synchronize::flush_local_all;
-    "PMPI_Win_sync" => synchronize::sync;
-    "PMPI_Barrier" => requests::barrier;
-    "PMPI_Recv" => requests::receive;
-    "PMPI_Wait" => requests::wait;
-    "PMPI_Waitall" => requests::waitall;
-    "PMPI_Waitany" => requests::waitany;
-    "PMPI_Waitsome" => requests::waitsome;
-    "PMPI_Test" => requests::test;
-    "PMPI_Testall" => requests::testall;
-    "PMPI_Testany" => requests::testany;
-    "PMPI_Testsome" => requests::testsome;
-    "PMPI_Request_get_status" => requests::request_get_status;
-    "PMPI_Request_get_status_all" => requests::request_get_status_all;
-    "PMPI_Request_get_status_any" => requests::request_get_status_any;
-    "PMPI_Request_get_status_some" => requests::request_get_status_some;
-    "PMPI_Rput" => requests::rput;
-    "PMPI_Rget" => requests::rget;
-    "PMPI_Raccumulate" => requests::raccumulate;
-    "PMPI_Rget_accumulate" => requests::rget_accumulate;
+#[cfg(target_arch = "x86_64")]
+macro_rules! jump_by {
+    ($to:path) => {
+        naked_asm!("jmp qword ptr [rip + {}]", sym $to)
+    };
+}
+
+#[cfg(target_arch = "aarch64")]
+macro_rules! jump_by {
+    ($to:path) => {
+        naked_asm!("adrp x16, {0}", "ldr x16, [x16, :lo12:{0}]", "br x16", sym $to)
+    };
+}
+
+/// Functions under the names that programs call. Each goes to the function here, or to a tool's.
+macro_rules! routed {
+    ($($name:literal => $to:path;)*) => {$(
+        const _: () = {
+            static WAY: AtomicPtr<c_void> = AtomicPtr::new($to as *mut c_void);
+
+            // SAFETY: the function is a jump, which leaves all arguments in place, to a function of
+            // this type.
+            #[unsafe(export_name = $name)]
+            #[unsafe(naked)]
+            unsafe extern "C" fn routed() {
+                jump_by!(WAY)
+            }
+
+            extern "C" fn find() {
+                // SAFETY: the name ends with a zero byte.
+                let tool = unsafe { host_tool(concat!($name, "\0").as_ptr().cast()) };
+                if !tool.is_null() {
+                    // Relaxed: the program's threads start after this.
+                    WAY.store(tool, Ordering::Relaxed);
+                }
+            }
+
+            // SAFETY: the section is an array of such functions, which the loader calls once.
+            #[used]
+            #[unsafe(link_section = ".init_array")]
+            static FIND: extern "C" fn() = find;
+        };
+    )*};
+}
+
+routed! {
+    "MPI_Init" => process::init;
+    "MPI_Init_thread" => process::init_thread;
+    "MPI_Finalize" => process::finalize;
+    "MPI_Alloc_mem" => memory::alloc_mem;
+    "MPI_Free_mem" => memory::free_mem;
+    "MPI_Win_create" => create::create;
+    "MPI_Win_allocate" => create::allocate;
+    "MPI_Win_allocate_shared" => create::allocate_shared;
+    "MPI_Win_create_dynamic" => create::create_dynamic;
+    "MPI_Win_attach" => create::attach;
+    "MPI_Win_detach" => create::detach;
+    "MPI_Win_free" => create::free;
+    "MPI_Win_get_attr" => attributes::get_attr;
+    "MPI_Win_get_group" => attributes::get_group;
+    "MPI_Win_shared_query" => attributes::shared_query;
+    "MPI_Win_set_info" => attributes::set_info;
+    "MPI_Win_get_info" => attributes::get_info;
+    "MPI_Put" => operate::put;
+    "MPI_Get" => operate::get;
+    "MPI_Accumulate" => operate::accumulate;
+    "MPI_Get_accumulate" => operate::get_accumulate;
+    "MPI_Fetch_and_op" => operate::fetch_and_op;
+    "MPI_Compare_and_swap" => operate::compare_and_swap;
+    "MPI_Win_fence" => synchronize::fence;
+    "MPI_Win_post" => synchronize::post;
+    "MPI_Win_start" => synchronize::start;
+    "MPI_Win_complete" => synchronize::complete;
+    "MPI_Win_wait" => synchronize::wait;
+    "MPI_Win_test" => synchronize::test;
+    "MPI_Win_lock" => synchronize::lock;
+    "MPI_Win_unlock" => synchronize::unlock;
+    "MPI_Win_lock_all" => synchronize::lock_all;
+    "MPI_Win_unlock_all" => synchronize::unlock_all;
+    "MPI_Win_flush" => synchronize::flush;
+    "MPI_Win_flush_all" => synchronize::flush_all;
+    "MPI_Win_flush_local" => synchronize::flush_local;
+    "MPI_Win_flush_local_all" => synchronize::flush_local_all;
+    "MPI_Win_sync" => synchronize::sync;
+    "MPI_Barrier" => requests::barrier;
+    "MPI_Recv" => requests::receive;
+    "MPI_Wait" => requests::wait;
+    "MPI_Waitall" => requests::waitall;
+    "MPI_Waitany" => requests::waitany;
+    "MPI_Waitsome" => requests::waitsome;
+    "MPI_Test" => requests::test;
+    "MPI_Testall" => requests::testall;
+    "MPI_Testany" => requests::testany;
+    "MPI_Testsome" => requests::testsome;
+    "MPI_Request_get_status" => requests::request_get_status;
+    "MPI_Request_get_status_all" => requests::request_get_status_all;
+    "MPI_Request_get_status_any" => requests::request_get_status_any;
+    "MPI_Request_get_status_some" => requests::request_get_status_some;
+    "MPI_Rput" => requests::rput;
+    "MPI_Rget" => requests::rget;
+    "MPI_Raccumulate" => requests::raccumulate;
+    "MPI_Rget_accumulate" => requests::rget_accumulate;
 }
 
 #[cfg(not(int_handles))]
@@ -103,17 +156,17 @@ also! {
 }
 
 #[cfg(large_counts)]
-also! {
-    "PMPI_Put_c" => large::put;
-    "PMPI_Get_c" => large::get;
-    "PMPI_Accumulate_c" => large::accumulate;
-    "PMPI_Get_accumulate_c" => large::get_accumulate;
-    "PMPI_Rput_c" => large::rput;
-    "PMPI_Rget_c" => large::rget;
-    "PMPI_Raccumulate_c" => large::raccumulate;
-    "PMPI_Rget_accumulate_c" => large::rget_accumulate;
-    "PMPI_Win_create_c" => large::create;
-    "PMPI_Win_allocate_c" => large::allocate;
-    "PMPI_Win_allocate_shared_c" => large::allocate_shared;
-    "PMPI_Win_shared_query_c" => large::shared_query;
+routed! {
+    "MPI_Put_c" => large::put;
+    "MPI_Get_c" => large::get;
+    "MPI_Accumulate_c" => large::accumulate;
+    "MPI_Get_accumulate_c" => large::get_accumulate;
+    "MPI_Rput_c" => large::rput;
+    "MPI_Rget_c" => large::rget;
+    "MPI_Raccumulate_c" => large::raccumulate;
+    "MPI_Rget_accumulate_c" => large::rget_accumulate;
+    "MPI_Win_create_c" => large::create;
+    "MPI_Win_allocate_c" => large::allocate;
+    "MPI_Win_allocate_shared_c" => large::allocate_shared;
+    "MPI_Win_shared_query_c" => large::shared_query;
 }

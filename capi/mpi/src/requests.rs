@@ -1,7 +1,9 @@
-//! Requests of the R-forms (MPI §11.3.5): requests of the host, so that they mix with its own. One whose operation is over when its call
-//! returns, as all are on shared memory, is one of the host's that is complete. The others are generalized requests (MPI §13.2), looked at whenever
-//! the program waits or tests, which is why those functions are here too: as long as there are such, waiting is testing again and
-//! again, and the host's own waiting otherwise.
+//! Requests of request-based operations (MPI-4.1 §12.3.5). They are requests of the host, so that
+//! programs can mix them with its own. An operation that is complete when its call returns, as all
+//! are on shared memory, gets a complete request of the host. Other operations get generalized
+//! requests (MPI-4.1 §13.2), which are polled whenever the program waits or tests; so those
+//! functions are here too. While there are such requests, waiting is repeated testing; otherwise it
+//! is the host's own waiting.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -22,9 +24,9 @@ use crate::windows::find;
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
-/// How many there are.
+/// The number of entries in `PENDING`.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Looks after which a waiting thread lets others run.
+/// Polls after which a waiting thread yields.
 const LOOKS: u32 = 64;
 
 /// An operation in flight.
@@ -34,14 +36,18 @@ struct Pending {
     kept: Kept,
 }
 
-/// What a request of the host keeps: the error code of its operation. A program may free the request while the operation is in
-/// flight, and some hosts then forget what is kept at once.
+/// The error code of an operation, shared with its request at the host. A program may free the
+/// request while the operation is in flight, and some hosts then drop their share at once.
 type Kept = Arc<AtomicI32>;
 
-/// Hands a request to the program.
-pub(crate) fn hand_over(win: Win, made: Outcome<Request>, out: *mut RequestHandle) -> c_int {
+/// Gives the program a request on a target, or `MPI_REQUEST_NULL` if there is none.
+pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out: *mut RequestHandle) -> c_int {
+    // SAFETY: the caller has room for a handle. Written first, since an error handler may never
+    // return.
+    unsafe { *out = constants().null_request };
     let mut request = match made {
         Ok(request) => request,
+        Err(failure) if failure.is_nothing(target) => return process::complete_request(out),
         Err(failure) => return failure.raise(win),
     };
     let over = request.test();
@@ -51,7 +57,7 @@ pub(crate) fn hand_over(win: Win, made: Outcome<Request>, out: *mut RequestHandl
     let kept = Kept::new(AtomicI32::new(SUCCESS));
     let mut handle = constants().null_request;
     let theirs = Arc::into_raw(Arc::clone(&kept)).cast_mut();
-    // SAFETY: `transom_request_gone` takes its share of what is kept.
+    // SAFETY: `transom_request_gone` takes the host's share.
     let code = unsafe { host_request(theirs.cast(), &raw mut handle) };
     if code != SUCCESS {
         return code;
@@ -81,26 +87,27 @@ fn end(handle: RequestHandle, kept: &Kept, outcome: Outcome<()>) {
 /// The error code of a request's operation.
 ///
 /// # Safety
-/// `kept` is the share of a request that is not gone.
+/// `kept` is the share of a request that still exists.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_request_code(kept: *mut c_void) -> c_int {
-    // SAFETY: it lives until `transom_request_gone`. Relaxed: see `end`.
+    // SAFETY: the share lives until `transom_request_gone`. Relaxed: see `end`.
     unsafe { (*kept.cast::<AtomicI32>()).load(Ordering::Relaxed) }
 }
 
-/// The end of a request.
+/// Called at the end of a request.
 ///
 /// # Safety
-/// `kept` is the share of a request, which comes here once.
+/// `kept` is the share of a request, and is passed here once.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_request_gone(kept: *mut c_void) {
-    // SAFETY: it is the host's share, which comes here once.
+    // SAFETY: it is the host's share, which is passed here once.
     drop(unsafe { Arc::from_raw(kept.cast_const().cast::<AtomicI32>()) });
 }
 
-/// Looks at what is in flight, and completes requests of what is over. Whether something is in flight still.
+/// Polls the operations in flight, and completes the requests of those that are complete. Returns
+/// whether operations are left in flight.
 fn look() -> bool {
     // Relaxed: see `hand_over`.
     if COUNT.load(Ordering::Relaxed) == 0 {
@@ -125,7 +132,8 @@ fn look() -> bool {
     left > 0
 }
 
-/// Waits by `wait`, or by `test` while something of ours is in flight, or is to be looked at; `test` gives a code, and whether it is done.
+/// Waits by `wait`, or by repeating `test` while an operation of `PENDING` is in flight or transom
+/// needs polls. `test` returns a code, and whether the wait is over.
 fn wait_by(wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
     let mut looks = 0u32;
     while look() | process::turn() {
@@ -141,7 +149,7 @@ fn wait_by(wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)
     wait()
 }
 
-#[unsafe(export_name = "MPI_Wait")]
+#[unsafe(export_name = "PMPI_Wait")]
 pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c_void) -> c_int {
     let mut flag = 0;
     // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
@@ -151,9 +159,9 @@ pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c
     }
 }
 
-#[unsafe(export_name = "MPI_Barrier")]
+#[unsafe(export_name = "PMPI_Barrier")]
 pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
-    // SAFETY: as in `wait`; who waits in turns has begun a barrier that can be tested.
+    // SAFETY: as in `wait`. A caller that waits in turns has begun a barrier that can be tested.
     unsafe {
         if !process::waits_in_turns() {
             return host_Barrier(comm);
@@ -166,7 +174,7 @@ pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
     }
 }
 
-#[unsafe(export_name = "MPI_Recv")]
+#[unsafe(export_name = "PMPI_Recv")]
 pub(crate) unsafe extern "C" fn receive(
     buffer: *mut c_void,
     count: c_int,
@@ -189,7 +197,7 @@ pub(crate) unsafe extern "C" fn receive(
     }
 }
 
-#[unsafe(export_name = "MPI_Waitall")]
+#[unsafe(export_name = "PMPI_Waitall")]
 pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHandle, statuses: *mut c_void) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
@@ -199,7 +207,7 @@ pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHand
     }
 }
 
-#[unsafe(export_name = "MPI_Waitany")]
+#[unsafe(export_name = "PMPI_Waitany")]
 pub(crate) unsafe extern "C" fn waitany(
     count: c_int,
     requests: *mut RequestHandle,
@@ -214,7 +222,7 @@ pub(crate) unsafe extern "C" fn waitany(
     }
 }
 
-#[unsafe(export_name = "MPI_Waitsome")]
+#[unsafe(export_name = "PMPI_Waitsome")]
 pub(crate) unsafe extern "C" fn waitsome(
     count: c_int,
     requests: *mut RequestHandle,
@@ -229,14 +237,14 @@ pub(crate) unsafe extern "C" fn waitsome(
     }
 }
 
-#[unsafe(export_name = "MPI_Test")]
+#[unsafe(export_name = "PMPI_Test")]
 pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_int, status: *mut c_void) -> c_int {
     look();
     // SAFETY: as in `wait`.
     unsafe { host_Test(request, flag, status) }
 }
 
-#[unsafe(export_name = "MPI_Testall")]
+#[unsafe(export_name = "PMPI_Testall")]
 pub(crate) unsafe extern "C" fn testall(
     count: c_int,
     requests: *mut RequestHandle,
@@ -248,7 +256,7 @@ pub(crate) unsafe extern "C" fn testall(
     unsafe { host_Testall(count, requests, flag, statuses) }
 }
 
-#[unsafe(export_name = "MPI_Testany")]
+#[unsafe(export_name = "PMPI_Testany")]
 pub(crate) unsafe extern "C" fn testany(
     count: c_int,
     requests: *mut RequestHandle,
@@ -261,7 +269,7 @@ pub(crate) unsafe extern "C" fn testany(
     unsafe { host_Testany(count, requests, index, flag, status) }
 }
 
-#[unsafe(export_name = "MPI_Testsome")]
+#[unsafe(export_name = "PMPI_Testsome")]
 pub(crate) unsafe extern "C" fn testsome(
     count: c_int,
     requests: *mut RequestHandle,
@@ -274,7 +282,7 @@ pub(crate) unsafe extern "C" fn testsome(
     unsafe { host_Testsome(count, requests, done, indices, statuses) }
 }
 
-#[unsafe(export_name = "MPI_Request_get_status")]
+#[unsafe(export_name = "PMPI_Request_get_status")]
 pub(crate) unsafe extern "C" fn request_get_status(
     request: RequestHandle,
     flag: *mut c_int,
@@ -285,7 +293,7 @@ pub(crate) unsafe extern "C" fn request_get_status(
     unsafe { host_Request_get_status(request, flag, status) }
 }
 
-#[unsafe(export_name = "MPI_Request_get_status_all")]
+#[unsafe(export_name = "PMPI_Request_get_status_all")]
 pub(crate) unsafe extern "C" fn request_get_status_all(
     count: c_int,
     requests: *const RequestHandle,
@@ -297,7 +305,7 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     unsafe { host_Request_get_status_all(count, requests, flag, statuses) }
 }
 
-#[unsafe(export_name = "MPI_Request_get_status_any")]
+#[unsafe(export_name = "PMPI_Request_get_status_any")]
 pub(crate) unsafe extern "C" fn request_get_status_any(
     count: c_int,
     requests: *const RequestHandle,
@@ -310,7 +318,7 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     unsafe { host_Request_get_status_any(count, requests, index, flag, status) }
 }
 
-#[unsafe(export_name = "MPI_Request_get_status_some")]
+#[unsafe(export_name = "PMPI_Request_get_status_some")]
 pub(crate) unsafe extern "C" fn request_get_status_some(
     count: c_int,
     requests: *const RequestHandle,
@@ -323,7 +331,7 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) }
 }
 
-#[unsafe(export_name = "MPI_Rput")]
+#[unsafe(export_name = "PMPI_Rput")]
 pub(crate) unsafe extern "C" fn rput(
     origin: *const c_void,
     count: c_int,
@@ -341,11 +349,11 @@ pub(crate) unsafe extern "C" fn rput(
             return host_Rput(origin, count, ty, target, displacement, target_count, target_ty, win, out);
         };
         let there = There::new(target, displacement, target_count, target_ty);
-        hand_over(win, window.rput(&Here::new(origin, count, ty), &there), out)
+        hand_over((win, target), window.rput(&Here::new(origin, count, ty), &there), out)
     }
 }
 
-#[unsafe(export_name = "MPI_Rget")]
+#[unsafe(export_name = "PMPI_Rget")]
 pub(crate) unsafe extern "C" fn rget(
     origin: *mut c_void,
     count: c_int,
@@ -363,11 +371,11 @@ pub(crate) unsafe extern "C" fn rget(
             return host_Rget(origin, count, ty, target, displacement, target_count, target_ty, win, out);
         };
         let there = There::new(target, displacement, target_count, target_ty);
-        hand_over(win, window.rget(&Here::new(origin, count, ty), &there), out)
+        hand_over((win, target), window.rget(&Here::new(origin, count, ty), &there), out)
     }
 }
 
-#[unsafe(export_name = "MPI_Raccumulate")]
+#[unsafe(export_name = "PMPI_Raccumulate")]
 pub(crate) unsafe extern "C" fn raccumulate(
     origin: *const c_void,
     count: c_int,
@@ -387,11 +395,11 @@ pub(crate) unsafe extern "C" fn raccumulate(
         };
         let there = There::new(target, displacement, target_count, target_ty);
         let typed = Typed::of(&Here::new(origin, count, ty), None, &there, op);
-        hand_over(win, typed.and_then(|it| it.request(window)), out)
+        hand_over((win, target), typed.and_then(|it| it.request(window)), out)
     }
 }
 
-#[unsafe(export_name = "MPI_Rget_accumulate")]
+#[unsafe(export_name = "PMPI_Rget_accumulate")]
 pub(crate) unsafe extern "C" fn rget_accumulate(
     origin: *const c_void,
     count: c_int,
@@ -430,6 +438,6 @@ pub(crate) unsafe extern "C" fn rget_accumulate(
         let result = Here::new(result, result_count, result_ty);
         let there = There::new(target, displacement, target_count, target_ty);
         let typed = Typed::of(&Here::new(origin, count, ty), Some(&result), &there, op);
-        hand_over(win, typed.and_then(|it| it.request(window)), out)
+        hand_over((win, target), typed.and_then(|it| it.request(window)), out)
     }
 }

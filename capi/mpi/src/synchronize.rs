@@ -1,20 +1,20 @@
-//! Synchronization (MPI §11.5). Calls on one window take turns where the program has several threads; flushes, which change
-//! nothing of the epoch, do not.
+//! Synchronization (MPI-4.1 §12.5). Several threads may call on one window at once, and a waiting
+//! thread does not block the others (MPI-4.1 §12.6).
 
 use std::ffi::c_int;
 
-use transom::{Assert, Class, Lock, Result};
+use transom::{Assert, Class, Lock, PROC_NULL, Result};
 
-use crate::errors::{Failure, Outcome, coded};
+use crate::errors::{Failure, Outcome, coded, coded_at};
 use crate::host::{
-    Group, SUCCESS, Win, constants, host_Win_complete, host_Win_fence, host_Win_flush, host_Win_flush_all,
-    host_Win_flush_local, host_Win_flush_local_all, host_Win_lock, host_Win_lock_all, host_Win_post, host_Win_start,
-    host_Win_sync, host_Win_test, host_Win_unlock, host_Win_unlock_all, host_Win_wait,
+    Group, Win, constants, host_Win_complete, host_Win_fence, host_Win_flush, host_Win_flush_all, host_Win_flush_local,
+    host_Win_flush_local_all, host_Win_lock, host_Win_lock_all, host_Win_post, host_Win_start, host_Win_sync,
+    host_Win_test, host_Win_unlock, host_Win_unlock_all, host_Win_wait,
 };
 use crate::process;
 use crate::windows::{self, Window, find};
 
-/// What a program promises, from the host's bits.
+/// A program's assertions, from the host's bits.
 fn assertion(bits: c_int) -> Outcome<Assert> {
     let host = constants();
     let known = [
@@ -36,33 +36,35 @@ fn assertion(bits: c_int) -> Outcome<Assert> {
     if rest == 0 { Ok(assert) } else { Err(odd()) }
 }
 
-/// Makes a call in its turn.
-fn in_turn(window: &Window, call: impl FnOnce() -> Result<()>) -> c_int {
-    let done = {
-        let _turn = window.turn();
-        call()
-    };
-    coded(window.face, done.map_err(Failure::from))
+/// Makes a call and reports its failure.
+fn called(window: &Window, call: impl FnOnce() -> Result<()>) -> c_int {
+    coded(window.face, call().map_err(Failure::from))
 }
 
-/// The same with an assertion.
+/// Makes a call on `MPI_PROC_NULL`. A call without effect, such as a second lock, succeeds as it
+/// does under MPICH.
+fn nobody(window: &Window, call: impl FnOnce() -> Outcome<()>) -> c_int {
+    coded_at(window.face, constants().proc_null, call())
+}
+
+/// [`called`] with an assertion.
 fn promised(window: &Window, bits: c_int, call: impl FnOnce(Assert) -> Result<()>) -> c_int {
     match assertion(bits) {
-        Ok(assert) => in_turn(window, || call(assert)),
+        Ok(assert) => called(window, || call(assert)),
         Err(failure) => failure.raise(window.face),
     }
 }
 
-#[unsafe(export_name = "MPI_Win_fence")]
+#[unsafe(export_name = "PMPI_Win_fence")]
 pub(crate) unsafe extern "C" fn fence(promise: c_int, win: Win) -> c_int {
     match find(win) {
         Some(window) => promised(window, promise, |assert| window.raw.fence(assert)),
-        // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+        // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
         None => unsafe { host_Win_fence(promise, win) },
     }
 }
 
-#[unsafe(export_name = "MPI_Win_post")]
+#[unsafe(export_name = "PMPI_Win_post")]
 pub(crate) unsafe extern "C" fn post(group: Group, promise: c_int, win: Win) -> c_int {
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
@@ -74,7 +76,7 @@ pub(crate) unsafe extern "C" fn post(group: Group, promise: c_int, win: Win) -> 
     }
 }
 
-#[unsafe(export_name = "MPI_Win_start")]
+#[unsafe(export_name = "PMPI_Win_start")]
 pub(crate) unsafe extern "C" fn start(group: Group, promise: c_int, win: Win) -> c_int {
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
@@ -86,52 +88,42 @@ pub(crate) unsafe extern "C" fn start(group: Group, promise: c_int, win: Win) ->
     }
 }
 
-#[unsafe(export_name = "MPI_Win_complete")]
+#[unsafe(export_name = "PMPI_Win_complete")]
 pub(crate) unsafe extern "C" fn complete(win: Win) -> c_int {
     match find(win) {
-        Some(window) => in_turn(window, || window.raw.complete()),
+        Some(window) => called(window, || window.raw.complete()),
         // SAFETY: as in `fence`.
         None => unsafe { host_Win_complete(win) },
     }
 }
 
-#[unsafe(export_name = "MPI_Win_wait")]
+#[unsafe(export_name = "PMPI_Win_wait")]
 pub(crate) unsafe extern "C" fn wait(win: Win) -> c_int {
-    let Some(window) = find(win) else {
+    match find(win) {
+        Some(window) => called(window, || window.raw.wait()),
         // SAFETY: as in `fence`.
-        return unsafe { host_Win_wait(win) };
-    };
-    if !process::is_multiple() {
-        return in_turn(window, || window.raw.wait());
-    }
-    // Another thread's access epoch must be able to end meanwhile.
-    loop {
-        let mut done = false;
-        let code = in_turn(window, || window.raw.test().map(|over| done = over));
-        if done || code != SUCCESS {
-            return code;
-        }
-        process::progress();
-        std::thread::yield_now();
+        None => unsafe { host_Win_wait(win) },
     }
 }
 
-#[unsafe(export_name = "MPI_Win_test")]
+#[unsafe(export_name = "PMPI_Win_test")]
 pub(crate) unsafe extern "C" fn test(win: Win, flag: *mut c_int) -> c_int {
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_test(win, flag) };
     };
+    // SAFETY: as in `fence`. Written first, since an error handler may read it.
+    unsafe { *flag = 0 };
     let mut done = false;
-    let code = in_turn(window, || window.raw.test().map(|over| done = over));
-    // A program that only tests makes the host's progress by that (MPI §11.7.3).
+    let code = called(window, || window.raw.test().map(|over| done = over));
+    // The host makes progress here for a program that only tests (MPI-4.1 §12.7.3).
     process::progress();
     // SAFETY: as in `fence`.
     unsafe { *flag = done.into() };
     code
 }
 
-#[unsafe(export_name = "MPI_Win_lock")]
+#[unsafe(export_name = "PMPI_Win_lock")]
 pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int, win: Win) -> c_int {
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
@@ -143,24 +135,26 @@ pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int,
         _ => return Failure::new(Class::LockType, format!("{kind} is no type of lock")).raise(win),
     };
     match windows::rank(target) {
+        Ok(PROC_NULL) => nobody(window, || Ok(window.raw.lock(kind, PROC_NULL, assertion(promise)?)?)),
         Ok(rank) => promised(window, promise, |assert| window.raw.lock(kind, rank, assert)),
         Err(failure) => failure.raise(win),
     }
 }
 
-#[unsafe(export_name = "MPI_Win_unlock")]
+#[unsafe(export_name = "PMPI_Win_unlock")]
 pub(crate) unsafe extern "C" fn unlock(target: c_int, win: Win) -> c_int {
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_unlock(target, win) };
     };
     match windows::rank(target) {
-        Ok(rank) => in_turn(window, || window.raw.unlock(rank)),
+        Ok(PROC_NULL) => nobody(window, || Ok(window.raw.unlock(PROC_NULL)?)),
+        Ok(rank) => called(window, || window.raw.unlock(rank)),
         Err(failure) => failure.raise(win),
     }
 }
 
-#[unsafe(export_name = "MPI_Win_lock_all")]
+#[unsafe(export_name = "PMPI_Win_lock_all")]
 pub(crate) unsafe extern "C" fn lock_all(promise: c_int, win: Win) -> c_int {
     match find(win) {
         Some(window) => promised(window, promise, |assert| window.raw.lock_all(assert)),
@@ -169,25 +163,25 @@ pub(crate) unsafe extern "C" fn lock_all(promise: c_int, win: Win) -> c_int {
     }
 }
 
-#[unsafe(export_name = "MPI_Win_unlock_all")]
+#[unsafe(export_name = "PMPI_Win_unlock_all")]
 pub(crate) unsafe extern "C" fn unlock_all(win: Win) -> c_int {
     match find(win) {
-        Some(window) => in_turn(window, || window.raw.unlock_all()),
+        Some(window) => called(window, || window.raw.unlock_all()),
         // SAFETY: as in `fence`.
         None => unsafe { host_Win_unlock_all(win) },
     }
 }
 
-#[unsafe(export_name = "MPI_Win_flush")]
+#[unsafe(export_name = "PMPI_Win_flush")]
 pub(crate) unsafe extern "C" fn flush(target: c_int, win: Win) -> c_int {
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_flush(target, win) };
     };
-    coded(win, windows::rank(target).and_then(|rank| Ok(window.raw.flush(rank)?)))
+    coded_at(win, target, windows::rank(target).and_then(|rank| Ok(window.raw.flush(rank)?)))
 }
 
-#[unsafe(export_name = "MPI_Win_flush_all")]
+#[unsafe(export_name = "PMPI_Win_flush_all")]
 pub(crate) unsafe extern "C" fn flush_all(win: Win) -> c_int {
     match find(win) {
         Some(window) => coded(win, window.raw.flush_all().map_err(Failure::from)),
@@ -196,16 +190,16 @@ pub(crate) unsafe extern "C" fn flush_all(win: Win) -> c_int {
     }
 }
 
-#[unsafe(export_name = "MPI_Win_flush_local")]
+#[unsafe(export_name = "PMPI_Win_flush_local")]
 pub(crate) unsafe extern "C" fn flush_local(target: c_int, win: Win) -> c_int {
     let Some(window) = find(win) else {
         // SAFETY: as in `fence`.
         return unsafe { host_Win_flush_local(target, win) };
     };
-    coded(win, windows::rank(target).and_then(|rank| Ok(window.raw.flush_local(rank)?)))
+    coded_at(win, target, windows::rank(target).and_then(|rank| Ok(window.raw.flush_local(rank)?)))
 }
 
-#[unsafe(export_name = "MPI_Win_flush_local_all")]
+#[unsafe(export_name = "PMPI_Win_flush_local_all")]
 pub(crate) unsafe extern "C" fn flush_local_all(win: Win) -> c_int {
     match find(win) {
         Some(window) => coded(win, window.raw.flush_local_all().map_err(Failure::from)),
@@ -214,10 +208,10 @@ pub(crate) unsafe extern "C" fn flush_local_all(win: Win) -> c_int {
     }
 }
 
-#[unsafe(export_name = "MPI_Win_sync")]
+#[unsafe(export_name = "PMPI_Win_sync")]
 pub(crate) unsafe extern "C" fn sync(win: Win) -> c_int {
     match find(win) {
-        Some(window) => in_turn(window, || {
+        Some(window) => called(window, || {
             window.raw.sync();
             Ok(())
         }),

@@ -1,13 +1,13 @@
-//! Datatypes, decoded once and kept for their handles until they end: a predefined one for ever, a derived one until the host calls
-//! the end of its attribute. Each is decoded twice: as the basic types that accumulates need, and as the bytes that a
-//! put or get moves, which every type has.
+//! Datatypes, decoded once and cached by handle: a predefined type for ever, a derived type until
+//! the host calls the delete function of its attribute. Each is decoded twice: as the basic types
+//! that accumulates need, and as the bytes that a put or get moves, which every type has.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 use std::sync::OnceLock;
 
 use transom::datatype::Order;
-use transom::{BasicType, Class, Datatype};
+use transom::{BasicType, Class, Datatype, Op};
 
 use crate::errors::{Failure, Outcome};
 use crate::handles::Handles;
@@ -16,25 +16,59 @@ use crate::host::{
     host_is_fortran_order, host_measure, host_predefined, host_type_keyval,
 };
 
-/// What is kept for each handle.
+mod distributed;
+mod foreign;
+
+/// The decoded type of each handle.
 static TYPES: Handles<Decoded> = Handles::new();
-/// The key of the attribute that tells the end of a type.
+/// The key of the attribute whose deletion reports the end of a type.
 static KEYVAL: OnceLock<c_int> = OnceLock::new();
 
-/// A datatype of the host as transom has it.
+/// A datatype of the host in transom's form.
 #[derive(Clone, Debug)]
 pub(crate) struct Decoded {
-    /// The bytes of one item where any number of items is one run of bytes, else 0.
+    /// The size of one item in bytes if any number of items is contiguous, else 0.
     pub(crate) dense: usize,
-    /// Where its data lies, whatever it is.
+    /// The places of the type's data, as bytes.
     pub(crate) bytes: Datatype,
-    /// The same with its basic types; `None` where transom lacks one of them.
+    /// The places of the type's data, as basic types; `None` if transom lacks one of them.
     pub(crate) typed: Option<Datatype>,
-    /// The type itself, if it is predefined.
+    /// The basic type itself, if the type is predefined.
     pub(crate) basic: Option<BasicType>,
+    /// The operations that are defined on the type.
+    ops: Ops,
 }
 
-/// A decoded type, kept or not.
+/// A set of operations: a bit for each operation by its number, and after them one for
+/// compare-and-swap.
+#[derive(Clone, Copy, Debug)]
+struct Ops(u32);
+
+const SWAP: u8 = 14;
+
+impl Ops {
+    /// The operations on a basic type, apart from any host.
+    fn of(basic: BasicType) -> Ops {
+        let swap = u32::from(Op::allows_compare_and_swap(basic)) << SWAP;
+        Ops(Op::ALL.into_iter().filter(|op| op.allows(basic)).fold(swap, |ops, op| ops | 1 << op.number()))
+    }
+}
+
+impl Decoded {
+    /// Whether the host or MPI-4.1 §6.9.2 defines `op` on it. Replace and no-op are defined on all
+    /// types.
+    #[inline]
+    pub(crate) fn allows(&self, op: Op) -> bool {
+        self.ops.0 >> op.number() & 1 == 1 || matches!(op, Op::Replace | Op::NoOp)
+    }
+
+    /// Whether compare-and-swap is defined on it.
+    pub(crate) fn swaps(&self) -> bool {
+        self.ops.0 >> SWAP & 1 == 1
+    }
+}
+
+/// A decoded type, cached or not.
 pub(crate) enum Found {
     Kept(&'static Decoded),
     Made(Box<Decoded>),
@@ -65,24 +99,34 @@ mod combiner {
     pub(super) const STRUCT: i32 = 9;
     pub(super) const SUBARRAY: i32 = 10;
     pub(super) const RESIZED: i32 = 11;
+    pub(super) const DARRAY: i32 = 12;
+    pub(super) const F90_REAL: i32 = 13;
+    pub(super) const F90_COMPLEX: i32 = 14;
+    pub(super) const F90_INTEGER: i32 = 15;
+
+    /// Whether a type of this combiner can't be freed (MPI-4.1 §5.1.13).
+    pub(super) fn is_predefined(combiner: i32) -> bool {
+        matches!(combiner, NAMED | F90_REAL | F90_COMPLEX | F90_INTEGER)
+    }
 }
 
-/// Decodes the predefined types, once the host has begun.
+/// Decodes the predefined types, after the host's start.
 pub(crate) fn begin() {
+    foreign::begin();
     let mut keyval = 0;
-    // SAFETY: it writes a number.
+    // SAFETY: the call writes a number.
     if unsafe { host_type_keyval(&raw mut keyval) } == SUCCESS {
-        // Called once, so that nothing is there.
+        // Called once, so the key is not set yet.
         let _ = KEYVAL.set(keyval);
     }
-    let mut all = [Predefined { ty: constants().null_type, kind: 0 }; 96];
+    let mut all = [Predefined { ty: constants().null_type, kind: 0, ops: 0 }; 96];
     // SAFETY: there is room for 96.
     let count = unsafe { host_predefined(all.as_mut_ptr(), 96) };
-    for Predefined { ty, kind } in all.into_iter().take(usize::try_from(count).unwrap_or_default()) {
+    for Predefined { ty, kind, ops } in all.into_iter().take(usize::try_from(count).unwrap_or_default()) {
         let Ok(measured) = measure(ty) else { continue };
         let basic = u8::try_from(kind).ok().and_then(|kind| basic(kind, measured.size));
-        if let Ok(decoded) = named(basic, measured) {
-            // A map that is empty has room.
+        if let Ok(decoded) = named(basic, Ops(ops), measured) {
+            // An empty map has room.
             drop(TYPES.insert(ty, decoded));
         }
     }
@@ -97,7 +141,7 @@ pub(crate) fn find(ty: Type) -> Outcome<Found> {
     }
 }
 
-/// The bytes of `count` items of a type that is kept and one run of bytes; `None` for whatever else.
+/// The size in bytes of `count` items of a cached contiguous type; `None` for other types.
 #[inline]
 pub(crate) fn dense(ty: Type, count: i64) -> Option<usize> {
     let size = TYPES.get(ty)?.dense;
@@ -111,9 +155,9 @@ fn look(ty: Type) -> Outcome<Found> {
     }
     let envelope = envelope(ty)?;
     let decoded = decode(ty, &envelope)?;
-    if envelope.combiner != combiner::NAMED {
+    if !combiner::is_predefined(envelope.combiner) {
         let Some(&keyval) = KEYVAL.get() else { return Ok(Found::Made(Box::new(decoded))) };
-        // SAFETY: the type lives; the value is not looked at.
+        // SAFETY: the type is valid; the attribute's value is never read.
         if unsafe { host_Type_set_attr(ty, keyval, std::ptr::null_mut::<c_void>()) } != SUCCESS {
             return Ok(Found::Made(Box::new(decoded)));
         }
@@ -124,17 +168,17 @@ fn look(ty: Type) -> Outcome<Found> {
     })
 }
 
-/// The end of a type.
+/// Called at the end of a type.
 ///
 /// # Safety
-/// Nobody uses what is kept for `ty` any more.
+/// The cached value of `ty` has no users any more.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn transom_forget_type(ty: Type) {
-    TYPES.remove(ty);
+    TYPES.end(ty);
 }
 
-/// What the host says of a type, in bytes.
+/// The host's measures of a type, in bytes.
 #[derive(Clone, Copy)]
 struct Measured {
     size: usize,
@@ -144,7 +188,7 @@ struct Measured {
 
 fn measure(ty: Type) -> Outcome<Measured> {
     let (mut size, mut lb, mut extent) = (0, 0, 0);
-    // SAFETY: the type is one of the host's; it writes numbers.
+    // SAFETY: the type is one of the host's; the call writes numbers.
     checked(unsafe { host_measure(ty, &raw mut size, &raw mut lb, &raw mut extent) })?;
     Ok(Measured { size: usize::try_from(size).unwrap_or_default(), lb, extent })
 }
@@ -162,7 +206,7 @@ fn checked(code: c_int) -> Outcome<()> {
     Err(Failure::new(Class::Type, format!("the MPI can't tell what the datatype is: error code {code}")))
 }
 
-/// The basic type of a kind (`struct predefined` of host/host.h) with so many bytes.
+/// The basic type of a kind (`struct predefined` of host/host.h) and size in bytes.
 fn basic(kind: u8, size: usize) -> Option<BasicType> {
     use BasicType as B;
     Some(match (kind, size) {
@@ -185,51 +229,69 @@ fn basic(kind: u8, size: usize) -> Option<BasicType> {
         (b'L', 12) => B::LongInt,
         (b'2', 8) => B::TwoInt,
         (b'S', 6) => B::ShortInt,
-        _ => return None,
+        _ => return foreign::basic(kind, size),
     })
 }
 
-/// A predefined type.
-fn named(basic: Option<BasicType>, measured: Measured) -> Outcome<Decoded> {
+/// Decodes a predefined type.
+fn named(basic: Option<BasicType>, ops: Ops, measured: Measured) -> Outcome<Decoded> {
     let byte = Datatype::basic(BasicType::Byte);
     let bytes = match basic {
-        // A gap follows the value.
+        // There is a gap after the first value.
         Some(BasicType::ShortInt) => Datatype::hindexed(&[(2, 0), (4, 4)], &byte)?,
         _ => Datatype::contiguous(measured.size, &byte)?,
     };
-    finish(bytes, basic.map(Datatype::basic), basic, measured)
+    Ok(Decoded { basic, ops, ..finish(bytes, basic.map(Datatype::basic), measured)? })
 }
 
-/// Bounds are the host's: it may round what transom would not.
-fn finish(
-    bytes: Datatype,
-    typed: Option<Datatype>,
-    basic: Option<BasicType>,
-    Measured { lb, extent, .. }: Measured,
-) -> Outcome<Decoded> {
+/// Sets the host's bounds, since the host may round where transom would not.
+fn finish(bytes: Datatype, typed: Option<Datatype>, Measured { lb, extent, .. }: Measured) -> Outcome<Decoded> {
     let bound = |ty: Datatype| match ty.lb() == lb as i64 && ty.extent() == extent as i64 {
         true => Ok(ty),
-        false => Datatype::resized(lb, extent, &ty),
+        false => Datatype::resized(&ty, lb, extent),
     };
     let bytes = bound(bytes)?;
     let dense = if bytes.is_contiguous() { bytes.size() } else { 0 };
-    Ok(Decoded { dense, bytes, typed: typed.map(bound).transpose()?, basic })
+    Ok(Decoded { dense, bytes, typed: typed.map(bound).transpose()?, basic: None, ops: Ops(0) })
 }
 
 fn decode(ty: Type, envelope: &Envelope) -> Outcome<Decoded> {
     let measured = measure(ty)?;
     if envelope.combiner == combiner::NAMED {
-        // Those that transom has are kept.
-        return named(None, measured);
+        // A predefined type without a basic type: those that transom has are in the cache.
+        return named(None, Ops(0), measured);
     }
     let (values, parts) = contents(ty, envelope)?;
+    if combiner::is_predefined(envelope.combiner) {
+        let basic = parametrized(envelope.combiner, &values, measured.size);
+        return named(basic, basic.map_or(Ops(0), Ops::of), measured);
+    }
     let bytes: Vec<Datatype> = parts.iter().map(|part| part.bytes.clone()).collect();
     let typed: Option<Vec<Datatype>> = parts.iter().map(|part| part.typed.clone()).collect();
     let build = |parts: &[Datatype]| construct(envelope, &values, parts);
-    finish(build(&bytes)?, typed.map(|typed| build(&typed)).transpose()?, None, measured)
+    // Accumulates take no type of several basic types; for all others the intersection is exact.
+    let ops = Ops(parts.iter().fold(u32::MAX, |ops, part| ops & part.ops.0));
+    Ok(Decoded { ops, ..finish(build(&bytes)?, typed.map(|typed| build(&typed)).transpose()?, measured)? })
 }
 
-/// The numbers that a type was made of, those of each kind in turn, and the types, decoded.
+/// The basic type of `MPI_Type_create_f90_real` and similar calls, by the precision, which is the
+/// first of `values`.
+fn parametrized(combiner: i32, values: &[i64], size: usize) -> Option<BasicType> {
+    // The 64 bits of an x87 `long double` are 18 decimal digits.
+    let wide = values.first().is_some_and(|&precision| (19..1000).contains(&precision));
+    let kind = match combiner {
+        combiner::F90_INTEGER => b'i',
+        combiner::F90_REAL if size < 16 => b'f',
+        combiner::F90_REAL if wide => b'q',
+        combiner::F90_REAL => b'l',
+        _ if size < 32 => b'c',
+        _ if wide => b'r',
+        _ => b'm',
+    };
+    basic(kind, size)
+}
+
+/// The numbers from which a type was made, kind after kind, and its component types, decoded.
 fn contents(ty: Type, envelope: &Envelope) -> Outcome<(Vec<i64>, Vec<Decoded>)> {
     let room = |count: i64| usize::try_from(count).unwrap_or_default();
     let mut numbers = vec![0; room(envelope.numbers)];
@@ -250,23 +312,23 @@ fn contents(ty: Type, envelope: &Envelope) -> Outcome<(Vec<i64>, Vec<Decoded>)> 
         let inner = self::envelope(part)?;
         let kept = TYPES.get(part).cloned();
         parts.push(kept.map_or_else(|| decode(part, &inner), Ok));
-        if inner.combiner != combiner::NAMED {
-            // SAFETY: a derived type among contents is a new handle, which who asked frees (MPI §5.1.13).
+        if !combiner::is_predefined(inner.combiner) {
+            // SAFETY: a derived component type is a new handle, which the caller of the query frees
+            // (MPI-4.1 §5.1.13).
             unsafe { host_Type_free(&raw mut part) };
         }
     }
     Ok((values, parts.into_iter().collect::<Outcome<_>>()?))
 }
 
-/// Makes the type again of its parts; `values` as MPI §5.1.13 lists them.
+/// Builds the type again from its parts, with `values` in the order of MPI-4.1 §5.1.13.
 fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome<Datatype> {
-    let odd =
-        || Failure::new(Class::Type, "a datatype of a kind that transom can't decode, such as a distributed array");
+    let odd = || Failure::new(Class::Type, "a datatype of a kind that transom can't decode");
     let part = parts.first().ok_or_else(odd)?;
     let at = |place: usize| values.get(place).copied().unwrap_or_default();
     let count = |place: usize| usize::try_from(at(place)).unwrap_or_default();
     let step = |place: usize| isize::try_from(at(place)).unwrap_or_default();
-    // Of a list of `n` blocks: the length of each begins at 1, its displacement after all lengths.
+    // In a list of `n` blocks the lengths begin at 1; the displacements come after all lengths.
     let n = count(0);
     let blocks = || (0..n).map(|block| (count(1 + block), step(1 + n + block))).collect::<Vec<_>>();
     let equal = || (0..n).map(|block| step(2 + block)).collect::<Vec<_>>();
@@ -283,16 +345,21 @@ fn construct(envelope: &Envelope, values: &[i64], parts: &[Datatype]) -> Outcome
             let parts = parts.iter().cloned().zip(blocks());
             Datatype::structure(&parts.map(|(part, (length, at))| (length, at, part)).collect::<Vec<_>>())?
         }
-        combiner::RESIZED => Datatype::resized(step(0), step(1), part)?,
+        combiner::RESIZED => Datatype::resized(part, step(0), step(1))?,
         combiner::SUBARRAY => {
             // With large counts the order is the second number, else the last.
             let (first, order) = if envelope.large > 0 { (2, at(1)) } else { (1, at(1 + 3 * n)) };
             let list = |which: usize| (0..n).map(|d| count(first + which * n + d)).collect::<Vec<_>>();
-            // SAFETY: it compares a number.
-            let fortran = unsafe { host_is_fortran_order(c_int::try_from(order).unwrap_or_default()) } != 0;
-            let order = if fortran { Order::Fortran } else { Order::C };
-            Datatype::subarray(&list(0), &list(1), &list(2), order, part)?
+            Datatype::subarray(&list(0), &list(1), &list(2), order_of(order), part)?
         }
+        combiner::DARRAY => distributed::construct(values, envelope.large > 0, part)?,
         _ => return Err(odd()),
     })
+}
+
+/// The order of an array's elements, from the host's number.
+fn order_of(number: i64) -> Order {
+    // SAFETY: the call compares a number.
+    let fortran = unsafe { host_is_fortran_order(c_int::try_from(number).unwrap_or_default()) } != 0;
+    if fortran { Order::Fortran } else { Order::C }
 }

@@ -1,14 +1,13 @@
-//! A window: transom's, the face that the host has of it, and what calls on it need of both.
+//! A window: transom's, its face at the host, and the data that calls on it need.
 
 use std::ffi::c_int;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom::{Class, Flavor, Model, PROC_NULL, RawWindow};
 
 use crate::errors::{Failure, Outcome};
 use crate::handles::Handles;
 use crate::host::{Group, Win, constants, host_Group_free};
-use crate::{members, process};
+use crate::members;
 
 /// The windows that transom serves, by their faces.
 static WINDOWS: Handles<Window> = Handles::new();
@@ -17,17 +16,15 @@ static WINDOWS: Handles<Window> = Handles::new();
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) raw: RawWindow,
-    /// The window of the host that the program knows.
+    /// The window of the host whose handle the program has.
     pub(crate) face: Win,
-    /// Its ranks, of which the face knows nothing.
+    /// The window's ranks, which the face does not have.
     pub(crate) group: Group,
-    /// Held by synchronization calls where they may come from several threads at once.
-    turn: Mutex<()>,
     pub(crate) attributes: Attributes,
     mapped: bool,
 }
 
-/// The values of the predefined attributes (MPI §11.2.6), whose addresses programs get.
+/// The values of the predefined attributes (MPI-4.1 §12.2.6), whose addresses programs get.
 #[derive(Debug)]
 pub(crate) struct Attributes {
     pub(crate) size: isize,
@@ -36,13 +33,13 @@ pub(crate) struct Attributes {
     pub(crate) model: c_int,
 }
 
-// SAFETY: handles are numbers, or addresses that only the host follows.
+// SAFETY: handles are numbers, or addresses that only the host dereferences.
 unsafe impl Send for Win {}
 // SAFETY: as above.
 unsafe impl Sync for Win {}
 
 impl Window {
-    /// A window with its face and the group of its ranks, which it frees.
+    /// A window with its face and the group of its ranks. The window frees the group.
     pub(crate) fn new(raw: RawWindow, face: Win, group: Group) -> Window {
         let host = constants();
         let flavor = match raw.flavor() {
@@ -58,18 +55,13 @@ impl Window {
             model: if raw.model() == Model::Separate { host.separate } else { host.unified },
         };
         let mapped = raw.is_mapped();
-        Window { raw, face, group, turn: Mutex::new(()), attributes, mapped }
+        Window { raw, face, group, attributes, mapped }
     }
 
-    /// Whether ranks of the node map each other's parts.
+    /// Whether all parts of the node's ranks are mapped by the other ranks of the node.
     #[inline]
     pub(crate) fn is_mapped(&self) -> bool {
         self.mapped
-    }
-
-    /// The turn of a synchronization call: on one window the core takes them from one thread at a time.
-    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        process::is_multiple().then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The members of a group as ranks of the window.
@@ -92,18 +84,29 @@ pub(crate) fn find(face: Win) -> Option<&'static Window> {
     WINDOWS.get(face)
 }
 
-/// Keeps a window; whether there was room.
+/// Adds a window to the map, and fails if the map is full. A previous window with the same face is
+/// being freed by another thread.
 pub(crate) fn keep(window: Window) -> Outcome<()> {
     let face = window.face;
-    WINDOWS.insert(face, window).map(drop).map_err(|_| Failure::new(Class::Win, "too many windows live"))
+    WINDOWS.replace(face, window).map(drop).map_err(|_| Failure::new(Class::Win, "too many windows live"))
 }
 
-/// Forgets a window.
-pub(crate) fn forget(face: Win) {
-    WINDOWS.remove(face);
+/// Records that a window of the host has this handle, which may have been the face of a window that
+/// another thread is freeing.
+pub(crate) fn is_of_host(handle: Win) {
+    WINDOWS.forget(handle);
 }
 
-/// A target as transom has it.
+/// Ends a window whose face the host has freed.
+///
+/// # Safety
+/// The window has no users any more, and is ended once.
+pub(crate) unsafe fn end(face: Win, window: &'static Window) {
+    // SAFETY: the caller's promise.
+    unsafe { WINDOWS.remove(face, window) };
+}
+
+/// A target in transom's form.
 #[inline]
 pub(crate) fn rank(target: c_int) -> Outcome<usize> {
     match usize::try_from(target) {

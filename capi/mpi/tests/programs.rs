@@ -1,8 +1,11 @@
-//! MPI programs in C, C++ and Fortran, unchanged, with their windows served by `libtransom_mpi.so` and without it, under each MPI that is
-//! here. Each program verifies itself and prints a line for each check. The library is built for each MPI by its own compiler.
-//! What is not installed is ignored by name.
+//! MPI programs in C, C++ and Fortran, unchanged, with their windows served by `libtransom_mpi.so`
+//! and without it, under each MPI on this machine. Each program verifies itself and prints a line
+//! for each check. The library is built for each MPI with its own compiler. A test whose MPI is not
+//! installed is ignored by name.
 #![allow(clippy::print_stdout)]
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
@@ -17,19 +20,19 @@ use running::{Run, refused, verified};
 
 /// A program.
 struct Program {
-    /// Its file's name.
+    /// The name of the program's file.
     name: &'static str,
     language: Language,
-    /// Whether it runs over two nodes too.
+    /// Whether the program runs over two nodes too.
     nodes: bool,
     alone: Alone,
 }
 
-/// Which hosts run a program by themselves, without failures of theirs.
+/// The hosts that run a program correctly without the library.
 #[derive(PartialEq, Eq)]
 enum Alone {
     All,
-    /// Not MPICH 4.0 and Open MPI 4.1.
+    /// All but MPICH 4.0 and Open MPI 4.1.
     New,
     None,
 }
@@ -38,18 +41,33 @@ const fn c(name: &'static str) -> Program {
     Program { name, language: Language::C, nodes: false, alone: Alone::All }
 }
 
-/// All but those that ask for something of their own.
-static PROGRAMS: [Program; 14] = [
+/// All programs but those that need an environment of their own.
+static PROGRAMS: &[Program] = &[
     Program { nodes: true, ..c("kinds") },
     Program { nodes: true, alone: Alone::New, ..c("operations") },
     Program { nodes: true, alone: Alone::New, ..c("memory") },
-    c("types"),
+    // Without the library hosts get types wrong, or abort programs that use an operation which is
+    // not defined.
+    Program { alone: Alone::None, ..c("types") },
+    Program { nodes: true, alone: Alone::None, ..c("every_type") },
     Program { nodes: true, alone: Alone::New, ..c("requests") },
     c("errors"),
+    Program { alone: Alone::New, ..c("nobody") },
+    // MPICH gives an address for shared memory of no bytes; MPICH 5 answers for created windows.
+    Program { alone: Alone::None, ..c("empty") },
+    Program { alone: Alone::New, ..c("many") },
+    c("callbacks"),
+    Program { nodes: true, alone: Alone::None, ..c("untrue") },
+    Program { nodes: true, alone: Alone::None, ..c("reach") },
     Program { alone: Alone::New, ..c("groups") },
     Program { nodes: true, alone: Alone::New, ..c("threads") },
+    Program { alone: Alone::New, ..c("duplicates") },
+    // MPICH refuses MPI_Win_sync outside of epochs.
+    Program { nodes: true, alone: Alone::None, ..c("turns") },
+    Program { nodes: true, alone: Alone::New, ..c("crowd") },
     Program { nodes: true, ..c("progress") },
     Program { nodes: true, alone: Alone::None, ..c("passive") },
+    Program { nodes: true, alone: Alone::None, ..c("early") },
     c("large"),
     Program { language: Language::Cpp, ..c("objects") },
     Program { language: Language::Fortran, ..c("old") },
@@ -64,19 +82,23 @@ fn main() -> ExitCode {
 /// A way to run each program.
 type Way = (&'static str, fn(&'static Host, &Program));
 
-/// Something asked of each host once.
+/// A test that runs once for each host.
 type Named = (&'static str, fn(&'static Host));
 
 const WAYS: [Way; 3] = [("served", served), ("alone", alone), ("two_nodes", two_nodes)];
 
-const ONCE: [Named; 7] = [
+const ONCE: &[Named] = &[
     ("two_and_three_ranks", two_and_three_ranks),
+    ("threads_over_sockets", threads_over_sockets),
     ("memory_of_fortran_is_mapped", memory_of_fortran),
     ("switched_off", switched_off),
+    ("variables_of_any_bytes", variables_of_any_bytes),
     ("a_job_that_cannot_start", refused_start),
     ("a_failure_has_its_reason", failure),
     ("one_line_of_warning", warning),
     ("spawned_processes", spawned),
+    ("profiling_tools", tools),
+    ("a_line_for_each_kind_of_window", lines_of_windows),
 ];
 
 fn trials(host: &'static Host) -> Vec<Trial> {
@@ -85,7 +107,7 @@ fn trials(host: &'static Host) -> Vec<Trial> {
         return vec![trial(format!("{name}::not_installed"), || ()).with_ignored_flag(true)];
     }
     let mut trials = Vec::new();
-    for program in &PROGRAMS {
+    for program in PROGRAMS {
         if !host.compiles(program.language) {
             trials.push(trial(format!("{name}::{}::no_compiler", program.name), || ()).with_ignored_flag(true));
             continue;
@@ -99,7 +121,7 @@ fn trials(host: &'static Host) -> Vec<Trial> {
     trials
 }
 
-/// What a program does is the same without the library, where the host can do it.
+/// A program behaves the same without the library, where the host is correct.
 fn is_asked(host: &Host, program: &Program, way: &str) -> bool {
     match way {
         "alone" if host.is_old => host.is_tried_alone && program.alone == Alone::All,
@@ -115,7 +137,7 @@ fn served(host: &'static Host, program: &Program) {
     verified(&Run::of(host, host.program(program.name, program.language), 4).served().told(), true);
 }
 
-/// Hosts poll: more ranks than cores would take long.
+/// Hosts poll, so more ranks than cores would take long.
 fn alone(host: &'static Host, program: &Program) {
     verified(&Run::of(host, host.program(program.name, program.language), 2), false);
 }
@@ -125,7 +147,8 @@ fn alone(host: &'static Host, program: &Program) {
 fn two_nodes(host: &'static Host, program: &Program) {
     let run = Run::of(host, host.program(program.name, program.language), 4).served().told();
     let said = verified(&run.with("TRANSOM_TEST_NODES", "2"), true);
-    // Between nodes a target that waits in the host is served by the host's own looks, where it lets others look.
+    // Between nodes, a target that waits in the host is served by the host's own polling, where the
+    // host has a hook for it.
     assert_eq!(said.contains("looks after transom's traffic"), host.name.starts_with("open_mpi"), "{said}");
 }
 
@@ -137,7 +160,21 @@ fn two_and_three_ranks(host: &'static Host) {
     }
 }
 
-/// Hosts' ways from Fortran to `MPI_Alloc_mem` lead to the library: the one window over such memory is mapped.
+/// Waits of several threads are also ended by messages.
+/// Shows S1, S2, W7.
+/// Route: tcp.
+fn threads_over_sockets(host: &'static Host) {
+    // `duplicates` has shared windows too, which are the host's here. Open MPI 5 crashes where
+    // threads create its windows at the same time.
+    let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
+    for program in ["turns", "crowd", "duplicates"].into_iter().filter(|&program| !crashes(program)) {
+        let run = Run::of(host, host.program(program, Language::C), 2).served().told();
+        verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
+    }
+}
+
+/// The hosts' entry points of `MPI_Alloc_mem` for Fortran lead to the library: the one window over
+/// such memory is mapped.
 /// Shows T1.
 /// Route: shm.
 fn memory_of_fortran(host: &'static Host) {
@@ -155,7 +192,22 @@ fn switched_off(host: &'static Host) {
     verified(&run, false);
 }
 
-/// The host serves all windows, and one rank says why.
+/// Regression: a variable that is not UTF-8 ended every program. One of the library's own variables
+/// with such a value is an error that names it.
+/// Shows E1.
+/// Route: shm.
+fn variables_of_any_bytes(host: &'static Host) {
+    let run = |variable| {
+        let value = OsStr::from_bytes(b"caf\xe9");
+        Run::of(host, host.program("kinds", Language::C), 2).served().told().with(variable, value)
+    };
+    verified(&run("NAME_OF_A_FILE"), true);
+    let said = verified(&run("TRANSOM_PROVIDER"), false);
+    let why = "windows are served by the MPI itself: TRANSOM_PROVIDER=caf\u{fffd}: it is not UTF-8";
+    assert_eq!(said.matches(why).count(), 1, "{said}");
+}
+
+/// The host serves all windows, and one rank reports the reason.
 /// Shows E1.
 /// Route: program.
 fn refused_start(host: &'static Host) {
@@ -171,7 +223,7 @@ fn failure(host: &'static Host) {
     refused(&run, "put: no access epoch is open");
 }
 
-/// Two nodes on one machine share memory by the host, but not by transom.
+/// Two nodes on one machine, which share memory in the host but not in transom.
 /// Shows T5.
 /// Route: mixed.
 fn warning(host: &'static Host) {
@@ -179,6 +231,47 @@ fn warning(host: &'static Host) {
     let said = verified(&run, false);
     let warnings = said.lines().filter(|line| line.contains("a window is served by the MPI itself")).count();
     assert_eq!(warnings, 1, "{said}");
+}
+
+/// A tool counts the program's calls while the library serves its windows. The tool is part of the
+/// program, a shared library of it, or preloaded before or after this library.
+/// Shows W1, O1.
+/// Route: shm.
+fn tools(host: &'static Host) {
+    let sources = ["traced.c", "tool.c"].map(Host::source);
+    let tool = host.built("libtool.so", &["-shared", "-fPIC", &sources[1]]);
+    let path = tool.to_string_lossy().into_owned();
+    let plain = host.built("traced", &[&sources[0]]);
+    let inside = host.built("traced_static", &[&sources[0], &sources[1]]);
+    let beside = host.built("traced_shared", &[&sources[0], "-Wl,--no-as-needed", &path]);
+    let library = host.library().to_string_lossy().into_owned();
+    let ways = [
+        (inside, library.clone()),
+        (beside, library.clone()),
+        (plain.clone(), format!("{path}:{library}")),
+        (plain, format!("{library}:{path}")),
+    ];
+    for (program, preloaded) in ways {
+        let said = verified(&Run::of(host, program, 2).told().with("LD_PRELOAD", preloaded), true);
+        assert!(said.contains("tool: 2 inits, 10 puts, 2 windows"), "{said}");
+    }
+}
+
+/// More than 50 windows over six communicators are a few lines, of rank 0 of all ranks alone.
+/// Shows T5.
+/// Route: shm.
+fn lines_of_windows(host: &'static Host) {
+    let said = verified(&Run::of(host, host.program("groups", Language::C), 4).served().told(), true);
+    let count = |words: &str| said.lines().filter(|line| line.contains(words)).count();
+    // Those over several ranks, and those of one rank.
+    assert_eq!(count("transom: window Allocate of "), 2, "{said}");
+    assert_eq!(count("transom: window Shared of 4 ranks: "), 1, "{said}");
+    assert_eq!(count("transom: window "), 3, "{said}");
+    let words = " x Allocate by shared memory; atomics cpu";
+    let further = said.lines().find_map(|line| line.strip_prefix("transom: further windows: ")?.strip_suffix(words));
+    let further: u64 = further.and_then(|number| number.parse().ok()).expect("the number of further windows");
+    assert!(further >= 50, "{said}");
+    assert_eq!(count("transom: further windows: "), 1, "{said}");
 }
 
 /// Shows T5.

@@ -1,5 +1,6 @@
-//! What is installed for the tests, once, and C programs built with it. The library and the programs are those that cargo built before
-//! with the whole workspace: this only looks whether they are older than their source.
+//! What is installed for the tests, once, and C programs built with it. The library and the
+//! programs are those that cargo built before with the whole workspace: this only looks whether
+//! they are older than their source.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

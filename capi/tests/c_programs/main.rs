@@ -1,5 +1,6 @@
-//! C programs against the library as it is installed: each is built by the C compiler with what `capi/install` puts below a folder,
-//! and runs as a job of `transom-run`. What is right, the programs say; here are the ways to build and start them, and the manuals.
+//! C programs against the library as it is installed: each is built by the C compiler with what
+//! `capi/install` puts below a folder, and runs as a job of `transom-run`. What is right, the
+//! programs say; here are the ways to build and start them, and the manuals.
 //!
 //! Route: program.
 
@@ -187,7 +188,8 @@ fn pkg_config_tells_the_same() {
     assert_eq!(ask(&["--static", "--libs"]), all);
 }
 
-/// A program asks the dynamic linker for libtransom.so.0, so that the link without a number is for compilers only.
+/// A program asks the dynamic linker for libtransom.so.0, so that the link without a number is for
+/// compilers only.
 fn programs_ask_for_the_number_of_the_interface() {
     let install = installed();
     let built = install.built("tests/windows.c", Language::C, Kind::Shared);

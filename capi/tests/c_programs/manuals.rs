@@ -1,4 +1,5 @@
-//! The manuals against what they describe: every option that `--help` shows, every function of the header, and no complaint of mandoc.
+//! The manuals against what they describe: every option that `--help` shows, every function of the
+//! header, and no complaint of mandoc.
 
 use std::process::{Command, Stdio};
 
@@ -49,7 +50,8 @@ pub(crate) fn manuals_have_every_option() {
         let options = options(&String::from_utf8_lossy(&output.stdout));
         assert!(options.len() > 3, "{program}: {options:?}");
         for option in options {
-            // As mdoc has it: `.It Fl n , -ranks Ar N`; what is no option stands as `Cm put_latency`.
+            // As mdoc has it: `.It Fl n , -ranks Ar N`; what is no option stands as
+            // `Cm put_latency`.
             let there = [option.clone(), format!("-{option}")].iter().any(|form| words.contains(&form.as_str()));
             assert!(there, "{program}.1 lacks `{option}`");
         }

@@ -1,5 +1,6 @@
-//! The rule that dependencies point one way: fabric, then the backends, then transom, then its users. Owns the two
-//! tables of who may name whom, for paths in the code and for manifests; knows nothing of files on a disk.
+//! The rule that dependencies point one way: fabric, then the backends, then transom, then its
+//! users. Owns the two tables of permitted crate names, for paths in the code and for manifests.
+//! Independent of files on disk.
 
 use crate::manifest::Manifest;
 use crate::report::Violation;
@@ -16,15 +17,15 @@ const TRANSOM: &str = "transom";
 const HARNESS: &str = "transom_harness";
 const CONFORMANCE: &str = "transom_conformance";
 
-/// What the files whose path begins with `prefix` may name.
+/// The crates that files whose path begins with `prefix` may name.
 struct Area {
     prefix: &'static str,
-    /// The crate of these files: its own tests and programs name it.
+    /// The crate of these files, which its own tests and programs name.
     own: &'static str,
     may: &'static [&'static str],
 }
 
-/// The first area that fits a path rules it.
+/// The first area that matches a path applies.
 const AREAS: &[Area] = &[
     Area { prefix: "fabric/ofi/", own: OFI, may: &[FABRIC] },
     Area { prefix: "fabric/verbs/", own: VERBS, may: &[FABRIC] },
@@ -35,23 +36,25 @@ const AREAS: &[Area] = &[
     Area { prefix: "src/epoch", own: "", may: &[] },
     Area { prefix: "src/datatype", own: "", may: &[] },
     Area { prefix: "src/reduce", own: "", may: &[] },
-    // The one place that talks to launchers; it knows no transport.
+    // The only code that talks to launchers; it has no transport.
     Area { prefix: "src/bootstrap", own: "", may: &[PMIX] },
-    // The one place where backends become the routes of a job.
+    // The only place where backends become the routes of a job.
     Area { prefix: "src/wire", own: "", may: &[FABRIC, OFI, VERBS, SHM] },
-    // Prints what each backend finds on this machine, without a job.
+    // Prints the devices that each backend finds on this machine, without a job.
     Area { prefix: "src/bin/transom-info", own: TRANSOM, may: &[FABRIC, OFI, VERBS, SHM, PMIX] },
     Area { prefix: "src/bin/", own: TRANSOM, may: &[] },
     Area { prefix: "src/", own: "", may: &[FABRIC] },
-    // Measures the floor of the machine below transom, so it uses the backends bare.
+    // Measures the performance of the machine below transom, so it uses the backends directly.
     Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM, HARNESS] },
-    // A workspace of its own, whose tests are the root package's.
+    // A separate workspace, whose tests belong to the root package.
     Area { prefix: "capi/mpi/", own: "transom_mpi", may: &[TRANSOM] },
-    // C programs see what the library's users see, and no more.
+    // C programs see the library's public interface only.
     Area { prefix: "capi/", own: "transom_c", may: &[TRANSOM] },
     Area { prefix: "benches/", own: TRANSOM, may: &[FABRIC, OFI, SHM, HARNESS] },
     Area { prefix: "tests/harness/", own: HARNESS, may: &[TRANSOM] },
     Area { prefix: "tests/conformance/", own: CONFORMANCE, may: &[FABRIC, OFI, VERBS, SHM, HARNESS] },
+    // A process outside the job speaks to the endpoints of a job.
+    Area { prefix: "tests/strangers/", own: TRANSOM, may: &[FABRIC, OFI] },
     Area { prefix: "tests/", own: TRANSOM, may: &[FABRIC, HARNESS] },
     Area { prefix: "examples/", own: TRANSOM, may: &[] },
     Area { prefix: "ci/tidy/", own: "transom_tidy", may: &[] },
@@ -105,7 +108,9 @@ pub(crate) fn check_manifest(manifest: &Manifest) -> Vec<Violation> {
     let judge = |dependency: &crate::manifest::Dependency| {
         let on = dependency.name.replace('-', "_");
         let for_tests = dependency.only_tests && package.tests_may.contains(&on.as_str());
-        if !is_ours(&on) || package.may.contains(&on.as_str()) || for_tests {
+        // A package's own features for its tests.
+        let is_itself = dependency.only_tests && on == name;
+        if !is_ours(&on) || package.may.contains(&on.as_str()) || for_tests || is_itself {
             return None;
         }
         let what = format!("`{name}` may not depend on `{on}`; it may on {}", list(package.may));
@@ -118,7 +123,8 @@ fn is_ours(name: &str) -> bool {
     name == TRANSOM || PACKAGES.iter().any(|package| package.name == name)
 }
 
-/// Whether the word at `at` names a crate of the workspace: the bare name of the root crate is also an ordinary word.
+/// Whether the word at `at` names a crate of the workspace: the bare name of the root crate is also
+/// an ordinary word.
 fn names_crate(code: &str, at: usize, word: &str) -> bool {
     if word != TRANSOM {
         return is_ours(word);

@@ -1,17 +1,18 @@
-//! The rules about what must not be left behind: notes to oneself, debugging aids, code in comments, paths of one
-//! machine, output and exits of libraries; and the paragraph that every file opens with. Owns the forbidden words.
+//! The rules about leftovers: notes to oneself, debugging aids, commented-out code, paths of one
+//! machine, output and exits of libraries; and the opening paragraph of every file. Owns the
+//! forbidden words.
 
 use crate::report::Violation;
 use crate::source::{Source, words};
 
-/// Notes to oneself. The first is fine with a name behind it, in parentheses.
+/// Notes to oneself. The first is permitted with a name in parentheses after it.
 const NOTES: [&str; 3] = ["TODO", "FIXME", "XXX"];
 const UNFINISHED: [&str; 3] = ["dbg", "todo", "unimplemented"];
-/// Folders at the root of a machine that only its owner has.
+/// Folders at the root that exist on one developer's machine only.
 const PRIVATE: [&str; 3] = ["work", "home", "root"];
 
-/// Every rule on a Rust file. `is_library`: the file belongs to a library, which others' programs link.
-/// `is_program`: it belongs to a program and may end it.
+/// Every rule on a Rust file. `is_library`: the file belongs to a library, which programs of others
+/// link. `is_program`: the file belongs to a program and may end it.
 pub(crate) fn check(source: &Source, is_library: bool, is_program: bool) -> Vec<Violation> {
     let mut found = notes(source);
     found.extend(forbidden_code(source, is_library, is_program));

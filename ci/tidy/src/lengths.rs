@@ -1,12 +1,12 @@
-//! The rules about size: lines of a file and of a function. Owns the limits and the search for functions; knows nothing
-//! of what the functions do.
+//! The rules about size: lines of a file and of a function. Owns the limits and the search for
+//! functions. Independent of the meaning of functions.
 
 use crate::report::Violation;
 use crate::source::{Source, closing_brace, words};
 
-/// More lines than this are worth a note.
+/// A longer file gets a note.
 pub(crate) const SOFT_FILE: usize = 400;
-/// More lines than this ask for another design.
+/// A longer file needs another design.
 pub(crate) const HARD_FILE: usize = 800;
 /// From the line of `fn` to that of the closing brace.
 pub(crate) const FUNCTION: usize = 70;
@@ -53,7 +53,8 @@ fn functions(source: &Source) -> Vec<(&str, usize, usize)> {
     words(code).filter_map(find).collect()
 }
 
-/// Offset of the brace that opens the body of the function whose parameters begin at `from`; none for a declaration.
+/// Offset of the brace that opens the body of the function whose parameters begin at `from`; `None`
+/// for a declaration.
 fn body(code: &str, from: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (i, byte) in code.bytes().enumerate().skip(from) {
@@ -76,7 +77,7 @@ mod tests {
         check(&Source::new("a.rs", text)).iter().map(|v| (v.line, v.rule)).collect()
     }
 
-    /// A function of `lines` lines whose inner lines are `inner`.
+    /// A function of `lines` lines with the lines `inner` inside.
     fn function(lines: usize, inner: &str) -> String {
         format!("fn long() {{\n{}}}\n", format!("{inner}\n").repeat(lines - 2))
     }

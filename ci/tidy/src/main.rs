@@ -1,13 +1,15 @@
-//! `transom-tidy [ROOT]` checks the invariants of the tree that the compiler does not: who imports whom, where `unsafe`
-//! stands and why, lengths, leftovers, openings, lints and licences, what tests say they show. It prints `path:line:
-//! what` for each violation and exits with 1 if there is one, 2 if the tree cannot be read. `transom-tidy requirements
-//! [--brief] [ROOT]` prints which tests show which requirement instead, and what is wrong there. Each rule is a file or
-//! a folder; this one only calls them.
+//! `transom-tidy [ROOT]` checks the invariants of the tree that the compiler does not check:
+//! imports between crates, the places of `unsafe` and their arguments, lengths, leftovers,
+//! openings, lints and licences, and the requirements that tests name. It prints `path:line: what`
+//! for each violation and exits with 1 if there is one, with 2 if the tree cannot be read.
+//! `transom-tidy requirements [--brief] [ROOT]` prints the tests of each requirement instead, and
+//! the errors in that table. Each rule is a file or a folder; this file only calls them.
 
 mod imports;
 mod leftovers;
 mod lengths;
 mod manifest;
+mod prose;
 mod report;
 mod requirements;
 mod source;
@@ -20,10 +22,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use tree::Tree;
 
-/// Files that a release of the repository is incomplete without.
+/// Files without which a release of the repository is incomplete.
 const REQUIRED: [&str; 5] = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", unsafety::LIST, requirements::LIST];
 
-/// What to print.
+/// The output that the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// The violations of all rules.
@@ -52,7 +54,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the tree below `root`, writes what `mode` asks for to `out`, and answers how many violations there are.
+/// Reads the tree below `root`, writes the output of `mode` to `out`, and returns the number of
+/// violations.
 fn run(root: &Path, mode: Mode, out: &mut impl Write) -> io::Result<usize> {
     let tree = Tree::read(root)?;
     if !tree.paths.iter().any(|path| path == "Cargo.toml") {
@@ -91,6 +94,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
         of_file.extend(unsafety::check_arguments(source));
         of_file.extend(lengths::check(source));
         of_file.extend(leftovers::check(source, is_library, is_program));
+        of_file.extend(prose::check(source));
         found.extend(report::apply_exceptions(source, of_file));
     }
     for manifest in tree.manifests.iter().filter(|manifest| manifest.is_package()) {
@@ -100,6 +104,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
     found.extend(requirements::check(tree));
     for (path, text) in &tree.texts {
         found.extend(leftovers::private_paths(path, text));
+        found.extend(prose::check_text(path, text));
     }
     for path in REQUIRED.iter().filter(|path| !tree.paths.iter().any(|have| have == *path)) {
         found.push(Violation::new(path, 1, "missing-file", "the repository must have this file"));

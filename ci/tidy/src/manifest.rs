@@ -1,5 +1,6 @@
-//! What tidy needs of a `Cargo.toml`: its package, its dependencies with their lines, its lints. Owns the reading of
-//! the part of TOML that manifests of this workspace use; knows nothing of who may depend on whom.
+//! The parts of a `Cargo.toml` that tidy needs: its package, its dependencies with their lines, its
+//! lints. Owns the reader for the subset of TOML in manifests of this workspace. Independent of the
+//! rules on dependencies.
 
 use crate::report::Violation;
 
@@ -10,18 +11,18 @@ pub(crate) struct Manifest {
     pub(crate) path: String,
     /// Name of the package; empty when the manifest has none.
     pub(crate) package: String,
-    /// Every dependency, of whatever kind.
+    /// Every dependency of any kind.
     pub(crate) dependencies: Vec<Dependency>,
-    /// Whether `[lints] workspace = true` stands in it.
+    /// Whether the manifest has `[lints] workspace = true`.
     inherits_lints: bool,
-    /// Whether `[workspace]` stands in a manifest that is not the root's.
+    /// Whether a manifest other than the root's has `[workspace]`.
     is_workspace: bool,
 }
 
-/// A line that makes a package depend on another.
+/// A line that makes a package depend on another one.
 #[derive(Debug)]
 pub(crate) struct Dependency {
-    /// Name of the package depended on, whatever it is renamed to.
+    /// Name of the package depended on, also where the manifest renames it.
     pub(crate) name: String,
     /// Line in the manifest, from 1.
     pub(crate) line: usize,
@@ -55,7 +56,7 @@ impl Manifest {
         manifest
     }
 
-    /// Whether the manifest belongs to a package, not only to a workspace.
+    /// Whether the manifest belongs to a package, and not only to a workspace.
     pub(crate) fn is_package(&self) -> bool {
         !self.package.is_empty()
     }
@@ -87,7 +88,8 @@ impl Manifest {
     }
 }
 
-/// Every package takes its lints from the workspace; one that is a workspace of its own has its own.
+/// Every package takes its lints from the workspace; a package that is a separate workspace has its
+/// own lints.
 pub(crate) fn check(manifest: &Manifest) -> Vec<Violation> {
     if manifest.inherits_lints || manifest.is_workspace {
         return Vec::new();
@@ -96,7 +98,7 @@ pub(crate) fn check(manifest: &Manifest) -> Vec<Violation> {
     vec![Violation::new(&manifest.path, 1, "lints", what)]
 }
 
-/// For a table of dependencies: whether they serve the tests only.
+/// For a table of dependencies: whether only tests use it.
 fn dependency_table(section: &str) -> Option<bool> {
     if section.starts_with("workspace") {
         return None;

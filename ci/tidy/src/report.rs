@@ -1,13 +1,14 @@
-//! What a rule says about a place in the tree, and the one way to except a place from a rule. Owns the exceptions;
-//! knows the names of the rules that permit one, but not how any rule works.
+//! A violation at a place in the tree, and the one way to exempt a place from a rule. Owns the
+//! exceptions, and the names of the rules that permit them. Independent of the rules themselves.
 //!
-//! An exception is a comment `tidy-allow(RULE): REASON` on the line in question or above it, with only comments and
-//! attributes between. One without a reason, for a rule that permits none, or that excepts nothing is a violation.
+//! An exception is a comment `tidy-allow(RULE): REASON` on the line in question or above it, with
+//! only comments and attributes between them. An exception is itself a violation if it has no
+//! reason, names a rule that permits none, or exempts nothing.
 
 use crate::source::Source;
 use std::fmt;
 
-/// Rules that permit exceptions. The others are invariants of the tree.
+/// Rules that permit exceptions. The other rules are invariants of the tree.
 const EXCEPTABLE: &[&str] = &["long-function", "exit", "print", "path", "commented-code"];
 
 /// A breach of a rule.
@@ -36,7 +37,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The violations of one file less those that it excepts, plus those that its exceptions are.
+/// The violations of one file without those that its exceptions cover, plus the violations of the
+/// exceptions.
 pub(crate) fn apply_exceptions(source: &Source, found: Vec<Violation>) -> Vec<Violation> {
     let mut left = found;
     for exception in exceptions(source) {

@@ -1,14 +1,16 @@
-//! One Rust file, split into what the compiler reads and what people read. Owns the scanner that tells code from
-//! comments, strings, character literals and lifetimes; knows nothing of any rule.
+//! One Rust file, split into the text that the compiler reads and the text for people. Owns the
+//! scanner that tells code from comments, strings, character literals and lifetimes. Independent of
+//! the rules.
 
 use std::ops::Range;
 
-/// A Rust file in three views of equal length, so that an offset or a line number means the same in each.
+/// A Rust file in three views of equal length, so that offsets and line numbers are the same in
+/// each.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// Path below the root of the tree, with `/` between folders.
     pub(crate) path: String,
-    /// The file as it stands.
+    /// The whole file.
     pub(crate) text: String,
     /// The file with comments and the insides of literals blanked out.
     pub(crate) code: String,
@@ -18,7 +20,7 @@ pub(crate) struct Source {
     starts: Vec<usize>,
 }
 
-/// What a run of bytes is.
+/// The kind of a run of bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Code,
@@ -53,7 +55,7 @@ impl Source {
         self.starts.partition_point(|&start| start <= offset)
     }
 
-    /// Lines of the file, a last one without line feed included.
+    /// Lines of the file, including a last one without line feed.
     pub(crate) fn line_count(&self) -> usize {
         self.text.lines().count()
     }
@@ -75,7 +77,7 @@ pub(crate) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Offset of the brace that closes the one at `open` of `code`; the end of `code` when there is none.
+/// Offset of the brace that closes the one at `open` of `code`; the end of `code` if there is none.
 pub(crate) fn closing_brace(code: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     for (i, byte) in code.bytes().enumerate().skip(open) {
@@ -93,12 +95,13 @@ fn is_word(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric()
 }
 
-/// As many spaces as `text` has bytes, with the line feeds kept.
+/// As many spaces as `text` has bytes; line feeds are kept.
 fn blank(text: &str) -> Vec<u8> {
     text.bytes().map(|b| if b == b'\n' { b } else { b' ' }).collect()
 }
 
-/// The whole of `text` as runs of one kind, in order. The delimiters of a literal are code, its inside is not.
+/// The whole of `text` as runs of one kind, in order. The delimiters of a literal are code, its
+/// content is not.
 fn runs(text: &[u8]) -> Vec<(Kind, Range<usize>)> {
     let mut runs = Vec::new();
     let mut code_from = 0;
@@ -120,7 +123,7 @@ fn runs(text: &[u8]) -> Vec<(Kind, Range<usize>)> {
     runs
 }
 
-/// Skips the quote and hashes that close a literal, which stay code.
+/// Skips the quote and hashes that close a literal; they remain code.
 fn after_delimiter(text: &[u8], inside: Range<usize>) -> usize {
     let mut end = (inside.end + 1).min(text.len());
     let mut before = inside.start - 1;
@@ -131,7 +134,7 @@ fn after_delimiter(text: &[u8], inside: Range<usize>) -> usize {
     end
 }
 
-/// The comment or the inside of the literal that begins at `at`, if one does.
+/// The comment or the content of the literal that begins at `at`, if there is one.
 fn literal_or_comment(text: &[u8], at: usize) -> Option<(Kind, Range<usize>)> {
     let rest = &text[at..];
     let boundary = at == 0 || !is_word(text[at - 1]);

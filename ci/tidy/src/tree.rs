@@ -1,5 +1,5 @@
-//! The files of the repository, read once. Owns which files are looked at and which crate a file belongs to; knows
-//! nothing of the rules.
+//! The files of the repository, read once. Owns the selection of files, and the crate to which a
+//! file belongs. Independent of the rules.
 
 use crate::manifest::Manifest;
 use crate::source::Source;
@@ -7,10 +7,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Text files that say paths to people and machines, besides those of Rust and Cargo.
+/// Text files with paths in them, besides Rust and Cargo files.
 const TEXTS: [&str; 11] = ["md", "sh", "toml", "txt", "json", "yml", "c", "h", "cpp", "1", "3"];
 
-/// Everything that the rules look at, sorted by path.
+/// All files to which rules apply, sorted by path.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     /// Rust files.
@@ -24,7 +24,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads the tree below `root`. Hidden folders other than `.ci`, and build output, are not part of it.
+    /// Reads the tree below `root`. Hidden folders other than `.ci`, and build output, are not part
+    /// of it.
     ///
     /// # Errors
     ///
@@ -39,7 +40,7 @@ impl Tree {
             if extension == "rs" {
                 tree.sources.push(Source::new(path, &fs::read_to_string(root.join(path))?));
             } else if TEXTS.contains(&extension) || in_ci {
-                // Not every file below ci is text.
+                // Some files below ci are binary.
                 let Ok(text) = fs::read_to_string(root.join(path)) else {
                     continue;
                 };
@@ -52,7 +53,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Whether the file belongs to a library: below `src` of a package that has one, and no program of it.
+    /// Whether the file belongs to a library: below `src` of a package that has one, and not part
+    /// of a program.
     pub(crate) fn is_library(&self, path: &str) -> bool {
         let Some(package) = package_folder(path) else {
             return false;
@@ -61,14 +63,16 @@ impl Tree {
         has_library && !is_main(&path[package.len()..])
     }
 
-    /// Whether the file belongs to a program: an example, a benchmark, or what below `src` is not the library.
+    /// Whether the file belongs to a program: an example, a benchmark, or a file below `src`
+    /// outside the library.
     pub(crate) fn is_program(&self, path: &str) -> bool {
         let of_cargo = ["examples/", "benches/"].iter().any(|folder| path.starts_with(folder));
         of_cargo || package_folder(path).is_some() && !self.is_library(path)
     }
 }
 
-/// The folder, with its slash, of the package whose `src` holds the file; none for tests, examples, benches.
+/// The folder, with its slash, of the package whose `src` holds the file; `None` for tests,
+/// examples and benches.
 fn package_folder(path: &str) -> Option<&str> {
     if path.starts_with("src/") {
         return Some("");

@@ -1,5 +1,5 @@
-//! The rules about `unsafe`: only in the files of a list, and never without a written argument. Owns the list's format;
-//! knows only the keyword, not whether the argument is right.
+//! The rules about `unsafe`: only in listed files, and always with a written argument. Owns the
+//! list's format. Checks the presence of the argument, not its correctness.
 
 use crate::report::Violation;
 use crate::source::{Source, words};
@@ -10,11 +10,13 @@ pub(crate) const LIST: &str = "ci/unsafe-files.txt";
 /// How far above the keyword its SAFETY comment may end.
 const REACH: usize = 8;
 
-/// The attribute that gives a function the name of another library's, whose header states what its callers must do.
+/// The attribute that gives a function the name of another library's function, whose header states
+/// the callers' obligations.
 const BORROWED: &str = "export_name";
 
-/// The list against the files: `unsafe` in a file not listed, a listed file without it, a line without a reason.
-/// A line of the list is a path, blanks, and the reason; blank lines and those that begin with `#` do not count.
+/// Compares the list with the files: `unsafe` in an unlisted file, a listed file without `unsafe`,
+/// and a line without a reason are violations. A line of the list is a path, blanks, and the
+/// reason; blank lines and lines that begin with `#` are ignored.
 pub(crate) fn check_list(list: &str, sources: &[Source]) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut listed = Vec::new();
@@ -68,14 +70,16 @@ pub(crate) fn check_arguments(source: &Source) -> Vec<Violation> {
     keywords(source).filter_map(judge).collect()
 }
 
-/// What an `unsafe` stands for.
+/// The meaning of an `unsafe`.
 #[derive(Debug, PartialEq, Eq)]
 enum Purpose {
-    /// The author promises that requirements are met: a block, an impl, an extern block, an attribute.
+    /// The author asserts that requirements are met: a block, an impl, an extern block, an
+    /// attribute.
     Promise,
     /// Callers or implementors must meet requirements: a function, a trait.
     Demand,
-    /// Neither: a function pointer, or a function whose requirements another declaration states.
+    /// Neither: a function pointer, or a function whose requirements are stated in another
+    /// declaration.
     Type,
 }
 
@@ -86,7 +90,7 @@ fn keywords(source: &Source) -> impl Iterator<Item = usize> {
 fn purpose(code: &str, at: usize) -> Purpose {
     let mut rest = code[at + "unsafe".len()..].trim_start();
     if let Some(after) = rest.strip_prefix("extern") {
-        // The ABI is a string whose inside the scanner has blanked out.
+        // The ABI is a string whose content the scanner has blanked out.
         rest = after.trim_start_matches(|c: char| c.is_whitespace() || c == '"' || c == '#' || c == 'r');
     }
     if words(rest).next() == Some((0, "trait")) {
@@ -106,13 +110,15 @@ fn purpose(code: &str, at: usize) -> Purpose {
     if has("extern") || has("impl") && has("for") { Purpose::Type } else { Purpose::Demand }
 }
 
-/// What stands between the item at `at` and the end of the one before.
+/// The text between the item at `at` and the end of the previous one.
 fn attributes(code: &str, at: usize) -> &str {
     let from = code[..at].rfind(['}', '{', ';']).map_or(0, |before| before + 1);
     &code[from..at]
 }
 
-/// What stands before the brace that opens the innermost block around `at`; empty at the top of a file.
+/// The text before the brace that opens the innermost block around `at`; empty at the top of a
+/// file.
+/// file.
 fn enclosing_header(code: &str, at: usize) -> &str {
     let mut depth = 0_usize;
     for (i, byte) in code[..at].bytes().enumerate().rev() {
@@ -129,7 +135,7 @@ fn enclosing_header(code: &str, at: usize) -> &str {
     ""
 }
 
-/// Whether the documentation above `line` has the section; attributes may stand between.
+/// Whether the documentation above `line` has the section; attributes may stand between them.
 fn has_safety_section(source: &Source, line: usize) -> bool {
     let text: Vec<&str> = source.text.lines().map(str::trim).collect();
     text[..line - 1]

@@ -1,4 +1,5 @@
-//! A provider opened for a job: its endpoint, the pools of operations in flight, and the receives that wait for messages.
+//! A provider opened for a job: its endpoint, the pools of operations in flight, and the posted
+//! receives.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -12,37 +13,42 @@ use crate::port::{OfiPort, Open};
 use crate::provider::Wish;
 use crate::{environment, probe, provider, rules, sys};
 
-/// How [`OfiDomain::open`] learns whether idle targets are served, and whether the atomics are right.
+/// How [`OfiDomain::open`] learns whether idle targets are served and whether atomics are correct.
 ///
-/// A provider over sockets that was opened with manual data progress (`tcp;ofi_rxm`) needs calls at the target by definition:
-/// whatever is said here, its port's `passive_target` is false. A device that says so (`cxi`) is tried.
+/// A provider over sockets that was opened with manual data progress (`tcp;ofi_rxm`) needs calls at
+/// the target by definition: its port's `passive_target` is false in either case. A device with
+/// manual progress (`cxi`) is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassiveProbe {
-    /// By trying it: two endpoints of this process, one of which makes no call. A provider that says that it needs none
-    /// and does costs some 250 ms; one with manual progress is called at once, and only its atomics are tried.
+    /// By a probe: two endpoints of this process, one of which makes no call. A provider that
+    /// claims automatic progress but needs calls costs some 250 ms. The target of a provider with
+    /// manual progress is called at once, and only atomics are probed.
     Run,
-    /// From another rank, which tried.
+    /// From another rank's probe.
     Known(bool),
 }
 
-/// What to open.
+/// Options of a provider to open.
 #[derive(Clone, Debug)]
 pub struct OfiOptions {
-    /// The provider, by the name that `fi_info` prints; otherwise the first that works of [`provider::PREFERRED`].
+    /// The provider, by the name that `fi_info` prints; `None`: the first of
+    /// [`provider::PREFERRED`] that works.
     pub provider: Option<String>,
-    /// The devices to choose from where the provider has several (`cxi0,cxi1`), with `^` before the list those not to choose;
-    /// otherwise those near to where this process is bound, in turns.
+    /// The devices to choose from where the provider has several (`cxi0,cxi1`); `^` before the list
+    /// excludes them. `None`: those near to the CPUs of this process, in turns.
     pub devices: Option<String>,
-    /// How it is learned whether idle targets are served.
+    /// How the service of idle targets is learned.
     pub passive: PassiveProbe,
-    /// The address of the interface at which peers reach this process, where the provider's addresses are those of interfaces; by
-    /// default the loopback one, which peers of this machine reach. `None`: the provider chooses.
+    /// The address of the interface at which peers reach this process, where the provider's
+    /// addresses are those of interfaces; by default the loopback address, which peers of this
+    /// machine reach. `None`: the provider chooses.
     pub source: Option<IpAddr>,
-    /// The library's name for the loader.
+    /// The library's name for the dynamic loader.
     pub library: String,
-    /// This process's rank, which goes with each message.
+    /// This process's rank, which each message carries.
     pub rank: Peer,
-    /// Whether a descriptor is asked for, to sleep on; some providers have none. Without one a wait is a nap.
+    /// Whether a wait sleeps on a descriptor, which some providers lack. Without one a wait is a
+    /// nap.
     pub descriptor: bool,
 }
 
@@ -66,7 +72,7 @@ pub struct OfiDomain {
     port: OfiPort,
 }
 
-/// What is settled before a provider is opened.
+/// Decisions that precede the opening of a provider.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Assembly {
     /// Idle targets are served.
@@ -77,13 +83,13 @@ pub(crate) struct Assembly {
     pub(crate) descriptor: bool,
 }
 
-/// Registered memory. It keeps the provider and the memory.
+/// Registered memory. It keeps the provider open and the memory alive.
 #[derive(Debug)]
 pub struct OfiRegion {
     registration: Registration,
     key: RegionKey,
     atomics: Atomics,
-    // After the registration: fields drop in order.
+    // Declared after the registration, because fields drop in order.
     _memory: Memory,
     _open: Arc<Open>,
 }
@@ -92,20 +98,21 @@ pub struct OfiRegion {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Atomics(u8);
 
-/// Marks keys of this backend.
+/// Tag of this backend's keys.
 pub(crate) const TAG: u64 = u64::from_le_bytes(*b"ofi rgn1");
 
 impl OfiDomain {
     /// Opens a provider.
     ///
     /// # Errors
-    /// `Unavailable` where the library or the provider is not there, with how to get it; `Failed` where opening failed.
+    /// `Unavailable` where the library or the provider is missing, with instructions to get it;
+    /// `Failed` where opening failed.
     pub fn open(options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
         environment::settle(rules::of(options.provider.as_deref().unwrap_or_default()));
         OfiDomain::open_of(&Library::open(&options.library)?, options)
     }
 
-    /// Opens a provider of a library that is there already.
+    /// Opens a provider of a library that is already open.
     ///
     /// # Errors
     /// As [`OfiDomain::open`].
@@ -120,7 +127,7 @@ impl OfiDomain {
         let info = provider::choose(library, &wish)?;
         let name = info.provider();
         let manual = Offer::of(&info).manual_progress;
-        let called = rules::of(&name).targets_call(manual, |variable| std::env::var(variable).ok());
+        let called = rules::of(&name).targets_call(manual, environment::variable);
         let (passive, refuted) = match options.passive {
             PassiveProbe::Run => {
                 let found = probe::run(library, &Wish { provider: Some(&name), ..wish }, called)?;
@@ -132,7 +139,7 @@ impl OfiDomain {
         OfiDomain::assemble(info, &Assembly { passive, refuted, rank, descriptor })
     }
 
-    /// Opens what `info` offers.
+    /// Opens the provider of `info`.
     pub(crate) fn assemble(info: Info, how: &Assembly) -> Result<Arc<OfiDomain>, FabricError> {
         let endpoint = Endpoint::open(info, 4096, how.descriptor)?;
         let atomics = if how.refuted { Atomics::default() } else { Atomics::claimed(&endpoint) };
@@ -144,7 +151,7 @@ impl OfiDomain {
         self.endpoint().info().provider()
     }
 
-    /// The provider's name, with the device's where it has several.
+    /// The provider's name, with the device's name where the provider has several devices.
     pub fn name(&self) -> String {
         let (provider, info) = (self.provider(), self.endpoint().info());
         match rules::of(&provider).devices {
@@ -153,18 +160,19 @@ impl OfiDomain {
         }
     }
 
-    /// Whether its addresses are those of IP interfaces.
+    /// Whether the provider's addresses are those of IP interfaces.
     pub fn goes_by_ip(&self) -> bool {
         rules::of(&self.provider()).ip
     }
 
-    /// What must be the same at all ranks: the provider, and the variables that all processes of a job must have alike.
+    /// Settings on which all ranks must agree: the provider, and the variables that must be equal
+    /// in all processes of a job.
     pub fn agreement(&self) -> String {
         let name = self.provider();
-        rules::of(&name).agreement(&name, |variable| std::env::var(variable).ok())
+        rules::of(&name).agreement(&name, environment::variable)
     }
 
-    /// The endpoint, for measuring bare calls.
+    /// The endpoint, for measurements of bare calls.
     #[doc(hidden)]
     pub fn endpoint(&self) -> &Endpoint {
         &self.port.open().endpoint
@@ -191,7 +199,7 @@ impl Domain for OfiDomain {
 }
 
 impl OfiRegion {
-    /// The descriptor for local use (man fi_mr), for measuring bare calls.
+    /// The descriptor for local use (man fi_mr), for measurements of bare calls.
     #[doc(hidden)]
     pub fn descriptor(&self) -> *mut std::ffi::c_void {
         self.registration.descriptor()
@@ -209,7 +217,7 @@ impl Region for OfiRegion {
 }
 
 impl Atomics {
-    /// What the provider claims, in the forms that are used.
+    /// The atomics that the provider claims, in the forms that the port uses.
     fn claimed(endpoint: &Endpoint) -> Atomics {
         let mut bits = 0;
         for kind in AmoKind::ALL {
@@ -231,7 +239,8 @@ impl Atomics {
         1 << (place + usize::from(width == Width::W64))
     }
 
-    /// Atomics of libfabric are atomic with each other only: software providers use locks or CPU atomics as they like.
+    /// libfabric's atomics are atomic with each other only: software providers use locks or CPU
+    /// atomics as they choose.
     pub(crate) fn coherence(self, kind: AmoKind, width: Width) -> Option<Coherence> {
         (self.0 & Atomics::bit(kind, width) != 0).then_some(Coherence::DeviceOnly)
     }

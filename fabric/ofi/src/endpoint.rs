@@ -1,5 +1,6 @@
-//! The objects of one opened provider: fabric, domain, address vector, completion queue, endpoint. It opens and closes
-//! them in order and offers the bare calls; what is posted with them, and with which buffers, is the port's business.
+//! The objects of one opened provider: fabric, domain, address vector, completion queue, endpoint.
+//! It opens and closes them in order and offers the bare calls. The port decides on posts and
+//! buffers.
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -15,7 +16,7 @@ use crate::offer::{Offer, Registering};
 use crate::rules;
 use crate::sys;
 
-/// An open endpoint that can be posted to. Closing is its drop.
+/// An open endpoint. Drop closes it.
 pub struct Endpoint {
     /// The endpoint.
     pub ep: *mut sys::fid_ep,
@@ -25,16 +26,17 @@ pub struct Endpoint {
     pub av: *mut sys::fid_av,
     domain: *mut sys::fid_domain,
     fabric: *mut sys::fid_fabric,
-    /// None where the provider has no descriptor for its queue.
+    /// `None` where the provider has no descriptor for its queue.
     wait_fd: Option<RawFd>,
     registering: Registering,
     keys: Arc<Keys>,
     info: Info,
 }
 
-// SAFETY: opened with FI_THREAD_SAFE: libfabric serializes calls on all of these objects itself (man fi_domain).
+// SAFETY: opened with FI_THREAD_SAFE: libfabric serializes calls on all of these objects itself
+// (man fi_domain).
 unsafe impl Send for Endpoint {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: libfabric serializes concurrent calls.
 unsafe impl Sync for Endpoint {}
 
 impl fmt::Debug for Endpoint {
@@ -47,30 +49,31 @@ impl fmt::Debug for Endpoint {
 #[derive(Debug)]
 pub struct Registration {
     region: *mut sys::fid_mr,
-    /// The key that was asked for, which is free when the region is gone.
+    /// The requested key, which becomes free when the region is closed.
     asked: u64,
     keys: Arc<Keys>,
 }
 
-// SAFETY: as for `Endpoint`.
+// SAFETY: libfabric serializes calls on its objects (`Endpoint`), and only drop changes the
+// registration.
 unsafe impl Send for Registration {}
-// SAFETY: as for `Endpoint`.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Registration {}
 
-/// Calls the function of an object's table.
+/// Calls a function of an object's table.
 macro_rules! call {
     ($object:expr, $table:ident, $function:ident ( $($argument:expr),* $(,)? )) => {
-        // A table's slot that is empty is a library that breaks its own interface.
+        // A library whose table lacks a required function violates its interface.
         ((*(*$object).$table).$function.expect(stringify!($function)))($object $(, $argument)*)
     };
 }
 
 impl Endpoint {
-    /// Opens an endpoint for what `info` offers, with a completion queue of `entries`, and with a `descriptor` to sleep on if
-    /// the provider has one.
+    /// Opens an endpoint of the provider in `info`, with a completion queue of `entries`, and with
+    /// a `descriptor` to sleep on if the provider has one.
     ///
     /// # Errors
-    /// The call that failed and what the library said; what was opened before it is closed.
+    /// The call that failed and the library's reason; objects that were already open are closed.
     pub fn open(info: Info, entries: usize, descriptor: bool) -> Result<Endpoint, FabricError> {
         let registering = Offer::of(&info).registering(rules::of(&info.provider()).fast_keys);
         let mut open = Endpoint {
@@ -102,15 +105,17 @@ impl Endpoint {
         let info = self.info.as_ptr();
         let (library, name) = (Arc::clone(self.info.library()), self.info.provider());
         let check = |what: &str, status: c_int| checked(&library, &name, what, status as isize);
-        // SAFETY: each object is opened by its parent's table (man fi_fabric, fi_domain, fi_endpoint) with structures that
-        // live over the call; pointers are used only after the call that filled them succeeded.
+        // SAFETY: each object is opened by its parent's table (man fi_fabric, fi_domain,
+        // fi_endpoint) with structures that live over the call; pointers are used only after the
+        // call that set them succeeded.
         unsafe {
             check("fi_fabric", (library.functions().fabric)((*info).fabric_attr, &raw mut self.fabric, null))?;
             check("fi_domain", call!(self.fabric, ops, domain(info, &raw mut self.domain, null)))?;
             check("fi_av_open", call!(self.domain, ops, av_open(&raw mut av, &raw mut self.av, null)))?;
         }
         self.open_queue(entries, descriptor)?;
-        // SAFETY: as above.
+        // SAFETY: each object is opened by its parent's table, with structures that live over the
+        // call; pointers are used only after the call that set them succeeded.
         unsafe {
             check("fi_endpoint", call!(self.domain, ops, endpoint(info, &raw mut self.ep, null)))?;
             let ep = &raw mut (*self.ep).fid;
@@ -121,7 +126,8 @@ impl Endpoint {
         }
     }
 
-    /// Opens the completion queue: with a descriptor where it is wanted, and else, or where the provider refuses that, with none.
+    /// Opens the completion queue: with a descriptor where it is wanted and the provider accepts
+    /// it, else without.
     fn open_queue(&mut self, entries: usize, descriptor: bool) -> Result<(), FabricError> {
         let (null, mut status, mut fd) = (std::ptr::null_mut::<c_void>(), 0, -1);
         for wait_obj in [sys::FI_WAIT_FD, sys::FI_WAIT_NONE].into_iter().skip(usize::from(!descriptor)) {
@@ -134,7 +140,8 @@ impl Endpoint {
                 wait_cond: 0,
                 wait_set: null,
             };
-            // SAFETY: an open domain, and structures that live over the calls; the queue is used once it is open.
+            // SAFETY: an open domain, and structures that live over the calls; the queue is used
+            // only after it was opened.
             unsafe {
                 status = call!(self.domain, ops, cq_open(&raw mut cq, &raw mut self.cq, null));
                 if status == 0 && wait_obj == sys::FI_WAIT_FD {
@@ -151,7 +158,7 @@ impl Endpoint {
         checked(self.library(), &self.info.provider(), "fi_cq_open", status as isize)
     }
 
-    /// What was opened.
+    /// The entry that was opened.
     pub fn info(&self) -> &Info {
         &self.info
     }
@@ -161,7 +168,8 @@ impl Endpoint {
         self.info.library()
     }
 
-    /// The descriptor that becomes readable when the completion queue may have something (man fi_cq, FI_WAIT_FD), if there is one.
+    /// The descriptor that becomes readable when the completion queue may have an entry (man fi_cq,
+    /// FI_WAIT_FD), if there is one.
     pub fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: the library keeps it open as long as the queue.
         self.wait_fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
@@ -172,7 +180,7 @@ impl Endpoint {
         &self.registering
     }
 
-    /// Whether sleeping on the descriptor is allowed now (man fi_poll, fi_trywait).
+    /// Whether a sleep on the descriptor is allowed now (man fi_poll, fi_trywait).
     pub fn may_sleep(&self) -> bool {
         let mut object = self.cq.cast::<sys::fid>();
         // SAFETY: an array of one open object.
@@ -199,10 +207,11 @@ impl Endpoint {
     /// Makes an address reachable.
     ///
     /// # Errors
-    /// The address is none of this provider's.
+    /// The address is not one of this provider's.
     pub fn insert(&self, address: &[u8]) -> Result<sys::fi_addr_t, FabricError> {
         let mut handle = 0;
-        // SAFETY: one address, which the provider reads at its own length; `fi_getname` of a peer gave it.
+        // SAFETY: one address, of which the provider reads its own length; a peer's `fi_getname`
+        // gave it.
         let inserted = unsafe {
             call!(self.av, ops, insert(address.as_ptr().cast(), 1, &raw mut handle, 0, std::ptr::null_mut()))
         };
@@ -212,26 +221,27 @@ impl Endpoint {
         Err(FabricError::failed("fi_av_insert", self.library().strerror(inserted as isize)))
     }
 
-    /// Registers memory for peers' access, and for use as an origin buffer. Where the provider refuses one of its fast keys,
-    /// of whose regions it may have fewer than keys, it is asked again with another.
+    /// Registers memory for peers' access, and for use as an origin buffer. Where the provider
+    /// refuses a fast key, a second attempt uses another key: providers may have fewer fast regions
+    /// than fast keys.
     ///
     /// # Errors
     /// The provider's refusal, with length and address.
     ///
     /// # Safety
-    /// The memory stays until the registration is dropped.
+    /// The memory stays valid until the registration is dropped.
     pub unsafe fn register(&self, base: *const u8, len: usize) -> Result<Registration, FabricError> {
         let what = || format!("fi_mr_reg of {len} bytes at {base:p}");
         if self.registering.populated {
-            // SAFETY: the memory is the caller's promise.
+            // SAFETY: the caller promises the memory.
             unsafe { populate(base, len) };
         }
-        let mut key = self.keys.take();
-        while let Some(asked) = key {
-            // SAFETY: as above.
+        let mut asked = self.keys.take()?;
+        loop {
+            // SAFETY: the caller promises the memory until the registration is dropped.
             match unsafe { self.register_as(base, len, asked) } {
                 Ok(registration) => return Ok(registration),
-                Err(_) if self.keys.is_fast(asked) => key = self.keys.take_standard(),
+                Err(_) if self.keys.is_fast(asked) => asked = self.keys.take_standard()?,
                 Err(status) if -status == Errno::NOMEM.raw_os_error() as isize => {
                     let what = format!("{} of provider {}", what(), self.info.provider());
                     return Err(FabricError::unregistered(what, self.library().strerror(status)));
@@ -239,10 +249,9 @@ impl Endpoint {
                 Err(status) => return Err(refused(self.library(), &self.info.provider(), &what(), status)),
             }
         }
-        Err(FabricError::failed(what(), "all keys that the provider has are in use"))
     }
 
-    /// Registers memory under a key, which is given back where that fails.
+    /// Registers memory under a key, which is given back if the registration fails.
     ///
     /// # Safety
     /// As for `register`.
@@ -251,7 +260,8 @@ impl Endpoint {
             sys::FI_READ | sys::FI_WRITE | sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_SEND | sys::FI_RECV;
         let null = std::ptr::null_mut();
         let mut registration = Registration { region: std::ptr::null_mut(), asked, keys: Arc::clone(&self.keys) };
-        // SAFETY: open objects; the memory is the caller's promise. A region is used after the call that made it.
+        // SAFETY: open objects; the caller promises the memory. A region is used only after the
+        // call that made it.
         let status = unsafe {
             let register = (*(*self.domain).mr).reg.expect("reg");
             let domain = &raw mut (*self.domain).fid;
@@ -269,7 +279,8 @@ impl Endpoint {
         if status == 0 { Ok(registration) } else { Err(status as isize) }
     }
 
-    /// Whether the provider says that it performs this atomic (man fi_atomic, fi_query_atomic). `flags` tells the form.
+    /// Whether the provider claims this atomic (man fi_atomic, fi_query_atomic). `flags` selects
+    /// the form.
     pub fn claims_atomic(&self, datatype: u32, op: u32, flags: u64) -> bool {
         let mut attr = sys::fi_atomic_attr::default();
         if self.info.main().caps & sys::FI_ATOMIC == 0 {
@@ -282,7 +293,7 @@ impl Endpoint {
 }
 
 impl Registration {
-    /// The key that peers use.
+    /// The key for peers.
     pub fn key(&self) -> u64 {
         // SAFETY: open until drop.
         unsafe { (*self.region).key }
@@ -315,23 +326,24 @@ impl Drop for Endpoint {
 /// Closes an object, if it was opened. Every object begins with its `fid`.
 fn close(object: *mut sys::fid) {
     if !object.is_null() {
-        // SAFETY: opened once and closed once, children before parents. A refusal would leave it to the process's end.
+        // SAFETY: opened once and closed once, children before parents. An object that refuses to
+        // close stays until the process ends.
         unsafe {
             let _ = call!(object, ops, close());
         }
     }
 }
 
-/// Brings in the pages of a range, as a provider may ask (man fi_mr, FI_MR_ALLOCATED); what the system can't, the
-/// provider's own pinning will refuse in words.
+/// Populates the pages of a range, as a provider may require (man fi_mr, FI_MR_ALLOCATED). Where
+/// populating fails, the provider's own pinning reports the error.
 ///
 /// # Safety
-/// The memory stays over the call.
+/// The memory stays valid over the call.
 unsafe fn populate(base: *const u8, len: usize) {
     let page = rustix::param::page_size();
     let before = base.addr() % page;
     let (first, len) = (base.wrapping_sub(before).cast_mut().cast(), before + len);
-    // SAFETY: whole pages of memory that is there; populating changes no content.
+    // SAFETY: whole pages of valid memory; populating changes no content.
     let _ = unsafe { madvise(first, len, Advice::LinuxPopulateWrite) };
 }
 
@@ -352,7 +364,8 @@ mod tests {
 
     use super::*;
 
-    /// Which of the pages from `base` on are there (man proc, `/proc/pid/pagemap`: bit 63 of a page's word).
+    /// Whether each page from `base` on is present (man proc, `/proc/pid/pagemap`: bit 63 of a
+    /// page's word).
     fn present(base: *mut c_void, pages: usize, page: usize) -> Vec<bool> {
         let mut map = std::fs::File::open("/proc/self/pagemap").expect("own pages");
         map.seek(SeekFrom::Start((base.addr() / page * 8) as u64)).expect("a place for each page");
@@ -366,7 +379,8 @@ mod tests {
     #[test]
     fn every_page_of_a_range_is_brought_in_and_no_other() {
         let page = rustix::param::page_size();
-        // SAFETY: fresh memory at an address of the kernel's choice, which nobody else uses, and which stays to the end.
+        // SAFETY: a fresh mapping at an address of the kernel's choice, which no other code uses,
+        // and which stays until the end.
         unsafe {
             let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
             let base = mmap_anonymous(std::ptr::null_mut(), 6 * page, protection, flags).expect("address space");

@@ -1,4 +1,4 @@
-//! What libfabric takes from the environment only, and must be given where this machine needs it.
+//! Settings that libfabric takes from the environment only, and needs on this machine.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use crate::rules::Rules;
 /// Where the kernel lists its RDMA devices.
 const RDMA: &str = "/sys/class/infiniband";
 
-/// Gives libfabric the variables that a provider is to have, unless the user set them; those for RDMA devices in software where this
-/// machine has one.
+/// Sets the provider's variables, unless the user has set them. Variables for software RDMA devices
+/// are set only where this machine has one.
 pub(crate) fn settle(rules: &Rules) {
     set(rules.variables);
     if !rules.in_software.is_empty() && any_in_software(Path::new(RDMA)) {
@@ -16,15 +16,22 @@ pub(crate) fn settle(rules: &Rules) {
     }
 }
 
+/// The value of a variable. Bytes that are not UTF-8 are replaced, so that the value equals none
+/// that has a meaning.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
 fn set(variables: &[(&str, &str)]) {
     for (name, value) in variables.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
-        // SAFETY: std holds off what reads the environment by it; C code of other threads would have to read it during a job's start,
-        // which is when C programs call setenv for their libraries too.
+        // SAFETY: std excludes its own readers of the environment. C code of other threads would
+        // have to read it during the job's start, when C programs call setenv for their libraries
+        // too.
         unsafe { std::env::set_var(name, value) };
     }
 }
 
-/// Whether one of the devices is the kernel's own work (rxe): it hangs on no bus.
+/// Whether one of the devices is implemented in software by the kernel (rxe): it is on no bus.
 fn any_in_software(class: &Path) -> bool {
     let Ok(devices) = std::fs::read_dir(class) else { return false };
     let places = devices.flatten().filter_map(|device| device.path().canonicalize().ok());
@@ -35,7 +42,7 @@ fn any_in_software(class: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// As sysfs has them: links, of devices on a bus and of such on none.
+    /// Links as in sysfs: of devices on a bus, and of a device on none.
     /// Shows T3.
     #[test]
     fn devices_in_software_hang_on_no_bus() {

@@ -1,34 +1,51 @@
-//! libfabric as a transport: `tcp;ofi_rxm`, `cxi`, and whatever else offers RMA on reliable datagram endpoints.
+//! libfabric as a transport: `tcp;ofi_rxm`, `cxi`, and whatever else offers RMA on reliable
+//! datagram endpoints.
 //!
-//! The library is opened at run time and providers are probed, never assumed. A put is a write whose completion
-//! means that the target has it (`FI_DELIVERY_COMPLETE`), a get a read, an atomic a fetching atomic, delivered too, where the
-//! provider performs it. Where the provider honours it, data progress is manual: whoever opens a port whose
-//! `passive_target` is false has a thread call `progress`, asleep in `wait` meanwhile. Knows nothing of windows, and of shared memory.
+//! The library is opened at run time, and providers are probed. A put is a write whose completion
+//! means that the target has the data (`FI_DELIVERY_COMPLETE`), a get is a read, an atomic is a
+//! fetching atomic with delivery complete, where the provider performs it. Data progress is manual
+//! where the provider supports it: the opener of a port whose `passive_target` is false runs a
+//! thread that calls `progress` and sleeps in `wait`. Independent of windows and of shared memory.
 //!
-//! What differs between providers is the table in `rules`; what one says of itself is plain data (`offer`), from which
-//! follows how memory is registered and by which keys.
+//! The table in `rules` holds the differences between providers. A provider's attributes are plain
+//! data (`offer`), which determine the registration of memory and its keys.
 //!
 //! # Slingshot (`cxi`)
-//! **No Slingshot hardware has run this code.** What is done for `cxi` is what its documentation says (man fi_cxi of libfabric 2.x, and the
-//! attributes that `fi_info` shows), shown by unit tests on those attributes, by the contract's tests on a stand-in
-//! for the library that refuses what the documentation rules out, and by jobs on the simulated net within the same limits
+//! **No Slingshot hardware has run this code.** The code for `cxi` follows the documentation (man
+//! fi_cxi of libfabric 2.x, and the attributes that `fi_info` shows). It is tested by unit tests on
+//! those attributes, by the contract's tests on a stand-in for the library that refuses calls that
+//! the documentation rules out, and by jobs on the simulated net within the same limits
 //! (`SimOptions::like_cxi`):
 //!
-//! | what | documented | done here |
-//! |---|---|---|
-//! | registration | bound to an endpoint and enabled; pinned pages; addressed by offsets | so; pages are brought in before |
-//! | keys | of 32 bits, the client's; 0-99 are optimized regions, all others standard ones | the lowest free one; a standard one where the device has no room for an optimized one; used again |
-//! | completion | by default when the target's device has the data; visible to its processes with delivery complete | delivery complete for every put and atomic, so a flush is waiting for counts |
-//! | order | none unless asked for, and none at all of reads after writes | none is asked for, nor `FI_FENCE`: the contract has no order |
-//! | atomics | the device's, one element at a time | sum, read, write, compare-and-swap of 32 and 64 bits, fetching; never taken to be atomic with the CPU's |
-//! | progress | manual | a probe tries whether an idle target is served; with `FI_CXI_MR_MATCH_EVENTS` targets call |
-//! | waiting | descriptors in newer versions | used where they are; else a wait is a nap of 200 us |
-//! | messages | up to `FI_CXI_RDZV_THRESHOLD` (16 KiB) go at once | of 16 KiB at most |
-//! | devices | a domain each; the launcher's variables grant some (`SLINGSHOT_DEVICES`) | among those granted and wanted the near ones, in turns |
-//! | authorization, sizes of queues | the launcher's `SLINGSHOT_` and the user's `FI_CXI_` variables, where the caller sets nothing | nothing is set |
-//! | optimized regions off | at all processes or none (`FI_CXI_OPTIMIZED_MRS`) | ranks that differ do not start |
+//! - **Registration**: documented: bound to an endpoint and enabled; pinned pages; addressed by
+//!   offsets. In this crate: the same; pages are
+//!   populated before.
+//! - **Keys**: documented: of 32 bits, the client's; 0-99 are optimized regions, all others
+//!   standard ones. In this crate: the lowest free key; a standard one where the device has no room
+//!   for an optimized region; keys are reused.
+//! - **Completion**: documented: by default when the target's device has the data; visible to its
+//!   processes with delivery complete. In this crate: delivery complete for every put and atomic,
+//!   so a flush only waits for the count.
+//! - **Order**: documented: none unless asked for, and none at all of reads after writes. In this
+//!   crate: neither order nor `FI_FENCE` is requested, because the contract has no order.
+//! - **Atomics**: documented: the device's, one element at a time. In this crate: sum, read, write,
+//!   compare-and-swap of 32 and 64 bits, fetching; never taken to be atomic with the CPU's.
+//! - **Progress**: documented: manual. In this crate: a probe tries whether an idle target is
+//!   served; with `FI_CXI_MR_MATCH_EVENTS` targets call.
+//! - **Waiting**: documented: descriptors in newer versions. In this crate: used where they
+//!   exist; else a wait is a nap of 200 us.
+//! - **Messages**: documented: up to `FI_CXI_RDZV_THRESHOLD` (16 KiB) go at once. In this crate: at
+//!   most 16 KiB.
+//! - **Devices**: documented: a domain each; the launcher's variables grant some
+//!   (`SLINGSHOT_DEVICES`). In this crate: of the granted and wanted devices
+//!   the near ones, in turns.
+//! - **Authorization, sizes of queues**: documented: the launcher's `SLINGSHOT_` and the user's
+//!   `FI_CXI_` variables, where the caller sets nothing. In this crate: nothing is set.
+//! - **Optimized regions off**: documented: at all processes or none (`FI_CXI_OPTIMIZED_MRS`). In
+//!   this crate: ranks that differ do not start.
 //!
-//! Not used: the provider's keys (`FI_MR_PROV_KEY`), atomics of PCIe, unreliable ones, high rate puts, counters, triggered operations.
+//! Not used: the provider's keys (`FI_MR_PROV_KEY`), atomics of PCIe, unreliable ones, high rate
+//! puts, counters, triggered operations.
 
 #[allow(unsafe_code)]
 mod domain;
@@ -52,6 +69,7 @@ mod rules;
 mod signals;
 #[allow(unsafe_code)]
 mod slots;
+mod strangers;
 #[doc(hidden)]
 #[allow(unsafe_code)]
 pub mod sys;

@@ -1,17 +1,18 @@
-//! libfabric, opened at run time: a program starts where the library is missing, and says so when it needs it.
+//! libfabric, opened at run time: a program starts without the library, and reports it missing on
+//! use.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::sync::Arc;
 
 use libloading::Library as Dynamic;
-use transom_fabric::FabricError;
+use transom_fabric::{FabricError, with_limit};
 
 use crate::rules::Hints;
 use crate::signals::kept;
 use crate::sys;
 
-/// The name that the loader looks for.
+/// The library's name for the dynamic loader.
 pub const SONAME: &str = "libfabric.so.1";
 const TRANSPORT: &str = "libfabric";
 
@@ -19,7 +20,7 @@ const TRANSPORT: &str = "libfabric";
 pub type GetInfo =
     unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const sys::fi_info, *mut *mut sys::fi_info) -> c_int;
 
-/// The library's functions that are in no table of an object.
+/// The library's functions that are in no object's table.
 #[derive(Clone, Copy)]
 #[allow(missing_debug_implementations, missing_docs)]
 pub struct Functions {
@@ -42,31 +43,32 @@ impl fmt::Debug for Library {
     }
 }
 
-/// What a provider offers: an entry of `fi_getinfo`'s list, owned.
+/// An entry of `fi_getinfo`'s list, owned.
 pub struct Info {
     raw: *mut sys::fi_info,
     library: Arc<Library>,
 }
 
-// SAFETY: the structure is ours alone and not tied to a thread.
+// SAFETY: the structure is owned and not tied to a thread.
 unsafe impl Send for Info {}
-// SAFETY: it is not changed after `query`.
+// SAFETY: the structure does not change after `query`.
 unsafe impl Sync for Info {}
 
 impl Library {
     /// Opens the library.
     ///
     /// # Errors
-    /// `Unavailable`, with how to get it.
+    /// `Unavailable`, with instructions to install it.
     pub fn open(soname: &str) -> Result<Arc<Library>, FabricError> {
         let missing = |error: libloading::Error| FabricError::Unavailable {
             transport: TRANSPORT,
             reason: format!("{}; on Debian: apt-get install libfabric1", cause(&error)),
         };
-        // SAFETY: libfabric's initializers only register providers; no other thread depends on their order.
+        // SAFETY: libfabric's initializers only register providers; no other thread depends on
+        // their order.
         let dynamic = kept(|| unsafe { Dynamic::new(soname) }).map_err(missing)?;
-        // SAFETY: the types are those of man fi_getinfo, fi_version, fi_fabric, fi_errno; the default symbol versions of
-        // 1.x and 2.x keep them for the structures declared in `sys`.
+        // SAFETY: the types are those of man fi_getinfo, fi_version, fi_fabric, fi_errno; the
+        // default symbol versions of 1.x and 2.x keep them for the structures declared in `sys`.
         unsafe {
             let version = *dynamic.get::<unsafe extern "C" fn() -> u32>(b"fi_version\0").map_err(missing)?;
             let functions = Functions {
@@ -76,16 +78,17 @@ impl Library {
                 fabric: *dynamic.get(b"fi_fabric\0").map_err(missing)?,
                 strerror: *dynamic.get(b"fi_strerror\0").map_err(missing)?,
             };
-            // It stays loaded: its initializers allocate each time, and its threads outlive its objects.
+            // The library stays loaded: its initializers allocate at each load, and its threads
+            // outlive its objects.
             std::mem::forget(dynamic);
             Ok(Library::of(version(), functions))
         }
     }
 
-    /// A library of other functions, so that tests can stand in for a provider that is not here.
+    /// A library of other functions, by which tests replace a provider that the machine lacks.
     ///
     /// # Safety
-    /// They do what libfabric documents of its own.
+    /// The functions behave as libfabric documents.
     pub unsafe fn of(version: u32, functions: Functions) -> Arc<Library> {
         Arc::new(Library { version, functions })
     }
@@ -99,29 +102,29 @@ impl Library {
         format!("{}.{}", self.version >> 16, self.version & 0xffff)
     }
 
-    /// The version of the interface that is asked for: 1.17, or the library's where that is older.
+    /// The requested interface version: 1.17, or the library's where that is older.
     pub fn api(&self) -> u32 {
         self.version.min(sys::version(1, 17))
     }
 
-    /// What an error number means; negative or positive.
+    /// The meaning of an error number, negative or positive.
     pub fn strerror(&self, error: isize) -> String {
-        // SAFETY: answers a string of the library's for every number.
-        let text =
-            unsafe { CStr::from_ptr((self.functions.strerror)(c_int::try_from(error.abs()).unwrap_or(c_int::MAX))) };
-        format!("{} ({error})", text.to_string_lossy())
+        let number = c_int::try_from(error.abs()).unwrap_or(c_int::MAX);
+        // SAFETY: the library returns a static string for every number.
+        let text = unsafe { CStr::from_ptr((self.functions.strerror)(number)) };
+        with_limit(format_args!("{} ({error})", text.to_string_lossy()), number)
     }
 
-    /// What the library answers to `hints`: at least one entry.
+    /// The library's answer to `hints`: at least one entry.
     ///
     /// # Errors
-    /// The error number: 61 (`FI_ENODATA`) where nothing fits.
+    /// The error number: 61 (`FI_ENODATA`) where no provider fits.
     pub(crate) fn query(self: &Arc<Self>, hints: &Hints<'_>) -> Result<Vec<Info>, isize> {
         let node = hints.node.and_then(|node| CString::new(node).ok());
         let name = CString::new(hints.provider).map_err(|_| -22isize)?;
         let mut found = std::ptr::null_mut();
-        // SAFETY: `dupinfo(null)` makes empty hints whose attribute structures are all there; the provider's name is
-        // handed over to `freeinfo`, which frees it with C's `free`, so it is copied by C's `strdup`.
+        // SAFETY: `dupinfo(null)` makes empty hints with all attribute structures. `freeinfo` frees
+        // the provider's name by C's `free`, so C's `strdup` makes the copy.
         let status = unsafe {
             let asked = (self.functions.dupinfo)(std::ptr::null());
             if asked.is_null() {
@@ -147,13 +150,14 @@ impl Library {
         Ok(self.entries(found))
     }
 
-    /// Each entry of a list as one of its own; the list itself is freed.
+    /// Duplicates each entry of a list and frees the list.
     fn entries(self: &Arc<Self>, list: *mut sys::fi_info) -> Vec<Info> {
         let list = Info { raw: list, library: Arc::clone(self) };
         let mut entries = Vec::new();
         let mut entry = list.raw;
         while !entry.is_null() {
-            // SAFETY: an entry of the list, which lives until the end; `fi_dupinfo` copies this one alone (man fi_getinfo).
+            // SAFETY: an entry of the list, which lives until the end of this function;
+            // `fi_dupinfo` copies only this entry (man fi_getinfo).
             unsafe {
                 let raw = (self.functions.dupinfo)(entry);
                 entry = (*entry).next;
@@ -166,7 +170,7 @@ impl Library {
     }
 }
 
-/// What the loader said, which is behind the error and not in its text.
+/// The loader's message, which is the error's source and not in its text.
 fn cause(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
@@ -177,14 +181,14 @@ impl Info {
         self.raw
     }
 
-    /// Whom it belongs to.
+    /// The library that made the entry.
     pub fn library(&self) -> &Arc<Library> {
         &self.library
     }
 
     /// The main part.
     pub fn main(&self) -> &sys::fi_info {
-        // SAFETY: not null (`query`), ours until drop.
+        // SAFETY: not null (`query`), owned until drop.
         unsafe { &*self.raw }
     }
 
@@ -196,19 +200,19 @@ impl Info {
 
     /// The endpoint's attributes.
     pub fn endpoint(&self) -> &sys::fi_ep_attr {
-        // SAFETY: as above.
+        // SAFETY: `fi_getinfo` fills every attribute pointer (man fi_getinfo).
         unsafe { &*self.main().ep_attr }
     }
 
     /// The transmit side's attributes.
     pub fn transmit(&self) -> &sys::fi_tx_attr {
-        // SAFETY: as above.
+        // SAFETY: `fi_getinfo` fills every attribute pointer (man fi_getinfo).
         unsafe { &*self.main().tx_attr }
     }
 
     /// The receive side's attributes.
     pub fn receive(&self) -> &sys::fi_rx_attr {
-        // SAFETY: as above.
+        // SAFETY: `fi_getinfo` fills every attribute pointer (man fi_getinfo).
         unsafe { &*self.main().rx_attr }
     }
 
@@ -219,7 +223,7 @@ impl Info {
 
     /// The provider's name.
     pub fn provider(&self) -> String {
-        // SAFETY: as above.
+        // SAFETY: `fi_getinfo` fills every attribute pointer (man fi_getinfo).
         text(unsafe { (*self.main().fabric_attr).prov_name })
     }
 }

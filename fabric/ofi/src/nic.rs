@@ -1,5 +1,5 @@
-//! Which of a provider's devices this process uses, where each is a domain of its own: what the job may use, what the user
-//! wants, what is near. Knows of libfabric only that it told the names.
+//! The choice of a provider's device where each device is a domain: by the job's grants, the user's
+//! list, and nearness. Independent of libfabric except for the names.
 
 use std::path::Path;
 
@@ -11,25 +11,26 @@ use crate::rules::Devices;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Nic {
     pub(crate) name: String,
-    /// The NUMA node that it is near to, where the system knows.
+    /// The nearest NUMA node, where the system gives one.
     pub(crate) numa_node: Option<u32>,
 }
 
-/// What decides between several.
+/// The criteria of the choice among several devices.
 #[derive(Debug, Default)]
 pub(crate) struct Choice<'c> {
-    /// Those that the launcher gave the job rights for, a list; `None`: it told none.
+    /// The launcher's list of devices to which the job has rights; `None`: the launcher gave no
+    /// list.
     pub(crate) granted: Option<&'c str>,
     /// The user's list.
     pub(crate) wanted: &'c str,
-    /// Where this process is bound to.
+    /// The NUMA node to which this process is bound.
     pub(crate) near: Option<u32>,
-    /// Ranks take turns in what is equally good.
+    /// Ranks take turns among equally good devices.
     pub(crate) rank: u32,
 }
 
 impl Devices {
-    /// A device as sysfs knows it.
+    /// A device with its attributes from sysfs.
     pub(crate) fn nic(&self, name: String) -> Nic {
         let numa_node = devices::numa_node(&Path::new(self.class).join(&name));
         Nic { name, numa_node }
@@ -37,10 +38,10 @@ impl Devices {
 }
 
 impl Choice<'_> {
-    /// The place in `offered` of the device to use.
+    /// The index in `offered` of the device to use.
     ///
     /// # Errors
-    /// None may be used; why, for each.
+    /// No device may be used; the reason for each.
     pub(crate) fn of(&self, offered: &[Nic]) -> Result<usize, String> {
         let wanted = Wanted::parse(self.wanted)?;
         let granted = |nic: &Nic| self.granted.is_none_or(|list| list.split(',').any(|name| name.trim() == nic.name));
@@ -94,7 +95,7 @@ mod tests {
         assert!(of("cxi0:x", 0).is_err());
     }
 
-    /// Man fi_cxi, "Authorization Keys": the keys that a launcher gives are for devices that it names.
+    /// Man fi_cxi, "Authorization Keys": a launcher's keys are for the devices that it names.
     /// Shows T3.
     #[test]
     fn only_what_the_launcher_granted_is_used() {

@@ -1,17 +1,17 @@
-//! What a provider says of itself, as plain data, and what follows from it: how memory is registered, by which keys, and how
-//! much a port takes. A probe shows what of it is true.
+//! A provider's attributes as plain data, and the resulting registration of memory, keys and limits
+//! of a port. A probe tests the attributes.
 
 use std::ffi::c_int;
 
-use transom_fabric::KeyRange;
+use transom_fabric::{KeyChoice, KeyRange};
 
 use crate::library::Info;
 use crate::sys;
 
-/// What a provider says of itself.
+/// A provider's attributes, as it states them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The domain's name: of a device, or of an interface.
+    /// The domain's name: that of a device or of an interface.
     pub domain: String,
     /// Remote atomics.
     pub atomics: bool,
@@ -19,15 +19,16 @@ pub struct Offer {
     pub inject: usize,
     /// The longest transfer, in bytes.
     pub transfer: usize,
-    /// The pieces of memory that an operation takes its bytes from, or brings them to.
+    /// The most pieces of memory of one operation.
     pub list: usize,
-    /// Receives that may be posted.
+    /// The most posted receives.
     pub receives: usize,
     /// The registration mode bits (man fi_mr).
     pub mr_mode: i32,
-    /// The bytes of a region's key.
+    /// The length of a region's key in bytes.
     pub key_bytes: usize,
-    /// Whether it says that it needs calls at targets. It is opened so where that is best for it.
+    /// Whether the endpoint is opened with manual progress: the provider requires it, or works best
+    /// with it.
     pub manual_progress: bool,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Registering {
     pub(crate) addresses: bool,
     /// Origins' buffers are registered too.
     pub(crate) local: bool,
-    /// The pages must be there before.
+    /// Pages must be populated before registration.
     pub(crate) populated: bool,
     /// The keys to ask for.
     pub(crate) keys: KeyRange,
@@ -76,24 +77,25 @@ impl Offer {
         }
     }
 
-    /// How memory is registered. Keys below `fast` are the provider's fast ones, where they are chosen here.
+    /// How memory is registered. Keys below `fast` are the provider's fast ones, where the process
+    /// chooses keys.
     pub(crate) fn registering(&self, fast: u64) -> Registering {
         let has = |mode| self.mr_mode & mode != 0;
         let few = !has(sys::FI_MR_PROV_KEY) && (1..8).contains(&self.key_bytes);
-        let keys = KeyRange { fast, end: 1 << (8 * (self.key_bytes % 8)), reused: true };
+        let keys = KeyRange { fast, end: 1 << (8 * (self.key_bytes % 8)), choice: KeyChoice::Reused };
         Registering {
             bound: has(sys::FI_MR_ENDPOINT),
             addresses: has(sys::FI_MR_VIRT_ADDR),
             local: has(sys::FI_MR_LOCAL),
             populated: has(sys::FI_MR_ALLOCATED),
-            keys: if few { keys } else { KeyRange::PLENTY },
+            keys: if few { keys } else { KeyRange::SECRET },
         }
     }
 
-    /// The modes that it wants and that are not among the `fulfilled` ones.
+    /// Checks that all required modes are among the `fulfilled` ones.
     ///
     /// # Errors
-    /// Their names.
+    /// The names of the missing modes.
     pub(crate) fn check(&self, fulfilled: c_int) -> Result<(), String> {
         let missing = self.mr_mode & !fulfilled;
         let names: Vec<_> = MODES.iter().filter(|(mode, _)| missing & mode != 0).map(|&(_, name)| name).collect();
@@ -109,7 +111,8 @@ mod tests {
     use super::*;
     use crate::rules;
 
-    /// What man fi_cxi says of the provider, and its `fi_info` where that is silent: 4 bytes of client keys, pinned memory, no addresses.
+    /// The attributes of the provider by man fi_cxi, and by its `fi_info` where the man page is
+    /// silent: 4 bytes of client keys, pinned memory, no addresses.
     fn cxi() -> Offer {
         Offer {
             domain: "cxi0".into(),
@@ -132,12 +135,12 @@ mod tests {
     #[test]
     fn cxis_regions_are_bound_pinned_and_reached_by_offsets() {
         let found = cxi().registering(rules::of("cxi").fast_keys);
-        let keys = KeyRange { fast: 100, end: 1 << 32, reused: true };
+        let keys = KeyRange { fast: 100, end: 1 << 32, choice: KeyChoice::Reused };
         assert_eq!(found, Registering { bound: true, addresses: false, local: false, populated: true, keys });
         assert_eq!(cxi().check(rules::of("cxi").mr_mode), Ok(()));
     }
 
-    /// On-demand paging (`FI_CXI_ODP`) takes a demand away; older versions have keys of 2 bytes.
+    /// On-demand paging (`FI_CXI_ODP`) removes a requirement; older versions have keys of 2 bytes.
     /// Shows T3.
     #[test]
     fn other_versions_and_modes_of_cxi_are_served_too() {
@@ -146,7 +149,7 @@ mod tests {
         assert_eq!((found.bound, found.populated, found.keys.end), (true, false, 1 << 16));
         assert_eq!(paged.check(rules::of("cxi").mr_mode), Ok(()));
         let provider_keys = Offer { mr_mode: cxi().mr_mode | sys::FI_MR_PROV_KEY, key_bytes: 8, ..cxi() };
-        assert_eq!(provider_keys.registering(100).keys, KeyRange::PLENTY);
+        assert_eq!(provider_keys.registering(100).keys, KeyRange::SECRET);
     }
 
     /// Shows T3.
@@ -161,7 +164,7 @@ mod tests {
     #[test]
     fn sockets_want_nothing() {
         let found = rxm().registering(rules::of("tcp;ofi_rxm").fast_keys);
-        let keys = KeyRange::PLENTY;
+        let keys = KeyRange::SECRET;
         assert_eq!(found, Registering { bound: false, addresses: false, local: false, populated: false, keys });
     }
 }

@@ -1,59 +1,77 @@
-//! Posting and completing: each put is a write with delivery complete, each get a read, each atomic a fetching atomic.
+//! Posting and completing: each put is a write with delivery complete, each get a read, each atomic
+//! a fetching atomic.
 //!
-//! Every operation takes a slot and gives it back with its completion. The provider locks its own objects
-//! (FI_THREAD_SAFE), so that there is no lock of ours.
+//! Every operation takes a slot and gives it back with its completion. The provider locks its own
+//! objects (FI_THREAD_SAFE), so the port has no lock.
 
 use std::ffi::c_void;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use transom_fabric::{
     Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Peer, PeerMap, Port, Post, RegionKey, Span, TallyRef,
-    Width,
+    Width, secret,
 };
 
 use crate::domain::{Assembly, Atomics, TAG, datatype, operation};
 use crate::endpoint::{Endpoint, Registration};
 use crate::offer::Offer;
 use crate::slots::{HEADER, Local, Purpose, Slot, Slots};
+use crate::strangers::Strangers;
 use crate::sys;
 
-/// Operations in flight at once.
+/// Most operations in flight.
 const OPERATIONS: u32 = 1024;
-/// The bytes of an inline or packed put.
+/// Longest inline or packed put, in bytes.
 const PACKED: usize = 4096;
-/// Messages on their way out at once.
+/// Most outgoing messages in flight.
 const SENDS: u32 = 128;
-/// Messages that can arrive before anybody takes them; with their buffers some 3 MiB.
+/// Most messages that arrive before `progress` takes them; with their buffers some 3 MiB.
 const RECEIVES: u32 = 192;
-/// The bytes of a message with its header. Longer ones leave the eager way of `tcp;ofi_rxm`.
+/// Longest message in bytes, with its header. Longer ones leave the eager protocol of
+/// `tcp;ofi_rxm`.
 const MESSAGE: usize = 16384;
-/// Completions taken at once.
+/// Completions read by one call.
 const BATCH: usize = 32;
-/// How long a wait is where no descriptor tells of what arrives.
+/// Longest address of a provider, in bytes.
+const ADDRESS: usize = 256 - 8;
+/// Length of a wait where no descriptor reports arrivals.
 const NAP: Duration = Duration::from_micros(200);
 
 /// The way to the peers through libfabric.
 #[derive(Debug)]
 pub struct OfiPort {
     open: Arc<Open>,
-    peers: PeerMap<(Peer, sys::fi_addr_t)>,
+    peers: PeerMap<(Peer, Way)>,
     limits: Limits,
     atomics: Atomics,
-    /// This process's rank, which goes with each message.
+    /// This process's rank, which each message carries.
     me: Peer,
+    /// The token that messages to this process must carry. Peers get it with the address, through
+    /// the launcher; other processes can't.
+    token: u64,
+    strangers: Strangers,
     wake: OwnedFd,
-    /// The first peer that a message could not be brought to.
+    /// The first peer to which a message could not be delivered.
     lost: OnceLock<Fault>,
 }
 
-/// The endpoint and the buffers that it was given. Regions keep it, so that nothing is freed that the provider uses.
-/// Dropped in order: registrations, then the endpoint with what is in flight, then the buffers.
+/// The route to a peer: its address, and the token that messages to it carry.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    address: sys::fi_addr_t,
+    token: u64,
+}
+
+/// The endpoint and its buffers. Regions keep it, so that no memory that the provider uses is
+/// freed. Fields drop in order: registrations, then the endpoint with the operations in flight,
+/// then the buffers.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// Where the provider wants origin buffers registered: the pools' memory, in the order of [`Pool`].
+    /// Registrations of the pools' memory in the order of [`Pool`], where the provider requires
+    /// registered origin buffers.
     local: Option<[Registration; 3]>,
     pub(crate) endpoint: Endpoint,
     operations: Slots,
@@ -67,7 +85,7 @@ impl Drop for Open {
     }
 }
 
-/// Whose memory a buffer is in.
+/// The owner of a buffer's memory.
 #[derive(Clone, Copy, Debug)]
 enum Pool {
     Operations,
@@ -75,10 +93,11 @@ enum Pool {
     Receives,
 }
 
-/// What an operation is posted with: its record, and its peer's address.
+/// The record of an operation to post, and its peer's address.
 type Posted<'s> = (&'s Slot, sys::fi_addr_t);
 
-/// A peer's region. Windows keep one for each target, so it holds no address: that is the same for all of a peer's.
+/// A peer's region. It holds no address, which is the same for all regions of a peer, because
+/// windows keep a remote for each target.
 #[derive(Debug)]
 pub struct OfiRemote {
     peer: Peer,
@@ -88,7 +107,7 @@ pub struct OfiRemote {
 }
 
 impl OfiRemote {
-    /// As many bytes as `own` has, from `offset` on.
+    /// The range of the remote region from `offset` on, with the length of `own`.
     #[inline(always)]
     fn part(&self, offset: u64, own: &[sys::iovec]) -> sys::fi_rma_iov {
         sys::fi_rma_iov { addr: self.base + offset, len: own.iter().map(|part| part.iov_len).sum(), key: self.key }
@@ -103,7 +122,7 @@ impl OfiPort {
             packed_max: PACKED,
             copied_max: if endpoint.registering().local { PACKED } else { 0 },
             transfer_max: offer.transfer.min(1 << 30),
-            // Where each part would have to be registered, lists are no gain.
+            // Lists are no faster where each part would have to be registered.
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
             message_max: MESSAGE.min(offer.transfer) - HEADER,
             passive_target: how.passive,
@@ -120,7 +139,17 @@ impl OfiPort {
             }
         };
         let open = Arc::new(Open { local, endpoint, operations, sends, receives });
-        let port = OfiPort { open, peers: PeerMap::new(), limits, atomics, me: how.rank, wake, lost: OnceLock::new() };
+        let port = OfiPort {
+            open,
+            peers: PeerMap::new(),
+            limits,
+            atomics,
+            me: how.rank,
+            token: secret::word()?,
+            strangers: Strangers::new(how.rank),
+            wake,
+            lost: OnceLock::new(),
+        };
         for slot in port.open.receives.all() {
             port.post_receive(slot)?;
         }
@@ -141,8 +170,8 @@ impl OfiPort {
 
     fn post_receive(&self, slot: &Slot) -> Result<(), FabricError> {
         loop {
-            // SAFETY: the slot's buffer and context are the provider's until the completion; the pool lives as long as the
-            // endpoint is open (see Drop).
+            // SAFETY: the slot's buffer and context belong to the provider until the completion;
+            // the pool lives as long as the endpoint is open (see Drop).
             let status = unsafe {
                 let receive = (*(*self.open.endpoint.ep).msg).recv.expect("recv");
                 receive(
@@ -164,11 +193,11 @@ impl OfiPort {
 
     #[inline]
     fn address_of(&self, peer: Peer) -> Option<sys::fi_addr_t> {
-        self.peers.get(peer).map(|&(_, address)| address)
+        self.peers.get(peer).map(|(_, way)| way.address)
     }
 
-    /// Takes a slot, counts the operation and posts it by `post`, which gets the slot and the peer's address, and answers libfabric's
-    /// status.
+    /// Takes a slot, counts the operation and posts it by `post`, which gets the slot and the
+    /// peer's address and returns libfabric's status.
     #[inline]
     fn operate(
         &self,
@@ -198,13 +227,14 @@ impl OfiPort {
         Post::Broken(Box::new(Fault { peer, reason: self.open.endpoint.library().strerror(status) }))
     }
 
-    /// Writes with delivery complete: the completion means that the target has it (man fi_rma, fi_endpoint).
+    /// Writes with delivery complete: the completion means that the target has the data (man
+    /// fi_rma, fi_endpoint).
     #[inline]
     fn write(&self, to: &OfiRemote, offset: u64, from: Span, descriptor: *mut c_void, posted: Posted<'_>) -> isize {
         self.write_all(to, offset, &[vector(from)], &mut [descriptor], posted)
     }
 
-    /// The same with bytes from several places, each with its descriptor.
+    /// Writes bytes from several places, each with its descriptor, with delivery complete.
     #[inline(always)]
     fn write_all(
         &self,
@@ -216,15 +246,16 @@ impl OfiPort {
     ) -> isize {
         let target = to.part(offset, from);
         let message = message(from, descriptors, &target, slot, address);
-        // SAFETY: the vectors live over the call (man fi_rma: they are copied); the source's bytes stay until the
-        // completion: the slot's by being in flight, the caller's by its promise.
+        // SAFETY: the vectors live over the call, which copies them (man fi_rma). The source's
+        // bytes stay until the completion: a slot's because it is in flight, the caller's by its
+        // promise.
         unsafe {
             let write = (*(*self.open.endpoint.ep).rma).writemsg.expect("writemsg");
             write(self.open.endpoint.ep, &raw const message, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION)
         }
     }
 
-    /// Reads into several places of the caller's.
+    /// Reads into several places of the caller.
     fn read_all(
         &self,
         from: &OfiRemote,
@@ -235,14 +266,15 @@ impl OfiPort {
     ) -> isize {
         let source = from.part(offset, into);
         let message = message(into, descriptors, &source, slot, address);
-        // SAFETY: as in `write_all`.
+        // SAFETY: the vectors live over the call, which copies them; the caller's places stay by
+        // its promise.
         unsafe {
             let read = (*(*self.open.endpoint.ep).rma).readmsg.expect("readmsg");
             read(self.open.endpoint.ep, &raw const message, sys::FI_COMPLETION)
         }
     }
 
-    /// Posts a list of the caller's bytes, several parts that need no registration, by `post`.
+    /// Posts a list of the caller's bytes by `post`: several parts, which need no registration.
     fn list(
         &self,
         remote: &OfiRemote,
@@ -274,7 +306,7 @@ impl OfiPort {
         })
     }
 
-    /// Reads into a place that stays until the completion: the slot's buffer, or the caller's.
+    /// Reads into the slot's buffer or the caller's place.
     #[inline]
     fn read(
         &self,
@@ -284,7 +316,8 @@ impl OfiPort {
         descriptor: *mut c_void,
         (slot, address): Posted<'_>,
     ) -> isize {
-        // SAFETY: the slot is in flight until the completion; the caller's place stays by its promise.
+        // SAFETY: the slot is in flight until the completion; the caller's place stays by its
+        // promise.
         unsafe {
             let read = (*(*self.open.endpoint.ep).rma).read.expect("read");
             let (at, len) = (into.as_ptr().cast(), into.len());
@@ -293,7 +326,7 @@ impl OfiPort {
         }
     }
 
-    /// Reads `len` bytes into a slot's buffer, from where `local` says where they go.
+    /// Reads `len` bytes into a slot's buffer; `local` gives their destination.
     fn fetch(&self, from: &OfiRemote, offset: u64, len: usize, local: Local, tally: &TallyRef) -> Post {
         self.operate(from.peer, tally, local, |slot, address| {
             let place = Span::from_raw(slot.buffer(), len);
@@ -301,18 +334,19 @@ impl OfiPort {
         })
     }
 
-    /// Whether bytes go through the slot's buffer: those that fit it, where the provider wants origin buffers registered.
+    /// Whether bytes are copied through the slot's buffer: the provider requires registered origin
+    /// buffers and the bytes fit.
     fn is_copied(&self, len: usize) -> bool {
         len <= self.limits.copied_max
     }
 
-    /// Registers a caller's bytes for one operation, where the provider wants that.
+    /// Registers a caller's bytes for one operation, where the provider requires it.
     fn lend(&self, peer: Peer, own: Span) -> Result<(Local, *mut c_void), Post> {
         if self.open.local.is_none() {
             return Ok((Local::Nothing, std::ptr::null_mut()));
         }
-        // SAFETY: the caller of `put` or `get` promised that its bytes stay until the tally falls, which it does after the
-        // registration, which the slot keeps, is dropped.
+        // SAFETY: the caller of `put` or `get` promised that its bytes stay until the tally falls.
+        // The slot keeps the registration and drops it before the tally falls.
         let registered = unsafe { self.open.endpoint.register(own.as_ptr(), own.len()) };
         let registered =
             registered.map_err(|error| Post::Broken(Box::new(Fault { peer, reason: error.to_string() })))?;
@@ -320,7 +354,8 @@ impl OfiPort {
         Ok((Local::Registered(registered), descriptor))
     }
 
-    /// Performs an atomic with delivery complete: a device may have done it before the target's processes can see it.
+    /// Performs an atomic with delivery complete: without it a device may complete before the
+    /// target's processes can see the effect.
     fn perform(&self, on: &OfiRemote, offset: u64, amo: Amo, (slot, address): Posted<'_>) -> isize {
         let (ep, flags) = (self.open.endpoint.ep, sys::FI_DELIVERY_COMPLETE | sys::FI_COMPLETION);
         let mut descriptors = [self.descriptor(Pool::Operations); 3];
@@ -340,8 +375,8 @@ impl OfiPort {
             context: slot.context(),
             data: 0,
         };
-        // SAFETY: the vectors live over the call (man fi_atomic: they are copied); the slot's buffer, aligned to 8, holds
-        // operand, comparand and result until the completion.
+        // SAFETY: the vectors live over the call (man fi_atomic: they are copied); the slot's
+        // buffer, aligned to 8, holds operand, comparand and result until the completion.
         unsafe {
             store(operand.addr.cast(), amo.width, amo.operand);
             store(compare.addr.cast(), amo.width, amo.compare);
@@ -355,14 +390,20 @@ impl OfiPort {
         }
     }
 
-    /// Sleeps on descriptors, of which the first is the one to wake by.
-    fn sleep(&self, fds: &mut [PollFd<'_>], limit: Duration) {
+    /// Sleeps on descriptors beside the wake descriptor; false where the limit passed.
+    fn sleep(&self, others: [Option<BorrowedFd<'_>>; 2], limit: Duration) -> bool {
         let limit = Timespec::try_from(limit).ok();
-        // An interrupted poll is an early return, which is allowed.
-        if rustix::event::poll(fds, limit.as_ref()).is_ok() && !fds[0].revents().is_empty() {
-            // Empty by now where another thread took it.
+        let wake = self.wake.as_fd();
+        // In the place of one that is absent the wake descriptor is there again.
+        let [first, second] = others.map(|other| other.unwrap_or(wake));
+        let mut fds = [wake, first, second].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        // An interrupted poll returns early, which the contract allows.
+        let Ok(ready) = rustix::event::poll(&mut fds, limit.as_ref()) else { return true };
+        if !fds[0].revents().is_empty() {
+            // The read finds nothing where another thread took the wake.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
+        ready > 0
     }
 
     fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) -> Result<(), FabricError> {
@@ -382,17 +423,19 @@ impl OfiPort {
     }
 
     fn arrived(&self, slot: &Slot, len: usize, handler: &impl Handler) {
-        // SAFETY: the receive is complete and not posted again before this returns: nobody else has the buffer.
+        // SAFETY: the receive is complete and is not posted again before this returns, so the
+        // buffer has no other user.
         let bytes = unsafe { std::slice::from_raw_parts(slot.buffer(), len.min(MESSAGE)) };
-        if let Some((head, message)) = bytes.split_first_chunk::<HEADER>() {
-            let [rank @ .., _, _, _, _] = *head;
-            handler.message(Peer(u32::from_le_bytes(rank)), message);
+        match heading(bytes) {
+            Some((from, token, message)) if token == self.token => handler.message(from, message),
+            _ => self.strangers.refused(),
         }
     }
 
     /// Takes one error completion.
     fn failed(&self) -> Result<(), FabricError> {
-        // SAFETY: an all-zero entry is valid: integers and null pointers; a buffer for error data is not offered.
+        // SAFETY: an all-zero entry is valid (integers and null pointers), and offers no buffer for
+        // error data.
         let mut entry: sys::fi_cq_err_entry = unsafe { std::mem::zeroed() };
         // SAFETY: an open queue; the entry is larger than any version writes.
         let status = unsafe {
@@ -420,7 +463,7 @@ impl OfiPort {
         }
         if let Some(slot) = self.open.sends.of_context(entry.op_context) {
             if let Some(Purpose { peer, .. }) = self.open.sends.give_back(slot, false) {
-                // The first one is told of.
+                // Only the first fault is kept.
                 let _ = self.lost.set(Fault { peer, reason });
             }
             return Ok(());
@@ -432,14 +475,22 @@ impl OfiPort {
     }
 }
 
-/// The parts of a list that are taken at most.
+/// The sender that a message names, its token, and the rest.
+fn heading(bytes: &[u8]) -> Option<(Peer, u64, &[u8])> {
+    let (rank, rest) = bytes.split_first_chunk::<8>()?;
+    let (token, message) = rest.split_first_chunk()?;
+    let rank = u32::try_from(u64::from_le_bytes(*rank)).ok()?;
+    Some((Peer(rank), u64::from_le_bytes(*token), message))
+}
+
+/// Most parts of a list.
 const LIST: usize = 8;
 
 fn vector(bytes: Span) -> sys::iovec {
     sys::iovec { iov_base: bytes.as_ptr().cast(), iov_len: bytes.len() }
 }
 
-/// What libfabric's calls with messages take; it points to the arguments.
+/// The argument of libfabric's message calls, which points to the parts.
 #[inline(always)]
 fn message(
     own: &[sys::iovec],
@@ -460,13 +511,14 @@ fn message(
     }
 }
 
-/// Where in its buffer an atomic's comparand is, and where its result lands; the operand is at 0.
+/// Offsets in an atomic's buffer: comparand and result; the operand is at 0.
 const COMPARE: usize = 8;
 const RESULT: usize = 16;
 
 fn register(endpoint: &Endpoint, slots: &Slots) -> Result<Registration, FabricError> {
     let (at, len) = slots.buffers();
-    // SAFETY: the pool and its registration are fields of one `Open`, and the registration is closed first (see there).
+    // SAFETY: the pool and its registration are fields of one `Open`, whose drop closes the
+    // registration first.
     unsafe { endpoint.register(at, len) }
 }
 
@@ -494,14 +546,18 @@ impl Port for OfiPort {
     }
 
     fn address(&self) -> Vec<u8> {
-        self.open.endpoint.name().unwrap_or_default()
+        let name = self.open.endpoint.name().unwrap_or_default();
+        [&self.token.to_le_bytes()[..], &name].concat()
     }
 
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
-        if address.is_empty() || address.len() > 256 {
+        let Some((token, name)) = address.split_first_chunk().filter(|(_, name)| (1..=ADDRESS).contains(&name.len()))
+        else {
             return Err(FabricError::failed(format!("connecting to {peer}"), "an address that is none"));
-        }
-        self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(address).map(|address| (peer, address)))?;
+        };
+        let token = u64::from_le_bytes(*token);
+        let way = |address| (peer, Way { address, token });
+        self.peers.get_or_try_insert(peer, || self.open.endpoint.insert(name).map(way))?;
         Ok(())
     }
 
@@ -544,7 +600,8 @@ impl Port for OfiPort {
             return Post::Done;
         }
         self.operate(to.peer, tally, Local::Nothing, |slot, address| {
-            // SAFETY: the slot was just taken: its buffer is ours until it is posted; `len` is within it.
+            // SAFETY: the slot was just taken, so its buffer is ours until the post; `len` is
+            // within it.
             fill(unsafe { std::slice::from_raw_parts_mut(slot.buffer(), len) });
             let from = Span::from_raw(slot.buffer(), len);
             self.write(to, offset, from, self.descriptor(Pool::Operations), (slot, address))
@@ -559,7 +616,7 @@ impl Port for OfiPort {
             return Post::Done;
         }
         if self.is_copied(from.len()) {
-            // SAFETY: the caller promised that the bytes are readable and that nobody writes them meanwhile.
+            // SAFETY: the caller promised that the bytes are readable and not written meanwhile.
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) };
             return self.put_inline(to, offset, bytes, tally);
         }
@@ -630,17 +687,17 @@ impl Port for OfiPort {
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {
-        let Some(address) = self.address_of(to) else { return unconnected(to) };
+        let Some(&(_, Way { address, token })) = self.peers.get(to) else { return unconnected(to) };
         if message.len() > self.limits.message_max {
             let reason = format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max);
             return Post::Broken(Box::new(Fault { peer: to, reason }));
         }
         let purpose = Purpose { peer: to, tally: None, local: Local::Nothing };
         let Some(slot) = self.open.sends.take(purpose) else { return Post::Again };
-        let rank = u64::from(self.me.0).to_le_bytes();
+        let head = [u64::from(self.me.0).to_le_bytes(), token.to_le_bytes()];
         // SAFETY: the slot was just taken; header and message fit its buffer.
         let status = unsafe {
-            std::ptr::copy_nonoverlapping(rank.as_ptr(), slot.buffer(), HEADER);
+            std::ptr::copy_nonoverlapping(head.as_ptr().cast(), slot.buffer(), HEADER);
             std::ptr::copy_nonoverlapping(message.as_ptr(), slot.buffer().add(HEADER), message.len());
             let send = (*(*self.open.endpoint.ep).msg).send.expect("send");
             let (at, len) = (slot.buffer().cast(), HEADER + message.len());
@@ -665,7 +722,8 @@ impl Port for OfiPort {
             Ok(count) => {
                 let mut outcome = Ok(());
                 for entry in &entries[..count.min(BATCH)] {
-                    // None is left out: each is told once.
+                    // Each completion is processed, also after an error, because the queue reports
+                    // it once.
                     outcome = outcome.and(self.completed(entry, handler));
                 }
                 outcome.map(|()| count)
@@ -681,18 +739,20 @@ impl Port for OfiPort {
     }
 
     fn wait(&self, limit: Duration) {
-        let wake = PollFd::new(&self.wake, PollFlags::IN);
+        self.wait_beside(limit, None);
+    }
+
+    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
         match self.open.endpoint.wait_fd() {
-            Some(queue) if self.open.endpoint.may_sleep() => {
-                self.sleep(&mut [wake, PollFd::new(&queue, PollFlags::IN)], limit);
-            }
-            Some(_) => {}
-            None => self.sleep(&mut [wake], limit.min(NAP)),
+            Some(queue) if self.open.endpoint.may_sleep() => self.sleep([Some(queue), other], limit),
+            Some(_) => true,
+            None => self.sleep([None, other], limit.min(NAP)),
         }
     }
 
     fn wake(&self) {
-        // It can only refuse where 2^64 - 2 wakes wait, and then it is readable anyway.
+        // The write fails only where 2^64 - 2 wakes are pending, and then the descriptor is
+        // readable.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }
@@ -706,7 +766,7 @@ unsafe fn store(at: *mut u8, width: Width, value: u64) {
     match width {
         // SAFETY: the caller's promise; unaligned stores have no further requirement.
         Width::W32 => unsafe { at.cast::<u32>().write_unaligned(value as u32) },
-        // SAFETY: as above.
+        // SAFETY: the caller's promise; unaligned stores have no further requirement.
         Width::W64 => unsafe { at.cast::<u64>().write_unaligned(value) },
     }
 }

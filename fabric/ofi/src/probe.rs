@@ -1,5 +1,6 @@
-//! Shows what a provider does with a target that makes no call: two endpoints of this process, one of which is never
-//! polled. What providers say of their progress is not believed (`net` says AUTO and waits).
+//! Probes a provider's service of a target that makes no call: two endpoints of this process, one
+//! of which is never polled. A provider's stated progress is no evidence (`net` states AUTO and
+//! waits).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,12 +11,12 @@ use crate::domain::{Assembly, OfiDomain};
 use crate::library::Library;
 use crate::provider::{self, Wish};
 
-/// How long an idle target has.
+/// Time limit of an idle target.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// How long a target that is polled has.
+/// Time limit of a target that is polled.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     /// Puts, gets and atomics completed while the target made no call.
@@ -30,13 +31,14 @@ impl Handler for Nobody {
     fn message(&self, _from: Peer, _bytes: &[u8]) {}
 }
 
-/// Tries put, get and the claimed atomics from one endpoint to another. `called`: the target needs calls, as is known.
+/// Tries put, get and the claimed atomics from one endpoint to another. `called`: the target is
+/// known to need calls.
 pub(crate) fn run(library: &Arc<Library>, wish: &Wish<'_>, called: bool) -> Result<Found, FabricError> {
     let open = || {
         let how = Assembly { passive: false, refuted: false, rank: Peer(0), descriptor: true };
         OfiDomain::assemble(provider::choose(library, wish)?, &how)
     };
-    // Before the domains: they are closed first, with whatever is still in flight.
+    // Declared before the domains, which are therefore closed first, with any operation in flight.
     let (target, origin_memory) = (Memory::private(64), Memory::private(64));
     let (origin, idle) = (open()?, open()?);
     let region = idle.register(&target)?;
@@ -50,7 +52,7 @@ pub(crate) fn run(library: &Arc<Library>, wish: &Wish<'_>, called: bool) -> Resu
         unsafe { origin.port().put(&remote, 0, origin_memory.span(), &tally) }
     })?;
     attempt.complete(&tally, || {
-        // SAFETY: as above.
+        // SAFETY: both memories live longer than the domains.
         unsafe { origin.port().get(&remote, 0, origin_memory.span(), &tally) }
     })?;
     let mut right = true;
@@ -64,7 +66,7 @@ pub(crate) fn run(library: &Arc<Library>, wish: &Wish<'_>, called: bool) -> Resu
             let into =
                 origin_memory.span().slice(32, width.bytes()).ok_or_else(|| FabricError::failed("probe", "range"))?;
             // A provider may claim atomics and refuse each (ENOSYS).
-            // SAFETY: as above.
+            // SAFETY: both memories live longer than the domains.
             let done = attempt.complete(&tally, || unsafe { origin.port().amo(&remote, 8, amo, into, &tally) });
             right &= done.is_ok() && target.word64(8).load(std::sync::atomic::Ordering::SeqCst) == amo.apply(5);
             if !right {
@@ -75,7 +77,7 @@ pub(crate) fn run(library: &Arc<Library>, wish: &Wish<'_>, called: bool) -> Resu
     Ok(Found { passive: attempt.passive, atomics: right })
 }
 
-/// One endpoint tries, the other is idle until patience ends.
+/// One endpoint posts, the other is idle until `PATIENCE` has passed.
 struct Attempt<'d> {
     origin: &'d OfiDomain,
     idle: &'d OfiDomain,

@@ -1,5 +1,5 @@
-//! Which provider is opened, and on which device: asked of the library each time, never assumed (versions differ). Safe code:
-//! it looks at what `fi_getinfo` answered, by the table of [`rules`].
+//! The choice of provider and device, asked of the library each time, because versions differ. Safe
+//! code: it reads `fi_getinfo`'s answers, by the table of [`rules`].
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::library::{Info, Library};
 use crate::nic::{Choice, Nic};
 use crate::offer::Offer;
 use crate::rules::{self, Rules};
-use crate::sys;
+use crate::{environment, sys};
 
 /// The order in which providers are tried where the user names none.
 pub const PREFERRED: [&str; rules::TABLE.len()] = {
@@ -28,14 +28,14 @@ pub const PREFERRED: [&str; rules::TABLE.len()] = {
 pub struct ProviderInfo {
     /// Its name.
     pub name: String,
-    /// What it offers; or why it can't be used.
+    /// Its attributes; or the reason why it can't be used.
     pub offer: Result<Offer, String>,
 }
 
-/// What is asked of [`choose`].
+/// The request to [`choose`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish<'w> {
-    /// The provider; `None`: the first of [`PREFERRED`] that is there.
+    /// The provider; `None`: the first of [`PREFERRED`] that is available.
     pub(crate) provider: Option<&'w str>,
     /// The interface to use, where addresses are those of interfaces; `None`: the provider chooses.
     pub(crate) source: Option<IpAddr>,
@@ -45,7 +45,7 @@ pub(crate) struct Wish<'w> {
     pub(crate) rank: u32,
 }
 
-/// Finds a provider, and a device of it.
+/// Finds a provider and one of its devices.
 pub(crate) fn choose(library: &Arc<Library>, wish: &Wish<'_>) -> Result<Info, FabricError> {
     let mut refusals = Vec::new();
     let names = wish.provider.map_or_else(|| PREFERRED.to_vec(), |name| vec![name]);
@@ -60,14 +60,15 @@ pub(crate) fn choose(library: &Arc<Library>, wish: &Wish<'_>) -> Result<Info, Fa
     Err(FabricError::Unavailable { transport: "libfabric", reason })
 }
 
-/// What the library answers of a provider, at least one entry, with atomics if it has them, and with the first `progress` that it takes.
+/// The library's entries for a provider, at least one, with atomics if it has them, and with the
+/// first `progress` that it accepts.
 fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &[u32]) -> Result<Vec<Info>, String> {
     let rules = rules::of(name);
     let source = source.map(|address| address.to_string());
     let mut last = -61;
     for hints in rules.hints(name, source.as_deref(), progress) {
         match library.query(&hints) {
-            // What was found is what was asked for: 1.17 answers `tcp` with `tcp;ofi_rxm`.
+            // The name is compared because 1.17 answers `tcp` with `tcp;ofi_rxm`.
             Ok(list) if list.first().is_some_and(|info| info.provider() == name) => {
                 Offer::of(&list[0]).check(rules.mr_mode)?;
                 return Ok(list);
@@ -83,16 +84,16 @@ fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &
 fn pick(rules: &Rules, mut list: Vec<Info>, wish: &Wish<'_>) -> Result<Info, String> {
     let Some(found) = rules.devices else { return Ok(list.swap_remove(0)) };
     let nics: Vec<Nic> = list.iter().map(|info| found.nic(info.domain_name())).collect();
-    let granted = std::env::var(found.granted).ok();
+    let granted = environment::variable(found.granted);
     let (near, wanted) = (devices::near_node(), wish.devices);
     let at = Choice { granted: granted.as_deref(), wanted, near, rank: wish.rank }.of(&nics)?;
     Ok(list.swap_remove(at))
 }
 
-/// Lists the providers that this version knows, with what each offers.
+/// Lists the providers that this version knows, with the attributes of each.
 ///
 /// # Errors
-/// The library is not there.
+/// The library is missing.
 pub fn providers(soname: &str) -> Result<(String, Vec<ProviderInfo>), FabricError> {
     let library = Library::open(soname)?;
     let said = [sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];

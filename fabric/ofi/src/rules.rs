@@ -1,58 +1,59 @@
-//! What differs between providers, as one table: how each is asked, which of its demands are fulfilled, and what its words
-//! mean. Plain data; the same code serves all of them.
+//! The differences between providers, as one table: hints, fulfilled modes, and the meaning of
+//! attributes. Plain data; the same code serves all providers.
 //!
-//! The rules of `cxi` (HPE Slingshot) are those of its documentation, man fi_cxi: no such hardware has run them.
+//! The rules of `cxi` (HPE Slingshot) follow its documentation, man fi_cxi: no such hardware has
+//! run them.
 
 use std::ffi::c_int;
 
 use crate::sys;
 
-/// How a provider is asked and understood.
+/// The hints for a provider and the meaning of its attributes.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Its name; of the providers that the table does not have, none.
+    /// The provider's name; empty for providers that the table lacks.
     pub(crate) name: &'static str,
-    /// Data progress, in the order in which it is asked for.
+    /// Kinds of data progress, in the order of the attempts.
     pub(crate) progress: &'static [u32],
-    /// The registration modes that are fulfilled for it (man fi_mr).
+    /// The registration modes that the port fulfils (man fi_mr).
     pub(crate) mr_mode: c_int,
-    /// Its addresses are those of IP interfaces.
+    /// Addresses are those of IP interfaces.
     pub(crate) ip: bool,
-    /// Manual data progress means that an idle target is not served, so that it is not tried.
+    /// Manual data progress means that an idle target is not served, so no probe is needed.
     pub(crate) manual_is_manual: bool,
-    /// The variable by which a user makes targets call all the same.
+    /// The variable by which a user requires calls at targets.
     pub(crate) calls_at_target: Option<&'static str>,
-    /// The regions whose keys are below it are its fast ones.
+    /// Regions whose keys are below this number are fast.
     pub(crate) fast_keys: u64,
-    /// A domain for each of its devices, among which one must be chosen.
+    /// Set where each device is a domain, so that one must be chosen.
     pub(crate) devices: Option<Devices>,
-    /// The variables that must be the same at all ranks.
+    /// Variables on which all ranks must agree.
     pub(crate) agreed: &'static [&'static str],
-    /// Variables that it is given where the user set none.
+    /// Variables that are set for the provider unless the user has set them.
     pub(crate) variables: &'static [(&'static str, &'static str)],
-    /// Those that it needs over devices in software, likewise.
+    /// Variables that are set in the same way where the devices are software.
     pub(crate) in_software: &'static [(&'static str, &'static str)],
 }
 
-/// Where a provider's devices are found.
+/// The place of a provider's devices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Devices {
-    /// Their folder in sysfs.
+    /// The folder in sysfs.
     pub(crate) class: &'static str,
-    /// The variable in which a launcher lists those that the job was given rights for.
+    /// The variable in which a launcher lists the devices that the job may use.
     pub(crate) granted: &'static str,
 }
 
-/// Providers over sockets keep to it when they are asked for manual data progress: then they start no thread of their own,
-/// which would delay every operation, and a descriptor tells when a thread of ours must call.
+/// Providers over sockets honour manual data progress: they then start no thread, which would delay
+/// every operation, and a descriptor reports when a thread of ours must call.
 const MANUAL_FIRST: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 const AUTO_FIRST: &[u32] = &[sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 
-/// The receives that rxm posts at once for a process: above sockets it would post 4096, of 16 KiB each, whose pages take most of the time
-/// that a job of many ranks needs to start.
+/// The receives that rxm posts for a process: over sockets the default is 4096 of 16 KiB each,
+/// whose pages take most of the start time of a job with many ranks.
 const RECEIVES: &[(&str, &str)] = &[("FI_OFI_RXM_MSG_RX_SIZE", "512")];
 
-/// Also of what is opened where the user names no provider.
+/// Rules of providers that are not in the table.
 const OTHER: Rules = Rules {
     name: "",
     progress: AUTO_FIRST,
@@ -67,9 +68,11 @@ const OTHER: Rules = Rules {
     in_software: &[],
 };
 
-/// Slingshot. Regions are bound to the endpoint, addressed by offsets, and pinned; keys are ours, the small ones those of
-/// optimized regions. Manual progress is the only kind that it has, although its device performs puts, gets and atomics by itself: so
-/// that is tried. Authorization comes from the launcher's variables, sizes of queues from the user's, by asking for none.
+/// Slingshot. Regions are bound to the endpoint, addressed by offsets, and pinned; the process
+/// chooses keys, and small ones select optimized regions. Manual progress is its only kind,
+/// although the device performs puts, gets and atomics by itself, so a probe decides. Authorization
+/// comes from the launcher's variables and sizes of queues from the user's, because the hints set
+/// neither.
 const CXI: Rules = Rules {
     name: "cxi",
     progress: &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_UNSPEC],
@@ -84,18 +87,20 @@ const CXI: Rules = Rules {
     in_software: &[],
 };
 
-/// InfiniBand and RoCE through libfabric. Its completion queues are one entry too long for Soft-RoCE unless fewer peers are expected.
+/// InfiniBand and RoCE through libfabric. Unless fewer peers are expected, its completion queues
+/// are one entry too long for Soft-RoCE.
 const VERBS: Rules =
     Rules { name: "verbs;ofi_rxm", ip: false, variables: &[], in_software: &[("FI_UNIVERSE_SIZE", "16")], ..OTHER };
 
-/// Those that are tried where the user names none, in that order.
+/// Providers in the order of attempts where the user names none.
 pub(crate) const TABLE: [Rules; 6] = [
     CXI,
     Rules { name: "tcp;ofi_rxm", progress: MANUAL_FIRST, ..OTHER },
     Rules { name: "tcp", progress: MANUAL_FIRST, ..OTHER },
     Rules { name: "net", ..OTHER },
     Rules { name: "sockets", ..OTHER },
-    // Last: where every rank has such a device, libibverbs was taken before, unless the user wants this one by its name.
+    // Last: where every rank has such a device, libibverbs was chosen before, unless the user names
+    // this provider.
     VERBS,
 ];
 
@@ -106,8 +111,8 @@ pub(crate) fn of(name: &str) -> &'static Rules {
     KNOWN.iter().find(|rules| rules.name == name).unwrap_or(OTHERS)
 }
 
-/// What `fi_getinfo` is asked for. What is not here is left to the provider and to the user's variables: order (none),
-/// sizes of queues, keys of authorization.
+/// The hints of `fi_getinfo`. All others are left to the provider and to the user's variables:
+/// order (none), sizes of queues, authorization keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hints<'h> {
     pub(crate) provider: &'h str,
@@ -119,7 +124,7 @@ pub(crate) struct Hints<'h> {
 }
 
 impl Rules {
-    /// Every way to ask for `provider`, the best first: atomics matter more than the progress.
+    /// All hints for `provider` in the order of preference: atomics matter more than progress.
     pub(crate) fn hints<'h>(
         &self,
         provider: &'h str,
@@ -133,19 +138,19 @@ impl Rules {
         })
     }
 
-    /// Whether targets must call where data progress is `manual`, without trying it.
+    /// Whether targets must make calls where data progress is `manual`, without a probe.
     pub(crate) fn targets_call(&self, manual: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
         manual && (self.manual_is_manual || self.calls_at_target.and_then(variable).is_some_and(|value| is_on(&value)))
     }
 
-    /// What all ranks must have the same of.
+    /// The settings on which all ranks must agree, as text.
     pub(crate) fn agreement(&self, name: &str, variable: impl Fn(&str) -> Option<String>) -> String {
         let set = self.agreed.iter().filter_map(|key| Some(format!(" {key}={}", variable(key)?)));
         std::iter::once(name.to_owned()).chain(set).collect()
     }
 }
 
-/// Whether libfabric takes a variable's value for yes.
+/// Whether libfabric takes a variable's value as true.
 fn is_on(value: &str) -> bool {
     ["1", "yes", "true", "on"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
@@ -158,7 +163,8 @@ mod tests {
         None
     }
 
-    /// Man fi_cxi: "Memory registration modes", "Progress"; what it advises against is not asked for: order, fences, events at targets.
+    /// Man fi_cxi: "Memory registration modes", "Progress". The hints avoid features that it
+    /// advises against: order, fences, events at targets.
     /// Shows T3.
     #[test]
     fn cxi_is_asked_as_its_documentation_says() {
@@ -189,8 +195,8 @@ mod tests {
         );
     }
 
-    /// The word of a provider over sockets is believed; Slingshot's is tried, unless the user asked for what targets must follow
-    /// (man fi_cxi, `FI_CXI_MR_MATCH_EVENTS`).
+    /// A provider over sockets is believed. Slingshot is probed, unless the user's setting requires
+    /// calls at targets (man fi_cxi, `FI_CXI_MR_MATCH_EVENTS`).
     /// Shows T3, S5.
     #[test]
     fn manual_progress_means_what_the_provider_makes_of_it() {

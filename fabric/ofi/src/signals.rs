@@ -1,10 +1,11 @@
-//! The program's signal handlers, kept while a library is opened: initializers of some that libfabric links to (PSM of old
-//! InfiniBand cards) put their own in place of them, which write a file into the working directory and exit with status 1
-//! where the program would have died of SIGSEGV.
+//! Keeps the program's signal handlers while a library is opened. Initializers of some libraries
+//! that libfabric links to (PSM of old InfiniBand cards) install handlers that write a file into
+//! the working directory and exit with status 1 where the program would have died of SIGSEGV.
+//! SIGSEGV.
 
 use std::mem::MaybeUninit;
 
-/// The signals that the loader's initializers take, and those of the same kind.
+/// The signals whose handlers these initializers replace, and signals of the same kind.
 const KEPT: [i32; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -17,13 +18,14 @@ const KEPT: [i32; 9] = [
     libc::SIGTERM,
 ];
 
-/// Runs `open`; the handlers are those of before after it.
+/// Runs `open`, then restores the handlers that were installed before.
 pub(crate) fn kept<T>(open: impl FnOnce() -> T) -> T {
     let before = KEPT.map(|signal| (signal, handler(signal)));
     let opened = open();
     for (signal, before) in before {
         if let Some(before) = before {
-            // SAFETY: what the kernel said of this signal before; a failure leaves the other handler, which works too.
+            // SAFETY: the kernel gave this action for the same signal before. A failure leaves the
+            // other handler, which is valid too.
             unsafe { libc::sigaction(signal, &raw const before, std::ptr::null_mut()) };
         }
     }
@@ -32,7 +34,7 @@ pub(crate) fn kept<T>(open: impl FnOnce() -> T) -> T {
 
 fn handler(signal: i32) -> Option<libc::sigaction> {
     let mut found = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: room for one, filled where the call succeeds.
+    // SAFETY: room for one action, read only where the call succeeds.
     unsafe { (libc::sigaction(signal, std::ptr::null(), found.as_mut_ptr()) == 0).then(|| found.assume_init()) }
 }
 
@@ -46,7 +48,7 @@ mod tests {
         extern "C" fn other(_: i32) {}
         let before = handler(libc::SIGHUP).expect("a signal").sa_sigaction;
         let within = kept(|| {
-            // SAFETY: a handler that does nothing.
+            // SAFETY: the handler does nothing.
             unsafe { libc::signal(libc::SIGHUP, other as *const () as usize) };
             handler(libc::SIGHUP).expect("a signal").sa_sigaction
         });

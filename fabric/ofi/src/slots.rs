@@ -1,7 +1,9 @@
-//! The records of operations in flight: a fixed pool, so that a post allocates nothing and back-pressure is natural.
+//! The records of operations in flight: a fixed pool, so that a post allocates nothing and
+//! back-pressure is natural.
 //!
-//! libfabric gives an operation's context pointer back with its completion; it points at the slot, whose first bytes the
-//! provider may use (FI_CONTEXT2). A slot that was taken belongs to its operation until it completes.
+//! libfabric returns an operation's context pointer with the completion. The pointer leads to the
+//! slot, whose first bytes the provider may use (FI_CONTEXT2). A slot belongs to its operation
+//! until the operation completes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::UnsafeCell;
@@ -14,33 +16,33 @@ use transom_fabric::{Peer, Span, TallyRef};
 
 use crate::endpoint::Registration;
 
-/// The bytes before a message: the sender's rank.
-pub(crate) const HEADER: usize = 8;
+/// Length of a message's header: the sender's rank and the receiver's token.
+pub(crate) const HEADER: usize = 16;
 
-/// What completes when a slot's operation does.
+/// The effects of a slot's completion.
 #[derive(Debug)]
 pub(crate) struct Purpose {
     pub(crate) peer: Peer,
-    /// Counts the operation; `None` for messages.
+    /// The tally that counts the operation; `None` for messages.
     pub(crate) tally: Option<TallyRef>,
     pub(crate) local: Local,
 }
 
-/// What is done with the origin's bytes when the operation is over.
+/// The handling of the origin's bytes when the operation is over.
 #[derive(Debug)]
 pub(crate) enum Local {
     /// Nothing.
     Nothing,
-    /// Those of the slot's buffer from here on go there.
+    /// Copy from this offset of the slot's buffer to the span.
     Result(usize, Span),
-    /// Those of the slot's buffer go to these places, one after another.
+    /// Scatter the slot's buffer over these spans, one after another.
     Scattered(Box<[Span]>),
-    /// Their registration, which was for this operation, ends.
+    /// End the registration, which was made for this operation.
     Registered(Registration),
 }
 
 impl Local {
-    /// Ends a registration: before the buffer is its user's again.
+    /// Ends a registration. Must precede the return of the buffer to its user.
     pub(crate) fn end(self) {
         if let Local::Registered(registration) = self {
             drop(registration);
@@ -51,7 +53,7 @@ impl Local {
 /// One operation's record.
 #[repr(C)]
 pub(crate) struct Slot {
-    /// For the provider.
+    /// Reserved for the provider.
     context: UnsafeCell<[u64; 8]>,
     purpose: UnsafeCell<Option<Purpose>>,
     /// Its part of the pool's buffers.
@@ -66,10 +68,10 @@ pub(crate) struct Slots {
     layout: Layout,
 }
 
-// SAFETY: a slot's cells are touched by the thread that took it, then by the one that got its completion; the queue (and
-// the provider between them) orders the two.
+// SAFETY: the thread that took a slot touches its cells first, then the thread that got the
+// completion; the queue, and the provider between them, order the two.
 unsafe impl Sync for Slots {}
-// SAFETY: as above; spans are used under the contract's promises.
+// SAFETY: as for `Sync`; spans are used under the promises of the contract's callers.
 unsafe impl Send for Slots {}
 
 impl fmt::Debug for Slots {
@@ -79,20 +81,20 @@ impl fmt::Debug for Slots {
 }
 
 impl Slot {
-    /// What the operation is posted with.
+    /// The context pointer of the operation.
     pub(crate) fn context(&self) -> *mut c_void {
         self.context.get().cast()
     }
 
-    /// The buffer; the provider's while an operation uses it.
+    /// The buffer, which belongs to the provider while an operation uses it.
     pub(crate) fn buffer(&self) -> *mut u8 {
         self.buffer.as_ptr()
     }
 }
 
 impl Slots {
-    /// A pool of `count` slots with buffers of `len` bytes each, a multiple of 8. The system gives their memory as it
-    /// is used.
+    /// A pool of `count` slots with buffers of `len` bytes each, a multiple of 8. The kernel
+    /// supplies pages at first touch.
     pub(crate) fn new(count: u32, len: usize) -> Slots {
         assert!(count > 0 && len > 0 && len.is_multiple_of(8), "{count} slots of {len} bytes");
         let layout = Layout::array::<u64>(count as usize * len / 8).expect("pools are small");
@@ -108,7 +110,7 @@ impl Slots {
             .collect();
         let free = ArrayQueue::new(count as usize);
         for index in 0..count {
-            // The queue has room for all.
+            // The queue has room for all slots.
             let _ = free.push(index);
         }
         Slots { slots, free, buffers, layout }
@@ -117,15 +119,15 @@ impl Slots {
     /// A slot for an operation; `None` where all are in flight.
     pub(crate) fn take(&self, purpose: Purpose) -> Option<&Slot> {
         let slot = &self.slots[self.free.pop()? as usize];
-        // SAFETY: the slot was free: nobody else touches it until it is given back.
+        // SAFETY: the slot was free, so no other thread touches it until it is given back.
         unsafe { *slot.purpose.get() = Some(purpose) };
         Some(slot)
     }
 
-    /// Gives back a slot whose operation completed, or was never posted; what it was for. Where it succeeded, its result goes
-    /// where it belongs.
+    /// Gives back a slot whose operation completed or was never posted, and returns its purpose. A
+    /// successful operation's result is copied to its destination.
     pub(crate) fn give_back(&self, slot: &Slot, success: bool) -> Option<Purpose> {
-        // SAFETY: its operation is over and this is the one who learned of it.
+        // SAFETY: the operation is over, and only the thread that got its completion is here.
         let purpose = unsafe { (*slot.purpose.get()).take() };
         let (mut from, places) = match &purpose {
             Some(Purpose { local: Local::Result(from, to), .. }) if success => (*from, std::slice::from_ref(to)),
@@ -133,23 +135,26 @@ impl Slots {
             _ => (0, &[][..]),
         };
         for to in places {
-            // SAFETY: the operation is over, so that the buffer is ours, and what is copied is within it (see `port`). Whoever asked
-            // for the result promised that its places stay until the tally falls.
+            // SAFETY: the operation is over, so the buffer is ours, and the copied bytes are within
+            // it (see `port`). The caller that asked for the result promised that its places stay
+            // until the tally falls.
             unsafe { std::ptr::copy_nonoverlapping(slot.buffer().add(from), to.as_ptr(), to.len()) };
             from += to.len();
         }
-        // A slot is in the queue at most once, so that there is room. The index is below 2^32 by `new`.
+        // A slot is in the queue at most once, so there is room. The index is below 2^32 by `new`.
         let _ = self.free.push(u32::try_from(self.index(slot)).unwrap_or(u32::MAX));
         purpose
     }
 
-    /// The slot of a completion's context; `None` where it is none of this pool's.
+    /// The slot of a completion's context; `None` where the context belongs to no slot of this
+    /// pool.
     pub(crate) fn of_context(&self, context: *mut c_void) -> Option<&Slot> {
         let offset = (context as usize).checked_sub(self.slots.as_ptr() as usize)?;
         self.slots.get(offset / size_of::<Slot>()).filter(|_| offset.is_multiple_of(size_of::<Slot>()))
     }
 
-    /// Ends what registrations operations in flight have, before what they were made with is closed.
+    /// Ends the registrations of operations in flight, which must precede the close of the
+    /// endpoint.
     pub(crate) fn abandon(&mut self) {
         for slot in &mut self.slots {
             *slot.purpose.get_mut() = None;
@@ -161,7 +166,7 @@ impl Slots {
         &self.slots
     }
 
-    /// Where all buffers are, and their bytes.
+    /// The address of all buffers, and their length in bytes.
     pub(crate) fn buffers(&self) -> (*const u8, usize) {
         (self.buffers.as_ptr(), self.layout.size())
     }
@@ -173,7 +178,8 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout; whoever owns the pool has closed the endpoint that used it.
+        // SAFETY: allocated by `new` with this layout; the pool's owner has closed the endpoint
+        // that used it.
         unsafe { dealloc(self.buffers.as_ptr(), self.layout) };
     }
 }

@@ -1,6 +1,7 @@
-//! The parts of libfabric's binary interface that are used: layouts and constants of the 1.17 headers, which later
-//! versions keep for callers that ask for API version 1.17. Slots of tables that are not called are [`Unused`].
-//! No function of the library is named here but by the tables' types (man fi_rma, fi_msg, fi_atomic, fi_cq, fi_av).
+//! The part of libfabric's binary interface that this crate uses: layouts and constants of the 1.17
+//! headers, which later versions keep for callers that request API version 1.17. Unused slots of
+//! tables are [`Unused`]. Functions appear only as the types of table slots (man fi_rma, fi_msg,
+//! fi_atomic, fi_cq, fi_av).
 
 #![allow(missing_docs, missing_debug_implementations, non_camel_case_types)]
 
@@ -100,7 +101,7 @@ pub struct fi_ep_attr {
     pub auth_key: *mut u8,
 }
 
-/// Longer in the library than here (and longer still in 2.x): only ever reached by pointer.
+/// The library's structure is longer (longer still in 2.x): only accessed by pointer.
 #[repr(C)]
 pub struct fi_domain_attr {
     pub domain: *mut fid_domain,
@@ -474,7 +475,8 @@ mod tests {
     use super::*;
     use std::mem::offset_of;
 
-    /// The numbers are those that a C compiler gave for libfabric 1.17's headers on x86-64 and aarch64 (LP64).
+    /// The numbers are those of a C compiler for libfabric 1.17's headers on x86-64 and aarch64
+    /// (LP64).
     #[test]
     fn layouts_are_those_of_the_headers() {
         assert_eq!((size_of::<fi_info>(), offset_of!(fi_info, domain_attr)), (120, 96));

@@ -1,5 +1,5 @@
-//! The origin's buffers, and the port whose unsafe calls lend them: the only file of the simulator that touches memory
-//! which it was lent. Everything is handed on to the net as values with safe methods.
+//! The origin's buffers, and the port whose unsafe calls lend them. No other file of the simulator
+//! touches lent memory: the net receives values with safe methods.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,17 +12,18 @@ use crate::{
     Amo, AmoKind, Coherence, FabricError, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef, Width,
 };
 
-/// What a get's buffer holds until the data comes.
+/// Filling of a get's buffer until the data comes.
 const GARBAGE: u8 = 0xA5;
 
-/// A buffer that the origin has lent until the operation completes: the parts one after another.
+/// The buffers that an origin has lent until the operation completes, one after another.
 #[derive(Debug)]
 pub(super) struct Lent(Vec<Span>);
 
 impl Lent {
     /// # Safety
-    /// The spans are readable, and also writable if they are written, and not otherwise used, until the operation to which they are lent is
-    /// complete; the net drops the operation, and this with it, before it lowers the tally.
+    /// Until the operation to which the spans are lent is complete, they are readable, also
+    /// writable where they are written, and not otherwise used. The net drops the operation, and
+    /// this value with it, before it lowers the tally.
     unsafe fn new(spans: &[Span]) -> Lent {
         Lent(spans.to_vec())
     }
@@ -31,7 +32,7 @@ impl Lent {
         self.0.iter().map(|span| span.len()).sum()
     }
 
-    /// The pieces of the `len` bytes at `at`, each with how many of them come before it.
+    /// The pieces of the `len` bytes at `at`, each with the number of bytes before it.
     fn pieces(&self, at: usize, len: usize) -> Vec<(Span, usize)> {
         assert!(at + len <= self.len(), "{len} bytes at {at} of a lent buffer of {}", self.len());
         let (mut skip, mut done, mut pieces) = (at, 0, Vec::new());
@@ -45,12 +46,13 @@ impl Lent {
         pieces
     }
 
-    /// The bytes as they are now.
+    /// The bytes at the time of the call.
     pub(super) fn read(&self, range: Range<usize>) -> Vec<u8> {
         let mut bytes = vec![0; range.len()];
         for (piece, done) in self.pieces(range.start, range.len()) {
             let to = &mut bytes[done..done + piece.len()];
-            // SAFETY: the piece is inside a span, which is readable (`new`); the target is in a fresh vector.
+            // SAFETY: the piece is inside a span, which is readable (`new`); the target is in a
+            // fresh vector.
             unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), to.as_mut_ptr(), to.len()) };
         }
         bytes
@@ -60,12 +62,13 @@ impl Lent {
     pub(super) fn write(&self, at: usize, bytes: &[u8]) {
         for (piece, done) in self.pieces(at, bytes.len()) {
             let from = &bytes[done..done + piece.len()];
-            // SAFETY: the piece is inside a span, which is writable and used by nobody else (`new`), so not by `bytes` either.
+            // SAFETY: the piece is inside a span, which is writable and not otherwise used (`new`),
+            // so `bytes` does not overlap it.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), piece.as_ptr(), from.len()) };
         }
     }
 
-    /// Stores an atomic's old value, where it is wanted.
+    /// Stores an atomic's old value, if the origin wants it.
     pub(super) fn write_value(&self, value: u64, width: Width) {
         if self.len() == 0 {
             return;
@@ -79,14 +82,14 @@ impl Lent {
         }
     }
 
-    /// Makes the buffer's contents worthless, as an operation under way may.
+    /// Overwrites the buffer with garbage, as an operation in flight may.
     pub(super) fn spoil(&self) {
         self.write(0, &vec![GARBAGE; self.len()]);
     }
 }
 
-/// The port of a rank of the simulated net. Lengths above the limits, misaligned atomics and atomics that the region
-/// does not have are mistakes of the caller: they panic.
+/// The port of a rank of the simulated net. Lengths above the limits, misaligned atomics and
+/// atomics that the region lacks are the caller's mistakes: they panic.
 #[derive(Debug)]
 pub struct SimPort {
     pub(super) net: Arc<SimNet>,
@@ -103,7 +106,7 @@ fn together(parts: &[Span]) -> usize {
 }
 
 impl SimPort {
-    /// The bytes of a list, which keeps the limits.
+    /// The number of bytes of a list, which must keep the limits.
     fn listed(&self, what: &str, parts: &[Span]) -> usize {
         assert!(
             parts.len() <= self.limits.list_max,
@@ -160,35 +163,41 @@ impl Port for SimPort {
     ) -> Post {
         within("a packed put", len, self.limits.packed_max);
         let mut bytes = vec![GARBAGE; len];
-        // Also for a post that is refused, whose bytes are gone then.
+        // The bytes are also taken for a refused post, which discards them.
         fill(&mut bytes);
         self.net.post(self.me, to, offset, len, || Work::Put(Source::Copied(bytes)), tally)
     }
 
     unsafe fn put(&self, to: &SimRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         within("a put", from.len(), self.limits.transfer_max);
-        // SAFETY: readable until the tally is idle: promised by the caller of this function; only read for a put.
+        // SAFETY: the caller promises that `from` is readable until the tally is idle; a put only
+        // reads it.
+        // read for a put.
         let work = || Work::Put(Source::Lent(unsafe { Lent::new(&[from]) }));
         self.net.post(self.me, to, offset, from.len(), work, tally)
     }
 
     unsafe fn get(&self, from: &SimRemote, offset: u64, into: Span, tally: &TallyRef) -> Post {
         within("a get", into.len(), self.limits.transfer_max);
-        // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
+        // SAFETY: the caller promises that `into` is writable and not otherwise used until the
+        // tally is idle.
         let work = || Work::Get(unsafe { Lent::new(&[into]) });
         self.net.post(self.me, from, offset, into.len(), work, tally)
     }
 
     unsafe fn put_list(&self, to: &SimRemote, offset: u64, from: &[Span], tally: &TallyRef) -> Post {
         let len = self.listed("a put of a list", from);
-        // SAFETY: readable until the tally is idle: promised by the caller of this function; only read for a put.
+        // SAFETY: the caller promises that `from` is readable until the tally is idle; a put only
+        // reads it.
+        // read for a put.
         let work = || Work::Put(Source::Lent(unsafe { Lent::new(from) }));
         self.net.post(self.me, to, offset, len, work, tally)
     }
 
     unsafe fn get_list(&self, from: &SimRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
         let len = self.listed("a get into a list", into);
-        // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
+        // SAFETY: the caller promises that `into` is writable and not otherwise used until the
+        // tally is idle.
         let work = || Work::Get(unsafe { Lent::new(into) });
         self.net.post(self.me, from, offset, len, work, tally)
     }
@@ -196,7 +205,8 @@ impl Port for SimPort {
     unsafe fn get_scattered(&self, from: &SimRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
         let len = together(into);
         within("a scattered get", len, self.limits.packed_max);
-        // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
+        // SAFETY: the caller promises that `into` is writable and not otherwise used until the
+        // tally is idle.
         let work = || Work::Get(unsafe { Lent::new(into) });
         self.net.post(self.me, from, offset, len, work, tally)
     }
@@ -208,7 +218,8 @@ impl Port for SimPort {
         };
         assert!(offset.is_multiple_of(width as u64), "an atomic of {width} bytes at the misaligned offset {offset}");
         assert!(into.is_empty() || into.len() == width, "a result of {} bytes for an atomic of {width}", into.len());
-        // SAFETY: writable and ours until the tally is idle: promised by the caller of this function.
+        // SAFETY: the caller promises that `into` is writable and not otherwise used until the
+        // tally is idle.
         let work = || Work::Amo(amo, coherence, unsafe { Lent::new(&[into]) });
         self.net.post(self.me, on, offset, width, work, tally)
     }

@@ -1,4 +1,4 @@
-//! A rank's domain and regions: handles whose state is in the net.
+//! A rank's domain and regions: handles to state that the net holds.
 
 use std::sync::Arc;
 
@@ -33,7 +33,8 @@ impl Domain for SimDomain {
     }
 }
 
-/// Registered memory of a rank. What is under way to it when it is dropped fails with a fault that says so.
+/// Registered memory of a rank. Operations in flight to a region that is dropped fail with a fault
+/// that names the cause.
 #[derive(Debug)]
 pub struct SimRegion {
     net: Arc<SimNet>,

@@ -1,5 +1,5 @@
-//! One operation under way: what is left of it, and its application to the target's memory piece by piece. Knows nothing
-//! of queues, ranks or who makes progress.
+//! One operation in flight: its remaining pieces, and their application to the target's memory.
+//! Independent of queues, ranks and progress.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::apply::Lent;
 use crate::{Amo, Coherence, Memory, Peer, TallyRef, Width};
 
-/// Chance, from the seed (SplitMix64, Steele et al., OOPSLA 2014).
+/// Random numbers from the seed (SplitMix64, Steele et al., OOPSLA 2014).
 pub(super) struct Chance(u64);
 
 impl Chance {
@@ -45,29 +45,29 @@ impl Chance {
     }
 }
 
-/// Where a put's bytes are.
+/// The place of a put's bytes.
 pub(super) enum Source {
-    /// Copied when it was posted.
+    /// Copied at the post.
     Copied(Vec<u8>),
-    /// In the origin's buffer, to be read as late as possible.
+    /// In the origin's buffer, which is read as late as possible.
     Lent(Lent),
 }
 
-/// What is to be done at the target.
+/// The effect at the target.
 pub(super) enum Work {
     Put(Source),
     Get(Lent),
     Amo(Amo, Coherence, Lent),
 }
 
-/// An operation under way.
+/// An operation in flight.
 pub(super) struct Flight {
     pub(super) origin: Peer,
     pub(super) target: Peer,
     pub(super) region: u64,
     pub(super) offset: usize,
     pub(super) work: Work,
-    /// What is not applied yet, as ranges of the operation's bytes; the last is the next.
+    /// Ranges of the operation's bytes that are not applied yet; the last one is the next.
     pub(super) pieces: Vec<Range<usize>>,
     /// Steps until the next piece is applied.
     pub(super) left: u32,
@@ -75,7 +75,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Applies the next piece. The range of the whole operation is inside `memory`.
+    /// Applies the next piece. The operation's range lies inside `memory`, as the net has checked.
     pub(super) fn apply_piece(&mut self, memory: &Memory) {
         let Some(piece) = self.pieces.pop() else {
             return;
@@ -99,10 +99,10 @@ impl Flight {
     }
 }
 
-/// An atomic as a device performs it: not atomic with the CPU's, and slow enough for that to be noticed. The net's lock
-/// makes it atomic with those of other ranks.
+/// An atomic as a device performs it: not atomic with the CPU's, and slow enough for tests to
+/// notice. The net's lock makes it atomic with the device atomics of other ranks.
 fn device_amo(memory: &Memory, at: usize, amo: Amo) -> u64 {
-    // Relaxed: the tally of the operation orders what it brought; see `Tally::finish`.
+    // Relaxed: the operation's tally orders the data; see `Tally::finish`.
     match amo.width {
         Width::W64 => {
             let old = memory.word64(at).load(Ordering::Relaxed);
@@ -113,7 +113,7 @@ fn device_amo(memory: &Memory, at: usize, amo: Amo) -> u64 {
         Width::W32 => {
             let old = memory.word32(at).load(Ordering::Relaxed);
             std::thread::yield_now();
-            // `apply` cuts to the width, so that the conversion can't fail.
+            // `apply` truncates to the width, so the conversion can't fail.
             let new = u32::try_from(amo.apply(u64::from(old))).unwrap_or(old);
             memory.word32(at).store(new, Ordering::Relaxed);
             u64::from(old)
@@ -121,8 +121,8 @@ fn device_amo(memory: &Memory, at: usize, amo: Amo) -> u64 {
     }
 }
 
-/// Cuts `len` bytes into up to three pieces in any order. `aligned_from`: the target's address, at whose aligned words only
-/// cuts are made.
+/// Cuts `len` bytes into up to three pieces in any order. Cuts are made at aligned words only where
+/// `aligned_from` gives the target's address.
 pub(super) fn cut(chance: &mut Chance, len: usize, aligned_from: Option<usize>) -> Vec<Range<usize>> {
     let mut cuts = vec![0, len];
     for _ in 0..chance.below(3) {

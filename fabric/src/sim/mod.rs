@@ -1,10 +1,12 @@
-//! The adversarial backend: ranks are threads of one process, and the network between them does its worst within the
-//! contract. It owns the options, the counters and the way to break things; it must not know any protocol above it.
+//! The adversarial backend: ranks are threads of one process, and the network between them behaves
+//! as badly as the contract allows. It owns the options, the counters and the ways to break ranks;
+//! it must not know any protocol above it.
 //!
-//! What is posted is invisible at the target until some later [`crate::Port::progress`] applies it: piece by piece, in any order
-//! relative to everything else. A zero-copy put reads its origin buffer only then, a get fills its buffer with `0xA5`
-//! first, completions come a step after the application, messages overtake each other, and any post may answer
-//! [`crate::Post::Again`]. What a single thread does is reproduced exactly by the same seed.
+//! A posted operation is invisible at the target until a later [`crate::Port::progress`] applies
+//! it, piece by piece and in any order relative to all other operations. A zero-copy put reads its
+//! origin buffer only then, a get fills its buffer with `0xA5` first, completions come a step after
+//! the application, messages overtake each other, and any post may answer [`crate::Post::Again`].
+//! The same seed reproduces a run of a single thread exactly.
 
 #[allow(unsafe_code)]
 mod apply;
@@ -12,18 +14,18 @@ mod domain;
 mod flight;
 mod net;
 
-use crate::{AmoKind, Coherence, KeyRange, Limits, Width};
+use crate::{AmoKind, Coherence, KeyChoice, KeyRange, Limits, Width};
 
 pub use apply::SimPort;
 pub use domain::{SimDomain, SimRegion, SimRemote};
 pub use net::SimNet;
 
-/// Which atomics a net's regions have.
+/// The atomics of a net's regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimAmo {
     /// Every kind at both widths.
     All(Coherence),
-    /// All but replacing, on 64-bit words only, as devices of RDMA verbs have them.
+    /// All but replace, on 64-bit words only: RDMA verbs.
     Only64(Coherence),
     /// None.
     None,
@@ -40,42 +42,46 @@ impl SimAmo {
     }
 }
 
-/// How a net behaves. The default is hostile, with small limits, so that callers must cut what they send.
+/// The behaviour of a net. The default is hostile, with small limits, so that callers must cut long
+/// transfers.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// Decides everything that is left to chance.
+    /// Seed of all random choices.
     pub seed: u64,
     /// The most steps of progress for which a piece, a completion or a message stays in flight.
     pub delay: u32,
-    /// One post in so many answers `Again`; 0: none does. 1 is not allowed: nothing would ever be accepted.
+    /// One post in `again_one_in` answers `Again`; 0: none does. 1 is not allowed, because no post
+    /// would ever be accepted.
     pub again_one_in: u32,
-    /// One post in so many that may (see `passive_target`) is complete when the call returns and answers `Done`; 0: none is.
+    /// One post in `done_one_in` is complete when the call returns and answers `Done`, where
+    /// `passive_target` allows it; 0: none is.
     pub done_one_in: u32,
     /// Operations and messages overtake each other, and long ones are applied in several pieces.
     pub reorder: bool,
     /// A piece may end inside an aligned word. `false`: aligned 8-byte words appear whole.
     pub tear_words: bool,
-    /// Whose progress applies an operation: that of the origin and of anybody (`true`), or that of the target only.
+    /// The rank whose progress applies an operation: the origin and all others (`true`), or the
+    /// target only (`false`).
     pub passive_target: bool,
     /// The longest inline put, in bytes.
     pub inline_max: usize,
     /// The longest packed put and the longest scattered get, in bytes.
     pub packed_max: usize,
-    /// What the port says that it copies; it never does.
+    /// The copied length that the port reports; the simulator never copies.
     pub copied_max: usize,
     /// The longest zero-copy put and the longest get, in bytes.
     pub transfer_max: usize,
-    /// How many parts a list has at most.
+    /// The most parts of a list.
     pub list_max: usize,
     /// The longest message, in bytes.
     pub message_max: usize,
-    /// How many messages may wait for a rank before those who send to it are told `Again`.
+    /// The most messages that wait for a rank; further senders get `Again`. `None`: no limit.
     pub mailbox: Option<usize>,
-    /// Which atomics there are.
+    /// The atomics of regions.
     pub amo: SimAmo,
-    /// How many regions a rank may have at a time, as on devices that count them.
+    /// The most regions of a rank at a time, as on devices with a limit; `None`: no limit.
     pub max_regions: Option<usize>,
-    /// Which keys regions get.
+    /// The keys of regions.
     pub keys: KeyRange,
 }
 
@@ -104,9 +110,11 @@ impl Default for SimOptions {
 }
 
 impl SimOptions {
-    /// A net within the limits that libfabric's provider `cxi` documents (man fi_cxi), as the backend for libfabric serves it: the device
-    /// alone performs atomics, of one element, which are not atomic with the CPU's; nothing is ordered; targets are served while they
-    /// compute; regions have small numbers as keys, used again, of which 100 are the fast ones; inline are 192 bytes.
+    /// A net within the limits that libfabric's provider `cxi` documents (man fi_cxi), as the
+    /// libfabric backend uses it. The device alone performs atomics; they have one element and are
+    /// not atomic with the CPU's. Operations are not ordered. Targets are served while they
+    /// compute. Regions have small numbers as keys, which are reused; 100 of them are fast. An
+    /// inline put has at most 192 bytes.
     pub fn like_cxi() -> SimOptions {
         SimOptions {
             inline_max: 192,
@@ -115,7 +123,7 @@ impl SimOptions {
             list_max: 1,
             message_max: 16376,
             amo: SimAmo::All(Coherence::DeviceOnly),
-            keys: KeyRange { fast: 100, end: 1 << 32, reused: true },
+            keys: KeyRange { fast: 100, end: 1 << 32, choice: KeyChoice::Reused },
             ..SimOptions::default()
         }
     }
@@ -133,7 +141,7 @@ impl SimOptions {
     }
 }
 
-/// What a rank has posted so far. What was answered `Again` or `Broken` does not count.
+/// Accepted posts of a rank. Posts answered with `Again` or `Broken` do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimCounters {
     /// Puts of all three shapes.
@@ -144,7 +152,7 @@ pub struct SimCounters {
     pub amos: u64,
     /// Messages.
     pub messages: u64,
-    /// Bytes of all of them together; an atomic counts its width.
+    /// Bytes of all operations and messages; an atomic counts its width.
     pub bytes: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The net: all ranks' queues under one mutex, and the steps in which what is under way moves on. Knows nothing of the
-//! origin's buffers but that they are lent.
+//! The net: the queues of all ranks under one mutex, and the steps that move operations on. It
+//! treats the origin's buffers only as lent.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::{FabricError, Fault, KeyRange, Keys, Memory, Peer, Post, RegionKey, T
 
 const MAGIC: u64 = u64::from_be_bytes(*b"tran-sim");
 
-/// Tells the nets of one process apart, so that no key or address of one is taken for another's.
+/// Distinguishes the nets of one process, so that no key or address of one is accepted by another.
 static NETS: AtomicU64 = AtomicU64::new(1);
 
 /// A simulated network between the threads of one process.
@@ -40,12 +40,13 @@ struct Rank {
     open: bool,
     dead: bool,
     keys: Keys,
-    /// Its registered memory by key.
+    /// The rank's registered memory by key.
     regions: BTreeMap<u64, Memory>,
     connected: HashSet<Peer>,
-    /// Operations that this rank's progress applies: its own, or with `passive_target: false` those to it.
+    /// Operations that this rank's progress applies: those that it posted, or with
+    /// `passive_target: false` those to it.
     underway: Vec<Flight>,
-    /// Applied operations of this rank, and the steps until it learns of it.
+    /// Applied operations of this rank, each with the steps until its completion.
     completing: Vec<(u32, TallyRef)>,
     inbox: Vec<Letter>,
     /// The next wait ends at once.
@@ -53,7 +54,7 @@ struct Rank {
     counters: SimCounters,
 }
 
-/// A message under way.
+/// A message in flight.
 pub(super) struct Letter {
     pub(super) from: Peer,
     pub(super) bytes: Vec<u8>,
@@ -61,10 +62,10 @@ pub(super) struct Letter {
 }
 
 impl SimNet {
-    /// A net of this many ranks, none of which is open yet.
+    /// A net of `ranks` ranks, none of which is open yet.
     ///
     /// # Panics
-    /// If `again_one_in` is 1: nothing would ever be accepted.
+    /// If `again_one_in` is 1: no post would ever be accepted.
     pub fn new(ranks: usize, options: SimOptions) -> Arc<SimNet> {
         assert_ne!(options.again_one_in, 1, "every post would answer Again");
         Arc::new(SimNet {
@@ -95,8 +96,8 @@ impl SimNet {
         Ok(Arc::new(SimDomain::new(Arc::clone(self), rank)))
     }
 
-    /// Breaks a rank: posts to it and from it answer `Broken`, those under way fail, its progress is an error. Messages
-    /// to it are lost, messages from it may be.
+    /// Breaks a rank: posts to it and from it answer `Broken`, operations in flight fail, and its
+    /// progress is an error. Messages to it are lost; messages from it may be lost.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -118,7 +119,7 @@ impl SimNet {
         }
     }
 
-    /// What a rank has posted so far.
+    /// The accepted posts of a rank.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -126,7 +127,7 @@ impl SimNet {
         self.state().ranks[rank.index()].counters
     }
 
-    /// How many regions a rank has: with keys of the fast ones, and with others.
+    /// The number of regions of a rank: with fast keys, and with other keys.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -141,7 +142,8 @@ impl SimNet {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A rank's thread that panics (in a fill closure, or on a broken limit) leaves the queues whole.
+        // A panic of a rank's thread (in a fill closure, or on a broken limit) leaves the queues
+        // consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,7 +167,7 @@ impl SimNet {
         let rank = &mut self.state().ranks[me.index()];
         let live = rank.regions.len();
         let room = self.options.max_regions.is_none_or(|most| live < most);
-        let Some(key) = room.then(|| rank.keys.take()).flatten() else {
+        let Some(key) = room.then(|| rank.keys.take().ok()).flatten() else {
             return Err(FabricError::failed(
                 format!("registering {} bytes at {:p} for {me}", memory.len(), memory.as_ptr()),
                 format!("it has {live} regions already, which is the limit"),
@@ -201,7 +203,8 @@ impl SimNet {
         }
     }
 
-    /// Accepts an operation or says why not. `work` is called only when it is accepted.
+    /// Accepts an operation, or says why it is not accepted. `work` is called only where it is
+    /// accepted.
     pub(super) fn post(
         &self,
         me: Peer,
@@ -276,20 +279,22 @@ impl SimNet {
         Post::Done
     }
 
-    /// Whether a post is to be tried again. The next wait then returns, since the retry may succeed.
+    /// Whether a post is answered `Again`. The next wait then returns at once, because a retry may
+    /// succeed.
     fn push_back(&self, state: &mut State, me: Peer) -> bool {
         let again = state.chance.one_in(self.options.again_one_in);
         state.ranks[me.index()].woken |= again;
         again
     }
 
-    /// One step of a rank: completions that it learns of, and messages that arrive.
+    /// One step of a rank: its completions, and the messages that arrive.
     pub(super) fn advance(&self, me: Peer) -> Result<(usize, Vec<Letter>), FabricError> {
         let mut state = self.state();
         if state.ranks[me.index()].dead {
             return Err(killed(me).into());
         }
-        // Completions first: what is applied in this step is learned of in a later one.
+        // Completions come first: an operation that is applied in this step completes in a later
+        // one.
         let completed = state.complete(&self.options, me);
         let letters = state.deliver(&self.options, me);
         let mut ring = state.step(&self.options, me);
@@ -342,7 +347,7 @@ impl State {
         self.ranks.get(owner.index())?.regions.get(&key)
     }
 
-    /// Why `me` can't reach `to`.
+    /// The reason why `me` can't reach `to`.
     fn obstacle(&self, me: Peer, to: Peer) -> Option<Fault> {
         let dead = |rank: Peer| self.ranks.get(rank.index()).is_some_and(|known| known.dead);
         if let Some(gone) = [to, me].into_iter().find(|rank| dead(*rank)) {
@@ -382,7 +387,8 @@ impl State {
         Ok(())
     }
 
-    /// Moves on what this rank's progress applies; the origins that have something to learn.
+    /// Advances the operations that this rank's progress applies. Returns the origins that have
+    /// completions.
     fn step(&mut self, options: &SimOptions, rank: Peer) -> HashSet<Peer> {
         let mut flights = std::mem::take(&mut self.ranks[rank.index()].underway);
         if options.reorder {
@@ -420,7 +426,7 @@ impl State {
         ring
     }
 
-    /// Lowers the tallies of what was applied in earlier steps; how many.
+    /// Lowers the tallies of operations that earlier steps applied. Returns their number.
     fn complete(&mut self, options: &SimOptions, me: Peer) -> usize {
         let completing = &mut self.ranks[me.index()].completing;
         if options.reorder {
@@ -438,7 +444,8 @@ impl State {
     }
 }
 
-/// Takes out what has no steps left, and takes a step off the others; in order unless they may overtake.
+/// Takes out the entries that have no steps left, and takes a step off the others. Order is kept
+/// unless entries may overtake.
 fn due<T>(queue: &mut Vec<T>, overtake: bool, left: impl Fn(&mut T) -> &mut u32) -> Vec<T> {
     let mut held = false;
     queue
@@ -452,7 +459,7 @@ fn due<T>(queue: &mut Vec<T>, overtake: bool, left: impl Fn(&mut T) -> &mut u32)
         .collect()
 }
 
-/// Ends an operation that will not complete: first what it was lent, then its count.
+/// Ends an operation that will not complete: first its lent buffers, then its count.
 fn fail(flight: Flight, fault: &Fault) {
     let Flight { work, tally, .. } = flight;
     drop(work);

@@ -1,4 +1,5 @@
-//! What the simulator promises beyond the contract: that it is hostile, reproducible, counted and breakable.
+//! Properties of the simulator beyond the contract: it is hostile, reproducible, counted and
+//! breakable.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,7 +23,7 @@ struct Pair {
     _region: SimRegion,
 }
 
-/// Two ranks; the memory is rank 1's, the remote is for rank 0.
+/// Two ranks: the memory belongs to rank 1, and the remote is for rank 0.
 fn pair(options: SimOptions) -> Pair {
     let net = SimNet::new(2, options);
     let domains: Vec<_> = (0..2).map(|rank| net.domain(Peer(rank)).expect("not open yet")).collect();

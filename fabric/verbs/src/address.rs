@@ -1,36 +1,36 @@
-//! What travels before two processes are connected, as bytes: the address that peers are given, and the hello of the handshake.
-//! Little-endian, whatever the machines are.
+//! The bytes exchanged before two processes are connected: the published address, and the hello of
+//! the handshake. Little-endian on all machines.
 
 use transom_fabric::Peer;
 
 const ADDRESS: [u8; 8] = *b"vrb adr1";
 const HELLO: [u8; 8] = *b"vrb hlo1";
 
-/// The bytes of an address.
+/// Length of an address in bytes.
 const ADDRESS_LEN: usize = 8 + 8 + 16 + 4 + 2 + 3;
-/// The bytes of a hello.
+/// Length of a hello in bytes.
 pub(crate) const HELLO_LEN: usize = 8 + 8 + 4 + 4 + 4 + 4 + 1 + ADDRESS_LEN;
 
-/// Where a process takes datagrams, and what its device can.
+/// The place where a process receives datagrams, and the abilities of its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Of this life of the process: what is sent to another is not taken.
+    /// The token of this run of the process: hellos with another token are dropped.
     pub(crate) token: u64,
-    /// The port's global identifier; all there is on Ethernet.
+    /// The port's global identifier; the only identifier on Ethernet.
     pub(crate) gid: [u8; 16],
     /// The number of its datagram queue pair.
     pub(crate) number: u32,
-    /// The port's local identifier; InfiniBand's.
+    /// The port's local identifier, used on InfiniBand.
     pub(crate) lid: u16,
-    /// The largest packet, as the enumeration of verbs.
+    /// The largest packet, as the enumeration value of verbs.
     pub(crate) mtu: u8,
-    /// Reads and atomics that it serves at once for one queue pair.
+    /// The reads and atomics that the device serves at once for one queue pair.
     pub(crate) reads: u8,
     /// The link is Ethernet.
     pub(crate) ethernet: bool,
 }
 
-/// One half of a reliable connection: the queue pair's number, and that of its first packet.
+/// One half of a reliable connection: the number of its queue pair and of its first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) number: u32,
@@ -45,9 +45,9 @@ pub(crate) struct Hello {
     pub(crate) from: Peer,
     /// The sender's half.
     pub(crate) end: End,
-    /// The receiver's half as the sender knows it; 0: not yet.
+    /// The receiver's half as the sender knows it; 0 where it is not known yet.
     pub(crate) seen: u32,
-    /// The sender waits for nothing.
+    /// The sender needs no further hello.
     pub(crate) ready: bool,
     /// The sender's address.
     pub(crate) address: Address,
@@ -109,7 +109,7 @@ impl Hello {
     }
 }
 
-/// Takes fields off the front.
+/// Reads fields from the front.
 struct Fields<'b>(&'b [u8]);
 
 impl Fields<'_> {

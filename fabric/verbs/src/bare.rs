@@ -1,5 +1,5 @@
-//! A queue pair by itself, connected to one at another process, with a completion queue of its own: verbs' own calls, for
-//! programs that measure what the port adds to them. Knows nothing of ports.
+//! A queue pair without a port, connected to one of another process, with its own completion queue:
+//! verbs' own calls, for programs that measure the port's overhead.
 
 use std::io::Error;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use transom_fabric::{FabricError, Memory};
 
 use crate::address::{Address, End};
-use crate::contacts::random;
+use crate::contacts::first_packet;
 use crate::device::{Device, Registration};
 use crate::domain::VerbsOptions;
 use crate::library::Library;
@@ -16,13 +16,13 @@ use crate::queue::{Queue, Receives};
 use crate::sending::INLINE;
 use crate::{choice, sys};
 
-/// The bytes of an end: its number, and that of its first packet.
+/// Length of an end in bytes: its number, and that of its first packet.
 const END_LEN: usize = 8;
 
 /// One end of a reliable connection.
 #[derive(Debug)]
 pub struct BarePair {
-    // Dropped in order: the pair before the queue that it uses, and the memory that it reaches last.
+    // Dropped in order: the pair before its queue, and the memory last.
     pair: Pair,
     queue: Arc<Queue>,
     registration: Registration,
@@ -34,7 +34,8 @@ pub struct BarePair {
 }
 
 impl BarePair {
-    /// Opens the device that a domain of these options has, for `sends` requests in flight from and to `memory`.
+    /// Opens the device that a domain of these options opens, for `sends` requests in flight from
+    /// and to `memory`.
     ///
     /// # Errors
     /// As for [`VerbsDomain::open`](crate::VerbsDomain::open).
@@ -44,24 +45,23 @@ impl BarePair {
         let queue = Queue::create(&device, sends)?;
         let depth = Depth { sends, receives: 0, inline: INLINE, list: 1 };
         let (pair, inline) = Pair::reliable(&queue, &Receives::create(&device, 1)?, depth, options.rank)?;
-        let psn = u32::try_from(random() & 0x00ff_ffff).unwrap_or(0);
-        let mine = End { number: pair.number(), psn };
-        // SAFETY: the pair keeps a clone of the memory until after its registration is dropped.
+        let mine = End { number: pair.number(), psn: first_packet()? };
+        // SAFETY: the pair keeps a clone of the memory until the registration is dropped.
         let registration = unsafe { device.register(memory.as_ptr(), memory.len()) }?;
         let (memory, quality) = (memory.clone(), Quality::of(options.silence));
         Ok(BarePair { pair, queue, registration, device, memory, mine, inline, quality })
     }
 
-    /// What the other end connects by.
+    /// The card by which the other end connects.
     pub fn card(&self) -> Vec<u8> {
         let numbers = [self.mine.number, self.mine.psn].into_iter().flat_map(u32::to_le_bytes);
         numbers.chain(self.device.address(0, 0).encode()).collect()
     }
 
-    /// Connects to the end whose card this is. It may post once that has done the same.
+    /// Connects to the end with this card. This end may post once the other end has connected too.
     ///
     /// # Errors
-    /// A card that is none, or the call that failed.
+    /// An invalid card, or the call that failed.
     pub fn connect(&self, card: &[u8]) -> Result<(), FabricError> {
         let refused = || FabricError::failed("connecting", "this is no card of a queue pair");
         let (numbers, address) = card.split_first_chunk::<END_LEN>().ok_or_else(refused)?;
@@ -70,22 +70,22 @@ impl BarePair {
         self.pair.connect(self.mine, End { number, psn }, &address, self.quality)
     }
 
-    /// The memory that it was opened with.
+    /// The memory given to `open`.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// The memory's key for local use.
+    /// The memory's key for local access.
     pub fn local_key(&self) -> u32 {
         self.registration.local_key()
     }
 
-    /// The memory's key for the other end.
+    /// The memory's key for the other end's access.
     pub fn remote_key(&self) -> u32 {
         self.registration.remote_key()
     }
 
-    /// How many bytes a request can carry.
+    /// The bytes that a request can carry inline.
     pub fn inline(&self) -> usize {
         self.inline
     }
@@ -101,14 +101,16 @@ impl BarePair {
     /// The error number in words.
     ///
     /// # Safety
-    /// The request is whole; unless they are inline, its local bytes are the device's until its completion.
+    /// The request is well-formed. Local bytes that are not inline belong to the device until the
+    /// completion.
+    /// completion.
     #[inline]
     pub unsafe fn post(&self, request: &mut sys::ibv_send_wr) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { self.pair.post(request) }
     }
 
-    /// Takes completions; how many.
+    /// Polls completions and returns their number.
     ///
     /// # Errors
     /// The queue is broken, or a request failed.

@@ -1,4 +1,4 @@
-//! Which device and port is used: what sysfs says of each, and the choice among them. Safe code; it opens nothing.
+//! The choice of device and port by their attributes in sysfs. Safe code; it opens no device.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use transom_fabric::devices::{Wanted, entries, line, name, near_node, numa_node}
 
 use crate::library::TRANSPORT;
 
-/// Where the kernel shows its devices.
+/// The kernel's folder of RDMA devices.
 const DEVICES: &str = "/sys/class/infiniband";
 
 /// A port of a device, as `transom-info` lists it.
@@ -19,9 +19,9 @@ pub struct PortInfo {
     pub port: u8,
     /// The link is Ethernet (RoCE), else InfiniBand.
     pub ethernet: bool,
-    /// The NUMA node that the device is near to, where the system knows.
+    /// The nearest NUMA node, where the system gives one.
     pub numa_node: Option<u32>,
-    /// The identifier to use, by its index and value; or why the port can't be used.
+    /// Index and value of the global identifier to use; or the reason why the port can't be used.
     pub gid: Result<(u8, [u8; 16]), String>,
 }
 
@@ -30,8 +30,8 @@ pub fn ports() -> Vec<PortInfo> {
     scan(Path::new(DEVICES))
 }
 
-/// The port to use: of those that `wanted` names, or of all, the first that works; those near to where this process
-/// is bound come first where the user named none.
+/// The port to use: the first that works of those in `wanted`, or of all. Where the user named
+/// none, ports near the NUMA node of this process come first.
 pub(crate) fn choose(wanted: Option<&str>) -> Result<PortInfo, FabricError> {
     let unavailable = |reason| FabricError::Unavailable { transport: TRANSPORT, reason };
     let found = ports();
@@ -49,7 +49,7 @@ fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>) -> Result<PortIn
             Some((wanted.place(&info.device, info.port, near)?, info))
         })
         .collect();
-    // Stable: the order of names decides between equals.
+    // A stable sort: equal ports stay in the order of their names.
     candidates.sort_by_key(|(order, _)| *order);
     if let Some((_, info)) = candidates.iter().find(|(_, info)| info.gid.is_ok()) {
         return Ok((*info).clone());
@@ -83,8 +83,8 @@ fn scan(root: &Path) -> Vec<PortInfo> {
     found
 }
 
-/// The identifier of an active port: on Ethernet one of RoCE version 2, of an IPv4 address if there is one, and a
-/// link-local one last.
+/// The identifier of an active port: on Ethernet one of RoCE version 2, preferably of an IPv4
+/// address, and a link-local one last.
 fn usable(port: &Path, ethernet: bool) -> Result<(u8, [u8; 16]), String> {
     let state = line(&port.join("state"));
     if !state.starts_with("4:") {
@@ -148,7 +148,7 @@ mod tests {
         assert!(chosen(&found, "b:x", None).is_err());
     }
 
-    /// A tree as sysfs has it, in a folder of its own; removed at the end.
+    /// A tree as in sysfs, in a temporary folder that drop removes.
     struct Tree(PathBuf);
 
     impl Tree {

@@ -1,12 +1,12 @@
-//! The peers that this process is connected to or is being connected to. A connection is opened at first contact, by either
-//! end, and takes both processes' calls of `progress`; then it needs the peer's process no more.
+//! The connected peers, and the connections that are being opened. Either end opens a connection at
+//! first contact. Opening takes calls of `progress` at both processes; an open connection needs the
+//! peer's device only.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use transom_fabric::{FabricError, Fault, Keyed, Peer, PeerMap};
+use transom_fabric::{FabricError, Fault, Keyed, Peer, PeerMap, secret};
 
 use crate::address::{Address, End, Hello};
 use crate::device::Device;
@@ -19,23 +19,23 @@ use crate::sending::{DEPTH, INLINE, LIST, Sending};
 use crate::stock::Stock;
 use crate::ticket::RANKS;
 
-/// How a connection's queue pair is made.
+/// Dimensions of a connection's queue pair.
 pub(crate) const CONNECTION: Depth = Depth { sends: DEPTH, receives: 0, inline: INLINE, list: LIST };
 
-/// The peers.
+/// All contacts of a port.
 #[derive(Debug)]
 pub(crate) struct Contacts {
-    // Before the contacts, whose routes its requests use.
+    // Declared before the contacts, because its requests use their routes.
     greeter: Greeter,
     peers: PeerMap<Contact>,
-    /// Those whose handshake is under way.
+    /// Peers whose handshake is in progress.
     opening: Mutex<Vec<Peer>>,
-    /// How many these are, for those who only pass by.
+    /// Number of handshakes in progress, readable without the lock.
     waiting: AtomicUsize,
     make: Maker,
 }
 
-/// What a connection is made from.
+/// The parts of which a connection is made.
 #[derive(Debug)]
 pub(crate) struct Maker {
     pub(crate) device: Arc<Device>,
@@ -44,11 +44,11 @@ pub(crate) struct Maker {
     pub(crate) depth: Depth,
     pub(crate) me: Peer,
     pub(crate) quality: Quality,
-    /// How long a peer may take to answer.
+    /// Time limit of a peer's answer.
     pub(crate) patience: Duration,
 }
 
-/// A peer.
+/// A peer, its connection and its handshake.
 #[derive(Debug)]
 struct Contact {
     link: Arc<Link>,
@@ -69,52 +69,55 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A number that nobody else has.
-pub(crate) fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+/// A random number of a connection's first packet: 24 bits that no other process can guess.
+///
+/// # Errors
+/// The kernel gives no random numbers.
+pub(crate) fn first_packet() -> Result<u32, FabricError> {
+    Ok(u32::try_from(secret::word()? >> 40).unwrap_or(0))
 }
 
 impl Contacts {
-    /// What a peer takes here.
+    /// Memory of this crate for one peer, in bytes.
     pub(crate) const BYTES_PER_PEER: usize = size_of::<Contact>() + size_of::<Link>() + Sending::RECORDS_BYTES;
 
     pub(crate) fn new(make: Maker, greeter: Greeter) -> Contacts {
         Contacts { peers: PeerMap::new(), opening: Mutex::default(), waiting: AtomicUsize::new(0), greeter, make }
     }
 
-    /// The connection to a peer, whatever its state.
+    /// The connection to a peer, in any state.
     #[inline]
     pub(crate) fn link(&self, peer: Peer) -> Option<&Arc<Link>> {
         self.peers.get(peer).map(|contact| &contact.link)
     }
 
-    /// What peers are given.
+    /// The published address of this process.
     pub(crate) fn address(&self) -> &Address {
         self.greeter.address()
     }
 
-    /// Whether a handshake is under way: somebody must call `tick` from time to time.
+    /// Whether a handshake is in progress, so that `tick` must be called from time to time.
     pub(crate) fn is_opening(&self) -> bool {
-        // Relaxed: one that was just begun is seen next time.
+        // Relaxed: a handshake that was just begun is seen at the next call.
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// The greeter, whose completions are told by others.
+    /// The greeter; `progress` gives it its completions.
     pub(crate) fn greeter(&self) -> &Greeter {
         &self.greeter
     }
 
-    /// Begins to connect to a peer.
+    /// Begins the connection to a peer.
     ///
     /// # Errors
-    /// The address is none of this port's kind, or the queue pair can't be made.
+    /// The address is not of this backend, or the queue pair can't be made.
     pub(crate) fn connect(&self, peer: Peer, address: &Address, stock: &Stock) -> Result<(), FabricError> {
         if address.ethernet != self.address().ethernet {
             let reason = "one of the ports is InfiniBand, the other one Ethernet";
             return Err(FabricError::failed(format!("connecting to {peer}"), reason));
         }
         let contact = self.contact(peer, address)?;
-        // It is said at once; whoever waits for the connection makes progress, which repeats it.
+        // The first hello goes out at once; calls of progress repeat it.
         self.tick_one(contact, stock);
         Ok(())
     }
@@ -123,13 +126,14 @@ impl Contacts {
         self.peers.get_or_try_insert(peer, || {
             let contact = self.make.contact(peer, *address)?;
             lock(&self.opening).push(peer);
-            // Relaxed: as in `is_opening`.
+            // Relaxed: a missed handshake is seen at the next call (`is_opening`).
             self.waiting.fetch_add(1, Ordering::Relaxed);
             Ok(contact)
         })
     }
 
-    /// A hello arrived. Where the queue pair for a new peer can't be made, the peer is lost, whatever comes of its later hellos.
+    /// Processes a received hello. A new peer whose queue pair can't be made is lost, also for its
+    /// later hellos.
     pub(crate) fn hear(&self, hello: &Hello, stock: &Stock) {
         let contact = match self.contact(hello.from, &hello.address) {
             Ok(contact) => contact,
@@ -137,7 +141,7 @@ impl Contacts {
         };
         let mut handshake = lock(&contact.handshake);
         let heard = handshake.hear(hello);
-        // Under the lock: no hello says that this half is connected before it is.
+        // Under the lock, so that no hello says that this half is connected before it is.
         if let Some(theirs) = heard.connect
             && let Err(error) = contact.link.pair.connect(contact.mine, theirs, &contact.address, self.make.quality)
         {
@@ -159,22 +163,22 @@ impl Contacts {
         self.greeter.say(&contact.route, &contact.address, &hello);
     }
 
-    /// Repeats hellos that had no answer, and gives up where that took too long.
+    /// Repeats unanswered hellos, and gives up handshakes that take too long.
     pub(crate) fn tick(&self, stock: &Stock) {
-        // Whoever holds the lock does the same.
+        // The thread with the lock does the same work.
         let Ok(mut opening) = self.opening.try_lock() else { return };
         opening.retain(|peer| {
             let Some(contact) = self.peers.get(*peer) else { return true };
             let stays = self.tick_one(contact, stock);
             if !stays {
-                // Relaxed: as in `is_opening`.
+                // Relaxed: a missed handshake is seen at the next call (`is_opening`).
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
             }
             stays
         });
     }
 
-    /// Whether the handshake goes on.
+    /// Advances one handshake; returns whether it goes on.
     fn tick_one(&self, contact: &Contact, stock: &Stock) -> bool {
         let tick = lock(&contact.handshake).tick(Instant::now(), self.make.patience);
         match tick {
@@ -195,7 +199,7 @@ impl Contacts {
 }
 
 impl Maker {
-    /// A connection whose handshake begins.
+    /// A contact whose handshake begins.
     fn contact(&self, peer: Peer, address: Address) -> Result<Contact, FabricError> {
         let named = |error: FabricError| FabricError::failed(format!("a connection to {peer}"), error);
         if peer.0 >= RANKS {
@@ -203,8 +207,7 @@ impl Maker {
         }
         let (pair, _) = Pair::reliable(&self.queue, &self.receives, self.depth, peer).map_err(named)?;
         let route = Route::create(&self.device, &address).map_err(named)?;
-        let psn = u32::try_from(random() & 0x00ff_ffff).unwrap_or(0);
-        let mine = End { number: pair.number(), psn };
+        let mine = End { number: pair.number(), psn: first_packet()? };
         let handshake = Mutex::new(Handshake::new(mine, Instant::now()));
         Ok(Contact { link: Arc::new(Link::new(peer, pair)), mine, address, route, handshake })
     }

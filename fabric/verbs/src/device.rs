@@ -1,6 +1,6 @@
-//! An opened device and memory registered with it. This and the queues and pairs made from it are closed by their drops, each
-//! after those that were made from it: every object keeps its parents. They offer the bare calls; what is posted with them, and
-//! with which buffers, is for others to decide.
+//! An opened device and memory registered with it. Every object keeps its parents, so that drops
+//! close the device, queues and pairs in the required order. The objects offer the bare calls;
+//! other modules decide on posts and buffers.
 
 use std::ffi::{CStr, c_int};
 use std::fmt;
@@ -41,9 +41,10 @@ macro_rules! opaque_debug {
                 }
             }
 
-            // SAFETY: libibverbs' objects are not tied to a thread, and it locks them itself (its interface is thread-safe).
+            // SAFETY: libibverbs' objects are not tied to a thread, and the library locks them (its
+            // interface is thread-safe).
             unsafe impl Send for $name {}
-            // SAFETY: as above.
+            // SAFETY: the library locks its objects, so that threads may share them.
             unsafe impl Sync for $name {}
         )*
     };
@@ -58,17 +59,18 @@ impl fmt::Debug for Device {
     }
 }
 
-// SAFETY: as for the other objects; the attributes are not changed after `open`.
+// SAFETY: the library's objects are not tied to a thread; the attributes do not change after
+// `open`.
 unsafe impl Send for Device {}
-// SAFETY: as above.
+// SAFETY: the library locks its objects, and the attributes do not change after `open`.
 unsafe impl Sync for Device {}
 
-/// The error of the call that just failed.
+/// The error of the last failed call, from errno.
 pub(crate) fn failed(what: impl Into<String>) -> FabricError {
     FabricError::failed(what, Error::last_os_error())
 }
 
-/// For functions that return an error number.
+/// Checks the result of a function that returns an error number.
 pub(crate) fn checked(what: &str, status: c_int) -> Result<(), FabricError> {
     if status == 0 { Ok(()) } else { Err(FabricError::failed(what, Error::from_raw_os_error(status.abs()))) }
 }
@@ -82,7 +84,7 @@ impl Device {
         let what = |call: &str| format!("{call} of {}", port.device);
         let (gid_index, _) = port.gid.clone().map_err(|reason| FabricError::failed(what("using a port"), reason))?;
         let context = Device::context(library, &port.device)?;
-        // SAFETY: all-zero attributes are valid: numbers.
+        // SAFETY: attributes are numbers, for which all zeroes are valid.
         let (attributes, port_attributes) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         let mut device = Device {
             library: Arc::clone(library),
@@ -93,7 +95,7 @@ impl Device {
             context,
             pd: std::ptr::null_mut(),
         };
-        // SAFETY: an open context; the structures have at least the size that the library writes.
+        // SAFETY: an open context; the structures are at least as large as the library's.
         unsafe {
             let call = &library.call;
             checked(&what("ibv_query_device"), (call.query_device)(context, &raw mut device.attributes))?;
@@ -111,7 +113,8 @@ impl Device {
 
     fn context(library: &Library, name: &str) -> Result<*mut sys::ibv_context, FabricError> {
         let mut count = 0;
-        // SAFETY: the list ends with null; a device is opened before the list is freed (man ibv_get_device_list).
+        // SAFETY: the list ends with null; the device is opened before the list is freed (man
+        // ibv_get_device_list).
         let context = unsafe {
             let list = (library.call.get_device_list)(&raw mut count);
             if list.is_null() {
@@ -151,7 +154,7 @@ impl Device {
         }
     }
 
-    /// The way to an address from this port.
+    /// The address vector from this port to an address.
     pub(crate) fn path(&self, to: &Address) -> sys::ibv_ah_attr {
         let grh = sys::ibv_global_route {
             dgid: sys::ibv_gid(to.gid),
@@ -171,7 +174,7 @@ impl Device {
         }
     }
 
-    /// What peers may do: everything that the device can.
+    /// The access rights of peers: all that the device supports.
     pub(crate) fn access(&self) -> c_int {
         let atomics = match self.attributes.atomic_cap {
             sys::IBV_ATOMIC_HCA | sys::IBV_ATOMIC_GLOB => sys::IBV_ACCESS_REMOTE_ATOMIC,
@@ -180,25 +183,27 @@ impl Device {
         sys::IBV_ACCESS_LOCAL_WRITE | sys::IBV_ACCESS_REMOTE_WRITE | sys::IBV_ACCESS_REMOTE_READ | atomics
     }
 
-    /// Registers memory for peers' access and as a local buffer. Without relaxed ordering: see the crate's documentation.
+    /// Registers memory for peers' access and as a local buffer, without relaxed ordering (see the
+    /// crate's documentation).
     ///
     /// # Errors
     /// The system's refusal, with length, address and the limit of locked memory.
     ///
     /// # Safety
-    /// The memory stays until the registration is dropped, and so does what peers may do with it.
+    /// The memory stays valid until the registration is dropped, and may be accessed by peers as
+    /// `access` allows.
     pub(crate) unsafe fn register(self: &Arc<Self>, base: *mut u8, len: usize) -> Result<Registration, FabricError> {
         // SAFETY: the caller's promise.
         unsafe { self.register_for(base, len, self.access()) }
     }
 
-    /// Registers memory as a local buffer: to be read by the device, or written too.
+    /// Registers memory as a local buffer, which the device reads, or also writes where `written`.
     ///
     /// # Errors
     /// As for [`Device::register`].
     ///
     /// # Safety
-    /// The memory stays until the registration is dropped.
+    /// The memory stays valid until the registration is dropped.
     pub(crate) unsafe fn register_local(
         self: &Arc<Self>,
         base: *mut u8,
@@ -209,23 +214,24 @@ impl Device {
         unsafe { self.register_for(base, len, if written { sys::IBV_ACCESS_LOCAL_WRITE } else { 0 }) }
     }
 
-    /// One registration for all memory of the process, where the device takes page faults (on-demand paging). Asked for,
-    /// not looked up: devices without it refuse.
+    /// One registration of all memory of the process, where the device supports page faults
+    /// (on-demand paging). Devices without support refuse the call, so no attribute is checked.
     pub(crate) fn register_everything(self: &Arc<Self>) -> Option<Registration> {
         let access = sys::IBV_ACCESS_LOCAL_WRITE | sys::IBV_ACCESS_ON_DEMAND;
-        // SAFETY: nothing is pinned, and peers get no access: the device reaches what the process could by itself.
+        // SAFETY: no memory is pinned and peers get no access; the device accesses only addresses
+        // of posted requests, as the process itself could.
         unsafe { self.register_for(std::ptr::null_mut(), usize::MAX, access) }.ok()
     }
 
     /// # Safety
-    /// The memory stays until the registration is dropped.
+    /// The memory stays valid until the registration is dropped.
     unsafe fn register_for(
         self: &Arc<Self>,
         base: *mut u8,
         len: usize,
         access: c_int,
     ) -> Result<Registration, FabricError> {
-        // SAFETY: an open domain; the memory is the caller's promise.
+        // SAFETY: an open domain; the caller promises the memory.
         let mr = unsafe { (self.library.call.reg_mr)(self.pd, base.cast(), len, access) };
         if !mr.is_null() {
             return Ok(Registration { mr, device: Arc::clone(self) });
@@ -235,15 +241,17 @@ impl Device {
 
     /// The descriptor of asynchronous events.
     pub(crate) fn events(&self) -> BorrowedFd<'_> {
-        // SAFETY: open as long as the context.
+        // SAFETY: the descriptor is open as long as the context.
         unsafe { BorrowedFd::borrow_raw((*self.context).async_fd) }
     }
 
-    /// The next asynchronous event, if there is one: its type, and the peer where it is about a connection.
+    /// The next asynchronous event, if there is one: its type, and the peer where the event
+    /// concerns a connection.
     pub(crate) fn event(&self) -> Option<(u32, Option<Peer>)> {
         let mut event = sys::ibv_async_event { element: std::ptr::null_mut(), event_type: 0 };
-        // SAFETY: an open context, whose descriptor does not block. A queue pair of an event exists until the event is
-        // acknowledged (man ibv_get_async_event); its context is the number that `Pair::create` gave it.
+        // SAFETY: an open context with a non-blocking descriptor. The queue pair of an event exists
+        // until the event is acknowledged (man ibv_get_async_event); its context is the number set
+        // by `Pair::create`.
         unsafe {
             if (self.library.call.get_async_event)(self.context, &raw mut event) != 0 {
                 return None;
@@ -262,7 +270,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once, after everything that was made from it.
+        // SAFETY: opened once, and closed once after all objects that were made from it.
         unsafe {
             if !self.pd.is_null() {
                 let _ = (self.library.call.dealloc_pd)(self.pd);
@@ -273,13 +281,13 @@ impl Drop for Device {
 }
 
 impl Registration {
-    /// The key for local use.
+    /// The key for local access.
     pub(crate) fn local_key(&self) -> u32 {
         // SAFETY: open until drop.
         unsafe { (*self.mr).lkey }
     }
 
-    /// The key that peers use.
+    /// The key for peers' access.
     pub(crate) fn remote_key(&self) -> u32 {
         // SAFETY: open until drop.
         unsafe { (*self.mr).rkey }
@@ -288,7 +296,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: registered once, given back once.
+        // SAFETY: registered once and deregistered once.
         unsafe {
             let _ = (self.device.library.call.dereg_mr)(self.mr);
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
-use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width};
+use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width, secret};
 
-use crate::contacts::{CONNECTION, Contacts, Maker, random};
+use crate::contacts::{CONNECTION, Contacts, Maker};
 use crate::device::{Device, Registration};
 use crate::greeter::{Greeter, HELLOS};
 use crate::library::{Library, SONAME};
@@ -17,23 +17,26 @@ use crate::queue::{Queue, Receives};
 use crate::stock::Stock;
 use crate::{choice, sys};
 
-/// Entries of the completion queue, where the device has as many.
+/// Entries of the completion queue, limited by the device.
 const COMPLETIONS: u32 = 4096;
 
-/// What to open.
+/// Options of a device to open.
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
-    /// The ports to choose from: a list of `device[:port]`, the first that works; with `^` before it, those to avoid. Otherwise
-    /// the first active port, one near to the NUMA node that this process is bound to if there is one.
+    /// The ports to choose from: a list of `device[:port]`, of which the first that works is taken;
+    /// `^` before the list excludes them. `None`: the first active port, preferably one near the
+    /// NUMA node to which this process is bound.
     pub devices: Option<String>,
-    /// This process's rank, which goes with each message and connection; below 2^30.
+    /// This process's rank, which each message and connection carries; below 2^30.
     pub rank: Peer,
-    /// How long a connected peer may leave packets without an answer before it counts as gone: a process that ended or a
-    /// machine that vanished. Devices may take up to four times as long. At most 4.8 h.
+    /// The failure detector's limit: a connected peer that leaves packets unanswered for this time
+    /// counts as gone (its process ended, or its machine vanished). Devices may take up to four
+    /// times as long. At most 4.8 h.
     pub silence: Duration,
-    /// How long a peer may take to answer a request for a connection, which needs its process and not only its device.
+    /// How long a peer may take to answer a connection request, which needs the peer's process and
+    /// not only its device.
     pub patience: Duration,
-    /// The library's name for the loader.
+    /// The library's name for the dynamic loader.
     pub library: String,
 }
 
@@ -50,24 +53,26 @@ pub struct VerbsDomain {
     port: VerbsPort,
 }
 
-/// Registered memory. It keeps the device and the memory.
+/// Registered memory. It keeps the device open and the memory alive.
 #[derive(Debug)]
 pub struct VerbsRegion {
-    // Before the memory: fields drop in order. `None` for no bytes, which can't be registered.
+    // Declared before the memory, because fields drop in order. `None` for a length of 0, which
+    // can't be registered.
     _registration: Option<Registration>,
     key: RegionKey,
     device: Arc<Device>,
     _memory: Memory,
 }
 
-/// Marks keys of this backend.
+/// Tag of this backend's keys.
 pub(crate) const TAG: u64 = u64::from_le_bytes(*b"vrb rgn1");
 
 impl VerbsDomain {
     /// Opens a device.
     ///
     /// # Errors
-    /// `Unavailable` where the library or a usable device is missing, with what is; `Failed` where opening failed.
+    /// `Unavailable` where the library or a usable device is missing, with the missing part;
+    /// `Failed` where opening failed.
     pub fn open(options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
         let library = Library::open(&options.library)?;
         let device = Device::open(&library, &choice::choose(options.devices.as_deref())?)?;
@@ -76,7 +81,7 @@ impl VerbsDomain {
         let messages = MESSAGES.min(count(device.attributes.max_srq_wr));
         let queue = Queue::create(&device, completions)?;
         let receives = Receives::create(&device, messages)?;
-        // Everything that can complete at once has room in the queue.
+        // The queue has room for all entries that can be outstanding at once.
         let room = completions.saturating_sub(messages + 2 * HELLOS);
         let (depth, inline) = probe(&queue, &receives, options.rank)?;
         let list = depth.list.min(count(device.attributes.max_sge_rd)).max(1) as usize;
@@ -92,7 +97,7 @@ impl VerbsDomain {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| FabricError::failed("eventfd", error))?;
         let port = VerbsPort::new(Parts {
-            contacts: Contacts::new(make, Greeter::new(&device, &queue, random())?),
+            contacts: Contacts::new(make, Greeter::new(&device, &queue, secret::word()?)?),
             receives,
             queue,
             messages: Pool::new(&device, messages, MESSAGE)?,
@@ -107,7 +112,7 @@ impl VerbsDomain {
         Ok(Arc::new(VerbsDomain { port }))
     }
 
-    /// The bytes that this crate keeps for each connected peer, beside the queue pair.
+    /// The memory that this crate keeps for each connected peer, in bytes, beside the queue pair.
     pub fn bytes_per_peer() -> usize {
         Contacts::BYTES_PER_PEER
     }
@@ -119,7 +124,8 @@ impl VerbsDomain {
     }
 }
 
-/// How connections are made on this device, and how many bytes their requests can carry: shown by making one.
+/// The dimensions of connections on this device, and how many bytes their requests carry inline,
+/// found by creating a queue pair.
 fn probe(queue: &Arc<Queue>, receives: &Arc<Receives>, me: Peer) -> Result<(Depth, usize), FabricError> {
     let without = Depth { inline: 0, list: 1, ..CONNECTION };
     for depth in [CONNECTION, without] {
@@ -130,8 +136,8 @@ fn probe(queue: &Arc<Queue>, receives: &Arc<Receives>, me: Peer) -> Result<(Dept
     Pair::reliable(queue, receives, without, me).map(|(_, inline)| (without, inline))
 }
 
-/// With what an atomic on a region at `base` is atomic; devices have fetch-and-add and compare-and-swap on aligned words of
-/// 8 bytes, of which the first also reads.
+/// The coherence of an atomic on a region at `base`. Devices have fetch-and-add, which also serves
+/// as a read, and compare-and-swap, on aligned words of 8 bytes.
 pub(crate) fn coherence(device: &Device, base: u64, kind: AmoKind, width: Width) -> Option<Coherence> {
     if width != Width::W64 || kind == AmoKind::Replace || !base.is_multiple_of(8) {
         return None;
@@ -156,7 +162,7 @@ impl Domain for VerbsDomain {
         let registration = if memory.is_empty() {
             None
         } else {
-            // SAFETY: the region keeps a clone of the memory until after its registration is dropped.
+            // SAFETY: the region keeps a clone of the memory until its registration is dropped.
             Some(unsafe { device.register(memory.as_ptr(), memory.len()) }?)
         };
         let remote = registration.as_ref().map_or(0, Registration::remote_key);

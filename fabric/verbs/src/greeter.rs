@@ -1,4 +1,4 @@
-//! The datagram queue pair, over which processes that are not connected yet say hello.
+//! The datagram queue pair, over which processes exchange hellos before they are connected.
 
 use std::sync::Arc;
 
@@ -12,18 +12,19 @@ use crate::queue::Queue;
 use crate::sys;
 use crate::ticket::Ticket;
 
-/// Hellos on their way at once, in each direction. What finds no place is lost, as it may be anyway.
+/// Most hellos in flight in each direction. Further ones are dropped; the handshake tolerates lost
+/// hellos.
 pub(crate) const HELLOS: u32 = 64;
-/// What the device puts before each datagram that arrives.
+/// Length of the header that the device puts before each datagram.
 const HEADER: usize = 40;
-/// The bytes of a buffer.
+/// Length of a buffer in bytes.
 const BUFFER: usize = 256;
 const _: () = assert!(HEADER + HELLO_LEN <= BUFFER);
 
-/// Says and hears hellos.
+/// Sends and receives hellos.
 #[derive(Debug)]
 pub(crate) struct Greeter {
-    // Before the buffers: fields drop in order.
+    // Declared before the buffers, because fields drop in order.
     pair: Pair,
     sends: Pool,
     receives: Pool,
@@ -51,7 +52,7 @@ impl Greeter {
         &self.address
     }
 
-    /// Sends a hello, or loses it.
+    /// Sends a hello, or drops it where no buffer is free.
     pub(crate) fn say(&self, route: &Route, to: &Address, hello: &Hello) {
         let Some(buffer) = self.sends.take() else { return };
         let bytes = hello.encode();
@@ -67,7 +68,8 @@ impl Greeter {
             wr: route.target(to.number),
             rest: [0; 7],
         };
-        // SAFETY: the buffer was just taken, and is the device's until `said`; the route stays as long as the contact.
+        // SAFETY: the buffer was just taken, and belongs to the device until `said`; the route
+        // lives as long as the contact.
         let posted = unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.sends.buffer(buffer), bytes.len());
             self.pair.post(&mut request)
@@ -77,17 +79,19 @@ impl Greeter {
         }
     }
 
-    /// A hello has left.
+    /// Frees the buffer of a hello that was sent.
     pub(crate) fn said(&self, buffer: u32) {
         self.sends.give_back(buffer);
     }
 
-    /// What arrived in a buffer, of `len` bytes with the device's header; the buffer then waits for the next.
+    /// The hello in a buffer that received `len` bytes with the device's header, if they are one.
+    /// The buffer is posted again.
     ///
     /// # Errors
     /// The receive can't be posted again.
     pub(crate) fn heard(&self, buffer: u32, len: usize) -> Result<Option<Hello>, FabricError> {
-        // SAFETY: the receive is complete and not posted again before the bytes were read: nobody else has the buffer.
+        // SAFETY: the receive is complete and is not posted again before the bytes are read, so the
+        // buffer has no other user.
         let bytes = unsafe { std::slice::from_raw_parts(self.receives.buffer(buffer), len.min(BUFFER)) };
         let hello = bytes.get(HEADER..).and_then(Hello::decode);
         self.listen(buffer)?;
@@ -96,7 +100,8 @@ impl Greeter {
 
     /// Posts a receive.
     pub(crate) fn listen(&self, buffer: u32) -> Result<(), FabricError> {
-        // SAFETY: the buffer is the device's until its completion; the pair is closed before the buffers go.
+        // SAFETY: the buffer belongs to the device until its completion; drop closes the pair
+        // before it frees the buffers.
         unsafe { self.pair.post_receive(Ticket::Heard(buffer).encode(), self.receives.element(buffer, BUFFER)) }
     }
 }

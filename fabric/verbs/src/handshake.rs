@@ -1,20 +1,23 @@
-//! How two processes get the two halves of a queue pair to know each other, over datagrams that may be lost, doubled, or
-//! overtake each other: a pure state machine for each half, the same at both ends.
+//! The handshake by which the two halves of a queue pair learn of each other, over datagrams that
+//! may be lost, duplicated or reordered: a pure state machine for each half, the same at both ends.
 //!
-//! Each half says hello with its own number until it knows that the other half is connected to it. A hello also says whose
-//! number its sender has seen, and whether its sender is ready; one that is not gets an answer. So a half connects at the
-//! first hello that it hears, is ready at the first that has seen it, and both may begin at once, or one of them never.
+//! Each half repeats a hello with its own number until it knows that the other half is connected to
+//! it. A hello also carries the number that the sender has seen, and whether the sender is ready; a
+//! hello from a half that is not ready is answered. So a half connects at the first hello that it
+//! receives and is ready at the first that has seen it. Both halves may begin at once, or only one
+//! of them.
+//! that has seen it, and both may begin at once, or one of them never.
 
 use std::time::{Duration, Instant};
 
 use crate::address::{End, Hello};
 
-/// After this long without an answer the first hello is repeated; the pause doubles each time.
+/// The first hello is repeated after this time without an answer; the pause then doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// One half of a queue pair on its way to be ready.
+/// One half of a queue pair during the handshake.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     mine: End,
@@ -26,27 +29,27 @@ pub(crate) struct Handshake {
     sent: u32,
 }
 
-/// What to do after a hello was heard, in this order.
+/// The actions after a received hello, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
-    /// Connect this half to that one.
+    /// Connect this half to `End`.
     pub(crate) connect: Option<End>,
-    /// This half may send now.
+    /// This half may send from now on.
     pub(crate) ready: bool,
-    /// Say hello: the other half waits for it.
+    /// Send a hello: the other half waits for it.
     pub(crate) answer: bool,
 }
 
-/// What to do as time goes by.
+/// The action at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tick {
-    /// Nothing yet.
+    /// No action yet.
     Wait,
-    /// Say hello again.
+    /// Repeat the hello.
     Repeat,
     /// This half is ready.
     Done,
-    /// Nobody answers: how often hello was said.
+    /// No answer came; the number of hellos sent.
     GiveUp(u32),
 }
 
@@ -56,12 +59,13 @@ impl Handshake {
         Handshake { mine, theirs: None, ready: false, begun: now, due: now, pause: FIRST_PAUSE, sent: 0 }
     }
 
-    /// What a hello says now: this half, the number that it has seen (0: none), and whether it is ready.
+    /// The content of a hello sent now: this half, the number that it has seen (0: none), and
+    /// whether it is ready.
     pub(crate) fn says(&self) -> (End, u32, bool) {
         (self.mine, self.theirs.map_or(0, |end| end.number), self.ready)
     }
 
-    /// A hello arrived.
+    /// Processes a received hello.
     pub(crate) fn hear(&mut self, hello: &Hello) -> Heard {
         let mut heard = Heard::default();
         match self.theirs {
@@ -69,7 +73,7 @@ impl Handshake {
                 self.theirs = Some(hello.end);
                 heard.connect = self.theirs;
             }
-            // Of another life of that rank, or a stray.
+            // From an earlier process of that rank, or a stray.
             Some(theirs) if theirs != hello.end => return heard,
             Some(_) => {}
         }
@@ -81,7 +85,7 @@ impl Handshake {
         heard
     }
 
-    /// Time goes by; `limit` is how long to try.
+    /// Advances the time; `limit` bounds the whole handshake.
     pub(crate) fn tick(&mut self, now: Instant, limit: Duration) -> Tick {
         if self.ready {
             return Tick::Done;
@@ -108,7 +112,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(60);
 
-    /// A half with what its owner did, and the hellos that travel away from it.
+    /// A half with the actions of its owner, and its outgoing hellos.
     struct Half {
         handshake: Handshake,
         connected: Vec<End>,
@@ -143,7 +147,7 @@ mod tests {
         }
     }
 
-    /// What the net does with the oldest or newest hello of one direction.
+    /// The net's action on the oldest or newest hello of one direction.
     #[derive(Clone, Copy, Debug)]
     enum Net {
         Deliver,
@@ -163,7 +167,8 @@ mod tests {
         ]
     }
 
-    /// One step; `a` hears what `b` sent. Ready may only be who the other half is connected to.
+    /// One step; `a` receives from `b`. A half may be ready only if the other half is connected to
+    /// it.
     fn step(what: Net, a: &mut Half, b: &mut Half, now: &mut Instant) {
         match what {
             Net::Tick(ms) => {
@@ -196,13 +201,13 @@ mod tests {
             }
             for (first, what) in steps {
                 let (x, y) = if first { (&mut a, &mut b) } else { (&mut b, &mut a) };
-                // Who was never contacted and never begins keeps silent.
+                // A half that was never contacted and never begins stays silent.
                 if !both && !first && matches!(what, Net::Tick(_)) && y.sent.is_empty() && x.connected.is_empty() {
                     continue;
                 }
                 step(what, x, y, &mut now);
             }
-            // Then the net is well.
+            // From here on the net loses nothing.
             for _ in 0..8 {
                 now += LONGEST_PAUSE;
                 a.tick(now);

@@ -1,31 +1,38 @@
-//! libibverbs as a transport: reliable connections of InfiniBand and RoCE devices, and of Soft-RoCE.
+//! libibverbs as a transport: reliable connections of InfiniBand and RoCE devices, and of
+//! Soft-RoCE.
 //!
-//! The library is opened at run time. A put is an RDMA write, a get an RDMA read, an atomic on 64 bits a fetch-and-add or a
-//! compare-and-swap, a message a send: one work request each. Knows nothing of windows, and of shared memory.
+//! The library is opened at run time. Each operation is one work request: a put is an RDMA write, a
+//! get an RDMA read, an atomic on 64 bits a fetch-and-add or a compare-and-swap, a message a send.
+//! Independent of windows and of shared memory.
 //!
-//! **Connections** are made at first contact: each process has one queue pair for datagrams, whose address it publishes, and over
-//! which two processes say hello until both ends of a queue pair of their own are connected (`handshake`). Until then a post
-//! answers `Again`. Connecting takes both processes, so whoever opens a port has a thread call `progress`, asleep in `wait`
-//! meanwhile; puts, gets and atomics on a connection take the target's device only.
+//! **Connections** are made at first contact. Each process publishes the address of one datagram
+//! queue pair. Over these, two processes exchange hellos until both ends of a queue pair of their
+//! own are connected (`handshake`). Until then a post answers `Again`. Connecting takes both
+//! processes, so the opener of a port runs a thread that calls `progress` and sleeps in `wait`.
+//! Puts, gets and atomics on an open connection take the target's device only.
 //!
-//! **Completion.** Requests are unsignaled but for the last before a flush (`link`). A write's completion says that the
-//! target's device has acknowledged it. That it is visible to the target's CPU, and to any device that then reads, follows from
-//! the order of PCI Express: memory is registered without relaxed ordering, so that neither a later message nor a read from there
-//! overtakes it on its way into memory. Reads and atomics complete with their data.
+//! **Completion.** Only the last request before a flush is signaled (`link`). A write's completion
+//! says that the target's device has acknowledged the data. The order of PCI Express makes it
+//! visible to the target's CPU, and to any device that reads afterwards: memory is registered
+//! without relaxed ordering, so neither a later message nor a later read overtakes the data. Reads
+//! and atomics complete with their data.
 //!
-//! **Local bytes.** Up to 48 bytes travel in the request. Up to 128 KiB are copied through registered buffers; longer ones
-//! are registered for the one request, or reached by page faults where the device takes them (on-demand paging). There is no
-//! cache of registrations: memory that is unmapped behind its back would be reached by a stale one. What is gathered from several
-//! places, or scattered to them, is copied up to the same lengths. Beyond them a request has a list of up to three places, which the
-//! device goes through: as many as need no more room in a queue than the 48 bytes do.
+//! **Local bytes.** Up to 48 bytes travel inside the request. Up to 128 KiB are copied through
+//! registered buffers. Longer ones are registered for the one request, or accessed by page faults
+//! where the device supports them (on-demand paging). There is no registration cache: a stale entry
+//! would access memory that was unmapped and replaced. Bytes that are gathered from several places,
+//! or scattered to them, are copied up to the same lengths. Longer ones are a list of up to three
+//! places in the request, which needs no more room in a queue than the 48 bytes.
 //!
-//! **Memory.** A process has 8 MiB of buffers, 2 MiB for messages that arrive, and a completion queue of 4096 entries of 64 bytes.
-//! A connected peer takes 64 requests of 128 bytes at the device (8 KiB; Soft-RoCE: of 256 bytes, and a page, 20 KiB), 64 records
-//! of 48 bytes (3 KiB), and some 3 KiB for the objects here and in the kernel: 14 KiB (26). Receives are shared by all. No request is posted for which
-//! the completion queue has no room.
+//! **Memory.** A process has 8 MiB of buffers, 2 MiB for incoming messages, and a completion queue
+//! of 4096 entries of 64 bytes. A connected peer takes 64 requests of 128 bytes at the device (8
+//! KiB; Soft-RoCE: of 256 bytes, and a page, 20 KiB), 64 records of 48 bytes (3 KiB), and some 3
+//! KiB for objects here and in the kernel: 14 KiB (26). All connections share the receives. A
+//! request is posted only if the completion queue has room for its completion.
 //!
-//! **Failures.** A peer that leaves packets without an answer for as long as [`VerbsOptions::silence`] counts as gone: what
-//! is in flight fails, naming it and the status of the completion, and later posts answer `Broken`. Other peers do not notice.
+//! **Failures.** A peer that leaves packets unanswered for [`VerbsOptions::silence`] counts as
+//! gone: its operations in flight fail with a fault that names the peer and the status of the
+//! completion, and later posts answer `Broken`. Other peers are not affected.
 
 #[doc(hidden)]
 #[allow(unsafe_code)]

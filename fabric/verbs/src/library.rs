@@ -1,4 +1,5 @@
-//! libibverbs, opened at run time: a program starts where the library is missing, and says so when it needs it.
+//! libibverbs, opened at run time: a program starts without the library, and reports it missing on
+//! use.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -9,7 +10,7 @@ use transom_fabric::FabricError;
 
 use crate::sys;
 
-/// The name that the loader looks for.
+/// The library's name for the dynamic loader.
 pub const SONAME: &str = "libibverbs.so.1";
 pub(crate) const TRANSPORT: &str = "verbs";
 
@@ -28,20 +29,22 @@ impl Library {
     /// Opens the library.
     ///
     /// # Errors
-    /// `Unavailable`, with how to get it.
+    /// `Unavailable`, with instructions to install it.
     pub(crate) fn open(soname: &str) -> Result<Arc<Library>, FabricError> {
         let missing = |error: libloading::Error| FabricError::Unavailable {
             transport: TRANSPORT,
             reason: format!("{}; on Debian: apt-get install libibverbs1 ibverbs-providers", cause(&error)),
         };
-        // SAFETY: libibverbs' initializers only read its environment; no other thread depends on their order.
+        // SAFETY: libibverbs' initializers only read its environment; no other thread depends on
+        // their order.
         let dynamic = unsafe { Dynamic::new(soname) }.map_err(missing)?;
         macro_rules! functions {
             ($($name:ident),* $(,)?) => {
                 sys::Functions { $($name: *dynamic.get(concat!("ibv_", stringify!($name), "\0").as_bytes()).map_err(missing)?),* }
             };
         }
-        // SAFETY: the types are those of infiniband/verbs.h; the default symbol version, IBVERBS_1.1, keeps them.
+        // SAFETY: the types are those of infiniband/verbs.h; the default symbol version,
+        // IBVERBS_1.1, keeps them.
         let call = unsafe {
             functions!(
                 get_device_list,
@@ -74,20 +77,21 @@ impl Library {
                 event_type_str,
             )
         };
-        // It stays loaded: its providers are, and objects of other users of the library may be open.
+        // The library stays loaded, as its providers do, and other users of it may have open
+        // objects.
         std::mem::forget(dynamic);
         Ok(Arc::new(Library { call }))
     }
 
     /// A completion's status in words.
     pub(crate) fn status(&self, status: u32) -> String {
-        // SAFETY: any number is answered with a string that stays.
+        // SAFETY: the library returns a static string for every number.
         unsafe { words((self.call.wc_status_str)(status)) }
     }
 
     /// An asynchronous event's type in words.
     pub(crate) fn event(&self, event: u32) -> String {
-        // SAFETY: as above.
+        // SAFETY: the library returns a static string for every number.
         unsafe { words((self.call.event_type_str)(event)) }
     }
 }
@@ -99,7 +103,7 @@ unsafe fn words(text: *const std::ffi::c_char) -> String {
     if text.is_null() { "?".into() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() }
 }
 
-/// What the loader said, which is behind the error and not in its text.
+/// The loader's message, which is the error's source and not in its text.
 fn cause(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

@@ -1,12 +1,16 @@
-//! The connection to one peer: its queue pair, the requests in flight in the order they were posted, and whether it stands.
+//! The connection to one peer: its queue pair, the requests in flight in the order of their posts,
+//! and its state.
 //!
-//! Requests complete in order, so that one signaled completion tells of all before it. Which of many puts is the last one
-//! before a flush shows only by the flush; so the newest small request is *held*: written down, not posted. The next request
-//! posts it unsignaled before itself, and [`Link::release`], which is called by whoever makes progress or goes to sleep, posts it
-//! signaled. N small puts and a flush are N requests and one completion. Large requests, whose time on the wire matters, and
-//! messages, which nobody flushes, are posted at once and signaled.
+//! Requests complete in order, so one signaled completion covers all before it. Only a flush shows
+//! which put was the last one before it, so the newest small request is *held*: written, not
+//! posted. The next request posts it unsignaled before itself. [`Link::release`], which progress
+//! and the sleep in `wait` call, posts it signaled. N small puts and a flush are N requests and one
+//! completion. Large requests, whose transfer time matters, and messages, which no flush waits for,
+//! are posted signaled at once.
 //!
-//! So the last posted request is signaled, or one is held: nothing is in flight of which no completion will tell.
+//! The invariant: the last posted request is signaled, or one is held. So every request in flight
+//! is covered by a completion.
+//! completion will tell.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -23,10 +27,10 @@ const OPENING: u8 = 0;
 const READY: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// Why a request was not accepted.
+/// The reason why a request was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// There is no room, or the connection does not stand yet.
+    /// There is no room, or the connection is not open yet.
     Again,
     /// The link is broken.
     Broken,
@@ -37,14 +41,14 @@ pub(crate) struct Link {
     peer: Peer,
     state: AtomicU8,
     fault: OnceLock<String>,
-    // Before the records: no registration ends while the device uses it.
+    // Declared before the records: no registration may end while the device uses it.
     pub(crate) pair: Pair,
     sending: Mutex<Sending>,
 }
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Relaxed: a look.
+        // Relaxed: for display only.
         let state = self.state.load(Ordering::Relaxed);
         write!(f, "Link({}, {})", self.peer, ["opening", "ready", "broken"][usize::from(state)])
     }
@@ -57,43 +61,43 @@ impl Link {
         Link { peer, state: AtomicU8::new(OPENING), fault, pair, sending }
     }
 
-    /// Whom it leads to.
+    /// The peer.
     #[inline]
     pub(crate) fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// Both ends are connected: requests may be posted.
+    /// Marks the link as ready: both ends are connected.
     pub(crate) fn open(&self) {
         let mut sending = self.sending.lock();
-        // Relaxed: under the lock. A link that broke stays broken.
+        // Relaxed: under the lock. A broken link stays broken.
         if self.state.compare_exchange(OPENING, READY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             sending.open();
         }
     }
 
-    /// Whether nothing can be posted before the peer has answered.
+    /// Whether the connection is being opened, so that no request can be posted yet.
     pub(crate) fn is_opening(&self) -> bool {
-        // Relaxed: whoever sees another state is told by `push` what it means.
+        // Relaxed: `push` checks the state again under the lock.
         self.state.load(Ordering::Relaxed) == OPENING
     }
 
-    /// Why nothing goes to this peer any more.
+    /// The fault for which the link is broken.
     pub(crate) fn fault(&self) -> Fault {
         Fault { peer: self.peer, reason: self.fault.get().cloned().unwrap_or_default() }
     }
 
-    /// What was posted so far.
+    /// The counts of posts so far.
     pub(crate) fn posted(&self) -> Posted {
         self.sending.lock().posted()
     }
 
-    /// Takes a request, counts its operation, and posts or holds it.
+    /// Accepts a request, counts its operation, and posts or holds it.
     pub(crate) fn push(&self, request: Request<'_>, stock: &Stock) -> Result<(), Refused> {
         let mut sending = self.sending.lock();
         if !self.admit(&mut sending, stock) {
             stock.discard(&request.local);
-            // Relaxed: under the lock, as all that break it.
+            // Relaxed: under the lock, like all stores that break the link.
             let broken = self.state.load(Ordering::Relaxed) == BROKEN;
             return Err(if broken { Refused::Broken } else { Refused::Again });
         }
@@ -110,8 +114,8 @@ impl Link {
         Ok(())
     }
 
-    /// Takes a put whose bytes the request carries, and holds it; whether there was room. The path of most operations: inlined, and
-    /// without a request that would be written twice.
+    /// Accepts a put whose bytes the request carries, and holds it; returns whether there was room.
+    /// The path of most operations: inlined, and the request is written once.
     #[inline(always)]
     pub(crate) fn push_carried(
         &self,
@@ -130,7 +134,7 @@ impl Link {
         room
     }
 
-    /// Makes room for one more request: what is held is posted. Whether there is.
+    /// Posts the held request, which makes room for one more; returns whether there is room.
     #[inline(always)]
     fn admit(&self, sending: &mut Sending, stock: &Stock) -> bool {
         if !sending.has_room() || !stock.enter() {
@@ -146,7 +150,7 @@ impl Link {
         true
     }
 
-    /// The newest request is held: somebody is to release it.
+    /// Holds the newest request and lists the link for release.
     #[inline(always)]
     fn list(&self, sending: &mut Sending, stock: &Stock) {
         if !sending.listed {
@@ -170,7 +174,7 @@ impl Link {
         }
     }
 
-    /// Posts what is held, signaled.
+    /// Posts the held request signaled.
     pub(crate) fn release(&self, stock: &Stock) {
         let mut sending = self.sending.lock();
         sending.listed = false;
@@ -179,8 +183,8 @@ impl Link {
         }
     }
 
-    /// Request `number` is complete, and with it all before. With a reason it failed, and so will all after it.
-    /// Completions of a link are told in their order.
+    /// Completes request `number` and all before it. With a `failure` the request failed, and so
+    /// will all later ones. Completions of a link are processed in order.
     pub(crate) fn complete(&self, number: u32, failure: Option<&str>, stock: &Stock) {
         let mut sending = self.sending.lock();
         let count = sending.over(number);
@@ -199,14 +203,14 @@ impl Link {
         stock.leave(count);
     }
 
-    /// Nothing goes to this peer any more. What is in flight completes with errors.
+    /// Breaks the link: requests in flight complete with errors.
     pub(crate) fn give_up(&self, reason: &str, stock: &Stock) {
         self.break_down(&mut self.sending.lock(), reason, stock);
     }
 
     #[cold]
     fn break_down(&self, sending: &mut Sending, reason: &str, stock: &Stock) {
-        // The first reason tells what happened; later ones are its consequences.
+        // Only the first reason is kept: later ones are its consequences.
         let _ = self.fault.set(reason.to_owned());
         // Relaxed: under the lock.
         if self.state.swap(BROKEN, Ordering::Relaxed) != BROKEN {

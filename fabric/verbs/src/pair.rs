@@ -12,19 +12,22 @@ use crate::device::{Device, checked, failed, opaque_debug};
 use crate::queue::{Queue, Receives};
 use crate::sys;
 
-/// The key that all datagrams carry. Strays are told by the token of the hello, not by this.
+/// The key of all datagrams. The hello's token, not this key, detects strays.
 const QKEY: u32 = 0x1172_0a4d;
-/// How long a sender waits where no receive was posted for its message: 0.64 ms (man ibv_modify_qp, table of RNR timers).
+/// A sender's pause where no receive was posted for its message: 0.64 ms (man ibv_modify_qp, table
+/// of RNR timers).
 const RNR_PAUSE: u8 = 12;
-/// A message for which no receive is posted is tried again without end: its receiver is alive.
+/// A message without a posted receive is retried without limit: its receiver is alive.
 const RNR_RETRY: u8 = 7;
-/// The largest exponent of a timeout.
+/// Largest exponent of a timeout.
 const LONGEST: u8 = 31;
-/// How often a packet without an answer is sent again. One less than the most: Soft-RoCE takes 7 for "without end".
+/// Retransmissions of an unanswered packet. One less than the most: Soft-RoCE takes 7 for "without
+/// limit".
 const RETRY: u8 = 6;
 
-/// How often the kernel is asked for the link address of a peer, which over RoCE it asks the net for. It waits a second for an
-/// answer and asks once in that time, so that one lost packet would be the end of a connection.
+/// Attempts to resolve a peer's link address, for which the kernel asks the network on RoCE. The
+/// kernel asks once and waits a second, so that with one attempt a lost packet would fail the
+/// connection.
 const RESOLUTIONS: usize = 4;
 
 /// A queue pair.
@@ -32,40 +35,40 @@ pub(crate) struct Pair {
     qp: *mut sys::ibv_qp,
     post: unsafe extern "C" fn(*mut sys::ibv_qp, *mut sys::ibv_send_wr, *mut *mut sys::ibv_send_wr) -> c_int,
     queue: Arc<Queue>,
-    /// Keeps the receives of a connection.
+    /// Keeps a connection's shared receives open.
     _receives: Option<Arc<Receives>>,
 }
 
-/// Where datagrams to a peer go.
+/// The route of datagrams to a peer.
 pub(crate) struct Route {
     ah: *mut sys::ibv_ah,
     device: Arc<Device>,
 }
 
-/// What a queue pair is made for.
+/// The dimensions of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
-    /// Work requests in flight at once.
+    /// Most work requests in flight.
     pub(crate) sends: u32,
-    /// Receives of its own.
+    /// Most receives of its own.
     pub(crate) receives: u32,
-    /// Bytes that a request can carry itself.
+    /// Most inline bytes of a request.
     pub(crate) inline: u32,
-    /// The pieces of memory that a request takes its bytes from, or brings them to.
+    /// Most pieces of memory of a request.
     pub(crate) list: u32,
 }
 
-/// What both ends of a connection must know of how it is used.
+/// Parameters on which both ends of a connection must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quality {
-    /// The exponent of the time after which a packet is sent again: 4.096 us times 2 to it.
+    /// The exponent of the retransmission timeout: 4.096 us times 2 to this.
     pub(crate) timeout: u8,
 }
 
 opaque_debug!(Pair, Route);
 
 impl Quality {
-    /// The timeout with which a packet, sent again as often as it is, stays without an answer for `silence` at most.
+    /// The timeout with which all retransmissions of an unanswered packet take at most `silence`.
     pub(crate) fn of(silence: Duration) -> Quality {
         let each = silence.as_nanos() / (u128::from(RETRY) + 1) / 4096;
         Quality { timeout: u8::try_from(each.max(2).ilog2()).unwrap_or(LONGEST).min(LONGEST) }
@@ -73,7 +76,8 @@ impl Quality {
 }
 
 impl Pair {
-    /// A queue pair for a reliable connection to `peer`, and how many bytes a request can carry.
+    /// A queue pair for a reliable connection to `peer`, and how many bytes a request can carry
+    /// inline.
     ///
     /// # Errors
     /// The call that failed.
@@ -93,7 +97,7 @@ impl Pair {
         Ok((pair, inline))
     }
 
-    /// A queue pair for datagrams, ready to be used.
+    /// A queue pair for datagrams, ready for use.
     ///
     /// # Errors
     /// The call that failed.
@@ -134,7 +138,8 @@ impl Pair {
             qp_type: if receives.is_some() { sys::IBV_QPT_RC } else { sys::IBV_QPT_UD },
             sq_sig_all: 0,
         };
-        // SAFETY: open objects, which the pair keeps; the table of an open context has its functions.
+        // SAFETY: open objects, which the pair keeps open; an open context's table has its
+        // functions.
         unsafe {
             let qp = (device.library.call.create_qp)(device.pd, &raw mut wanted);
             if qp.is_null() {
@@ -158,8 +163,8 @@ impl Pair {
         }
     }
 
-    /// Connects the initialized half `mine` to the half `theirs` at `address`: from now on it receives, and sends
-    /// where the other half is connected too.
+    /// Connects the initialized half `mine` to the half `theirs` at `address`. From now on it
+    /// receives, and it sends where the other half is connected too.
     ///
     /// # Errors
     /// The call that failed.
@@ -195,15 +200,15 @@ impl Pair {
         self.modify("ibv_modify_qp to RTS", &mut attributes, mask)
     }
 
-    /// Gives it up: everything in flight completes with an error.
+    /// Moves the pair to the error state: every request in flight completes with an error.
     pub(crate) fn abandon(&self) {
         let mut attributes = blank();
         attributes.qp_state = sys::IBV_QPS_ERR;
-        // It refuses only where the pair is in no state that has anything in flight.
+        // The call fails only where the pair's state has no requests in flight.
         let _ = self.modify("ibv_modify_qp to ERR", &mut attributes, sys::IBV_QP_STATE);
     }
 
-    /// Its number, which peers connect to.
+    /// The pair's number, to which peers connect.
     pub(crate) fn number(&self) -> u32 {
         // SAFETY: open until drop.
         unsafe { (*self.qp).qp_num }
@@ -215,25 +220,26 @@ impl Pair {
     /// The error number in words.
     ///
     /// # Safety
-    /// The request is whole; unless they are inline, its local bytes are the device's until its completion.
+    /// The request is well-formed. Local bytes that are not inline belong to the device until the
+    /// completion.
     #[inline]
     pub(crate) unsafe fn post(&self, request: &mut sys::ibv_send_wr) -> Result<(), Error> {
         let mut bad = std::ptr::null_mut();
-        // SAFETY: an open queue pair of this table's context; the rest is the caller's promise.
+        // SAFETY: an open queue pair of this table's context; the caller promises the rest.
         match unsafe { (self.post)(self.qp, request, &raw mut bad) } {
             0 => Ok(()),
             status => Err(Error::from_raw_os_error(status.abs())),
         }
     }
 
-    /// Posts a receive of the pair's own.
+    /// Posts a receive to the pair itself.
     ///
     /// # Safety
-    /// The bytes are the device's until the completion.
+    /// The bytes belong to the device until the completion.
     pub(crate) unsafe fn post_receive(&self, id: u64, mut sge: sys::ibv_sge) -> Result<(), FabricError> {
         let mut request = sys::ibv_recv_wr { wr_id: id, next: std::ptr::null_mut(), sg_list: &raw mut sge, num_sge: 1 };
         let mut bad = std::ptr::null_mut();
-        // SAFETY: an open queue pair; the request is copied; its bytes are the caller's promise.
+        // SAFETY: an open queue pair; the call copies the request; the caller promises the bytes.
         let status = unsafe {
             let post = (*self.queue.device.context).ops.post_recv.expect("post_recv");
             post(self.qp, &raw mut request, &raw mut bad)
@@ -244,7 +250,7 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once.
+        // SAFETY: opened once and closed once.
         unsafe {
             let _ = (self.queue.device.library.call.destroy_qp)(self.qp);
         }
@@ -252,7 +258,7 @@ impl Drop for Pair {
 }
 
 impl Route {
-    /// The way of datagrams to an address.
+    /// The route of datagrams to an address.
     ///
     /// # Errors
     /// The call that failed.
@@ -274,14 +280,15 @@ impl Route {
 
 impl Drop for Route {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once.
+        // SAFETY: opened once and closed once.
         unsafe {
             let _ = (self.device.library.call.destroy_ah)(self.ah);
         }
     }
 }
 
-/// Makes the call `what`, for which the kernel finds out a peer's link address: again where only that took too long.
+/// Makes the call `what`, for which the kernel resolves a peer's link address, and repeats it where
+/// the resolution timed out.
 fn resolving<T>(what: &str, mut call: impl FnMut() -> Result<T, Error>) -> Result<T, FabricError> {
     let mut tries = 1;
     loop {
@@ -293,7 +300,7 @@ fn resolving<T>(what: &str, mut call: impl FnMut() -> Result<T, Error>) -> Resul
 }
 
 fn blank() -> sys::ibv_qp_attr {
-    // SAFETY: numbers, of which all zero are valid.
+    // SAFETY: numbers, for which all zeroes are valid.
     unsafe { std::mem::zeroed() }
 }
 

@@ -1,5 +1,5 @@
-//! Registered buffers, a fixed number of each size: what the device may read and write without further registration, so that
-//! a post registers nothing and back-pressure is natural.
+//! Registered buffers, a fixed number of each size, which the device may read and write. A post
+//! registers no memory, and back-pressure is natural.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::sys;
 /// Buffers of one size.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    // Before the memory: fields drop in order.
+    // Declared before the memory, because fields drop in order.
     registration: Registration,
     memory: Memory,
     len: usize,
@@ -23,14 +23,14 @@ impl Pool {
     /// `count` buffers of `len` bytes each, all of them free.
     ///
     /// # Errors
-    /// The registration's.
+    /// Those of the registration.
     pub(crate) fn new(device: &Arc<Device>, count: u32, len: usize) -> Result<Pool, FabricError> {
         let memory = Memory::private(count as usize * len);
         // SAFETY: the pool keeps the memory until after the registration is dropped.
         let registration = unsafe { device.register(memory.as_ptr(), memory.len()) }?;
         let free = ArrayQueue::new(count as usize);
         for index in 0..count {
-            // The queue has room for all.
+            // The queue has room for all buffers.
             let _ = free.push(index);
         }
         Ok(Pool { registration, memory, len, free })
@@ -41,19 +41,19 @@ impl Pool {
         self.free.pop()
     }
 
-    /// Gives a buffer back, which nobody uses any more.
+    /// Gives back a buffer that has no user.
     pub(crate) fn give_back(&self, index: u32) {
-        // A buffer is in the queue at most once, so that there is room.
+        // A buffer is in the queue at most once, so there is room.
         let _ = self.free.push(index);
     }
 
-    /// A buffer's bytes: whose they are, its user knows.
+    /// The address of a buffer; the caller knows the buffer's user.
     pub(crate) fn buffer(&self, index: u32) -> *mut u8 {
         assert!((index as usize) < self.memory.len() / self.len, "buffer {index}");
         self.memory.as_ptr().wrapping_add(index as usize * self.len)
     }
 
-    /// The first `len` bytes of a buffer, as the device takes them.
+    /// The first `len` bytes of a buffer as a scatter/gather element.
     #[allow(clippy::cast_possible_truncation)] // buffers are small
     pub(crate) fn element(&self, index: u32, len: usize) -> sys::ibv_sge {
         assert!(len <= self.len, "{len} bytes of a buffer of {}", self.len);
@@ -68,33 +68,34 @@ pub(crate) struct Block {
     index: u32,
 }
 
-/// Buffers for what is sent and fetched, in classes of sizes; 8 MiB together.
+/// Buffers for outgoing and fetched bytes, in classes of sizes; 8 MiB together.
 #[derive(Debug)]
 pub(crate) struct Pools([Pool; CLASSES.len()]);
 
-/// How many buffers of which size.
+/// Number and size of the buffers of each class.
 const CLASSES: [(u32, usize); 4] = [(512, 4 << 10), (64, 16 << 10), (64, 64 << 10), (8, 128 << 10)];
 
 impl Pools {
-    /// The size of the smallest buffers.
+    /// Size of the smallest buffers.
     pub(crate) const SMALL: usize = CLASSES[0].1;
-    /// The size of the middle ones.
+    /// Size of the middle buffers.
     pub(crate) const MIDDLE: usize = CLASSES[1].1;
-    /// The size of the largest.
+    /// Size of the largest buffers.
     pub(crate) const LARGE: usize = CLASSES[CLASSES.len() - 1].1;
 
-    /// All of them.
+    /// Allocates and registers all buffers.
     ///
     /// # Errors
-    /// The registration's.
+    /// Those of the registration.
     pub(crate) fn new(device: &Arc<Device>) -> Result<Pools, FabricError> {
         let pool = |class: usize| Pool::new(device, CLASSES[class].0, CLASSES[class].1);
         Ok(Pools([pool(0)?, pool(1)?, pool(2)?, pool(3)?]))
     }
 
-    /// A buffer of `len` bytes at least, from the class that fits; `None` where its buffers are all in use.
+    /// A buffer of at least `len` bytes, from the smallest class that fits; `None` where all
+    /// buffers of that class are in use.
     pub(crate) fn take(&self, len: usize) -> Option<Block> {
-        // Most are of the first.
+        // Most requests fit the first class.
         let class: u8 = if len <= Pools::SMALL { 0 } else { larger(len) };
         self.0[usize::from(class)].take().map(|index| Block { class, index })
     }
@@ -109,7 +110,7 @@ impl Pools {
         self.0[usize::from(block.class)].buffer(block.index)
     }
 
-    /// The first `len` bytes of a buffer, as the device takes them.
+    /// The first `len` bytes of a buffer as a scatter/gather element.
     pub(crate) fn element(&self, block: Block, len: usize) -> sys::ibv_sge {
         self.0[usize::from(block.class)].element(block.index, len)
     }

@@ -1,7 +1,7 @@
-//! The contract's posts: each put a write, each get a read, each atomic a fetch-and-add or compare-and-swap, each message a
-//! send, of one work request. What completes is `progress`'s business.
+//! The contract's posts. Each is one work request: a put is a write, a get a read, an atomic a
+//! fetch-and-add or compare-and-swap, a message a send. `progress` handles completions.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -22,29 +22,30 @@ use crate::sending::{Bytes, INLINE, LIST, Posted, Request};
 use crate::stock::{Local, Stock};
 use crate::sys;
 
-/// The bytes of a message.
+/// Longest message in bytes.
 pub(crate) const MESSAGE: usize = Pools::MIDDLE;
-/// Messages that can arrive before anybody takes them; more wait at their senders.
+/// Most messages that arrive before `progress` takes them; further ones wait at their senders.
 pub(crate) const MESSAGES: u32 = 128;
 
 /// The way to the peers through libibverbs.
 #[derive(Debug)]
 pub struct VerbsPort {
-    // Dropped in order: queue pairs first, then the receives that they share, then the memory that both used.
+    // Dropped in order: the queue pairs, then the receives that they share, then the memory that
+    // both used.
     pub(crate) contacts: Contacts,
     pub(crate) receives: Arc<Receives>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) messages: Pool,
     pub(crate) stock: Stock,
-    /// All memory of the process, where the device takes page faults.
+    /// Registration of all memory of the process, where the device supports page faults.
     everything: Option<Registration>,
     pub(crate) device: Arc<Device>,
     pub(crate) taken: Mutex<Taken>,
     pub(crate) wake: OwnedFd,
-    /// Why the device as a whole is broken.
+    /// The failure of the device as a whole.
     pub(crate) trouble: OnceLock<String>,
     limits: Limits,
-    /// Bytes that a request carries itself.
+    /// Bytes that a request carries inline.
     inline: usize,
     me: Peer,
 }
@@ -57,7 +58,7 @@ pub struct VerbsRemote {
     key: u32,
 }
 
-/// What a port is made from.
+/// The parts of which a port is made.
 pub(crate) struct Parts {
     pub(crate) contacts: Contacts,
     pub(crate) receives: Arc<Receives>,
@@ -78,12 +79,14 @@ impl VerbsPort {
         let limits = Limits {
             inline_max: Pools::SMALL,
             packed_max: Pools::LARGE,
-            // Always where they fit a buffer, unless the device reaches them anyway and a copy costs more than a page fault would.
+            // All lengths that fit a buffer, unless the device can access the caller's memory and a
+            // copy costs more than a page fault.
             copied_max: if everything.is_some() { Pools::SMALL } else { Pools::LARGE },
             transfer_max: (device.port_attributes.max_msg_sz as usize).min(1 << 30),
             list_max: list,
             message_max: MESSAGE,
-            // The device serves puts, gets and atomics by itself. But a connection takes the target's process once.
+            // The device serves puts, gets and atomics by itself, but opening a connection takes
+            // the target's process.
             passive_target: false,
         };
         let port = VerbsPort {
@@ -107,7 +110,7 @@ impl VerbsPort {
         Ok(port)
     }
 
-    /// What was posted to a peer so far.
+    /// The requests posted to a peer so far.
     pub fn posted(&self, to: Peer) -> Posted {
         self.contacts.link(to).map(|link| link.posted()).unwrap_or_default()
     }
@@ -121,23 +124,24 @@ impl VerbsPort {
         }
     }
 
-    /// The longest put that a request carries.
+    /// The longest put that a request carries inline.
     #[inline]
     pub fn carried_max(&self) -> usize {
         self.inline
     }
 
-    /// Puts bytes that a request carries, one at least and at most [`VerbsPort::carried_max`], where nothing stands in its way; whether
-    /// it did, or else nothing happened.
+    /// Puts 1 to [`VerbsPort::carried_max`] bytes inline, if the link is ready and has room.
+    /// Returns whether it did; otherwise the call has no effect.
     #[inline(always)]
     pub fn put_carried(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> bool {
         to.link.push_carried(|| to.at(offset), bytes, tally, &self.stock)
     }
 
-    /// Puts bytes that no request carries.
+    /// Puts bytes that are too long for a request.
     ///
     /// # Safety
-    /// As for [`Port::put`], where they are not copied; else they are readable over the call.
+    /// Bytes that are copied are readable over the call; for others the rules of [`Port::put`]
+    /// hold.
     #[inline(never)]
     unsafe fn put_long(&self, to: &VerbsRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         if from.is_empty() {
@@ -147,12 +151,13 @@ impl VerbsPort {
             // SAFETY: the caller's promise.
             return unsafe { self.transfer(sys::IBV_WR_RDMA_WRITE, to, offset, &[from], tally) };
         }
-        // SAFETY: the caller's promise; `fill` is given a buffer of that length, which nobody else has.
+        // SAFETY: the caller promises that `from` is readable; `to` is a buffer of that length with
+        // no other user.
         let fill = |to: *mut u8| unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         self.put_block(to, offset, from.len(), fill, tally)
     }
 
-    /// Puts what `fill` writes into a buffer of `len` bytes.
+    /// Puts the bytes that `fill` writes into a buffer of `len` bytes.
     fn put_block(
         &self,
         to: &VerbsRemote,
@@ -161,7 +166,7 @@ impl VerbsPort {
         fill: impl FnOnce(*mut u8),
         tally: &TallyRef,
     ) -> Post {
-        // Before anything is copied for nothing.
+        // Checked first, so that no bytes are copied in vain.
         if to.link.is_opening() {
             return Post::Again;
         }
@@ -173,7 +178,7 @@ impl VerbsPort {
         self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
     }
 
-    /// Reads or writes the caller's own bytes, in [`LIST`] parts at most of which none is empty.
+    /// Reads or writes the caller's bytes, in 1 to [`LIST`] parts, none of which is empty.
     ///
     /// # Safety
     /// As for [`Port::put`] or [`Port::get`], for each part.
@@ -206,16 +211,16 @@ impl VerbsPort {
     /// Registers the caller's bytes for one request.
     ///
     /// # Safety
-    /// They stay until the tally falls, which it does after the registrations, which the record has, are dropped.
+    /// The bytes stay until the tally falls. The record drops the registrations before that.
     unsafe fn lend(&self, own: &[Span], written: bool) -> Result<Box<[Registration]>, FabricError> {
         // SAFETY: the caller's promise.
         own.iter().map(|own| unsafe { self.device.register_local(own.as_ptr(), own.len(), written) }).collect()
     }
 
-    /// [`VerbsPort::transfer`] of the parts of a list.
+    /// [`VerbsPort::transfer`] of a list's non-empty parts.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`VerbsPort::transfer`].
     unsafe fn transfer_list(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: &[Span], tally: &TallyRef) -> Post {
         let (mut parts, mut count, mut len) = ([Span::EMPTY; LIST as usize], 0, 0);
         if own.len() > self.limits.list_max {
@@ -237,7 +242,7 @@ impl VerbsPort {
         len <= self.limits.copied_max
     }
 
-    /// Reads `len` bytes into a buffer of that length, whose record, made by `local`, says where they go.
+    /// Reads `len` bytes into a buffer; its record, made by `local`, gives their destination.
     fn get_block(
         &self,
         from: &VerbsRemote,
@@ -314,7 +319,7 @@ impl Port for VerbsPort {
         if bytes.len() > self.limits.inline_max {
             return too_long(to, bytes.len(), self.limits.inline_max);
         }
-        // SAFETY: it is copied, being that short.
+        // SAFETY: bytes of this length are copied before the call returns.
         unsafe { self.put_long(to, offset, Span::of(bytes), tally) }
     }
 
@@ -334,14 +339,14 @@ impl Port for VerbsPort {
         if len > self.limits.packed_max {
             return too_long(to, len, self.limits.packed_max);
         }
-        // SAFETY: `put_block` gives a buffer of that length, which nobody else has.
+        // SAFETY: `to` is a buffer of `put_block` of that length with no other user.
         let fill = |to: *mut u8| fill(unsafe { std::slice::from_raw_parts_mut(to, len) });
         self.put_block(to, offset, len, fill, tally)
     }
 
     unsafe fn put(&self, to: &VerbsRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
         if from.len() <= self.inline {
-            // SAFETY: the caller promised that the bytes are readable and that nobody writes them meanwhile.
+            // SAFETY: the caller promised that the bytes are readable and not written meanwhile.
             let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), from.len()) };
             return self.put_inline(to, offset, bytes, tally);
         }
@@ -391,7 +396,7 @@ impl Port for VerbsPort {
         let (opcode, compare_add) = match amo.kind {
             AmoKind::CompareSwap => (sys::IBV_WR_ATOMIC_CMP_AND_SWP, amo.compare),
             AmoKind::Read => (sys::IBV_WR_ATOMIC_FETCH_AND_ADD, 0),
-            // `amo_on` says no to `Replace`.
+            // `amo_on` refuses `Replace`.
             AmoKind::Sum | AmoKind::Replace => (sys::IBV_WR_ATOMIC_FETCH_AND_ADD, amo.operand),
         };
         let remote_addr = on.base + offset;
@@ -415,7 +420,8 @@ impl Port for VerbsPort {
             (Bytes::Inline(message), Local::Nothing)
         } else {
             let Some(block) = self.stock.pools.take(message.len()) else { return Post::Again };
-            // SAFETY: the buffer was just taken, and has room for the message.
+            // SAFETY: the buffer was just taken, so it has no other user, and has room for the
+            // message.
             unsafe {
                 std::ptr::copy_nonoverlapping(message.as_ptr(), self.stock.pools.buffer(block), message.len());
             }
@@ -438,11 +444,16 @@ impl Port for VerbsPort {
     }
 
     fn wait(&self, limit: Duration) {
-        self.sleep(limit);
+        self.sleep(limit, None);
+    }
+
+    fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
+        self.sleep(limit, other)
     }
 
     fn wake(&self) {
-        // It can only refuse where 2^64 - 2 wakes wait, and then it is readable anyway.
+        // The write fails only where 2^64 - 2 wakes are pending, and then the descriptor is
+        // readable.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }

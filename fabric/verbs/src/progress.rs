@@ -1,6 +1,6 @@
-//! What arrives: completions, messages, hellos and events of the device; and sleeping until something does.
+//! Processes completions, messages, hellos and the device's events, and sleeps until one arrives.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::port::{MESSAGE, VerbsPort};
 use crate::sys;
 use crate::ticket::Ticket;
 
-/// Completions taken at once.
+/// Completions polled at once.
 const BATCH: usize = 32;
-/// The longest sleep while a handshake is under way, which is repeated by time.
+/// The longest sleep during a handshake, whose hellos are repeated by time.
 const OPENING_NAP: Duration = Duration::from_millis(5);
 
-/// Completions that were taken from the queue and are not dealt with yet. Who has its lock makes progress.
+/// Completions that were polled and are not processed yet. The thread with its lock makes progress.
 #[derive(Default)]
 pub(crate) struct Taken {
     entries: [sys::ibv_wc; BATCH],
@@ -30,13 +30,13 @@ impl std::fmt::Debug for Taken {
 }
 
 impl VerbsPort {
-    /// One round of progress; how many completions there were.
+    /// One round of progress; returns the number of completions.
     pub(crate) fn take_all(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         self.release_held();
         if let Some(trouble) = self.trouble.get() {
             return Err(FabricError::failed(format!("{:?}", self.device), trouble));
         }
-        // One at a time: completions of a link are told in their order.
+        // One thread at a time: completions of a link are processed in their order.
         let mut taken = match self.taken.try_lock() {
             Ok(taken) => taken,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -48,7 +48,7 @@ impl VerbsPort {
         let count = std::mem::take(&mut taken.count);
         let mut outcome = Ok(());
         for entry in &taken.entries[..count] {
-            // None is left out: each is told once.
+            // Each completion is processed, also after an error, because the queue reports it once.
             outcome = outcome.and(self.completed(entry, handler));
         }
         if self.contacts.is_opening() {
@@ -57,7 +57,7 @@ impl VerbsPort {
         outcome.map(|()| count)
     }
 
-    /// Posts what links hold.
+    /// Posts the requests that links hold.
     fn release_held(&self) {
         for link in self.stock.listed().filter_map(|peer| self.contacts.link(peer)) {
             link.release(&self.stock);
@@ -81,7 +81,8 @@ impl VerbsPort {
             Ticket::Message(buffer) => {
                 if success {
                     let len = (entry.byte_len as usize).min(MESSAGE);
-                    // SAFETY: the receive is complete and not posted again before this ends: nobody else has the buffer.
+                    // SAFETY: the receive is complete and is not posted again before this ends, so
+                    // the buffer has no other user.
                     let bytes = unsafe { std::slice::from_raw_parts(self.messages.buffer(buffer), len) };
                     handler.message(Peer(u32::from_be(entry.imm_data)), bytes);
                 }
@@ -100,61 +101,65 @@ impl VerbsPort {
 
     /// Posts a receive for a message.
     pub(crate) fn expect_message(&self, buffer: u32) -> Result<(), FabricError> {
-        // SAFETY: the buffer is the device's until its completion; the receives are closed before the buffers go.
+        // SAFETY: the buffer belongs to the device until its completion; drop closes the receives
+        // before it frees the buffers.
         unsafe { self.receives.post(Ticket::Message(buffer).encode(), self.messages.element(buffer, MESSAGE)) }
     }
 
-    /// Sleeps until there is something to take, a wake, or the limit.
-    pub(crate) fn sleep(&self, limit: Duration) {
+    /// Sleeps until a completion or event arrives, a wake, `other` is readable, or the limit; false
+    /// where the limit passed.
+    pub(crate) fn sleep(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
         self.release_held();
         if self.trouble.get().is_some() || !self.may_sleep() {
-            return;
+            return true;
         }
         let limit = if self.contacts.is_opening() { limit.min(OPENING_NAP) } else { limit };
         let (events, wake) = (self.device.events(), self.wake.as_fd());
-        let mut fds = [self.queue.as_fd(), wake, events].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        // Without another descriptor the wake's is there twice.
+        let mut fds = [self.queue.as_fd(), wake, events, other.unwrap_or(wake)]
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let limit = Timespec::try_from(limit).ok();
-        // An interrupted poll is an early return, which is allowed.
-        if rustix::event::poll(&mut fds, limit.as_ref()).is_err() {
-            return;
-        }
-        let [queue, wake, events] = fds.map(|fd| !fd.revents().is_empty());
+        // An interrupted poll returns early, which the contract allows.
+        let Ok(ready) = rustix::event::poll(&mut fds, limit.as_ref()) else { return true };
+        let [queue, wake, events, _] = fds.map(|fd| !fd.revents().is_empty());
         if queue {
             self.queue.take_event();
         }
         if wake {
-            // Empty by now where another thread took it.
+            // The read finds nothing where another thread took the wake.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
         if events {
             self.take_events();
         }
+        ready > 0
     }
 
-    /// Asks for an event at the next completion; `false` where there is something to take already.
+    /// Arms the queue for an event at the next completion; `false` where a completion is there
+    /// already.
     fn may_sleep(&self) -> bool {
         let mut taken: MutexGuard<'_, _> = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.count > 0 || self.queue.arm().is_err() {
             return false;
         }
-        // What came before the queue was armed makes no event.
+        // Completions from before the queue was armed make no event, so it is polled again.
         match self.queue.poll(&mut taken.entries) {
             Ok(count) => {
                 taken.count = count;
                 count == 0
             }
-            // `progress` will find it broken, too.
+            // `progress` meets and reports the same error.
             Err(_) => false,
         }
     }
 
-    /// Takes the device's asynchronous events.
+    /// Processes the device's asynchronous events.
     fn take_events(&self) {
         while let Some((event, peer)) = self.device.event() {
             let name = || self.device.library.event(event);
             match (event, peer) {
                 (sys::IBV_EVENT_CQ_ERR | sys::IBV_EVENT_SRQ_ERR | sys::IBV_EVENT_DEVICE_FATAL, _) => {
-                    // The first event tells what happened.
+                    // Only the first event is kept: it names the cause.
                     let _ = self.trouble.set(name());
                 }
                 (_, Some(peer)) => {
@@ -162,7 +167,8 @@ impl VerbsPort {
                         link.give_up(&name(), &self.stock);
                     }
                 }
-                // A port that goes down shows by what does not complete, and may come back before that.
+                // Operations that fail show that a port went down, and it may come back before
+                // that.
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Where completions arrive, and the receives that all connections share.
+//! The completion queue, and the receives that all connections share.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +9,7 @@ use transom_fabric::FabricError;
 use crate::device::{Device, checked, failed, opaque_debug};
 use crate::sys;
 
-/// A completion queue and the channel that tells of its events.
+/// A completion queue and the channel of its events.
 pub(crate) struct Queue {
     pub(crate) cq: *mut sys::ibv_cq,
     channel: *mut sys::ibv_comp_channel,
@@ -31,7 +31,8 @@ impl Queue {
     /// The call that failed.
     pub(crate) fn create(device: &Arc<Device>, entries: u32) -> Result<Arc<Queue>, FabricError> {
         let call = &device.library.call;
-        // SAFETY: an open context. The queue is made after the channel, and both are closed by the drop of `queue`.
+        // SAFETY: an open context. The queue is created after the channel, and the drop of `queue`
+        // closes both.
         unsafe {
             let channel = (call.create_comp_channel)(device.context);
             if channel.is_null() {
@@ -49,12 +50,12 @@ impl Queue {
         }
     }
 
-    /// Takes completions; how many.
+    /// Polls completions and returns their number.
     ///
     /// # Errors
     /// The queue is broken.
     pub(crate) fn poll(&self, into: &mut [sys::ibv_wc]) -> Result<usize, FabricError> {
-        // SAFETY: an open queue, and room for as many as are asked for.
+        // SAFETY: an open queue, and room for the requested number of entries.
         let count = unsafe {
             let poll = (*self.device.context).ops.poll_cq.expect("poll_cq");
             poll(self.cq, c_int::try_from(into.len()).unwrap_or(1), into.as_mut_ptr())
@@ -62,7 +63,7 @@ impl Queue {
         usize::try_from(count).map_err(|_| FabricError::failed("ibv_poll_cq", count))
     }
 
-    /// The next completion makes the descriptor readable.
+    /// Arms the queue: the next completion makes the descriptor readable.
     pub(crate) fn arm(&self) -> Result<(), FabricError> {
         // SAFETY: an open queue.
         let status = unsafe {
@@ -72,10 +73,10 @@ impl Queue {
         checked("ibv_req_notify_cq", status)
     }
 
-    /// Takes the event that made the descriptor readable, if no other thread did.
+    /// Takes the event that made the descriptor readable, unless another thread took it.
     pub(crate) fn take_event(&self) {
         let (mut cq, mut context) = (std::ptr::null_mut(), std::ptr::null_mut::<c_void>());
-        // SAFETY: an open channel that does not block; every event is acknowledged once.
+        // SAFETY: an open, non-blocking channel; every event is acknowledged once.
         unsafe {
             if (self.device.library.call.get_cq_event)(self.channel, &raw mut cq, &raw mut context) == 0 {
                 (self.device.library.call.ack_cq_events)(cq, 1);
@@ -86,14 +87,14 @@ impl Queue {
 
 impl AsFd for Queue {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: open as long as the channel.
+        // SAFETY: the descriptor is open as long as the channel.
         unsafe { BorrowedFd::borrow_raw((*self.channel).fd) }
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once; whatever uses the queue keeps it.
+        // SAFETY: opened once and closed once; every user of the queue keeps it alive.
         unsafe {
             if !self.cq.is_null() {
                 let _ = (self.device.library.call.destroy_cq)(self.cq);
@@ -104,7 +105,7 @@ impl Drop for Queue {
 }
 
 impl Receives {
-    /// Room for `count` receives.
+    /// A shared receive queue of `count` receives.
     ///
     /// # Errors
     /// The call that failed.
@@ -122,11 +123,11 @@ impl Receives {
     /// Posts a receive.
     ///
     /// # Safety
-    /// The bytes are the device's until the completion.
+    /// The bytes belong to the device until the completion.
     pub(crate) unsafe fn post(&self, id: u64, mut sge: sys::ibv_sge) -> Result<(), FabricError> {
         let mut request = sys::ibv_recv_wr { wr_id: id, next: std::ptr::null_mut(), sg_list: &raw mut sge, num_sge: 1 };
         let mut bad = std::ptr::null_mut();
-        // SAFETY: an open queue; the request is copied; its bytes are the caller's promise.
+        // SAFETY: an open queue; the call copies the request; the caller promises the bytes.
         let status = unsafe {
             let post = (*self.device.context).ops.post_srq_recv.expect("post_srq_recv");
             post(self.srq, &raw mut request, &raw mut bad)
@@ -137,7 +138,7 @@ impl Receives {
 
 impl Drop for Receives {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once; whatever uses the receives keeps them.
+        // SAFETY: opened once and closed once; every user of the receives keeps them alive.
         unsafe {
             let _ = (self.device.library.call.destroy_srq)(self.srq);
         }

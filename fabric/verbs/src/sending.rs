@@ -1,5 +1,5 @@
-//! The requests of a connection in the order they were posted: what is kept of those in flight, and the newest one, which may
-//! be written down and not posted yet. Why it is held: see `link`. Knows nothing of the connection's state.
+//! The requests of a connection in the order of their posts: the records of those in flight, and
+//! the newest request, which may be held (see `link`). Independent of the connection's state.
 
 use std::ffi::c_int;
 
@@ -10,31 +10,32 @@ use crate::stock::{Local, Record};
 use crate::sys;
 use crate::ticket::Ticket;
 
-/// Bytes that a request carries itself, where the device can. As many as leave its place in the device's queue at 128 bytes
-/// (mlx5), or 256 (Soft-RoCE).
+/// Bytes that a request carries inline, where the device can: the most that keep its entry in the
+/// device's queue at 128 bytes (mlx5), or 256 (Soft-RoCE).
 pub(crate) const INLINE: u32 = 48;
-/// Pieces of memory that a request names: their list takes no more room in its place than [`INLINE`].
+/// Most pieces of memory in one request: their list takes no more room in its entry than
+/// [`INLINE`].
 pub(crate) const LIST: u32 = 3;
 const _: () = assert!(LIST as usize * size_of::<sys::ibv_sge>() <= INLINE as usize);
-/// Records of requests; one is always free, so that one less are in flight.
+/// Records of requests. One is always free, so at most one fewer is in flight.
 const RECORDS: u32 = 64;
-/// Requests of one connection in flight at once.
+/// Most requests of one connection in flight.
 pub(crate) const DEPTH: u32 = RECORDS - 1;
-/// Of so many requests one is signaled at least, so that there is room again before all are used.
+/// At least one request of this number is signaled, so that room returns before all is used.
 const SIGNAL_EVERY: u32 = RECORDS / 2;
-/// The half of a number that the device is told.
+/// The half of a request's number that the device returns.
 const LOW: u64 = 0xffff_ffff;
 
 /// A request to be posted.
 pub(crate) struct Request<'b> {
     pub(crate) opcode: u32,
     pub(crate) target: sys::Target,
-    /// A message's sender.
+    /// A message's sender, as immediate data.
     pub(crate) immediate: u32,
     pub(crate) bytes: Bytes<'b>,
-    /// It may wait for the next request or release.
+    /// The request may be held until the next request or release.
     pub(crate) hold: bool,
-    /// Counts the operation; `None` for messages.
+    /// The tally that counts the operation; `None` for messages.
     pub(crate) tally: Option<&'b TallyRef>,
     pub(crate) local: Local,
 }
@@ -42,61 +43,61 @@ pub(crate) struct Request<'b> {
 /// The local bytes of a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Bytes<'b> {
-    /// Carried by the request: at most what the device gave.
+    /// Carried inline: at most the length that the device allows.
     Inline(&'b [u8]),
-    /// Reached by the device.
+    /// Accessed by the device.
     Element(sys::ibv_sge),
-    /// So are these: [`LIST`] at most, one at least.
+    /// Accessed by the device: 1 to [`LIST`] elements.
     List(&'b [sys::ibv_sge]),
 }
 
-/// What a link posted so far.
+/// Counts of a link's posts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Posted {
-    /// Work requests given to the device.
+    /// Work requests posted to the device.
     pub requests: u64,
-    /// Those of them that asked for a completion.
+    /// Work requests that were signaled.
     pub signaled: u64,
 }
 
 /// The requests of a connection.
 pub(crate) struct Sending {
     records: Box<[Option<Record>; RECORDS as usize]>,
-    /// The number of the next request; the device is told its low half.
+    /// Number of the next request; the device gets its low half.
     head: u64,
-    /// The number of the first request for which there is no room: 0 where the connection does not stand.
+    /// First request for which there is no room; 0 where the connection is not open.
     limit: u64,
-    /// The number of the request before which there is something to see to: `limit`, or a request to be signaled.
+    /// First request that needs the slow path: the queue is full (`limit`), or it must be signaled.
     turn: u64,
-    /// The number of the oldest request in flight.
+    /// Oldest request in flight.
     tail: u64,
     /// The number after the last signaled request.
     signaled: u64,
-    /// How many were signaled.
+    /// Count of signaled requests.
     signals: u64,
-    /// The newest request is written down below and not posted.
+    /// The newest request is written in `request` and not posted.
     held: bool,
-    /// Somebody will call `release`.
+    /// The link is listed for `release`.
     pub(crate) listed: bool,
     request: sys::ibv_send_wr,
-    /// Where its bytes are, unless it carries them.
+    /// Elements of a request that does not carry its bytes.
     list: [sys::ibv_sge; LIST as usize],
-    /// Where they are, if it does: in `inline`.
+    /// Element of a request that carries its bytes: it points to `inline`.
     carried: sys::ibv_sge,
     inline: [u8; INLINE as usize],
 }
 
-// SAFETY: the pointers of the request lead to fields of this structure, which stays where it is once it is opened, and to objects
-// that any thread may use.
+// SAFETY: the request's pointers lead to fields of this structure, which does not move once it is
+// open, and to objects that any thread may use.
 unsafe impl Send for Sending {}
 
 impl Sending {
-    /// What the records take.
+    /// Memory of the records in bytes.
     pub(crate) const RECORDS_BYTES: usize = RECORDS as usize * size_of::<Option<Record>>();
 
-    /// Of a connection to `peer`, which does not stand yet.
+    /// The requests of a connection to `peer` that is not open yet.
     pub(crate) fn new(peer: Peer) -> Sending {
-        // SAFETY: numbers and null pointers.
+        // SAFETY: all-zero numbers and null pointers are valid.
         let mut request: sys::ibv_send_wr = unsafe { std::mem::zeroed() };
         request.wr_id = Ticket::Request(peer, 0).encode();
         let nowhere = sys::ibv_sge { addr: 0, length: 0, lkey: 0 };
@@ -117,14 +118,14 @@ impl Sending {
         }
     }
 
-    /// The connection stands. From now on this structure stays where it is.
+    /// The connection is open. From now on this structure must not move.
     pub(crate) fn open(&mut self) {
         self.carried.addr = self.inline.as_ptr() as u64;
         self.limit = self.tail + u64::from(DEPTH);
         self.plan();
     }
 
-    /// It does not stand any more.
+    /// The connection is closed: no request has room.
     pub(crate) fn close(&mut self) {
         self.limit = 0;
         self.plan();
@@ -134,7 +135,8 @@ impl Sending {
         self.turn = self.limit.min(self.signaled + u64::from(SIGNAL_EVERY));
     }
 
-    /// Whether one more may be in flight. Then what is held is ready to be posted before it: signaled, where it is time.
+    /// Whether one more request may be in flight. If so, the held request is ready to be posted
+    /// before it: signaled, where it is due.
     #[inline(always)]
     pub(crate) fn has_room(&mut self) -> bool {
         self.head < self.turn || self.has_room_now()
@@ -154,12 +156,12 @@ impl Sending {
         self.held
     }
 
-    /// What was posted so far.
+    /// The counts of posts so far.
     pub(crate) fn posted(&self) -> Posted {
         Posted { requests: self.head - u64::from(self.held), signaled: self.signals }
     }
 
-    /// Writes the newest request down, where there is room and none is held.
+    /// Writes the newest request; requires room and that none is held.
     pub(crate) fn write(&mut self, request: Request<'_>) {
         self.request.imm_data = request.immediate;
         self.request.wr = request.target;
@@ -171,7 +173,7 @@ impl Sending {
         self.keep(request.opcode, Record { tally: request.tally.cloned(), local: request.local });
     }
 
-    /// The same for a put whose bytes the request carries.
+    /// [`Sending::write`] for a put whose bytes the request carries.
     #[inline(always)]
     pub(crate) fn write_carried(&mut self, to: sys::Rdma, bytes: &[u8], tally: &TallyRef) {
         self.request.wr.rdma = to;
@@ -207,7 +209,7 @@ impl Sending {
         self.head = number + 1;
         self.request.wr_id = self.request.wr_id & !LOW | number & LOW;
         self.request.opcode = opcode;
-        // Its place is empty, which the compiler does not know: there is nothing to drop.
+        // The replaced record is `None`, which the compiler does not know: drop code would be dead.
         std::mem::forget(self.record(number).replace(record));
         self.held = true;
     }
@@ -221,31 +223,33 @@ impl Sending {
     /// Posts the held request.
     #[inline(always)]
     pub(crate) fn post(&mut self, pair: &Pair) -> Result<(), std::io::Error> {
-        // SAFETY: the request is whole; inline bytes are copied; others stay until the record's completion: a block's by
-        // being in use, the caller's by its promise.
+        // SAFETY: the request is well-formed; inline bytes are copied. Other bytes stay until the
+        // record's completion: a block's because it is in use, the caller's by its promise.
         unsafe { pair.post(&mut self.request) }?;
         self.held = false;
         Ok(())
     }
 
-    /// The held request is to tell of its completion.
+    /// Marks the held request as signaled.
     pub(crate) fn signal(&mut self) {
-        // Nothing that is asked twice, where the request after it found no room, is counted twice.
+        // Counts a request once, also where it is marked again because the request after it found
+        // no room.
         self.signals += u64::from(self.request.send_flags & sys::IBV_SEND_SIGNALED == 0);
         self.request.send_flags |= sys::IBV_SEND_SIGNALED;
-        // Before it is posted: where that fails, nothing more is.
+        // Set before the post: if that fails, no later request is posted.
         self.signaled = self.head;
         self.plan();
     }
 
-    /// How many requests are over when the one with this low half of its number is: none where it is not in flight.
+    /// How many requests are over when the one with this low half completes; 0 where that request
+    /// is not in flight.
     #[allow(clippy::cast_possible_truncation)] // low halves
     pub(crate) fn over(&self, number: u32) -> u32 {
         let count = number.wrapping_sub(self.tail as u32).wrapping_add(1);
         if u64::from(count) > self.head - self.tail { 0 } else { count }
     }
 
-    /// Takes the oldest request out.
+    /// Removes the oldest request.
     pub(crate) fn oldest(&mut self) -> Option<Record> {
         let number = self.tail;
         self.tail = number + 1;
@@ -256,7 +260,7 @@ impl Sending {
         self.record(number).take()
     }
 
-    /// Takes the held request out, which will never be posted.
+    /// Removes the held request, which will never be posted.
     pub(crate) fn take_held(&mut self) -> Option<Record> {
         if !std::mem::take(&mut self.held) {
             return None;

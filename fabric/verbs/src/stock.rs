@@ -1,4 +1,5 @@
-//! What all connections draw from: buffers, and room in the completion queue; and what is done when a request is over.
+//! Resources shared by all connections: buffers, and room in the completion queue; and the handling
+//! of requests that are over.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,25 +10,25 @@ use transom_fabric::{Fault, Peer, Span, TallyRef};
 use crate::device::Registration;
 use crate::pool::{Block, Pools};
 
-/// What a request leaves behind until it completes.
+/// The record of a request, kept until it completes.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// Counts the operation; `None` for messages.
+    /// The tally that counts the operation; `None` for messages.
     pub(crate) tally: Option<TallyRef>,
     /// The local bytes.
     pub(crate) local: Local,
 }
 
-/// Whose the local bytes of a request are.
+/// The owner of a request's local bytes, and their handling at completion.
 #[derive(Debug)]
 pub(crate) enum Local {
-    /// The request's own, or the caller's under a registration that stays.
+    /// Bytes inside the request, or the caller's under a permanent registration: nothing to do.
     Nothing,
-    /// A buffer of the pools, and where its first bytes go when the request is complete.
+    /// A buffer of the pools; at completion its first bytes are copied to the span.
     Block(Block, Span),
-    /// A buffer of the pools whose first bytes go to these places, one after another.
+    /// A buffer of the pools; at completion its first bytes are scattered over the spans.
     Scattered(Block, Box<[Span]>),
-    /// The caller's, registered for this request.
+    /// The caller's bytes, registered for this request.
     Registered(Box<[Registration]>),
 }
 
@@ -35,15 +36,15 @@ pub(crate) enum Local {
 #[derive(Debug)]
 pub(crate) struct Stock {
     pub(crate) pools: Pools,
-    /// How many more requests may be in flight on all connections: each may complete with an entry of its own, if only
-    /// because it failed, and the queue must have room for all.
+    /// How many more requests may be in flight on all connections. Each may complete with an entry
+    /// of its own, at least if it fails, and the completion queue must have room for all.
     room: AtomicI64,
     /// Peers whose links hold a request.
     holders: ArrayQueue<Peer>,
     lost: OnceLock<Fault>,
 }
 
-/// Links with a held request that are remembered; further ones hold none.
+/// Most listed links with a held request; further links hold none.
 const HOLDERS: usize = 1024;
 
 impl Stock {
@@ -51,10 +52,10 @@ impl Stock {
         Stock { pools, room: AtomicI64::new(i64::from(room)), holders: ArrayQueue::new(HOLDERS), lost: OnceLock::new() }
     }
 
-    /// A request begins; whether there is room for it.
+    /// Reserves room for one request; returns whether there is any.
     #[inline]
     pub(crate) fn enter(&self) -> bool {
-        // Relaxed both: a count that orders nothing.
+        // Relaxed for both operations: the count orders no other memory.
         let free = self.room.fetch_sub(1, Ordering::Relaxed) > 0;
         if !free {
             self.room.fetch_add(1, Ordering::Relaxed);
@@ -62,47 +63,48 @@ impl Stock {
         free
     }
 
-    /// Requests are over.
+    /// Returns the room of completed requests.
     #[inline]
     pub(crate) fn leave(&self, count: u32) {
-        // Relaxed: as above.
+        // Relaxed: the count orders no other memory.
         self.room.fetch_add(i64::from(count), Ordering::Relaxed);
     }
 
-    /// Remembers a peer whose link holds a request; whether there was room for it.
+    /// Lists a peer whose link holds a request; returns whether there was room.
     pub(crate) fn list(&self, peer: Peer) -> bool {
         self.holders.push(peer).is_ok()
     }
 
-    /// The peers whose links hold a request, as many as there are now: others may go on adding.
+    /// The peers listed at the time of the call: other threads may go on adding.
     pub(crate) fn listed(&self) -> impl Iterator<Item = Peer> {
         (0..self.holders.len()).map_while(|_| self.holders.pop())
     }
 
-    /// A peer waits in vain; the first one is told of.
+    /// Records a peer that this process can't serve any more; only the first fault is kept.
     pub(crate) fn lose(&self, fault: &Fault) {
         let _ = self.lost.set(fault.clone());
     }
 
-    /// The first peer that waits in vain.
+    /// The first peer that this process can't serve any more.
     pub(crate) fn lost(&self) -> Option<&Fault> {
         self.lost.get()
     }
 
-    /// A request was not accepted.
+    /// Frees the buffer of a request that was not accepted.
     pub(crate) fn discard(&self, local: &Local) {
         if let Local::Block(block, _) | Local::Scattered(block, _) = local {
             self.pools.give_back(*block);
         }
     }
 
-    /// A buffer's request is over: unless it failed, its bytes go to `places`.
+    /// Ends the use of a buffer; unless the request failed, its bytes are copied to `places`.
     #[inline]
     fn empty(&self, block: Block, places: &[Span], failed: bool) {
         let mut from = self.pools.buffer(block);
         for to in places.iter().filter(|_| !failed) {
-            // SAFETY: the request is over, so that its buffer is ours; it was at least as long as its result (see
-            // `port`). Whoever asked for the result promised that its places stay until the tally falls.
+            // SAFETY: the request is over, so the buffer is ours; it is at least as long as its
+            // result (see `port`). The caller that asked for the result promised that its places
+            // stay until the tally falls.
             unsafe {
                 std::ptr::copy_nonoverlapping(from, to.as_ptr(), to.len());
                 from = from.add(to.len());
@@ -111,7 +113,7 @@ impl Stock {
         self.pools.give_back(block);
     }
 
-    /// A request is complete, or failed. Its registrations end before its tally falls.
+    /// Ends a request that completed or failed. Its registrations end before its tally falls.
     #[inline]
     pub(crate) fn retire(&self, record: Record, fault: Option<&Fault>) {
         match record.local {

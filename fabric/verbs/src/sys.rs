@@ -1,6 +1,7 @@
-//! The parts of libibverbs' binary interface that are used: layouts and constants of its headers, which are the same in
-//! every version with the symbol version IBVERBS_1.1 (2008). Posting and polling are calls through the context's table, as in
-//! the headers' inline functions (man ibv_post_send, ibv_poll_cq, ibv_create_qp_ex, ibv_modify_qp).
+//! The part of libibverbs' binary interface that this crate uses: layouts and constants of its
+//! headers, which are the same in every version with the symbol version IBVERBS_1.1 (2008). Posts
+//! and polls are calls through the context's table, as in the headers' inline functions (man
+//! ibv_post_send, ibv_poll_cq, ibv_create_qp_ex, ibv_modify_qp).
 
 #![allow(missing_docs, missing_debug_implementations, non_camel_case_types)]
 
@@ -63,7 +64,7 @@ pub const IBV_EVENT_QP_ACCESS_ERR: u32 = 3;
 pub const IBV_EVENT_DEVICE_FATAL: u32 = 8;
 pub const IBV_EVENT_SRQ_ERR: u32 = 14;
 
-/// Only ever reached by pointer.
+/// Only accessed by pointer.
 #[repr(C)]
 pub struct ibv_device {
     _opaque: [u8; 0],
@@ -96,7 +97,7 @@ pub struct ibv_comp_channel {
     pub refcnt: c_int,
 }
 
-/// Longer in the library than here: only ever reached by pointer.
+/// The library's structure is longer: only accessed by pointer.
 #[repr(C)]
 pub struct ibv_mr {
     pub context: *mut ibv_context,
@@ -108,7 +109,7 @@ pub struct ibv_mr {
     pub rkey: u32,
 }
 
-/// Longer in the library than here: only ever reached by pointer.
+/// The library's structure is longer: only accessed by pointer.
 #[repr(C)]
 pub struct ibv_qp {
     pub context: *mut ibv_context,
@@ -134,7 +135,7 @@ pub struct ibv_context_ops {
     pub rest: [Unused; 5],
 }
 
-/// Longer in the library than here: only ever reached by pointer.
+/// The library's structure is longer: only accessed by pointer.
 #[repr(C)]
 pub struct ibv_context {
     pub device: *mut ibv_device,
@@ -167,7 +168,7 @@ pub struct ibv_device_attr {
     pub rest: [u32; 3],
 }
 
-/// With room behind it for what versions of the library may write.
+/// Over-allocated: versions of the library may write more.
 #[repr(C)]
 pub struct ibv_port_attr {
     pub state: u32,
@@ -356,7 +357,7 @@ pub struct ibv_async_event {
     pub event_type: u32,
 }
 
-/// The functions that have symbols of their own.
+/// The functions that are exported symbols.
 pub struct Functions {
     pub get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut ibv_device,
     pub free_device_list: unsafe extern "C" fn(*mut *mut ibv_device),
@@ -394,7 +395,7 @@ mod tests {
     use super::*;
     use std::mem::offset_of;
 
-    /// The numbers are those that a C compiler gave for libibverbs' headers on x86-64 (LP64).
+    /// The numbers are those of a C compiler for libibverbs' headers on x86-64 (LP64).
     #[test]
     fn layouts_are_those_of_the_headers() {
         assert_eq!((size_of::<ibv_device_attr>(), offset_of!(ibv_device_attr, max_qp)), (232, 108));

@@ -1,23 +1,23 @@
-//! The 64 bits that come back with each completion: what completed.
+//! Tickets: the 64 bits that each completion returns, which identify the completed request.
 
 use transom_fabric::Peer;
 
-/// What a completion is about.
+/// The subject of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ticket {
-    /// A request of the connection to that peer, by its number there; and all before it.
+    /// The request with this number on the connection to this peer, and all before it.
     Request(Peer, u32),
-    /// A message, in that receive buffer.
+    /// A received message, in this buffer.
     Message(u32),
-    /// A hello that left, from that buffer.
+    /// A sent hello, in this buffer.
     Said(u32),
-    /// A hello that arrived, in that buffer.
+    /// A received hello, in this buffer.
     Heard(u32),
 }
 
-/// Where the kind begins.
+/// First bit of the kind.
 const KIND: u64 = 62;
-/// Ranks have the bits between a number and the kind.
+/// Number of ranks that fit between a request's number and the kind.
 pub(crate) const RANKS: u32 = 1 << (KIND - 32);
 
 impl Ticket {

@@ -1,6 +1,7 @@
-//! What the contract's tests can't see: how many work requests and completions operations cost, that an idle target is
-//! served, what a peer costs, and what is told of peers that are gone. They need an RDMA device, as the virtual machine of
-//! `ci/rdma-vm` has: run them there with `--ignored`.
+//! What the contract's tests can't see: how many work requests and completions operations cost,
+//! that an idle target is served, what a peer costs, and what is told of peers that are gone. They
+//! need an RDMA device, as the virtual machine of `ci/rdma-vm` has: run them there with
+//! `--ignored`.
 //!
 //! Route: verbs.
 
@@ -59,7 +60,8 @@ fn many_puts_and_a_flush_are_as_many_requests_and_one_completion() {
     let (origin, target) = (open(0), open(1));
     let memory = Memory::private(8 << 10);
     let (_region, remote) = connect(&origin, &target, 1, &memory);
-    // 1000 do not fit the queue: whenever it is full, progress makes room and releases what is held.
+    // 1000 do not fit the queue: whenever it is full, progress makes room and releases what is
+    // held.
     for (puts, completions) in [(1, 1..=1), (2, 1..=1), (30, 1..=1), (1000, 1000 / 32..=1000 / 8)] {
         let before = origin.port().posted(Peer(1));
         let tally = Tally::new();
@@ -99,7 +101,8 @@ fn an_idle_target_is_served() {
     assert_eq!(memory_at(&memory, 40), [7; 8]);
 }
 
-/// A peer whose process is gone: what is in flight fails and says so, what is posted later is refused, others don't notice.
+/// A peer whose process is gone: what is in flight fails and says so, what is posted later is
+/// refused, others don't notice.
 ///
 /// Shows E3.
 #[test]
@@ -128,7 +131,8 @@ fn a_peer_that_is_gone_is_told_and_others_go_on() {
     until(&[&origin], "one more put", || well.settled());
 }
 
-/// A message that was taken, and whose receiver is gone: no tally tells, so that the port does, and goes on telling the same.
+/// A message that was taken, and whose receiver is gone: no tally tells, so that the port does, and
+/// goes on telling the same.
 ///
 /// Shows E3.
 #[test]
@@ -213,7 +217,8 @@ fn a_peer_costs_less_than_32_kib() {
     const PEERS: u32 = 16;
     let (origin, target) = (open(0), open(1));
     let before = mapped();
-    // All are one process, which answers for none but the first: the queues are there as soon as it is asked.
+    // All are one process, which answers for none but the first: the queues are there as soon as it
+    // is asked.
     for rank in 1..=PEERS {
         origin.port().connect(Peer(rank), &target.port().address()).expect("a queue pair");
     }
@@ -230,7 +235,8 @@ fn packets() -> u64 {
     sent.map(|path| std::fs::read_to_string(path).expect("a counter").trim().parse::<u64>().expect("a number")).sum()
 }
 
-/// All begin at once: each pair's two hellos cross, and what is repeated because answers are late does not grow with the ranks.
+/// All begin at once: each pair's two hellos cross, and what is repeated because answers are late
+/// does not grow with the ranks.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
 fn sixty_four_ranks_meet_without_a_storm() {
@@ -262,6 +268,7 @@ fn sixty_four_ranks_meet_without_a_storm() {
         assert!((0..RANKS as usize).all(|from| memory_at(memory, 8 * from) == [7; 8]), "at rank {rank}");
     }
     let connections = u64::from(RANKS * (RANKS + 1) / 2);
-    // Two hellos with an answer each, and at each end a put with its acknowledgement: 8; the rest for what a busy machine repeats.
+    // Two hellos with an answer each, and at each end a put with its acknowledgement: 8; the rest
+    // for what a busy machine repeats.
     assert!(sent <= 32 * connections, "{sent} packets for {connections} connections");
 }

@@ -1,10 +1,11 @@
-//! What became of a line of the plan: as the benchmark prints it, and put together from several rounds.
+//! What became of a line of the plan: as the benchmark prints it, and put together from several
+//! rounds.
 
 use serde::Serialize;
 
 use super::plan::Line;
 
-/// What became of a line.
+/// The outcome of a line of the plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
@@ -29,8 +30,8 @@ pub(crate) enum Answer {
     Hangs,
     /// A process ended.
     Dies(String),
-    /// There is no library to run it with.
-    Missing,
+    /// The time of a quick run was over before.
+    Skipped,
 }
 
 impl Answer {
@@ -52,7 +53,7 @@ impl Answer {
             Answer::Fails(_) => "fails",
             Answer::Hangs => "hangs",
             Answer::Dies(_) => "dies",
-            Answer::Missing => "missing",
+            Answer::Skipped => "skipped",
         }
     }
 }
@@ -68,7 +69,7 @@ pub(crate) enum Said {
     NoWindow(usize, String),
 }
 
-/// Reads a line of output; `None` for what is none of ours.
+/// Reads a line of output; `None` for a line that the benchmark did not print.
 pub(crate) fn parse(line: &str) -> Option<Said> {
     let mut words = line.split_whitespace();
     let (what, index) = (words.next()?, words.next()?.parse().ok()?);
@@ -92,8 +93,8 @@ pub(crate) fn parse(line: &str) -> Option<Said> {
     Some(Said::Answer(index, answer))
 }
 
-/// The answers of several rounds as one: the best of the values, since other processes only ever make them worse; what is no value in
-/// one round is that of all.
+/// The answers of several rounds as one: the best of the values, since other processes only ever
+/// make them worse; what is no value in one round is that of all.
 pub(crate) fn combined(lines: &[Line], rounds: &[Vec<Answer>]) -> Vec<Answer> {
     let one = |(index, line): (usize, &Line)| {
         let all = || rounds.iter().map(|round| &round[index]);
@@ -102,7 +103,7 @@ pub(crate) fn combined(lines: &[Line], rounds: &[Vec<Answer>]) -> Vec<Answer> {
         }
         let values = all().filter_map(Answer::value);
         let best = if line.is_bandwidth() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) };
-        best.map_or(Answer::Missing, Answer::Value)
+        best.map_or(Answer::Skipped, Answer::Value)
     };
     lines.iter().enumerate().map(one).collect()
 }
@@ -136,6 +137,6 @@ mod tests {
         let round = |value, last: Answer| vec![Answer::Value(value), Answer::Value(value), last];
         let rounds = [round(3.0, Answer::Value(1.0)), round(9.0, Answer::Hangs), round(2.0, Answer::Value(1.0))];
         assert_eq!(combined(&lines, &rounds), [Answer::Value(2.0), Answer::Value(9.0), Answer::Hangs]);
-        assert_eq!(combined(&lines[..1], &[]), [Answer::Missing]);
+        assert_eq!(combined(&lines[..1], &[]), [Answer::Skipped]);
     }
 }

@@ -1,9 +1,12 @@
-//! The MPIs of this machine: by which compiler and launcher each is used, and where its interposition library is.
+//! The MPIs of this machine: by which compiler and launcher each is used, and where its
+//! interposition library is.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Transport;
+use super::launch::watched;
 
 /// An MPI.
 #[derive(Clone, Debug)]
@@ -13,17 +16,18 @@ pub(crate) struct Host {
     pub(crate) mpiexec: String,
     /// What is preloaded, where it is there.
     pub(crate) library: Option<PathBuf>,
-    /// Where it was looked for.
-    pub(crate) looked_at: PathBuf,
+    /// Where its library is built.
+    pub(crate) target: PathBuf,
 }
 
 impl Host {
     fn new(name: &str, mpicc: &str, mpiexec: &str) -> Host {
         let (name, mpicc, mpiexec) = (name.to_owned(), mpicc.to_owned(), mpiexec.to_owned());
-        Host { name, mpicc, mpiexec, library: None, looked_at: PathBuf::new() }
+        Host { name, mpicc, mpiexec, library: None, target: PathBuf::new() }
     }
 
-    /// Looks for its library: what the user says, else beside this program.
+    /// Looks for its library: what the user says, else below the folder that this program was
+    /// built or installed in.
     pub(crate) fn find_library(&mut self, given: &[(String, PathBuf)]) -> Result<(), String> {
         if let Some((_, path)) = given.iter().find(|(name, _)| *name == self.name) {
             if !path.exists() {
@@ -32,17 +36,50 @@ impl Host {
             self.library = Some(path.canonicalize().map_err(|error| error.to_string())?);
             return Ok(());
         }
-        let own = std::env::current_exe().unwrap_or_default();
-        let target = own.parent().and_then(Path::parent).unwrap_or(Path::new("."));
-        let places = ["release", "debug"].map(|profile| target.join("mpi").join(&self.name).join(profile));
-        let mut places = places.map(|folder| folder.join("libtransom_mpi.so")).into_iter();
-        self.looked_at = target.join("mpi").join(&self.name);
-        self.library = places.find(|path| path.exists());
+        let place = Place::of_this_program();
+        self.target = place.target().join("mpi").join(&self.name);
+        let folders =
+            [self.target.join("release"), place.prefix.join("lib/transom").join(&self.name), self.target.join("debug")];
+        self.library = folders.iter().map(|folder| folder.join(LIBRARY)).find(|path| path.exists());
         Ok(())
     }
 
-    /// The variables that make it take a transport; those of transom too. All of them are set for every MPI: each heeds its own.
-    /// `with`: transom serves the windows.
+    /// The command that builds its library.
+    pub(crate) fn command(&self) -> String {
+        let sources = Place::of_this_program().sources;
+        let manifest = sources.unwrap_or_default().join(MANIFEST);
+        let (manifest, target) = (manifest.display(), self.target.display());
+        format!("MPICC={} cargo build --release --manifest-path {manifest} --target-dir {target}", self.mpicc)
+    }
+
+    /// Builds its library where it was not found, and cargo and the sources are here. False: that
+    /// failed, and why was told.
+    pub(crate) fn build_library(&mut self) -> bool {
+        let Place { sources: Some(sources), .. } = Place::of_this_program() else { return true };
+        if self.library.is_some() || !starts("cargo") {
+            return true;
+        }
+        eprintln!("transom-perf compare: building the interposition library for {}: {}", self.name, self.command());
+        let log = self.target.join("build.log");
+        let built = std::fs::create_dir_all(&self.target).and_then(|()| {
+            let mut cargo = Command::new("cargo");
+            cargo.args(["build", "--release", "--manifest-path"]).arg(sources.join(MANIFEST));
+            cargo.arg("--target-dir").arg(&self.target).env("MPICC", absolute(&self.mpicc));
+            cargo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+            watched(&mut cargo)
+        });
+        match built {
+            Ok(status) if status.success() => {
+                self.library = Some(self.target.join("release").join(LIBRARY)).filter(|path| path.exists());
+            }
+            Ok(status) => eprintln!("transom-perf compare: cargo: {status}; see {}", log.display()),
+            Err(error) => eprintln!("transom-perf compare: {}: {error}", log.display()),
+        }
+        self.library.is_some()
+    }
+
+    /// The variables that make it take a transport; those of transom too. All of them are set for
+    /// every MPI: each heeds its own. `with`: transom serves the windows.
     pub(crate) fn environment(&self, transport: Transport, with: bool) -> Vec<(&'static str, &'static str)> {
         let mut all = vec![
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
@@ -61,7 +98,8 @@ impl Host {
                 ("OMPI_MCA_pml", "ob1"),
             ]);
             if !with {
-                // Open MPI's other components use shared memory for windows of one machine whatever the transport.
+                // Open MPI's other components use shared memory for windows of one machine whatever
+                // the transport.
                 all.push(("OMPI_MCA_osc", if self.has_pt2pt() { "pt2pt" } else { "^sm" }));
             }
         }
@@ -79,6 +117,48 @@ impl Host {
             })
         })
     }
+}
+
+/// The interposition library's file, and the manifest that it is built by.
+const LIBRARY: &str = "libtransom_mpi.so";
+const MANIFEST: &str = "capi/mpi/Cargo.toml";
+
+/// Where this program is.
+struct Place {
+    /// The folder above that of the program: of a build, or the prefix that it was installed below.
+    prefix: PathBuf,
+    /// Whether it is of a build.
+    is_build: bool,
+    /// The root of the sources, where they are here.
+    sources: Option<PathBuf>,
+}
+
+impl Place {
+    fn of_this_program() -> Place {
+        let own = std::env::current_exe().unwrap_or_default();
+        let folder = own.parent().unwrap_or(Path::new("."));
+        let prefix = folder.parent().unwrap_or(Path::new(".")).to_owned();
+        // Those around the program, else those that it was built from.
+        let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+        let mut roots = own.ancestors().skip(1).chain(built_from);
+        let sources = roots.find(|root| root.join(MANIFEST).exists()).map(Path::to_owned);
+        Place { prefix, is_build: folder.join("deps").exists(), sources }
+    }
+
+    /// The folder that things are built in.
+    fn target(&self) -> PathBuf {
+        match (&self.sources, self.is_build) {
+            (_, true) => self.prefix.clone(),
+            (Some(sources), false) => sources.join("target"),
+            (None, false) => "target".into(),
+        }
+    }
+}
+
+/// A program as it is named from every folder; those without a slash are found by `PATH`.
+fn absolute(program: &str) -> PathBuf {
+    let path = PathBuf::from(program);
+    if program.contains('/') { path.canonicalize().unwrap_or(path) } else { path }
 }
 
 /// The MPIs that are found by their usual names.

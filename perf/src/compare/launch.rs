@@ -1,9 +1,11 @@
-//! Builds the benchmark with each MPI's compiler, and runs plans: what hangs or dies ends one line of the plan, and the rest is run anew.
+//! Builds the benchmark with each MPI's compiler, and runs plans: what hangs or dies ends one line
+//! of the plan, and the rest is run anew.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -27,7 +29,8 @@ const SOURCES: [(&str, &str); 4] = [
     ("grid.c", include_str!("../../mpi/grid.c")),
 ];
 
-/// Nothing is printed for so long only where the launcher hangs: the benchmark has a limit of its own of 25 s.
+/// Nothing is printed for so long only where the launcher hangs: the benchmark has a limit of its
+/// own.
 const SILENCE: Duration = Duration::from_secs(40);
 /// How often a plan is begun anew after a line that ended the job.
 const RESTARTS: usize = 24;
@@ -35,7 +38,8 @@ const RESTARTS: usize = 24;
 /// The launcher at work, which a signal to this program ends too; 0 without one.
 static LAUNCHER: AtomicI32 = AtomicI32::new(0);
 
-/// Removes the folder and ends the job when this program is told to end, and then ends as it would have.
+/// Removes the folder and ends the job when this program is told to end, and then ends as it would
+/// have.
 fn clean_when_told(folder: PathBuf) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {
@@ -57,8 +61,9 @@ fn clean_when_told(folder: PathBuf) -> std::io::Result<()> {
 pub(crate) struct Bench {
     folder: PathBuf,
     programs: Vec<PathBuf>,
-    /// BUDGET_US LEAST_MS MOST_MS.
-    numbers: [&'static str; 3],
+    /// BUDGET_US LEAST_MS MOST_MS LIMIT_S.
+    numbers: [&'static str; 4],
+    clock: Option<Clock>,
 }
 
 impl Drop for Bench {
@@ -74,8 +79,8 @@ impl Bench {
         let folder = std::env::temp_dir().join(format!("transom-compare-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
         clean_when_told(folder.clone())?;
-        let numbers = if quick { ["2000", "30", "150"] } else { ["6000", "300", "1000"] };
-        let mut bench = Bench { folder, programs: Vec::new(), numbers };
+        let numbers = if quick { ["2000", "30", "150", "4"] } else { ["6000", "300", "1000", "25"] };
+        let mut bench = Bench { folder, programs: Vec::new(), numbers, clock: None };
         for (name, text) in SOURCES {
             std::fs::write(bench.folder.join(name), text)?;
         }
@@ -93,7 +98,13 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Runs a plan on the MPI of this index; an answer for each line. What was no value in the round before stays as it was.
+    /// Bounds the time that all runs of plans take together, of which there will be this many.
+    pub(crate) fn limit(&mut self, time: Duration, runs: usize) {
+        self.clock = Some(Clock { end: Instant::now() + time, left: Cell::new(runs) });
+    }
+
+    /// Runs a plan on the MPI of this index; an answer for each line. What was no value in the
+    /// round before stays as it was.
     pub(crate) fn run(
         &self,
         index: usize,
@@ -106,12 +117,17 @@ impl Bench {
         let kept = |line: usize| before.map(|answers| answers[line].clone()).filter(|answer| !answer.is_measured());
         let mut answers: Vec<Option<Answer>> = (0..lines.len()).map(kept).collect();
         let mut starts = 0;
+        let deadline = self.clock.as_ref().map(Clock::deadline);
         for _ in 0..RESTARTS {
             let open: Vec<usize> = (0..lines.len()).filter(|&line| answers[line].is_none()).collect();
             if open.is_empty() {
                 break;
             }
-            let why = self.go(index, host, library, transport, lines, &open, &mut answers)?;
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                open.iter().for_each(|&line| answers[line] = Some(Answer::Skipped));
+                break;
+            }
+            let why = self.go(index, host, library, transport, lines, &open, &mut answers, deadline)?;
             // A job that never came to its plan is tried again, and then given up.
             starts = if why.is_some() { starts + 1 } else { 0 };
             if let Some(why) = why.filter(|_| starts == 2) {
@@ -122,7 +138,8 @@ impl Bench {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(rest)).collect())
     }
 
-    /// Runs the lines that are open, until one ends the job, which has an answer then. In words how it ended, where none had begun.
+    /// Runs the lines that are open, until one ends the job, which has an answer then. In words how
+    /// it ended, where none had begun.
     #[allow(clippy::too_many_arguments)] // one job, in all its parts
     fn go(
         &self,
@@ -133,6 +150,7 @@ impl Bench {
         lines: &[Line],
         open: &[usize],
         answers: &mut [Option<Answer>],
+        deadline: Option<Instant>,
     ) -> Outcome<Option<String>> {
         let (plan, words, errors) = (self.folder.join("plan"), self.folder.join("words"), self.folder.join("errors"));
         std::fs::write(&plan, open.iter().map(|&line| lines[line].text()).collect::<String>())?;
@@ -151,20 +169,61 @@ impl Bench {
         let child = command.spawn().map_err(|error| format!("{}: {error}", host.mpiexec))?;
         // SeqCst: rare, and nothing else is ordered by it.
         LAUNCHER.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
-        let mut run = Run { child, lines, open, answers, begun: None };
-        let silent = run.listen();
-        let ended = run.end(silent);
+        let mut run = Run { child, lines, open, answers, begun: None, deadline };
+        let heard = run.listen();
+        let ended = run.end(heard != Heard::All);
         // SeqCst: as above.
         LAUNCHER.store(0, Ordering::SeqCst);
-        let why = match silent {
-            true => "the launcher was silent".to_owned(),
-            false => last_words(&errors, &ended),
+        let why = match heard {
+            // What is open is skipped.
+            Heard::Late => return Ok(None),
+            Heard::Silence => "the launcher was silent".to_owned(),
+            Heard::All => last_words(&errors, &ended),
         };
         Ok(run.settle(why))
     }
 }
 
-/// How a job ended, and what it said first that tells why: without the numbers of processes, so that equal reasons are equal.
+/// Runs a command to its end; a signal to this program ends it too.
+pub(crate) fn watched(command: &mut Command) -> std::io::Result<ExitStatus> {
+    let mut child = command.spawn()?;
+    // SeqCst, both: rare, and nothing else is ordered by it.
+    LAUNCHER.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
+    let status = child.wait();
+    LAUNCHER.store(0, Ordering::SeqCst);
+    status
+}
+
+/// The time of all runs together.
+struct Clock {
+    end: Instant,
+    /// Runs that have not begun.
+    left: Cell<usize>,
+}
+
+impl Clock {
+    /// Until when a run that begins now may take: three times its share, since most need less,
+    /// within the time of all.
+    fn deadline(&self) -> Instant {
+        let (now, left) = (Instant::now(), u32::try_from(self.left.get()).unwrap_or(u32::MAX).max(1));
+        self.left.set(self.left.get().saturating_sub(1));
+        let rest = self.end.saturating_duration_since(now);
+        now + rest.min(rest * 3 / left)
+    }
+}
+
+/// How the output of a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    All,
+    /// Nothing was printed for too long.
+    Silence,
+    /// The time was over.
+    Late,
+}
+
+/// How a job ended, and what it said first that tells why: without the numbers of processes, so
+/// that equal reasons are equal.
 fn last_words(errors: &Path, ended: &str) -> String {
     const NOISE: [&str; 4] = ["Process received signal", "ORTE_ERROR_LOG", "show_help", "aggregate"];
     let text = std::fs::read(errors).unwrap_or_default();
@@ -192,12 +251,13 @@ struct Run<'r> {
     answers: &'r mut [Option<Answer>],
     /// The line that has begun, by its place among the open ones.
     begun: Option<usize>,
+    deadline: Option<Instant>,
 }
 
 impl Run<'_> {
-    /// Takes in what the job prints, to its end; true where it is silent for too long.
-    fn listen(&mut self) -> bool {
-        let Some(output) = self.child.stdout.take() else { return true };
+    /// Takes in what the job prints, to its end, a long silence, or the end of its time.
+    fn listen(&mut self) -> Heard {
+        let Some(output) = self.child.stdout.take() else { return Heard::Silence };
         let (tell, told) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -209,12 +269,14 @@ impl Run<'_> {
         self.hear(&told)
     }
 
-    fn hear(&mut self, told: &Receiver<String>) -> bool {
+    fn hear(&mut self, told: &Receiver<String>) -> Heard {
         loop {
-            match told.recv_timeout(SILENCE) {
+            let rest = self.deadline.map_or(SILENCE, |deadline| deadline.saturating_duration_since(Instant::now()));
+            match told.recv_timeout(rest.min(SILENCE)) {
                 Ok(line) => self.take(&line),
-                Err(RecvTimeoutError::Timeout) => return true,
-                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) if rest < SILENCE => return Heard::Late,
+                Err(RecvTimeoutError::Timeout) => return Heard::Silence,
+                Err(RecvTimeoutError::Disconnected) => return Heard::All,
             }
         }
     }
@@ -242,10 +304,11 @@ impl Run<'_> {
         }
     }
 
-    /// Sees the job to its end; in words how it ended. A silent one is told to end, and then killed: no rank outlives its launcher.
-    fn end(&mut self, silent: bool) -> String {
+    /// Sees the job to its end; in words how it ended. A stuck one is told to end, and then
+    /// killed: no rank outlives its launcher.
+    fn end(&mut self, stuck: bool) -> String {
         let launcher = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let (true, Some(launcher)) = (silent, launcher) {
+        if let (true, Some(launcher)) = (stuck, launcher) {
             // One that has ended meanwhile needs no signal.
             let _ = kill_process(launcher, Signal::TERM);
         }
@@ -260,7 +323,8 @@ impl Run<'_> {
         self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
     }
 
-    /// Gives the line that ended the job its answer, where it has none; back comes why, where no line had begun.
+    /// Gives the line that ended the job its answer, where it has none; back comes why, where no
+    /// line had begun.
     fn settle(&mut self, why: String) -> Option<String> {
         let Some(place) = self.begun else { return Some(why) };
         if self.open.iter().any(|&line| self.answers[line].is_none()) {
@@ -279,6 +343,10 @@ mod tests {
 
     /// A script as the launcher: what it prints, and how it ends.
     fn answers(script: &str, lines: &[Line]) -> Vec<Answer> {
+        answers_within(script, lines, None)
+    }
+
+    fn answers_within(script: &str, lines: &[Line], time: Option<Duration>) -> Vec<Answer> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: it only tells the tests' folders apart.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -289,7 +357,10 @@ mod tests {
         std::fs::set_permissions(&mpiexec, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
         let path = mpiexec.to_str().expect("a path").to_owned();
         let host = super::super::hosts::named(&format!("mine=cc,{path}")).expect("an MPI");
-        let bench = Bench { folder, programs: vec!["bench".into()], numbers: ["1", "1", "1"] };
+        let mut bench = Bench { folder, programs: vec!["bench".into()], numbers: ["1"; 4], clock: None };
+        if let Some(time) = time {
+            bench.limit(time, 1);
+        }
         bench.run(0, &host, None, Transport::Shm, lines, None).expect("answers")
     }
 
@@ -299,12 +370,22 @@ mod tests {
         let lines = &plan::cells(true)[..4];
         let script = "echo begin 0; case $(head -n 1 $4) in
             'put allocate flush 8') echo cell 0 1.5 right; echo begin 1; echo broken >&2; exit 9;;
-            'put allocate lock 8') echo hang 0; exit 4;;
+            'put allocate fence 8') echo hang 0; exit 4;;
             *) echo cell 0 2 right; esac";
         let found = answers(script, lines);
         assert_eq!(found[0], Answer::Value(1.5));
         assert_eq!(found[1], Answer::Dies("exit status: 9: broken".into()));
         assert_eq!(found[2..], [Answer::Hangs, Answer::Value(2.0)]);
+    }
+
+    #[test]
+    fn what_has_no_time_left_is_skipped() {
+        let start = Instant::now();
+        let script = "echo begin 0; echo cell 0 1.5 right; echo begin 1; exec sleep 100";
+        let found = answers_within(script, &plan::cells(true), Some(Duration::from_secs(2)));
+        assert_eq!(found[0], Answer::Value(1.5));
+        assert!(found[1..].iter().all(|answer| *answer == Answer::Skipped), "{:?}", found[1]);
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     }
 
     #[test]

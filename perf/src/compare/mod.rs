@@ -1,5 +1,6 @@
-//! `transom-perf compare`: a plain MPI program on each installed MPI, with transom's interposition library and without, in turns within one
-//! run. Owns the command line and the order of the runs; calls no window, and is no rank of a job.
+//! `transom-perf compare`: a plain MPI program on each installed MPI, with transom's interposition
+//! library and without, in turns within one run. Owns the command line and the order of the runs;
+//! calls no window, and is no rank of a job.
 
 mod answers;
 mod hosts;
@@ -11,29 +12,37 @@ mod table;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
 use crate::Outcome;
+use crate::output::{output, parsed};
 use answers::{Answer, combined};
 use hosts::Host;
 use launch::Bench;
 use plan::Line;
 
-/// Runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library (LD_PRELOAD) and without, in turns,
-/// and prints one table with ratios, then 36 cases of a target that computes.
+/// Runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library
+/// (LD_PRELOAD) and without, in turns, and prints one table with ratios, then 36 cases of a target
+/// that computes.
 ///
-/// Times are the best of what the rounds measured. A ratio is the time with transom by that without, so that transom is the faster
-/// one below 1. What hangs, dies or has wrong data says so in its cell.
+/// An interposition library that is not there is built first, where cargo and the sources are;
+/// where that can't be, the MPI is measured without it.
+///
+/// Times are the best of what the rounds measured. A ratio is the time with transom by that
+/// without, so that transom is the faster one below 1. What hangs, dies or has wrong data says so
+/// in its cell.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", version)]
 pub(crate) struct Options {
-    /// An MPI by its compiler and its launcher; may be given several times. By default those that are found by the names mpicc.mpich,
-    /// mpicc.openmpi and so on, else mpicc.
+    /// An MPI by its compiler and its launcher; may be given several times. By default those that
+    /// are found by the names mpicc.mpich, mpicc.openmpi and so on, else mpicc.
     #[arg(long = "mpi", value_name = "NAME=MPICC,MPIEXEC", value_parser = hosts::named)]
     mpis: Vec<Host>,
-    /// The interposition library of an MPI; may be given several times. By default mpi/NAME/release/libtransom_mpi.so, or debug, beside
-    /// the folder of this program.
+    /// The interposition library of an MPI; may be given several times. By default
+    /// libtransom_mpi.so in mpi/NAME/release, lib/transom/NAME or mpi/NAME/debug, beside the folder
+    /// of this program, else it is built in mpi/NAME.
     #[arg(long = "library", value_name = "NAME=PATH", value_parser = hosts::library)]
     libraries: Vec<(String, PathBuf)>,
     /// The ways between the ranks.
@@ -45,9 +54,15 @@ pub(crate) struct Options {
     /// Write all results to a file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Fewer sizes and windows, one round, and short times: whether it works, not how fast it is.
+    /// Whether it works, not how fast it is: one round in place of 3, of 32 cells in place of 440
+    /// (two sizes, allocated and created windows, flush and fence) and 6 cases in place of 36,
+    /// short times, and less than a minute in all. What has not run by then is skipped, as its cell
+    /// says.
     #[arg(long)]
     quick: bool,
+    /// Build no interposition library: an MPI whose library is not there is measured without.
+    #[arg(long)]
+    no_build: bool,
 }
 
 /// The way between the ranks.
@@ -88,18 +103,22 @@ impl Column {
     }
 }
 
-/// What was found out over one transport.
+/// Results over one transport.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Part {
     pub(crate) transport: Transport,
     pub(crate) lines: Vec<Line>,
-    /// Each MPI without the library and with it, in turn.
+    /// Each MPI without the library, then with it where there is one.
     pub(crate) columns: Vec<Column>,
 }
 
 /// The main function of this subcommand; `args` are those from its name on.
 pub(crate) fn main(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
-    match run(&Options::parse_from(args)) {
+    let options: Options = match parsed("transom-perf compare", args) {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    match run(&options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -109,7 +128,11 @@ pub(crate) fn main(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     }
 }
 
-/// Runs all; whether something was measured, and no data was wrong where transom served.
+/// How long the measuring of a quick run may take.
+const QUICK: Duration = Duration::from_secs(50);
+
+/// Runs all; whether something was measured, each library that was to be built was, and no data was
+/// wrong where transom served.
 fn run(options: &Options) -> Outcome<bool> {
     let mut hosts = if options.mpis.is_empty() { hosts::found() } else { options.mpis.clone() };
     if hosts.is_empty() {
@@ -118,15 +141,24 @@ fn run(options: &Options) -> Outcome<bool> {
     for host in &mut hosts {
         host.find_library(&options.libraries)?;
     }
-    let bench = Bench::build(&hosts, options.quick)?;
-    let mut out = std::io::stdout().lock();
+    let mut bench = Bench::build(&hosts, options.quick)?;
+    let mut all_built = true;
+    for host in hosts.iter_mut().filter(|_| !options.no_build) {
+        all_built &= host.build_library();
+    }
+    let mut out = output();
     table::head(&mut out, &hosts, options.quick)?;
+    let grid = if options.quick { plan::sample() } else { plan::grid() };
+    if options.quick {
+        let columns: usize = hosts.iter().map(|host| 1 + usize::from(host.library.is_some())).sum();
+        bench.limit(QUICK, 2 * columns * options.transports.len());
+    }
     let mut parts = Vec::new();
     for &transport in &options.transports {
         let part = measured(&bench, &hosts, transport, &plan::cells(options.quick), if options.quick { 1 } else { 3 })?;
         table::cells(&mut out, &part)?;
         parts.push(part);
-        let part = measured(&bench, &hosts, transport, &plan::grid(), 1)?;
+        let part = measured(&bench, &hosts, transport, &grid, 1)?;
         table::grid(&mut out, &part)?;
         parts.push(part);
     }
@@ -141,10 +173,10 @@ fn run(options: &Options) -> Outcome<bool> {
     let any = columns.clone().flat_map(|column| &column.answers).any(Answer::is_measured);
     let wrong =
         columns.filter(|column| column.with).flat_map(|column| &column.answers).any(|one| *one == Answer::Wrong);
-    Ok(any && !wrong)
+    Ok(any && !wrong && all_built)
 }
 
-/// What is at work, on a terminal.
+/// Shows the current work on a terminal.
 fn progress(what: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("{what:<78}\r");
@@ -155,13 +187,16 @@ fn progress(what: &str) {
 fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line], rounds: usize) -> Outcome<Part> {
     let mut columns: Vec<(Column, Vec<Vec<Answer>>)> = Vec::new();
     for host in hosts {
-        for with in [false, true] {
-            columns.push((Column { host: host.name.clone(), with, answers: Vec::new() }, Vec::new()));
+        columns.push((Column { host: host.name.clone(), with: false, answers: Vec::new() }, Vec::new()));
+        if host.library.is_some() {
+            columns.push((Column { host: host.name.clone(), with: true, answers: Vec::new() }, Vec::new()));
         }
     }
     for round in 0..rounds {
-        for (index, (column, told)) in columns.iter_mut().enumerate() {
-            let host = &hosts[index / 2];
+        let mut begun = 0;
+        for (column, told) in &mut columns {
+            begun += usize::from(!column.with);
+            let host = &hosts[begun - 1];
             progress(&format!(
                 "{}, {} lines, round {} of {rounds}: {}",
                 transport.name(),
@@ -170,10 +205,7 @@ fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line],
                 column.name()
             ));
             let library = if column.with { host.library.as_deref() } else { None };
-            told.push(match (column.with, library) {
-                (true, None) => vec![Answer::Missing; lines.len()],
-                _ => bench.run(index / 2, host, library, transport, lines, told.last())?,
-            });
+            told.push(bench.run(begun - 1, host, library, transport, lines, told.last())?);
         }
     }
     let columns =

@@ -1,4 +1,5 @@
-//! What is measured: the lines of the plan that the benchmark reads. The words are those of perf/mpi.
+//! What is measured: the lines of the plan that the benchmark reads. The words are those of
+//! perf/mpi.
 
 use serde::Serialize;
 
@@ -37,6 +38,8 @@ impl Line {
 pub(crate) fn cells(quick: bool) -> Vec<Line> {
     let windows: &[_] =
         if quick { &["allocate", "create"] } else { &["allocate", "alloc_mem", "create", "dynamic", "shared"] };
+    let every: &[_] = if quick { &["flush", "fence"] } else { &["flush", "lock", "fence", "pscw"] };
+    let of_words = if quick { &every[..1] } else { every };
     let sizes: &[_] = if quick { &[8, 65536] } else { &[8, 64, 1024, 16384, 131_072, 1_048_576] };
     let (word, streams): (&[_], &[_]) = (&[8], if quick { &[65536] } else { &[64, 4096, 65536, 1_048_576] });
     let mut lines = Vec::new();
@@ -44,8 +47,8 @@ pub(crate) fn cells(quick: bool) -> Vec<Line> {
         for function in ["put", "get", "accumulate", "fetch_and_op", "compare_and_swap", "put_bw", "get_bw"] {
             let (syncs, sizes): (&[_], _) = match function {
                 "put_bw" | "get_bw" => (&["flush"], streams),
-                "fetch_and_op" | "compare_and_swap" => (&["flush", "lock", "fence", "pscw"], word),
-                _ => (&["flush", "lock", "fence", "pscw"], sizes),
+                "fetch_and_op" | "compare_and_swap" => (of_words, word),
+                _ => (every, sizes),
             };
             let all = syncs.iter().flat_map(|&sync| sizes.iter().map(move |&size| (sync, size)));
             lines.extend(all.map(|(sync, size)| Line { function, window, sync, size, operation: "" }));
@@ -67,6 +70,19 @@ pub(crate) fn grid() -> Vec<Line> {
     lines
 }
 
+/// Each operation, each window twice and each synchronization three times.
+pub(crate) fn sample() -> Vec<Line> {
+    let all = [
+        ("create", "lock", "put_8"),
+        ("create", "flush", "accumulate_8k"),
+        ("allocate", "lock", "fetch_and_op"),
+        ("allocate", "flush", "get_64"),
+        ("dynamic", "lock", "compare_and_swap"),
+        ("dynamic", "flush", "put_64k"),
+    ];
+    all.map(|(window, sync, operation)| Line { function: "grid", window, sync, size: 0, operation }).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +95,16 @@ mod tests {
     }
 
     #[test]
+    fn the_sample_is_of_the_grid_and_has_every_word() {
+        let (sample, grid) = (sample(), grid());
+        assert!(sample.iter().all(|line| grid.contains(line)));
+        let words: [fn(&Line) -> &str; 3] = [|line| line.window, |line| line.sync, |line| line.operation];
+        for word in words {
+            assert!(grid.iter().all(|line| sample.iter().any(|other| word(other) == word(line))));
+        }
+    }
+
+    #[test]
     fn cells_of_a_window_stand_together() {
         for quick in [true, false] {
             let lines = cells(quick);
@@ -87,7 +113,7 @@ mod tests {
             assert_eq!(windows.len(), if quick { 2 } else { 5 });
             assert_eq!(lines.iter().filter(|line| line.is_bandwidth()).count() % windows.len(), 0);
         }
-        assert!(cells(false).len() > 10 * cells(true).len() / 2);
+        assert!(cells(false).len() > 10 * cells(true).len());
         assert_eq!(cells(true)[0].text(), "put allocate flush 8\n");
     }
 }

@@ -1,5 +1,5 @@
-//! The plot: latency and bandwidth over the size, on logarithmic scales, a line for each MPI with the library and without. Owns its
-//! SVG; knows nothing of how the numbers came about.
+//! The plot: latency and bandwidth over the size, on logarithmic scales, a line for each MPI with
+//! the library and without. Owns its SVG; knows nothing of how the numbers came about.
 
 use std::fmt::Write;
 
@@ -133,13 +133,14 @@ fn panel(out: &mut String, part: &Part, function: &str, title: &str, (left, top)
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
         let path: Vec<_> =
             line.iter().map(|&(size, value)| format!("{:.1},{:.1}", x.place(size), y.place(value))).collect();
-        let _ = writeln!(out, "<polyline points=\"{}\" fill=\"none\" {}/>", path.join(" "), stroke(index));
+        let _ =
+            writeln!(out, "<polyline points=\"{}\" fill=\"none\" {}/>", path.join(" "), stroke(&part.columns, index));
         for point in path {
             let (cx, cy) = point.split_once(',').unwrap_or_default();
             let _ = writeln!(
                 out,
                 "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"2.5\" fill=\"{}\"/>",
-                COLORS[index / 2 % COLORS.len()]
+                COLORS[color(&part.columns, index) % COLORS.len()]
             );
         }
     }
@@ -153,9 +154,14 @@ fn panel(out: &mut String, part: &Part, function: &str, title: &str, (left, top)
 }
 
 /// Without the library a line is dashed.
-fn stroke(index: usize) -> String {
-    let dash = if index.is_multiple_of(2) { " stroke-dasharray=\"6 4\"" } else { "" };
-    format!("stroke=\"{}\" stroke-width=\"2\"{dash}", COLORS[index / 2 % COLORS.len()])
+fn stroke(columns: &[Column], index: usize) -> String {
+    let dash = if columns[index].with { "" } else { " stroke-dasharray=\"6 4\"" };
+    format!("stroke=\"{}\" stroke-width=\"2\"{dash}", COLORS[color(columns, index) % COLORS.len()])
+}
+
+/// The number of a column's MPI: each begins with its column without the library.
+fn color(columns: &[Column], index: usize) -> usize {
+    columns[1..=index].iter().filter(|column| !column.with).count()
 }
 
 fn legend(out: &mut String, columns: &[Column], top: f64) {
@@ -164,7 +170,7 @@ fn legend(out: &mut String, columns: &[Column], top: f64) {
         let (left, at) = (LEFT + (index % 2) as f64 * 300.0, top + (index / 2) as f64 * LEGEND + LEGEND / 2.0);
         let name = if column.with { format!("{} with transom", column.host) } else { column.host.clone() };
         let none = if column.answers.iter().any(super::Answer::is_measured) { "" } else { " (not measured)" };
-        let _ = writeln!(out, "<path d=\"M{left} {at}h40\" {}/>", stroke(index));
+        let _ = writeln!(out, "<path d=\"M{left} {at}h40\" {}/>", stroke(columns, index));
         let _ = writeln!(out, "<text x=\"{}\" y=\"{}\">{}{none}</text>", left + 48.0, at + 4.0, escaped(&name));
     }
 }
@@ -211,12 +217,20 @@ mod tests {
             column("a<b", false, values(1.0)),
             column("a<b", true, values(0.1)),
             column("c", false, values(2.0)),
-            column("c", true, vec![Answer::Missing; lines.len()]),
+            column("c", true, vec![Answer::Skipped; lines.len()]),
+            column("d", false, values(3.0)),
         ];
         let part = Part { transport: Transport::Shm, lines: lines.clone(), columns };
         let grid = Part { transport: Transport::Shm, lines: plan::grid(), columns: Vec::new() };
         let text = svg(&[part, grid]);
-        assert_eq!(text.matches("<polyline").count(), 9);
+        assert_eq!(text.matches("<polyline").count(), 12);
+        // Three panels and the legend, of each of them.
+        let strokes = |color: &str, dashed: bool| {
+            let lines = text.lines().filter(|line| line.contains(&format!("stroke=\"{color}\" stroke-width=\"2\"")));
+            lines.filter(|line| line.contains("dasharray") == dashed).count()
+        };
+        let seen = COLORS[..3].iter().map(|color| [strokes(color, true), strokes(color, false)]);
+        assert_eq!(seen.collect::<Vec<_>>(), [[4, 4], [4, 1], [4, 0]]);
         assert_eq!(text.matches("not measured").count(), 1);
         assert!(text.contains("a&lt;b with transom") && !text.contains("NaN") && !text.contains("inf"));
         assert!(text.starts_with("<svg ") && text.trim_end().ends_with("</svg>"));

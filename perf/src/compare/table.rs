@@ -11,14 +11,14 @@ use super::{Column, Part, Transport};
 const NUMBER: usize = 13;
 const RATIO: usize = 8;
 
-/// Says what is measured, and what is missing.
+/// Prints the subject of the measurement, and the missing parts.
 pub(crate) fn head(out: &mut impl Write, hosts: &[Host], quick: bool) -> std::io::Result<()> {
     writeln!(out, "# transom-perf compare {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(
         out,
         "# Plain MPI, two ranks of one machine, all data verified; +transom: with the interposition library"
     )?;
-    let rounds = if quick { "one round" } else { "the best of 3 rounds in turns" };
+    let rounds = if quick { "one round of a few cells (--quick)" } else { "the best of 3 rounds in turns" };
     writeln!(out, "# Times in us, of put_bw and get_bw bandwidths in MB/s; {rounds}")?;
     writeln!(out, "# Ratio: time with transom by time without. Best: by that of the fastest MPI without")?;
     for host in hosts {
@@ -28,9 +28,10 @@ pub(crate) fn head(out: &mut impl Write, hosts: &[Host], quick: bool) -> std::io
                 writeln!(out, "# {}: {}, {}", host.name, host.mpicc, host.mpiexec)?;
                 writeln!(
                     out,
-                    "# {}: NO interposition library below {}; --library {}=PATH names one",
+                    "# {}: NO interposition library, and no column +transom; build it: {}, or name one: \
+                     --library {}=PATH",
                     host.name,
-                    host.looked_at.display(),
+                    host.command(),
                     host.name
                 )?;
             }
@@ -67,26 +68,55 @@ fn best(line: &Line, index: usize, columns: &[Column], with: bool) -> Option<f64
 /// The table of cells, and a summary for each MPI.
 pub(crate) fn cells(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     transport(out, part)?;
-    write!(out, "{:<18}{:<10}{:<7}{:>8}", "# Function", "Window", "Sync", "Size")?;
-    for pair in part.columns.chunks(2) {
-        write!(out, "{:>NUMBER$}{:>NUMBER$}{:>RATIO$}", pair[0].host, "+transom", "Ratio")?;
+    if !has_something(part) {
+        return nothing(out, part);
     }
-    writeln!(out, "{:>RATIO$}", "Best")?;
+    let has_library = part.columns.iter().any(|column| column.with);
+    write!(out, "{:<18}{:<10}{:<7}{:>8}", "# Function", "Window", "Sync", "Size")?;
+    for group in by_mpi(part) {
+        write!(out, "{:>NUMBER$}", group[0].host)?;
+        if group.len() > 1 {
+            write!(out, "{:>NUMBER$}{:>RATIO$}", "+transom", "Ratio")?;
+        }
+    }
+    writeln!(out, "{}", if has_library { format!("{:>RATIO$}", "Best") } else { String::new() })?;
     for (index, line) in part.lines.iter().enumerate() {
         write!(out, "{:<18}{:<10}{:<7}{:>8}", line.function, line.window, line.sync, line.size)?;
-        for pair in part.columns.chunks(2) {
-            let (without, with) = (&pair[0].answers[index], &pair[1].answers[index]);
-            let ratio = without.value().and_then(|without| ratio(line, with, without));
-            write!(out, "{:>NUMBER$}{:>NUMBER$}{:>RATIO$}", shown(line, without), shown(line, with), times(ratio))?;
+        for group in by_mpi(part) {
+            let without = &group[0].answers[index];
+            write!(out, "{:>NUMBER$}", shown(line, without))?;
+            if let Some(with) = group.get(1).map(|column| &column.answers[index]) {
+                let ratio = without.value().and_then(|without| ratio(line, with, without));
+                write!(out, "{:>NUMBER$}{:>RATIO$}", shown(line, with), times(ratio))?;
+            }
         }
         let best_with = best(line, index, &part.columns, true).map(Answer::Value);
         let by_best = best_with.zip(best(line, index, &part.columns, false));
         let by_best = by_best.and_then(|(with, without)| ratio(line, &with, without));
-        writeln!(out, "{:>RATIO$}", times(by_best))?;
+        writeln!(out, "{}", if has_library { format!("{:>RATIO$}", times(by_best)) } else { String::new() })?;
     }
-    for pair in part.columns.chunks(2) {
-        summary(out, part, &pair[0], &pair[1])?;
+    for group in by_mpi(part) {
+        if let [without, with] = group {
+            summary(out, part, without, with)?;
+        }
     }
+    reasons(out, part)
+}
+
+/// The columns of each MPI: without the library, and with it where it is there.
+fn by_mpi(part: &Part) -> impl Iterator<Item = &[Column]> {
+    part.columns.chunk_by(|_, next| next.with)
+}
+
+/// Whether there is a number, or data that was wrong.
+fn has_something(part: &Part) -> bool {
+    let mut all = part.columns.iter().flat_map(|column| &column.answers);
+    all.any(|answer| answer.is_measured() || *answer == Answer::Wrong)
+}
+
+/// In place of a table without a number: why.
+fn nothing(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
+    writeln!(out, "# Nothing was measured")?;
     reasons(out, part)
 }
 
@@ -131,6 +161,7 @@ fn reasons(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
                 Answer::Dies(why) => format!("dies: {why}"),
                 Answer::Hangs => "hangs".to_owned(),
                 Answer::Wrong => "wrong data".to_owned(),
+                Answer::Skipped => "skipped: the time of --quick was over".to_owned(),
                 _ => continue,
             };
             match told.iter_mut().find(|(known, ..)| *known == words) {
@@ -149,6 +180,9 @@ fn reasons(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
 /// The grid: for each case whether it is passive, and the latency with a target that computes.
 pub(crate) fn grid(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     transport(out, part)?;
+    if !has_something(part) {
+        return nothing(out, part);
+    }
     writeln!(
         out,
         "# A target that computes and calls nothing: passive (yes, late: NO, data missing: DATA), and the latency in us"
@@ -168,10 +202,7 @@ pub(crate) fn grid(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     }
     for column in &part.columns {
         let passive = column.answers.iter().filter(|answer| is_passive(answer)).count();
-        match column.answers.first() {
-            Some(Answer::Missing) => writeln!(out, "# passive, {}: no interposition library", column.name())?,
-            _ => writeln!(out, "# passive, {}: {passive} of {}", column.name(), part.lines.len())?,
-        }
+        writeln!(out, "# passive, {}: {passive} of {}", column.name(), part.lines.len())?;
     }
     reasons(out, part)
 }
@@ -222,7 +253,6 @@ mod tests {
                 column("a", false, vec![Answer::Value(2.0), dies(), Answer::Value(1000.0)]),
                 column("a", true, vec![Answer::Value(0.5), Answer::Value(7.0), Answer::Value(4000.0)]),
                 column("b", false, vec![Answer::Value(0.25), Answer::Value(1.0), Answer::Value(500.0)]),
-                column("b", true, vec![Answer::Missing; 3]),
             ],
         };
         let text = text(|out| cells(out, &part));
@@ -231,11 +261,11 @@ mod tests {
             rows.iter().find(|row| row[..].len() > 4 && row[0] == function && row[3] == size)
         };
         let put = row("put", "8").expect("a row");
-        assert_eq!(put[4..], ["2.000", "0.500", "0.25", "0.250", "missing", "-", "2.00"]);
+        assert_eq!(put[4..], ["2.000", "0.500", "0.25", "0.250", "2.00"]);
         let died = row("put", "65536").expect("a row");
-        assert_eq!(died[4..], ["dies", "7.000", "-", "1.000", "missing", "-", "7.00"]);
+        assert_eq!(died[4..], ["dies", "7.000", "-", "1.000", "7.00"]);
         let stream = row("put_bw", "65536").expect("a row");
-        assert_eq!(stream[4..], ["1000.0", "4000.0", "0.25", "500.0", "missing", "-", "0.25"]);
+        assert_eq!(stream[4..], ["1000.0", "4000.0", "0.25", "500.0", "0.25"]);
         assert!(text.contains("# a: 0 of 2 slower with transom; median ratio 0.25, worst 0.25"), "{text}");
         assert!(text.contains("# a: 1 x dies: exit status: 139: Segmentation fault; first: put allocate"), "{text}");
     }
@@ -245,13 +275,25 @@ mod tests {
         let case = |passive, data| Answer::Case { computing_us: 12.34, attentive_us: 1.0, passive, data };
         let lines = plan::grid()[..4].to_vec();
         let told = vec![case(true, true), case(true, false), case(false, true), Answer::Hangs];
-        let columns = vec![column("a", false, told), column("a", true, vec![Answer::Missing; 4])];
+        let columns = vec![column("a", false, told)];
         let text =
             text(|out| grid(out, &Part { transport: Transport::Tcp, lines: lines.clone(), columns: columns.clone() }));
-        for words in
-            ["yes 12.3", "DATA 12.3", "NO 12.3", "hangs", "# passive, a: 1 of 4", "a+transom: no interposition library"]
-        {
+        for words in ["yes 12.3", "DATA 12.3", "NO 12.3", "hangs", "# passive, a: 1 of 4"] {
             assert!(text.contains(words), "{words} in\n{text}");
+        }
+        assert!(!text.contains("transom"), "{text}");
+    }
+
+    #[test]
+    fn a_table_of_nothing_is_two_lines() {
+        let lines = plan::sample();
+        let columns = vec![column("a", false, vec![Answer::Skipped; lines.len()])];
+        let part = Part { transport: Transport::Shm, lines, columns };
+        for text in [text(|out| grid(out, &part)), text(|out| cells(out, &part))] {
+            let (first, rest) = text.trim_start().split_once('\n').expect("lines");
+            assert_eq!(first, "# shm");
+            assert!(rest.starts_with("# Nothing was measured\n# a: 6 x skipped: "), "{text}");
+            assert_eq!(rest.lines().count(), 2, "{text}");
         }
     }
 }

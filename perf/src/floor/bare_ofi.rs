@@ -1,9 +1,10 @@
-//! The floor between nodes: libfabric's own calls on an endpoint of the same provider, and a queue that is polled.
+//! The floor between nodes: bare libfabric calls on an endpoint of the same provider, with a polled
+//! completion queue.
 //!
-//! The target is attentive, as a plain program that waits for its peer would be: while there is traffic a thread of its own
-//! does nothing but poll its queue (on the core that the target's main thread leaves, since that sleeps in the library's
-//! barrier), so that no wake-up is in the times. Without traffic it sleeps on the queue's descriptor, out of the
-//! library's way.
+//! The target is attentive, like a plain program that waits for its peer. While there is traffic, a
+//! thread of its own only polls the completion queue, on the core that the target's main thread
+//! leaves free by sleeping in the library's barrier; the times thus contain no wake-up. Without
+//! traffic the thread sleeps on the queue's descriptor and does not disturb the library.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,22 +20,22 @@ use transom_ofi::{OfiDomain, OfiOptions, OfiRegion, PassiveProbe, sys};
 use crate::Outcome;
 use crate::options::Test;
 
-/// How long the target's thread polls after each wake-up: traffic to memory does not show in its queue, so that this is
-/// what a wake-up is spread over.
+/// Polling time of the target's thread after each wake-up. Traffic to memory does not appear in its
+/// queue, so the cost of a wake-up is spread over this time.
 const ATTENTIVE: Duration = Duration::from_millis(1);
-/// How long it sleeps at most before it looks whether it must end.
+/// Longest sleep before the thread checks whether it must end.
 const NAP: Duration = Duration::from_millis(100);
-/// How long a bare barrier may take.
+/// Time limit of a bare barrier.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An endpoint beside the library's, and the other rank's memory through it.
+/// An endpoint beside the library's, through which the other rank's memory is reached.
 pub(crate) struct BareOfi {
     buffer: Memory,
     address: sys::fi_addr_t,
     key: u64,
     base: u64,
     atomics: bool,
-    /// Ended before anything else is dropped.
+    /// Closed before the other fields are dropped.
     _server: Option<Server>,
     _target: Memory,
     _region: OfiRegion,
@@ -49,7 +50,8 @@ struct Server {
 }
 
 impl BareOfi {
-    /// With `serve` a thread polls the queue from now on: this rank is the target and does nothing itself.
+    /// With `serve` a thread polls the queue from now on: this rank is the target and makes no
+    /// calls itself.
     pub(super) fn open(
         rank: usize,
         room: usize,
@@ -57,7 +59,7 @@ impl BareOfi {
         serve: bool,
         exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>,
     ) -> Outcome<BareOfi> {
-        let provider = std::env::var("TRANSOM_PROVIDER").ok().filter(|name| !name.is_empty());
+        let provider = crate::options::filled("TRANSOM_PROVIDER");
         let rank = Peer(u32::try_from(rank)?);
         let options = OfiOptions { provider, passive: PassiveProbe::Known(true), rank, ..OfiOptions::default() };
         let domain = OfiDomain::open(&options)?;
@@ -88,7 +90,8 @@ impl BareOfi {
         self.atomics
     }
 
-    /// Does the operation `count` times, with a window of them in flight in the bandwidth tests.
+    /// Performs the operation `count` times; in the bandwidth tests with a window of operations in
+    /// flight.
     pub(super) fn batch(&self, test: Test, size: usize, window: usize, count: usize) -> Outcome<()> {
         let window = if test.is_bandwidth() { window } else { 1 };
         for _ in 0..count {
@@ -110,13 +113,14 @@ impl BareOfi {
         Ok(())
     }
 
-    /// Posts the operation number `turn` of those in flight; libfabric's answer.
+    /// Posts operation number `turn` of those in flight; returns libfabric's result.
     fn post(&self, test: Test, size: usize, turn: usize) -> isize {
         let turn = if test == Test::GetBw { turn } else { 0 };
         assert!((turn + 1) * size <= self.buffer.len(), "room for {size} bytes");
         let endpoint: &Endpoint = self.domain.endpoint();
         let (ep, local, null) = (endpoint.ep, self.buffer.as_ptr(), std::ptr::null_mut());
-        // SAFETY: an open endpoint; the buffers live as long as `self`, and `batch` takes every completion before it returns.
+        // SAFETY: the endpoint is open; the buffers live as long as `self`, and `batch` takes every
+        // completion before it returns.
         unsafe {
             match test {
                 Test::GetLatency | Test::GetBw => {
@@ -142,11 +146,12 @@ impl BareOfi {
         }
     }
 
-    /// Takes part in `count` bare barriers of two ranks: one write of 8 bytes to the other, which tells it by an entry in
-    /// its queue, and the other's here. That is one round of dissemination, with the put in it.
+    /// Takes part in `count` bare barriers of two ranks: each rank writes 8 bytes to the other,
+    /// which adds an entry to the other's queue. That is one round of dissemination, with the put
+    /// in it.
     pub(super) fn barriers(&self, count: usize) -> Outcome<()> {
         let endpoint = self.domain.endpoint();
-        // What arrived: a peer can be one barrier ahead.
+        // Arrivals: a peer can be one barrier ahead.
         let mut arrived = 0;
         for turn in 1..=count {
             let mut start = None;
@@ -187,15 +192,15 @@ impl BareOfi {
             context: null,
             data: 0,
         };
-        // SAFETY: an open endpoint; the vectors live over the call, the buffer as long as `self`, and whoever posts takes
-        // every completion before it returns.
+        // SAFETY: the endpoint is open; the vectors live over the call, the buffer lives as long as
+        // `self`, and the poster takes every completion before it returns.
         unsafe {
             let write = (*(*endpoint.ep).rma).writemsg.expect("writemsg");
             write(endpoint.ep, &raw const message, flags)
         }
     }
 
-    /// Takes completions; how many.
+    /// Takes completions; returns their number.
     fn poll(&self) -> Outcome<usize> {
         self.read(&mut [EMPTY; 32])
     }
@@ -207,9 +212,9 @@ impl BareOfi {
 
 const EMPTY: sys::fi_cq_msg_entry = sys::fi_cq_msg_entry { op_context: std::ptr::null_mut(), flags: 0, len: 0 };
 
-/// Takes completions into `entries`; how many.
+/// Takes completions into `entries`; returns their number.
 fn read(endpoint: &Endpoint, entries: &mut [sys::fi_cq_msg_entry]) -> Outcome<usize> {
-    // SAFETY: an open queue of this format, room for as many entries.
+    // SAFETY: the queue is open and has this format, and there is room for as many entries.
     let status = unsafe {
         let read = (*(*endpoint.cq).ops).read.expect("read");
         read(endpoint.cq, entries.as_mut_ptr().cast(), entries.len())
@@ -226,10 +231,11 @@ impl Server {
         let stop = Arc::new(AtomicBool::new(false));
         let (domain, stopped) = (Arc::clone(domain), Arc::clone(&stop));
         let serve = move || {
-            // Relaxed: it says only that it is time to end.
+            // Relaxed: the flag only requests the end.
             while !stopped.load(Ordering::Relaxed) {
                 if let Err(error) = attend(domain.endpoint()) {
-                    // The origin will wait in vain and be told by its own limit; the reason is known here.
+                    // The origin will wait in vain and end by its own limit; the reason is known
+                    // here.
                     eprintln!("transom-perf: the floor's target: {error}");
                     return;
                 }
@@ -250,7 +256,7 @@ fn attend(endpoint: &Endpoint) -> Outcome<()> {
     }
     if let Some(queue) = endpoint.wait_fd().filter(|_| endpoint.may_sleep()) {
         let limit = Timespec::try_from(NAP)?;
-        // Interrupted is as good as early.
+        // An interrupted sleep is a short sleep.
         let _ = rustix::event::poll(&mut [PollFd::new(&queue, PollFlags::IN)], Some(&limit));
     }
     Ok(())
@@ -260,7 +266,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
+            // A thread that panicked has printed its message.
             let _ = thread.join();
         }
     }

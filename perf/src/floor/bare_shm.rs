@@ -1,4 +1,5 @@
-//! The floor within a node: the other process's memory mapped here, a copy, a locked instruction, two flags.
+//! The floor within a node: the other process's memory mapped here, with a copy, a locked
+//! instruction, and two flags.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +10,7 @@ use super::mapped::Mapped;
 use crate::Outcome;
 use crate::options::Test;
 
-/// Where the flags and the atomics' word are; data begins behind them.
+/// Offset of the data; the flags and the atomics' word are before it.
 const FLAG: usize = 128;
 const WORD: usize = 256;
 const DATA: usize = 4096;
@@ -33,7 +34,7 @@ impl BareShm {
         Ok(BareShm { memory, buffer: Memory::private(room * flight), rank, turns: AtomicU32::new(0) })
     }
 
-    /// Does the operation `count` times.
+    /// Performs the operation `count` times.
     pub(super) fn batch(&self, test: Test, size: usize, window: usize, count: usize) {
         let word = self.memory.theirs.word64(WORD);
         match test {
@@ -42,7 +43,8 @@ impl BareShm {
             }),
             Test::CasLatency => (0..count).for_each(|_| {
                 let found = word.load(Ordering::Relaxed);
-                // Alone on the word, it always succeeds; the value is what is measured.
+                // No other process uses the word, so it always succeeds; the value is the result of
+                // the measurement.
                 let _ = black_box(word.compare_exchange(found, found + 1, Ordering::SeqCst, Ordering::SeqCst));
             }),
             Test::FenceLatency => self.barriers(count),
@@ -58,8 +60,9 @@ impl BareShm {
         }
     }
 
-    /// `memcpy` of a length that the compiler does not know, as a program would do it: `flight` of them, `count` times.
-    /// Like the library's tests, puts have one source, and gets a buffer each.
+    /// `memcpy` of a length that the compiler does not know, as in a program: `flight` copies,
+    /// `count` times. As in the library's tests, puts have one source and each get has its own
+    /// buffer.
     fn copies(&self, from_there: bool, size: usize, flight: usize, count: usize) {
         let room = if from_there { size * flight } else { size };
         assert!(room <= self.buffer.len() && size <= self.memory.theirs.len() - DATA, "room for {size} bytes");
@@ -67,21 +70,23 @@ impl BareShm {
         for _ in 0..count {
             for turn in 0..flight {
                 let (from, to) = if from_there { (there, here.wrapping_add(turn * size)) } else { (here, there) };
-                // SAFETY: both ranges have `size` bytes (asserted), are there as long as `self`, and don't overlap; no
-                // Rust reference to either exists.
+                // SAFETY: both ranges have `size` bytes (asserted), live as long as `self`, and
+                // don't overlap; no Rust reference to either exists.
                 unsafe { std::ptr::copy_nonoverlapping(black_box(from.cast_const()), black_box(to), black_box(size)) };
             }
         }
     }
 
-    /// A store of 8 bytes, then a flag there and a look at the own one: two-flag barriers.
+    /// A store of 8 bytes, then a store to the peer's flag and a poll of the own flag: two-flag
+    /// barriers.
     pub(crate) fn barriers(&self, count: usize) {
         let (flag, own) = (self.memory.theirs.word32(FLAG), self.memory.mine.word32(FLAG));
         for _ in 0..count {
-            // Relaxed: both sides count alike; the flags order what matters.
+            // Relaxed: both sides count alike; the flags order the data.
             let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
             self.memory.theirs.word64(WORD).store(u64::from(turn), Ordering::Relaxed);
-            // Release and Acquire: as a barrier needs them.
+            // Release and Acquire: each store of a flag pairs with the peer's load of it, as in any
+            // barrier.
             flag.store(turn, Ordering::Release);
             while own.load(Ordering::Acquire) < turn {
                 std::hint::spin_loop();
@@ -89,7 +94,8 @@ impl BareShm {
         }
     }
 
-    /// Rank 1 tells that it is ready, rank 0 stores 8 bytes and tells that they are there, which rank 1 waits for.
+    /// Rank 1 signals that it is ready; rank 0 stores 8 bytes and signals; rank 1 waits for that
+    /// signal.
     pub(crate) fn turns(&self, count: usize) {
         let (flag, own) = (self.memory.theirs.word32(FLAG), self.memory.mine.word32(FLAG));
         for _ in 0..count {

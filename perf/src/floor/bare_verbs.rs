@@ -1,5 +1,5 @@
-//! The floor on RDMA devices: verbs' own calls on a connection of their own between the same two processes, and a queue that
-//! is polled. The target does nothing: its device serves.
+//! The floor on RDMA devices: bare verbs calls on a separate connection between the same two
+//! processes, with a polled completion queue. The target makes no calls: its device serves.
 
 use transom_fabric::{Memory, Peer};
 use transom_verbs::bare::BarePair;
@@ -10,28 +10,29 @@ use crate::options::Test;
 
 /// Requests in flight at once.
 const DEPTH: usize = 64;
-/// One of so many in flight asks for a completion, so that there is room again before all are used; and the last one.
+/// One in this many requests is signaled, so that the queue has room again before it is full; the
+/// last one is signaled too.
 const SIGNAL_EVERY: usize = 16;
 
-/// A connection beside the library's, and the other rank's memory through it.
+/// A connection beside the library's, through which the other rank's memory is reached.
 pub(crate) struct BareVerbs {
     pair: BarePair,
-    /// The other's memory, and its key.
+    /// The other rank's memory, and its key.
     base: u64,
     key: u32,
-    /// Where this rank's buffers begin in its memory, behind the part that the other reaches.
+    /// Offset of this rank's buffers in its memory, after the part that the other rank reaches.
     buffers: usize,
 }
 
 impl BareVerbs {
-    /// It may be used once both ranks have opened it.
+    /// Usable once both ranks have opened it.
     pub(super) fn open(
         rank: usize,
         room: usize,
         flight: usize,
         exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>,
     ) -> Outcome<BareVerbs> {
-        let devices = std::env::var("TRANSOM_NET_DEVICES").ok().filter(|names| !names.is_empty());
+        let devices = crate::options::filled("TRANSOM_NET_DEVICES");
         let options = VerbsOptions { devices, rank: Peer(u32::try_from(rank)?), ..VerbsOptions::default() };
         let room = room.max(64);
         let memory = Memory::private(room + room * flight);
@@ -51,7 +52,8 @@ impl BareVerbs {
         self.pair.has_atomics()
     }
 
-    /// Does the operation `count` times, with a window of them in flight in the bandwidth tests.
+    /// Performs the operation `count` times; in the bandwidth tests with a window of operations in
+    /// flight.
     pub(super) fn batch(&self, test: Test, size: usize, window: usize, count: usize) -> Outcome<()> {
         let window = if test.is_bandwidth() { window } else { 1 };
         for _ in 0..count {
@@ -69,8 +71,8 @@ impl BareVerbs {
         Ok(())
     }
 
-    /// Posts the operation number `turn` of those in flight; where it asks for a completion, one that says how many are
-    /// done then.
+    /// Posts operation number `turn` of those in flight; a signaled one carries the number of
+    /// operations that are then complete.
     fn post(&self, test: Test, size: usize, turn: usize, tells: Option<usize>) -> Outcome<()> {
         let turn = if test == Test::GetBw { turn } else { 0 };
         let at = self.buffers + turn * size;
@@ -103,11 +105,12 @@ impl BareVerbs {
             wr,
             rest: [0; 7],
         };
-        // SAFETY: the bytes are of the pair's memory (asserted), which nobody else uses, and which lives as long as the pair.
+        // SAFETY: the bytes are in the pair's memory (asserted), which only the pair uses, and
+        // which lives as long as the pair.
         Ok(unsafe { self.pair.post(&mut request) }?)
     }
 
-    /// Takes completions: how many of those in flight are done, if one came.
+    /// Takes completions; returns the number of operations that are complete, if one came.
     fn poll(&self) -> Outcome<Option<usize>> {
         let mut entries = [sys::ibv_wc::default(); 4];
         let count = self.pair.poll(&mut entries)?;

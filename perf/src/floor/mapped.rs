@@ -1,5 +1,5 @@
-//! Memory of ranks 0 and 1 that each has mapped, beside the library and whatever route the job takes: a heap of each, and
-//! the other's opened. It does not know what the memory is for.
+//! Memory of ranks 0 and 1 that both have mapped, independent of the library's route: each rank has
+//! a heap and opens the other's. The use of the memory is unknown here.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Gets `len` bytes at this rank, 0 or 1, and maps the other's; `exchange` gives the other some bytes and returns its.
+    /// Allocates `len` bytes at this rank, 0 or 1, and maps the other rank's; `exchange` sends some
+    /// bytes to the other rank and returns its bytes.
     pub(crate) fn open(rank: usize, len: usize, exchange: impl Fn(&[u8]) -> Outcome<Vec<u8>>) -> Outcome<Mapped> {
         let me = Peer(u32::try_from(rank)?);
         let heap = Heap::create(HeapOptions::default())?;

@@ -1,5 +1,6 @@
-//! What the machine does without the library, between the same two processes: memory of the other mapped here, bare verbs
-//! on the same device, or bare libfabric calls on the same provider.
+//! The performance of the machine without the library, between the same two processes: mapped
+//! memory of the other process, bare verbs on the same device, or bare libfabric calls on the same
+//! provider.
 
 #[allow(unsafe_code)]
 mod bare_ofi;
@@ -20,7 +21,7 @@ use bare_shm::BareShm;
 use bare_verbs::BareVerbs;
 pub(crate) use mapped::Mapped;
 
-/// The bare way between ranks 0 and 1.
+/// The bare route between ranks 0 and 1.
 pub(crate) enum Floor {
     Shm(BareShm),
     Verbs(BareVerbs),
@@ -28,9 +29,9 @@ pub(crate) enum Floor {
 }
 
 impl Floor {
-    /// Opens the floor of the route that the job uses, with `room` bytes at each of ranks 0 and 1, and as many for each
-    /// of `flight` gets. Collective; it may be used after the next barrier. On libfabric rank 1 serves the origin by a thread,
-    /// but not in a test whose floor both sides call.
+    /// Opens the floor of the job's route, with `room` bytes at each of ranks 0 and 1, and as many
+    /// for each of `flight` gets. Collective; usable after the next barrier. On libfabric a thread
+    /// of rank 1 serves the origin, except in a test whose floor both sides call.
     pub(crate) fn open(world: &Job, test: Test, room: usize, flight: usize) -> Outcome<Option<Floor>> {
         let exchange = |mine: &[u8]| swap_cards(world, mine);
         if world.rank() > 1 {
@@ -49,7 +50,7 @@ impl Floor {
         }))
     }
 
-    /// Does the test's operation `count` times, by itself; the origin's side.
+    /// Performs the test's operation `count` times on the bare route; the origin's side.
     pub(crate) fn batch(&self, options: &Options, size: usize, count: usize) -> Outcome<()> {
         match self {
             Floor::Shm(shm) => shm.batch(options.test, size, options.window, count),
@@ -62,7 +63,8 @@ impl Floor {
     /// Whether the test has a floor on this route.
     pub(crate) fn has(&self, test: Test) -> bool {
         match (self, test) {
-            // A request's floor is the library's own plain call; that of accumulates and strides works on the window itself.
+            // The floor of a request is the library's own plain call; the floor of accumulates and
+            // strides works on the window itself.
             (_, Test::Passive | Test::Floor | Test::RequestPut | Test::RequestGet) => false,
             (_, Test::Accumulate | Test::StridedPut) => false,
             (Floor::Shm(_), _) => true,
@@ -75,7 +77,8 @@ impl Floor {
         }
     }
 
-    /// Takes part in `count` bare synchronizations of the test, a fence or post-start-complete-wait; both sides call it.
+    /// Takes part in `count` bare synchronizations of the test, a fence or
+    /// post-start-complete-wait; both sides call it.
     pub(crate) fn together(&self, test: Test, count: usize) -> Outcome<()> {
         match (self, test) {
             (Floor::Shm(shm), Test::Pscw) => shm.turns(count),
@@ -87,7 +90,7 @@ impl Floor {
     }
 }
 
-/// Gives the other of ranks 0 and 1 some bytes; the other's.
+/// Exchanges some bytes between ranks 0 and 1; returns the other rank's.
 pub(crate) fn swap_cards(world: &Job, mine: &[u8]) -> Outcome<Vec<u8>> {
     const ROOM: usize = 1024;
     let win = Window::<u8>::allocate(world, ROOM)?;

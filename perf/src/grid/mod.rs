@@ -1,9 +1,11 @@
-//! The grid: 36 cases of one-sided operations while the target computes and calls nothing, beside the same with a target
-//! that is attentive, and whether the data was there when the origin was told of its completion.
+//! The grid: 36 cases of one-sided operations while the target computes and makes no call, beside
+//! the same cases with an attentive target. Each case also checks that the data was there when the
+//! origin's operation was complete.
 //!
-//! How that is shown: the origin, when flush or unlock has returned, stores a flag into memory that both processes have
-//! mapped beside the library. The computing target looks at that flag every few microseconds, and when it sees it, at once
-//! at its part of the window, by plain loads. What was not complete by then is found missing.
+//! The method: when flush or unlock has returned, the origin stores a flag into memory that both
+//! processes have mapped independently of the library. The computing target checks that flag every
+//! few microseconds. When it sees the flag it reads its part of the window at once, by plain loads.
+//! Data of an operation that was not complete is then missing.
 
 mod part;
 mod signals;
@@ -20,30 +22,32 @@ use crate::report;
 use part::{Buffers, Part};
 use signals::{Signals, Word};
 
-/// How long the target computes in each case, and at most, where the machine is too busy to do all repetitions meanwhile: what
-/// waits for the target to stop waits as long.
+/// Computing time of the target in each case, and its maximum, where the machine is too busy for
+/// all repetitions in that time. An operation that waits for the target waits until the computing
+/// ends.
 const COMPUTE: Duration = Duration::from_millis(300);
 const COMPUTE_MAX: Duration = Duration::from_secs(1);
-/// Repetitions of which the median is shown, with a computing and with an attentive target.
+/// Repetitions; their median is shown, with a computing and with an attentive target.
 const COMPUTING: u64 = 9;
 const ATTENTIVE: u64 = 15;
-/// More than so many times its latency with an attentive target is late.
+/// A latency of more than this many times the latency with an attentive target is late.
 const LATE: f64 = 100.0;
-/// Latencies below this, of operations that are a store, count as this much: a clock tick or an interrupt is no lateness.
+/// Shorter latencies, of operations that are a store, count as this much, so that a clock tick or
+/// an interrupt is not lateness.
 const LEAST_US: f64 = 1.0;
 
-/// How a window comes to its memory.
+/// The source of a window's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Creation {
-    /// Memory of the program.
+    /// User memory.
     Create,
     Allocate,
-    /// Memory of the program, attached.
+    /// User memory, attached.
     Dynamic,
 }
 
-/// What opens and completes the access.
+/// The synchronization that opens and completes the access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 enum Synchronization {
     #[serde(rename = "lock/unlock")]
@@ -52,7 +56,7 @@ enum Synchronization {
     Flush,
 }
 
-/// What is done.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 enum Operation {
     #[serde(rename = "put 8 B")]
@@ -105,7 +109,7 @@ struct Case<'c> {
     operation: Operation,
 }
 
-/// Runs all cases; whether all were passive, and no data missing.
+/// Runs all cases; returns whether all were passive and no data was missing.
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let signals = Signals::open(world)?;
     if world.rank() == 0 {
@@ -135,19 +139,19 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         return Ok(true);
     }
     let passive = rows.iter().filter(|row| row.passive && row.data).count();
-    writeln!(std::io::stdout(), "passive: {passive} of {}", rows.len())?;
+    writeln!(crate::output::output(), "passive: {passive} of {}", rows.len())?;
     report::write_json(options, &rows)?;
     Ok(passive == rows.len())
 }
 
 impl Case<'_> {
-    /// Runs it; the row, at the origin.
+    /// Runs the case; returns the row, at the origin.
     fn run(&self) -> Outcome<Option<Row>> {
         self.world.barrier()?;
         match (self.world.rank(), self.signals) {
             (0, Some(signals)) => self.origin(signals).map(Some),
             (1, Some(signals)) => {
-                // Attentive: within this call until the origin has its latencies.
+                // Attentive: the target stays within this call until the origin has its latencies.
                 self.world.barrier()?;
                 self.target(signals);
                 self.world.barrier()?;
@@ -177,7 +181,7 @@ impl Case<'_> {
             Ok((start.elapsed(), Part::brought(self.operation, turn, &buffers)))
         };
         self.part.begin(self.synchronization)?;
-        // First contact is not what is measured.
+        // First contact is not part of the measurement.
         timed()?;
         let attentive: Vec<_> = (1..ATTENTIVE).map(|_| timed()).collect::<Outcome<_>>()?;
         self.world.barrier()?;
@@ -208,8 +212,8 @@ impl Case<'_> {
         })
     }
 
-    /// Computes; between its steps it looks whether the origin was told of a completion, and then at its memory. No call of
-    /// the library from the begin to the end.
+    /// Computes; between steps it checks the flag for the origin's completion, and then its memory.
+    /// No call of the library from beginning to end.
     fn target(&self, signals: &Signals) {
         let start = Instant::now();
         let (mut during, mut right, mut sum) = (0, true, 0u64);
@@ -227,7 +231,7 @@ impl Case<'_> {
                 }
             }
         }
-        // Once more, before the first call after the computing.
+        // One more check, before the first call after computing.
         right &= during > 0 && (during < COMPUTING || self.part.holds(self.operation, turn(COMPUTING - 1)));
         signals.tell(Word::During, during);
         signals.tell(Word::Right, u64::from(right));
@@ -243,7 +247,7 @@ fn median_us(times: &[(Duration, bool)]) -> f64 {
 
 fn header(world: &Job, options: &Options) -> Outcome<()> {
     report::head(options, world)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::output();
     writeln!(
         out,
         "# Target computes {} to {} ms in each case without a call; medians in us",
@@ -271,7 +275,7 @@ fn line(row: &Row) -> Outcome<()> {
     let word = |yes: bool| if yes { "yes" } else { "NO" };
     let text = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     writeln!(
-        std::io::stdout(),
+        crate::output::output(),
         "{:<10}{:<18}{:<18}{:>18.2}{:>18.2}{:>9.2}{:>9}{:>6}",
         text(serde_json::to_value(row.window)?),
         text(serde_json::to_value(row.synchronization)?),

@@ -1,5 +1,6 @@
-//! A rank's part of a window of any flavor, the operations of the grid on the target's, and what the target finds in its
-//! memory by plain loads. It calls the byte-level window's unsafe functions, since dynamic windows exist only there.
+//! A rank's part of a window of any flavor, the operations of the grid on the target's part, and
+//! the target's check of its memory by plain loads. It calls the byte-level window's unsafe
+//! functions, because dynamic windows exist only there.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +13,7 @@ use transom_fabric::Memory;
 use super::{Creation, Operation, Synchronization};
 use crate::Outcome;
 
-/// Bytes of the part, and where each operation works.
+/// Bytes of the part, and the offset of each operation's data.
 const BYTES: usize = LONG_AT + LONG * 8;
 const SHORT_AT: usize = 0;
 const ADD_AT: usize = 8;
@@ -20,19 +21,19 @@ const SWAP_AT: usize = 16;
 const GET_AT: usize = 64;
 const SUM_AT: usize = 128;
 const LONG_AT: usize = 8192;
-/// Words of the long put, words that are got, elements that are summed.
+/// The number of words of the long put, of words to get, and of elements to sum.
 const LONG: usize = 8192;
 const GOT: usize = 8;
 const SUMS: usize = 1000;
-/// The rank that is operated on.
+/// The target rank.
 const TARGET: usize = 1;
 
 /// A window, and this rank's part of it.
 pub(super) struct Part {
     win: RawWindow,
-    /// Kept (leaked) where the window was not freed: peers may still access it.
+    /// Leaked where the window was not freed: peers may still access it.
     memory: ManuallyDrop<Memory>,
-    /// What is added to displacements at this rank.
+    /// The offset added to displacements at this rank.
     pub(super) base: u64,
     float: Datatype,
 }
@@ -58,20 +59,20 @@ impl Part {
         let (win, memory) = match creation {
             Creation::Create => {
                 let memory = ManuallyDrop::new(Memory::private(BYTES));
-                // SAFETY: the memory is given back by `free` only, and nobody has a reference to it.
+                // SAFETY: only `free` gives the memory back, and no reference to it exists.
                 (unsafe { RawWindow::create(world, memory.as_ptr(), BYTES, 1, &info)? }, memory)
             }
             Creation::Allocate => {
                 let win = RawWindow::allocate(world, BYTES, 1, &info)?;
                 let base = NonNull::new(win.base()).ok_or("an allocated window without memory")?;
-                // SAFETY: the window's memory stays until `free`, which gives this up with it.
+                // SAFETY: the window's memory stays until `free`, which consumes this value too.
                 let memory = unsafe { Memory::new(base, BYTES, None) };
                 (win, ManuallyDrop::new(memory))
             }
             Creation::Dynamic => {
                 let win = RawWindow::create_dynamic(world, &info)?;
                 let memory = ManuallyDrop::new(Memory::private(BYTES));
-                // SAFETY: as for Create.
+                // SAFETY: only `free` gives the memory back, and no reference to it exists.
                 unsafe { win.attach(memory.as_ptr(), BYTES)? };
                 (win, memory)
             }
@@ -87,7 +88,7 @@ impl Part {
         Ok(())
     }
 
-    /// Opens the epoch that all operations of the case are in, where the synchronization has one.
+    /// Opens the epoch of all operations of the case, where the synchronization has one.
     pub(super) fn begin(&self, synchronization: Synchronization) -> transom::Result<()> {
         if synchronization == Synchronization::Flush { self.win.lock_all(Assert::NONE) } else { Ok(()) }
     }
@@ -97,7 +98,8 @@ impl Part {
         if synchronization == Synchronization::Flush { self.win.unlock_all() } else { Ok(()) }
     }
 
-    /// Does the operation for the `turn`th time, beginning with 1, on the target whose part begins at `base`, and completes it.
+    /// Performs the operation for the `turn`th time, from 1, on the target whose part begins at
+    /// `base`, and completes it.
     pub(super) fn perform(
         &self,
         operation: Operation,
@@ -122,12 +124,14 @@ impl Part {
         Ok(())
     }
 
-    /// Posts the operation. The caller completes it before it touches the buffers, or ends the process.
+    /// Posts the operation. The caller completes it before it touches the buffers, or ends the
+    /// process.
     fn post(&self, operation: Operation, (base, turn): (u64, u64), buffers: &mut Buffers) -> transom::Result<()> {
         let at = |offset: usize| base + offset as u64;
-        // The short put's word is in the long one's place: both are filled with the turn.
+        // The short put's word is part of the long one's: both have the value of the turn.
         buffers.long[0] = turn;
-        // SAFETY: the buffers are as long as said; `perform` completes the operation while it has them borrowed.
+        // SAFETY: the buffers have the stated lengths; `perform` completes the operation while they
+        // are borrowed.
         unsafe {
             match operation {
                 Operation::PutShort => self.win.put(buffers.long.as_ptr().cast(), 8, TARGET, at(SHORT_AT)),
@@ -149,14 +153,14 @@ impl Part {
         }
     }
 
-    /// The target, before the `turn`th time: what a get is to find, by plain stores.
+    /// The target's preparation of the `turn`th time: the data of a get, by plain stores.
     pub(super) fn prepare(&self, operation: Operation, turn: u64) {
         if operation == Operation::Get {
             (0..GOT).for_each(|index| self.memory.write(GET_AT + index * 8, &turn.to_ne_bytes()));
         }
     }
 
-    /// The target, by plain loads: whether its memory is as the `turn`th time left it.
+    /// The target's check: whether its memory is as the `turn`th time left it, by plain loads.
     pub(super) fn holds(&self, operation: Operation, turn: u64) -> bool {
         let all = |at: usize, count: usize, value: u64| {
             (0..count).all(|index| {
@@ -176,7 +180,7 @@ impl Part {
         }
     }
 
-    /// The origin, after the operation's completion: whether what came back belongs to the `turn`th time.
+    /// The origin's check after completion: whether the fetched data belongs to the `turn`th time.
     pub(super) fn brought(operation: Operation, turn: u64, buffers: &Buffers) -> bool {
         match operation {
             Operation::Get => buffers.got == [turn; GOT],

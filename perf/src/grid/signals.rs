@@ -1,5 +1,5 @@
-//! What origin and target tell each other without the library: words in memory that both have mapped, whatever route the
-//! window takes. A word has one writer, and only grows within a run.
+//! Signals between origin and target without the library: words in memory that both have mapped,
+//! whatever route the window takes. A word has one writer, and only grows within a run.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,23 +11,24 @@ use crate::floor::{Mapped, swap_cards};
 
 /// Bytes between words.
 const LINE: usize = 64;
-/// Nobody waits longer for the other.
+/// Time limit of a wait for the other rank.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The words, each in the memory of the rank that reads it.
 #[derive(Clone, Copy)]
 pub(super) enum Word {
-    /// To the target: the repetition whose completion the origin was told.
+    /// To the target: the repetition that the origin has completed.
     Completed,
-    /// To the origin: the repetition that it may do now; the target computes, and has looked at the one before.
+    /// To the origin: the repetition that it may now do; the target computes, and has checked the
+    /// previous one.
     Ready,
     /// To the origin: the case whose computing has ended.
     Ended,
-    /// To the origin: where the target's part begins, for windows that are addressed so.
+    /// To the origin: the beginning of the target's part, for windows that are addressed by it.
     Base,
-    /// To the origin: the repetitions that were complete while the target computed.
+    /// To the origin: the repetitions that completed while the target computed.
     During,
-    /// To the origin: 1 where all that the target looked at was right.
+    /// To the origin: 1 where all the target's checks succeeded.
     Right,
 }
 
@@ -45,19 +46,21 @@ impl Signals {
         Ok(Some(Signals(Mapped::open(world.rank(), 4096, exchange)?)))
     }
 
-    /// Tells the other rank.
+    /// Signals the other rank.
     pub(super) fn tell(&self, word: Word, value: u64) {
-        // Release: pairs with the Acquire in `told`: what came before the telling is seen by who was told.
+        // Release: pairs with the Acquire in `told`, so that a rank that reads the word also sees
+        // the writes before it.
         self.0.theirs.word64(word as usize * LINE).store(value, Ordering::Release);
     }
 
-    /// What the other rank told last.
+    /// The other rank's last value of the signal.
     pub(super) fn told(&self, word: Word) -> u64 {
         // Acquire: pairs with the Release in `tell`.
         self.0.mine.word64(word as usize * LINE).load(Ordering::Acquire)
     }
 
-    /// Waits until the repetition `number` may be done; false where the computing of `case` has ended.
+    /// Waits until the repetition `number` may be done; returns false where the computing of `case`
+    /// has ended.
     pub(super) fn may_go(&self, number: u64, case: u64) -> Outcome<bool> {
         self.wait(|| match self.told(Word::Ready) >= number {
             true => Some(true),

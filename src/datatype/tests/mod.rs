@@ -1,5 +1,5 @@
-//! Datatypes against the naive model: every constructor with its type map written out, and random nested ones; counts beyond
-//! any memory; errors.
+//! Datatypes against the naive model: every constructor with its type map written out, and random
+//! nested ones; counts beyond any memory; errors.
 
 mod model;
 
@@ -132,7 +132,7 @@ fn what_continues_is_one_strip() {
         strips[0]
     };
     assert_eq!(one(&vector, 1), Strip { offset: 0, block: 8, count: 1000, stride: 20 });
-    let goes_on = Datatype::resized(0, 20_000, &vector).unwrap();
+    let goes_on = Datatype::resized(&vector, 0, 20_000).unwrap();
     assert_eq!(one(&goes_on, 7), Strip { offset: 0, block: 8, count: 7000, stride: 20 });
     let places: Vec<isize> = (0..100).map(|i| 3 + 4 * i).collect();
     let even = Datatype::indexed_block(1, &places, &int).unwrap();
@@ -167,12 +167,12 @@ fn counts_beyond_any_memory_cost_nothing() {
     assert!(!grid.overlaps_itself(1));
     assert!(grid.matches(1, &pair, 5_000_000_000 << 20));
     assert!(!grid.matches(1, &pair, 5_000_000_001 << 20));
-    let packed = Datatype::resized(0, 12, &pair).unwrap();
+    let packed = Datatype::resized(&pair, 0, 12).unwrap();
     let unlike = Datatype::structure(&[(1, 0, double), (1, 8, Datatype::from(Int32))]).unwrap();
     assert!(packed.matches(1 << 40, &pair, 1 << 40) && !packed.matches(1 << 40, &unlike, 1 << 40));
     // Columns of a matrix: items interleave, and never meet.
     let column = Datatype::vector(1_000_000, 1, 1_000_000, &Datatype::from(Int32)).unwrap();
-    let columns = Datatype::resized(0, 4, &column).unwrap();
+    let columns = Datatype::resized(&column, 0, 4).unwrap();
     assert!(!columns.overlaps_itself(1_000_000));
     assert!(columns.overlaps_itself(1_000_001));
     // Two fields of records, record after record and field after field.
@@ -195,7 +195,7 @@ fn what_no_offset_can_hold_is_an_error() {
         Datatype::hindexed(&[(1, max - 8), (1, -8)], &double),
         Datatype::indexed(&[(1, max / 2)], &double),
         Datatype::structure(&[(1, max - 8, double.clone()), (1, isize::MIN, double.clone())]),
-        Datatype::resized(max, 1, &double),
+        Datatype::resized(&double, max, 1),
         Datatype::subarray(&[1 << 31, 1 << 31, 4], &[1, 1, 1], &[0, 0, 0], Order::C, &double),
     ];
     for (index, datatype) in far.into_iter().enumerate() {
@@ -204,7 +204,7 @@ fn what_no_offset_can_hold_is_an_error() {
     }
     let whole = Datatype::hindexed(&[(1, max - 8)], &double).unwrap();
     assert_eq!(whole.span(1), Some((i64::MAX - 8, i64::MAX)));
-    let huge = Datatype::resized(0, max, &double).unwrap();
+    let huge = Datatype::resized(&double, 0, max).unwrap();
     assert_eq!(huge.span(usize::MAX), Some((0, i64::MAX)));
 }
 

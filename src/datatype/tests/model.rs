@@ -1,4 +1,5 @@
-//! The naive model of MPI §5.1: a datatype as its whole type map. Knows nothing of the implementation but its constructors.
+//! The naive model of MPI-4.1 §5.1: a datatype as its whole type map. Knows nothing of the
+//! implementation but its constructors.
 
 use super::super::{Datatype, Order};
 use crate::reduce::BasicType;
@@ -48,7 +49,7 @@ impl Made {
                     |pick: fn(&(usize, usize, usize)) -> usize| dimensions.iter().map(pick).collect::<Vec<_>>();
                 Datatype::subarray(&column(|d| d.0), &column(|d| d.1), &column(|d| d.2), *order, &old.datatype())
             }
-            Made::Resized(lb, extent, old) => Datatype::resized(*lb, *extent, &old.datatype()),
+            Made::Resized(lb, extent, old) => Datatype::resized(&old.datatype(), *lb, *extent),
         };
         made.expect("small datatypes can be made")
     }

@@ -1,4 +1,5 @@
-//! The life of a job as far as it is told from other machines: what their launchers say becomes what this one would have seen.
+//! The life of a job as reported by other machines: a launcher's report there has the effect of an
+//! event of a local process.
 
 use std::ops::Range;
 use std::process::ExitStatus;
@@ -10,7 +11,7 @@ use super::super::{Failure, Outcome};
 use super::{Ending, Supervisor, intervals};
 
 impl Supervisor {
-    /// Takes what other machines tell.
+    /// Handles the reports of other machines.
     pub(super) fn on_machines(&mut self) {
         let Some(machines) = &mut self.machines else { return };
         for event in machines.turn(&mut self.out, &mut self.err) {
@@ -33,8 +34,10 @@ impl Supervisor {
         }
     }
 
-    /// Whether a failure is the reason of the one that was told first. Between machines the news of a rank that a signal killed may come after
-    /// that of another, which was told of it and ended. What this launcher has sent meanwhile, and what ranks in despair do, is none.
+    /// Whether a failure is the cause of the one that was reported first. Between machines the
+    /// report of a rank that a signal killed may arrive after that of a rank that ended because of
+    /// it. Signals that this launcher has sent meanwhile, and SIGABRT or SIGPIPE of ranks that lost
+    /// their peers, are no cause.
     pub(super) fn is_explained_by(&self, failure: &Failure) -> bool {
         let exited = matches!(self.outcome, Some(Outcome::RankFailed { failure: Failure::Exit(_), .. }));
         let alone = matches!(self.ending, Ending::Left(_) | Ending::Asked(_));
@@ -42,7 +45,7 @@ impl Supervisor {
         self.machines.is_some() && exited && alone && killed
     }
 
-    /// An agent has ended: its ranks have too, or nothing will be heard of them.
+    /// Handles the end of an agent: its ranks have ended, or no report of them will come.
     fn has_left(&mut self, host: String, ranks: Range<usize>, status: ExitStatus) {
         let lost: Vec<usize> = ranks.filter(|&rank| self.ranks[rank].exit.is_none()).collect();
         for &rank in &lost {

@@ -1,29 +1,34 @@
-//! What programs promise of synchronization calls, so that these need not do it (MPI §11.5.5).
+//! Promises of programs to synchronization calls, which let the calls do less (MPI-4.1 §12.5.5).
 
 use std::ops::BitOr;
 
 use crate::error::{Class, Error, Result};
 
-/// What a program promises of a synchronization call (MPI §11.5.5), to be combined by `|`. Each call takes its own:
-/// fence NOSTORE, NOPUT, NOPRECEDE and NOSUCCEED; post NOCHECK, NOSTORE and NOPUT; start, lock and lock_all NOCHECK.
+/// A program's promises to a synchronization call (MPI-4.1 §12.5.5), combined by `|`. Fence takes
+/// NOSTORE, NOPUT, NOPRECEDE and NOSUCCEED; post takes NOCHECK, NOSTORE and NOPUT; start, lock and
+/// lock_all take NOCHECK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Assert(u8);
 
 impl Assert {
-    /// Nothing.
+    /// No promise.
     pub const NONE: Assert = Assert(0);
-    /// `MPI_MODE_NOCHECK`: nobody else holds a conflicting lock; or the matching post has come already.
+    /// `MPI_MODE_NOCHECK`: no other process holds a conflicting lock, or the matching post has been
+    /// called already.
     pub const NOCHECK: Assert = Assert(1);
     /// `MPI_MODE_NOSTORE`: this process did not store into its part since the last synchronization.
     pub const NOSTORE: Assert = Assert(2);
-    /// `MPI_MODE_NOPUT`: nobody will put into this process's part until the next synchronization.
+    /// `MPI_MODE_NOPUT`: no process will put into this process's part until the next
+    /// synchronization.
     pub const NOPUT: Assert = Assert(4);
-    /// `MPI_MODE_NOPRECEDE`: no operation of this process precedes the fence; all ranks say so, or none.
+    /// `MPI_MODE_NOPRECEDE`: no operation of this process precedes the fence. All ranks give it, or
+    /// none.
     pub const NOPRECEDE: Assert = Assert(8);
-    /// `MPI_MODE_NOSUCCEED`: no operation of this process follows the fence; all ranks say so, or none.
+    /// `MPI_MODE_NOSUCCEED`: no operation of this process follows the fence. All ranks give it, or
+    /// none.
     pub const NOSUCCEED: Assert = Assert(16);
 
-    /// Whether all of `other` is in it.
+    /// Whether it includes all promises of `other`.
     pub const fn has(self, other: Assert) -> bool {
         self.0 & other.0 == other.0
     }
@@ -32,7 +37,7 @@ impl Assert {
         if allowed.has(self) {
             return Ok(());
         }
-        let why = format!("{self:?} has assertions that do not belong to this call (MPI §11.5.5)");
+        let why = format!("{self:?} has assertions that do not belong to this call (MPI-4.1 §12.5.5)");
         Err(Error::argument(Class::Assert, call, why))
     }
 }

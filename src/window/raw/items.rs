@@ -1,51 +1,55 @@
-//! The two sides of an operation at run time: items of a datatype at an address, and at a target.
+//! The two sides of an operation, described at run time: items of a datatype at an address, and at
+//! a target.
 
 use super::super::transfer::{From, Into};
 use crate::buffers::{Sink, Source};
 use crate::datatype::Datatype;
 use crate::rma::layout::Layout;
 
-/// So many items of a type at an address: one side of an operation.
+/// `count` items of a type at an address: one side of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'t> {
-    /// The address that the type's displacements count from.
+    /// The address from which the type's displacements count.
     pub base: *mut u8,
-    /// How many items.
+    /// The number of items.
     pub count: usize,
-    /// Their type.
+    /// The type of the items.
     pub ty: &'t Datatype,
 }
 
 impl<'t> Items<'t> {
-    /// Items to be read.
+    /// Items that an operation reads.
     pub fn of(base: *const u8, count: usize, ty: &'t Datatype) -> Items<'t> {
         Items { base: base.cast_mut(), count, ty }
     }
 
-    /// Items to be filled.
+    /// Items that an operation fills.
     pub fn of_mut(base: *mut u8, count: usize, ty: &'t Datatype) -> Items<'t> {
         Items { base, count, ty }
     }
 
-    /// The lowest byte's offset, and the bytes from there to the highest.
+    /// The lowest byte's offset, and the number of bytes from there to the highest.
     fn reach(&self) -> (i64, usize) {
         let (low, end) = self.ty.span(self.count).unwrap_or((0, 0));
         (low, usize::try_from(end.abs_diff(low)).unwrap_or(usize::MAX))
     }
 
     /// # Safety
-    /// The bytes of the items are readable, and nobody writes them, until the operation is complete.
+    /// The bytes of the items are readable, and no thread writes them, until the operation is
+    /// complete.
     pub(super) unsafe fn source(&self) -> From<'t> {
         let (low, len) = self.reach();
         #[allow(clippy::cast_possible_truncation)] // an offset within memory that exists
         let base = self.base.wrapping_offset(low as isize);
-        // SAFETY: the caller's promise, for the bytes of the items; the ones between are not touched.
+        // SAFETY: the caller's promise, for the bytes of the items. The bytes between items are not
+        // accessed.
         let bytes = unsafe { Source::promised(base, len) };
         From { bytes, low, layout: Layout::Items(self.ty, self.count) }
     }
 
     /// # Safety
-    /// The bytes of the items are writable, and nobody else touches them, until the operation is complete.
+    /// The bytes of the items are writable, and nothing else accesses them, until the operation is
+    /// complete.
     pub(super) unsafe fn sink(&self) -> Into<'t> {
         let (low, len) = self.reach();
         #[allow(clippy::cast_possible_truncation)] // an offset within memory that exists
@@ -56,21 +60,22 @@ impl<'t> Items<'t> {
     }
 }
 
-/// Where at a target: its rank, the displacement in its units, and so many items of a type from there.
+/// A place at a target: a rank, a displacement in its units, and `count` items of a type from
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'t> {
     /// The target, or [`PROC_NULL`](crate::PROC_NULL).
     pub rank: usize,
-    /// The displacement, in the target's displacement units; in a dynamic window the address.
+    /// The displacement, in the target's displacement units; the address in a dynamic window.
     pub displacement: u64,
-    /// How many items.
+    /// The number of items.
     pub count: usize,
-    /// Their type.
+    /// The type of the items.
     pub ty: &'t Datatype,
 }
 
 impl<'t> At<'t> {
-    /// So many items of `ty` at `displacement` of `rank`.
+    /// `count` items of `ty` at `displacement` of `rank`.
     pub fn new(rank: usize, displacement: u64, count: usize, ty: &'t Datatype) -> At<'t> {
         At { rank, displacement, count, ty }
     }

@@ -1,111 +1,142 @@
-//! The byte-level window: explicit epochs, displacement units per rank, buffers by address, types at run time. The typed
-//! window and the C interface are made of the same parts; this one checks at run time what types say there.
+//! The byte-level window: explicit epochs, displacement units per rank, buffers by address, types
+//! at run time. The typed window and the C interface use the same core. This window checks at run
+//! time the properties that the typed window has by its types.
 
 mod assert;
+mod forgiving;
 mod items;
 mod operate;
 mod synchronize;
 
 use std::sync::Arc;
 
-use transom_fabric::Memory;
+use transom_fabric::{Memory, Span};
 
 use super::core::Core;
 use super::create::{Wanted, allocated};
 use super::shared::SharedPart;
 use super::target::Flavor;
 use crate::buffers;
+use crate::epoch::Call;
 use crate::error::{Class, Error, Result};
 use crate::hints::{Info, Model};
 use crate::job::{Job, JobCore, Route};
 use crate::plan::Actor;
 
+use forgiving::{agreeing, usable};
+
 pub use assert::Assert;
 pub use items::{At, Items};
 
-/// A window of bytes. Sizes and displacement units may differ at every rank (MPI §11.2.1).
+/// A window of bytes. Sizes and displacement units may differ at every rank (MPI-4.1 §12.2.1).
 #[derive(Debug)]
 pub struct RawWindow {
     core: Arc<Core>,
+    /// The base that the caller of `create` gave for a part of no bytes.
+    given: Option<Span>,
 }
 
-/// How windows come and go.
+/// Creation and end of windows.
 impl RawWindow {
-    /// Allocates `size` zeroed bytes at this rank, addressed by others in units of `disp_unit` bytes
-    /// (`MPI_WIN_ALLOCATE`, MPI §11.2.2). Collective.
+    /// Allocates `size` zeroed bytes at this rank, which other ranks address in units of
+    /// `disp_unit` bytes (`MPI_WIN_ALLOCATE`, MPI-4.1 §12.2.2). Collective.
     ///
     /// # Errors
-    /// `Size` where the memory can't be had, `Disp` for a unit of 0, `InfoValue` for a hint with a value that it can't have.
+    /// `Size` if the memory can't be allocated, `Disp` for a unit of 0, `InfoValue` for a hint with
+    /// an illegal value.
     pub fn allocate(job: &Job, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
         let wanted = Wanted { flavor: Flavor::Allocate, unit: disp_unit, info };
-        let core = Core::create(job, &wanted, |job, hints| allocated(job, "allocate", size, hints))?;
-        Ok(RawWindow { core })
+        let make = |wanted: &Wanted| Core::create(job, wanted, |job, hints| allocated(job, "allocate", size, hints));
+        let core = agreeing(job, &wanted, make)?;
+        Ok(RawWindow { core, given: None })
     }
 
-    /// Allocates memory that all ranks, which must be of one node, load and store: one segment in which the parts lie in the order of
-    /// the ranks, or apart where the hint `alloc_shared_noncontig` allows it (`MPI_WIN_ALLOCATE_SHARED`, MPI §11.2.3). Collective.
+    /// Allocates memory that all ranks load and store; the ranks must be on one node. The parts lie
+    /// in one segment in the order of the ranks, or apart if the hint `alloc_shared_noncontig`
+    /// allows it (`MPI_WIN_ALLOCATE_SHARED`, MPI-4.1 §12.2.3). Collective.
     ///
     /// # Errors
-    /// `RmaShared` where a rank is of another node; otherwise as for [`RawWindow::allocate`].
+    /// `RmaShared` if a rank is on another node; otherwise as for [`RawWindow::allocate`].
     pub fn allocate_shared(job: &Job, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
         let wanted = Wanted { flavor: Flavor::Shared, unit: disp_unit, info };
-        Ok(RawWindow { core: Core::create_shared(job, &wanted, size)? })
+        let core = agreeing(job, &wanted, |wanted| Core::create_shared(job, wanted, size))?;
+        Ok(RawWindow { core, given: None })
     }
 
-    /// A window without memory, to which each rank attaches what it likes (`MPI_WIN_CREATE_DYNAMIC`, MPI §11.2.4). Displacements are
-    /// addresses of the target. Collective.
+    /// Creates a window without memory, to which each rank attaches memory later
+    /// (`MPI_WIN_CREATE_DYNAMIC`, MPI-4.1 §12.2.4). Displacements are addresses of the target.
+    /// Collective.
     ///
     /// # Errors
-    /// `InfoValue` for a hint with a value that it can't have.
+    /// `InfoValue` for a hint with an illegal value.
     pub fn create_dynamic(job: &Job, info: &Info) -> Result<RawWindow> {
         let wanted = Wanted { flavor: Flavor::Dynamic, unit: 1, info };
-        let core = Core::create(job, &wanted, |_, _| Ok(Memory::private(0)))?;
-        Ok(RawWindow { core })
+        let core = agreeing(job, &wanted, |wanted| Core::create(job, wanted, |_, _| Ok(Memory::private(0))))?;
+        Ok(RawWindow { core, given: None })
     }
 
-    /// Opens `size` bytes at `base` as this rank's part (`MPI_WIN_CREATE`, MPI §11.2.1). Collective. Where they lie within one
-    /// [`Allocation`](crate::Allocation), or within one part of the library's memory, ranks of the node map them, and the window keeps that memory. Other
-    /// memory is mapped where its pages can be exchanged ([costs](crate::book::costs#operations)) as long as the window lives.
+    /// Makes `size` bytes at `base` this rank's part (`MPI_WIN_CREATE`, MPI-4.1 §12.2.1).
+    /// Collective. If the bytes lie within one [`Allocation`](crate::Allocation), or within one
+    /// part of the library's memory, ranks of the node map them, and the window keeps that memory.
+    /// Ranks of the node access other memory by XPMEM or by system calls
+    /// ([costs](crate::book::costs#operations)).
     ///
     /// # Errors
-    /// `Base` for a null base with a size, `Disp` for a unit of 0, `InfoValue` for a hint with a value that it can't have.
+    /// `Base` for a null base with a size, `Disp` for a unit of 0, `InfoValue` for a hint with an
+    /// illegal value.
     ///
     /// # Safety
-    /// The memory stays readable and writable until `free` has returned `Ok`, and no Rust reference to it exists while
-    /// peers may write it.
+    /// The memory stays readable and writable until `free` has returned `Ok`, and no Rust reference
+    /// to it exists while peers may write it.
     pub unsafe fn create(job: &Job, base: *mut u8, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
         // SAFETY: the caller's promise.
         let memory = if size == 0 { Some(Memory::private(0)) } else { unsafe { given(job.core(), base, size) } };
-        let memory = memory
-            .ok_or_else(|| Error::argument(Class::Base, "create", format!("a null base with a size of {size} bytes")));
+        let null = || Error::argument(Class::Base, "create", format!("a null base with a size of {size} bytes"));
         let wanted = Wanted { flavor: Flavor::Create, unit: disp_unit, info };
-        Ok(RawWindow { core: Core::create(job, &wanted, |_, _| memory)? })
+        let make = |wanted: &Wanted| Core::create(job, wanted, |_, _| memory.clone().ok_or_else(null));
+        let given = (size == 0).then(|| Span::from_raw(base, 0));
+        Ok(RawWindow { core: agreeing(job, &wanted, make)?, given })
     }
 
-    /// Attaches `size` bytes at `base` to a dynamic window (`MPI_WIN_ATTACH`, MPI §11.2.4). Local.
+    /// Attaches `size` bytes at `base` to a dynamic window (`MPI_WIN_ATTACH`, MPI-4.1 §12.2.4).
+    /// Local.
     ///
     /// # Errors
-    /// `RmaAttach` where they overlap what is attached, or for no bytes; `RmaFlavor` for a window that is not dynamic.
+    /// `RmaAttach` if the bytes overlap an attached region, or for a null base with a size;
+    /// `RmaFlavor` for a window that is not dynamic.
     ///
     /// # Safety
-    /// The memory stays readable and writable until it is detached, and no peer accesses it from then on; no Rust reference to it exists
-    /// while peers may write it.
+    /// The memory stays readable and writable until it is detached, and no peer accesses it after
+    /// that. No Rust reference to it exists while peers may write it.
     pub unsafe fn attach(&self, base: *mut u8, size: usize) -> Result<()> {
+        if size == 0 {
+            return self.core.attach_empty(base.addr());
+        }
         // SAFETY: the caller's promise.
-        let memory = if size == 0 { None } else { unsafe { given(&self.core.job, base, size) } };
+        let memory = unsafe { given(&self.core.job, base, size) };
         let none = || Error::argument(Class::RmaAttach, "attach", format!("{size} bytes at {base:p} are no memory"));
         self.core.attach(memory.ok_or_else(none)?)
     }
 
-    /// Detaches the region that begins at `base` (`MPI_WIN_DETACH`, MPI §11.2.4). Local.
+    /// Detaches the region that begins at `base` (`MPI_WIN_DETACH`, MPI-4.1 §12.2.4). Local.
     ///
     /// # Errors
-    /// `RmaAttach` where no region begins there; `RmaFlavor` for a window that is not dynamic.
+    /// `RmaAttach` if no region begins there; `RmaFlavor` for a window that is not dynamic.
     pub fn detach(&self, base: *const u8) -> Result<()> {
         self.core.detach(base.addr())
     }
 
-    /// Ends the window (`MPI_WIN_FREE`, MPI §11.2.5). Collective; detaches everything.
+    /// Checks whether [`RawWindow::free`] may be called now. Completes this rank's operations, and
+    /// leaves the window unchanged. Local.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::free`].
+    pub fn may_free(&self) -> Result<()> {
+        self.core.check("free", Call::Free)?;
+        self.core.flush_all()
+    }
+
+    /// Frees the window and detaches all its regions (`MPI_WIN_FREE`, MPI-4.1 §12.2.5). Collective.
     ///
     /// # Errors
     /// `RmaSync` within an epoch; otherwise as for [`Window::free`](crate::Window::free).
@@ -114,15 +145,21 @@ impl RawWindow {
     }
 }
 
-/// What a window is (MPI §11.2.6).
+/// Attributes of a window (MPI-4.1 §12.2.6).
 impl RawWindow {
-    /// The first byte of this rank's part, which is its private copy in the separate model (`MPI_WIN_BASE`); null for a dynamic window
+    /// The first byte of this rank's part, which is its private copy in the separate model
+    /// (`MPI_WIN_BASE`). For a part of no bytes, it is the base given to [`RawWindow::create`], the
+    /// part's place in a contiguous shared segment, or else null. It is null for a dynamic window
     /// (`MPI_BOTTOM`).
     pub fn base(&self) -> *mut u8 {
-        if self.core.flavor == Flavor::Dynamic { std::ptr::null_mut() } else { self.core.local().as_ptr() }
+        let found = match self.given {
+            Some(given) => given,
+            None => self.core.place_of(self.core.local()),
+        };
+        found.as_ptr()
     }
 
-    /// The bytes of this rank's part (`MPI_WIN_SIZE`); 0 for a dynamic window.
+    /// The size of this rank's part in bytes (`MPI_WIN_SIZE`); 0 for a dynamic window.
     pub fn size(&self) -> usize {
         self.core.memory.len()
     }
@@ -132,56 +169,63 @@ impl RawWindow {
         self.core.part.unit
     }
 
-    /// How the window came to its memory (`MPI_WIN_CREATE_FLAVOR`).
+    /// The kind of call that created the window (`MPI_WIN_CREATE_FLAVOR`).
     pub fn flavor(&self) -> Flavor {
         self.core.flavor
     }
 
-    /// Its memory model (`MPI_WIN_MODEL`).
+    /// The window's memory model (`MPI_WIN_MODEL`).
     pub fn model(&self) -> Model {
         self.core.model()
     }
 
-    /// Its ranks, as ranks of the whole job (`MPI_WIN_GET_GROUP`).
+    /// The window's ranks, as ranks of the whole job (`MPI_WIN_GET_GROUP`).
     pub fn group(&self) -> Vec<usize> {
         self.core.group()
     }
 
-    /// All hints with the values in force (`MPI_WIN_GET_INFO`, MPI §11.2.7).
+    /// All hints with the values in force (`MPI_WIN_GET_INFO`, MPI-4.1 §12.2.7).
     pub fn info(&self) -> Info {
         self.core.info()
     }
 
-    /// Changes hints (`MPI_WIN_SET_INFO`): `no_locks`, `accumulate_ordering`, `accumulate_ops`, `same_size` and `same_disp_unit`; others
-    /// were decided at creation and stay. Collective in MPI: all ranks give the same; here nothing is sent.
+    /// Changes hints (`MPI_WIN_SET_INFO`): `no_locks`, `accumulate_ordering`, `accumulate_ops`,
+    /// `same_size` and `same_disp_unit`. Other hints are fixed at creation and are ignored here.
+    /// Collective in MPI: all ranks give the same values; this call sends no message.
     ///
     /// # Errors
-    /// `InfoValue` for a value that can't be; then nothing changes.
+    /// `InfoValue` for an illegal value; then no hint changes.
     pub fn set_info(&self, info: &Info) -> Result<()> {
-        self.core.set_info(info)
+        if !self.core.hints().is_forgiving() {
+            return self.core.set_info(info);
+        }
+        self.core.set_info(&usable(&self.core.job, self.core.flavor, info))
     }
 
-    /// The part of `rank` as this process loads and stores it, or for `PROC_NULL` of the lowest rank whose part has bytes
-    /// (`MPI_WIN_SHARED_QUERY`, MPI §11.2.3).
+    /// The part of `rank` as this process loads and stores it. For `PROC_NULL`, the part of the
+    /// lowest rank whose part has bytes (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3).
     ///
     /// # Errors
-    /// `RmaShared` where load and store do not reach it; `RmaFlavor` for a dynamic window; `Rank`.
+    /// `RmaShared` if load and store do not reach the part; `RmaFlavor` for a dynamic window;
+    /// `Rank`.
     pub fn shared_query(&self, rank: usize) -> Result<SharedPart> {
         self.core.shared_query(rank)
     }
 
-    /// Loads bytes of this rank's part, its private copy, from byte `at` on.
+    /// Loads bytes of this rank's part from byte `at` on; in the separate model, of the private
+    /// copy.
     ///
     /// # Panics
-    /// Outside this rank's part.
+    /// If the bytes are outside of this rank's part.
     pub fn load(&self, at: usize, into: &mut [u8]) {
         self.core.local().read(at, into);
     }
 
-    /// Stores bytes into this rank's part, its private copy, from byte `at` on.
+    /// Stores bytes into this rank's part from byte `at` on; in the separate model, into the
+    /// private copy.
     ///
     /// # Panics
-    /// Outside this rank's part.
+    /// If the bytes are outside of this rank's part.
     pub fn store(&self, at: usize, from: &[u8]) {
         self.core.local().write(at, from);
     }
@@ -194,20 +238,23 @@ impl RawWindow {
         self.core.route(rank)
     }
 
-    /// Whether ranks of a node map each other's parts, all of them: so it is for memory of the library, and for created windows where all
-    /// parts of a node are within such memory ([`Job::alloc_mem`]), or could be made mappable ([costs](crate::book::costs#operations)). Others of the
-    /// node reach parts that are not mapped by system calls, or by messages where the kernel forbids those.
+    /// Whether all parts of the node's ranks are mapped by the other ranks of the node. They are
+    /// for memory of the library, and for created windows if all parts of a node lie within such
+    /// memory ([`Job::alloc_mem`]). Ranks of the node access other parts by XPMEM, by system calls,
+    /// or by messages where the kernel forbids those.
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }
 
-    /// Who performs atomics on integers of 64 bits, and of 32 where the device has those; on all other types it is the CPU.
+    /// The actor that performs atomics on integers of 64 bits, and of 32 bits where the device has
+    /// those. The CPU performs those on all other types.
     pub fn actor(&self) -> Actor {
         self.core.actor()
     }
 }
 
-/// Memory that a user gave: of the library's own, which then stays, or what the user promises to keep.
+/// Memory that the user gave: memory of the library, which is then kept, or memory that the user
+/// promises to keep.
 ///
 /// # Safety
 /// As for [`buffers::promised_memory`].

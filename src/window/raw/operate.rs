@@ -1,4 +1,5 @@
-//! The byte-level window's operations, plain and with requests. Their callers promise that buffers stay.
+//! The byte-level window's operations, with and without requests. The caller promises that buffers
+//! stay valid.
 
 use super::super::accumulate::{Accumulate, LARGEST, basic_type};
 use super::super::request::Request;
@@ -9,15 +10,16 @@ use crate::error::{Class, Error, Result};
 use crate::reduce::{BasicType, Op};
 use crate::rma::accumulate::{bytes_of, value};
 
-/// Operations (MPI §11.3). Those on [`PROC_NULL`](crate::PROC_NULL) do nothing.
+/// Operations (MPI-4.1 §12.3). Those on [`PROC_NULL`](crate::PROC_NULL) do nothing.
 impl RawWindow {
-    /// Puts `len` bytes from `origin` at `displacement` of `target` (`MPI_PUT`, MPI §11.3.1).
+    /// Puts `len` bytes from `origin` at `displacement` of `target` (`MPI_PUT`, MPI-4.1 §12.3.1).
     ///
     /// # Errors
     /// `RmaSync` outside an access epoch, `Rank`, `RmaRange`; nothing is written.
     ///
     /// # Safety
-    /// `origin` is readable for `len` bytes, and nobody writes them, until the operation is complete at this side.
+    /// `origin` is readable for `len` bytes, and no thread writes them, until the operation is
+    /// complete at the origin.
     #[inline]
     pub unsafe fn put(&self, origin: *const u8, len: usize, target: usize, displacement: u64) -> Result<()> {
         self.core.begin("put", target)?;
@@ -25,13 +27,14 @@ impl RawWindow {
         self.core.put(target, displacement, unsafe { Source::promised(origin, len) }, Count::Target)
     }
 
-    /// Gets `len` bytes into `origin` (`MPI_GET`, MPI §11.3.2).
+    /// Gets `len` bytes into `origin` (`MPI_GET`, MPI-4.1 §12.3.2).
     ///
     /// # Errors
     /// As for [`RawWindow::put`].
     ///
     /// # Safety
-    /// `origin` is writable for `len` bytes, and nobody else touches them, until the operation is complete.
+    /// `origin` is writable for `len` bytes, and nothing else accesses them, until the operation is
+    /// complete.
     #[inline]
     pub unsafe fn get(&self, origin: *mut u8, len: usize, target: usize, displacement: u64) -> Result<()> {
         self.core.begin("get", target)?;
@@ -42,7 +45,7 @@ impl RawWindow {
     /// Puts items of a type as items of another with the same signature (`MPI_PUT`).
     ///
     /// # Errors
-    /// As for [`RawWindow::put`]; `Type` where the signatures differ, or items of the target overlap.
+    /// As for [`RawWindow::put`]; `Type` if the signatures differ, or items of the target overlap.
     ///
     /// # Safety
     /// As for [`RawWindow::put`], for the bytes of the items.
@@ -67,12 +70,12 @@ impl RawWindow {
         self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), Count::Target)
     }
 
-    /// Combines the target's elements with the origin's (`MPI_ACCUMULATE`, MPI §11.3.4.1): atomic for each element with the whole
-    /// family on the same type.
+    /// Combines the target's elements with the origin's (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Each
+    /// element is combined atomically with respect to the whole accumulate family on the same type.
     ///
     /// # Errors
-    /// As for [`RawWindow::put_items`]; `Op` where the operation is not defined on the type; `Type` where a type is not of
-    /// one predefined type, or an element is misaligned.
+    /// As for [`RawWindow::put_items`]; `Op` where the operation is not defined on the type; `Type`
+    /// where a type is not of one predefined type, or an element is misaligned.
     ///
     /// # Safety
     /// As for [`RawWindow::put_items`].
@@ -82,21 +85,23 @@ impl RawWindow {
         unsafe { self.combine("accumulate", Some(origin), None, target, op, Count::Target) }
     }
 
-    /// [`RawWindow::accumulate`] that also gets the values from before (`MPI_GET_ACCUMULATE`, MPI §11.3.4.2). `origin` is not looked
-    /// at for `MPI_NO_OP`.
+    /// [`RawWindow::accumulate`] that also gets the previous values (`MPI_GET_ACCUMULATE`, MPI-4.1
+    /// §12.3.4). `origin` is ignored for `MPI_NO_OP`.
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate`].
     ///
     /// # Safety
-    /// As for [`RawWindow::put_items`], and as for [`RawWindow::get_items`] for `result`, which does not overlap `origin`.
+    /// As for [`RawWindow::put_items`], and as for [`RawWindow::get_items`] for `result`, which
+    /// does not overlap `origin`.
     pub unsafe fn get_accumulate(&self, origin: Items<'_>, result: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
         self.core.begin("get_accumulate", target.rank)?;
         // SAFETY: the caller's promise.
         unsafe { self.combine("get_accumulate", Some(origin), Some(result), target, op, Count::Target) }
     }
 
-    /// [`RawWindow::accumulate`] of `count` elements of `ty`, in one run at both sides: nothing has to be found out about types.
+    /// [`RawWindow::accumulate`] of `count` elements of `ty`, contiguous at origin and target,
+    /// without looking at datatypes.
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate`].
@@ -120,7 +125,7 @@ impl RawWindow {
         self.core.accumulate_elements(target, displacement, op, ty, from)
     }
 
-    /// [`RawWindow::get_accumulate`], likewise.
+    /// [`RawWindow::get_accumulate`] of `count` elements of `ty`, contiguous at origin and target.
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate`].
@@ -147,11 +152,11 @@ impl RawWindow {
         self.core.get_accumulate_elements(target, displacement, op, ty, from, into)
     }
 
-    /// Combines one element and waits for its value from before (`MPI_FETCH_AND_OP`, MPI §11.3.4.3). `operand` and the result are the
-    /// element's bytes; for `PROC_NULL` the result is left alone.
+    /// Combines one element and waits for its previous value (`MPI_FETCH_AND_OP`, MPI-4.1 §12.3.4).
+    /// `operand` and the result are the element's bytes. For `PROC_NULL` the result is unchanged.
     ///
     /// # Errors
-    /// As for [`RawWindow::accumulate`]; `Count` where a slice is not one element long.
+    /// As for [`RawWindow::accumulate`]; `Count` if a slice is not one element long.
     pub fn fetch_and_op(
         &self,
         operand: &[u8],
@@ -181,8 +186,9 @@ impl RawWindow {
         Ok(())
     }
 
-    /// [`RawWindow::fetch_and_op`] for an element of at most 8 bytes as a number: operand and result are its bytes as those of an
-    /// unsigned integer of its size. For `PROC_NULL` the result is 0.
+    /// [`RawWindow::fetch_and_op`] for an element of at most 8 bytes as a number: operand and
+    /// result hold its bytes as an unsigned integer of the element's size. For `PROC_NULL` the
+    /// result is 0.
     ///
     /// # Errors
     /// As for [`RawWindow::fetch_and_op`]; `Type` for a type of more than 8 bytes.
@@ -190,7 +196,8 @@ impl RawWindow {
     pub fn fetch_value(&self, operand: u64, ty: BasicType, target: usize, displacement: u64, op: Op) -> Result<u64> {
         const CALL: &str = "fetch_and_op";
         self.core.begin(CALL, target)?;
-        // Where operation and type are known, nothing is left of choosing among them: counters go this way.
+        // Counters go this way. With a known operation and type, the compiler removes the choice
+        // among them.
         match (op, ty) {
             (Op::Sum, BasicType::Int64) => self.core.fetch_op(target, displacement, Op::Sum, BasicType::Int64, operand),
             (Op::Sum, BasicType::Int32) => self.core.fetch_op(target, displacement, Op::Sum, BasicType::Int32, operand),
@@ -202,12 +209,31 @@ impl RawWindow {
         }
     }
 
-    /// Stores `new` where `expected` is found; waits for the value from before (`MPI_COMPARE_AND_SWAP`, MPI §11.3.4.4). All are one
-    /// element's bytes.
+    /// Stores `new` if the element equals `expected`, and waits for the previous value
+    /// (`MPI_COMPARE_AND_SWAP`, MPI-4.1 §12.3.4). Each slice holds one element's bytes.
     ///
     /// # Errors
-    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type that MPI does not allow here: integers, logical and byte.
+    /// As for [`RawWindow::fetch_and_op`]; `Type` for a type that MPI does not allow here. It
+    /// allows integers, logical and byte.
     pub fn compare_and_swap(
+        &self,
+        new: &[u8],
+        expected: &[u8],
+        result: &mut [u8],
+        ty: BasicType,
+        target: usize,
+        displacement: u64,
+    ) -> Result<()> {
+        if !Op::allows_compare_and_swap(ty) {
+            let why = format!("it is not defined on {}", ty.name());
+            return Err(Error::argument(Class::Type, "compare_and_swap", why));
+        }
+        self.compare_and_swap_any(new, expected, result, ty, target, displacement)
+    }
+
+    /// [`RawWindow::compare_and_swap`] on every type, comparing bytes, as some MPIs have it.
+    #[doc(hidden)]
+    pub fn compare_and_swap_any(
         &self,
         new: &[u8],
         expected: &[u8],
@@ -221,11 +247,11 @@ impl RawWindow {
         for len in [new.len(), expected.len(), result.len()] {
             one_element(CALL, ty, len)?;
         }
-        if !Op::allows_compare_and_swap(ty) {
-            return Err(Error::argument(Class::Type, CALL, format!("it is not defined on {}", ty.name())));
-        }
         if target == crate::PROC_NULL {
             return Ok(());
+        }
+        if ty.size() > 8 {
+            return self.core.compare_swap_bytes(target, displacement, ty, [expected, new], result);
         }
         let old = self.core.compare_swap(target, displacement, ty, value(expected), value(new))?;
         result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
@@ -245,7 +271,7 @@ impl RawWindow {
     ) -> Result<()> {
         let none = target.count == 0 || target.ty.size() == 0;
         let ty = match target.ty.uniform() {
-            // Of no elements it is not known what they are, and every operation is defined on some type.
+            // Without elements their type is unknown. Every operation is defined on some type.
             None if none => BasicType::ALL.into_iter().find(|&ty| op.allows(ty)).unwrap_or(BasicType::Byte),
             _ => basic_type(call, target.ty)?,
         };
@@ -258,8 +284,8 @@ impl RawWindow {
     }
 }
 
-/// Request-based operations (MPI §11.3.5), in passive epochs only. A request is complete when its buffers may be used again; for the get
-/// forms, when the data is there.
+/// Request-based operations (MPI-4.1 §12.3.5), in passive epochs only. A request is complete when
+/// its buffers may be used again; a request of a get form, when the data has arrived.
 impl RawWindow {
     /// [`RawWindow::put_items`] with a request (`MPI_RPUT`).
     ///
@@ -359,7 +385,7 @@ impl RawWindow {
     }
 }
 
-/// The bytes of `count` elements of a type that `op` is defined on.
+/// The number of bytes of `count` elements of a type on which `op` is defined.
 #[inline]
 fn elements(call: &'static str, op: Op, ty: BasicType, count: usize) -> Result<usize> {
     if !op.allows(ty) {

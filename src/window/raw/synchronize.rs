@@ -1,22 +1,23 @@
-//! The byte-level window's synchronization calls: assertions are checked here, epochs by the core.
+//! The byte-level window's synchronization calls. Assertions are checked here, epochs by the core.
 
 use super::super::lock::Lock;
 use super::{Assert, RawWindow};
 use crate::epoch::Call;
 use crate::error::{Class, Error, Result};
 
-/// Synchronization (MPI §11.5).
+/// Synchronization (MPI-4.1 §12.5).
 impl RawWindow {
-    /// Ends the fence epoch and perhaps opens another (`MPI_WIN_FENCE`, MPI §11.5.1). Collective. With both NOPRECEDE and
-    /// NOSUCCEED there is nothing to do, and nothing is done.
+    /// Ends the fence epoch and may open another (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective.
+    /// With both NOPRECEDE and NOSUCCEED the call does nothing.
     ///
     /// # Errors
-    /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations; an operation that could not be completed.
+    /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations; the
+    /// error of an operation that could not be completed.
     pub fn fence(&self, assert: Assert) -> Result<()> {
         let own = Assert::NOSTORE | Assert::NOPUT | Assert::NOPRECEDE | Assert::NOSUCCEED;
         assert.only("fence", own)?;
         if assert.has(Assert::NOPRECEDE) && self.core.in_fence_epoch() {
-            let why = "NOPRECEDE, but operations of this process precede the fence (MPI §11.5.5)";
+            let why = "NOPRECEDE, but operations of this process precede the fence (MPI-4.1 §12.5.5)";
             return Err(Error::argument(Class::Assert, "fence", why));
         }
         let call = if assert.has(Assert::NOSUCCEED) { Call::LastFence } else { Call::Fence };
@@ -24,42 +25,46 @@ impl RawWindow {
         if assert.has(Assert::NOPRECEDE | Assert::NOSUCCEED) { Ok(()) } else { self.core.fence() }
     }
 
-    /// Exposes this rank's part to `origins` (`MPI_WIN_POST`, MPI §11.5.2). It does not wait.
+    /// Exposes this rank's part to `origins` without waiting (`MPI_WIN_POST`, MPI-4.1 §12.5.2).
     ///
     /// # Errors
-    /// `RmaSync` within an exposure epoch or a fence epoch with operations; `Rank` for a group that can't be; `Assert`.
+    /// `RmaSync` within an exposure epoch or a fence epoch with operations; `Rank` for an invalid
+    /// group; `Assert`.
     pub fn post(&self, origins: &[usize], assert: Assert) -> Result<()> {
         assert.only("post", Assert::NOCHECK | Assert::NOSTORE | Assert::NOPUT)?;
         self.core.post(origins, !assert.has(Assert::NOCHECK))
     }
 
-    /// Opens an access epoch to `targets` (`MPI_WIN_START`, MPI §11.5.2). It does not wait: the first operation on a
-    /// target waits for its post, and [`RawWindow::complete`] for those without operations.
+    /// Opens an access epoch to `targets` without waiting (`MPI_WIN_START`, MPI-4.1 §12.5.2). The
+    /// first operation on a target waits for the target's post; [`RawWindow::complete`] waits for
+    /// the posts of targets without operations.
     ///
     /// # Errors
-    /// `RmaSync` within another access epoch; `Rank` for a group that can't be; `Assert`.
+    /// `RmaSync` within another access epoch; `Rank` for an invalid group; `Assert`.
     pub fn start(&self, targets: &[usize], assert: Assert) -> Result<()> {
         assert.only("start", Assert::NOCHECK)?;
         self.core.start(targets, !assert.has(Assert::NOCHECK))
     }
 
-    /// Ends the epoch of [`RawWindow::start`] (`MPI_WIN_COMPLETE`): its operations are complete at both sides.
+    /// Ends the epoch of [`RawWindow::start`] (`MPI_WIN_COMPLETE`). Its operations are then
+    /// complete at origin and target.
     ///
     /// # Errors
-    /// `RmaSync` without `start`; an operation that could not be completed.
+    /// `RmaSync` without `start`; the error of an operation that could not be completed.
     pub fn complete(&self) -> Result<()> {
         self.core.complete()
     }
 
-    /// Ends the epoch of [`RawWindow::post`] when all its origins have completed (`MPI_WIN_WAIT`).
+    /// Ends the epoch of [`RawWindow::post`] after all its origins have completed (`MPI_WIN_WAIT`).
     ///
     /// # Errors
-    /// `RmaSync` without `post`; a transport that failed.
+    /// `RmaSync` without `post`; the error of a transport that failed.
     pub fn wait(&self) -> Result<()> {
         self.core.wait()
     }
 
-    /// Ends the epoch of [`RawWindow::post`] if all its origins have completed; whether they have (`MPI_WIN_TEST`).
+    /// Ends the epoch of [`RawWindow::post`] if all its origins have completed. Returns whether
+    /// they have (`MPI_WIN_TEST`).
     ///
     /// # Errors
     /// As for [`RawWindow::wait`].
@@ -67,26 +72,29 @@ impl RawWindow {
         self.core.test()
     }
 
-    /// Opens a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI §11.5.3); several targets may be locked at once.
+    /// Opens a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). A process may
+    /// lock several targets at once.
     ///
     /// # Errors
-    /// `RmaSync` within another epoch, or where the target is locked by this process; `LockType` where the info says
-    /// `no_locks`; `Rank`; `Assert`.
+    /// `RmaSync` within another epoch, or if this process has the target locked; `LockType` if the
+    /// info says `no_locks`; `Rank`; `Assert`.
     pub fn lock(&self, kind: Lock, target: usize, assert: Assert) -> Result<()> {
         assert.only("lock", Assert::NOCHECK)?;
         self.core.lock(kind, target, !assert.has(Assert::NOCHECK))
     }
 
-    /// Completes everything to `target` at both sides and ends its epoch (`MPI_WIN_UNLOCK`).
+    /// Completes all operations to `target` at origin and target, and ends its epoch
+    /// (`MPI_WIN_UNLOCK`).
     ///
     /// # Errors
-    /// `RmaSync` where it is not locked; an operation that could not be completed: the lock is given up all the same.
+    /// `RmaSync` if the target is not locked; the error of an operation that could not be
+    /// completed. The lock is released even then.
     pub fn unlock(&self, target: usize) -> Result<()> {
         self.core.unlock(target)
     }
 
-    /// Opens a passive access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI §11.5.3). Not collective; one remote operation, none
-    /// with NOCHECK.
+    /// Opens a passive access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI-4.1 §12.5.3). Not
+    /// collective. It costs one remote operation, or none with NOCHECK.
     ///
     /// # Errors
     /// As for [`RawWindow::lock`].
@@ -95,25 +103,26 @@ impl RawWindow {
         self.core.lock_all(!assert.has(Assert::NOCHECK))
     }
 
-    /// Completes everything and ends the epoch (`MPI_WIN_UNLOCK_ALL`).
+    /// Completes all operations and ends the epoch (`MPI_WIN_UNLOCK_ALL`).
     ///
     /// # Errors
-    /// `RmaSync` without `lock_all`; an operation that could not be completed.
+    /// `RmaSync` without `lock_all`; the error of an operation that could not be completed.
     pub fn unlock_all(&self) -> Result<()> {
         self.core.unlock_all()
     }
 
-    /// Completes operations to `target` at both sides (`MPI_WIN_FLUSH`, MPI §11.5.4).
+    /// Completes operations to `target` at origin and target (`MPI_WIN_FLUSH`, MPI-4.1 §12.5.4).
     ///
     /// # Errors
-    /// `RmaSync` outside a passive epoch, `Rank`, an operation that could not be completed.
+    /// `RmaSync` outside a passive epoch; `Rank`; the error of an operation that could not be
+    /// completed.
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
         self.core.may_flush("flush", target)?;
         self.core.flush("flush", target)
     }
 
-    /// Completes operations to all targets at both sides (`MPI_WIN_FLUSH_ALL`).
+    /// Completes operations to all targets at origin and target (`MPI_WIN_FLUSH_ALL`).
     ///
     /// # Errors
     /// As for [`RawWindow::flush`].
@@ -123,7 +132,8 @@ impl RawWindow {
         self.core.flush_all()
     }
 
-    /// Completes operations to `target` at this side: its buffers may be used again (`MPI_WIN_FLUSH_LOCAL`).
+    /// Completes operations to `target` at the origin, whose buffers may then be used again
+    /// (`MPI_WIN_FLUSH_LOCAL`).
     ///
     /// # Errors
     /// As for [`RawWindow::flush`].
@@ -133,7 +143,7 @@ impl RawWindow {
         self.core.flush("flush_local", target)
     }
 
-    /// Completes operations to all targets at this side (`MPI_WIN_FLUSH_LOCAL_ALL`).
+    /// Completes operations to all targets at the origin (`MPI_WIN_FLUSH_LOCAL_ALL`).
     ///
     /// # Errors
     /// As for [`RawWindow::flush`].
@@ -143,8 +153,8 @@ impl RawWindow {
         self.core.flush_all()
     }
 
-    /// Orders this rank's own accesses with those of others; in the separate model it brings both copies together
-    /// (`MPI_WIN_SYNC`, MPI §11.5.4).
+    /// Orders this rank's own accesses with those of other processes (`MPI_WIN_SYNC`, MPI-4.1
+    /// §12.5.4). In the separate model it also updates both copies.
     pub fn sync(&self) {
         self.core.sync();
     }

@@ -1,5 +1,5 @@
-//! Atomics: what they do, what they return, and with what they are atomic. An atomic that is absent is asserted to be
-//! absent everywhere, and named.
+//! Atomics: their effect, their results, and their atomicity with other accesses. An atomic that is
+//! absent is asserted to be absent everywhere, and its name is printed.
 
 use std::io::Write as _;
 
@@ -10,7 +10,8 @@ use crate::{Fixture, Rank, Window, run};
 
 const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
 
-/// What the port says; where it says no, so must the region, and the report says so.
+/// The port's answer; where it is no, the region's answer must be no, and the report names the
+/// atomic.
 fn offered<F: Fixture>(rank: &Rank<'_, F>, window: &Window<F>, kind: AmoKind, width: Width) -> Option<Coherence> {
     let target = window.remotes.len() - 1;
     let answer = rank.domain().port().amo_on(&window.remotes[target], kind, width);
@@ -42,7 +43,7 @@ fn set(memory: &Memory, at: usize, width: Width, value: u64) {
     }
 }
 
-/// Performs one atomic on rank `target` and waits for it; the value from before.
+/// Performs one atomic on rank `target` and waits for it; returns the previous value.
 fn perform<F: Fixture>(rank: &Rank<'_, F>, window: &Window<F>, target: usize, offset: u64, amo: Amo) -> u64 {
     let (old, tally) = (Memory::private(amo.width.bytes()), Tally::new());
     rank.amo(&window.remotes[target], offset, amo, &old, &tally);
@@ -50,7 +51,8 @@ fn perform<F: Fixture>(rank: &Rank<'_, F>, window: &Window<F>, target: usize, of
     value(&old, 0, amo.width)
 }
 
-/// "Performs an atomic at the target and brings the value from before it into `into`, whose length is the atomic's width (or 0)".
+/// "Performs an atomic at the target and stores the previous value in `into`, whose length is the
+/// atomic's width, or 0 where the value is not wanted."
 pub fn every_kind_does_what_apply_says(fixture: &impl Fixture) {
     const CASES: [(u64, u64, u64); 4] =
         [(5, 7, 5), (5, 7, 6), (u64::MAX, 2, u64::MAX), (0x8000_0000_7fff_ffff, 0xffff_ffff_8000_0001, 0x7fff_ffff)];
@@ -161,7 +163,8 @@ pub fn compare_swap_increments_are_not_lost(fixture: &impl Fixture) {
     });
 }
 
-/// "Whether peers can perform this atomic on the region" is the same answer at both sides, for every rank.
+/// "Whether peers can perform this atomic on the region" is the same answer at both sides, for
+/// every rank.
 pub fn capabilities_agree(fixture: &impl Fixture) {
     run(fixture, 3, |rank| {
         let window = rank.window(64);

@@ -1,11 +1,13 @@
-//! Completion by counting: what is counted, when the count falls, and for whom.
+//! Completion by counting: the operations that are counted, and the time at which the count falls,
+//! for each tally and target.
 
 use transom_fabric::{Amo, AmoKind, Domain, Memory, Peer, Port, Post, Tally, Width};
 
 use crate::team::{bytes, filled, pattern};
 use crate::{Fixture, run};
 
-/// "`Again`: not accepted, nothing happened"; "`Done`: nothing was counted"; "`Pending`: accepted and counted".
+/// `Again`: "Not accepted, without effect"; `Done`: "nothing was counted"; `Pending`: "Accepted and
+/// counted by the tally".
 pub fn again_is_not_counted(fixture: &impl Fixture) {
     const MANY: usize = 3000;
     run(fixture, 2, |rank| {
@@ -16,7 +18,8 @@ pub fn again_is_not_counted(fixture: &impl Fixture) {
             let mut at = 0;
             while at < MANY {
                 rank.step(format!("put {at}"));
-                // Only this thread lowers the count, and not during a post; a helper may, which makes it fall only.
+                // This thread lowers the count only outside of posts; a helper thread may lower it
+                // at any time, so that meanwhile the count can only fall.
                 let before = tally.outstanding();
                 let answer = rank.try_put(&window.remotes[1], (at * 8) as u64, &data, &tally);
                 let most = before + u64::from(matches!(answer, Post::Pending));
@@ -39,7 +42,8 @@ pub fn again_is_not_counted(fixture: &impl Fixture) {
     });
 }
 
-/// "Counts operations that were posted and are not complete at the target yet": 10,000 of them at once, of two shapes.
+/// "Counts operations that were posted and are not complete at the target yet": 10,000 of them at
+/// once, of two shapes.
 pub fn ten_thousand_outstanding(fixture: &impl Fixture) {
     const MANY: usize = 10_000;
     run(fixture, 2, |rank| {
@@ -66,12 +70,13 @@ pub fn ten_thousand_outstanding(fixture: &impl Fixture) {
     });
 }
 
-/// "A count that falls means: the target has it": that of one target falls although another target makes no progress.
+/// "A count that falls means that the target has the data": that of one target falls although
+/// another target makes no progress.
 /// Shows S3.
 pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
     run(fixture, 3, |rank| {
         let window = rank.window(64);
-        // A provider may answer `Again` until a target that it has no connection to makes progress.
+        // A provider may answer `Again` until a target without a connection makes progress.
         for remote in &window.remotes {
             let tally = Tally::new();
             rank.put(remote, 16 + 8 * u64::from(rank.me.0), &filled(&pattern(1, 8)), &tally);
@@ -109,7 +114,7 @@ pub fn targets_are_flushed_one_by_one(fixture: &impl Fixture) {
     });
 }
 
-/// A rank is a peer of itself, as of any other.
+/// A rank is its own peer, as any other rank is.
 /// Shows O6.
 pub fn the_own_rank_is_a_target(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {

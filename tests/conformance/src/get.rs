@@ -1,4 +1,4 @@
-//! Gets: they bring what is there, and touch nothing else.
+//! Gets: they return the memory's contents, and change nothing else.
 
 use transom_fabric::{Domain, Memory, Port, Tally};
 
@@ -7,7 +7,8 @@ use crate::{Fixture, run};
 
 const GUARD: u8 = 0xEE;
 
-/// "Gets bytes into `into`, at most `transfer_max`"; the target calls nothing, where `passive_target` says so.
+/// "Gets bytes into `into`, at most `transfer_max`"; the target calls nothing, where
+/// `passive_target` says so.
 pub fn gets_are_whole(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let lengths = lengths(rank.domain().port().limits().transfer_max);
@@ -37,7 +38,8 @@ pub fn gets_are_whole(fixture: &impl Fixture) {
     });
 }
 
-/// "Gets as many bytes as `into` has, at most `packed_max`, into its parts one after another", and nothing in between.
+/// "Gets the bytes of `into`, at most `packed_max` in all, into its parts one after another", and
+/// nothing between them.
 pub fn scattered_gets_fill_their_parts(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let lengths = lengths(rank.domain().port().limits().packed_max);
@@ -48,7 +50,8 @@ pub fn scattered_gets_fill_their_parts(fixture: &impl Fixture) {
         if rank.me.0 == 0 {
             let target = pattern(1, longest + 32);
             for (turn, len) in lengths.into_iter().enumerate() {
-                // Parts of other lengths each time, one of them empty, with gaps of as many bytes, from the last place to the first.
+                // Parts of different lengths each time, one of them empty, with gaps of equal size,
+                // from the last place to the first.
                 let (offset, most) = (1 + turn * 5 % 16, 1 + turn * 11 % 40 + len / 20);
                 let buffer = filled(&vec![GUARD; 2 * len + 200]);
                 let mut expected = vec![GUARD; buffer.len()];
@@ -72,7 +75,8 @@ pub fn scattered_gets_fill_their_parts(fixture: &impl Fixture) {
     });
 }
 
-/// "Gets into the parts of `into` one after another", as many as `list_max` says, and nothing in between.
+/// "Gets into the parts of `into` one after another", as many as `list_max` says, and nothing in
+/// between.
 pub fn lists_are_filled_one_after_another(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let limits = rank.domain().port().limits();
@@ -104,7 +108,8 @@ pub fn lists_are_filled_one_after_another(fixture: &impl Fixture) {
     });
 }
 
-/// "Nothing is ordered", and nothing needs to be where ranges differ: gets and puts outstanding together.
+/// "Nothing is ordered", and nothing needs to be where ranges differ: gets and puts outstanding
+/// together.
 pub fn gets_and_puts_of_different_ranges_overlap(fixture: &impl Fixture) {
     const BLOCKS: usize = 32;
     const BLOCK: usize = 24;

@@ -1,5 +1,5 @@
-//! The unsafe calls of a port, made safe for tests: what is lent is memory that is kept to the end of the test and reached
-//! by raw copies only.
+//! The unsafe calls of a port, made safe for tests: lent memory is kept to the end of the test and
+//! accessed by raw copies only.
 
 use transom_fabric::{Amo, Domain, Memory, Port, Post, Span, TallyRef};
 
@@ -7,23 +7,25 @@ use crate::Fixture;
 use crate::team::{Rank, RemoteOf};
 
 impl<F: Fixture> Rank<'_, F> {
-    /// [`Port::put`] of all of `from`, retried while it is answered `Again`. The test leaves `from` alone until the tally is idle.
+    /// [`Port::put`] of all of `from`, retried while it is answered `Again`. The test leaves `from`
+    /// alone until the tally is idle.
     pub fn put(&self, to: &RemoteOf<F>, offset: u64, from: &Memory, tally: &TallyRef) {
         self.keep(from);
-        // SAFETY: kept to the end of the test, after which nothing is outstanding (`run`); private memory that no
-        // reference points into.
+        // SAFETY: the memory is kept to the end of the test, after which nothing is outstanding
+        // (`run`); it is private, and no reference to it exists.
         self.post(|port| unsafe { port.put(to, offset, from.span(), tally) });
     }
 
     /// [`Port::get`] into all of `into`, retried while it is answered `Again`.
     pub fn get(&self, from: &RemoteOf<F>, offset: u64, into: &Memory, tally: &TallyRef) {
         self.keep(into);
-        // SAFETY: as in `put`.
+        // SAFETY: the memory is kept to the end of the test, after which nothing is outstanding
+        // (`run`); it is private, and no reference to it exists.
         self.post(|port| unsafe { port.get(from, offset, into.span(), tally) });
     }
 
-    /// [`Port::get_scattered`] into `places` of `into`, as where they begin and how long they are, retried while it is answered `Again`.
-    /// The test gives no byte twice.
+    /// [`Port::get_scattered`] into `places` of `into`, as where they begin and how long they are,
+    /// retried while it is answered `Again`. The test gives no byte twice.
     pub fn get_scattered(
         &self,
         from: &RemoteOf<F>,
@@ -33,7 +35,7 @@ impl<F: Fixture> Rank<'_, F> {
         tally: &TallyRef,
     ) {
         let parts = self.parts(into, places);
-        // SAFETY: as in `put`; no two parts overlap, as the test has made sure.
+        // SAFETY: as in `put`; no two parts overlap, which the test guarantees.
         self.post(|port| unsafe { port.get_scattered(from, offset, &parts, tally) });
     }
 

@@ -1,5 +1,6 @@
-//! One set of tests over the transport contract, run for every backend. Each test quotes the sentence of the contract
-//! that it checks. It knows backends only through the three traits; a [`Fixture`] opens one.
+//! One set of tests over the transport contract, run for every backend. Each test quotes the
+//! sentence of the contract that it checks. Backends are known only through the three traits; a
+//! [`Fixture`] opens one.
 
 use std::sync::Arc;
 
@@ -17,23 +18,24 @@ mod team;
 
 pub use team::{Rank, Window, run};
 
-/// How a backend is opened for a test.
+/// The way to open a backend for a test.
 pub trait Fixture: Sync {
     /// The backend's domain.
     type Domain: Domain;
 
-    /// What is tested, with its options: for reports.
+    /// The backend and its options, for reports.
     fn name(&self) -> String;
 
-    /// The domains of `ranks` ranks, every one connected to every one, itself included.
+    /// The domains of `ranks` ranks, each connected to all ranks including itself.
     fn open(&self, ranks: usize) -> Vec<Arc<Self::Domain>>;
 
-    /// Zeroed memory of the sort that windows are allocated from.
+    /// Zeroed memory of the kind from which windows are allocated.
     fn memory(&self, domain: &Self::Domain, len: usize) -> Memory;
 }
 
-/// Makes a `#[test]` of every conformance test, each run over all fixtures that the expression gives. With
-/// `ignored: "why";` before it they run only when they are asked for: where a backend's device is not on every machine.
+/// Makes a `#[test]` of every conformance test; each runs over all fixtures that the expression
+/// returns. With `ignored: "why";` before the expression the tests run only on request: for a
+/// backend whose device is not on every machine.
 #[macro_export]
 macro_rules! conformance {
     (ignored: $why:literal; $fixtures:expr) => {

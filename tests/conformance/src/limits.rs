@@ -1,11 +1,11 @@
-//! What a port takes, and what it must refuse.
+//! The limits of a port, and the calls that it must refuse.
 
 use transom_fabric::{Domain, Peer, Port, Region, RegionKey, Tally};
 
 use crate::team::{bytes, pattern};
 use crate::{Fixture, run};
 
-/// "What a port can take, in bytes"; "What peers hand to `connect`; at most 256 bytes".
+/// "Limits of a port in bytes"; "The address, which peers hand to `connect`; at most 256 bytes."
 pub fn limits_make_sense(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let port = rank.domain().port();
@@ -20,7 +20,7 @@ pub fn limits_make_sense(fixture: &impl Fixture) {
     });
 }
 
-/// "Doing it again for the same peer changes nothing."
+/// "Makes a peer reachable. Idempotent."
 pub fn connecting_twice_changes_nothing(fixture: &impl Fixture) {
     run(fixture, 1, |rank| {
         let window = rank.window(16);
@@ -37,7 +37,8 @@ pub fn connecting_twice_changes_nothing(fixture: &impl Fixture) {
     });
 }
 
-/// "Errors: the key is not one of this backend, the peer is not connected": nothing becomes a region by accident.
+/// "The key is not one of this backend, the peer is not connected": nothing becomes a
+/// region by accident.
 pub fn foreign_keys_are_refused(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let window = rank.window(64);
@@ -56,7 +57,7 @@ pub fn foreign_keys_are_refused(fixture: &impl Fixture) {
     });
 }
 
-/// "Dropping it ends their access": a thousand regions, one after the other, each of which works.
+/// "Drop ends the access": a thousand regions, one after the other, each of which works.
 pub fn regions_come_and_go(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         for turn in 0..1000 {

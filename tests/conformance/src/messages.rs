@@ -25,7 +25,8 @@ fn peers<F: Fixture>(rank: &Rank<'_, F>) -> impl Iterator<Item = Peer> + use<F> 
     (0..u32::try_from(rank.ranks).expect("few ranks")).map(Peer)
 }
 
-/// "It arrives once; not necessarily in order." All to all, the sender itself included, more than any queue takes at once.
+/// "It arrives once, in no particular order." All to all, the sender itself included, more than
+/// any queue takes at once.
 pub fn messages_arrive_once(fixture: &impl Fixture) {
     const EACH: u32 = 200;
     run(fixture, 3, |rank| {
@@ -38,7 +39,7 @@ pub fn messages_arrive_once(fixture: &impl Fixture) {
         let expected: usize = 3 * EACH as usize;
         rank.until("all messages", || arrived(rank) >= expected);
         rank.barrier();
-        // Whatever would come twice has been sent by now.
+        // A duplicate would have been sent by now.
         for _ in 0..100 {
             rank.progress();
         }
@@ -69,7 +70,8 @@ pub fn messages_of_every_length(fixture: &impl Fixture) {
     });
 }
 
-/// "it may post (and must keep what is answered `Again` for later)": every message is echoed by its handler.
+/// "It may post, and must queue a post that is answered `Again`": every message is echoed by its
+/// handler.
 pub fn a_handler_may_post(fixture: &impl Fixture) {
     const EACH: u8 = 60;
     run(fixture, 3, |rank| {
@@ -82,7 +84,7 @@ pub fn a_handler_may_post(fixture: &impl Fixture) {
             }
         }
         let owed = || rank.owed.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        // Of every rank its messages and the echoes of our own.
+        // From every rank its messages, and the echoes of this rank's own.
         let expected = 2 * 3 * usize::from(EACH);
         rank.until("messages and echoes", || {
             while let Some((to, answer)) = owed() {
@@ -90,7 +92,7 @@ pub fn a_handler_may_post(fixture: &impl Fixture) {
             }
             arrived(rank) >= expected
         });
-        // Echoes that others wait for may still be owed, or come to be while others send.
+        // This rank may still owe echoes, and more may become due while other ranks send.
         while let Some((to, answer)) = owed() {
             rank.send(to, &answer);
         }
@@ -103,7 +105,8 @@ pub fn a_handler_may_post(fixture: &impl Fixture) {
     });
 }
 
-/// "Sleeps until `progress` may find something": a message ends a wait that would last much longer than the test may.
+/// "Sleeps until `progress` may find an event": a message ends a wait that would last much longer
+/// than the test may.
 pub fn a_message_ends_a_wait(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         // Another thread that takes the message would leave the sleeper asleep.
@@ -131,7 +134,7 @@ pub fn a_message_ends_a_wait(fixture: &impl Fixture) {
 pub fn wake_ends_a_wait(fixture: &impl Fixture) {
     run(fixture, 1, |rank| {
         let port = rank.domain().port();
-        // Another thread in `wait` could take the wake.
+        // Another thread in `wait` could take the wake-up.
         rank.pause();
         port.wake();
         rank.step("asleep after a wake");

@@ -1,4 +1,4 @@
-//! Puts: every shape arrives whole, and touches nothing else.
+//! Puts: every shape arrives whole, and changes nothing else.
 
 use transom_fabric::{Domain, Port, Tally, TallyRef};
 
@@ -7,7 +7,7 @@ use crate::{Fixture, Rank, Window, run};
 
 const GUARD: u8 = 0xEE;
 
-/// How a put is posted.
+/// The way in which a put is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Inline,
@@ -37,7 +37,7 @@ impl Shape {
         let offset = offset as u64;
         match self {
             Shape::Inline => {
-                // Copied before the call returns: the source may go at once.
+                // Copied before the call returns: the source may be dropped at once.
                 let mut passing = data.to_vec();
                 rank.post(|port| port.put_inline(to, offset, &passing, tally));
                 passing.fill(0);
@@ -67,12 +67,14 @@ impl Shape {
     }
 }
 
-/// "Puts at most `inline_max` bytes, which are copied before this returns"; "the target has it".
+/// "Puts at most `inline_max` bytes, which are copied before this returns"; "the
+/// target has the data".
 pub fn inline_puts_are_whole(fixture: &impl Fixture) {
     whole(fixture, Shape::Inline);
 }
 
-/// "which `fill` writes straight into the send buffer. `fill` is called at most once" in each attempt.
+/// "which `fill` writes straight into the send buffer. `fill` is called at most once" in each
+/// attempt.
 pub fn packed_puts_are_whole(fixture: &impl Fixture) {
     whole(fixture, Shape::Packed);
 }
@@ -82,12 +84,14 @@ pub fn registered_puts_are_whole(fixture: &impl Fixture) {
     whole(fixture, Shape::Registered);
 }
 
-/// "Puts the parts of `from` one after another to one place, without copying them", as many as `list_max` says.
+/// "Puts the parts of `from` one after another to one place, without copying them", as many as
+/// `list_max` says.
 pub fn lists_are_put_one_after_another(fixture: &impl Fixture) {
     whole(fixture, Shape::List);
 }
 
-/// Rank 0 puts, rank 1 is in a barrier and calls nothing (where `passive_target` says that it need not).
+/// Rank 0 puts while rank 1 is in a barrier and makes no call (where `passive_target` says that it
+/// need not).
 fn whole<F: Fixture>(fixture: &F, shape: Shape) {
     run(fixture, 2, |rank| {
         let lengths = lengths(shape.limit(rank));
@@ -115,7 +119,8 @@ fn whole<F: Fixture>(fixture: &F, shape: Shape) {
     });
 }
 
-/// "Nothing is ordered": outstanding puts of all ranks to neighbouring ranges of one target keep to their own.
+/// "Nothing is ordered": outstanding puts of all ranks to neighbouring ranges of one target keep to
+/// their own.
 pub fn outstanding_puts_keep_to_their_ranges<F: Fixture>(fixture: &F) {
     const STRIPES: usize = 40;
     run(fixture, 3, |rank| {

@@ -1,5 +1,5 @@
-//! Ranks as threads: opening, meeting, waiting, and the watchdog that says where each rank stood. Knows nothing of what
-//! is tested.
+//! Ranks as threads: opening, barriers, waiting, and the watchdog that reports each rank's
+//! position. Independent of the tests.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -15,31 +15,31 @@ use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Region, RegionKe
 
 use crate::Fixture;
 
-/// After this a test is taken to hang.
+/// A test that takes longer counts as hanging.
 const WATCHDOG: Duration = Duration::from_secs(90);
 
-/// The longest sleep in one wait, so that a rank sees that another has failed.
+/// The longest sleep in one wait, so that a rank notices the failure of another one.
 const NAP: Duration = Duration::from_millis(20);
 
 pub(crate) type RegionOf<F> = <<F as Fixture>::Domain as Domain>::Region;
 pub(crate) type RemoteOf<F> = <<<F as Fixture>::Domain as Domain>::Port as Port>::Remote;
 
-/// One rank of a running test. It is also the handler of its messages.
+/// One rank of a running test. It also handles the rank's messages.
 #[derive(Debug)]
 pub struct Rank<'t, F: Fixture> {
-    /// Its number.
+    /// The rank's number.
     pub me: Peer,
-    /// How many there are.
+    /// The number of ranks.
     pub ranks: usize,
     /// Messages that arrived, with their senders.
     pub inbox: Mutex<Vec<(Peer, Vec<u8>)>>,
-    /// Messages are sent back from within the handler, with their first byte cleared, if it is not 0.
+    /// The handler sends messages back, with their first byte cleared, where that byte is not 0.
     pub echo: AtomicBool,
     /// Echoes that were answered `Again`.
     pub owed: Mutex<VecDeque<(Peer, Vec<u8>)>>,
-    /// The helping thread, where there is one, is to make no progress.
+    /// The helper thread, where there is one, must make no progress.
     paused: AtomicBool,
-    /// It makes none.
+    /// The helper thread makes no progress now.
     resting: AtomicBool,
     domain: Arc<F::Domain>,
     fixture: &'t F,
@@ -78,10 +78,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `body` as every rank of a new set of domains. Where the backend needs progress at the target, a thread makes it there.
+/// Runs `body` as every rank of a new set of domains. Where the backend needs progress at the
+/// target, a thread makes it there.
 ///
 /// # Panics
-/// If a rank does. A test that hangs is aborted, after a line on where each rank stood.
+/// If a rank panics. A test that hangs is aborted, after a line with each rank's position.
 pub fn run<F: Fixture>(fixture: &F, ranks: usize, body: impl Fn(&Rank<'_, F>) + Sync) {
     let domains = fixture.open(ranks);
     assert_eq!(domains.len(), ranks, "{} opens every rank", fixture.name());
@@ -110,7 +111,7 @@ pub fn run<F: Fixture>(fixture: &F, ranks: usize, body: impl Fn(&Rank<'_, F>) + 
             .collect();
         let threads: Vec<_> = members.iter().map(|rank| scope.spawn(|| rank.live(&body))).collect();
         let mut failed = threads.into_iter().filter_map(|thread| thread.join().err()).collect::<Vec<_>>();
-        // Relaxed: only tells the helpers to end.
+        // Relaxed: only requests the end of the helpers.
         team.stop.store(true, Ordering::Relaxed);
         members.iter().for_each(|rank| rank.domain.port().wake());
         failed.extend(helpers.into_iter().filter_map(|thread| thread.join().err()));
@@ -133,12 +134,12 @@ impl Team {
     fn report_and_abort(&self, what: &str) {
         let limit = WATCHDOG.as_secs();
         let text = format!("{what} hangs after {limit} s; where each rank stood:\n{}", self.describe());
-        // Nothing is left to do if that fails too.
+        // A failure here leaves nothing more to do.
         let _ = std::io::stderr().write_all(text.as_bytes());
         std::process::abort();
     }
 
-    /// Meets all ranks; the last to arrive opens the door.
+    /// Waits for all ranks; the last to arrive releases the others.
     fn meet(&self, ranks: usize) {
         let mut meeting = lock(&self.meeting);
         let round = meeting.round;
@@ -155,7 +156,7 @@ impl Team {
     }
 }
 
-/// Tells the others when a rank's thread panics.
+/// Notifies the other ranks when a rank's thread panics.
 struct Alarm<'t>(&'t Team);
 
 impl Drop for Alarm<'_> {
@@ -195,7 +196,8 @@ impl<'t, F: Fixture> Rank<'t, F> {
         let _alarm = Alarm(self.team);
         // Relaxed: see `run`.
         while !self.team.stop.load(Ordering::Relaxed) {
-            // Acquire and Release: pair with those in `pause`, so that nothing of this thread comes after the rest began.
+            // Acquire and Release: pair with those in `pause`, so that no access of this thread
+            // follows the beginning of the pause.
             let paused = self.paused.load(Ordering::Acquire);
             self.resting.store(paused, Ordering::Release);
             if paused {
@@ -211,7 +213,8 @@ impl<'t, F: Fixture> Rank<'t, F> {
         lock(&self.lent).push(memory.clone());
     }
 
-    /// Stops the helping thread, where there is one: from now on only this rank's own thread calls the backend.
+    /// Stops the helper thread, where there is one: from now on only this rank's own thread calls
+    /// the backend.
     pub fn pause(&self) {
         self.step("waiting for the helping thread to rest");
         // Release and Acquire: pair with those in `serve`.
@@ -221,7 +224,7 @@ impl<'t, F: Fixture> Rank<'t, F> {
         }
     }
 
-    /// Lets the helping thread go on.
+    /// Lets the helper thread go on.
     pub fn resume(&self) {
         // Release: as in `pause`.
         self.paused.store(false, Ordering::Release);
@@ -232,12 +235,12 @@ impl<'t, F: Fixture> Rank<'t, F> {
         &self.domain
     }
 
-    /// Says where this rank is, for the watchdog's report.
+    /// Records this rank's position, for the watchdog's report.
     pub fn step(&self, what: impl Into<String>) {
         *lock(&self.team.steps[self.me.index()]) = what.into();
     }
 
-    /// Meets all ranks, outside the backend: who waits here calls nothing of it.
+    /// A barrier outside the backend: a waiting rank makes no call to it.
     #[track_caller]
     pub fn barrier(&self) {
         self.step(format!("in the barrier at {}", Location::caller()));
@@ -253,7 +256,7 @@ impl<'t, F: Fixture> Rank<'t, F> {
         }
     }
 
-    /// Makes progress until `done` says so.
+    /// Makes progress until `done` returns true.
     #[track_caller]
     pub fn until(&self, what: &str, done: impl Fn() -> bool) {
         self.step(format!("waiting for {what} at {}", Location::caller()));
@@ -265,14 +268,14 @@ impl<'t, F: Fixture> Rank<'t, F> {
         }
     }
 
-    /// Makes progress until the tally is idle, which no fault has touched.
+    /// Makes progress until the tally is idle; the tally must have no fault.
     #[track_caller]
     pub fn flush(&self, tally: &Tally) {
         self.until("a tally to be idle", || tally.idle());
         assert_eq!(tally.fault(), None, "{}", self.me);
     }
 
-    /// Posts until the answer is not `Again`; how often it was.
+    /// Posts until the answer is not `Again`; returns the number of attempts.
     #[track_caller]
     pub fn post(&self, mut post: impl FnMut(&<F::Domain as Domain>::Port) -> Post) -> usize {
         self.step(format!("posting at {}", Location::caller()));
@@ -350,7 +353,7 @@ pub(crate) fn bytes(memory: &Memory, at: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that differ by place and by `salt`, none of them 0.
+/// Bytes that depend on place and `salt`, none of them 0.
 pub(crate) fn pattern(salt: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 7 + at / 251 + salt * 31) % 255 + 1).expect("at most 255")).collect()
 }
@@ -362,8 +365,8 @@ pub(crate) fn filled(bytes: &[u8]) -> Memory {
     memory
 }
 
-/// `len` bytes in `count` parts of a buffer of twice as many, as where they begin and how long they are: the first in order is the
-/// highest there, with gaps between them, and some are empty where there are more than two.
+/// `len` bytes in `count` parts of a buffer of twice the size, as beginnings and lengths. The first
+/// part has the highest place, with gaps between parts; with more than two parts some are empty.
 pub(crate) fn parts(len: usize, count: usize) -> Vec<(usize, usize)> {
     let (mut left, mut end) = (len, 2 * len);
     (1..=count)
@@ -382,7 +385,7 @@ pub(crate) fn parts(len: usize, count: usize) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Lengths that are worth trying up to `most`: all short ones, those around powers of two, and the longest.
+/// Lengths to try up to `most`: all short ones, those around powers of two, and the longest.
 pub(crate) fn lengths(most: usize) -> Vec<usize> {
     const LONG: usize = 70_000;
     let most = most.min(LONG);

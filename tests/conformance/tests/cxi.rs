@@ -1,5 +1,7 @@
-//! The backend for libfabric with a stand-in for the provider `cxi`, which keeps to what is documented and refuses what is ruled out: the
-//! contract's tests, and what is particular to it. No such device is here: this shows what the backend does, not that a device works.
+//! The backend for libfabric with a stand-in for the provider `cxi`, which behaves as documented
+//! and refuses calls that the documentation excludes: the contract's tests, and tests of this
+//! provider's properties. The tests show the behaviour of the backend; they do not show that a
+//! device works.
 //!
 //! Shows T3.
 //! Route: sim.
@@ -14,7 +16,7 @@ mod slingshot;
 
 struct Cxi;
 
-/// Opens the provider for a rank, as a job does that names none.
+/// Opens the provider for a rank, as a job without a chosen provider does.
 fn open(rank: u32, devices: Option<&str>) -> Arc<OfiDomain> {
     let options = OfiOptions { rank: Peer(rank), devices: devices.map(str::to_owned), ..OfiOptions::default() };
     OfiDomain::open_of(&slingshot::library(), &options).expect("the stand-in is here")
@@ -45,7 +47,7 @@ impl Fixture for Cxi {
 
 conformance!([super::Cxi]);
 
-/// It is the first that is tried; ranks take turns in its devices, unless the user names one.
+/// It is the first provider tried; ranks use its devices in turn, unless the user names one.
 #[test]
 fn it_is_preferred_and_ranks_take_turns_in_devices() {
     let names = [0, 1, 2].map(|rank| open(rank, None).name());
@@ -57,8 +59,8 @@ fn it_is_preferred_and_ranks_take_turns_in_devices() {
     assert!(error.contains("cxi: no device can be used: cxi0 was not asked for"), "{error}");
 }
 
-/// Manual progress is what the provider says; a target that makes no call is served all the same, which the probe finds. Atomics are the
-/// device's alone.
+/// The provider reports manual progress; a target that makes no call is served nevertheless, which
+/// the probe finds. Only the device's atomics are available.
 /// Shows S5, T3.
 #[test]
 fn idle_targets_are_served_and_atomics_are_the_devices() {
@@ -74,7 +76,8 @@ fn idle_targets_are_served_and_atomics_are_the_devices() {
     }
 }
 
-/// Where the device has no room for another fast region, though there are keys, others serve; a key is used again.
+/// Where the device has no room for another fast region, though keys are left, other regions serve;
+/// keys are reused.
 #[test]
 fn regions_beyond_the_fast_ones_serve_too() {
     let domains = Cxi.open(2);

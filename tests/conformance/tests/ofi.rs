@@ -1,4 +1,5 @@
-//! The contract's tests over libfabric, on loopback: one run for each provider that is here. `tcp;ofi_rxm` must be.
+//! The contract's tests over libfabric, on loopback: one run for each installed provider.
+//! `tcp;ofi_rxm` must be installed.
 //!
 //! Shows T3.
 //! Route: tcp.

@@ -1,4 +1,5 @@
-//! The contract's tests over shared memory: every rank has its own heap, as if it were a process of its own.
+//! The contract's tests over shared memory: every rank has its own heap, as a separate process
+//! would.
 //!
 //! Shows T1.
 

@@ -33,7 +33,7 @@ impl Fixture for Sim {
     }
 }
 
-/// Every seed with another mix; each option is seen with each value of its neighbours.
+/// Every seed has another mix of options; each option meets each value of its neighbours.
 fn mixes() -> impl Iterator<Item = Sim> {
     let amo = [
         SimAmo::All(Coherence::WithCpu),
@@ -61,7 +61,7 @@ fn mixes() -> impl Iterator<Item = Sim> {
     })
 }
 
-/// The limits of Slingshot.
+/// The limits of Slingshot's provider.
 fn like_cxi() -> impl Iterator<Item = Sim> {
     (0..4).map(|seed| Sim(SimOptions { seed, ..SimOptions::like_cxi() }))
 }

@@ -1,6 +1,6 @@
-//! The contract's tests over libibverbs: all ranks on one port, and, where there are two devices, ranks taking turns between
-//! them, so that packets cross a wire. They need an RDMA device, as the virtual machine of `ci/rdma-vm` has: run them there
-//! with `--ignored`.
+//! The contract's tests over libibverbs: all ranks on one port, and, where there are two devices,
+//! ranks that alternate between them, so that packets cross a wire. They need an RDMA device, as in
+//! the virtual machine of `ci/rdma-vm`: run them there with `--ignored`.
 //!
 //! Shows T4.
 //! Route: verbs.
@@ -11,7 +11,7 @@ use transom_conformance::{Fixture, conformance, run};
 use transom_fabric::{Amo, AmoKind, Domain, Memory, Peer, Port, Tally, Width};
 use transom_verbs::{VerbsDomain, VerbsOptions, ports};
 
-/// Ranks take turns between these ports.
+/// Ranks use these ports in turn.
 struct Verbs(Vec<String>);
 
 /// One port, then all ports.
@@ -62,8 +62,8 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at * 7 % 251).expect("below 251")).collect()
 }
 
-/// "One work request per contiguous put, get or 64-bit atomic", of every length, and for three pieces of memory; the target calls
-/// nothing after it was connected.
+/// "One work request per contiguous put, get or 64-bit atomic", of every length, and for three
+/// pieces of memory; the target makes no call after it was connected.
 ///
 /// Shows S5.
 #[test]
@@ -76,7 +76,7 @@ fn every_operation_is_one_request_and_needs_no_call_of_the_target() {
         let window = rank.window(LONG + 16);
         if rank.me.0 == 0 {
             let (tally, remote) = (Tally::new(), &window.remotes[1]);
-            // The first one finds the connection.
+            // The first operation finds the connection.
             rank.put(remote, 8, &Memory::private(8), &tally);
             rank.flush(&tally);
         }

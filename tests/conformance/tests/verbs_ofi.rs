@@ -1,5 +1,6 @@
-//! The contract's tests over libfabric's `verbs;ofi_rxm`, which wants origin buffers registered. They need an RDMA device, as the
-//! virtual machine of `ci/rdma-vm` has: run them there with `--ignored`.
+//! The contract's tests over libfabric's `verbs;ofi_rxm`, which requires registered origin buffers.
+//! They need an RDMA device, as in the virtual machine of `ci/rdma-vm`: run them there with
+//! `--ignored`.
 //!
 //! Shows T3, T4.
 //! Route: verbs.

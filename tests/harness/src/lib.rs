@@ -1,6 +1,7 @@
-//! Tests of several processes. A test program hands its bodies to [`main`]: started by cargo it runs each body as jobs of
-//! `transom-run`; started as a rank of such a job it runs the body. Every rank has a watchdog that prints where it
-//! stood ([`step`]). It judges nothing but how a job ended; what is right, the bodies say.
+//! Tests of several processes. A test program gives its bodies to [`main`]: started by cargo, the
+//! program runs each body as jobs of `transom-run`; started as a rank of such a job, it runs the
+//! body. Every rank has a watchdog that prints the rank's position ([`step`]). The harness judges
+//! only the end of a job; the bodies check everything else.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -11,20 +12,20 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use transom::Job;
 
-/// What a body answers.
+/// The result of a body.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
-/// A test: what each rank does, with how many ranks, and under which extra environment.
+/// A test: its body, the numbers of ranks, and the additional environment.
 pub struct Test {
     /// Its name.
     pub name: &'static str,
-    /// The sizes of the jobs that run it.
+    /// The numbers of ranks of its jobs.
     pub ranks: &'static [usize],
-    /// Variables beside those that the test program was started with.
+    /// Variables in addition to the test program's environment.
     pub env: &'static [(&'static str, &'static str)],
-    /// What the job must say in failing; `None`: it must succeed.
+    /// The text that the job must print when it fails; `None`: it must succeed.
     pub fails: Option<&'static str>,
-    /// What each rank does.
+    /// The body that each rank runs.
     pub body: fn(&Job) -> Outcome,
 }
 
@@ -34,20 +35,20 @@ impl std::fmt::Debug for Test {
     }
 }
 
-/// How long a rank may take: longer than any body needs on a busy machine.
+/// Time limit of a rank: longer than any body needs on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 static STEP: Mutex<String> = Mutex::new(String::new());
 
-/// Says where this rank stands, for the watchdog.
+/// Records this rank's position, for the watchdog.
 pub fn step(what: impl Into<String>) {
     *STEP.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
 }
 
-/// Fails where `found` is not `expected`, naming what it is.
+/// Fails where `found` is not `expected`; `what` names the value.
 ///
 /// # Errors
-/// The difference.
+/// The difference between both.
 pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Outcome {
     if found == expected {
         return Ok(());
@@ -58,7 +59,7 @@ pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T)
 /// Fails where `holds` is false.
 ///
 /// # Errors
-/// What does not hold.
+/// The condition that does not hold.
 pub fn ensure(holds: bool, what: &str) -> Outcome {
     if holds { Ok(()) } else { Err(format!("not so: {what}").into()) }
 }
@@ -68,7 +69,7 @@ pub fn main(launcher: &'static str, tests: &'static [Test]) -> ExitCode {
     run(launcher, tests, false)
 }
 
-/// [`main`] of a program whose tests need an RDMA device: without `--include-ignored` they are ignored.
+/// [`main`] of a program whose tests need an RDMA device: they run only with `--include-ignored`.
 pub fn main_on_device(launcher: &'static str, tests: &'static [Test]) -> ExitCode {
     run(launcher, tests, true)
 }
@@ -86,10 +87,11 @@ fn run(launcher: &'static str, tests: &'static [Test], ignored: bool) -> ExitCod
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-/// This program as the ranks' program of a job, with what stands before it: under `ci/hosts` each rank is put onto its machine.
+/// This program as the ranks' program of a job, preceded by the command that, under `ci/hosts`,
+/// puts each rank on its machine.
 ///
 /// # Panics
-/// The system does not tell where this program is.
+/// If the system does not provide the path of this program.
 pub fn as_ranks() -> Vec<OsString> {
     let own = std::env::current_exe().expect("a path of this program").into_os_string();
     match std::env::var_os("TRANSOM_TEST_ENTER") {
@@ -98,7 +100,7 @@ pub fn as_ranks() -> Vec<OsString> {
     }
 }
 
-/// Runs a test's job and says how it ended.
+/// Runs a test's job and returns its outcome.
 fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
     let output = Command::new(launcher)
         .args(["-n", &ranks.to_string(), "--bind", "none", "--tag-output", "--timeout"])
@@ -148,7 +150,8 @@ fn joined(test: &Test) -> Outcome {
     let world = transom::init()?;
     step("body");
     if let Err(error) = (test.body)(&world) {
-        // Without a window that was lost, leaving would wait for the others, who may wait for this one.
+        // Where no window was dropped without free, leaving would wait for the other ranks, which
+        // may wait for this one.
         std::mem::forget(world);
         return Err(error);
     }

@@ -1,4 +1,5 @@
-/* What the test programs share: a check is collective, passes where it holds at all ranks, and is one line of rank 0. */
+/* Shared by the test programs: a check is collective, passes where it holds at all ranks, and
+ * prints one line at rank 0. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -11,13 +12,13 @@
 
 static int rank_, size_, failed_;
 
-/* Whether transom serves the windows of this run; tests of what only it promises ask. */
+/* Whether transom serves the windows of this run, for tests of promises that only transom makes. */
 static inline int by_transom(void) {
     const char *off = getenv("TRANSOM_MPI"), *preload = getenv("LD_PRELOAD");
     return preload && strstr(preload, "transom_mpi") && !(off && !strcmp(off, "off"));
 }
 
-/* `bad`: 0 where it holds at this rank, else a number that tells where it did not. */
+/* `bad`: 0 where the check holds at this rank, else a number for the place of the failure. */
 static inline void check(const char *name, long bad) {
     long worst = 0;
     MPI_Allreduce(&bad, &worst, 1, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);

@@ -1,4 +1,5 @@
-/* Failures come back as codes of the right class, to the window's error handler; attributes, names, hints and user keyvals. */
+/* Failures return codes of the right class and call the window's error handler; attributes, names,
+ * hints and user keyvals. */
 #include "check.h"
 
 static int called, called_with;
@@ -128,7 +129,7 @@ int main(int argc, char **argv) {
     MPI_Win win;
     long *base;
     MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
-    /* Hosts look at less, and not in the same order. */
+    /* Hosts check fewer arguments, and in another order. */
     if (by_transom()) failures(win);
     MPI_Win_free(&win);
     attributes();

@@ -1,4 +1,5 @@
-/* A put outside of an epoch, under the handler that windows have at first: the program ends, and says why. */
+/* A put outside of an epoch, under the default error handler of windows: the program ends with a
+ * message. */
 #include "check.h"
 
 int main(int argc, char **argv) {

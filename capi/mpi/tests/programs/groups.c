@@ -1,7 +1,7 @@
 /* Windows over parts of MPI_COMM_WORLD, in another order, and windows that the host must serve. */
 #include "check.h"
 
-/* Every member puts its rank in the world into the next one's part. */
+/* Every member puts its rank in the world into the next member's part. */
 static void ring(const char *name, MPI_Comm comm) {
     int me, n;
     long bad = 0, mine = rank_, *part;
@@ -64,7 +64,8 @@ int main(int argc, char **argv) {
         MPI_Win_free(&wins[i]);
     }
     check("50 windows at once", bad);
-    /* The host's: shared windows are made by whoever can, and calls on them find them. */
+    /* The host's windows: shared windows are made by the library or the host, and calls find the
+     * right one. */
     MPI_Comm node;
     MPI_Win win;
     long *part;

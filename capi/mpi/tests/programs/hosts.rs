@@ -1,4 +1,5 @@
-//! The MPIs that may be here: their compilers and launchers, the library built for each, and the test programs compiled by each.
+//! The MPIs that may be on this machine: their compilers and launchers, the library built for each,
+//! and the test programs compiled by each.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::running::done;
 
-/// What a program is written in.
+/// The language of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
     C,
@@ -14,20 +15,21 @@ pub(crate) enum Language {
     Fortran,
 }
 
-/// An MPI. Programs of the system are found by `PATH`; others are below the folder that ci/test installs them in.
+/// An MPI. The system's MPIs are found by `PATH`; the others are below the folder in which ci/test
+/// installs them.
 pub(crate) struct Host {
     pub(crate) name: &'static str,
-    /// The folder below `target/ci`; empty for the system's.
+    /// The folder below `target/ci`; empty for a system MPI.
     folder: &'static str,
     /// The compilers of C, C++ and Fortran.
     compilers: [&'static str; 3],
     launch: &'static [&'static str],
     pub(crate) env: &'static [(&'static str, &'static str)],
-    /// Whether programs run without the library too.
+    /// Whether programs also run without the library.
     pub(crate) is_tried_alone: bool,
-    /// The system's, of which each family of MPIs has one: programs run over two nodes too.
+    /// The system's MPIs, one of each family: their programs run over two nodes too.
     pub(crate) is_old: bool,
-    /// Whether it can start processes while the job runs.
+    /// Whether the MPI can start processes while a job runs.
     pub(crate) spawns: bool,
 }
 
@@ -38,7 +40,7 @@ const ROOT: &[(&str, &str)] = &[
     ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
 ];
 
-/// Without these its ranks never let others have their core.
+/// Without these options its ranks never yield their core.
 const SHARED_CORES: &[(&str, &str)] =
     &[("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"), ("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "5")];
 
@@ -95,10 +97,10 @@ static HOSTS: [Host; 5] = [
     },
 ];
 
-/// One thing is built at a time: all builds of the library go to the same place.
+/// Builds run one at a time, because all builds of the library have the same output.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// All that may be here.
+/// All MPIs that may be here.
 pub(crate) fn all() -> Vec<&'static Host> {
     HOSTS.iter().collect()
 }
@@ -114,7 +116,7 @@ fn sources() -> PathBuf {
 }
 
 impl Host {
-    /// A program of this MPI's, if it is here.
+    /// The path of one of this MPI's programs, if it is installed.
     fn find(&self, name: &str) -> Option<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders: Vec<PathBuf> = match self.folder {
@@ -128,7 +130,7 @@ impl Host {
         self.find(self.compilers[0]).is_some() && self.find(self.launch[0]).is_some()
     }
 
-    /// Whether it can compile a language: its wrapper may be here without a compiler behind it.
+    /// Whether it can compile a language: a compiler wrapper may be installed without its compiler.
     pub(crate) fn compiles(&self, language: Language) -> bool {
         let wrapper = self.find(self.compilers[language as usize]);
         wrapper
@@ -148,7 +150,7 @@ impl Host {
         folder
     }
 
-    /// The library for this MPI, built once in this run.
+    /// The library for this MPI, built once per run.
     pub(crate) fn library(&self) -> PathBuf {
         static BUILT: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
         let library = self.folder().join("libtransom_mpi.so");
@@ -165,16 +167,31 @@ impl Host {
         library
     }
 
-    /// A test program, compiled.
+    /// The path of a test program's source.
+    pub(crate) fn source(name: &str) -> String {
+        sources().join("tests/programs").join(name).to_string_lossy().into_owned()
+    }
+
+    /// The output of the C compiler for some arguments.
+    pub(crate) fn built(&self, name: &str, arguments: &[&str]) -> PathBuf {
+        let compiler = self.find(self.compilers[0]).expect("it is here");
+        let output = self.folder().join(name);
+        let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compile = Command::new(compiler);
+        done(compile.args(["-g", "-O1", "-std=gnu11", "-Wall"]).args(arguments).arg("-o").arg(&output));
+        output
+    }
+
+    /// A compiled test program.
     pub(crate) fn program(&self, name: &str, language: Language) -> PathBuf {
         let compiler = self.find(self.compilers[language as usize]).expect("it is here");
         let (ending, options) = match language {
-            Language::C => ("c", &["-std=gnu11", "-Wall", "-Wextra", "-Wno-stringop-overflow"][..]),
+            Language::C => ("c", &["-std=gnu11", "-Wall", "-Wextra", "-Wno-stringop-overflow", "-rdynamic"][..]),
             Language::Cpp => ("cpp", &["-std=c++17"][..]),
             Language::Fortran => ("f90", &["-fallow-argument-mismatch"][..]),
         };
         let source = sources().join("tests/programs").join(format!("{name}.{ending}"));
-        // Modules are found, and written, beside the program.
+        // Fortran modules are read and written beside the program.
         let (folder, program) = (self.folder(), self.folder().join(name));
         let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut compile = Command::new(compiler);

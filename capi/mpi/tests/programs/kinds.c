@@ -3,7 +3,7 @@
 
 enum { N = 64 };
 
-/* Every rank puts N numbers into the next one's part, which is zero before. */
+/* Every rank puts N numbers into the next rank's part, which was zero. */
 static void put_next(MPI_Win win, const long *mine, MPI_Aint at) {
     MPI_Put(mine, N, MPI_LONG, (rank_ + 1) % size_, at, N, MPI_LONG, win);
 }
@@ -68,7 +68,7 @@ static void all_locked(MPI_Win win, const long *mine, MPI_Aint at, int how) {
     MPI_Win_unlock(rank_, win);
 }
 
-/* Every synchronization on one window; `at`: where the next one's part begins. */
+/* Every synchronization on one window; `at`: the displacement of the next rank's part. */
 static void all_ways(const char *kind, MPI_Win win, long *part, MPI_Aint at) {
     static const char *names[] = {"fence", "fence with assertions", "post, start, complete, wait",
                                   "post, start, complete, test", "lock shared", "lock exclusive", "lock_all, flush",

@@ -1,4 +1,5 @@
-/* Memory of MPI_Alloc_mem: as memory, as buffers, and in windows over it, also where other ranks' parts are memory of their own. */
+/* Memory of MPI_Alloc_mem: as memory, as buffers, and in windows over it, also where other ranks'
+ * parts are user memory. */
 #include "check.h"
 
 enum { WORDS = 1000, PIECES = 20000 };
@@ -34,7 +35,7 @@ static long counted(MPI_Win win, MPI_Aint at) {
     return bad;
 }
 
-/* Whether this rank loads and stores the next one's part. */
+/* Whether this rank loads and stores the next rank's part. */
 static int reached(MPI_Win win) {
     MPI_Aint bytes;
     int unit, code;
@@ -56,7 +57,7 @@ static void windows(void) {
     MPI_Win_create(memory + 100, 100 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &part);
     check("another over the same memory", counted(part, 7));
     check("what is in memory", memory[3 + 1] != 40L * size_ || memory[100 + 7] != 30L * size_);
-    /* MPI wants windows to be freed first; here it is a mistake that costs nothing. */
+    /* MPI requires windows to be freed first; here the error has no consequence. */
     if (by_transom()) MPI_Free_mem(memory);
     MPI_Win_free(&win);
     check("when one is freed", counted(part, 50));
@@ -103,7 +104,8 @@ static void asked(void) {
     MPI_Free_mem(memory);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    /* What nobody has is asked of the host, and what that gave goes back to it: MPICH 4 says that it succeeded. */
+    /* Memory that the library can't give comes from the host, and returns to the host: MPICH 4
+     * reports success. */
     code = MPI_Alloc_mem((MPI_Aint)1 << 50, MPI_INFO_NULL, &memory);
     if (code == MPI_SUCCESS) MPI_Free_mem(memory);
     code = MPI_Alloc_mem(8, MPI_INFO_NULL, &memory);

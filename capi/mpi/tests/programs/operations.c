@@ -1,4 +1,5 @@
-/* Accumulates of all operations over the types that MPI defines them on, fetches and swaps, PROC_NULL, the own rank, no items. */
+/* Accumulates of all operations over the types for which MPI defines them, fetches and swaps,
+ * PROC_NULL, the own rank, no items. */
 #include "check.h"
 #include <complex.h>
 #include <stdbool.h>
@@ -7,7 +8,8 @@ static MPI_Win win;
 static char *part;
 enum { BYTES = 4096, N = 5 };
 
-/* What N elements of each rank's become after every rank has accumulated its own into the next one's, computed by MPI_Reduce_local. */
+/* N elements of each rank after every rank has accumulated its own into the next rank's, computed
+ * by MPI_Reduce_local. */
 static void one(MPI_Datatype type, const char *name, MPI_Op op, const char *what, const void *before, const void *mine,
                 const void *last) {
     int bytes;
@@ -30,7 +32,7 @@ static void one(MPI_Datatype type, const char *name, MPI_Op op, const char *what
         MPI_Win_fence(0, win);
         snprintf(text, sizeof text, "%s of %s%s", what, name, way ? ", with the values from before" : "");
         long bad = 0;
-        /* The gaps of pairs are nobody's. */
+        /* The padding of pairs is not compared. */
         int size, value = 0;
         MPI_Type_size(type, &size);
         for (int i = 0; i < N; i++)

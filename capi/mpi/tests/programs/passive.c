@@ -1,11 +1,12 @@
-/* Targets that compute: rank 0 calls nothing of MPI until what rank 1 does to its part has arrived, and rank 1 says that it is complete before
- * rank 0 calls anything (MPI 11.7.3 with progress of its own). Hosts do not promise this. */
+/* Targets that compute: rank 0 makes no MPI call until rank 1's operations on its part have
+ * arrived, and rank 1 reports their completion before rank 0 makes a call (MPI-4.1 section 12.7.3,
+ * with asynchronous progress). Hosts do not promise this. */
 #include "check.h"
 #include <time.h>
 
 enum { LOCK, LOCK_ALL, OPERATIONS = 4 };
 
-/* Waits without any call of MPI, for 30 s at most. Whether the value came. */
+/* Waits without any MPI call, for 30 s at most; returns whether the value arrived. */
 static int computes_until(volatile long *word, long value) {
     for (time_t end = time(NULL) + 30; time(NULL) < end;)
         for (int i = 0; i < 1000; i++)
@@ -22,7 +23,8 @@ static void act(int operation, long *value, MPI_Aint at, MPI_Win win) {
     MPI_Win_flush(0, win);
 }
 
-/* The answer goes to the second word of rank 0, after the first is known to be complete. */
+/* The answer goes to the second word of rank 0, after the operation on the first word is complete.
+ * */
 static void tried(const char *kind, volatile long *part, MPI_Aint first, MPI_Aint second, MPI_Win win) {
     static const char *names[] = {"put", "accumulate", "fetch_and_op", "compare_and_swap"};
     for (int how = LOCK; how <= LOCK_ALL; how++)

@@ -1,5 +1,6 @@
-/* Who waits in a window's call makes progress for the host's messages all the same: a rank that is in a synchronization has posted an
- * Irecv, and the others enter only when their sends to it are complete (MPI 11.7.3). */
+/* A call that waits in a window also makes progress for the host's messages: a rank in a
+ * synchronization call has posted an Irecv, and the other ranks enter only when their sends to it
+ * are complete (MPI-4.1 section 12.7.3). */
 #include "check.h"
 
 enum { LONG = 1 << 20 };

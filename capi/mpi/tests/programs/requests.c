@@ -5,7 +5,8 @@ static MPI_Win win;
 static long *part;
 enum { N = 32 };
 
-/* Requests of both kinds: a message around the ring, and an R-form of each kind. Their number. */
+/* Requests of both kinds: a message around the ring, and an R-form of each kind; returns their
+ * number. */
 static int mixed(MPI_Request *requests, long *to, long *from, long *got, long *one) {
     int next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_, n = 0;
     *to = rank_;
@@ -70,7 +71,7 @@ int main(int argc, char **argv) {
         MPI_Win_unlock(rank_, win);
         check(names[way], bad);
     }
-    /* Many at once, and some that nobody waits for. */
+    /* Many at once, some without a wait. */
     MPI_Win_lock_all(0, win);
     MPI_Request q[300];
     long values[300], bad = 0;

@@ -1,56 +1,74 @@
-//! Runs a program under an MPI's launcher, with a limit, and judges what it printed.
+//! Runs a program under an MPI's launcher with a time limit, and checks its output.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use super::hosts::Host;
 
-/// How long a program may take, in seconds: longer than any needs on a busy machine.
-const LIMIT: &str = "100";
+/// Time limit of a program in seconds: longer than any needs on a busy machine.
+const LIMIT: u32 = 100;
 
 /// A run of a program.
 pub(crate) struct Run {
     host: &'static Host,
     program: PathBuf,
+    arguments: Vec<String>,
     ranks: usize,
-    env: Vec<(&'static str, String)>,
+    limit: u32,
+    env: Vec<(&'static str, OsString)>,
 }
 
 impl Run {
-    /// A run with so many ranks, without the library.
+    /// A run with `ranks` ranks, without the library.
     pub(crate) fn of(host: &'static Host, program: PathBuf, ranks: usize) -> Run {
-        Run { host, program, ranks, env: Vec::new() }
+        Run { host, program, arguments: Vec::new(), ranks, limit: LIMIT, env: Vec::new() }
     }
 
     /// With the library.
     pub(crate) fn served(self) -> Run {
-        let library = self.host.library().to_string_lossy().into_owned();
+        let library = self.host.library();
         self.with("LD_PRELOAD", library)
     }
 
-    /// With the library saying what it does.
+    /// With the library and its log.
     pub(crate) fn told(self) -> Run {
         self.with("TRANSOM_INFO", "1")
     }
 
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Run {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Run {
         self.env.push((name, value.into()));
         self
     }
 
-    fn output(&self) -> Output {
+    /// With arguments for the program, and its own limit in seconds.
+    #[allow(dead_code, reason = "each test program uses its part of this module")]
+    pub(crate) fn given(mut self, arguments: Vec<String>, limit: u32) -> Run {
+        self.arguments = arguments;
+        self.limit = limit;
+        self
+    }
+
+    pub(crate) fn output(&self) -> Output {
         let mut command = Command::new("timeout");
-        command.args(["--verbose", "--kill-after=5", LIMIT]).arg("env");
-        // For the launcher and all that it starts, as users do it; not for what holds the limit.
-        command.args(self.env.iter().map(|(name, value)| format!("{name}={value}")));
+        command.args(["--verbose", "--kill-after=5", &self.limit.to_string()]).arg("env");
+        // For the launcher and all its processes, as users set it; not for the process that holds
+        // the limit.
+        let variables = self.env.iter().map(|(name, value)| {
+            let mut variable = OsString::from(format!("{name}="));
+            variable.push(value);
+            variable
+        });
+        command.args(variables);
         command.args(self.host.launcher()).args(["-n", &self.ranks.to_string()]).arg(&self.program);
+        command.args(&self.arguments);
         command.envs(self.host.env.iter().copied()).stdin(Stdio::null());
         command.output().expect("coreutils' timeout starts")
     }
 }
 
-/// The program's checks all hold; what it said. `tells`: the library says that it serves windows, or, where it is not there or off, does
-/// not.
+/// All checks of the program hold; returns its output. `tells`: the library reports that it serves
+/// windows, or, where it is absent or off, does not.
 pub(crate) fn verified(run: &Run, tells: bool) -> String {
     let output = run.output();
     let said = said(&output);
@@ -61,7 +79,7 @@ pub(crate) fn verified(run: &Run, tells: bool) -> String {
     said
 }
 
-/// The program ends in failure, with these words.
+/// The program fails, and its output has these words.
 pub(crate) fn refused(run: &Run, words: &str) {
     let output = run.output();
     let said = said(&output);
@@ -69,7 +87,7 @@ pub(crate) fn refused(run: &Run, words: &str) {
     assert!(said.contains(words) && !said.contains("not ok "), "{said}");
 }
 
-/// Runs a command that is to succeed.
+/// Runs a command that must succeed.
 pub(crate) fn done(command: &mut Command) {
     let output = command.stdin(Stdio::null()).output().expect("it starts");
     assert!(output.status.success(), "{command:?}: {}\n{}", output.status, said(&output));

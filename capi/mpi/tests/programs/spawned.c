@@ -1,4 +1,5 @@
-/* A window over ranks that MPI_COMM_WORLD has not, which the host serves as a whole, beside one that transom serves. */
+/* A window over ranks outside MPI_COMM_WORLD, which the host serves as a whole, beside one that
+ * transom serves. */
 #include "check.h"
 
 int main(int argc, char **argv) {

@@ -12,7 +12,7 @@ static void *work(void *number) {
         int to = (rank_ + turn) % size_;
         MPI_Fetch_and_op(&one, &old, MPI_LONG, to, 0, MPI_SUM, win);
         MPI_Win_flush(to, win);
-        /* A place of its own at each rank. */
+        /* A separate place at each rank. */
         x = me * 1000000 + turn;
         MPI_Put(&x, 1, MPI_LONG, to, 1 + rank_ * THREADS + me, 1, MPI_LONG, win);
         MPI_Win_flush(to, win);
@@ -26,7 +26,7 @@ static void *work(void *number) {
     return NULL;
 }
 
-/* A window of its own for each thread, locked and unlocked. */
+/* A separate window for each thread, locked and unlocked. */
 static MPI_Comm comms[THREADS];
 static MPI_Win own[THREADS];
 

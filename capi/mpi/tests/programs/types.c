@@ -11,7 +11,8 @@ static int *numbers(void) {
     return values;
 }
 
-/* Puts `count` items of a type as they lie, and packed to the next one; both arrive as MPI_Unpack would have them. Then gets them back. */
+/* Puts `count` items of a type in place, and packed to the next rank; both arrive as MPI_Unpack
+ * would store them. Then gets them back. */
 static void moved(const char *name, MPI_Datatype type, int count) {
     int *mine = numbers(), next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_, bytes, at = 0;
     char text[96], *packed = malloc(BYTES), *expected = calloc(1, BYTES), *theirs = malloc(BYTES), *back = calloc(1, BYTES);
@@ -86,7 +87,48 @@ static void constructors(void) {
     made("struct", &all, 1);
 }
 
-/* A structure of several basic types, and a pair type with a gap: what accumulates can't take, but puts can. */
+/* Distributed arrays (MPI-4.1, 5.1.4): the part of each of six processes, in both orders. */
+static void distributed(void) {
+    static const int deals[][2] = {{MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_DFLT_DARG},
+                                   {MPI_DISTRIBUTE_BLOCK, 9},
+                                   {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG},
+                                   {MPI_DISTRIBUTE_CYCLIC, 2},
+                                   {MPI_DISTRIBUTE_CYCLIC, 7}};
+    int sizes[] = {5, 17, 11}, processes[] = {1, 2, 3};
+    for (int a = 0; a < 5; a++)
+        for (int process = 0; process < 6; process++) {
+            int b = (a + process) % 5, order = (a + process) % 2 ? MPI_ORDER_FORTRAN : MPI_ORDER_C;
+            int kinds[] = {MPI_DISTRIBUTE_NONE, deals[a][0], deals[b][0]};
+            int blocks[] = {MPI_DISTRIBUTE_DFLT_DARG, deals[a][1], deals[b][1]};
+            char name[64];
+            MPI_Datatype type;
+            snprintf(name, sizeof name, "darray %d and %d of process %d", a, b, process);
+            MPI_Type_create_darray(6, process, 3, sizes, kinds, blocks, processes, order, MPI_INT, &type);
+            made(name, &type, process == 3 ? 2 : 1);
+        }
+}
+
+/* Types by precision and by size, and types made of them, which need not be freed. */
+static void parametrized(void) {
+    MPI_Datatype type, vector;
+    MPI_Type_create_f90_real(15, 200, &type), moved("real of 15 digits", type, 8);
+    MPI_Type_vector(4, 1, 2, type, &vector), made("vector of these", &vector, 2);
+    MPI_Type_create_f90_complex(6, 30, &type), moved("complex of 6 digits", type, 8);
+    MPI_Type_create_f90_integer(9, &type), moved("integer of 9 digits", type, 8);
+    MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &type), moved("real of 8 bytes", type, 8);
+    MPI_Type_create_f90_real(15, 200, &type);
+    int next = (rank_ + 1) % size_, i = (rank_ + size_ - 1) % size_;
+    double *sums = (double *)part, mine[3] = {rank_ + 0.5, rank_, 1};
+    MPI_Win_fence(0, win);
+    for (int at = 0; at < 3; at++) sums[at] = 0.25;
+    MPI_Win_fence(0, win);
+    MPI_Accumulate(mine, 3, type, next, 0, 3, type, MPI_SUM, win);
+    MPI_Win_fence(0, win);
+    check("sums of these", sums[0] != i + 0.75 || sums[1] != i + 0.25 || sums[2] != 1.25);
+}
+
+/* A structure of several basic types, and a pair type with a gap: accumulates refuse them, but puts
+ * take them. */
 static void mixed(void) {
     struct record { char tag; double value; short small; } mine[4], back[4];
     MPI_Datatype type, record, parts[] = {MPI_CHAR, MPI_DOUBLE, MPI_SHORT};
@@ -118,7 +160,7 @@ static void mixed(void) {
     check("a pair type with a gap", bad);
 }
 
-/* Handles come back: types that are made and freed in turn are never taken for each other. */
+/* Handles are reused: types that are made and freed in turn are never mistaken for each other. */
 static void recycled(void) {
     int mine[64], next = (rank_ + 1) % size_;
     long bad = 0;
@@ -131,7 +173,7 @@ static void recycled(void) {
         memset(part, 0, 256);
         MPI_Win_fence(0, win);
         MPI_Put(mine, 4, MPI_INT, next, 0, 1, type, win);
-        /* Freed while it may be in flight (MPI 11.3). */
+        /* Freed while the operation may be in flight (MPI-4.1 section 12.3). */
         MPI_Type_free(&type);
         MPI_Win_fence(0, win);
         for (int i = 0; i < 4; i++)
@@ -144,6 +186,8 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
     constructors();
+    distributed();
+    parametrized();
     mixed();
     recycled();
     MPI_Win_free(&win);

@@ -1,21 +1,23 @@
-//! Which tests the tree has. Owns how a test is recognised and where it runs by default; knows no requirement.
+//! The tests of the tree. Owns the recognition of tests and their default routes. Independent of
+//! requirements.
 
 use crate::source::{Source, words};
 use crate::tree::Tree;
 
-/// A test, and the places where a comment about it may stand.
+/// A test, and the lines above which a comment about it may stand.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Test {
-    /// The file that names it.
+    /// The file that names the test.
     pub(super) path: String,
     pub(super) name: String,
-    /// File and line of what begins it: its function, and its entry in a table.
+    /// The beginnings of the test, by file and line: its function, and its entry in a table.
     pub(super) places: Vec<(String, usize)>,
-    /// The routes that it runs on where no comment says so.
+    /// The routes of the test if no comment names any.
     pub(super) routes: Vec<String>,
-    /// The files whose `Route:` replaces those routes, one run each: the backends of a conformance test.
+    /// The files whose `Route:` replaces those routes, one run each: the backends of a conformance
+    /// test.
     pub(super) runners: Vec<String>,
-    /// `#[ignore]` stands at it: it is there, and shows nothing.
+    /// `#[ignore]` stands at the test: it exists, and shows nothing.
     pub(super) ignored: bool,
 }
 
@@ -27,7 +29,8 @@ struct Function {
     ignored: bool,
 }
 
-/// A line of a table of tests: the name, and the function that is its body, with the module before it, if any.
+/// A line of a table of tests: the name, and the function that is its body, with the module before
+/// the function, if any.
 struct Entry {
     name: String,
     body: String,
@@ -62,7 +65,8 @@ pub(super) fn tests(tree: &Tree) -> Vec<Test> {
         let (runners, listed) = conformance(tree, &source.path);
         for function in own.iter().filter(|function| listed.contains(&function.name.as_str())) {
             let test = new(&function.name, vec![(source.path.clone(), function.line)]);
-            // Once more for each backend: what its file's head says is shown on its route only.
+            // A test is repeated for each backend: tags in that file's head apply on the file's
+            // route only.
             tests.extend(runners.iter().map(|runner| Test {
                 path: runner.clone(),
                 places: vec![(runner.clone(), 0)],
@@ -84,8 +88,8 @@ fn package_of<'t>(tree: &'t Tree, path: &str) -> &'t str {
     folders.filter(|folder| path.starts_with(folder)).max_by_key(|folder| folder.len()).unwrap_or("")
 }
 
-/// The groups of ci/test run the root package's `tests` among processes, over shared memory, over tcp, and over both; and
-/// those of simulated jobs once.
+/// The groups of ci/test run the root package's `tests` among processes over shared memory, over
+/// tcp, and over both, and the tests of simulated jobs once.
 fn default_routes(tree: &Tree, path: &str) -> Vec<String> {
     let among_processes = package_of(tree, path).is_empty() && path.starts_with("tests/");
     let routes: &[&str] = match among_processes {
@@ -96,8 +100,8 @@ fn default_routes(tree: &Tree, path: &str) -> Vec<String> {
     routes.iter().map(|&route| route.to_owned()).collect()
 }
 
-/// For a file of a conformance suite: the files that run it, and the names of its tests, which its `macro_rules!
-/// conformance` lists.
+/// For a file of a conformance suite: the files that run it, and the names of its tests, which the
+/// suite's `macro_rules! conformance` lists.
 fn conformance<'t>(tree: &'t Tree, path: &str) -> (Vec<String>, Vec<&'t str>) {
     let package = package_of(tree, path);
     let library = format!("{package}src/lib.rs");
@@ -113,7 +117,7 @@ fn conformance<'t>(tree: &'t Tree, path: &str) -> (Vec<String>, Vec<&'t str>) {
     let uses = |source: &&Source| source.code.contains("conformance!");
     let runners = tree.sources.iter().filter(runs).filter(uses).map(|source| source.path.clone()).collect();
     let list = &library.code[open..close];
-    // Names of modules have a colon behind them.
+    // A colon follows the name of a module.
     let is_test = |&(at, word): &(usize, &str)| list[at + word.len()..].trim_start().starts_with([',', ';']);
     (runners, words(list).filter(is_test).map(|(_, word)| word).collect())
 }
@@ -121,7 +125,7 @@ fn conformance<'t>(tree: &'t Tree, path: &str) -> (Vec<String>, Vec<&'t str>) {
 fn functions(source: &Source) -> Vec<Function> {
     let code = source.code.as_str();
     let mut found = Vec::new();
-    // Where the attributes of the next function begin, if it is a test.
+    // The first line of the next function's attributes, if the function is a test.
     let mut tests = code.match_indices("#[test]").map(|(at, _)| at).peekable();
     let mut all = words(code).peekable();
     while let Some((at, word)) = all.next() {
@@ -132,7 +136,7 @@ fn functions(source: &Source) -> Vec<Function> {
         while let Some(before) = tests.next_if(|&before| before < at) {
             attribute = Some(before);
         }
-        // Neither the type of a function nor a macro's `fn $name`.
+        // Neither the type of a function nor `fn $name` in a macro.
         let Some(&(next, name)) = all.peek() else { break };
         if !code[at + word.len()..next].trim().is_empty() {
             continue;
@@ -143,7 +147,8 @@ fn functions(source: &Source) -> Vec<Function> {
     found
 }
 
-/// Entries `test("name", ..., body)`, `Test { name: "name", ..., body: body }` and `("name", body)`.
+/// Entries `test("name", ..., body)`, `Test { name: "name", ..., body: body }` and
+/// `("name", body)`.
 fn entries(source: &Source) -> Vec<Entry> {
     let code = source.code.as_str();
     let quotes: Vec<usize> = code.match_indices('"').map(|(at, _)| at).collect();
@@ -162,7 +167,8 @@ fn entries(source: &Source) -> Vec<Entry> {
     quotes.chunks(2).filter_map(entry).collect()
 }
 
-/// The path of a function that `inside`, what a group holds behind the name, ends with: its name and the module before.
+/// The path of a function at the end of `inside`, the text in a group after the name: the
+/// function's name and the module before it.
 fn last_path(inside: &str) -> Option<(String, Option<String>)> {
     let inside = inside.trim_end().trim_end_matches(',').trim_end();
     let inside = if inside.ends_with('>') { &inside[..inside.rfind("::<")?] } else { inside };
@@ -176,8 +182,8 @@ fn last_path(inside: &str) -> Option<(String, Option<String>)> {
     Some((name.to_owned(), module.map(str::to_owned)))
 }
 
-/// File and line of the function that is the body of an entry of the file at `path`: one of that file, or the only one
-/// of its name below `tests`, in the module that the entry names.
+/// File and line of the function that is the body of an entry of the file at `path`: a function of
+/// that file, or the only one with its name below `tests`, in the module that the entry names.
 fn body(functions: &[(&Source, Vec<Function>)], path: &str, entry: &Entry) -> Option<(String, usize)> {
     let named = functions.iter().flat_map(|(source, own)| {
         let fits = own.iter().filter(|one| one.name == entry.body && !one.is_test);
@@ -273,7 +279,7 @@ mod tests {
         };
         let expected = [(other.0.to_owned(), 2), (other.0.to_owned(), 3)];
         assert_eq!(places(&[("tests/a/main.rs", table), other]), expected);
-        // Which `g` is meant is not clear.
+        // Two functions `g` match, so none is chosen.
         assert_eq!(places(&[("tests/a/main.rs", table), other, ("tests/b.rs", "fn f() {}\nfn g() {}")]), expected[..1]);
     }
 

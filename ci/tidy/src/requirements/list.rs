@@ -1,23 +1,23 @@
-//! The list of requirements, `tests/requirements.txt`. Owns its form; knows nothing of tests.
+//! The list of requirements, `tests/requirements.txt`. Owns its format. Independent of tests.
 //!
-//! A line is an identifier (a capital letter and digits) and a few words. Empty lines, and lines that begin with `#`,
-//! say nothing.
+//! A line is an identifier (a capital letter and digits) and a few words. Empty lines and lines
+//! that begin with `#` are ignored.
 
 use crate::report::Violation;
 
-/// The file, as every tree of the repository has it.
+/// The path of the list in every tree of the repository.
 pub(crate) const LIST: &str = "tests/requirements.txt";
 
-/// A requirement that tests may show.
+/// A requirement that tests can show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Requirement {
     /// As `W1`.
     pub(crate) id: String,
-    /// What it asks, in short.
+    /// The requirement in a few words.
     pub(crate) text: String,
 }
 
-/// The requirements in `text`, in its order, and the lines that are none.
+/// The requirements in `text`, in its order, and the malformed lines.
 pub(super) fn parse(text: &str) -> (Vec<Requirement>, Vec<Violation>) {
     let (mut all, mut wrong) = (Vec::<Requirement>::new(), Vec::new());
     for (index, line) in text.lines().enumerate() {
@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str) -> (Vec<Requirement>, Vec<Violation>) {
     (all, wrong)
 }
 
-/// Whether `word` has the form of an identifier, as `W1`.
+/// Whether `word` has the form of an identifier, such as `W1`.
 pub(super) fn is_identifier(word: &str) -> bool {
     let digits = word.strip_prefix(|first: char| first.is_ascii_uppercase()).unwrap_or("");
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())

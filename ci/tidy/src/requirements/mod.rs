@@ -1,19 +1,23 @@
-//! Which tests show which requirement, on which routes. Owns what a test may say of itself, the check of it, and the
-//! table; knows the files of the tree, not what any test does.
+//! The tests of each requirement, with their routes. Owns the tags that tests may have, their
+//! check, and the table. Independent of the content of tests.
 //!
-//! A comment says it in a line of its own, `Shows W1, O7.`, with identifiers of `tests/requirements.txt`:
+//! The tag is a line of its own in a comment, `Shows W1, O7.`, with identifiers of
+//! `tests/requirements.txt`:
 //! - above a function with `#[test]`;
-//! - above the body of a test that a table names, in any file below a folder `tests`: `test("name", ..., body)`,
-//!   `Test { name: "name", ..., body: body }`, `("name", body)`; or above the entry, for that entry alone;
+//! - above the body of a test that a table names, in any file below a folder `tests`:
+//!   `test("name", ..., body)`, `Test { name: "name", ..., body: body }`, `("name", body)`; or
+//!   above the entry, for that entry alone;
 //! - above a function that a package's `macro_rules! conformance` lists in its `src/lib.rs`;
-//! - in the head of the file, with `//!`: then all its tests show it; in a file that calls `conformance!`, all tests
-//!   of the suite show it on that file's route.
+//! - in the head of the file, with `//!`: it applies to all tests of the file; in a file that calls
+//!   `conformance!`, to all tests of the suite on that file's route.
 //!
-//! A test runs on the routes that a line `Route: sim.` above it, else in the head of its file, names. Without one, the
-//! root package's `tests` run on shm, tcp and mixed (both in one job), where ci/test starts them three times, those in
-//! files `tests/sim*` on sim; a conformance test on the route of each file that calls `conformance!`, which is the name of that
-//! file unless its head has a `Route:`; all others are `unit`, tests within one process over no route. `program` stands for tests that start programs of the package but move no
-//! data among ranks. An ignored test shows nothing.
+//! A test runs on the routes in a line `Route: sim.` above it, else in the head of its file.
+//! Without such a line, the root package's `tests` run on shm, tcp and mixed (both in one job),
+//! because ci/test starts them three times; those in files `tests/sim*` run on sim. A conformance
+//! test runs on the route of each file that calls `conformance!`: the name of that file, unless its
+//! head has a `Route:`. All other tests are `unit`, within one process and without a route.
+//! `program` stands for tests that start programs of the package but move no data among ranks. An
+//! ignored test shows nothing.
 
 mod found;
 mod list;
@@ -29,13 +33,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use tags::{About, Placed, Tag};
 
-/// What a test may run on, in the order of the table.
+/// The routes, in the order of the table.
 const ROUTES: [&str; 8] = ["unit", "program", "sim", "shm", "tcp", "mixed", "hosts", "verbs"];
 
-/// What the tree's tests show of its requirements.
+/// The requirements that the tree's tests show.
 pub(crate) struct Shown {
     requirements: Vec<Requirement>,
-    /// By requirement, in the order of the files: the tests that show it.
+    /// The tests of each requirement, in the order of the files.
     tests: BTreeMap<String, Vec<Showing>>,
 }
 
@@ -48,12 +52,12 @@ struct Showing {
     routes: Vec<&'static str>,
 }
 
-/// Every line that says what is not so: of no requirement or route there is, or of no test.
+/// Every wrong tag: an unknown requirement or route, or no test at the tag.
 pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
     read(tree).1
 }
 
-/// What the tests of the tree show, and what [`check`] tells.
+/// The table of the tree's tests, and the complaints of [`check`].
 pub(crate) fn read(tree: &Tree) -> (Shown, Vec<Violation>) {
     let text = tree.texts.iter().find(|(path, _)| path == LIST).map_or("", |(_, text)| text);
     let (requirements, mut wrong) = list::parse(text);
@@ -63,7 +67,7 @@ pub(crate) fn read(tree: &Tree) -> (Shown, Vec<Violation>) {
     for source in &tree.sources {
         let (mut tags, complaints) = tags::read(source);
         wrong.extend(complaints);
-        // What stands at a test replaces what the head says of its route.
+        // A route at a test replaces the one in the head of the file.
         tags.sort_by_key(|tag| tag.about != About::File);
         for tag in tags {
             let complaint = match &tag.tag {
@@ -84,13 +88,13 @@ pub(crate) fn read(tree: &Tree) -> (Shown, Vec<Violation>) {
     (Shown { requirements, tests }, wrong)
 }
 
-/// A complaint about the items that are none of what `known` knows.
+/// A complaint about the items that `known` rejects.
 fn unknown(items: &[String], known: impl Fn(&str) -> bool, there: &str) -> Option<String> {
     let strange: Vec<_> = items.iter().map(String::as_str).filter(|item| !known(item)).collect();
     (!strange.is_empty()).then(|| format!("{} is not among: {there}", strange.join(", ")))
 }
 
-/// What the comments say of each test, by its index.
+/// The tags of each test, by its index.
 struct Said {
     shows: Vec<BTreeSet<String>>,
     routes: Vec<Option<Vec<String>>>,
@@ -99,7 +103,7 @@ struct Said {
 }
 
 impl Said {
-    /// Takes in a line of the file at `path`; a complaint where no test is meant.
+    /// Adds a tag of the file at `path`; a complaint if no test belongs to it.
     fn apply(&mut self, all: &[Test], path: &str, tag: &Placed) -> Option<String> {
         let is_meant = |test: &Test| match tag.about {
             About::File => test.places.iter().any(|(of, _)| of == path),
@@ -150,7 +154,7 @@ impl Shown {
         out
     }
 
-    /// The whole table, and behind it the requirements without a test.
+    /// The whole table, followed by the requirements without a test.
     pub(crate) fn table(&self) -> String {
         let mut out = String::new();
         let width = self.tests.values().flatten().map(|test| test.routes.join(" ").len()).max().unwrap_or(0);

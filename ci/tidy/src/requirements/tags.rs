@@ -1,11 +1,11 @@
-//! The lines of comments that say what a test shows and where it runs. Owns their form and what they stand above; knows
-//! neither which requirements nor which tests there are.
+//! The comment lines that name a test's requirements and routes. Owns their format and the search
+//! for the item below them. Independent of the lists of requirements and tests.
 
 use super::list::is_identifier;
 use crate::report::Violation;
 use crate::source::{Source, words};
 
-/// What such a line says.
+/// The content of a tag.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Tag {
     /// `Shows W1, O7.`: identifiers of requirements.
@@ -14,27 +14,28 @@ pub(super) enum Tag {
     Route(Vec<String>),
 }
 
-/// What such a line is about.
+/// The item to which a tag belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum About {
-    /// It stands in the head of the file: all tests of it.
+    /// The tag is in the head of the file: all tests of the file.
     File,
-    /// It stands above the code that begins in this line, with only comments and attributes between.
+    /// The tag is above the code that begins in this line, with only comments and attributes
+    /// between them.
     Line(usize),
-    /// It stands above nothing.
+    /// No code follows the tag.
     Nothing,
 }
 
-/// One such line.
+/// One tag.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Placed {
-    /// Its number, from 1.
+    /// Its line number, from 1.
     pub(super) line: usize,
     pub(super) tag: Tag,
     pub(super) about: About,
 }
 
-/// All such lines of a file, and those that only look like one.
+/// All tags of a file, and lines that only resemble one.
 pub(super) fn read(source: &Source) -> (Vec<Placed>, Vec<Violation>) {
     let lines = Lines {
         text: source.text.lines().collect(),
@@ -63,7 +64,7 @@ pub(super) fn read(source: &Source) -> (Vec<Placed>, Vec<Violation>) {
 struct Lines<'s> {
     text: Vec<&'s str>,
     code: Vec<&'s str>,
-    /// How many lines the head of the file has.
+    /// The number of lines in the head of the file.
     head: usize,
 }
 
@@ -91,7 +92,8 @@ impl Lines<'_> {
     }
 }
 
-/// What a line of a comment says, if it says that; in words, how to say it, where it only looks so.
+/// The tag in a line of a comment, if there is one; for a line that only resembles a tag, the
+/// correct form in words.
 fn parse(comment: &str) -> Option<Result<Tag, String>> {
     let text = comment.trim().strip_prefix("//")?.trim_start_matches(['/', '!']).trim();
     let (first, rest) = text.split_once(char::is_whitespace)?;

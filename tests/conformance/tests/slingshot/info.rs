@@ -1,4 +1,4 @@
-//! What the stand-in offers, and to whom: `fi_getinfo` and what frees and copies its answers.
+//! The stand-in's offers: `fi_getinfo`, and the calls that free and copy its answers.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
@@ -7,7 +7,7 @@ use transom_ofi::sys;
 
 use super::{DEVICES, EINVAL, ENODATA, INJECT};
 
-/// What is wanted, or 0; on demand paging is off, and no key is the provider's.
+/// The wanted value, or 0; on-demand paging is off, and the provider chooses no keys.
 const MR_MODE: c_int = sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED;
 const CAPS: u64 = sys::FI_MSG | sys::FI_RMA | sys::FI_ATOMIC;
 
@@ -47,7 +47,7 @@ pub(super) unsafe extern "C" fn getinfo(
     0
 }
 
-/// What one device offers.
+/// The offer of one device.
 fn entry(caps: u64, device: &str) -> *mut sys::fi_info {
     // SAFETY: a new entry with all attributes; names are C's to free.
     unsafe {
@@ -80,7 +80,8 @@ unsafe fn zeroed<T>() -> *mut T {
 /// # Safety
 /// `of` is a valid `T`, which may be copied bit by bit.
 unsafe fn copy<T>(of: *mut T) -> *mut T {
-    // SAFETY: structures of integers and pointers, which may be copied; names are copied by the caller.
+    // SAFETY: structures of integers and pointers, which may be copied; names are copied by the
+    // caller.
     Box::into_raw(Box::new(unsafe { of.read() }))
 }
 

@@ -1,10 +1,13 @@
-//! A stand-in for libfabric with one provider, `cxi`, between the threads of this process: it does what man fi_cxi and the interface's manual
-//! pages document, and refuses what they rule out. It knows nothing of the device but what is documented, and shows that the
-//! backend keeps to that, not that a device works.
+//! A stand-in for libfabric with one provider, `cxi`, between the threads of this process. It does
+//! what man fi_cxi and the interface's manual pages document, and refuses what they rule out. It
+//! models only documented behaviour: the tests show that the backend relies on nothing else, not
+//! that a device works.
 //!
-//! Unordered: what is posted is done later, in an order of chance, by whoever reads a queue next; the target's calls are not needed. Regions
-//! count only once they are bound to an enabled endpoint and enabled, are addressed by offsets, and have keys of 4 bytes, below 100 those
-//! of fast regions, of which there are fewer than keys. Only what asks for delivery complete may be relied on, so all else is refused.
+//! Unordered: any thread that reads a queue performs earlier posts, in random order; the target's
+//! calls are not needed. Regions are usable only once they are bound to an enabled endpoint and
+//! enabled. They are addressed by offsets, and have keys of 4 bytes; keys below 100 are those of
+//! fast regions, of which there are fewer than keys. Operations that do not ask for delivery
+//! complete are refused, because no other completion level is reliable.
 
 #![allow(unsafe_code)]
 
@@ -17,11 +20,11 @@ use std::sync::Arc;
 
 use transom_ofi::library::{Functions, Library};
 
-/// Fast regions that the device has room for: fewer than keys.
+/// Fast regions for which the device has room: fewer than keys.
 pub(crate) const FAST: usize = 60;
 /// Operations in flight of one endpoint.
 const IN_FLIGHT: usize = 300;
-/// What is copied at once.
+/// Bytes of one copy.
 const INJECT: usize = 192;
 /// The devices, each of them a domain.
 pub(crate) const DEVICES: [&str; 2] = ["cxi0", "cxi1"];

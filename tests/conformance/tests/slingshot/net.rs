@@ -1,5 +1,5 @@
-//! The stand-in's net: what is posted and not done yet, and what there is of each endpoint. All under one lock; what is done
-//! next is chance.
+//! The stand-in's net: posted operations that are not done yet, and the state of each endpoint, all
+//! under one lock. The order of execution is random.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
@@ -10,7 +10,7 @@ use transom_fabric::{Amo, Memory, Span, Width};
 
 use super::{EIO, ENOKEY, ENOSPC, FAST};
 
-/// A process's part: an endpoint by its number, which is its address.
+/// An endpoint of a process, identified by its number, which is its address.
 pub(super) type Pid = usize;
 
 #[derive(Default)]
@@ -27,18 +27,18 @@ pub(super) struct Port {
     pub(super) enabled: bool,
     pub(super) regions: BTreeMap<u64, Region>,
     pub(super) done: VecDeque<Done>,
-    /// Posted receives, and what came before them.
+    /// Posted receives, and the messages that arrived before them.
     pub(super) receives: VecDeque<(usize, Span)>,
     pub(super) early: VecDeque<Vec<u8>>,
 }
 
-/// Memory under a key. It counts once it is enabled.
+/// Memory under a key, usable once it is enabled.
 pub(super) struct Region {
     pub(super) memory: Memory,
     pub(super) enabled: bool,
 }
 
-/// What a completion queue tells.
+/// An entry of a completion queue.
 pub(super) struct Done {
     pub(super) context: usize,
     pub(super) len: usize,
@@ -52,7 +52,7 @@ pub(super) struct Posted {
     pub(super) work: Work,
 }
 
-/// Where at the target, by offset.
+/// The place at the target, by offset.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) key: u64,
@@ -88,7 +88,7 @@ impl Net {
         self.underway.iter().filter(|posted| posted.origin == origin).count()
     }
 
-    /// Does some of what is under way, whoever posted it.
+    /// Performs some of the posted operations of any endpoint.
     pub(super) fn step(&mut self) {
         for _ in 0..self.underway.len().min(8) {
             let at = self.below(self.underway.len());
@@ -104,7 +104,7 @@ impl Net {
         }
     }
 
-    /// Whether the target let it be done.
+    /// Whether the target permitted the operation.
     fn perform(&mut self, posted: Posted) -> bool {
         let Some(port) = self.endpoints.get_mut(&posted.target).filter(|port| port.enabled) else { return false };
         if let Work::Send(bytes) = posted.work {
@@ -128,12 +128,13 @@ impl Net {
             Work::Read(into, _) => {
                 let mut bytes = vec![0; into.len()];
                 part.read(0, &mut bytes);
-                // SAFETY: as above.
+                // SAFETY: the origin keeps its buffer until the completion, which comes later.
                 unsafe { into.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             }
             Work::Atomic(amo, into, _) => {
                 let old = device_atomic(&part, amo).to_ne_bytes();
-                // SAFETY: as above; the value is of the atomic's width, and its low half comes first on the machines that this runs on.
+                // SAFETY: as above; the value is of the atomic's width, and its low half comes
+                // first on the machines that this runs on.
                 unsafe { into.as_ptr().copy_from_nonoverlapping(old.as_ptr(), amo.width.bytes()) };
             }
             Work::Send(_) => {}
@@ -142,9 +143,10 @@ impl Net {
     }
 }
 
-/// An atomic by the device: not one with those of CPUs. The net's lock makes it one with others of devices.
+/// An atomic by the device, not atomic with those of CPUs. The net's lock makes it atomic with
+/// those of other devices.
 fn device_atomic(memory: &Memory, amo: Amo) -> u64 {
-    // Relaxed: whoever sees the completion has taken the net's lock after this.
+    // Relaxed: a thread that sees the completion has taken the net's lock after this access.
     if amo.width == Width::W64 {
         let old = memory.word64(0).load(Ordering::Relaxed);
         memory.word64(0).store(amo.apply(old), Ordering::Relaxed);
@@ -156,7 +158,7 @@ fn device_atomic(memory: &Memory, amo: Amo) -> u64 {
 }
 
 impl Port {
-    /// Puts what came into what was posted for it.
+    /// Copies arrived messages into posted receives.
     pub(super) fn deliver(&mut self) {
         while !self.early.is_empty() && !self.receives.is_empty() {
             let (Some(bytes), Some((context, into))) = (self.early.pop_front(), self.receives.pop_front()) else {
@@ -169,7 +171,7 @@ impl Port {
         }
     }
 
-    /// Makes a region count; the device may have no room for another fast one.
+    /// Makes a region usable; the device may have no room for another fast one.
     pub(super) fn enable(&mut self, key: u64, memory: Memory) -> c_int {
         let fast = self.regions.keys().filter(|&&other| other < 100).count();
         if key < 100 && fast >= FAST {

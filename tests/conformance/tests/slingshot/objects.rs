@@ -1,4 +1,5 @@
-//! The stand-in's objects as libfabric has them: structures that begin with their tables of functions.
+//! The stand-in's objects in libfabric's form: structures that begin with their tables of
+//! functions.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
@@ -26,7 +27,7 @@ struct Vector {
 #[repr(C)]
 struct Queue {
     fid: sys::fid_cq,
-    /// The endpoint that it is bound to.
+    /// The endpoint to which the region is bound.
     of: Option<Pid>,
 }
 
@@ -116,7 +117,7 @@ fn table<T>(of: &'static T) -> *mut T {
     std::ptr::from_ref(of).cast_mut()
 }
 
-/// Hands a new object out; its `close` takes it back.
+/// Hands out a new object; its `close` takes it back.
 ///
 /// # Safety
 /// `place` is a place for the object, which begins with an `F`.
@@ -241,7 +242,7 @@ unsafe extern "C" fn enable_endpoint(endpoint: *mut sys::fid, command: c_int, _a
     0
 }
 
-/// Regions that are bound to it keep it open.
+/// Regions that are bound to an endpoint keep it open.
 ///
 /// # Safety
 /// Called as libfabric documents it.
@@ -359,7 +360,8 @@ unsafe extern "C" fn insert(
     _context: *mut c_void,
 ) -> c_int {
     let _net = net();
-    // SAFETY: an open vector, changed under the net's lock, an address of `getname`, and the caller's place for the handle.
+    // SAFETY: an open vector, changed under the net's lock, an address of `getname`, and the
+    // caller's place for the handle.
     unsafe {
         let vector = &mut *vector.cast::<Vector>();
         vector.addresses.push(address.cast::<Pid>().read_unaligned());
@@ -379,7 +381,7 @@ unsafe extern "C" fn getname(endpoint: *mut sys::fid, place: *mut c_void, len: *
     0
 }
 
-/// Completions up to the first error; meanwhile the device moves on.
+/// Completions up to the first error; meanwhile the device makes progress.
 ///
 /// # Safety
 /// Called as libfabric documents it.
@@ -506,7 +508,7 @@ unsafe extern "C" fn read_message(endpoint: *mut sys::fid_ep, message: *const sy
     }
 }
 
-/// Whether an operation may be relied on at the target when it is complete.
+/// Whether completion of the operation guarantees delivery at the target.
 fn delivered(flags: u64) -> bool {
     flags & sys::FI_DELIVERY_COMPLETE != 0
 }
@@ -527,7 +529,7 @@ unsafe extern "C" fn write(endpoint: *mut sys::fid_ep, message: *const sys::fi_m
     }
 }
 
-/// A fetching atomic; `compare` where it is a swap.
+/// A fetching atomic; `compare` is given for a compare-and-swap.
 ///
 /// # Safety
 /// The message and the vectors are of one element of the datatype; the endpoint is open.
@@ -538,7 +540,8 @@ unsafe fn atomic(
     result: *mut sys::fi_ioc,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's message and vectors of one element of the datatype, and an open endpoint.
+    // SAFETY: the caller's message and vectors of one element of the datatype, and an open
+    // endpoint.
     unsafe {
         let message = &*message;
         let (operand, place) = (&*message.msg_iov, &*message.rma_iov);

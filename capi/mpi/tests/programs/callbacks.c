@@ -1,0 +1,139 @@
+/* The window as seen by functions of the program that MPI calls: delete functions of the window's
+ * attributes, error handlers, and delete functions of MPI_COMM_SELF at the end. */
+#include "check.h"
+
+enum { KEYS = 3 };
+
+static int keys_[KEYS], flavor_, deletions_;
+static void *base_;
+static MPI_Aint bytes_;
+static long wrong_;
+
+/* The window is unchanged: all predefined attributes, its name, its group. */
+static long whole(MPI_Win win) {
+    void *base = &wrong_;
+    MPI_Aint *size;
+    int *unit, *flavor, *model, flag[5] = {0}, length = 0, members = 0;
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    MPI_Group group;
+    MPI_Win_get_attr(win, MPI_WIN_BASE, &base, &flag[0]);
+    MPI_Win_get_attr(win, MPI_WIN_SIZE, &size, &flag[1]);
+    MPI_Win_get_attr(win, MPI_WIN_DISP_UNIT, &unit, &flag[2]);
+    MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &flavor, &flag[3]);
+    MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &flag[4]);
+    for (int i = 0; i < 5; i++)
+        if (!flag[i]) return 1 + i;
+    if (base != base_ || *size != bytes_ || *flavor != flavor_ || *model != MPI_WIN_UNIFIED) return 6;
+    if (flavor_ != MPI_WIN_FLAVOR_DYNAMIC && *unit != 8) return 7;
+    MPI_Win_get_name(win, name, &length);
+    if (strcmp(name, "the halo")) return 8;
+    MPI_Win_get_group(win, &group);
+    MPI_Group_size(group, &members);
+    MPI_Group_free(&group);
+    return members != size_ ? 9 : 0;
+}
+
+static int deleted(MPI_Win win, int key, void *value, void *extra) {
+    (void)key;
+    int which = (int)(intptr_t)extra;
+    deletions_++;
+    wrong_ |= whole(win);
+    if ((intptr_t)value != 100 + which) wrong_ |= 16;
+    /* The window works on its own part, which involves no other rank. Under Open MPI alone it does
+     * not. */
+#ifdef OPEN_MPI
+    if (!by_transom()) return MPI_SUCCESS;
+#endif
+    if (flavor_ != MPI_WIN_FLAVOR_DYNAMIC) {
+        long one = 1, before = ((long *)base_)[1];
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank_, 0, win);
+        MPI_Accumulate(&one, 1, MPI_LONG, rank_, 1, 1, MPI_LONG, MPI_SUM, win);
+        MPI_Win_unlock(rank_, win);
+        if (((long *)base_)[1] != before + 1) wrong_ |= 32;
+    }
+    return MPI_SUCCESS;
+}
+
+static int handled_;
+static void handler(MPI_Win *win, int *code, ...) {
+    handled_ = class_of(*code);
+    wrong_ |= whole(*win);
+}
+
+static MPI_Win make(int kind) {
+    static long memory[8];
+    MPI_Win win;
+    int flavors[] = {MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_SHARED, MPI_WIN_FLAVOR_DYNAMIC};
+    flavor_ = flavors[kind], base_ = memory, bytes_ = 64;
+    if (kind == 0) MPI_Win_create(memory, 64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    if (kind == 1) MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base_, &win);
+    if (kind == 2) MPI_Win_allocate_shared(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &base_, &win);
+    if (kind == 3) MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win), base_ = MPI_BOTTOM, bytes_ = 0;
+    MPI_Win_set_name(win, "the halo");
+    return win;
+}
+
+static void flavors(void) {
+    const char *names[] = {"create", "allocate", "shared", "dynamic"};
+    char text[80];
+    for (int kind = 0; kind < 4; kind++) {
+        MPI_Win win = make(kind);
+        for (int i = 0; i < KEYS; i++) MPI_Win_set_attr(win, keys_[i], (void *)(intptr_t)(100 + i));
+        MPI_Errhandler own, found;
+        MPI_Win_create_errhandler(handler, &own);
+        MPI_Win_set_errhandler(win, own);
+        MPI_Win_get_errhandler(win, &found);
+        wrong_ = 0, handled_ = 0;
+        long bad = found != own;
+        MPI_Errhandler_free(&found), MPI_Errhandler_free(&own);
+        MPI_Win_call_errhandler(win, MPI_ERR_OTHER);
+        bad |= (handled_ != MPI_ERR_OTHER) << 1;
+        if (by_transom()) {
+            handled_ = 0;
+            MPI_Win_unlock(rank_, win);
+            bad |= (handled_ != MPI_ERR_RMA_SYNC) << 2;
+        }
+        snprintf(text, sizeof text, "%s: an error handler finds the window", names[kind]);
+        check(text, bad | wrong_ << 3);
+        wrong_ = 0, deletions_ = 0;
+        MPI_Win_free(&win);
+        snprintf(text, sizeof text, "%s: delete functions find the window", names[kind]);
+        check(text, wrong_ | (deletions_ != KEYS) << 6 | (win != MPI_WIN_NULL) << 7);
+    }
+}
+
+/* At the end MPI deletes the attributes of MPI_COMM_SELF first, the newest first; windows still
+ * work. */
+static MPI_Win last_;
+static int ends_, bad_end_;
+static int at_end(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)key, (void)extra;
+    if ((intptr_t)value != 3 - ++ends_) bad_end_ |= 1;
+    if ((intptr_t)value == 1) {
+        long one = 1;
+        int flag;
+        MPI_Finalized(&flag);
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, last_);
+        MPI_Accumulate(&one, 1, MPI_LONG, 0, 0, 1, MPI_LONG, MPI_SUM, last_);
+        MPI_Win_unlock(0, last_);
+        if (MPI_Win_free(&last_) != MPI_SUCCESS || flag) bad_end_ |= 2;
+    }
+    if ((intptr_t)value == 0) printf("%s the end frees a window: %d\n", bad_end_ || last_ != MPI_WIN_NULL ? "not ok" : "ok", bad_end_);
+    fflush(stdout);
+    return MPI_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    for (intptr_t i = 0; i < KEYS; i++) MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, deleted, &keys_[i], (void *)i);
+    flavors();
+    for (int i = 0; i < KEYS; i++) MPI_Win_free_keyval(&keys_[i]);
+    long *part;
+    MPI_Win_allocate(64, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &last_);
+    for (intptr_t i = 0; i < 3; i++) {
+        int key;
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_end, &key, NULL);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, (void *)i);
+    }
+    return end() || bad_end_;
+}

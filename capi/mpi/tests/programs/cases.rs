@@ -1,0 +1,88 @@
+//! Numbered cases of a sweep: their parameters, and their outcomes in jobs that may crash or hang.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use super::running::Run;
+
+/// Cases in one job: a crash affects no case outside the job.
+const AT_ONCE: usize = 900;
+
+/// Time limit of a job in seconds. A case that hangs ends its job much earlier.
+const LIMIT: u32 = 400;
+
+/// The parameters of the first cases.
+pub(crate) fn listed(program: &Path, count: usize) -> Vec<String> {
+    let last = count - 1;
+    let output = Command::new(program).args(["list", "0", &last.to_string()]).output().expect("it was compiled");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let cases: Vec<_> = text.lines().filter_map(|line| line.split_once(' ')).map(|(_, text)| text.to_owned()).collect();
+    assert_eq!(cases.len(), count, "{} lists other cases than it has", program.display());
+    cases
+}
+
+/// The outcome of each case.
+pub(crate) struct Outcomes(BTreeMap<usize, String>);
+
+impl Outcomes {
+    /// Runs the cases in as many jobs as necessary: a job that dies is followed by one for the
+    /// remaining cases.
+    pub(crate) fn of(run: impl Fn() -> Run, numbers: &[usize]) -> Outcomes {
+        let mut outcomes = BTreeMap::new();
+        let mut left = numbers;
+        while !left.is_empty() {
+            let (now, _) = left.split_at(left.len().min(AT_ONCE));
+            let done = job(&run().given(arguments(now), LIMIT), now, &mut outcomes);
+            left = &left[done..];
+        }
+        Outcomes(outcomes)
+    }
+
+    pub(crate) fn get(&self, number: usize) -> &str {
+        self.0.get(&number).map_or("-", String::as_str)
+    }
+}
+
+/// The cases as ranges.
+fn arguments(numbers: &[usize]) -> Vec<String> {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let ranges = ranges.iter().map(|(first, last)| format!("{first}-{last}"));
+    std::iter::once("run".to_owned()).chain(ranges).collect()
+}
+
+/// Runs one job; returns the number of its finished cases.
+fn job(run: &Run, numbers: &[usize], outcomes: &mut BTreeMap<usize, String>) -> usize {
+    let output = run.output();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let mut begun = None;
+    for line in said.lines() {
+        let mut words = line.splitn(3, ' ');
+        let (mark, number) = (words.next(), words.next().and_then(|word| word.parse::<usize>().ok()));
+        match (mark, number) {
+            (Some(">"), Some(number)) => begun = Some(number),
+            (Some("="), Some(number)) => {
+                outcomes.insert(number, words.next().unwrap_or_default().to_owned());
+            }
+            _ => (),
+        }
+    }
+    let over = numbers.iter().take_while(|number| outcomes.contains_key(number)).count();
+    let how = if errors.contains("! hang") || output.status.code() == Some(124) { "hang" } else { "crash" };
+    if over == numbers.len() {
+        // The end of the job is the outcome of its last case.
+        if !output.status.success() {
+            outcomes.entry(numbers[over - 1]).or_default().push_str(&format!(" then {how} at the end"));
+        }
+        return over;
+    }
+    assert!(!output.status.success() && begun == Some(numbers[over]), "a job lost its cases\n{said}{errors}");
+    outcomes.insert(numbers[over], how.to_owned());
+    over + 1
+}

@@ -1,0 +1,154 @@
+//! The table of differences, and the check of outcomes against it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use super::cases::Outcomes;
+
+/// One paragraph of the table.
+#[derive(Default)]
+struct Row {
+    hosts: Vec<String>,
+    cases: Vec<String>,
+    /// The host's outcome; `-` where the host is not run.
+    host: Vec<String>,
+    library: Vec<String>,
+    /// The difference may be absent: it depends on timing, or on cases that do not always run.
+    may: bool,
+    line: usize,
+}
+
+pub(crate) struct Table(Vec<Row>);
+
+impl Table {
+    pub(crate) fn read() -> Table {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("capi/mpi/tests/programs/sweep-differences.txt");
+        let text = std::fs::read_to_string(&path).expect("the table is there");
+        let mut rows = Vec::new();
+        let mut row = Row::default();
+        let mut why = false;
+        for (number, line) in text.lines().chain([""]).enumerate() {
+            if line.starts_with('#') {
+                continue;
+            }
+            if line.is_empty() {
+                if row.line > 0 {
+                    let is_whole = ![&row.hosts, &row.cases, &row.host, &row.library].iter().any(|it| it.is_empty());
+                    assert!(is_whole && why, "line {}: a row has hosts, cases, host, library and why", row.line);
+                    rows.push(std::mem::take(&mut row));
+                    why = false;
+                }
+                continue;
+            }
+            if row.line == 0 {
+                row.line = number + 1;
+            }
+            if line.starts_with(' ') {
+                continue;
+            }
+            let (key, value) = line.split_once(": ").unwrap_or((line, ""));
+            match key {
+                "hosts" => row.hosts.extend(value.split(' ').map(str::to_owned)),
+                "cases" => row.cases.push(value.to_owned()),
+                "host" => row.host.push(value.to_owned()),
+                "library" => row.library.push(value.to_owned()),
+                "may" => row.may = true,
+                "why" => why = !value.is_empty(),
+                _ => panic!("line {}: {line}", number + 1),
+            }
+        }
+        Table(rows)
+    }
+}
+
+/// Whether the text matches a pattern in which `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(start) else { return false };
+    (0..=text.len()).filter(|&at| text.is_char_boundary(at)).any(|at| matches(rest, &text[at..]))
+}
+
+fn any(patterns: &[String], text: &str) -> bool {
+    patterns.iter().any(|pattern| matches(pattern, text))
+}
+
+/// A difference without a row: both outcomes.
+type Difference = (String, String);
+
+/// Checks the outcomes of one host's cases against the table.
+pub(crate) struct Judge<'a> {
+    table: &'a Table,
+    host: &'static str,
+    is_legal: bool,
+    used: Vec<usize>,
+    equal: usize,
+    unexplained: BTreeMap<Difference, Vec<String>>,
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(table: &'a Table, host: &'static str, is_legal: bool) -> Judge<'a> {
+        Judge { table, host, is_legal, used: vec![0; table.0.len()], equal: 0, unexplained: BTreeMap::new() }
+    }
+
+    fn rows_of<'b>(&'b self, case: &'b str) -> impl Iterator<Item = (usize, &'a Row)> + 'b {
+        let rows = self.table.0.iter().enumerate();
+        rows.filter(move |(_, row)| any(&row.hosts, self.host) && any(&row.cases, case))
+    }
+
+    /// Whether the host runs a case: the table may say that the host crashes in it.
+    pub(crate) fn asks_host(&self, case: &str) -> bool {
+        !self.rows_of(case).any(|(_, row)| row.host == ["-"])
+    }
+
+    pub(crate) fn compare(
+        &mut self,
+        ranks: usize,
+        cases: &[String],
+        numbers: &[usize],
+        alone: &Outcomes,
+        served: &Outcomes,
+    ) {
+        for &number in numbers {
+            let text = &cases[number];
+            let case = format!("{text} ranks={ranks}");
+            let (host, library) = (alone.get(number), served.get(number));
+            let row = self.rows_of(text).find(|(_, row)| any(&row.host, host) && any(&row.library, library));
+            if host == library && (library == "ok" || !self.is_legal) {
+                self.equal += 1;
+            } else if let Some((place, _)) = row {
+                self.used[place] += 1;
+            } else {
+                let cases = self.unexplained.entry((host.to_owned(), library.to_owned())).or_default();
+                cases.push(format!("{number} {case}"));
+            }
+        }
+    }
+
+    /// The number of equal cases, and the number that each row explains.
+    pub(crate) fn summary(&self) -> String {
+        let mut text = format!("{}: {} cases are equal", self.host, self.equal);
+        for (row, used) in self.table.0.iter().zip(&self.used).filter(|(_, used)| **used > 0) {
+            write!(text, ", {used} by line {}", row.line).expect("a string takes all");
+        }
+        text
+    }
+
+    /// No difference is unexplained, and if all cases of the sweep ran (`whole`), no row is out of
+    /// date.
+    pub(crate) fn conclude(self, sweep: &str, whole: bool) {
+        let mut text = String::new();
+        for ((host, library), cases) in &self.unexplained {
+            writeln!(text, "{} cases: host: {host}; library: {library}", cases.len()).expect("a string takes all");
+            for case in cases.iter().take(6) {
+                writeln!(text, "    {case}").expect("a string takes all");
+            }
+        }
+        assert!(text.is_empty(), "{}: differences that the table does not have\n{text}", self.host);
+        let is_here = |row: &Row| any(&row.hosts, self.host) && row.cases.iter().any(|case| case.starts_with(sweep));
+        let rows = self.table.0.iter().zip(&self.used);
+        let stale: Vec<_> = rows.filter(|(row, used)| whole && **used == 0 && !row.may && is_here(row)).collect();
+        let lines: Vec<_> = stale.iter().map(|(row, _)| row.line).collect();
+        assert!(lines.is_empty(), "{}: rows of the table that no case needs any more: lines {lines:?}", self.host);
+    }
+}

@@ -1,0 +1,113 @@
+//! The sweeps: numbered cases that a table generates, run by each MPI on this machine with the
+//! library and without. The outcomes must be equal, or the difference has a row with its reason in
+//! `programs/sweep-differences.txt`. `ci/sweep --help` explains how to run more cases, or single
+//! ones.
+#![allow(clippy::print_stdout)]
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+#[path = "programs/cases.rs"]
+mod cases;
+#[path = "programs/differences.rs"]
+mod differences;
+#[path = "programs/hosts.rs"]
+#[allow(dead_code, reason = "the other test program uses the rest")]
+mod hosts;
+#[path = "programs/running.rs"]
+#[allow(dead_code, reason = "the other test program uses the rest")]
+mod running;
+
+use cases::Outcomes;
+use differences::{Judge, Table};
+use hosts::{Host, Language};
+use running::Run;
+
+/// One of the programs that generate cases.
+struct Sweep {
+    name: &'static str,
+    /// The number of cases that run every time, and in the full form.
+    quick: usize,
+    full: usize,
+    /// Programs are correct, so any outcome but `ok` needs a row of the table.
+    is_legal: bool,
+}
+
+static SWEEPS: [Sweep; 4] = [
+    Sweep { name: "data", quick: 2700, full: 16_200, is_legal: true },
+    Sweep { name: "objects", quick: 630, full: 630, is_legal: false },
+    Sweep { name: "calls", quick: 400, full: 9000, is_legal: false },
+    Sweep { name: "threads", quick: 40, full: 400, is_legal: true },
+];
+
+/// The value of `TRANSOM_TEST_SWEEP`.
+struct Form {
+    name: &'static str,
+    /// Every case, under every MPI, also with four ranks.
+    is_full: bool,
+    ranks: &'static [usize],
+    /// The settings for the library.
+    env: &'static [(&'static str, &'static str)],
+}
+
+static FORMS: [Form; 4] = [
+    Form { name: "quick", is_full: false, ranks: &[1, 2, 3], env: &[] },
+    Form { name: "full", is_full: true, ranks: &[1, 2, 3, 4], env: &[] },
+    Form { name: "tcp", is_full: false, ranks: &[2, 3], env: &[("TRANSOM_TRANSPORTS", "^shm")] },
+    Form { name: "nodes", is_full: false, ranks: &[2, 4], env: &[("TRANSOM_TEST_NODES", "2")] },
+];
+
+/// Where ranks share cores, hosts are slow: only one case in this many runs there.
+const CROWDED: usize = 7;
+
+fn main() -> ExitCode {
+    let asked = std::env::var("TRANSOM_TEST_SWEEP").unwrap_or_else(|_| "quick".into());
+    let Some(form) = FORMS.iter().find(|form| form.name == asked) else {
+        let names: Vec<_> = FORMS.iter().map(|form| form.name).collect();
+        println!("TRANSOM_TEST_SWEEP={asked}: it is one of {}", names.join(", "));
+        return ExitCode::from(2);
+    };
+    let hosts = hosts::all().into_iter().filter(|host| host.is_old || form.is_full);
+    let trials = hosts.flat_map(|host| trials(host, form)).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trials(host: &'static Host, form: &'static Form) -> Vec<Trial> {
+    if !host.is_here() {
+        let name = format!("{}::{}::not_installed", form.name, host.name);
+        return vec![Trial::test(name, || Ok(())).with_ignored_flag(true)];
+    }
+    let trial = |sweep: &'static Sweep| {
+        Trial::test(format!("{}::{}::{}", form.name, host.name, sweep.name), move || {
+            swept(host, sweep, form);
+            Ok(())
+        })
+    };
+    SWEEPS.iter().map(trial).collect()
+}
+
+/// Runs the cases of one sweep under one MPI, with and without the library, and checks them against
+/// the table.
+fn swept(host: &'static Host, sweep: &Sweep, form: &Form) {
+    let program = host.program(&format!("sweep_{}", sweep.name), Language::C);
+    let table = Table::read();
+    let cases = cases::listed(&program, if form.is_full { sweep.full } else { sweep.quick });
+    let mut judge = Judge::new(&table, host.name, sweep.is_legal);
+    for &ranks in form.ranks {
+        let step = if ranks > 2 && !form.is_full { CROWDED } else { 1 };
+        // Over sockets an MPI serves its shared windows itself, so that it dies with the library as
+        // without.
+        let is_hosts = |case: &str| !form.env.is_empty() && case.contains(" shared") && !judge.asks_host(case);
+        let every = (0..cases.len()).step_by(step);
+        let numbers: Vec<usize> = every.filter(|&number| !is_hosts(&cases[number])).collect();
+        let run = || Run::of(host, program.clone(), ranks);
+        let serve = || form.env.iter().fold(run().served(), |run, &(name, value)| run.with(name, value));
+        let kept = numbers.iter().copied().filter(|&number| judge.asks_host(&cases[number])).collect::<Vec<_>>();
+        let alone = Outcomes::of(run, &kept);
+        let served = Outcomes::of(serve, &numbers);
+        judge.compare(ranks, &cases, &numbers, &alone, &served);
+    }
+    println!("{}", judge.summary());
+    judge.conclude(sweep.name, !form.is_full && form.env.is_empty());
+}

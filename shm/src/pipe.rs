@@ -1,0 +1,142 @@
+//! The pipe that a rank sleeps on beside a net's descriptors, and that its peers of the node write
+//! into. Each process has one descriptor of it, open for both directions: so a write finds a reader
+//! whatever became of the owner. Knows neither rings nor who sleeps.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+
+use rustix::fs::OFlags;
+
+/// One process's end.
+#[derive(Debug)]
+pub(crate) struct Pipe(File);
+
+impl Pipe {
+    /// A pipe of this process, and what tells peers which it is.
+    pub(crate) fn create() -> io::Result<(Pipe, Place)> {
+        let (reader, _writer) = io::pipe()?;
+        let pipe = Pipe(open(&format!("/proc/self/fd/{}", reader.as_raw_fd()))?);
+        let inode = pipe.0.metadata()?.ino();
+        let place = Place { number: u64::from(pipe.0.as_raw_fd().cast_unsigned()), inode };
+        Ok((pipe, place))
+    }
+
+    /// The pipe of process `pid`.
+    ///
+    /// # Errors
+    /// It can't be opened, or the descriptor is another file by now.
+    pub(crate) fn of_process(pid: i32, place: Place) -> io::Result<Pipe> {
+        let Place { number, inode } = place;
+        let path = format!("/proc/{pid}/fd/{number}");
+        // Another file is not opened, which may have effects.
+        if std::fs::read_link(&path)?.to_str() != Some(&format!("pipe:[{inode}]")) {
+            return Err(io::Error::other(format!("{path} is not pipe {inode}")));
+        }
+        open(&path).map(Pipe)
+    }
+
+    /// Makes the pipe readable.
+    pub(crate) fn fill(&self) {
+        // It fails where the pipe is full, and then it is readable.
+        let _ = (&self.0).write(&[1]);
+    }
+
+    /// Takes what is in the pipe.
+    pub(crate) fn empty(&self) {
+        // It fails where nothing is there. What is beyond these bytes ends one sleep more.
+        let _ = (&self.0).read(&mut [0; 64]);
+    }
+}
+
+impl AsFd for Pipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Where the owner of a pipe has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The descriptor's number.
+    pub(crate) number: u64,
+    pub(crate) inode: u64,
+}
+
+fn open(path: &str) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    File::options().read(true).write(true).custom_flags(flags).open(path)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Heap, HeapOptions, ShmDomain};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+    use transom_fabric::{Domain as _, Peer, Port as _};
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn another_file_is_not_opened() {
+        let (pipe, place) = Pipe::create().expect("a pipe");
+        let own = rustix::process::getpid().as_raw_pid();
+        Pipe::of_process(own, place).expect("this process's").fill();
+        assert_eq!((&pipe.0).read(&mut [0; 8]).expect("filled"), 1);
+        let inode = place.inode + 1;
+        assert!(Pipe::of_process(own, Place { inode, ..place }).is_err());
+    }
+
+    /// Two threads sleep on the pipe, beside one that sleeps on the ring: a knock ends all three
+    /// sleeps.
+    #[test]
+    fn a_knock_ends_sleeps_elsewhere() {
+        const ROUNDS: u32 = 200;
+        let [a, b] = [0, 1].map(|rank| {
+            let heap = Heap::create(HeapOptions::default()).expect("a heap");
+            ShmDomain::new(heap, Peer(rank)).expect("a domain")
+        });
+        a.port().connect(Peer(1), &b.port().address()).expect("connected");
+        let (round, done) = (AtomicU32::new(0), AtomicU32::new(0));
+        let timed_out = AtomicU32::new(0);
+        let long = Timespec::try_from(LONG).expect("20 s");
+        let sleep = |pipe: Option<BorrowedFd<'_>>| {
+            let pipe = pipe.expect("a pipe");
+            let ended = poll(&mut [PollFd::from_borrowed_fd(pipe, PollFlags::IN)], Some(&long)).expect("poll");
+            timed_out.fetch_add(u32::from(ended == 0), Ordering::SeqCst);
+        };
+        thread::scope(|scope| {
+            for sleeper in 0..3 {
+                let (round, done, b) = (&round, &done, &b);
+                let sleep = &sleep;
+                scope.spawn(move || {
+                    for seen in 0..ROUNDS {
+                        while round.load(Ordering::SeqCst) == seen {
+                            let stay = || round.load(Ordering::SeqCst) == seen;
+                            if sleeper == 2 {
+                                b.port().wait_while(LONG, stay);
+                            } else {
+                                b.port().wait_elsewhere(stay, sleep);
+                            }
+                        }
+                        done.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            let start = Instant::now();
+            for next in 1..=ROUNDS {
+                round.store(next, Ordering::SeqCst);
+                a.port().knock(Peer(1));
+                while done.load(Ordering::SeqCst) < 3 * next && start.elapsed() < 3 * LONG {
+                    thread::yield_now();
+                }
+            }
+            assert!(start.elapsed() < LONG, "a sleep lasted to its limit");
+        });
+        assert_eq!(timed_out.load(Ordering::SeqCst), 0);
+    }
+}

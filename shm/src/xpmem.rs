@@ -1,0 +1,219 @@
+//! User memory of other processes of the node, mapped by the XPMEM kernel module. Large aligned
+//! pieces of each peer are attached and kept, and all windows share them: a few mappings for each
+//! peer, not one for each window. Knows nothing of regions.
+//!
+//! The module follows the owner's page tables: the next access sees memory that the owner has
+//! unmapped, copied on write after `fork`, or mapped anew. A child made by `fork` does not inherit
+//! attached memory. Attached memory can't be registered with a device. A process that closes any
+//! descriptor of `/dev/xpmem` loses all that it has attached through every descriptor.
+
+mod guard;
+mod sys;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Error;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use transom_fabric::Memory;
+
+/// The size and alignment of pieces: address space, of which only touched pages are mapped.
+const PIECE: u64 = 1 << 30;
+
+/// The addresses of pieces begin here, below everything that a process maps unless its address
+/// space is full. No other mapping is then placed in a hole between pieces (see `guard`).
+const ROOM: usize = 0x2000_0000_0000;
+
+/// This process's use of the module.
+#[derive(Debug)]
+pub(crate) struct Xpmem {
+    /// Never closed, since closing detaches all attached memory of the process.
+    device: File,
+    segment: i64,
+}
+
+/// The attached memory of a peer.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    permit: Arc<Permit>,
+    /// By the peer's address of the first byte.
+    pieces: Mutex<BTreeMap<u64, Arc<Piece>>>,
+}
+
+/// A permit to attach memory of one peer.
+#[derive(Debug)]
+struct Permit {
+    xpmem: &'static Xpmem,
+    access: i64,
+    segment: i64,
+    peer: u32,
+}
+
+/// A range of a peer's addresses, mapped here until it is dropped.
+#[derive(Debug)]
+struct Piece {
+    permit: Arc<Permit>,
+    base: NonNull<u8>,
+    len: usize,
+    entry: &'static guard::Entry,
+}
+
+// SAFETY: a piece is an address range of the process, which any thread may use and unmap.
+unsafe impl Send for Piece {}
+// SAFETY: as above; `&Piece` gives no access to the bytes by itself.
+unsafe impl Sync for Piece {}
+
+/// The module, opened by this process at the first call.
+///
+/// # Errors
+/// The reason why it is missing.
+pub(crate) fn here() -> Result<&'static Xpmem, String> {
+    static HERE: OnceLock<Result<Xpmem, String>> = OnceLock::new();
+    HERE.get_or_init(open).as_ref().map_err(String::clone)
+}
+
+fn open() -> Result<Xpmem, String> {
+    let cannot = |what: &str, error: Error| format!("{what} {}: {error}", sys::DEVICE);
+    let device = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(sys::DEVICE)
+        .map_err(|error| cannot("opening", error))?;
+    let segment = sys::make_all(device.as_fd()).map_err(|error| cannot("sharing memory by", error))?;
+    Ok(Xpmem { device, segment })
+}
+
+impl Xpmem {
+    /// The segment by which peers attach memory of this process; never 0.
+    pub(crate) fn segment(&self) -> i64 {
+        self.segment
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+
+    /// Opens the way to the memory of `peer`, which made `segment`.
+    ///
+    /// # Errors
+    /// The module's error: the process has ended, or belongs to another user.
+    pub(crate) fn peer(&'static self, peer: u32, segment: i64) -> Result<Attached, String> {
+        let access = sys::get(self.fd(), segment).map_err(|error| format!("XPMEM permit for rank {peer}: {error}"))?;
+        let permit = Arc::new(Permit { xpmem: self, access, segment, peer });
+        Ok(Attached { permit, pieces: Mutex::default() })
+    }
+}
+
+impl Attached {
+    /// The peer's bytes `[address, address + len)` as memory of this process.
+    ///
+    /// # Errors
+    /// The reason why they can't be mapped.
+    pub(crate) fn memory(&self, address: u64, len: u64) -> Result<Memory, String> {
+        let outside = || format!("{len} bytes at address {address:#x} of a process");
+        let end = address.checked_add(len).filter(|&end| end < i64::MAX.cast_unsigned()).ok_or_else(outside)?;
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let found =
+            pieces.range(..=address).map(|(&at, piece)| (at, piece)).find(|(at, piece)| end - at <= piece.len as u64);
+        let (at, piece) = match found {
+            Some((at, piece)) => (at, Arc::clone(piece)),
+            None => {
+                let (first, last) = (address / PIECE * PIECE, end.next_multiple_of(PIECE));
+                let piece = Arc::new(Piece::attach(&self.permit, first, last - first)?);
+                pieces.insert(first, Arc::clone(&piece));
+                (first, piece)
+            }
+        };
+        let size = |bytes: u64| usize::try_from(bytes).map_err(|_| outside());
+        let (base, whole) = (piece.base, piece.len);
+        // SAFETY: the range is attached readable and writable until `piece`, the owner, is dropped.
+        // The guard handles pages that the peer does not have: the process ends with a message, or
+        // they are zero after the end of the peer.
+        let memory = unsafe { Memory::new(base, whole, Some(piece)) };
+        memory.slice(size(address - at)?, size(len)?).ok_or_else(outside)
+    }
+}
+
+impl Piece {
+    fn attach(permit: &Arc<Permit>, from: u64, len: u64) -> Result<Piece, String> {
+        let failed = |reason: &dyn std::fmt::Display| {
+            format!("attaching {len} bytes at address {from:#x} of rank {} by XPMEM: {reason}", permit.peer)
+        };
+        let len = usize::try_from(len).map_err(|error| failed(&error))?;
+        let room = Room::new(len).map_err(|errno| failed(&errno))?;
+        let entry = guard::enter(room.base.as_ptr().addr(), len, permit)
+            .ok_or_else(|| failed(&"as many pieces as a process may have are attached"))?;
+        let at = room.base.as_ptr().addr();
+        // SAFETY: only this function uses the room.
+        if let Err(error) = unsafe { sys::attach(permit.xpmem.fd(), permit.access, from, len, at) } {
+            guard::leave(entry);
+            return Err(failed(&error));
+        }
+        let base = room.base;
+        std::mem::forget(room);
+        Ok(Piece { permit: Arc::clone(permit), base, len, entry })
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let at = self.base.as_ptr().addr();
+        if guard::leave(self.entry) {
+            // SAFETY: Memory, the only way to the bytes, keeps this value alive.
+            let detached = unsafe { sys::detach(self.permit.xpmem.fd(), at) };
+            debug_assert!(detached.is_ok(), "detaching {self:?}: {detached:?}");
+        } else {
+            // SAFETY: as above; the guard has put plain memory there.
+            let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+            debug_assert!(unmapped.is_ok(), "munmap of {self:?}: {unmapped:?}");
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        // The permit of a process that has ended is gone already.
+        let _ = sys::release(self.xpmem.fd(), self.access);
+    }
+}
+
+/// Reserved address space, unmapped when it is dropped.
+struct Room {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl Room {
+    fn new(len: usize) -> Result<Room, rustix::io::Errno> {
+        static NEXT: AtomicUsize = AtomicUsize::new(ROOM);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+        loop {
+            // Relaxed: the numbers need only differ.
+            let at = NEXT.fetch_add(len, Ordering::Relaxed);
+            let hint = std::ptr::with_exposed_provenance_mut(at);
+            // SAFETY: no existing mapping is replaced.
+            match unsafe { mmap_anonymous(hint, len, ProtFlags::empty(), flags) } {
+                Ok(base) => {
+                    let base = NonNull::new(base.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
+                    return Ok(Room { base, len });
+                }
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and not in use.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "munmap of {len} bytes of room: {unmapped:?}", len = self.len);
+    }
+}

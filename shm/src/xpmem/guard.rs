@@ -1,0 +1,213 @@
+//! Handles faults on attached memory. When a process ends, the module removes its pages from the
+//! processes that have attached them, and the next access there is a SIGBUS. The handler maps
+//! zeroed pages in their place, so that the access completes. The death is reported as every death
+//! is: by the next call that waits. A fault while the owner is alive means that the owner has
+//! unmapped memory of a window. The process then ends with a message that says so.
+//!
+//! While the pages are replaced, the range is not mapped, and another thread's access is a SIGSEGV,
+//! whose handler waits and tries again. The program's handlers stay in force for all other faults.
+//! A program that later installs its own handlers removes the guard.
+
+use std::io::Write as _;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+use super::{Permit, sys};
+
+/// The most pieces that a process may have attached at once, far below `vm.max_map_count` (65,530
+/// by default).
+const MOST: usize = 4096;
+
+/// The states of a table entry.
+const FREE: u8 = 0;
+const TAKEN: u8 = 1;
+const LIVE: u8 = 2;
+/// A thread is mapping zeroed pages there.
+const ENDING: u8 = 3;
+const ENDED: u8 = 4;
+
+/// An attached piece, as a signal handler can read it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    state: AtomicU8,
+    peer: AtomicU32,
+    base: AtomicUsize,
+    len: AtomicUsize,
+    segment: AtomicI64,
+}
+
+static TABLE: [Entry; MOST] = [const {
+    Entry {
+        state: AtomicU8::new(FREE),
+        peer: AtomicU32::new(0),
+        base: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        segment: AtomicI64::new(0),
+    }
+}; MOST];
+
+/// The descriptor of the device, for handlers.
+static DEVICE: AtomicI32 = AtomicI32::new(-1);
+
+/// Guards a range that is about to be attached; `None` if the table is full.
+pub(super) fn enter(base: usize, len: usize, permit: &Permit) -> Option<&'static Entry> {
+    install(permit);
+    let free = |entry: &&Entry| entry.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    let entry = TABLE.iter().find(free)?;
+    entry.peer.store(permit.peer, Ordering::Relaxed);
+    entry.base.store(base, Ordering::Relaxed);
+    entry.len.store(len, Ordering::Relaxed);
+    entry.segment.store(permit.segment, Ordering::Relaxed);
+    // Release: pairs with the load in `of`: a handler that sees LIVE sees the fields.
+    entry.state.store(LIVE, Ordering::Release);
+    Some(entry)
+}
+
+/// Ends the guard of a range that is not used any more. Returns whether the range is still
+/// attached.
+pub(super) fn leave(entry: &Entry) -> bool {
+    let was = entry.state.swap(TAKEN, Ordering::AcqRel);
+    entry.state.store(FREE, Ordering::Release);
+    was == LIVE
+}
+
+/// The previous actions for SIGBUS and SIGSEGV.
+static mut BEFORE: [MaybeUninit<libc::sigaction>; 2] = [const { MaybeUninit::uninit() }; 2];
+const SIGNALS: [i32; 2] = [libc::SIGBUS, libc::SIGSEGV];
+
+fn install(permit: &Permit) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        DEVICE.store(permit.xpmem.fd().as_raw_fd(), Ordering::Relaxed);
+        for (index, signal) in SIGNALS.into_iter().enumerate() {
+            // SAFETY: zero is a value of all fields. The handler has the signature that SA_SIGINFO
+            // demands. BEFORE is written only here, by one thread, and read by the handler, which
+            // the call installs after it has filled BEFORE.
+            unsafe {
+                let mut ours: libc::sigaction = std::mem::zeroed();
+                ours.sa_sigaction = on_fault as *const () as usize;
+                ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+                let before = (&raw mut BEFORE).cast::<libc::sigaction>().add(index);
+                libc::sigaction(signal, std::ptr::null(), before);
+                libc::sigaction(signal, &raw const ours, std::ptr::null_mut());
+            }
+        }
+    });
+}
+
+/// The signal handler. It calls only functions that are allowed in handlers, and restores `errno`.
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel's structure, of a signal that a fault has raised.
+    let at = unsafe { (*info).si_addr() }.addr();
+    // SAFETY: this thread's own.
+    let errno = unsafe { *libc::__errno_location() };
+    let again = of(at).is_some_and(|entry| mended(entry, signal));
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    if !again {
+        pass_on(signal, info, context);
+    }
+}
+
+/// The guarded piece that contains an address.
+fn of(at: usize) -> Option<&'static Entry> {
+    TABLE.iter().find(|entry| {
+        // Acquire: pairs with the store in `enter`.
+        entry.state.load(Ordering::Acquire) >= LIVE
+            && at.wrapping_sub(entry.base.load(Ordering::Relaxed)) < entry.len.load(Ordering::Relaxed)
+    })
+}
+
+/// Whether the access may be tried again.
+fn mended(entry: &Entry, signal: i32) -> bool {
+    let peer = entry.peer.load(Ordering::Relaxed);
+    let first = entry.state.compare_exchange(LIVE, ENDING, Ordering::AcqRel, Ordering::Acquire);
+    if first.is_err() {
+        while entry.state.load(Ordering::Acquire) == ENDING {
+            std::hint::spin_loop();
+        }
+        return entry.state.load(Ordering::Acquire) == ENDED;
+    }
+    let gone = signal == libc::SIGBUS && has_ended(entry.segment.load(Ordering::Relaxed));
+    let done = gone && put_zeroes(entry);
+    entry.state.store(if done { ENDED } else { LIVE }, Ordering::Release);
+    if !done {
+        let why: &[u8] = match (signal, gone) {
+            (libc::SIGBUS, false) => b" which that process has unmapped while a window was over it\n",
+            (_, true) => b" which has ended, and nothing could be put there\n",
+            _ => b" which somebody has detached by closing /dev/xpmem\n",
+        };
+        complain(peer, why);
+    }
+    done
+}
+
+/// Whether the process that made a segment has ended.
+fn has_ended(segment: i64) -> bool {
+    // SAFETY: the descriptor is never closed.
+    let device = unsafe { BorrowedFd::borrow_raw(DEVICE.load(Ordering::Relaxed)) };
+    match sys::get(device, segment) {
+        Ok(access) => {
+            let _ = sys::release(device, access);
+            false
+        }
+        Err(error) => error.raw_os_error() == Some(libc::ENOENT),
+    }
+}
+
+/// Detaches a piece, and maps zeroed pages in its place.
+fn put_zeroes(entry: &Entry) -> bool {
+    let (base, len) = (entry.base.load(Ordering::Relaxed), entry.len.load(Ordering::Relaxed));
+    // SAFETY: the descriptor is never closed.
+    let device = unsafe { BorrowedFd::borrow_raw(DEVICE.load(Ordering::Relaxed)) };
+    // SAFETY: a thread that accesses the range meanwhile waits in `mended` for the new pages.
+    if unsafe { sys::detach(device, base) }.is_err() {
+        return false;
+    }
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+    // SAFETY: no existing mapping is replaced.
+    unsafe { mmap_anonymous(std::ptr::with_exposed_provenance_mut(base), len, protection, flags) }.is_ok()
+}
+
+/// Reports the error without allocating.
+fn complain(peer: u32, why: &[u8]) {
+    let mut line = [0; 160];
+    let mut rest = &mut line[..];
+    let room = rest.len();
+    let written = write!(rest, "transom: an access to memory of rank {peer},").and_then(|()| rest.write_all(why));
+    let len = room - rest.len();
+    if written.is_ok() {
+        // SAFETY: the bytes are this function's own.
+        unsafe { libc::write(2, line.as_ptr().cast(), len) };
+    }
+}
+
+/// Passes the signal to the action that was in force before this handler.
+fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let index = usize::from(signal != SIGNALS[0]);
+    // SAFETY: filled before this handler was installed, and never written again.
+    let before = unsafe { (&raw const BEFORE).cast::<libc::sigaction>().add(index).read() };
+    match before.sa_sigaction {
+        // The access is tried again, and ends the process.
+        // SAFETY: the previous action.
+        libc::SIG_DFL | libc::SIG_IGN => unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+        },
+        handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: a handler with this signature, as its flags say.
+            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: as above, of the other signature.
+            let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}

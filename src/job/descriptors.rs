@@ -1,0 +1,84 @@
+//! File descriptors for a net over sockets, which takes one for each contacted peer. The soft limit
+//! is raised as far as the peers need. A hard limit that is too low to start is reported before a
+//! call fails for want of descriptors.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::error::{ErrorKind, Result};
+
+/// Descriptors that libfabric takes over sockets to open and try a provider, and those of the
+/// failure detector itself.
+const OPENING: u64 = 32;
+/// The most ranks of other machines that one rank watches (`watch::far`).
+const WATCHED: u64 = 256;
+
+/// Makes room for connections to all other ranks, as far as the hard limit allows.
+///
+/// # Errors
+/// The hard limit is too low to open the net and to connect to the ranks of the barriers.
+pub(super) fn make_room(rank: usize, size: usize) -> Result<()> {
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    let needed = Needed::of(open, size as u64);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= needed.all) {
+        return Ok(());
+    }
+    let room = maximum.map_or(needed.all, |maximum| maximum.min(needed.all));
+    if current.is_some_and(|current| current < room) {
+        // A refusal leaves the old limit, which is reported below if it does not suffice.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(room), maximum });
+    }
+    let now = getrlimit(Resource::Nofile);
+    match now.current {
+        Some(limit) if limit < needed.least => Err(ErrorKind::Job(needed.words(rank, size, limit, now.maximum)).into()),
+        _ => Ok(()),
+    }
+}
+
+/// The number of descriptors that a rank needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Needed {
+    /// To start.
+    least: u64,
+    /// After contact with all ranks.
+    all: u64,
+}
+
+impl Needed {
+    fn of(open: u64, size: u64) -> Needed {
+        let others = size.saturating_sub(1);
+        let base = open + OPENING;
+        // A rank's barriers lead to log2 ranks, and as many other ranks' barriers lead to it.
+        let near = 2 * u64::from(size.next_power_of_two().ilog2());
+        // A peer may connect while this rank connects to it. Each watched rank of another machine
+        // takes a descriptor too.
+        Needed { least: base + near.min(2 * others), all: base + 2 * others + others.min(WATCHED) }
+    }
+
+    fn words(&self, rank: usize, size: usize, limit: u64, hard: Option<u64>) -> String {
+        let Needed { least, all } = self;
+        let hard = hard.map_or_else(|| "none".into(), |hard| hard.to_string());
+        format!(
+            "rank {rank} needs at least {least} descriptors for {size} ranks over sockets, and {all} once it has \
+             contacted all of them; the limit of open files (RLIMIT_NOFILE) is {limit}, the hard one {hard}: raise it \
+             (ulimit -n {all}), or have fewer ranks without shared memory"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_need_grows_with_the_ranks_and_is_named() {
+        assert_eq!(Needed::of(10, 1), Needed { least: 42, all: 42 });
+        assert_eq!(Needed::of(10, 2), Needed { least: 44, all: 45 });
+        assert_eq!(Needed::of(10, 1000), Needed { least: 62, all: 42 + 1998 + 256 });
+        let words = Needed::of(10, 1000).words(3, 1000, 50, Some(60));
+        for part in ["rank 3", "62", "1000 ranks", "2296", "RLIMIT_NOFILE", "is 50, the hard one 60", "ulimit -n 2296"]
+        {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Admission to a job over the network: listeners at the addresses by which this machine reaches
+//! the others, and connections that have not sent the job's secret yet. Strangers get no service
+//! and no answer. The oldest silent connection is closed where room or descriptors are scarce.
+//! Independent of ranks and machines.
+
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+
+use super::ranks::Conn;
+use super::remote;
+use crate::bootstrap::wire::{Words, to_hex};
+use crate::interfaces;
+use crate::settings::INTERFACES;
+
+/// Most connections that have not identified themselves.
+pub(super) const STRANGERS: usize = 16;
+/// Connections that are accepted before the waiting ones are read.
+const BATCH: usize = STRANGERS / 2;
+/// Most batches in one turn, so that strangers do not delay the launcher's ranks.
+const BATCHES: usize = 32;
+/// Time limit of all name lookups together.
+const LOOKUP: Duration = Duration::from_secs(2);
+
+/// The listeners, and the connections that wait for admission.
+#[derive(Debug)]
+pub(super) struct Door {
+    listeners: Vec<TcpListener>,
+    secret: String,
+    strangers: Vec<Conn>,
+    /// A reserve, closed for a moment where no descriptor is free for an accept.
+    spare: Option<OwnedFd>,
+}
+
+/// A connection that sent the secret, with its first line.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) conn: Conn,
+    pub(super) line: String,
+}
+
+impl Door {
+    /// Listens for processes of the machines with these names.
+    pub(super) fn open(names: impl Iterator<Item = String>) -> io::Result<Door> {
+        let listen = |address| {
+            let listener = TcpListener::bind((address, 0))?;
+            listener.set_nonblocking(true)?;
+            io::Result::Ok(listener)
+        };
+        let used = used(names.map(|name| host_of(&name).to_owned()).collect());
+        let listeners = used.into_iter().map(listen).collect::<io::Result<_>>()?;
+        Ok(Door { listeners, secret: secret()?, strangers: Vec::new(), spare: Some(spare()?) })
+    }
+
+    /// The secret for admission.
+    pub(super) fn secret(&self) -> &str {
+        &self.secret
+    }
+
+    /// The listeners' addresses; those that only this machine reaches come last.
+    pub(super) fn heads(&self) -> io::Result<Vec<SocketAddr>> {
+        let mut heads = self.listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+        heads.sort_by_key(|head| head.ip().is_loopback());
+        Ok(heads)
+    }
+
+    /// The descriptors to poll.
+    pub(super) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let listeners = self.listeners.iter().map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN));
+        listeners.chain(self.strangers.iter().map(Conn::interest))
+    }
+
+    /// Ends the admission.
+    pub(super) fn close(&mut self) {
+        self.listeners.clear();
+        self.strangers.clear();
+    }
+
+    /// Reads the arrived lines; returns the connections that sent the secret.
+    pub(super) fn turn(&mut self) -> Vec<Guest> {
+        let mut guests = Vec::new();
+        // Each connection is read before it may be closed to make room, so that members of the job
+        // are admitted first.
+        for _ in 0..BATCHES {
+            let more = self.accept() == BATCH;
+            self.meet(&mut guests);
+            if !more {
+                break;
+            }
+        }
+        guests
+    }
+
+    /// Accepts a batch of connections; returns their number.
+    fn accept(&mut self) -> usize {
+        let mut count = 0;
+        for listener in &self.listeners {
+            while count < BATCH {
+                match listener.accept() {
+                    Ok((stream, _)) => self.strangers.extend(conn(stream)),
+                    Err(error) if is_scarce(&error) => {
+                        if self.strangers.is_empty() {
+                            // Accepted and closed, so that the poll does not report it again and
+                            // again.
+                            drop(self.spare.take());
+                            drop(listener.accept());
+                            self.spare = spare().ok();
+                            break;
+                        }
+                        drop(self.strangers.remove(0));
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    // A connection that ended before it was accepted (accept(2)).
+                    Err(_) => {}
+                }
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Reads the waiting connections and admits those that send the secret. Any other line closes
+    /// the connection.
+    fn meet(&mut self, guests: &mut Vec<Guest>) {
+        for mut conn in std::mem::take(&mut self.strangers) {
+            let open = conn.receive();
+            match conn.lines.next_line() {
+                Some(line) if Words::new(&line).get("secret").is_some_and(|told| same(told, &self.secret)) => {
+                    guests.push(Guest { conn, line });
+                }
+                None if open && !conn.lines.overflows() => self.strangers.push(conn),
+                _ => {}
+            }
+        }
+        let surplus = self.strangers.len().saturating_sub(STRANGERS);
+        self.strangers.drain(..surplus);
+    }
+}
+
+/// The machine in an agent's host name: `user@host`.
+fn host_of(name: &str) -> &str {
+    name.rsplit_once('@').map_or(name, |(_, host)| host)
+}
+
+fn conn(stream: TcpStream) -> Option<Conn> {
+    let socket = OwnedFd::from(stream);
+    remote::keep_alive(&socket).ok()?;
+    Conn::new(socket).ok()
+}
+
+/// Whether an accept failed for lack of descriptors or memory (accept(2)).
+fn is_scarce(error: &io::Error) -> bool {
+    let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| scarce.contains(&errno))
+}
+
+/// A descriptor held in reserve.
+fn spare() -> io::Result<OwnedFd> {
+    std::fs::File::open("/dev/null").map(OwnedFd::from)
+}
+
+/// The addresses of this machine at which others reach it: those of the interfaces that the user
+/// names; else the source addresses of packets to each machine; where a name can't be resolved, all
+/// external addresses.
+fn used(names: Vec<String>) -> Vec<IpAddr> {
+    let addresses = |wanted: Option<&str>| {
+        let own = interfaces::own(wanted).unwrap_or_default();
+        own.into_iter().map(|one| one.address).collect::<Vec<_>>()
+    };
+    let named = std::env::var(INTERFACES).ok().filter(|list| !list.is_empty()).map(|list| addresses(Some(&list)));
+    let found = named.filter(|found| !found.is_empty()).or_else(|| sources(names));
+    let found = found.unwrap_or_else(|| [addresses(None), vec![Ipv4Addr::LOCALHOST.into()]].concat());
+    // This machine's own part of the job always reaches one of them.
+    if found.is_empty() { vec![Ipv4Addr::LOCALHOST.into()] } else { found }
+}
+
+/// The source addresses of packets to these machines, without duplicates; `None` where a name can't
+/// be resolved.
+fn sources(names: Vec<String>) -> Option<Vec<IpAddr>> {
+    let (found, all) = mpsc::channel();
+    let (count, until) = (names.len(), Instant::now() + LOOKUP);
+    // A resolver may exceed the time limit; its thread then ends by itself.
+    std::thread::spawn(move || {
+        for name in names {
+            if found.send(source(&name)).is_err() {
+                break;
+            }
+        }
+    });
+    let mut sources = Vec::new();
+    for _ in 0..count {
+        let address = all.recv_timeout(until.saturating_duration_since(Instant::now())).ok()??;
+        if !sources.contains(&address) {
+            sources.push(address);
+        }
+    }
+    Some(sources)
+}
+
+/// The source address of packets to a machine. No packet is sent.
+fn source(name: &str) -> Option<IpAddr> {
+    let target = (name, 9).to_socket_addrs().ok()?.next()?;
+    let any: IpAddr = if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(target).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+fn secret() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(to_hex(&bytes))
+}
+
+/// Compares two secrets in constant time.
+fn same(told: &str, secret: &str) -> bool {
+    told.len() == secret.len() && told.bytes().zip(secret.bytes()).fold(0, |all, (one, other)| all | (one ^ other)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn door(names: &[&str]) -> Door {
+        Door::open(names.iter().map(ToString::to_string)).expect("a listener")
+    }
+
+    /// Machines that are reached by one interface are listened for at that interface only.
+    #[test]
+    fn it_listens_where_the_machines_are_reached() {
+        for names in [&["127.0.0.1"][..], &["localhost", "me@127.0.0.3"]] {
+            let heads = door(names).heads().expect("addresses");
+            assert!(!heads.is_empty() && heads.iter().all(|head| head.ip().is_loopback()), "{heads:?}");
+        }
+        let heads = door(&["127.0.0.1", "no such machine"]).heads().expect("addresses");
+        assert!(heads.iter().all(|head| !head.ip().is_unspecified()), "{heads:?}");
+        assert!(heads.last().expect("loopback").ip().is_loopback());
+    }
+
+    /// Few of many strangers are kept, and a connection with the secret is admitted past them.
+    #[test]
+    fn many_strangers_keep_nobody_out() {
+        let mut door = door(&["127.0.0.1"]);
+        let at = door.heads().expect("addresses")[0];
+        let connect = || TcpStream::connect(at).expect("it listens");
+        let silent: Vec<_> = (0..100).map(|_| connect()).collect();
+        let mut wrong = connect();
+        wrong.write_all(b"cmd=join host=0 secret=00\n").expect("open");
+        assert!(door.turn().is_empty());
+        assert!(door.strangers.len() <= STRANGERS, "{}", door.strangers.len());
+        let mut member = connect();
+        member.write_all(format!("cmd=join host=7 secret={}\n", door.secret()).as_bytes()).expect("open");
+        let late: Vec<_> = (0..100).map(|_| connect()).collect();
+        let guests = door.turn();
+        assert_eq!(guests.len(), 1);
+        assert!(guests[0].line.starts_with("cmd=join host=7 "), "{:?}", guests[0].line);
+        drop((silent, wrong, late));
+        door.close();
+        assert!(TcpStream::connect(at).is_err(), "nobody listens any more");
+    }
+}

@@ -1,0 +1,179 @@
+//! Types that C and Fortran have and Rust lacks: `long double`, IEEE numbers of 16 and 128 bits,
+//! Fortran's LOGICAL and pairs. Owns their sizes and classes. The functions that combine two
+//! elements come from outside, once for a process ([`serve`]): `libtransom_mpi` has them from the C
+//! compiler of the program's MPI. Without them nobody can name such a type, and messages that do
+//! are unreadable.
+
+use std::sync::OnceLock;
+
+use super::op::Op;
+use super::types::Class;
+use Foreign::{
+    Complex16, Complex128, ComplexLong, Float16, Float128, Int128, Logical16, Logical32, Logical64, Logical128,
+    LongDouble, LongDoubleInt, TwoDouble, TwoFloat,
+};
+
+/// A predefined type that Rust lacks. `enum foreign` of capi/mpi/host/host.h has the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Foreign {
+    /// `MPI_LONG_DOUBLE`, where it has 16 bytes.
+    LongDouble,
+    /// `MPI_C_LONG_DOUBLE_COMPLEX`: two of these.
+    ComplexLong,
+    /// `MPI_LONG_DOUBLE_INT`: a `long double` and its index, 32 bytes with padding.
+    LongDoubleInt,
+    /// `MPI_REAL16`: IEEE binary128.
+    Float128,
+    /// `MPI_COMPLEX32`: two of these.
+    Complex128,
+    /// `MPI_REAL2`: IEEE binary16.
+    Float16,
+    /// `MPI_COMPLEX4`: two of these.
+    Complex16,
+    /// `MPI_INTEGER16`.
+    Int128,
+    /// `MPI_LOGICAL2`.
+    Logical16,
+    /// `MPI_LOGICAL4`.
+    Logical32,
+    /// `MPI_LOGICAL8`.
+    Logical64,
+    /// `MPI_LOGICAL16`.
+    Logical128,
+    /// `MPI_2REAL`: an `f32` and its index, which is one too.
+    TwoFloat,
+    /// `MPI_2DOUBLE_PRECISION`: an `f64` and its index, which is one too.
+    TwoDouble,
+}
+
+/// Combines one element of the type by an operation that computes: the value in the target, which
+/// becomes the new one, and the operand. Both slices are one element long, and may lie at any
+/// alignment.
+pub type Combine = fn(Foreign, Op, &mut [u8], &[u8]);
+
+static COMBINE: OnceLock<Combine> = OnceLock::new();
+
+/// Has `combine` serve these types in this process. The first call counts; all ranks of a job serve
+/// them, or none.
+pub fn serve(combine: Combine) {
+    // Whoever was first serves the same types.
+    let _ = COMBINE.set(combine);
+}
+
+impl Foreign {
+    /// Every type, in the order of their numbers.
+    pub const ALL: [Foreign; 14] = [
+        LongDouble,
+        ComplexLong,
+        LongDoubleInt,
+        Float128,
+        Complex128,
+        Float16,
+        Complex16,
+        Int128,
+        Logical16,
+        Logical32,
+        Logical64,
+        Logical128,
+        TwoFloat,
+        TwoDouble,
+    ];
+
+    pub(super) const fn size(self) -> usize {
+        match self {
+            Float16 | Logical16 => 2,
+            Complex16 | Logical32 => 4,
+            Logical64 | TwoFloat => 8,
+            LongDouble | Float128 | Int128 | Logical128 | TwoDouble => 16,
+            ComplexLong | LongDoubleInt | Complex128 => 32,
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            LongDouble => "MPI_LONG_DOUBLE",
+            ComplexLong => "MPI_C_LONG_DOUBLE_COMPLEX",
+            LongDoubleInt => "MPI_LONG_DOUBLE_INT",
+            Float128 => "MPI_REAL16",
+            Complex128 => "MPI_COMPLEX32",
+            Float16 => "MPI_REAL2",
+            Complex16 => "MPI_COMPLEX4",
+            Int128 => "MPI_INTEGER16",
+            Logical16 => "MPI_LOGICAL2",
+            Logical32 => "MPI_LOGICAL4",
+            Logical64 => "MPI_LOGICAL8",
+            Logical128 => "MPI_LOGICAL16",
+            TwoFloat => "MPI_2REAL",
+            TwoDouble => "MPI_2DOUBLE_PRECISION",
+        }
+    }
+
+    pub(super) const fn class(self) -> Class {
+        match self {
+            LongDouble | Float128 | Float16 => Class::Float,
+            ComplexLong | Complex128 | Complex16 => Class::Complex,
+            Int128 => Class::Integer,
+            Logical16 | Logical32 | Logical64 | Logical128 => Class::Logical,
+            LongDoubleInt | TwoFloat | TwoDouble => Class::Pair,
+        }
+    }
+
+    /// The type with this place in [`Foreign::ALL`], where this process serves it.
+    pub(super) fn served(place: usize) -> Option<Foreign> {
+        COMBINE.get().and_then(|_| Foreign::ALL.get(place).copied())
+    }
+
+    /// Combines one element.
+    ///
+    /// # Panics
+    /// Where nobody serves these types, so that nobody has one.
+    pub(super) fn combine(self, op: Op, target: &mut [u8], operand: &[u8]) {
+        let combine = COMBINE.get().expect("whoever names these types serves them");
+        combine(self, op, target, operand);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kernel::{combine, combine_one};
+    use super::*;
+    use crate::reduce::BasicType;
+
+    /// Knows sums of integers and of `f64` pairs of one machine: what others are is no business of
+    /// this crate's.
+    fn sums(ty: Foreign, op: Op, target: &mut [u8], operand: &[u8]) {
+        assert_eq!((target.len(), operand.len()), (ty.size(), ty.size()), "one element of {}", ty.name());
+        match (ty, op) {
+            (Int128, Op::Sum) => {
+                let [a, b] = [&*target, operand].map(|of| i128::from_ne_bytes(of.try_into().expect("16 bytes")));
+                target.copy_from_slice(&a.wrapping_add(b).to_ne_bytes());
+            }
+            _ => target.copy_from_slice(operand),
+        }
+    }
+
+    #[test]
+    fn elements_are_combined_one_by_one_at_any_alignment() {
+        serve(sums);
+        let of = |numbers: &[i128]| numbers.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<u8>>();
+        let mut bytes = [vec![7], of(&[1, -5, i128::MAX]), vec![9]].concat();
+        let ty = BasicType::Foreign(Int128);
+        combine(Op::Sum, ty, &mut bytes[1..49], &of(&[2, 3, 1]));
+        assert_eq!(bytes, [vec![7], of(&[3, -2, i128::MIN]), vec![9]].concat());
+        assert_eq!(combine_one(Op::Lor, BasicType::Foreign(Logical16), 1, 0x7_0000), 0, "only the element's bytes");
+    }
+
+    #[test]
+    fn numbers_and_names_are_nobody_elses() {
+        serve(sums);
+        for (place, foreign) in Foreign::ALL.into_iter().enumerate() {
+            let ty = BasicType::Foreign(foreign);
+            assert_eq!(usize::from(ty.number()), BasicType::ALL.len() + place);
+            assert_eq!(BasicType::from_number(ty.number()), Some(ty));
+            assert!(ty.align() == 1 && ty.size().is_power_of_two() && ty.size() <= 32);
+            assert!(BasicType::ALL.iter().all(|other| other.name() != ty.name()), "{ty}");
+            assert!(Op::Replace.allows(ty) && Op::ALL.into_iter().filter(|op| op.allows(ty)).count() > 3, "{ty}");
+        }
+        assert_eq!(BasicType::from_number(33), None);
+    }
+}

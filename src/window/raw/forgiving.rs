@@ -1,0 +1,68 @@
+//! Windows of programs whose hints may be wrong ([`Info::forgiving`]): a wrong hint costs a
+//! warning, never the window.
+
+use std::sync::Arc;
+
+use super::super::core::Core;
+use super::super::create::Wanted;
+use super::super::target::Flavor;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hints::{Hints, Info};
+use crate::job::{Job, JobCore};
+
+/// Creates a window by `make`. If a forgiving info differs among the ranks, it tries again with the
+/// value that is right for all. Every rank learns of the same hint at the same time, so that all
+/// ranks try again alike.
+pub(super) fn agreeing(
+    job: &Job,
+    wanted: &Wanted<'_>,
+    make: impl Fn(&Wanted<'_>) -> Result<Arc<Core>>,
+) -> Result<Arc<Core>> {
+    if !wanted.info.is_forgiving() {
+        return make(wanted);
+    }
+    let mut info = usable(job.core(), wanted.flavor, wanted.info);
+    loop {
+        match make(&Wanted { info: &info, ..*wanted }) {
+            Err(error) => match error.kind() {
+                ErrorKind::Differs { hint, .. } => {
+                    let common = common(hint);
+                    warn(job.core(), &format!("a window's {hint} differs among its ranks: {common} is in force"));
+                    info = info.with(*hint, common);
+                }
+                _ => return Err(error),
+            },
+            made => return made,
+        }
+    }
+}
+
+/// The value of a hint on which the ranks disagree: MPI's default.
+fn common(hint: &str) -> &'static str {
+    match hint {
+        "mpi_accumulate_granularity" => "0",
+        "alloc_shared_noncontig" => "false",
+        "transom_model" => "unified",
+        _ => "cpu",
+    }
+}
+
+/// The hints with legal values. The others are dropped with a warning.
+pub(super) fn usable(job: &JobCore, flavor: Flavor, info: &Info) -> Info {
+    let fits = |one: &Info| {
+        let hints = Hints::at_creation(one, flavor)?;
+        job.actor_for(hints.atomics).map(drop)
+    };
+    let (usable, wrong): (Info, Option<Error>) = info.usable(fits);
+    if let Some(wrong) = wrong {
+        warn(job, &format!("a hint of a window is ignored: {wrong}"));
+    }
+    usable
+}
+
+/// Prints a warning, once for all ranks.
+fn warn(job: &JobCore, what: &str) {
+    if job.rank == 0 {
+        job.warn_once(what);
+    }
+}

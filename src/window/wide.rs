@@ -1,0 +1,61 @@
+//! Compare-and-swap of elements that no register holds (MPI-4.1, 12.3.4): as bytes, by the CPU that
+//! is the actor of their type.
+
+use transom_fabric::Tally;
+
+use super::core::{Core, index};
+use super::dynamic::Reach;
+use super::target::{Flavor, Target};
+use crate::buffers::scoped;
+use crate::error::Result;
+use crate::messages::{Landing, Request};
+use crate::reduce::BasicType;
+use crate::rma::layout::Layout;
+
+impl Core {
+    /// Stores the second of `both` where the first is found, and waits for the value from before.
+    /// For `PROC_NULL` `old` is left alone.
+    pub(crate) fn compare_swap_bytes(
+        &self,
+        rank: usize,
+        displacement: u64,
+        ty: BasicType,
+        both: [&[u8]; 2],
+        old: &mut [u8],
+    ) -> Result<()> {
+        let located = self.locate_element("compare_and_swap", rank, displacement, ty)?;
+        let Some((target, at)) = located else { return Ok(()) };
+        match target.place(self, ty) {
+            Some(place) => {
+                place.swap_bytes(index(at), both, old);
+                Ok(())
+            }
+            None => self.swap_bytes_far(target, at, ty, both, old),
+        }
+    }
+
+    fn swap_bytes_far(&self, target: &Target, at: u64, ty: BasicType, both: [&[u8]; 2], old: &mut [u8]) -> Result<()> {
+        let (call, size) = ("compare_and_swap", ty.size());
+        if self.flavor == Flavor::Dynamic
+            && let Reach::Mapped = self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)?
+        {
+            let there = self.within(call, target, at, size)?;
+            self.place_within(target, &there)?.swap_bytes(there.at, both, old);
+            return Ok(());
+        }
+        // Of its own, so that it does not wait for what else is in flight to the target.
+        let tally = Tally::within(&target.tally);
+        scoped(
+            || self.job.finish(&tally),
+            |scope| {
+                let into = scope.sink(old);
+                if let Some(near) = self.near(target) {
+                    return self.swap_bytes_near(&near, at, both, into);
+                }
+                let request = Request::SwapWide { ty, at, data: &both.concat() };
+                self.ask(target, self.next_order(target), request, Landing::One(into), &tally)
+            },
+        )?;
+        self.job.progress.complete(&tally)
+    }
+}

@@ -1,0 +1,101 @@
+//! Pages of the node's memory that a rank touches or maps by itself, at the creation of a shared
+//! window, at first contact and at `free`. The kernel reports them for this process (proc(5)).
+
+use std::fs;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+
+use transom::{Info, Job, RawWindow, Window};
+use transom_harness::{Outcome, ensure, same, step};
+
+use crate::shared::{one_node, refused};
+
+/// A page is on the NUMA node of the rank that touches it first: the rank in whose part the page
+/// begins.
+/// Shows W1.
+pub(crate) fn touched_by_their_owner(world: &Job) -> Outcome {
+    if !one_node(world) {
+        return refused(world);
+    }
+    let (me, page) = (world.rank(), rustix::param::page_size());
+    // Parts that end within pages, that begin and end within one page, and that have many pages.
+    for unit in [page + 100, 40, 300 * page + 8] {
+        let len = |rank: usize| unit * (rank + 1) - rank;
+        step(format!("parts of {unit} bytes and more"));
+        let win = RawWindow::allocate_shared(world, len(me), 1, &Info::new())?;
+        let begin: usize = (0..me).map(len).sum();
+        let all: usize = (0..world.size()).map(len).sum();
+        let touched = present(win.shared_query(0)?.base().addr(), all.div_ceil(page))?;
+        let own = (0..all.div_ceil(page)).filter(|at| (begin..begin + len(me)).contains(&(at * page)));
+        same("pages that this rank has touched", &touched, &own.collect::<Vec<_>>())?;
+        win.free()?;
+    }
+    Ok(())
+}
+
+/// Regression: first contact touched all of a peer's ring, job block and part, which took 0.4 ms.
+/// Shows T2.
+pub(crate) fn few_at_first_contact(world: &Job) -> Outcome {
+    if !one_node(world) {
+        return refused(world);
+    }
+    let win = Window::<u64>::allocate(world, 1 << 17)?;
+    let others = || (0..world.size()).filter(|&rank| rank != world.rank());
+    win.lock_all(|epoch| others().try_for_each(|rank| epoch.put_value(rank, 0, 1)))?;
+    let pages = resident_of_peers()? / rustix::param::page_size();
+    let peers = world.size() - 1;
+    // The ring, the words of the job and of the window, the directory, and the word that was put.
+    ensure((peers..=8 * peers).contains(&pages), &format!("few pages of {peers} peers are mapped, not {pages}"))?;
+    Ok(win.free()?)
+}
+
+/// Regression: `free` mapped the parts of the ranks with which it synchronizes.
+/// Shows T2.
+pub(crate) fn none_at_free(world: &Job) -> Outcome {
+    const BYTES: usize = 128 << 20;
+    if !one_node(world) {
+        return refused(world);
+    }
+    let win = Window::<u8>::allocate(world, BYTES)?;
+    let (before, size) = (status("VmPeak:")?, status("VmSize:")?);
+    ensure(before < size + BYTES / 2, "a mapping more would be the most that this process ever had")?;
+    win.free()?;
+    let after = status("VmPeak:")?;
+    ensure(after < before + BYTES / 2, &format!("{} bytes were mapped to free a window", after - before))
+}
+
+/// The pages of a range that this process's page table has.
+fn present(address: usize, pages: usize) -> Result<Vec<usize>, Box<dyn std::error::Error>> {
+    const PRESENT: u64 = 1 << 63;
+    let mut entries = vec![0; 8 * pages];
+    let first = address / rustix::param::page_size();
+    fs::File::open("/proc/self/pagemap")?.read_exact_at(&mut entries, 8 * first as u64)?;
+    let (entries, _) = entries.as_chunks::<8>();
+    Ok((0..pages).filter(|&at| u64::from_ne_bytes(entries[at]) & PRESENT != 0).collect())
+}
+
+/// The bytes of peers' heaps that this process's page table has.
+fn resident_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
+    let opened = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.path());
+    let heaps = opened.filter(|path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("transom-heap")));
+    // This process opened its own heap first.
+    let own = heaps.min_by_key(|path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()));
+    let own = fs::metadata(own.ok_or("no heap is open")?)?.ino().to_string();
+    let (mut bytes, mut counts) = (0, false);
+    for line in fs::read_to_string("/proc/self/smaps")?.lines() {
+        let mut fields = line.split_whitespace();
+        let first = fields.next().unwrap_or_default();
+        if first.contains('-') && !first.ends_with(':') {
+            counts = line.contains("transom-heap") && fields.nth(3) != Some(&*own);
+        } else if first == "Rss:" && counts {
+            bytes += 1024 * fields.next().unwrap_or_default().parse::<usize>()?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// A field of `/proc/self/status` in kB, converted to bytes.
+fn status(name: &str) -> Result<usize, Box<dyn std::error::Error>> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("the kernel tells it")?;
+    Ok(1024 * value.split_whitespace().next().unwrap_or_default().parse::<usize>()?)
+}

@@ -1,0 +1,103 @@
+//! Several threads of a rank operate on one window (MPI-4.1 §12.6, §12.7) on nets that reorder. The
+//! meaning of one thread's operations does not depend on concurrent operations of other threads.
+//!
+//! Route: sim.
+
+use simulated::{Rank, run, same};
+use transom::Window;
+use transom::ops::Replace;
+use transom_fabric::Coherence;
+use transom_fabric::sim::{SimAmo, SimOptions};
+
+mod simulated;
+
+const THREADS: usize = 4;
+const TURNS: u64 = 400;
+
+fn reordering(seed: u64) -> SimOptions {
+    SimOptions {
+        seed,
+        delay: 9,
+        again_one_in: if seed.is_multiple_of(2) { 0 } else { 8 },
+        done_one_in: 0,
+        amo: SimAmo::All(Coherence::DeviceOnly),
+        ..SimOptions::default()
+    }
+}
+
+/// Each thread stores rising numbers into a place of its own without waiting: the last number
+/// remains, on nets that perform accumulates themselves and complete them in any order. Regression:
+/// a thread's places in flight were forgotten when another thread recorded its own at the same
+/// moment.
+/// Shows M4.
+#[test]
+fn accumulates_of_each_thread_keep_their_order() {
+    let values: Vec<u64> = (1..=TURNS).collect();
+    for seed in 0..12 {
+        let values = values.clone();
+        run(2, &reordering(seed), move |world: &Rank| {
+            let win = Window::<u64>::allocate(world, 64)?;
+            if world.rank() == 0 {
+                world.step("threads accumulate");
+                win.lock_all(|epoch| {
+                    std::thread::scope(|threads| {
+                        let start = |thread: usize| {
+                            let values = &values;
+                            threads.spawn(move || {
+                                // Neighbours in memory are no neighbours in the table of watched
+                                // places.
+                                values.chunks(1).try_for_each(|value| epoch.accumulate(1, 7 * thread, value, Replace))
+                            })
+                        };
+                        let started: Vec<_> = (0..THREADS).map(start).collect();
+                        started.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
+                    })?;
+                    epoch.flush(1)
+                })?;
+                let last = win.lock_all(|epoch| {
+                    (0..THREADS).map(|thread| epoch.fetch_value(1, 7 * thread)).collect::<Result<Vec<_>, _>>()
+                })?;
+                same("the last values", &last, &vec![TURNS; THREADS])?;
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}
+
+/// The first operations of two threads on a target of `start` both find its post unseen; one of
+/// them consumes the notice.
+/// Shows S2.
+#[test]
+fn threads_share_the_notice_of_a_post() {
+    for seed in 0..12 {
+        run(2, &reordering(seed), |world: &Rank| {
+            let win = Window::<u64>::allocate(world, 8)?;
+            for turn in 1..=20 {
+                world.step(format!("turn {turn}"));
+                if world.rank() == 0 {
+                    let values: Vec<u64> = (100 * turn..).take(THREADS).collect();
+                    win.start(&[1], |epoch| {
+                        std::thread::scope(|threads| {
+                            let put = |(at, value): (usize, &u64)| {
+                                let value = *value;
+                                threads.spawn(move || epoch.put_value(1, at, value))
+                            };
+                            let started: Vec<_> = values.iter().enumerate().map(put).collect();
+                            started.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
+                        })
+                    })?;
+                } else {
+                    win.post(&[0])?;
+                    win.wait()?;
+                    let mut found = vec![0; THREADS];
+                    win.load(0, &mut found)?;
+                    let wanted: Vec<u64> = (100 * turn..).take(THREADS).collect();
+                    same("what the threads put", &found, &wanted)?;
+                }
+            }
+            world.barrier()?;
+            Ok(win.free()?)
+        });
+    }
+}

@@ -1,0 +1,39 @@
+//! Waiting for a rank of the node while a net is open too (MPI-4.1 §12.5.2).
+
+use std::time::Duration;
+
+use transom::{Assert, Info, Job, Op, RawWindow};
+use transom_harness::{Outcome, ensure, same, step};
+
+const ROUNDS: u64 = 2_000;
+/// How late one of two ranks comes: past the polling of the other, before the end of its sleep.
+const LATE: Duration = Duration::from_micros(300);
+
+/// Two ranks of each node take turns in coming late to an epoch of both. The notices of a post and
+/// of a completion end the other's sleep; few sleeps last to their limit although the notice is
+/// there. Shows S1.
+pub(crate) fn notices_end_sleeps(world: &Job) -> Outcome {
+    let me = world.rank();
+    let near = world.node_ranks();
+    same("ranks of this node", &near.len(), &2)?;
+    ensure(world.net().is_some(), "a net is open")?;
+    let peer = near[usize::from(near[0] == me)];
+    let win = RawWindow::allocate(world, 8, 8, &Info::new())?;
+    win.fence(Assert::NOPRECEDE | Assert::NOSUCCEED)?;
+    let before = world.late_wakes();
+    for round in 1..=ROUNDS {
+        step(format!("round {round}"));
+        if (round % 2 == 0) == (me < peer) {
+            std::thread::sleep(LATE);
+        }
+        win.post(&[peer], Assert::NONE)?;
+        win.start(&[peer], Assert::NONE)?;
+        crate::fetch(&win, peer, 0, Op::Replace, round)?;
+        win.complete()?;
+        win.wait()?;
+        same("what the neighbour put", &crate::word(&win, 0), &round)?;
+    }
+    let late = world.late_wakes() - before;
+    win.free()?;
+    ensure(late <= ROUNDS / 20, &format!("few of {ROUNDS} rounds slept past a notice: {late}"))
+}
