@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use transom_fabric::{Amo, Blocks, Memory, Port, Post, Span, Tally, TallyRef};
 
-use crate::wire::Near;
+use crate::transport::Near;
 
 /// Origin bytes that stay readable, and unwritten, until their operation is complete.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 //! from users and as decisions for the window. Unknown keys are ignored, as MPI demands; a known
 //! key with an illegal value is an error.
 
+use crate::environment::Atomics;
 use crate::error::{Class, Error, Result};
-use crate::settings::Atomics;
 use crate::window::Flavor;
 
 /// Keys and values (`MPI_Info`).

@@ -4,14 +4,14 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 
+use crate::environment::{self, Settings};
+pub use crate::environment::{VARIABLES, Variable};
 use crate::error::{ErrorKind, Result};
 use crate::interfaces;
 use crate::job::JobCore;
-pub use crate::plan::Amos;
-use crate::plan::{self, Actor};
-use crate::settings::{self, Settings};
-pub use crate::settings::{VARIABLES, Variable};
-use crate::wire::{Lane, Net};
+pub use crate::routes::Amos;
+use crate::routes::{self, Actor};
+use crate::transport::{Lane, Net};
 
 /// The transports found to work on a machine, for [`outlook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub fn outlook(found: Found, get: impl Fn(&str) -> Option<OsString>) -> Result<O
     let settings = Settings::read(get)?;
     let unable = |why: String| ErrorKind::Job(why).into();
     if settings.shm && found.shm {
-        let actor = plan::actor(settings.atomics, &[0, 0], Amos::None).map_err(unable)?;
+        let actor = routes::actor(settings.atomics, &[0, 0], Amos::None).map_err(unable)?;
         return Ok(Outlook { route: "shared memory", actor });
     }
     let (route, amos) = match (found.verbs.filter(|_| settings.verbs), found.ofi.filter(|_| settings.ofi)) {
@@ -60,7 +60,7 @@ pub fn outlook(found: Found, get: impl Fn(&str) -> Option<OsString>) -> Result<O
         (None, Some(amos)) => ("libfabric", amos),
         (None, None) => return Err(unable("a net is needed, and neither verbs nor libfabric can be used".into())),
     };
-    Ok(Outlook { route, actor: plan::actor(settings.atomics, &[0, 1], amos).map_err(unable)? })
+    Ok(Outlook { route, actor: routes::actor(settings.atomics, &[0, 1], amos).map_err(unable)? })
 }
 
 /// The addresses of this machine that ranks of other machines may use to reach it, the best first,
@@ -71,7 +71,7 @@ pub fn outlook(found: Found, get: impl Fn(&str) -> Option<OsString>) -> Result<O
 pub fn addresses(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<String>> {
     let list = Settings::read(get)?.interfaces;
     let own = interfaces::own(list.as_deref());
-    let own = own.map_err(|reason| settings::invalid_interfaces(list.as_deref().unwrap_or_default(), &reason))?;
+    let own = own.map_err(|reason| environment::invalid_interfaces(list.as_deref().unwrap_or_default(), &reason))?;
     Ok(own.iter().map(ToString::to_string).collect())
 }
 

@@ -67,24 +67,24 @@ pub mod bootstrap;
 mod buffers;
 pub mod datatype;
 mod directory;
+mod environment;
 mod epoch;
 mod error;
+mod failures;
 mod hints;
 pub mod info;
 mod interfaces;
 mod job;
 #[cfg(feature = "launch")]
 pub mod launch;
+mod memory;
 mod messages;
-mod plan;
 mod progress;
 pub mod reduce;
-mod rma;
-mod settings;
+mod routes;
 mod sync;
-mod watch;
+mod transport;
 mod window;
-mod wire;
 
 pub use bytemuck;
 pub use datatype::Datatype;
@@ -92,10 +92,10 @@ pub use error::{Class, Error, ErrorKind, Result};
 pub use hints::{Info, Model};
 pub use job::{Job, PROC_NULL, Route, init};
 pub use num_complex::Complex;
-pub use plan::Actor;
 pub use reduce::{BasicType, Element, Op, ops};
+pub use routes::Actor;
+pub use transport::Posted;
 pub use window::{
     Access, Allocation, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Flavor, Items, Lock, LockAllEpoch,
     LockEpoch, Passive, RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
 };
-pub use wire::Posted;

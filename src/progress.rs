@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use transom_fabric::{Failure, Fault, Peer, Tally};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::failures::Watch;
 use crate::messages::Messages;
-use crate::watch::Watch;
-use crate::wire::{Lane, Wire};
+use crate::transport::{Lane, Wire};
 
 /// Time that a blocking call polls before it sleeps, where every rank has a core.
 const SPIN: Duration = Duration::from_micros(50);

@@ -9,12 +9,12 @@ pub(crate) mod fields;
 mod gather;
 #[allow(unsafe_code)]
 mod inherited;
+pub(crate) mod lines;
 pub mod local;
 mod mapping;
 pub mod pmi1;
 pub mod pmix;
 pub mod solo;
-pub(crate) mod wire;
 
 pub use detect::{detect, is_launched};
 pub use error::BootstrapError;

@@ -12,7 +12,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::inherited::adopt_socket;
-use super::wire::{LineBuffer, MAX_ACCEPTED, MAX_LINE, Words, from_base64, to_base64, to_hex};
+use super::lines::{LineBuffer, MAX_ACCEPTED, MAX_LINE, Words, from_base64, to_base64, to_hex};
 use super::{Bootstrap, BootstrapError, MAX_KEY, check_key, mapping};
 
 /// Time limit of the launcher's first answers. Later commands wait for other ranks, without a

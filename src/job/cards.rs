@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use transom_fabric::RegionKey;
 
+use crate::failures::Process;
 use crate::interfaces::Site;
-use crate::watch::Process;
 
 /// The data by which one rank contacts another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::error::{ErrorKind, Result};
 /// Descriptors that libfabric takes over sockets to open and try a provider, and those of the
 /// failure detector itself.
 const OPENING: u64 = 32;
-/// The most ranks of other machines that one rank watches (`watch::far`).
+/// The most ranks of other machines that one rank watches (`failures::connections`).
 const WATCHED: u64 = 256;
 
 /// Makes room for connections to all other ranks, as far as the hard limit allows.

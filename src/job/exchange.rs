@@ -10,7 +10,7 @@ use super::cards::{key_bytes, key_from};
 use super::peer;
 use crate::bootstrap::fields::{pack, unpack, unpack_all};
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
-use crate::wire::{self, Lane, ShmRegion, Wire};
+use crate::transport::{self, Lane, ShmRegion, Wire};
 
 /// The way in which ranks of one machine share a copy.
 pub(super) trait Copies {
@@ -134,7 +134,7 @@ impl Copies for HeapCopies<'_> {
         let memory = self.wire.allocate(bytes.len()).ok()?;
         memory.write(0, bytes);
         let region = self.wire.register_shm(&memory).ok()??;
-        let place = pack(&[address.as_slice(), &key_bytes(&wire::shm_key(&region))]);
+        let place = pack(&[address.as_slice(), &key_bytes(&transport::shm_key(&region))]);
         self.kept.push((memory, region));
         Some(place)
     }

@@ -20,16 +20,16 @@ use transom_fabric::{Memory, Peer, PeerMap, Post, Tally};
 use crate::bootstrap::{self, Bootstrap};
 use crate::buffers;
 use crate::directory::{self, Part, Slot};
+use crate::environment::{Atomics, Settings};
 use crate::error::{Class, Error, ErrorKind, Result};
+use crate::failures::connections::Beacon;
 use crate::interfaces::Interface;
 use crate::messages::Messages;
-use crate::plan::{self, Actor, Amos};
 use crate::progress::Progress;
-use crate::settings::{Atomics, Settings};
+use crate::routes::{self, Actor, Amos};
 use crate::sync::barrier;
-use crate::watch::far::Beacon;
-use crate::window::words::{self, Words};
-use crate::wire::{Lane, NetRegion, Posted, Remote, ShmRegion, SpinBudget, Wire};
+use crate::sync::words::{self, Words};
+use crate::transport::{Lane, NetRegion, Posted, Remote, ShmRegion, SpinBudget, Wire};
 use cards::Card;
 pub(crate) use signals::{BarrierWords, next};
 pub(crate) use team::{Team, check_rank};
@@ -142,9 +142,9 @@ fn begin(connect: impl FnOnce() -> Result<Box<dyn Bootstrap>, bootstrap::Bootstr
     let settings = Settings::read(|name| std::env::var_os(name))?;
     let bootstrap = connect()?;
     if bootstrap.rank() == 0 {
-        for name in crate::settings::unknown(std::env::vars_os().map(|(name, _)| name)) {
+        for name in crate::environment::unknown(std::env::vars_os().map(|(name, _)| name)) {
             // An unknown `TRANSOM_` variable gets a warning, and there is no channel but stderr.
-            eprintln!("transom: warning: {}", crate::settings::warning(&name));
+            eprintln!("transom: warning: {}", crate::environment::warning(&name));
         }
     }
     start::start(bootstrap, settings, None).map(Job::new)
@@ -284,7 +284,7 @@ impl Job {
 
     /// The provider's name of the open net.
     pub fn net(&self) -> Option<String> {
-        self.core.wire.net().map(crate::wire::Net::name)
+        self.core.wire.net().map(crate::transport::Net::name)
     }
 
     /// Whether this process has a progress thread, which serves origins while the program computes.
@@ -585,7 +585,7 @@ impl JobCore {
     /// The atomicity actor of a window: the hint's choice, or without a hint the job's.
     pub(crate) fn actor_for(&self, hint: Option<Atomics>) -> Result<Actor> {
         let Some(wanted) = hint else { return Ok(self.actor) };
-        plan::actor(wanted, &self.nodes, self.amos).map_err(|why| Error::argument(Class::InfoValue, "info", why))
+        routes::actor(wanted, &self.nodes, self.amos).map_err(|why| Error::argument(Class::InfoValue, "info", why))
     }
 }
 

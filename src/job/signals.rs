@@ -8,8 +8,8 @@ use super::{JobCore, Team};
 use crate::error::Result;
 use crate::messages::Messages;
 use crate::sync::barrier::Signals;
-use crate::window::words::Words;
-use crate::wire::{Lane, event};
+use crate::sync::words::Words;
+use crate::transport::{Lane, event};
 
 /// Bytes between two words: each has a cache line of its own, because each has another writer.
 const STRIDE: usize = 64;

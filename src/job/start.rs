@@ -13,17 +13,17 @@ use super::exchange::{Copy, Exchange, HeapCopies};
 use super::{JobCore, Team, block_bytes, descriptors, peer, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
+use crate::environment::{self, Settings};
 use crate::error::{Error, ErrorKind, Result};
+use crate::failures::connections::{Beacon, Lines, Place, SILENCE};
+use crate::failures::{Process, Watch};
 use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
-use crate::plan::{self, Actor, Amos};
 use crate::progress::Progress;
-use crate::settings::{self, Settings};
+use crate::routes::{self, Actor, Amos};
 use crate::sync::stripe;
-use crate::watch::far::{Beacon, Lines, Place, SILENCE};
-use crate::watch::{Process, Watch};
-use crate::window::words;
-use crate::wire::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
+use crate::sync::words;
+use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
 
 type Boot = Box<dyn Bootstrap>;
 type Exchanging<'a> = Exchange<HeapCopies<'a>>;
@@ -38,7 +38,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     }
     let shm = match simulated {
         Some(_) => None,
-        None => Some(wire::open_shm(peer(rank), settings.populate, settings.without_xpmem(rank))?),
+        None => Some(transport::open_shm(peer(rank), settings.populate, settings.without_xpmem(rank))?),
     };
     // The block must exist before the complete wire does: the wire takes the net, which is opened
     // once nodes are known.
@@ -61,7 +61,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     let wire = Arc::new(Wire::new(shm, net));
     let beacon = light(&wire, &source, rank, &cards);
     let (block_net, amos) = join_net(&mut boot, &wire, &block, &mut cards, beacon.as_ref())?;
-    let actor = plan::actor(settings.atomics, &nodes, amos).map_err(ErrorKind::Job)?;
+    let actor = routes::actor(settings.atomics, &nodes, amos).map_err(ErrorKind::Job)?;
     let (boot, copies) = boot.into_parts();
     let on_machine = cards.iter().filter(|card| card.machine == cards[rank].machine).count();
     let core = assemble(Assembly {
@@ -206,7 +206,7 @@ fn exchange_cards(
     let process = Process::own();
     // Simulated ranks are threads of this process.
     let site = if address.is_some() { Site::own(settings.interfaces.as_deref()) } else { Site::default() };
-    let key = block.as_ref().map(wire::shm_key).unwrap_or_default();
+    let key = block.as_ref().map(transport::shm_key).unwrap_or_default();
     let mine = pack(&[
         env!("CARGO_PKG_VERSION").as_bytes(),
         settings.agreement().as_bytes(),
@@ -258,7 +258,7 @@ fn unreadable(rank: usize) -> Error {
 /// Ranks of each node: claimed by identity, proven by mapping the leader's memory.
 fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards: &[Card]) -> Result<Vec<usize>> {
     let shares = |card: &Card| settings.shm && !card.shm_address.is_empty();
-    let candidates = plan::candidates(cards.iter().map(|card| shares(card).then_some(card.machine.as_str())));
+    let candidates = routes::candidates(cards.iter().map(|card| shares(card).then_some(card.machine.as_str())));
     let (rank, leader) = (boot.rank(), candidates[boot.rank()]);
     let proof = if leader == rank { Ok(()) } else { wire.connect(Lane::Shm, peer(leader), &cards[leader].shm_address) };
     let said = match &proof {
@@ -273,7 +273,7 @@ fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards
             eprintln!("transom: rank {rank} does not share memory with its node: {}", String::from_utf8_lossy(reason));
         }
     }
-    Ok(plan::nodes(&candidates, &proven))
+    Ok(routes::nodes(&candidates, &proven))
 }
 
 /// The interface by which other ranks reach this rank.
@@ -319,7 +319,7 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
     if !settings.verbs {
         return Ok(Err(None));
     }
-    let opened = wire::open_verbs(peer(boot.rank()), settings.devices.as_deref(), settings.silence);
+    let opened = transport::open_verbs(peer(boot.rank()), settings.devices.as_deref(), settings.silence);
     let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
     let told = boot.allgather("transom.verbs", said.as_bytes())?;
     let Some(first) = told.iter().position(|reason| !reason.is_empty()) else {
@@ -338,13 +338,13 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
 /// Opens libfabric. Rank 0 opens first, because its probe of idle targets serves all ranks.
 fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, why: &str) -> Result<Net> {
     if let Some(list) = &settings.interfaces {
-        interfaces::own(Some(list)).map_err(|reason| settings::invalid_interfaces(list, &reason))?;
+        interfaces::own(Some(list)).map_err(|reason| environment::invalid_interfaces(list, &reason))?;
     }
     // Verbs have one descriptor for the device, for any number of peers.
     descriptors::make_room(boot.rank(), boot.size())?;
     let me = peer(boot.rank());
     let open = |passive| {
-        wire::open_ofi(me, settings.provider.as_deref(), settings.devices.as_deref(), source.address, passive)
+        transport::open_ofi(me, settings.provider.as_deref(), settings.devices.as_deref(), source.address, passive)
             .map_err(|error: FabricError| Error::from(ErrorKind::Job(format!("{why}: {error}"))))
     };
     let opened = if boot.rank() == 0 { Some(open(None)?) } else { None };

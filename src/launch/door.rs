@@ -14,9 +14,9 @@ use rustix::io::Errno;
 
 use super::ranks::Conn;
 use super::remote;
-use crate::bootstrap::wire::{Words, to_hex};
+use crate::bootstrap::lines::{Words, to_hex};
+use crate::environment::INTERFACES;
 use crate::interfaces;
-use crate::settings::INTERFACES;
 
 /// Most connections that have not identified themselves.
 pub(super) const STRANGERS: usize = 16;

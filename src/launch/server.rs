@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::bootstrap::wire::{MAX_ACCEPTED, Words, from_hex};
+use crate::bootstrap::lines::{MAX_ACCEPTED, Words, from_hex};
 
 /// Limits announced to the ranks, with Hydra's values: bytes, a terminating zero included.
 /// `line_max` tells ranks of this library that lines, and so values, may be longer; other ranks

@@ -1,5 +1,5 @@
 //! The target's side of a window: its memory, and the execution of requests on it. Requests run the
-//! code that origins on mapped memory run (`rma`), so that both are atomic with each other. It
+//! code that origins on mapped memory run (`memory`), so that both are atomic with each other. It
 //! sends nothing.
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,11 +10,11 @@ use transom_fabric::{Memory, Peer};
 use super::codec::{Notice, Request};
 use super::locked;
 use crate::datatype::Strip;
+use crate::memory::accumulate::{Operand, Place, bytes_of};
+use crate::memory::attached::Attached;
 use crate::reduce::{BasicType, Op};
-use crate::rma::accumulate::{Operand, Place, bytes_of};
-use crate::rma::attached::Attached;
 use crate::sync::notices;
-use crate::window::words::Words;
+use crate::sync::words::Words;
 
 /// Most bytes that a request moves: more than fit any port's message.
 const MOST: usize = 1 << 18;
@@ -278,11 +278,11 @@ fn aligned(block: &Block, ty: BasicType) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rma::attached::Opened;
+    use crate::memory::attached::Opened;
     use transom_fabric::{Amo, AmoKind, Width};
 
     fn exposed(len: usize) -> Exposed {
-        let words = Memory::private(crate::window::words::bytes(4));
+        let words = Memory::private(crate::sync::words::bytes(4));
         Exposed::new(Space::Part(Memory::private(len)), words, false)
     }
 
@@ -352,7 +352,7 @@ mod tests {
         let memory = Memory::private(32);
         let address = memory.as_ptr().addr() as u64;
         attached.attach(memory, |_| Opened::default()).expect("the first");
-        let words = Memory::private(crate::window::words::bytes(4));
+        let words = Memory::private(crate::sync::words::bytes(4));
         let window = Exposed::new(Space::Attached(Arc::clone(&attached)), words, false);
         let at = |offset: u64| vec![Strip::one((address + offset).cast_signed(), 8)];
         window.execute(&Request::Scatter { strips: at(24), data: &[7; 8] }).expect("inside");

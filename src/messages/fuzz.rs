@@ -9,8 +9,8 @@ use transom_fabric::{Handler, Memory, Peer};
 
 use super::codec::Message;
 use super::{Exposed, Messages, Space, locked};
-use crate::rma::attached::{Attached, Opened};
-use crate::window::words;
+use crate::memory::attached::{Attached, Opened};
+use crate::sync::words;
 
 const PART: usize = 64;
 const GUARD: usize = 64;

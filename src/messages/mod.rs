@@ -17,7 +17,7 @@ use transom_fabric::{Fault, Handler, Peer, Post, TallyRef};
 
 use crate::buffers::Sink;
 use crate::sync::barrier;
-use crate::wire::Wire;
+use crate::transport::Wire;
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Exposed, Space};

@@ -4,3 +4,4 @@ pub(crate) mod barrier;
 pub(crate) mod lock;
 pub(crate) mod notices;
 pub(crate) mod stripe;
+pub(crate) mod words;

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::window::words::{COMPLETED, POSTED, POSTED_SLOTS, Words};
+use super::words::{COMPLETED, POSTED, POSTED_SLOTS, Words};
 
 /// Unit of the count in a slot. The low bits are the member that posted, counted from 1; the count
 /// of its posts is above. A free slot is 0. Only the member itself takes a slot.
@@ -64,7 +64,7 @@ mod tests {
     /// Shows S1.
     #[test]
     fn posts_are_consumed_by_their_member_and_completions_together() {
-        let memory = Memory::private(crate::window::words::bytes(1));
+        let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         assert!(!take_post(words, 0));
         let members = 0..u32::try_from(POSTED_SLOTS).expect("few");
@@ -85,7 +85,7 @@ mod tests {
     /// Members post and are consumed at once, more of them than slots: each post is consumed once.
     #[test]
     fn no_post_is_lost_or_doubled() {
-        let memory = Memory::private(crate::window::words::bytes(1));
+        let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         let members = u32::try_from(POSTED_SLOTS).expect("few") + 2;
         std::thread::scope(|scope| {

@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::watch;
-use crate::window::words::{LINE, STRIPE_LOCKS, STRIPES, Words};
+use super::words::{LINE, STRIPE_LOCKS, STRIPES, Words};
+use crate::failures;
 
 /// Bytes of a block, which one lock covers.
 pub(crate) const BLOCK: usize = 4096;
@@ -93,7 +93,7 @@ fn wait(word: &AtomicU32) -> Held<'_> {
         // Relaxed: only looks; the exchange orders.
         let holder = word.load(Ordering::Relaxed);
         let free =
-            holder == FREE || looks > YIELDED && looks.is_multiple_of(PATIENCE) && watch::has_ended(holder & !HELD);
+            holder == FREE || looks > YIELDED && looks.is_multiple_of(PATIENCE) && failures::has_ended(holder & !HELD);
         if free && word.compare_exchange(holder, own(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Held(word);
         }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn blocks_of_a_stripe_exclude_each_other_and_others_do_not() {
-        let memory = Memory::private(crate::window::words::bytes(1));
+        let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         let held = lock(words, 5);
         let other = lock(words, BLOCK);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn many_places_lock_each_of_their_blocks_once() {
-        let memory = Memory::private(crate::window::words::bytes(1));
+        let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         let locked = || (0..STRIPES).filter(|stripe| try_lock(words, stripe * BLOCK).is_none()).collect::<Vec<_>>();
         for (places, wanted) in [
@@ -157,7 +157,7 @@ mod tests {
     /// Shows E3.
     #[test]
     fn what_the_dead_hold_is_taken_over() {
-        let memory = Memory::private(crate::window::words::bytes(1));
+        let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         let mut dead = [0; 2].map(|_| std::process::Command::new("true").spawn().expect("true"));
         dead[0].wait().expect("it ends");
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_under_contention() {
-        let memory = Memory::private(crate::window::words::bytes(1));
+        let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         let data = Memory::private(8);
         std::thread::scope(|scope| {

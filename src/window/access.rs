@@ -14,10 +14,10 @@ use super::transfer::{Count, From, Into};
 use crate::buffers::{self, Scope};
 use crate::datatype::Datatype;
 use crate::error::Result;
+use crate::memory::layout::Layout;
 use crate::reduce::kernel::{bits_of, value_of};
 use crate::reduce::ops::{self, Reduction, Swappable};
 use crate::reduce::{Element, Op};
-use crate::rma::layout::Layout;
 
 /// The right to put, get and accumulate during `'scope`. Ranks are ranks of the window's group;
 /// displacements count elements `T`.

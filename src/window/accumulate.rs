@@ -13,15 +13,15 @@ use super::layouts::no_overlap;
 use super::packing::Batch;
 use super::target::{Data, Flavor, Target};
 use super::transfer::{Count, From, Into};
-use super::words::Words;
 use crate::buffers::{Sink, Source};
 use crate::datatype::Datatype;
 use crate::error::{Class, Error, ErrorKind, Result};
+use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
+use crate::memory::layout::Layout;
+use crate::memory::stream::Stream;
 use crate::messages::{Landing, Request};
 use crate::reduce::{BasicType, Op};
-use crate::rma::accumulate::{Operand, Place, bytes_of, truncate, value};
-use crate::rma::layout::Layout;
-use crate::rma::stream::Stream;
+use crate::sync::words::Words;
 
 /// Elements up to this size travel in a register.
 const REGISTER: usize = 8;

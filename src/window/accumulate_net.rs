@@ -11,11 +11,11 @@ use super::core::Core;
 use super::target::Target;
 use crate::buffers::Sink;
 use crate::error::Result;
-use crate::plan::{Actor, Amos};
+use crate::memory::accumulate::{bytes_of, value};
+use crate::memory::stream::Stream;
 use crate::reduce::{BasicType, Op, kernel};
-use crate::rma::accumulate::{bytes_of, value};
-use crate::rma::stream::Stream;
-use crate::wire::Far;
+use crate::routes::{Actor, Amos};
+use crate::transport::Far;
 
 /// The largest value that an atomic of the net returns, in bytes.
 const REGISTER: usize = 8;

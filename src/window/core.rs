@@ -10,18 +10,18 @@ use transom_fabric::{Memory, Peer, PeerMap, Places, Span, TallyRef};
 use super::dynamic::Known;
 use super::model::Separate;
 use super::target::{Data, Flavor, Hold, Target};
-use super::words::{self, Words};
 use crate::directory::Part;
 use crate::epoch::{self, Access, Books, Call};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hints::{Hints, Info, Model};
 use crate::job::{self, BarrierWords, JobCore, Route, Team, peer};
+use crate::memory::attached::Attached;
+use crate::memory::layout::Layout;
 use crate::messages::Exposed;
-use crate::plan::Actor;
-use crate::rma::attached::Attached;
-use crate::rma::layout::Layout;
+use crate::routes::Actor;
 use crate::sync::barrier;
-use crate::wire::{Far, Lane, NetRegion, ShmRegion};
+use crate::sync::words::{self, Words};
+use crate::transport::{Far, Lane, NetRegion, ShmRegion};
 
 /// One rank's side of a window.
 pub(crate) struct Core {

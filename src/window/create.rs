@@ -23,10 +23,10 @@ use crate::epoch::{Access, Books, Call, Exposure};
 use crate::error::{Class, Error, Result};
 use crate::hints::{Hints, Info, Model};
 use crate::job::{Job, JobCore};
+use crate::memory::attached::Attached;
 use crate::messages::{Exposed, Space};
-use crate::plan::Actor;
-use crate::rma::attached::Attached;
-use crate::wire::{self, Lane, NetRegion};
+use crate::routes::Actor;
+use crate::transport::{self, Lane, NetRegion};
 
 /// The properties of a window to be created.
 pub(super) struct Wanted<'i> {
@@ -199,7 +199,7 @@ impl Core {
             size: if dynamic { u64::MAX } else { memory.len() as u64 },
             unit: wanted.unit,
             skew: memory.as_ptr().addr().to_le_bytes()[0] % 8,
-            shm: regions.shm.as_ref().map(wire::shm_key).unwrap_or_default(),
+            shm: regions.shm.as_ref().map(transport::shm_key).unwrap_or_default(),
             net: regions.net.as_ref().map_or(RegionKey::default(), NetRegion::key),
             offset,
         };
@@ -312,7 +312,7 @@ fn regions(
     job: &JobCore,
     flavor: Flavor,
     memory: &Memory,
-    of_segment: Option<Option<wire::ShmRegion>>,
+    of_segment: Option<Option<transport::ShmRegion>>,
 ) -> Result<Regions> {
     let wire = &job.wire;
     if flavor == Flavor::Dynamic {
@@ -324,8 +324,8 @@ fn regions(
 
 /// Whether ranks of the node reach a region by addresses of this process, or by messages where they
 /// can't use addresses.
-fn is_foreign(region: &wire::ShmRegion) -> bool {
-    !wire::is_mapped(&wire::shm_key(region))
+fn is_foreign(region: &transport::ShmRegion) -> bool {
+    !transport::is_mapped(&transport::shm_key(region))
 }
 
 /// Serves requests that other ranks may send to the window's rank while it computes.

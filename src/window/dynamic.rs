@@ -13,14 +13,14 @@ use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 
 use super::core::{Core, index};
 use super::target::{Flavor, Target};
-use super::words::{self, Words};
 use crate::datatype::Strip;
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::job::peer;
+use crate::memory::attached::{Extent, Opened, covering, spanning};
+use crate::memory::layout::Layout;
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
-use crate::rma::attached::{Extent, Opened, covering, spanning};
-use crate::rma::layout::Layout;
-use crate::wire::{self, Lane, Remote};
+use crate::sync::words::{self, Words};
+use crate::transport::{self, Lane, Remote};
 
 /// A target's attached regions, as far as an origin knows them.
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl Core {
     /// Lets ranks of the node map a region, if they can.
     fn opened(&self, memory: &Memory) -> Opened {
         let region = self.job.wire.register_shm(memory).ok().flatten();
-        let key = region.as_ref().map(wire::shm_key).filter(wire::is_mapped);
+        let key = region.as_ref().map(transport::shm_key).filter(transport::is_mapped);
         Opened { key, _keeps: key.map(|_| Box::new(region) as Box<_>) }
     }
 

@@ -11,8 +11,8 @@ use super::transfer::{Count, From, Into};
 use crate::buffers::{Lent, Parts, Steps};
 use crate::datatype::{Pieces, Run, zip};
 use crate::error::{Class, Error, ErrorKind, Result};
-use crate::rma::layout::Layout;
-use crate::wire::Far;
+use crate::memory::layout::Layout;
+use crate::transport::Far;
 
 /// Blocks from this length on are not copied, unless the port would do so anyway; shorter ones are
 /// packed.

@@ -8,14 +8,14 @@ use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
 
 use super::core::{Core, after};
 use super::target::{Control, Hold, Target};
-use super::words;
 use crate::buffers;
 use crate::buffers::Sink;
 use crate::epoch::{self, Access, Books, Call, Exposure, State};
 use crate::error::{Class, Error, Result};
 use crate::messages::{Landing, Request};
-use crate::plan::Actor;
+use crate::routes::Actor;
 use crate::sync::lock::{self, Place, Words};
+use crate::sync::words;
 
 /// The kind of a lock: whether several origins may hold it together (MPI-4.1 §12.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -32,7 +32,6 @@ mod transfer;
 #[allow(unsafe_code)]
 mod typed;
 mod wide;
-pub(crate) mod words;
 
 pub use access::{Access, Passive};
 pub use allocation::Allocation;

@@ -9,16 +9,16 @@ use super::accumulate::{Accumulate, LARGEST, pieces};
 use super::core::{Core, index};
 use super::target::{Data, Target};
 use super::transfer::{From, Into};
-use super::words::Words;
 use crate::buffers::{self, Sink, scoped};
 use crate::datatype::zip;
 use crate::error::Result;
+use crate::memory::accumulate::bytes_of;
+use crate::memory::layout::Layout;
 use crate::reduce::kernel::combine;
 use crate::reduce::{BasicType, Op};
-use crate::rma::accumulate::bytes_of;
-use crate::rma::layout::Layout;
 use crate::sync::stripe;
-use crate::wire::Near;
+use crate::sync::words::Words;
+use crate::transport::Near;
 
 /// The most bytes and pieces of an accumulate that are processed at once.
 const BYTES: usize = 64 << 10;

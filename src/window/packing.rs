@@ -10,10 +10,10 @@ use crate::buffers::Sink;
 use crate::datatype::Strip;
 use crate::error::Result;
 use crate::job::peer;
+use crate::memory::layout::Layout;
+use crate::memory::stream::Stream;
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
-use crate::rma::layout::Layout;
-use crate::rma::stream::Stream;
-use crate::wire::Lane;
+use crate::transport::Lane;
 
 impl Core {
     /// Puts by messages that carry the data and its offsets.

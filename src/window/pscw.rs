@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 
 use super::core::{Core, misused};
 use super::target::{Hold, Target};
-use super::words::Words;
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{Class, Error, Result};
 use crate::job::{PROC_NULL, peer};
 use crate::messages::{Messages, Notice};
-use crate::plan::Actor;
+use crate::routes::Actor;
 use crate::sync::notices;
-use crate::wire::Lane;
+use crate::sync::words::Words;
+use crate::transport::Lane;
 
 impl Core {
     /// Exposes this rank's part to `origins` (`MPI_WIN_POST`) without waiting. `check` is false

@@ -9,7 +9,7 @@ use crate::directory::Part;
 use crate::error::{Class, Error, Result};
 use crate::hints::Hints;
 use crate::job::{Job, JobCore, peer};
-use crate::wire::{self, Lane, Remote};
+use crate::transport::{self, Lane, Remote};
 
 /// A part before it is published.
 pub(super) struct Draft {
@@ -24,7 +24,7 @@ pub(super) struct Share {
     /// The offset of the part in the segment.
     pub(super) offset: u64,
     /// At the first rank: the region by which the others map the segment.
-    pub(super) region: Option<wire::ShmRegion>,
+    pub(super) region: Option<transport::ShmRegion>,
     pub(super) place: usize,
     pub(super) words: Memory,
 }
@@ -58,20 +58,20 @@ impl Announced {
     }
 
     /// At the first rank: memory for all parts, published.
-    pub(super) fn segment(mut self) -> Result<(Announced, Option<(Memory, wire::ShmRegion)>)> {
+    pub(super) fn segment(mut self) -> Result<(Announced, Option<(Memory, transport::ShmRegion)>)> {
         if self.job.rank() != 0 {
             return Ok((self, None));
         }
         let job = self.job.core();
         let memory = reserved(job, self.before(self.job.size())?, &self.hints)?;
         let Some(region) = job.wire.register_shm(&memory)? else { return Ok((self, None)) };
-        self.part.shm = wire::shm_key(&region);
+        self.part.shm = transport::shm_key(&region);
         job.republish(self.place, self.id, &self.part);
         Ok((self, Some((memory, region))))
     }
 
     /// The part, once the segment is published.
-    pub(super) fn draft(self, own: Option<(Memory, wire::ShmRegion)>) -> Result<Draft> {
+    pub(super) fn draft(self, own: Option<(Memory, transport::ShmRegion)>) -> Result<Draft> {
         let job = self.job.core();
         let first = self.job.team().rank(0);
         let (segment, region) = match own {

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use transom_fabric::{Keyed, Memory, Peer, Tally, TallyRef};
 
 use super::core::Core;
-use super::words::Words;
 use crate::directory::Part;
 use crate::error::{ErrorKind, Result};
 use crate::job::{Link, peer};
-use crate::plan::Actor;
-use crate::wire::{self, Far, Lane, Remote};
+use crate::routes::Actor;
+use crate::sync::words::Words;
+use crate::transport::{self, Far, Lane, Remote};
 
 /// The origin of a window's memory (MPI-4.1 §12.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -235,7 +235,7 @@ fn near(core: &Core, job_rank: usize, part: &Part) -> Result<Remote> {
         return Ok(Remote::Memory(inside.ok_or_else(missing)?));
     }
     let (wire, rank) = (&core.job.wire, peer(job_rank));
-    let foreign = !wire::is_mapped(&part.shm);
+    let foreign = !transport::is_mapped(&part.shm);
     if foreign && !core.job.may_attach() {
         return Ok(wire.user_region(rank, &part.shm).map_or(Remote::Far(Far::Messages), Remote::Memory));
     }

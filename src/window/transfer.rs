@@ -7,8 +7,8 @@ use super::core::{Core, index};
 use super::target::{Data, Flavor, Target};
 use crate::buffers::{Sink, Source};
 use crate::error::Result;
-use crate::rma::layout::Layout;
-use crate::wire::Far;
+use crate::memory::layout::Layout;
+use crate::transport::Far;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
 /// the operation does not complete at once.

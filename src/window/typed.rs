@@ -13,7 +13,7 @@ use crate::buffers::{self, Reclaim};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::hints::{Info, Model};
 use crate::job::{Job, Route};
-use crate::plan::Actor;
+use crate::routes::Actor;
 
 /// A window of elements `T` over all ranks of a job, or of a subset of them. Each rank's part may
 /// have another length; displacements count elements. Making it, [`Window::fence`] and

@@ -8,9 +8,9 @@ use super::dynamic::Reach;
 use super::target::{Flavor, Target};
 use crate::buffers::scoped;
 use crate::error::Result;
+use crate::memory::layout::Layout;
 use crate::messages::{Landing, Request};
 use crate::reduce::BasicType;
-use crate::rma::layout::Layout;
 
 impl Core {
     /// Stores the second of `both` where the first is found, and waits for the value from before.

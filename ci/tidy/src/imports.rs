@@ -39,7 +39,7 @@ const AREAS: &[Area] = &[
     // The only code that talks to launchers; it has no transport.
     Area { prefix: "src/bootstrap", own: "", may: &[PMIX] },
     // The only place where backends become the routes of a job.
-    Area { prefix: "src/wire", own: "", may: &[FABRIC, OFI, VERBS, SHM] },
+    Area { prefix: "src/transport", own: "", may: &[FABRIC, OFI, VERBS, SHM] },
     // Prints the devices that each backend finds on this machine, without a job.
     Area { prefix: "src/bin/transom-info", own: TRANSOM, may: &[FABRIC, OFI, VERBS, SHM, PMIX] },
     Area { prefix: "src/bin/", own: TRANSOM, may: &[] },
@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn only_wire_and_info_name_backends() {
-        for path in ["src/rma/put.rs", "src/lib.rs", "src/bin/transom-run.rs", "tests/put.rs"] {
+        for path in ["src/memory/put.rs", "src/lib.rs", "src/bin/transom-run.rs", "tests/put.rs"] {
             assert_eq!(lines(path, "use transom_shm as s;"), [1], "{path}");
         }
-        for path in ["src/wire.rs", "src/wire/net.rs", "src/bin/transom-info.rs", "perf/src/floor.rs"] {
+        for path in ["src/transport.rs", "src/transport/net.rs", "src/bin/transom-info.rs", "perf/src/floor.rs"] {
             assert!(lines(path, "use transom_shm as s;").is_empty(), "{path}");
         }
     }
@@ -183,7 +183,7 @@ mod tests {
         for path in ["src/epoch.rs", "src/epoch/access.rs", "src/datatype/mod.rs", "src/reduce.rs"] {
             assert_eq!(lines(path, "use transom_fabric::Op;"), [1], "{path}");
         }
-        assert!(lines("src/rma.rs", "use transom_fabric::Op;").is_empty());
+        assert!(lines("src/memory.rs", "use transom_fabric::Op;").is_empty());
     }
 
     #[test]

@@ -118,7 +118,7 @@ mod tests {
         let paths = ["src/lib.rs", "perf/src/main.rs"].map(str::to_owned).to_vec();
         let tree = Tree { paths, ..Tree::default() };
         for (path, library, program) in [
-            ("src/rma/put.rs", true, false),
+            ("src/memory/put.rs", true, false),
             ("src/bin/transom-run.rs", false, true),
             ("perf/src/floor.rs", false, true),
             ("examples/gups.rs", false, true),

@@ -4,7 +4,7 @@
 use super::super::transfer::{From, Into};
 use crate::buffers::{Sink, Source};
 use crate::datatype::Datatype;
-use crate::rma::layout::Layout;
+use crate::memory::layout::Layout;
 
 /// `count` items of a type at an address: one side of an operation.
 #[derive(Clone, Copy, Debug)]

@@ -21,7 +21,7 @@ use crate::epoch::Call;
 use crate::error::{Class, Error, Result};
 use crate::hints::{Info, Model};
 use crate::job::{Job, JobCore, Route};
-use crate::plan::Actor;
+use crate::routes::Actor;
 
 use forgiving::{agreeing, usable};
 

@@ -7,8 +7,8 @@ use super::super::transfer::Count;
 use super::{At, Items, RawWindow};
 use crate::buffers::{Sink, Source};
 use crate::error::{Class, Error, Result};
+use crate::memory::accumulate::{bytes_of, value};
 use crate::reduce::{BasicType, Op};
-use crate::rma::accumulate::{bytes_of, value};
 
 /// Operations (MPI-4.1 §12.3). Those on [`PROC_NULL`](crate::PROC_NULL) do nothing.
 impl RawWindow {

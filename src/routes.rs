@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::settings::Atomics;
+use crate::environment::Atomics;
 
 /// The actor that performs all accumulate functions of a window on integers of 64 bits, and of 32
 /// bits where the device has those. The CPU performs them on all other types.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use transom_fabric::{Amo, Memory};
 
-use crate::sync::barrier;
+use super::barrier;
 
 /// Control words, in memory that may hold other data before them.
 #[derive(Clone, Copy, Debug)]

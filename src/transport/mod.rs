@@ -19,7 +19,7 @@ use transom_shm::{Heap, HeapOptions, ShmDomain};
 use transom_verbs::{VerbsDomain, VerbsOptions};
 
 use crate::messages::Messages;
-use crate::plan::Amos;
+use crate::routes::Amos;
 pub(crate) use remote::{Far, Near, Remote};
 
 pub(crate) use transom_shm::event;

@@ -10,7 +10,7 @@ use transom_fabric::{Amo, Memory, Width};
 use crate::reduce::kernel::{Elements, combine_elsewhere, combine_one};
 use crate::reduce::{BasicType, Op};
 use crate::sync::stripe::{self, BLOCK};
-use crate::window::words::Words;
+use crate::sync::words::Words;
 
 /// Memory, with the discipline that makes accumulates on it atomic.
 #[derive(Clone, Copy, Debug)]
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     fn memories() -> (Memory, Memory) {
-        (Memory::private(3 * BLOCK), Memory::private(crate::window::words::bytes(1)))
+        (Memory::private(3 * BLOCK), Memory::private(crate::sync::words::bytes(1)))
     }
 
     /// Every discipline does the same, whatever the count, across blocks too.

@@ -1,8 +1,9 @@
 //! Failure detector (requirement E3): ranks of this machine by pidfd, ranks of other machines by
-//! one idle TCP connection each ([`far`]), on every route and for every cause of death. Only a call
-//! that waits looks. All ranks leave the job together, so a process that has ended before has died.
+//! one idle TCP connection each ([`connections`]), on every route and for every cause of death.
+//! Only a call that waits looks. All ranks leave the job together, so a process that has ended
+//! before has died.
 
-pub(crate) mod far;
+pub(crate) mod connections;
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::ErrorKind;
-use far::{Fate, Lines, Place};
+use connections::{Fate, Lines, Place};
 
 /// Interval of looks, shared by all waiting threads of a process.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -110,7 +111,7 @@ struct Seen {
 
 impl Watch {
     /// Watches the ranks that the process of `me` can see and that are other processes (ranks of a
-    /// simulated job are not), and the remote ranks of `far`.
+    /// simulated job are not), and the remote ranks of `connections`.
     pub(crate) fn new(me: usize, ranks: &[Process], far: Option<Lines>) -> Watch {
         let own = &ranks[me];
         let here = |(_, process): &(usize, &Process)| process.pid != own.pid && process.is_seen_by(own);
