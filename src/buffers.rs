@@ -1,4 +1,4 @@
-//! Users' buffers in the form that ports take. The only file of this crate with `unsafe` code.
+//! Users' buffers in the form that ports take.
 //!
 //! A port reads and writes a buffer after the call that posted the operation has returned. That is
 //! sound because a [`Source`] or [`Sink`] is made in one of two ways: by a [`Scope`], whose end
@@ -8,8 +8,6 @@
 use std::marker::PhantomData;
 
 use transom_fabric::{Amo, Blocks, Memory, Port, Post, Span, Tally, TallyRef};
-
-use crate::transport::Near;
 
 /// Origin bytes that stay readable, and unwritten, until their operation is complete.
 #[derive(Clone, Copy, Debug)]
@@ -284,18 +282,6 @@ pub(crate) fn post_get_scattered<P: Port>(
 ) -> Post {
     // SAFETY: the invariant of `Sink`.
     unsafe { port.get_scattered(from, offset, &into.spans, tally) }
-}
-
-/// Puts each piece at its offset before the call returns.
-pub(crate) fn put_pieces(to: &Near, pieces: impl IntoIterator<Item = (u64, Source)>) -> Post {
-    // SAFETY: the invariant of `Source`.
-    unsafe { to.put_pieces(pieces.into_iter().map(|(offset, from)| (offset, from.0))) }
-}
-
-/// Gets each piece from its offset before the call returns.
-pub(crate) fn get_pieces(from: &Near, pieces: impl IntoIterator<Item = (u64, Sink)>) -> Post {
-    // SAFETY: the invariant of `Sink`.
-    unsafe { from.get_pieces(pieces.into_iter().map(|(offset, into)| (offset, into.0))) }
 }
 
 /// Posts an atomic whose result goes into `into`.

@@ -4,7 +4,7 @@
 
 use crate::environment::Atomics;
 use crate::error::{Class, Error, Result};
-use crate::window::Flavor;
+use crate::flavor::Flavor;
 
 /// Keys and values (`MPI_Info`).
 ///

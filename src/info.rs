@@ -1,17 +1,14 @@
-//! Descriptions in words: the routes of a job, and the transports that `transom-info` finds on the
-//! machine.
+//! What a job would use on this machine: the transports that `transom-info` finds, the addresses,
+//! and the `TRANSOM_` variables.
 
 use std::ffi::OsString;
-use std::fmt::Write;
 
 use crate::environment::{self, Settings};
 pub use crate::environment::{VARIABLES, Variable};
 use crate::error::{ErrorKind, Result};
 use crate::interfaces;
-use crate::job::JobCore;
 pub use crate::routes::Amos;
 use crate::routes::{self, Actor};
-use crate::transport::{Lane, Net};
 
 /// The transports found to work on a machine, for [`outlook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,31 +70,6 @@ pub fn addresses(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<String>> 
     let own = interfaces::own(list.as_deref());
     let own = own.map_err(|reason| environment::invalid_interfaces(list.as_deref().unwrap_or_default(), &reason))?;
     Ok(own.iter().map(ToString::to_string).collect())
-}
-
-/// The text that `TRANSOM_INFO=1` prints.
-pub(crate) fn of_job(job: &JobCore) -> String {
-    let mut text = String::new();
-    let near = (0..job.size).filter(|&rank| job.lane(rank) == Some(Lane::Shm)).count();
-    let far = job.size - 1 - near;
-    // Writing to a String can't fail.
-    let _ = writeln!(text, "transom {}: {} ranks", env!("CARGO_PKG_VERSION"), job.size);
-    let _ = writeln!(text, "  rank {} itself: own memory", job.rank);
-    if near > 0 {
-        let _ = writeln!(text, "  {near} ranks of its node: shared memory");
-        let _ = match (job.wire.maps_user_memory(), job.may_attach()) {
-            (Ok(()), _) => writeln!(text, "  their user memory: mapped by XPMEM"),
-            (Err(why), true) => writeln!(text, "  their user memory: by cross-memory attach, since {why}"),
-            (Err(why), false) => writeln!(text, "  their user memory: by messages (TRANSOM_CMA is n), since {why}"),
-        };
-    }
-    if let Some(net) = job.wire.net() {
-        let passive = if net.passive_target() { "serves idle targets by itself" } else { "needs the progress thread" };
-        let at = if net.goes_by_ip() { format!(" at {}", job.source) } else { String::new() };
-        let _ = writeln!(text, "  {far} other ranks: {}{at}, which {passive}", Net::name(net));
-    }
-    let _ = writeln!(text, "  atomics of windows over all ranks: {}", job.actor);
-    text
 }
 
 #[cfg(test)]

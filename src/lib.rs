@@ -71,6 +71,7 @@ mod environment;
 mod epoch;
 mod error;
 mod failures;
+mod flavor;
 mod hints;
 pub mod info;
 mod interfaces;
@@ -89,6 +90,7 @@ mod window;
 pub use bytemuck;
 pub use datatype::Datatype;
 pub use error::{Class, Error, ErrorKind, Result};
+pub use flavor::Flavor;
 pub use hints::{Info, Model};
 pub use job::{Job, PROC_NULL, Route, init};
 pub use num_complex::Complex;
@@ -96,6 +98,6 @@ pub use reduce::{BasicType, Element, Op, ops};
 pub use routes::Actor;
 pub use transport::Posted;
 pub use window::{
-    Access, Allocation, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Flavor, Items, Lock, LockAllEpoch,
-    LockEpoch, Passive, RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
+    Access, Allocation, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Items, Lock, LockAllEpoch, LockEpoch,
+    Passive, RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
 };

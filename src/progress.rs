@@ -122,8 +122,9 @@ impl Progress {
 
     /// Processes pending events without blocking, and returns their number.
     pub(crate) fn poll(&self) -> Result<usize> {
-        let seen = self.wire.poll(Lane::Net, &self.messages)? + self.wire.poll(Lane::Shm, &self.messages)?;
-        Ok(seen + self.messages.send_deferred(&self.wire))
+        let messages = &*self.messages;
+        let seen = self.wire.poll(Lane::Net, messages)? + self.wire.poll(Lane::Shm, messages)?;
+        Ok(seen + messages.send_deferred(|peer, bytes| self.wire.send(peer, bytes)))
     }
 
     /// Checks that all ranks live and can be reached. Waiting calls use it; the check is cheap.
@@ -426,7 +427,11 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
                 return;
             }
         }
-        retry = if messages.send_deferred(wire) == 0 && owing { (retry * 2).min(IDLE) } else { RETRY };
+        retry = if messages.send_deferred(|peer, bytes| wire.send(peer, bytes)) == 0 && owing {
+            (retry * 2).min(IDLE)
+        } else {
+            RETRY
+        };
     }
 }
 

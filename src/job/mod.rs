@@ -4,6 +4,7 @@
 mod cards;
 mod descriptors;
 mod exchange;
+mod report;
 mod signals;
 mod start;
 mod team;

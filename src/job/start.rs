@@ -10,7 +10,7 @@ use transom_fabric::{Domain, FabricError, Memory, PeerMap, Port};
 
 use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
-use super::{JobCore, Team, block_bytes, descriptors, peer, team};
+use super::{JobCore, Team, block_bytes, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
@@ -81,7 +81,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     })?;
     if core.settings.info && rank == 0 {
         // Requested by TRANSOM_INFO=1.
-        eprint!("{}", crate::info::of_job(&core));
+        eprint!("{}", report::in_words(&core));
     }
     Ok(core)
 }

@@ -17,7 +17,6 @@ use transom_fabric::{Fault, Handler, Peer, Post, TallyRef};
 
 use crate::buffers::Sink;
 use crate::sync::barrier;
-use crate::transport::Wire;
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Exposed, Space};
@@ -136,12 +135,9 @@ impl Messages {
         }
     }
 
-    /// Sends the messages that handlers queued, until a port answers `Again`; returns their number.
-    pub(crate) fn send_deferred(&self, wire: &Wire) -> usize {
-        self.send_each(|peer, bytes| wire.send(peer, bytes))
-    }
-
-    fn send_each(&self, mut send: impl FnMut(Peer, &[u8]) -> Post) -> usize {
+    /// Sends the messages that handlers queued by `send`, until it answers `Again`; returns their
+    /// number.
+    pub(crate) fn send_deferred(&self, mut send: impl FnMut(Peer, &[u8]) -> Post) -> usize {
         let mut sent = 0;
         while self.owes_answers() {
             // The lock is not held during the send: the port may run a handler that queues a
@@ -178,7 +174,7 @@ impl Messages {
         };
         let reply = reply.encode();
         let mut deferred = locked(&self.deferred);
-        // Relaxed: as in `send_each`. Before the queue has it, so that the count is never too
+        // Relaxed: as in `send_deferred`. Before the queue has it, so that the count is never too
         // small.
         self.owed.fetch_add(1, Ordering::Relaxed);
         deferred.push_back((from, reply));
@@ -284,9 +280,9 @@ mod tests {
             assert!(target.owes_answers(), "while it is sent");
             Post::Again
         };
-        assert_eq!((target.send_each(full), target.owes_answers()), (0, true), "put back");
+        assert_eq!((target.send_deferred(full), target.owes_answers()), (0, true), "put back");
         let mut reply = Vec::new();
-        let sent = target.send_each(|_, bytes| {
+        let sent = target.send_deferred(|_, bytes| {
             reply = bytes.to_vec();
             Post::Done
         });

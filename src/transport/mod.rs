@@ -3,6 +3,8 @@
 //! A [`Remote`] that load and store reach is [`Remote::Memory`], whichever backend mapped it. All
 //! other access is a post to a port.
 
+#[allow(unsafe_code)]
+mod pieces;
 mod remote;
 
 use std::net::IpAddr;
@@ -12,14 +14,14 @@ use std::time::Duration;
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{
-    AmoKind, Domain, FabricError, Fault, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Span, Width,
+    AmoKind, Domain, FabricError, Fault, Handler, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Span, Width,
 };
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 use transom_verbs::{VerbsDomain, VerbsOptions};
 
-use crate::messages::Messages;
 use crate::routes::Amos;
+pub(crate) use pieces::{get_pieces, put_pieces};
 pub(crate) use remote::{Far, Near, Remote};
 
 pub(crate) use transom_shm::event;
@@ -367,11 +369,11 @@ impl Wire {
         }
     }
 
-    /// Processes completions and messages of `lane`, without blocking.
-    pub(crate) fn poll(&self, lane: Lane, messages: &Messages) -> Result<usize, FabricError> {
+    /// Processes completions of `lane`, and messages by `handler`, without blocking.
+    pub(crate) fn poll(&self, lane: Lane, handler: &impl Handler) -> Result<usize, FabricError> {
         match (lane, &self.shm, &self.net) {
-            (Lane::Shm, Some(shm), _) => shm.port().progress(messages),
-            (Lane::Net, _, Some(net)) => each_net!(net, domain => domain.port().progress(messages)),
+            (Lane::Shm, Some(shm), _) => shm.port().progress(handler),
+            (Lane::Net, _, Some(net)) => each_net!(net, domain => domain.port().progress(handler)),
             _ => Ok(0),
         }
     }

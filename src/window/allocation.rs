@@ -4,8 +4,8 @@
 use transom_fabric::Memory;
 
 use super::create::allocated;
-use super::target::Flavor;
 use crate::error::{Class, Error, Result};
+use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
 use crate::job::Job;
 

@@ -9,10 +9,11 @@ use transom_fabric::{Memory, Peer, PeerMap, Places, Span, TallyRef};
 
 use super::dynamic::Known;
 use super::model::Separate;
-use super::target::{Data, Flavor, Hold, Target};
+use super::target::{Data, Hold, Target};
 use crate::directory::Part;
 use crate::epoch::{self, Access, Books, Call};
 use crate::error::{Error, ErrorKind, Result};
+use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
 use crate::job::{self, BarrierWords, JobCore, Route, Team, peer};
 use crate::memory::attached::Attached;

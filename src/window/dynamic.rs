@@ -12,9 +12,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 
 use super::core::{Core, index};
-use super::target::{Flavor, Target};
+use super::target::Target;
 use crate::datatype::Strip;
 use crate::error::{Class, Error, ErrorKind, Result};
+use crate::flavor::Flavor;
 use crate::job::peer;
 use crate::memory::attached::{Extent, Opened, covering, spanning};
 use crate::memory::layout::Layout;

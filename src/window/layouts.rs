@@ -6,11 +6,12 @@ use transom_fabric::{Memory, TallyRef};
 
 use super::core::Core;
 use super::dynamic::Reach;
-use super::target::{Data, Flavor, Target};
+use super::target::{Data, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Lent, Parts, Steps};
 use crate::datatype::{Pieces, Run, zip};
 use crate::error::{Class, Error, ErrorKind, Result};
+use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
 use crate::transport::Far;
 

@@ -41,5 +41,4 @@ pub use lock::Lock;
 pub use raw::{Assert, At, Items, RawWindow};
 pub use request::{AnyRequest, BufferRequest, Request};
 pub use shared::SharedPart;
-pub use target::Flavor;
 pub use typed::Window;

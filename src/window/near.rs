@@ -9,7 +9,7 @@ use super::accumulate::{Accumulate, LARGEST, pieces};
 use super::core::{Core, index};
 use super::target::{Data, Target};
 use super::transfer::{From, Into};
-use crate::buffers::{self, Sink, scoped};
+use crate::buffers::{Sink, scoped};
 use crate::datatype::zip;
 use crate::error::Result;
 use crate::memory::accumulate::bytes_of;
@@ -18,7 +18,7 @@ use crate::reduce::kernel::combine;
 use crate::reduce::{BasicType, Op};
 use crate::sync::stripe;
 use crate::sync::words::Words;
-use crate::transport::Near;
+use crate::transport::{self, Near};
 
 /// The most bytes and pieces of an accumulate that are processed at once.
 const BYTES: usize = 64 << 10;
@@ -54,13 +54,13 @@ impl Core {
     pub(super) fn put_near(&self, near: &Near, at: i64, from: &From<'_>, to: &Layout<'_>) -> Result<()> {
         let pieces = zip(from.layout.pieces(), to.pieces())
             .map(|(ours, theirs, len)| ((at + theirs).cast_unsigned(), from.part(ours, len)));
-        self.ended(buffers::put_pieces(near, pieces))
+        self.ended(transport::put_pieces(near, pieces))
     }
 
     pub(super) fn get_near(&self, near: &Near, at: i64, into: &Into<'_>, from: &Layout<'_>) -> Result<()> {
         let pieces = zip(into.layout.pieces(), from.pieces())
             .map(|(ours, theirs, len)| ((at + theirs).cast_unsigned(), into.part(ours, len)));
-        self.ended(buffers::get_pieces(near, pieces))
+        self.ended(transport::get_pieces(near, pieces))
     }
 
     pub(super) fn accumulate_near(&self, beside: &Beside<'_>, at: i64, it: &Accumulate<'_>) -> Result<()> {
@@ -143,7 +143,7 @@ impl Core {
             |scope| {
                 let into = scope.sink(bytes);
                 let pieces = placed(pieces).map(|(piece, at)| (piece.at, into.part(at, piece.len)));
-                self.ended(buffers::get_pieces(beside.memory, pieces))
+                self.ended(transport::get_pieces(beside.memory, pieces))
             },
         )
     }
@@ -155,7 +155,7 @@ impl Core {
             |scope| {
                 let from = scope.source(bytes);
                 let pieces = placed(pieces).map(|(piece, at)| (piece.at, from.part(at, piece.len)));
-                self.ended(buffers::put_pieces(beside.memory, pieces))
+                self.ended(transport::put_pieces(beside.memory, pieces))
             },
         )
     }

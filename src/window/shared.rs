@@ -4,8 +4,9 @@
 use transom_fabric::{Memory, Span};
 
 use super::core::Core;
-use super::target::{Data, Flavor, Target};
+use super::target::{Data, Target};
 use crate::error::{Class, Error, Result};
+use crate::flavor::Flavor;
 use crate::job::PROC_NULL;
 
 /// A part that this process can load and store (`MPI_WIN_SHARED_QUERY`).

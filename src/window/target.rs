@@ -9,24 +9,11 @@ use transom_fabric::{Keyed, Memory, Peer, Tally, TallyRef};
 use super::core::Core;
 use crate::directory::Part;
 use crate::error::{ErrorKind, Result};
+use crate::flavor::Flavor;
 use crate::job::{Link, peer};
 use crate::routes::Actor;
 use crate::sync::words::Words;
 use crate::transport::{self, Far, Lane, Remote};
-
-/// The origin of a window's memory (MPI-4.1 §12.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Flavor {
-    /// Memory of the caller (`MPI_WIN_FLAVOR_CREATE`).
-    Create,
-    /// Memory of the library (`MPI_WIN_FLAVOR_ALLOCATE`).
-    Allocate,
-    /// Memory that is attached after creation (`MPI_WIN_FLAVOR_DYNAMIC`).
-    Dynamic,
-    /// Memory that all ranks load and store (`MPI_WIN_FLAVOR_SHARED`).
-    Shared,
-}
 
 /// The state of this process's access epoch at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

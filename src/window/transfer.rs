@@ -4,9 +4,10 @@
 use transom_fabric::{Tally, TallyRef};
 
 use super::core::{Core, index};
-use super::target::{Data, Flavor, Target};
+use super::target::{Data, Target};
 use crate::buffers::{Sink, Source};
 use crate::error::Result;
+use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
 use crate::transport::Far;
 

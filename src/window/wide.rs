@@ -5,9 +5,10 @@ use transom_fabric::Tally;
 
 use super::core::{Core, index};
 use super::dynamic::Reach;
-use super::target::{Flavor, Target};
+use super::target::Target;
 use crate::buffers::scoped;
 use crate::error::Result;
+use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
 use crate::messages::{Landing, Request};
 use crate::reduce::BasicType;

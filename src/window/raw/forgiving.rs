@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::super::core::Core;
 use super::super::create::Wanted;
-use super::super::target::Flavor;
 use crate::error::{Error, ErrorKind, Result};
+use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
 use crate::job::{Job, JobCore};
 

@@ -1,0 +1,31 @@
+//! The routes of a job in words.
+
+use std::fmt::Write;
+
+use super::JobCore;
+use crate::transport::{Lane, Net};
+
+/// The text that `TRANSOM_INFO=1` prints.
+pub(super) fn in_words(job: &JobCore) -> String {
+    let mut text = String::new();
+    let near = (0..job.size).filter(|&rank| job.lane(rank) == Some(Lane::Shm)).count();
+    let far = job.size - 1 - near;
+    // Writing to a String can't fail.
+    let _ = writeln!(text, "transom {}: {} ranks", env!("CARGO_PKG_VERSION"), job.size);
+    let _ = writeln!(text, "  rank {} itself: own memory", job.rank);
+    if near > 0 {
+        let _ = writeln!(text, "  {near} ranks of its node: shared memory");
+        let _ = match (job.wire.maps_user_memory(), job.may_attach()) {
+            (Ok(()), _) => writeln!(text, "  their user memory: mapped by XPMEM"),
+            (Err(why), true) => writeln!(text, "  their user memory: by cross-memory attach, since {why}"),
+            (Err(why), false) => writeln!(text, "  their user memory: by messages (TRANSOM_CMA is n), since {why}"),
+        };
+    }
+    if let Some(net) = job.wire.net() {
+        let passive = if net.passive_target() { "serves idle targets by itself" } else { "needs the progress thread" };
+        let at = if net.goes_by_ip() { format!(" at {}", job.source) } else { String::new() };
+        let _ = writeln!(text, "  {far} other ranks: {}{at}, which {passive}", Net::name(net));
+    }
+    let _ = writeln!(text, "  atomics of windows over all ranks: {}", job.actor);
+    text
+}
