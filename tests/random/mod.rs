@@ -18,10 +18,10 @@ pub(crate) use run::execute;
 
 /// The variable that names one program, in the hexadecimal form that a failure prints.
 pub(crate) const SEED: &str = "TRANSOM_TEST_SEED";
-/// The variable with the number of programs to try.
+/// The variable with the number of programs to try, or their range: `1000..2000`.
 pub(crate) const SEEDS: &str = "TRANSOM_TEST_SEEDS";
 
-/// The seeds to try: the one in [`SEED`], or as many as [`SEEDS`] or `usual` says.
+/// The seeds to try: the one in [`SEED`], or those of the programs that [`SEEDS`] or `usual` counts.
 ///
 /// # Panics
 /// Where a variable is no number.
@@ -30,7 +30,15 @@ pub(crate) fn seeds(usual: u64) -> Vec<u64> {
         let digits = text.trim_start_matches("0x");
         return vec![u64::from_str_radix(digits, 16).unwrap_or_else(|error| panic!("{SEED}={text}: {error}"))];
     }
-    let count = std::env::var(SEEDS)
-        .map_or(usual, |text| text.parse().unwrap_or_else(|error| panic!("{SEEDS}={text}: {error}")));
-    (1..=count).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
+    let programs = std::env::var(SEEDS).map_or(1..usual + 1, |text| range(&text));
+    programs.map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
+}
+
+/// The numbers of programs in `1000..2000`, or the first 2000 in `2000`.
+fn range(text: &str) -> std::ops::Range<u64> {
+    let number = |text: &str| text.parse().unwrap_or_else(|error| panic!("{SEEDS}={text}: {error}"));
+    match text.split_once("..") {
+        Some((from, to)) => number(from)..number(to),
+        None => 1..number(text) + 1,
+    }
 }
