@@ -13,6 +13,7 @@
 //! | `xpmem` | user memory of peers, mapped by the XPMEM module, and guarded against their end |
 //! | `pipe` | what ends a sleep on a net's descriptors |
 //! | `cma` | cross-memory attach |
+//! | `regions` | registered regions and their keys |
 //! | `domain`, `port`, `remote` | the contract, and puts and gets of many pieces |
 //! | [`topology`] | processors and NUMA nodes |
 
@@ -29,6 +30,7 @@ mod pipe;
 #[allow(unsafe_code)]
 mod port;
 mod ranges;
+mod regions;
 #[allow(unsafe_code)]
 mod remote;
 mod ring;
@@ -37,10 +39,11 @@ mod word;
 #[allow(unsafe_code)]
 mod xpmem;
 
-pub use domain::{ShmDomain, ShmRegion, is_mapped};
+pub use domain::{ShmDomain, ShmRegion};
 pub use heap::{Heap, HeapOptions};
 pub use mapping::touch;
 pub use port::ShmPort;
+pub use regions::is_mapped;
 pub use remote::ShmRemote;
 
 /// Whether this process can share and map user memory by the XPMEM module.

@@ -47,6 +47,7 @@
 //! Not used: the provider's keys (`FI_MR_PROV_KEY`), atomics of PCIe, unreliable ones, high rate
 //! puts, counters, triggered operations.
 
+mod atomics;
 #[allow(unsafe_code)]
 mod domain;
 #[doc(hidden)]
@@ -60,10 +61,18 @@ pub mod library;
 mod nic;
 mod offer;
 #[allow(unsafe_code)]
+mod opened;
+mod opening;
+#[allow(unsafe_code)]
 mod port;
 #[allow(unsafe_code)]
+mod posting;
+#[allow(unsafe_code)]
 mod probe;
+#[allow(unsafe_code)]
+mod progress;
 mod provider;
+mod remote;
 mod rules;
 #[allow(unsafe_code)]
 mod signals;
@@ -74,8 +83,10 @@ mod strangers;
 #[allow(unsafe_code)]
 pub mod sys;
 
-pub use domain::{OfiDomain, OfiOptions, OfiRegion, PassiveProbe};
+pub use domain::{OfiDomain, OfiRegion};
 pub use library::SONAME;
 pub use offer::Offer;
-pub use port::{OfiPort, OfiRemote};
+pub use opening::{OfiOptions, PassiveProbe};
+pub use port::OfiPort;
 pub use provider::{PREFERRED, ProviderInfo, providers};
+pub use remote::OfiRemote;

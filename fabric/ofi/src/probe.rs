@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use transom_fabric::{Amo, AmoKind, Domain, FabricError, Handler, Memory, Peer, Port, Post, Region, Tally, Width};
 
-use crate::domain::{Assembly, OfiDomain};
+use crate::domain::OfiDomain;
 use crate::library::Library;
+use crate::opened::Assembly;
 use crate::provider::{self, Wish};
 
 /// Time limit of an idle target.

@@ -1,21 +1,23 @@
 //! A device opened for a job: its port, and memory registered with it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width, secret};
 
+use crate::choice;
 use crate::contacts::{CONNECTION, Contacts, Maker};
 use crate::device::{Device, Registration};
 use crate::greeter::{Greeter, HELLOS};
 use crate::library::{Library, SONAME};
+use crate::opened::{MESSAGE, MESSAGES, Open};
 use crate::pair::{Depth, Pair, Quality};
 use crate::pool::{Pool, Pools};
-use crate::port::{MESSAGE, MESSAGES, Parts, VerbsPort};
+use crate::port::VerbsPort;
 use crate::queue::{Queue, Receives};
+use crate::remote::{TAG, coherence};
 use crate::stock::Stock;
-use crate::{choice, sys};
 
 /// Entries of the completion queue, limited by the device.
 const COMPLETIONS: u32 = 4096;
@@ -64,9 +66,6 @@ pub struct VerbsRegion {
     _memory: Memory,
 }
 
-/// Tag of this backend's keys.
-pub(crate) const TAG: u64 = u64::from_le_bytes(*b"vrb rgn1");
-
 impl VerbsDomain {
     /// Opens a device.
     ///
@@ -96,7 +95,7 @@ impl VerbsDomain {
         };
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| FabricError::failed("eventfd", error))?;
-        let port = VerbsPort::new(Parts {
+        let open = Open {
             contacts: Contacts::new(make, Greeter::new(&device, &queue, secret::word()?)?),
             receives,
             queue,
@@ -104,11 +103,11 @@ impl VerbsDomain {
             stock: Stock::new(Pools::new(&device)?, room),
             everything: device.register_everything(),
             device,
+            taken: Mutex::default(),
             wake,
-            inline,
-            list,
-            me: options.rank,
-        })?;
+            trouble: OnceLock::new(),
+        };
+        let port = VerbsPort::new(open, inline, list, options.rank)?;
         Ok(Arc::new(VerbsDomain { port }))
     }
 
@@ -119,7 +118,7 @@ impl VerbsDomain {
 
     /// The device and port, as `mlx5_0:1`.
     pub fn name(&self) -> String {
-        let info = &self.port.device.port;
+        let info = &self.port.device().port;
         format!("{}:{}", info.device, info.port)
     }
 }
@@ -136,19 +135,6 @@ fn probe(queue: &Arc<Queue>, receives: &Arc<Receives>, me: Peer) -> Result<(Dept
     Pair::reliable(queue, receives, without, me).map(|(_, inline)| (without, inline))
 }
 
-/// The coherence of an atomic on a region at `base`. Devices have fetch-and-add, which also serves
-/// as a read, and compare-and-swap, on aligned words of 8 bytes.
-pub(crate) fn coherence(device: &Device, base: u64, kind: AmoKind, width: Width) -> Option<Coherence> {
-    if width != Width::W64 || kind == AmoKind::Replace || !base.is_multiple_of(8) {
-        return None;
-    }
-    match device.attributes.atomic_cap {
-        sys::IBV_ATOMIC_HCA => Some(Coherence::DeviceOnly),
-        sys::IBV_ATOMIC_GLOB => Some(Coherence::WithCpu),
-        _ => None,
-    }
-}
-
 impl Domain for VerbsDomain {
     type Region = VerbsRegion;
     type Port = VerbsPort;
@@ -158,7 +144,7 @@ impl Domain for VerbsDomain {
     }
 
     fn register(&self, memory: &Memory) -> Result<VerbsRegion, FabricError> {
-        let device = &self.port.device;
+        let device = self.port.device();
         let registration = if memory.is_empty() {
             None
         } else {

@@ -68,10 +68,13 @@ mod contacts;
 #[allow(unsafe_code)]
 mod domain;
 mod handshake;
+mod opened;
+mod remote;
 mod ticket;
 
 pub use choice::{PortInfo, ports};
 pub use domain::{VerbsDomain, VerbsOptions, VerbsRegion};
 pub use library::SONAME;
-pub use port::{VerbsPort, VerbsRemote};
+pub use port::VerbsPort;
+pub use remote::VerbsRemote;
 pub use sending::Posted;

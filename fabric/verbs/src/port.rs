@@ -1,8 +1,8 @@
 //! The contract's posts. Each is one work request: a put is a write, a get a read, an atomic a
 //! fetch-and-add or compare-and-swap, a message a send. `progress` handles completions.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use transom_fabric::{
@@ -11,113 +11,60 @@ use transom_fabric::{
 };
 
 use crate::address::Address;
-use crate::contacts::Contacts;
 use crate::device::{Device, Registration};
-use crate::domain::{TAG, coherence};
 use crate::link::{Link, Refused};
-use crate::pool::{Block, Pool, Pools};
-use crate::progress::Taken;
-use crate::queue::{Queue, Receives};
+use crate::opened::{MESSAGE, Open};
+use crate::pool::{Block, Pools};
+use crate::remote::{TAG, VerbsRemote, coherence};
 use crate::sending::{Bytes, INLINE, LIST, Posted, Request};
-use crate::stock::{Local, Stock};
+use crate::stock::Local;
 use crate::sys;
-
-/// Longest message in bytes.
-pub(crate) const MESSAGE: usize = Pools::MIDDLE;
-/// Most messages that arrive before `progress` takes them; further ones wait at their senders.
-pub(crate) const MESSAGES: u32 = 128;
 
 /// The way to the peers through libibverbs.
 #[derive(Debug)]
 pub struct VerbsPort {
-    // Dropped in order: the queue pairs, then the receives that they share, then the memory that
-    // both used.
-    pub(crate) contacts: Contacts,
-    pub(crate) receives: Arc<Receives>,
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) messages: Pool,
-    pub(crate) stock: Stock,
-    /// Registration of all memory of the process, where the device supports page faults.
-    everything: Option<Registration>,
-    pub(crate) device: Arc<Device>,
-    pub(crate) taken: Mutex<Taken>,
-    pub(crate) wake: OwnedFd,
-    /// The failure of the device as a whole.
-    pub(crate) trouble: OnceLock<String>,
+    open: Open,
     limits: Limits,
     /// Bytes that a request carries inline.
     inline: usize,
     me: Peer,
 }
 
-/// A peer's region, with the way to the peer. The device checks accesses against the region's end.
-#[derive(Debug)]
-pub struct VerbsRemote {
-    link: Arc<Link>,
-    base: u64,
-    key: u32,
-}
-
-/// The parts of which a port is made.
-pub(crate) struct Parts {
-    pub(crate) contacts: Contacts,
-    pub(crate) receives: Arc<Receives>,
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) messages: Pool,
-    pub(crate) stock: Stock,
-    pub(crate) everything: Option<Registration>,
-    pub(crate) device: Arc<Device>,
-    pub(crate) wake: OwnedFd,
-    pub(crate) inline: usize,
-    pub(crate) list: usize,
-    pub(crate) me: Peer,
-}
-
 impl VerbsPort {
-    pub(crate) fn new(parts: Parts) -> Result<VerbsPort, FabricError> {
-        let Parts { contacts, receives, queue, messages, stock, everything, device, wake, inline, list, me } = parts;
+    /// The port of rank `me`, whose requests carry up to `inline` bytes and `list` parts.
+    pub(crate) fn new(open: Open, inline: usize, list: usize, me: Peer) -> Result<VerbsPort, FabricError> {
         let limits = Limits {
             inline_max: Pools::SMALL,
             packed_max: Pools::LARGE,
             // All lengths that fit a buffer, unless the device can access the caller's memory and a
             // copy costs more than a page fault.
-            copied_max: if everything.is_some() { Pools::SMALL } else { Pools::LARGE },
-            transfer_max: (device.port_attributes.max_msg_sz as usize).min(1 << 30),
+            copied_max: if open.everything.is_some() { Pools::SMALL } else { Pools::LARGE },
+            transfer_max: (open.device.port_attributes.max_msg_sz as usize).min(1 << 30),
             list_max: list,
             message_max: MESSAGE,
             // The device serves puts, gets and atomics by itself, but opening a connection takes
             // the target's process.
             passive_target: false,
         };
-        let port = VerbsPort {
-            contacts,
-            receives,
-            queue,
-            messages,
-            stock,
-            everything,
-            device,
-            taken: Mutex::default(),
-            wake,
-            trouble: OnceLock::new(),
-            limits,
-            inline: inline.min(INLINE as usize),
-            me,
-        };
-        while let Some(buffer) = port.messages.take() {
-            port.expect_message(buffer)?;
+        while let Some(buffer) = open.messages.take() {
+            open.expect_message(buffer)?;
         }
-        Ok(port)
+        Ok(VerbsPort { open, limits, inline: inline.min(INLINE as usize), me })
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.open.device
     }
 
     /// The requests posted to a peer so far.
     pub fn posted(&self, to: Peer) -> Posted {
-        self.contacts.link(to).map(|link| link.posted()).unwrap_or_default()
+        self.open.contacts.link(to).map(|link| link.posted()).unwrap_or_default()
     }
 
     /// Hands a request to its link.
     fn push(&self, link: &Link, request: Request<'_>) -> Post {
-        match link.push(request, &self.stock) {
+        match link.push(request, &self.open.stock) {
             Ok(()) => Post::Pending,
             Err(Refused::Again) => Post::Again,
             Err(Refused::Broken) => Post::Broken(Box::new(link.fault())),
@@ -134,7 +81,7 @@ impl VerbsPort {
     /// Returns whether it did; otherwise the call has no effect.
     #[inline(always)]
     pub fn put_carried(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> bool {
-        to.link.push_carried(|| to.at(offset), bytes, tally, &self.stock)
+        to.link.push_carried(|| to.at(offset), bytes, tally, &self.open.stock)
     }
 
     /// Puts bytes that are too long for a request.
@@ -170,9 +117,9 @@ impl VerbsPort {
         if to.link.is_opening() {
             return Post::Again;
         }
-        let Some(block) = self.stock.pools.take(len) else { return Post::Again };
-        fill(self.stock.pools.buffer(block));
-        let bytes = Bytes::Element(self.stock.pools.element(block, len));
+        let Some(block) = self.open.stock.pools.take(len) else { return Post::Again };
+        fill(self.open.stock.pools.buffer(block));
+        let bytes = Bytes::Element(self.open.stock.pools.element(block, len));
         let (opcode, target, tally) = (sys::IBV_WR_RDMA_WRITE, sys::Target { rdma: to.at(offset) }, Some(tally));
         let (hold, local) = (len <= Pools::SMALL, Local::Block(block, Span::EMPTY));
         self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
@@ -190,10 +137,11 @@ impl VerbsPort {
         for (element, own) in list.iter_mut().zip(own) {
             #[allow(clippy::cast_possible_truncation)] // at most `transfer_max`
             let (addr, length) = (own.as_ptr() as u64, own.len() as u32);
-            *element = sys::ibv_sge { addr, length, lkey: self.everything.as_ref().map_or(0, Registration::local_key) };
+            *element =
+                sys::ibv_sge { addr, length, lkey: self.open.everything.as_ref().map_or(0, Registration::local_key) };
         }
         let list = &mut list[..own.len()];
-        let local = match self.everything {
+        let local = match self.open.everything {
             Some(_) => Local::Nothing,
             // SAFETY: the caller's promise.
             None => match unsafe { self.lend(own, opcode == sys::IBV_WR_RDMA_READ) } {
@@ -214,7 +162,7 @@ impl VerbsPort {
     /// The bytes stay until the tally falls. The record drops the registrations before that.
     unsafe fn lend(&self, own: &[Span], written: bool) -> Result<Box<[Registration]>, FabricError> {
         // SAFETY: the caller's promise.
-        own.iter().map(|own| unsafe { self.device.register_local(own.as_ptr(), own.len(), written) }).collect()
+        own.iter().map(|own| unsafe { self.open.device.register_local(own.as_ptr(), own.len(), written) }).collect()
     }
 
     /// [`VerbsPort::transfer`] of a list's non-empty parts.
@@ -251,17 +199,11 @@ impl VerbsPort {
         local: impl FnOnce(Block) -> Local,
         tally: &TallyRef,
     ) -> Post {
-        let Some(block) = self.stock.pools.take(len) else { return Post::Again };
-        let bytes = Bytes::Element(self.stock.pools.element(block, len));
+        let Some(block) = self.open.stock.pools.take(len) else { return Post::Again };
+        let bytes = Bytes::Element(self.open.stock.pools.element(block, len));
         let (opcode, target, tally) = (sys::IBV_WR_RDMA_READ, sys::Target { rdma: from.at(offset) }, Some(tally));
         let (hold, local) = (len <= Pools::SMALL, local(block));
         self.push(&from.link, Request { opcode, target, immediate: 0, bytes, hold, tally, local })
-    }
-}
-
-impl VerbsRemote {
-    fn at(&self, offset: u64) -> sys::Rdma {
-        sys::Rdma { remote_addr: self.base + offset, rkey: self.key }
     }
 }
 
@@ -283,13 +225,13 @@ impl Port for VerbsPort {
     }
 
     fn address(&self) -> Vec<u8> {
-        self.contacts.address().encode()
+        self.open.contacts.address().encode()
     }
 
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
         let address = Address::decode(address)
             .ok_or_else(|| FabricError::failed(format!("connecting to {peer}"), "an address that is none of verbs'"))?;
-        self.contacts.connect(peer, &address, &self.stock)
+        self.open.contacts.connect(peer, &address, &self.open.stock)
     }
 
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<VerbsRemote, FabricError> {
@@ -297,7 +239,7 @@ impl Port for VerbsPort {
         let refused = |reason| FabricError::failed(format!("a region of {peer}"), reason);
         let key = u32::try_from(key).ok().filter(|_| tag == TAG);
         let key = key.ok_or_else(|| refused("its key is none of verbs'"))?;
-        let link = self.contacts.link(peer).ok_or_else(|| refused("it was not connected"))?;
+        let link = self.open.contacts.link(peer).ok_or_else(|| refused("it was not connected"))?;
         Ok(VerbsRemote { link: Arc::clone(link), base, key })
     }
 
@@ -306,7 +248,7 @@ impl Port for VerbsPort {
     }
 
     fn amo_on(&self, remote: &VerbsRemote, kind: AmoKind, width: Width) -> Option<Coherence> {
-        coherence(&self.device, remote.base, kind, width)
+        coherence(&self.open.device, remote.base, kind, width)
     }
 
     fn put_inline(&self, to: &VerbsRemote, offset: u64, bytes: &[u8], tally: &TallyRef) -> Post {
@@ -401,15 +343,15 @@ impl Port for VerbsPort {
         };
         let remote_addr = on.base + offset;
         let target = sys::Target { atomic: sys::Atomic { remote_addr, compare_add, swap: amo.operand, rkey: on.key } };
-        let Some(block) = self.stock.pools.take(amo.width.bytes()) else { return Post::Again };
-        let bytes = Bytes::Element(self.stock.pools.element(block, amo.width.bytes()));
+        let Some(block) = self.open.stock.pools.take(amo.width.bytes()) else { return Post::Again };
+        let bytes = Bytes::Element(self.open.stock.pools.element(block, amo.width.bytes()));
         let result = into.slice(0, into.len().min(amo.width.bytes())).unwrap_or(Span::EMPTY);
         let (tally, local) = (Some(tally), Local::Block(block, result));
         self.push(&on.link, Request { opcode, target, immediate: 0, bytes, hold: true, tally, local })
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {
-        let Some(link) = self.contacts.link(to) else { return broken(to, "it was not connected") };
+        let Some(link) = self.open.contacts.link(to) else { return broken(to, "it was not connected") };
         if message.len() > self.limits.message_max {
             return broken(to, format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max));
         }
@@ -419,13 +361,13 @@ impl Port for VerbsPort {
         let (bytes, local) = if message.len() <= self.inline {
             (Bytes::Inline(message), Local::Nothing)
         } else {
-            let Some(block) = self.stock.pools.take(message.len()) else { return Post::Again };
+            let Some(block) = self.open.stock.pools.take(message.len()) else { return Post::Again };
             // SAFETY: the buffer was just taken, so it has no other user, and has room for the
             // message.
             unsafe {
-                std::ptr::copy_nonoverlapping(message.as_ptr(), self.stock.pools.buffer(block), message.len());
+                std::ptr::copy_nonoverlapping(message.as_ptr(), self.open.stock.pools.buffer(block), message.len());
             }
-            (Bytes::Element(self.stock.pools.element(block, message.len())), Local::Block(block, Span::EMPTY))
+            (Bytes::Element(self.open.stock.pools.element(block, message.len())), Local::Block(block, Span::EMPTY))
         };
         let (opcode, immediate) = (sys::IBV_WR_SEND_WITH_IMM, self.me.0.to_be());
         let target = sys::Target { rdma: sys::Rdma { remote_addr: 0, rkey: 0 } };
@@ -436,24 +378,24 @@ impl Port for VerbsPort {
     }
 
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError> {
-        self.take_all(handler)
+        self.open.take_all(handler)
     }
 
     fn lost(&self) -> Option<Fault> {
-        self.stock.lost().cloned()
+        self.open.stock.lost().cloned()
     }
 
     fn wait(&self, limit: Duration) {
-        self.sleep(limit, None);
+        self.open.sleep(limit, None);
     }
 
     fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
-        self.sleep(limit, other)
+        self.open.sleep(limit, other)
     }
 
     fn wake(&self) {
         // The write fails only where 2^64 - 2 wakes are pending, and then the descriptor is
         // readable.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.open.wake, &1u64.to_ne_bytes());
     }
 }

@@ -7,29 +7,14 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use transom_fabric::{FabricError, Handler, Peer};
 
-use crate::port::{MESSAGE, VerbsPort};
+use crate::opened::{MESSAGE, Open};
 use crate::sys;
 use crate::ticket::Ticket;
 
-/// Completions polled at once.
-const BATCH: usize = 32;
 /// The longest sleep during a handshake, whose hellos are repeated by time.
 const OPENING_NAP: Duration = Duration::from_millis(5);
 
-/// Completions that were polled and are not processed yet. The thread with its lock makes progress.
-#[derive(Default)]
-pub(crate) struct Taken {
-    entries: [sys::ibv_wc; BATCH],
-    count: usize,
-}
-
-impl std::fmt::Debug for Taken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Taken({})", self.count)
-    }
-}
-
-impl VerbsPort {
+impl Open {
     /// One round of progress; returns the number of completions.
     pub(crate) fn take_all(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         self.release_held();

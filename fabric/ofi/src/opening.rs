@@ -1,0 +1,105 @@
+//! The opening of a provider for a job: the choice of the provider, the probe, the domain.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use transom_fabric::{FabricError, Peer};
+
+use crate::domain::OfiDomain;
+use crate::library::{Library, SONAME};
+use crate::offer::Offer;
+use crate::opened::Assembly;
+use crate::provider::Wish;
+use crate::{environment, probe, provider, rules};
+
+/// How [`OfiDomain::open`] learns whether idle targets are served and whether atomics are correct.
+///
+/// A provider over sockets that was opened with manual data progress (`tcp;ofi_rxm`) needs calls at
+/// the target by definition: its port's `passive_target` is false in either case. A device with
+/// manual progress (`cxi`) is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassiveProbe {
+    /// By a probe: two endpoints of this process, one of which makes no call. A provider that
+    /// claims automatic progress but needs calls costs some 250 ms. The target of a provider with
+    /// manual progress is called at once, and only atomics are probed.
+    Run,
+    /// From another rank's probe.
+    Known(bool),
+}
+
+/// Options of a provider to open.
+#[derive(Clone, Debug)]
+pub struct OfiOptions {
+    /// The provider, by the name that `fi_info` prints; `None`: the first of
+    /// [`provider::PREFERRED`] that works.
+    pub provider: Option<String>,
+    /// The devices to choose from where the provider has several (`cxi0,cxi1`); `^` before the list
+    /// excludes them. `None`: those near to the CPUs of this process, in turns.
+    pub devices: Option<String>,
+    /// How the service of idle targets is learned.
+    pub passive: PassiveProbe,
+    /// The address of the interface at which peers reach this process, where the provider's
+    /// addresses are those of interfaces; by default the loopback address, which peers of this
+    /// machine reach. `None`: the provider chooses.
+    pub source: Option<IpAddr>,
+    /// The library's name for the dynamic loader.
+    pub library: String,
+    /// This process's rank, which each message carries.
+    pub rank: Peer,
+    /// Whether a wait sleeps on a descriptor, which some providers lack. Without one a wait is a
+    /// nap.
+    pub descriptor: bool,
+}
+
+impl Default for OfiOptions {
+    fn default() -> Self {
+        OfiOptions {
+            provider: None,
+            devices: None,
+            passive: PassiveProbe::Run,
+            source: Some(Ipv4Addr::LOCALHOST.into()),
+            library: SONAME.into(),
+            rank: Peer(0),
+            descriptor: true,
+        }
+    }
+}
+
+impl OfiDomain {
+    /// Opens a provider.
+    ///
+    /// # Errors
+    /// `Unavailable` where the library or the provider is missing, with instructions to get it;
+    /// `Failed` where opening failed.
+    pub fn open(options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
+        environment::settle(rules::of(options.provider.as_deref().unwrap_or_default()));
+        OfiDomain::open_of(&Library::open(&options.library)?, options)
+    }
+
+    /// Opens a provider of a library that is already open.
+    ///
+    /// # Errors
+    /// As [`OfiDomain::open`].
+    #[doc(hidden)]
+    pub fn open_of(library: &Arc<Library>, options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
+        let wish = Wish {
+            provider: options.provider.as_deref(),
+            source: options.source,
+            devices: options.devices.as_deref().unwrap_or_default(),
+            rank: options.rank.0,
+        };
+        let info = provider::choose(library, &wish)?;
+        let name = info.provider();
+        let manual = Offer::of(&info).manual_progress;
+        let called = rules::of(&name).targets_call(manual, environment::variable);
+        let (passive, refuted) = match options.passive {
+            PassiveProbe::Run => {
+                let found = probe::run(library, &Wish { provider: Some(&name), ..wish }, called)?;
+                (found.passive, !found.atomics)
+            }
+            PassiveProbe::Known(passive) => (passive && !called, false),
+        };
+        let OfiOptions { rank, descriptor, .. } = *options;
+        OfiDomain::assemble(info, &Assembly { passive, refuted, rank, descriptor })
+    }
+}

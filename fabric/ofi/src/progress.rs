@@ -1,0 +1,185 @@
+//! Completions: operations end, messages arrive, receives are posted again. Sleeps until one comes.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use transom_fabric::{FabricError, Fault, Handler, Peer, secret};
+
+use crate::opened::{MESSAGE, Open};
+use crate::slots::{Purpose, Slot};
+use crate::strangers::Strangers;
+use crate::sys;
+
+/// Completions read by one call.
+const BATCH: usize = 32;
+/// Length of a wait where no descriptor reports arrivals.
+const NAP: Duration = Duration::from_micros(200);
+
+/// The completion queue of an open endpoint, and what ends a sleep.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    open: Arc<Open>,
+    /// The token that messages to this process must carry. Peers get it with the address, through
+    /// the launcher; other processes can't.
+    token: u64,
+    strangers: Strangers,
+    wake: OwnedFd,
+    /// The first peer to which a message could not be delivered.
+    lost: OnceLock<Fault>,
+}
+
+impl Progress {
+    /// The progress of rank `me`.
+    pub(crate) fn new(open: Arc<Open>, me: Peer) -> Result<Progress, FabricError> {
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| FabricError::failed("eventfd", error))?;
+        let (token, strangers) = (secret::word()?, Strangers::new(me));
+        Ok(Progress { open, token, strangers, wake, lost: OnceLock::new() })
+    }
+
+    /// The token for peers.
+    pub(crate) fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// The first peer to which a message could not be delivered.
+    pub(crate) fn lost(&self) -> Option<&Fault> {
+        self.lost.get()
+    }
+
+    /// One round of progress; returns the number of completions.
+    pub(crate) fn take_all(&self, handler: &impl Handler) -> Result<usize, FabricError> {
+        let empty = sys::fi_cq_msg_entry { op_context: std::ptr::null_mut(), flags: 0, len: 0 };
+        let mut entries = [empty; BATCH];
+        // SAFETY: an open queue of this format, room for BATCH entries.
+        let status = unsafe {
+            let read = (*(*self.open.endpoint.cq).ops).read.expect("read");
+            read(self.open.endpoint.cq, entries.as_mut_ptr().cast(), BATCH)
+        };
+        match usize::try_from(status) {
+            Ok(count) => {
+                let mut outcome = Ok(());
+                for entry in &entries[..count.min(BATCH)] {
+                    // Each completion is processed, also after an error, because the queue reports
+                    // it once.
+                    outcome = outcome.and(self.completed(entry, handler));
+                }
+                outcome.map(|()| count)
+            }
+            Err(_) if -status == sys::FI_EAGAIN => Ok(0),
+            Err(_) if -status == sys::FI_EAVAIL => self.failed().map(|()| 1),
+            Err(_) => Err(FabricError::failed("fi_cq_read", self.open.endpoint.library().strerror(status))),
+        }
+    }
+
+    /// Sleeps until a completion may be there, a wake, `other` is readable, or the limit; false
+    /// where the limit passed.
+    pub(crate) fn wait(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
+        match self.open.endpoint.wait_fd() {
+            Some(queue) if self.open.endpoint.may_sleep() => self.sleep([Some(queue), other], limit),
+            Some(_) => true,
+            None => self.sleep([None, other], limit.min(NAP)),
+        }
+    }
+
+    /// Ends a sleep, or the next one.
+    pub(crate) fn wake(&self) {
+        // The write fails only where 2^64 - 2 wakes are pending, and then the descriptor is
+        // readable.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Sleeps on descriptors beside the wake descriptor; false where the limit passed.
+    fn sleep(&self, others: [Option<BorrowedFd<'_>>; 2], limit: Duration) -> bool {
+        let limit = Timespec::try_from(limit).ok();
+        let wake = self.wake.as_fd();
+        // In the place of one that is absent the wake descriptor is there again.
+        let [first, second] = others.map(|other| other.unwrap_or(wake));
+        let mut fds = [wake, first, second].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        // An interrupted poll returns early, which the contract allows.
+        let Ok(ready) = rustix::event::poll(&mut fds, limit.as_ref()) else { return true };
+        if !fds[0].revents().is_empty() {
+            // The read finds nothing where another thread took the wake.
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+        ready > 0
+    }
+
+    fn completed(&self, entry: &sys::fi_cq_msg_entry, handler: &impl Handler) -> Result<(), FabricError> {
+        if let Some(slot) = self.open.receives.of_context(entry.op_context) {
+            self.arrived(slot, entry.len, handler);
+            return self.open.post_receive(slot);
+        }
+        if let Some(slot) = self.open.operations.of_context(entry.op_context) {
+            if let Some(Purpose { tally: Some(tally), local, .. }) = self.open.operations.give_back(slot, true) {
+                local.end();
+                tally.finish();
+            }
+        } else if let Some(slot) = self.open.sends.of_context(entry.op_context) {
+            self.open.sends.give_back(slot, false);
+        }
+        Ok(())
+    }
+
+    fn arrived(&self, slot: &Slot, len: usize, handler: &impl Handler) {
+        // SAFETY: the receive is complete and is not posted again before this returns, so the
+        // buffer has no other user.
+        let bytes = unsafe { std::slice::from_raw_parts(slot.buffer(), len.min(MESSAGE)) };
+        match heading(bytes) {
+            Some((from, token, message)) if token == self.token => handler.message(from, message),
+            _ => self.strangers.refused(),
+        }
+    }
+
+    /// Takes one error completion.
+    fn failed(&self) -> Result<(), FabricError> {
+        // SAFETY: an all-zero entry is valid (integers and null pointers), and offers no buffer for
+        // error data.
+        let mut entry: sys::fi_cq_err_entry = unsafe { std::mem::zeroed() };
+        // SAFETY: an open queue; the entry is larger than any version writes.
+        let status = unsafe {
+            let read = (*(*self.open.endpoint.cq).ops).readerr.expect("readerr");
+            read(self.open.endpoint.cq, &raw mut entry, 0)
+        };
+        if status != 1 {
+            return Ok(());
+        }
+        let reason = self.open.endpoint.library().strerror(entry.err as isize);
+        match self
+            .open
+            .operations
+            .of_context(entry.op_context)
+            .and_then(|slot| self.open.operations.give_back(slot, false))
+        {
+            Some(Purpose { peer, tally: Some(tally), local }) => {
+                local.end();
+                tally.fail(&Fault { peer, reason });
+                return Ok(());
+            }
+            // Every operation has a tally.
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        if let Some(slot) = self.open.sends.of_context(entry.op_context) {
+            if let Some(Purpose { peer, .. }) = self.open.sends.give_back(slot, false) {
+                // Only the first fault is kept.
+                let _ = self.lost.set(Fault { peer, reason });
+            }
+            return Ok(());
+        }
+        match self.open.receives.of_context(entry.op_context) {
+            Some(slot) => self.open.post_receive(slot),
+            None => Err(FabricError::failed("an operation that nobody posted", reason)),
+        }
+    }
+}
+
+/// The sender that a message names, its token, and the rest.
+fn heading(bytes: &[u8]) -> Option<(Peer, u64, &[u8])> {
+    let (rank, rest) = bytes.split_first_chunk::<8>()?;
+    let (token, message) = rest.split_first_chunk()?;
+    let rank = u32::try_from(u64::from_le_bytes(*rank)).ok()?;
+    Some((Peer(rank), u64::from_le_bytes(*token), message))
+}

@@ -1,0 +1,38 @@
+//! A peer's region: its place, its key, and the check of ranges.
+
+use transom_fabric::{Fault, Peer, Post};
+
+use crate::sys;
+
+/// Tag of this backend's keys.
+pub(crate) const TAG: u64 = u64::from_le_bytes(*b"ofi rgn1");
+
+/// A peer's region. It holds no address, which is the same for all regions of a peer, because
+/// windows keep a remote for each target.
+#[derive(Debug)]
+pub struct OfiRemote {
+    pub(crate) peer: Peer,
+    pub(crate) key: u64,
+    pub(crate) base: u64,
+    pub(crate) len: u64,
+}
+
+impl OfiRemote {
+    /// The range of the remote region from `offset` on, with the length of `own`.
+    #[inline(always)]
+    pub(crate) fn part(&self, offset: u64, own: &[sys::iovec]) -> sys::fi_rma_iov {
+        sys::fi_rma_iov { addr: self.base + offset, len: own.iter().map(|part| part.iov_len).sum(), key: self.key }
+    }
+}
+
+/// Whether `[offset, offset + len)` is inside a region of `limit` bytes.
+pub(crate) fn inside(offset: u64, len: usize, limit: u64) -> bool {
+    offset.checked_add(len as u64).is_some_and(|end| end <= limit)
+}
+
+/// The refusal of a range that is not inside the region.
+#[cold]
+pub(crate) fn outside(remote: &OfiRemote, offset: u64, len: usize) -> Post {
+    let reason = format!("{len} bytes at {offset} of a region of {} bytes", remote.len);
+    Post::Broken(Box::new(Fault { peer: remote.peer, reason }))
+}

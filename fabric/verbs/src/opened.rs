@@ -1,0 +1,52 @@
+//! An opened device: the contacts with peers, the completion queue, the buffers, and what ends a
+//! sleep.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::contacts::Contacts;
+use crate::device::{Device, Registration};
+use crate::pool::{Pool, Pools};
+use crate::queue::{Queue, Receives};
+use crate::stock::Stock;
+use crate::sys;
+
+/// Longest message in bytes.
+pub(crate) const MESSAGE: usize = Pools::MIDDLE;
+/// Most messages that arrive before `progress` takes them; further ones wait at their senders.
+pub(crate) const MESSAGES: u32 = 128;
+
+/// Completions polled at once.
+const BATCH: usize = 32;
+
+/// An opened device. Fields drop in order: the queue pairs, then the receives that they share, then
+/// the memory that both used.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) contacts: Contacts,
+    pub(crate) receives: Arc<Receives>,
+    pub(crate) queue: Arc<Queue>,
+    /// Buffers of the posted receives.
+    pub(crate) messages: Pool,
+    pub(crate) stock: Stock,
+    /// Registration of all memory of the process, where the device supports page faults.
+    pub(crate) everything: Option<Registration>,
+    pub(crate) device: Arc<Device>,
+    pub(crate) taken: Mutex<Taken>,
+    pub(crate) wake: OwnedFd,
+    /// The failure of the device as a whole.
+    pub(crate) trouble: OnceLock<String>,
+}
+
+/// Completions that were polled and are not processed yet. The thread with its lock makes progress.
+#[derive(Default)]
+pub(crate) struct Taken {
+    pub(crate) entries: [sys::ibv_wc; BATCH],
+    pub(crate) count: usize,
+}
+
+impl std::fmt::Debug for Taken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Taken({})", self.count)
+    }
+}

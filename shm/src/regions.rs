@@ -1,0 +1,104 @@
+//! The keys by which peers name this process's regions, and the list of registered regions. Knows
+//! nothing of the ways of access.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use transom_fabric::{Coherence, Memory, RegionKey};
+
+use crate::heap::Token;
+
+/// The registered regions by their generation, for imports by this rank itself.
+#[derive(Debug, Default)]
+pub(crate) struct Regions(Mutex<BTreeMap<u32, Memory>>);
+
+/// The way by which peers reach a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// By mapping: `at` is an offset in the heap.
+    Mapped,
+    /// By XPMEM or cross-memory attach: `at` is an address in the process.
+    Foreign,
+}
+
+/// A region key of this backend, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) kind: Kind,
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    /// The low half of the owner's token.
+    pub(crate) owner: u32,
+    pub(crate) generation: u32,
+}
+
+const MAPPED: u64 = u64::from_le_bytes(*b"shm-map1");
+const FOREIGN: u64 = u64::from_le_bytes(*b"shm-cma1");
+
+impl Regions {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Memory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a region.
+    pub(crate) fn insert(&self, generation: u32, memory: Memory) {
+        self.lock().insert(generation, memory);
+    }
+
+    /// Forgets a region. The memory is returned, because its last clone unmaps and empties the
+    /// block, which must not happen under the lock.
+    pub(crate) fn remove(&self, generation: u32) -> Option<Memory> {
+        self.lock().remove(&generation)
+    }
+
+    /// The memory of a region of this process.
+    pub(crate) fn find(&self, key: &Key) -> Option<Memory> {
+        let found = self.lock().get(&key.generation).cloned()?;
+        (found.len() as u64 == key.len).then_some(found)
+    }
+}
+
+impl Key {
+    /// The key as peers get it.
+    pub(crate) fn pack(&self) -> RegionKey {
+        let kind = match self.kind {
+            Kind::Mapped => MAPPED,
+            Kind::Foreign => FOREIGN,
+        };
+        let check = u64::from(self.generation) << 32 | u64::from(self.owner);
+        RegionKey([kind, self.at, self.len, check])
+    }
+
+    /// The parts of a key; `None` for a key of another backend.
+    pub(crate) fn unpack(key: &RegionKey) -> Option<Key> {
+        let [kind, at, len, check] = key.0;
+        let kind = match kind {
+            MAPPED => Kind::Mapped,
+            FOREIGN => Kind::Foreign,
+            _ => return None,
+        };
+        Some(Key {
+            kind,
+            at,
+            len,
+            owner: u32::try_from(check & 0xffff_ffff).ok()?,
+            generation: u32::try_from(check >> 32).ok()?,
+        })
+    }
+
+    /// Mapped regions have the CPU's atomics, other regions have none.
+    pub(crate) fn amo(&self) -> Option<Coherence> {
+        (self.kind == Kind::Mapped).then_some(Coherence::WithCpu)
+    }
+}
+
+/// Whether peers map the region of a key, and then use it as their own memory. If not, they reach
+/// it by cross-memory attach, or not at all.
+pub fn is_mapped(key: &RegionKey) -> bool {
+    Key::unpack(key).is_some_and(|key| key.kind == Kind::Mapped)
+}
+
+/// The part of a rank's token that ties a key to its heap.
+pub(crate) fn owner_check(token: Token) -> u32 {
+    u32::try_from(token[0] & 0xffff_ffff).unwrap_or(0)
+}
