@@ -4,11 +4,17 @@
 
 #![allow(unsafe_code)]
 
+#[path = "windows/atomics.rs"]
+mod atomics;
+#[path = "windows/refusals.rs"]
+mod refusals;
+#[path = "windows/resources.rs"]
+mod resources;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use transom::ops::{Reduction, Swappable};
-use transom::{Assert, BasicType, Class, Info, Job, Op, RawWindow, Route, Window, ops};
+use transom::{Assert, Class, Info, Job, RawWindow, Window};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
@@ -19,23 +25,23 @@ static TESTS: &[Test] = &[
     test("puts_reach_the_next_rank", &[1, 2, 3, 16], puts_reach_the_next_rank),
     test("every_length_arrives_whole", &[1, 2], every_length_arrives_whole),
     test("created_windows_are_as_allocated_ones", &[1, 2, 4], created_windows),
-    test("tickets_are_handed_out_once", &[1, 2, 5], tickets),
-    test("compare_and_swap_counts_exactly", &[1, 2, 4], compare_and_swap),
-    test("all_integer_operations", &[1, 2], integer_operations),
-    test("bytes_with_requests_and_numbers", &[1, 2, 3], bytes_and_numbers),
+    test("tickets_are_handed_out_once", &[1, 2, 5], atomics::tickets),
+    test("compare_and_swap_counts_exactly", &[1, 2, 4], atomics::compare_and_swap),
+    test("all_integer_operations", &[1, 2], atomics::integer_operations),
+    test("bytes_with_requests_and_numbers", &[1, 2, 3], atomics::bytes_and_numbers),
     test("sizes_and_units_differ_by_rank", &[1, 3], sizes_and_units),
-    test("accesses_outside_are_refused_and_write_nothing", &[1, 2], refusals),
-    test("a_window_that_one_rank_cannot_create_is_nobodys", &[1, 2, 3, 5], failed_creation),
-    test("epochs_are_checked", &[1, 2], epochs),
-    test("four_gibibytes_sparse", &[1, 2], four_gibibytes),
-    test("windows_come_and_go_without_growth", &[2], no_growth),
+    test("accesses_outside_are_refused_and_write_nothing", &[1, 2], refusals::refusals),
+    test("a_window_that_one_rank_cannot_create_is_nobodys", &[1, 2, 3, 5], refusals::failed_creation),
+    test("epochs_are_checked", &[1, 2], refusals::epochs),
+    test("four_gibibytes_sparse", &[1, 2], resources::four_gibibytes),
+    test("windows_come_and_go_without_growth", &[2], resources::no_growth),
     test("a_computing_target_delays_nobody", &[2], passive_target),
     test("fences_separate_phases", &[1, 2, 7], fences),
     test("sixty_four_ranks_fence", &[64], many_fences),
-    test("dropping_without_free_does_not_hang", &[2], dropped),
-    test("an_unwinding_epoch_completes", &[2], unwinding),
-    test("many_operations_in_flight", &[2], many_in_flight),
-    test("progress_threads_exist_only_where_needed", &[2], progress_threads),
+    test("dropping_without_free_does_not_hang", &[2], resources::dropped),
+    test("an_unwinding_epoch_completes", &[2], resources::unwinding),
+    test("many_operations_in_flight", &[2], resources::many_in_flight),
+    test("progress_threads_exist_only_where_needed", &[2], resources::progress_threads),
     // Shows T2.
     // Route: shm.
     Test {
@@ -50,7 +56,7 @@ static TESTS: &[Test] = &[
         ranks: &[2, 5],
         env: &[("TRANSOM_ATOMICS", "cpu")],
         fails: None,
-        body: tickets,
+        body: atomics::tickets,
     },
 ];
 
@@ -149,155 +155,6 @@ fn created_windows(world: &Job) -> Outcome {
     same("the count", &mine[0], &(if me == 0 { 100 * size as u64 } else { me as u64 }))
 }
 
-/// `fetch_and_op` of a byte-level window on a value in a register.
-fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, ty: BasicType, operand: u64) -> transom::Result<u64> {
-    let mut old = [0; 8];
-    win.fetch_and_op(&operand.to_le_bytes()[..ty.size()], &mut old[..ty.size()], ty, target, at, op)?;
-    Ok(u64::from_le_bytes(old))
-}
-
-/// `compare_and_swap` of a byte-level window on values in registers.
-fn swap(win: &RawWindow, target: usize, at: u64, ty: BasicType, expected: u64, new: u64) -> transom::Result<u64> {
-    let mut old = [0; 8];
-    let (expected, new) = (expected.to_le_bytes(), new.to_le_bytes());
-    let size = ty.size();
-    win.compare_and_swap(&new[..size], &expected[..size], &mut old[..size], ty, target, at)?;
-    Ok(u64::from_le_bytes(old))
-}
-
-fn tickets_of<T: Swappable + Ord>(world: &Job, one: T, turns: usize, index: impl Fn(T) -> usize) -> Outcome
-where
-    ops::Sum: Reduction<T>,
-{
-    for create in [false, true] {
-        let zero = <T as bytemuck::Zeroable>::zeroed();
-        let win = if create { Window::create(world, vec![zero; 4])? } else { Window::<T>::allocate(world, 4)? };
-        let mut mine =
-            win.lock_all(|epoch| (0..turns).map(|_| epoch.fetch_add(0, 3, one)).collect::<Result<Vec<_>, _>>())?;
-        world.barrier()?;
-        ensure(mine.is_sorted(), "one origin's tickets grow")?;
-        let taken = Window::<u8>::allocate(world, turns * world.size())?;
-        taken.lock_all(|epoch| mine.drain(..).try_for_each(|ticket| epoch.put_value(0, index(ticket), 1u8)))?;
-        world.barrier()?;
-        if world.rank() == 0 {
-            let mut seen = vec![0; turns * world.size()];
-            taken.load(0, &mut seen)?;
-            ensure(seen.iter().all(|&count| count == 1), "every ticket was given out")?;
-        }
-        taken.free()?;
-        win.free()?;
-    }
-    Ok(())
-}
-
-/// MPI-4.1 §12.3.4, §12.7.1: fetch-and-op is atomic per element among all origins, including the
-/// target.
-/// Shows O1, M3.
-fn tickets(world: &Job) -> Outcome {
-    step("64 bits");
-    tickets_of::<u64>(world, 1, 500, |ticket| usize::try_from(ticket).unwrap_or(usize::MAX))?;
-    step("32 bits, signed");
-    tickets_of::<i32>(world, 1, 200, |ticket| usize::try_from(ticket).unwrap_or(usize::MAX))
-}
-
-/// MPI-4.1 §12.3.4: increments by compare-and-swap lose nothing.
-/// Shows O1, M3.
-fn compare_and_swap(world: &Job) -> Outcome {
-    let win = Window::<i64>::allocate(world, 1)?;
-    let turns = 200;
-    win.lock_all(|epoch| {
-        let mut seen = 0;
-        for turn in 0..turns {
-            loop {
-                step(format!("increment {turn}"));
-                let found = epoch.compare_and_swap(0, 0, seen, seen + 1)?;
-                let done = found == seen;
-                seen = if done { seen + 1 } else { found };
-                if done {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    })?;
-    world.barrier()?;
-    let total = win.lock_all(|epoch| epoch.fetch_value(0, 0))?;
-    same("increments", &total, &(turns * world.size() as i64))?;
-    Ok(win.free()?)
-}
-
-/// MPI-4.1 §12.3.4: SUM, REPLACE and NO_OP on each integer type; sums wrap.
-/// Shows O1.
-fn integer_operations(world: &Job) -> Outcome {
-    let target = world.size() - 1;
-    let win = RawWindow::allocate(world, 64, 4, &Info::new())?;
-    if world.rank() == 0 {
-        win.lock_all(Assert::NONE)?;
-        for (int, at, top) in [(BasicType::Int32, 1, u64::from(u32::MAX)), (BasicType::Int64, 2, u64::MAX)] {
-            let op = |op, value| fetch(&win, target, at, op, int, value);
-            same("replace", &op(Op::Replace, top)?, &0)?;
-            same("read", &op(Op::NoOp, 5)?, &top)?;
-            same("sum", &op(Op::Sum, 3)?, &top)?;
-            same("wrapped", &op(Op::NoOp, 0)?, &2)?;
-            same("swap refused", &swap(&win, target, at, int, 9, 10)?, &2)?;
-            same("swap", &swap(&win, target, at, int, 2, 10)?, &2)?;
-            same("swapped", &op(Op::Replace, 0)?, &10)?;
-        }
-        win.unlock_all()?;
-    }
-    world.barrier()?;
-    let mut bytes = [1; 64];
-    win.load(0, &mut bytes);
-    same("all is back to zero, and nothing else was touched", &bytes, &[0; 64])?;
-    let mut started = [0u32; 2];
-    let typed = Window::<u32>::allocate(world, 2)?;
-    typed.lock_all(|epoch| {
-        let [first, second] = &mut started;
-        epoch.start_fetch_and_op(world.rank(), 1, 6, first, ops::Sum)?;
-        epoch.flush(world.rank())?;
-        epoch.start_fetch_and_op(world.rank(), 1, 6, second, ops::Sum)
-    })?;
-    same("started ones", &started, &[0, 6])?;
-    typed.free()?;
-    Ok(win.free()?)
-}
-
-/// The byte-level window's short forms: requests on runs of bytes, and one element as a number.
-/// Shows O1, O2, O3, O6.
-fn bytes_and_numbers(world: &Job) -> Outcome {
-    let (me, size) = (world.rank() as u64, world.size());
-    let next = (world.rank() + 1) % size;
-    let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
-    win.lock_all(Assert::NONE)?;
-    let mine = (me * 1000 + 7).to_ne_bytes();
-    let mut back = [0u8; 8];
-    // SAFETY: `mine` and `back` live until the end of the function, past the end of the epoch.
-    unsafe {
-        win.rput_bytes(mine.as_ptr(), 8, next, 2)?.wait()?;
-        win.flush(next)?;
-        win.rget_bytes(back.as_mut_ptr(), 8, next, 2)?.wait()?;
-    }
-    same("what was put", &back, &mine)?;
-    for _ in 0..10 {
-        win.fetch_value(3, BasicType::Int64, 0, 0, Op::Sum)?;
-        win.fetch_value(5, BasicType::Int32, 0, 1, Op::Sum)?;
-        win.fetch_value(u64::from(u16::MAX), BasicType::Uint16, 0, 3, Op::Sum)?;
-    }
-    world.barrier()?;
-    let read = |ty, at| win.fetch_value(0, ty, 0, at, Op::NoOp);
-    same("the sum of 64 bits", &read(BasicType::Int64, 0)?, &(30 * size as u64))?;
-    same("the sum of 32 bits", &read(BasicType::Int32, 1)?, &(50 * size as u64))?;
-    same("the sum of 16 bits, which wraps", &read(BasicType::Uint16, 3)?, &(65536 - 10 * size as u64))?;
-    same("nobody's value", &win.fetch_value(1, BasicType::Int64, transom::PROC_NULL, 0, Op::Sum)?, &0)?;
-    let class = |outcome: transom::Result<u64>| outcome.err().map(|error| error.class());
-    same("of 16 bytes", &class(win.fetch_value(0, BasicType::Complex64, 0, 0, Op::Sum)), &Some(Class::Type))?;
-    same("bits of a real", &class(win.fetch_value(0, BasicType::Float64, 0, 0, Op::Band)), &Some(Class::Op))?;
-    win.unlock_all()?;
-    same("outside an epoch", &class(win.fetch_value(0, BasicType::Int64, 0, 0, Op::Sum)), &Some(Class::RmaSync))?;
-    world.barrier()?;
-    Ok(win.free()?)
-}
-
 /// MPI-4.1 §12.2.1: each rank has its own size and displacement unit; size 0 is legal.
 /// Shows W3, O7, S1.
 fn sizes_and_units(world: &Job) -> Outcome {
@@ -327,201 +184,6 @@ fn sizes_and_units(world: &Job) -> Outcome {
         same(&format!("byte {at}"), value, &(if hit { from.to_le_bytes()[0] + 1 } else { 0 }))?;
     }
     Ok(win.free()?)
-}
-
-/// The error names rank, displacement, length and limit; nothing is written.
-/// Shows O7, E1.
-fn refusals(world: &Job) -> Outcome {
-    let target = world.size() - 1;
-    let win = Window::<u64>::allocate(world, 10)?;
-    let data = [u64::MAX; 4];
-    let mut back = [5u64; 4];
-    win.lock_all(|epoch| {
-        let outside = |error: Option<transom::Error>, length: usize, at: usize| {
-            let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
-            let parts =
-                [format!("{length} bytes"), format!("displacement {at}"), format!("rank {target}"), "80 bytes".into()];
-            ensure(error.is_some_and(|error| error.class() == Class::RmaRange), &format!("at {at}: {text}"))?;
-            ensure(parts.iter().all(|part| text.contains(part)), &text)
-        };
-        let check = || -> Outcome {
-            for at in [7, 10, 1 << 40, usize::MAX / 8, usize::MAX] {
-                outside(epoch.put(target, at, &data).err(), 32, at)?;
-                outside(epoch.fetch_add(target, at.max(10), 1u64).err(), 8, at.max(10))?;
-            }
-            for at in [0, 10, 11, 1 << 40, usize::MAX] {
-                epoch.put(target, at, &[])?;
-                epoch.accumulate(target, at, &[], ops::Sum)?;
-            }
-            let unknown = epoch.put(world.size(), 0, &data).err();
-            let text = unknown.as_ref().map(ToString::to_string).unwrap_or_default();
-            ensure(unknown.is_some_and(|error| error.class() == Class::Rank), "an unknown rank")?;
-            ensure(text.contains(&format!("rank {}", world.size())), &text)
-        };
-        let checked = check();
-        same("get outside", &epoch.scope(|part| part.get(target, 8, &mut back)).is_err(), &true)
-            .and(checked)
-            .map_err(|error| panic!("{error}"))
-    })?;
-    same("the get's buffer", &back, &[5; 4])?;
-    world.barrier()?;
-    let mut mine = [1; 10];
-    win.load(0, &mut mine)?;
-    same("the window", &mine, &[0; 10])?;
-    win.free()?;
-    misaligned(world, target)
-}
-
-fn misaligned(world: &Job, target: usize) -> Outcome {
-    let win = RawWindow::allocate(world, 32, 1, &Info::new())?;
-    win.lock_all(Assert::NONE)?;
-    for (at, int, width) in [(4, BasicType::Int64, 8), (1, BasicType::Int32, 4), (2, BasicType::Int32, 4)] {
-        let error = fetch(&win, target, at, Op::Sum, int, 1).err();
-        let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
-        ensure(error.is_some_and(|error| error.class() == Class::Type), "misaligned atomics are refused")?;
-        for part in
-            [format!("displacement {at}"), format!("rank {target}"), format!("{width} bytes"), "32 bytes".into()]
-        {
-            ensure(text.contains(&part), &text)?;
-        }
-    }
-    win.unlock_all()?;
-    world.barrier()?;
-    let mut mine = [1; 32];
-    win.load(0, &mut mine);
-    same("nothing was added", &mine, &[0; 32])?;
-    Ok(win.free()?)
-}
-
-/// The outcome of creation is collective too: no rank waits for one that did not get the window.
-/// Shows E1.
-fn failed_creation(world: &Job) -> Outcome {
-    let last = world.rank() == world.size() - 1;
-    let bad_unit = RawWindow::allocate(world, 64, u32::from(!last), &Info::new()).err();
-    ensure(
-        bad_unit.as_ref().is_some_and(|error| !last || error.class() == Class::Disp),
-        &format!("unit: {bad_unit:?}"),
-    )?;
-    let too_long = Window::<u64>::allocate(world, if last { 1 << 45 } else { 8 }).err();
-    ensure(
-        too_long.as_ref().is_some_and(|error| !last || error.class() == Class::Size),
-        &format!("size: {too_long:?}"),
-    )?;
-    puts_reach_the_next_rank(world)
-}
-
-/// Misuse is an error at the call, and the window keeps working.
-/// Shows E2.
-fn epochs(world: &Job) -> Outcome {
-    let win = RawWindow::allocate(world, 8, 1, &Info::new())?;
-    let byte = [9u8];
-    let sync = |what: &str, outcome: transom::Result<()>| {
-        ensure(outcome.is_err_and(|error| error.class() == Class::RmaSync), what)
-    };
-    // SAFETY: `byte` lives until the end of the function; each epoch ends before.
-    let put = || unsafe { win.put(byte.as_ptr(), 1, 0, 3) };
-    sync("put outside an epoch", put())?;
-    sync("flush outside an epoch", win.flush(0))?;
-    sync("flush_all outside an epoch", win.flush_all())?;
-    sync("unlock_all without lock_all", win.unlock_all())?;
-    sync("fetch_and_op outside an epoch", fetch(&win, 0, 0, Op::Sum, BasicType::Int32, 1).map(drop))?;
-    win.lock_all(Assert::NONE)?;
-    sync("lock_all twice", win.lock_all(Assert::NONE))?;
-    sync("a fence within lock_all", win.fence(Assert::NONE))?;
-    win.unlock_all()?;
-    win.fence(Assert::NONE)?;
-    put()?;
-    sync("lock_all within a fence epoch", win.lock_all(Assert::NONE))?;
-    sync("a flush within a fence epoch", win.flush_local(0))?;
-    sync("free within a fence epoch", win.free())?;
-    win.fence(Assert::NOSUCCEED)?;
-    sync("put after the last fence", put())?;
-    win.lock_all(Assert::NONE)?;
-    sync("free within lock_all", win.free())?;
-    win.unlock_all()?;
-    if world.rank() == 0 {
-        let mut mine = [0; 8];
-        win.load(0, &mut mine);
-        same("only the legal put arrived", &mine, &[0, 0, 0, 9, 0, 0, 0, 0])?;
-    }
-    win.free()?;
-    sync("lock_all after free", win.lock_all(Assert::NONE))?;
-    sync("free after free", win.free())?;
-    let typed = Window::<u8>::allocate(world, 1)?;
-    let nested = typed.lock_all(|_| typed.lock_all(|_| Ok(())));
-    sync("lock_all within lock_all", nested)?;
-    Ok(typed.free()?)
-}
-
-/// Displacements past 2^32, in memory that has pages only where it was touched.
-/// Shows W3.
-fn four_gibibytes(world: &Job) -> Outcome {
-    let target = world.size() - 1;
-    let size = (1usize << 32) + 4096;
-    let win = Window::<u8>::allocate(world, if world.rank() == target { size } else { 0 })?;
-    let far = (1usize << 32) + 100;
-    if world.rank() == 0 {
-        let mut back = [0; 3];
-        win.lock_all(|epoch| {
-            epoch.put(target, far, b"far")?;
-            epoch.put(target, 100, b"near")?;
-            epoch.flush_all()?;
-            epoch.get(target, far, &mut back)
-        })?;
-        same("past 2^32", &&back, &b"far")?;
-        ensure(win.lock_all(|epoch| epoch.put_value(target, size, 1u8)).is_err(), "the end is kept")?;
-    }
-    world.barrier()?;
-    if world.rank() == target {
-        let mut found = [0; 4];
-        win.load(100, &mut found)?;
-        same("not cut to 32 bits", &&found, &b"near")?;
-        let resident = status("VmRSS:")?;
-        ensure(resident < 1 << 20, &format!("{resident} KiB are resident"))?;
-    }
-    Ok(win.free()?)
-}
-
-/// A number from /proc/self/status.
-fn status(name: &str) -> Result<usize, Box<dyn std::error::Error>> {
-    let text = std::fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find(|line| line.starts_with(name)).ok_or("no such line")?;
-    Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse()?)
-}
-
-/// 100 windows created and freed 100 times, without growth of memory, mappings or descriptors.
-/// Shows W2, W7.
-fn no_growth(world: &Job) -> Outcome {
-    let count = || -> Result<[usize; 3], Box<dyn std::error::Error>> {
-        let maps = std::fs::read_to_string("/proc/self/maps")?.lines().count();
-        Ok([maps, std::fs::read_dir("/proc/self/fd")?.count(), status("VmRSS:")?])
-    };
-    let turn = |windows: usize| -> Outcome {
-        let all = (0..windows).map(|_| Window::<u64>::allocate(world, 512)).collect::<Result<Vec<_>, _>>()?;
-        for (index, win) in all.iter().enumerate() {
-            win.lock_all(|epoch| epoch.put_value((world.rank() + 1) % world.size(), 5, index as u64))?;
-        }
-        world.barrier()?;
-        for (index, win) in all.into_iter().enumerate() {
-            let mut found = [0];
-            win.load(5, &mut found)?;
-            same("each window is its own", &found, &[index as u64])?;
-            win.free()?;
-        }
-        Ok(())
-    };
-    for _ in 0..5 {
-        turn(100)?;
-    }
-    let before = count()?;
-    for round in 0..95 {
-        step(format!("round {round}"));
-        turn(100)?;
-    }
-    let after = count()?;
-    same("mappings and descriptors", &after[..2].to_vec(), &before[..2].to_vec())?;
-    // Providers fill their own pools for a while; a leak of one page per window would be 38 MiB.
-    ensure(after[2] < before[2] + 8192, &format!("{} KiB grew to {} KiB", before[2], after[2]))
 }
 
 /// While the target computes and makes no call, all operations complete and their data is there.
@@ -619,91 +281,4 @@ fn many_fences(world: &Job) -> Outcome {
     win.load(0, &mut found)?;
     same("all rounds arrived", &found, &[7; 100])?;
     Ok(win.free()?)
-}
-
-/// Dropping a window without `free` warns and never deadlocks; the memory stays for the other
-/// ranks.
-/// Shows W2.
-fn dropped(world: &Job) -> Outcome {
-    let win = Window::<u64>::allocate(world, 1)?;
-    if world.rank() == 1 {
-        drop(win);
-        world.barrier()?;
-    } else {
-        world.barrier()?;
-        win.lock_all(|epoch| epoch.put_value(1, 0, 5u64))?;
-        same("the memory is kept", &win.lock_all(|epoch| epoch.fetch_value(1, 0))?, &5)?;
-        drop(win);
-    }
-    Ok(())
-}
-
-/// An epoch that unwinds completes its operations and closes.
-/// Shows A1.
-fn unwinding(world: &Job) -> Outcome {
-    let win = Window::<u64>::allocate(world, 600)?;
-    if world.rank() == 0 {
-        let data = vec![8u64; 600];
-        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            win.lock_all(|epoch| {
-                epoch.put(1, 0, &data)?;
-                if epoch.flush(1).is_ok() {
-                    std::panic::resume_unwind(Box::new("on purpose"));
-                }
-                Ok(())
-            })
-        }));
-        ensure(unwound.is_err(), "the closure unwound")?;
-        win.lock_all(|epoch| epoch.put_value(1, 1, 9u64))?;
-    }
-    world.barrier()?;
-    if world.rank() == 1 {
-        let mut found = [0; 3];
-        win.load(0, &mut found)?;
-        same("what was put before unwinding", &found, &[8, 9, 8])?;
-    }
-    Ok(win.free()?)
-}
-
-/// More operations in flight than any queue holds; a flush of one target, then of all.
-/// Shows O1, S3.
-fn many_in_flight(world: &Job) -> Outcome {
-    let turns = 10_000;
-    let win = Window::<u64>::allocate(world, turns)?;
-    if world.rank() == 0 {
-        let data: Vec<u64> = (0..turns as u64).map(|i| i * i).collect();
-        let mut back = vec![0u64; turns];
-        win.lock_all(|epoch| {
-            step("puts");
-            for (at, value) in data.chunks(1).enumerate() {
-                epoch.put(1, at, value)?;
-            }
-            epoch.flush(1)?;
-            step("gets");
-            epoch.scope(|part| back.chunks_mut(1).enumerate().try_for_each(|(at, place)| part.get(1, at, place)))
-        })?;
-        ensure(back == data, "ten thousand gets saw ten thousand puts")?;
-    }
-    Ok(win.free()?)
-}
-
-/// A job that needs no progress thread starts none.
-fn progress_threads(world: &Job) -> Outcome {
-    let allocated = Window::<u64>::allocate(world, 1)?;
-    let threads = std::fs::read_dir("/proc/self/task")?.count();
-    match world.route(1 - world.rank())? {
-        // This thread and the watchdog's.
-        Route::Shm => same(
-            "threads with allocated windows in shared memory",
-            &(threads, world.has_progress_thread()),
-            &(2, false),
-        )?,
-        _ => ensure(threads >= 2, "threads over a net")?,
-    }
-    let created = Window::create(world, vec![0u64; 1])?;
-    if world.route(1 - world.rank())? == Route::Shm {
-        ensure(world.has_progress_thread(), "user memory of a neighbour needs one")?;
-    }
-    created.free()?;
-    Ok(allocated.free()?)
 }

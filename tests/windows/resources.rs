@@ -1,0 +1,163 @@
+//! Resources: address space, memory, descriptors and threads of windows; windows that are dropped,
+//! or unwound.
+
+use transom::{Job, Route, Window};
+use transom_harness::{Outcome, ensure, same, step};
+
+/// Displacements past 2^32, in memory that has pages only where it was touched.
+/// Shows W3.
+pub(crate) fn four_gibibytes(world: &Job) -> Outcome {
+    let target = world.size() - 1;
+    let size = (1usize << 32) + 4096;
+    let win = Window::<u8>::allocate(world, if world.rank() == target { size } else { 0 })?;
+    let far = (1usize << 32) + 100;
+    if world.rank() == 0 {
+        let mut back = [0; 3];
+        win.lock_all(|epoch| {
+            epoch.put(target, far, b"far")?;
+            epoch.put(target, 100, b"near")?;
+            epoch.flush_all()?;
+            epoch.get(target, far, &mut back)
+        })?;
+        same("past 2^32", &&back, &b"far")?;
+        ensure(win.lock_all(|epoch| epoch.put_value(target, size, 1u8)).is_err(), "the end is kept")?;
+    }
+    world.barrier()?;
+    if world.rank() == target {
+        let mut found = [0; 4];
+        win.load(100, &mut found)?;
+        same("not cut to 32 bits", &&found, &b"near")?;
+        let resident = status("VmRSS:")?;
+        ensure(resident < 1 << 20, &format!("{resident} KiB are resident"))?;
+    }
+    Ok(win.free()?)
+}
+
+/// A number from /proc/self/status.
+fn status(name: &str) -> Result<usize, Box<dyn std::error::Error>> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find(|line| line.starts_with(name)).ok_or("no such line")?;
+    Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse()?)
+}
+
+/// 100 windows created and freed 100 times, without growth of memory, mappings or descriptors.
+/// Shows W2, W7.
+pub(crate) fn no_growth(world: &Job) -> Outcome {
+    let count = || -> Result<[usize; 3], Box<dyn std::error::Error>> {
+        let maps = std::fs::read_to_string("/proc/self/maps")?.lines().count();
+        Ok([maps, std::fs::read_dir("/proc/self/fd")?.count(), status("VmRSS:")?])
+    };
+    let turn = |windows: usize| -> Outcome {
+        let all = (0..windows).map(|_| Window::<u64>::allocate(world, 512)).collect::<Result<Vec<_>, _>>()?;
+        for (index, win) in all.iter().enumerate() {
+            win.lock_all(|epoch| epoch.put_value((world.rank() + 1) % world.size(), 5, index as u64))?;
+        }
+        world.barrier()?;
+        for (index, win) in all.into_iter().enumerate() {
+            let mut found = [0];
+            win.load(5, &mut found)?;
+            same("each window is its own", &found, &[index as u64])?;
+            win.free()?;
+        }
+        Ok(())
+    };
+    for _ in 0..5 {
+        turn(100)?;
+    }
+    let before = count()?;
+    for round in 0..95 {
+        step(format!("round {round}"));
+        turn(100)?;
+    }
+    let after = count()?;
+    same("mappings and descriptors", &after[..2].to_vec(), &before[..2].to_vec())?;
+    // Providers fill their own pools for a while; a leak of one page per window would be 38 MiB.
+    ensure(after[2] < before[2] + 8192, &format!("{} KiB grew to {} KiB", before[2], after[2]))
+}
+
+/// Dropping a window without `free` warns and never deadlocks; the memory stays for the other
+/// ranks.
+/// Shows W2.
+pub(crate) fn dropped(world: &Job) -> Outcome {
+    let win = Window::<u64>::allocate(world, 1)?;
+    if world.rank() == 1 {
+        drop(win);
+        world.barrier()?;
+    } else {
+        world.barrier()?;
+        win.lock_all(|epoch| epoch.put_value(1, 0, 5u64))?;
+        same("the memory is kept", &win.lock_all(|epoch| epoch.fetch_value(1, 0))?, &5)?;
+        drop(win);
+    }
+    Ok(())
+}
+
+/// An epoch that unwinds completes its operations and closes.
+/// Shows A1.
+pub(crate) fn unwinding(world: &Job) -> Outcome {
+    let win = Window::<u64>::allocate(world, 600)?;
+    if world.rank() == 0 {
+        let data = vec![8u64; 600];
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            win.lock_all(|epoch| {
+                epoch.put(1, 0, &data)?;
+                if epoch.flush(1).is_ok() {
+                    std::panic::resume_unwind(Box::new("on purpose"));
+                }
+                Ok(())
+            })
+        }));
+        ensure(unwound.is_err(), "the closure unwound")?;
+        win.lock_all(|epoch| epoch.put_value(1, 1, 9u64))?;
+    }
+    world.barrier()?;
+    if world.rank() == 1 {
+        let mut found = [0; 3];
+        win.load(0, &mut found)?;
+        same("what was put before unwinding", &found, &[8, 9, 8])?;
+    }
+    Ok(win.free()?)
+}
+
+/// More operations in flight than any queue holds; a flush of one target, then of all.
+/// Shows O1, S3.
+pub(crate) fn many_in_flight(world: &Job) -> Outcome {
+    let turns = 10_000;
+    let win = Window::<u64>::allocate(world, turns)?;
+    if world.rank() == 0 {
+        let data: Vec<u64> = (0..turns as u64).map(|i| i * i).collect();
+        let mut back = vec![0u64; turns];
+        win.lock_all(|epoch| {
+            step("puts");
+            for (at, value) in data.chunks(1).enumerate() {
+                epoch.put(1, at, value)?;
+            }
+            epoch.flush(1)?;
+            step("gets");
+            epoch.scope(|part| back.chunks_mut(1).enumerate().try_for_each(|(at, place)| part.get(1, at, place)))
+        })?;
+        ensure(back == data, "ten thousand gets saw ten thousand puts")?;
+    }
+    Ok(win.free()?)
+}
+
+/// A job that needs no progress thread starts none.
+pub(crate) fn progress_threads(world: &Job) -> Outcome {
+    let allocated = Window::<u64>::allocate(world, 1)?;
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    match world.route(1 - world.rank())? {
+        // This thread and the watchdog's.
+        Route::Shm => same(
+            "threads with allocated windows in shared memory",
+            &(threads, world.has_progress_thread()),
+            &(2, false),
+        )?,
+        _ => ensure(threads >= 2, "threads over a net")?,
+    }
+    let created = Window::create(world, vec![0u64; 1])?;
+    if world.route(1 - world.rank())? == Route::Shm {
+        ensure(world.has_progress_thread(), "user memory of a neighbour needs one")?;
+    }
+    created.free()?;
+    Ok(allocated.free()?)
+}
