@@ -13,12 +13,14 @@ mod pieces;
 mod signature;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::sync::{Arc, OnceLock};
 
 pub use build::Order;
 pub(crate) use layout::Strip;
-pub(crate) use pieces::{Pieces, Run, Strips, zip};
+pub(crate) use pieces::{Pieces, Strips};
+pub(crate) use walk::{Run, Walk};
 
 use crate::reduce::BasicType;
 use layout::Layout;

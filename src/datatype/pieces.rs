@@ -1,7 +1,6 @@
-//! Walking a layout: the strips of items, their contiguous pieces in the order of the data, and two
-//! layouts side by side. The hot path of every derived operation: no allocation, no division for a
-//! piece. Knows neither basic types nor bounds: callers have checked the span, and offsets that
-//! leave `i64` wrap.
+//! The strips of items, and their contiguous pieces in the order of the data. No allocation, and no
+//! division for a piece. Knows neither basic types nor bounds: callers have checked the span, and
+//! offsets that leave `i64` wrap.
 
 use super::layout::{Layout, Loop, Strip, place};
 
@@ -126,8 +125,13 @@ pub(crate) struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     /// One piece of `length` bytes at offset 0.
-    pub(crate) fn contiguous(length: usize) -> Pieces<'static> {
+    pub(crate) fn contiguous(length: usize) -> Pieces<'a> {
         Pieces { left: length, ..Pieces::of(Strips::of(&[])) }
+    }
+
+    /// One piece that never ends, for a side of a [`super::Walk`] that limits no other.
+    pub(crate) fn endless() -> Pieces<'a> {
+        Pieces::contiguous(usize::MAX)
     }
 
     /// The pieces of these strips.
@@ -139,19 +143,22 @@ impl<'a> Pieces<'a> {
     /// for a `most` of 0.
     #[inline]
     pub(crate) fn next_at_most(&mut self, most: usize) -> Option<(i64, usize)> {
-        if !self.fill() || most == 0 {
-            return None;
-        }
-        let length = self.left.min(most);
-        Some((self.cut(length), length))
+        let length = self.left().min(most);
+        if length == 0 { None } else { Some((self.cut(length), length)) }
     }
 
-    /// Makes the next block the present one if nothing is left of it; false at the end.
+    /// The bytes that are left of the present block, which is the next one where the last is used
+    /// up; 0 at the end.
     #[inline]
-    fn fill(&mut self) -> bool {
-        if self.left > 0 {
-            return true;
+    pub(super) fn left(&mut self) -> usize {
+        if self.left == 0 {
+            self.next_block();
         }
+        self.left
+    }
+
+    #[inline]
+    fn next_block(&mut self) {
         if self.after == 0 {
             return self.next_strip();
         }
@@ -159,23 +166,21 @@ impl<'a> Pieces<'a> {
         self.begin = self.begin.wrapping_add(self.stride);
         self.at = self.begin;
         self.left = self.block;
-        true
     }
 
-    fn next_strip(&mut self) -> bool {
-        let Some(strip) = self.strips.next() else { return false };
+    fn next_strip(&mut self) {
+        let Some(strip) = self.strips.next() else { return };
         self.begin = strip.offset;
         self.block = strip.block;
         self.after = strip.count - 1;
         self.stride = strip.stride;
         self.at = strip.offset;
         self.left = strip.block;
-        true
     }
 
     /// How many pieces of `length` bytes, no more than are left of the present block, come at equal
     /// distances from here on, and at which distance.
-    fn even(&self, length: usize) -> (usize, i64) {
+    pub(super) fn even(&self, length: usize) -> (usize, i64) {
         if self.left > length {
             (self.left / length, length as i64)
         } else if self.left == self.block {
@@ -187,7 +192,7 @@ impl<'a> Pieces<'a> {
 
     /// Takes `count` pieces of `length` bytes, as many as `even` promised or fewer; where the first
     /// begins.
-    fn cut_even(&mut self, length: usize, count: usize) -> i64 {
+    pub(super) fn cut_even(&mut self, length: usize, count: usize) -> i64 {
         if self.left > length {
             return self.cut(length * count);
         }
@@ -200,7 +205,7 @@ impl<'a> Pieces<'a> {
 
     /// Takes `length` bytes, no more than are left of the present block; where they begin.
     #[inline]
-    fn cut(&mut self, length: usize) -> i64 {
+    pub(super) fn cut(&mut self, length: usize) -> i64 {
         let at = self.at;
         self.at = at.wrapping_add(length as i64);
         self.left -= length;
@@ -213,95 +218,6 @@ impl Iterator for Pieces<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<(i64, usize)> {
-        self.next_at_most(usize::MAX)
-    }
-}
-
-/// `count` pieces of `length` bytes at equal distances, in two layouts side by side: what a copy
-/// loop takes at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    /// Where the first piece begins in each.
-    pub(crate) a: i64,
-    pub(crate) b: i64,
-    /// The bytes of one piece; not 0.
-    pub(crate) length: usize,
-    /// The number of pieces; not 0.
-    pub(crate) count: usize,
-    /// The bytes from the start of a piece to the start of the next, in each; of no meaning for one
-    /// piece.
-    pub(crate) a_stride: i64,
-    pub(crate) b_stride: i64,
-}
-
-impl Run {
-    /// Two strips with the same bytes of data as one run, where their blocks are equal, or one of
-    /// them is a single block.
-    #[inline(always)]
-    pub(crate) fn of(a: Strip, b: Strip) -> Option<Run> {
-        let run = |like: Strip, a_stride, b_stride| Run {
-            a: a.offset,
-            b: b.offset,
-            length: like.block,
-            count: like.count,
-            a_stride,
-            b_stride,
-        };
-        if a.block == b.block {
-            return Some(run(a, a.stride, b.stride));
-        }
-        match (a.count, b.count) {
-            (1, _) => Some(run(b, b.block as i64, b.stride)),
-            (_, 1) => Some(run(a, a.stride, a.block as i64)),
-            _ => None,
-        }
-    }
-}
-
-/// Two layouts side by side: `(offset in a, offset in b, length)` of what is contiguous in both;
-/// ends with the shorter.
-#[derive(Clone, Debug)]
-pub(crate) struct Zip<'a, 'b> {
-    a: Pieces<'a>,
-    b: Pieces<'b>,
-}
-
-/// The pieces of `a` and `b`, both cut at each other's borders.
-pub(crate) fn zip<'a, 'b>(a: Pieces<'a>, b: Pieces<'b>) -> Zip<'a, 'b> {
-    Zip { a, b }
-}
-
-impl Zip<'_, '_> {
-    /// The next piece, cut after `most` bytes; what was cut off comes next. `None` at the end, and
-    /// for a `most` of 0.
-    #[inline]
-    pub(crate) fn next_at_most(&mut self, most: usize) -> Option<(i64, i64, usize)> {
-        if !self.a.fill() || !self.b.fill() || most == 0 {
-            return None;
-        }
-        let length = self.a.left.min(self.b.left).min(most);
-        Some((self.a.cut(length), self.b.cut(length), length))
-    }
-
-    /// The next pieces that are equally long and at equal distances, all at once.
-    pub(crate) fn next_run(&mut self) -> Option<Run> {
-        if !self.a.fill() || !self.b.fill() {
-            return None;
-        }
-        let length = self.a.left.min(self.b.left);
-        let (a_count, a_stride) = self.a.even(length);
-        let (b_count, b_stride) = self.b.even(length);
-        let count = a_count.min(b_count);
-        let (a, b) = (self.a.cut_even(length, count), self.b.cut_even(length, count));
-        Some(Run { a, b, length, count, a_stride, b_stride })
-    }
-}
-
-impl Iterator for Zip<'_, '_> {
-    type Item = (i64, i64, usize);
-
-    #[inline]
-    fn next(&mut self) -> Option<(i64, i64, usize)> {
         self.next_at_most(usize::MAX)
     }
 }

@@ -1,7 +1,7 @@
 //! The layout of one side of an operation: a run of bytes, or items of a datatype. Offsets count
 //! from the beginning of the side; no addresses.
 
-use crate::datatype::{Datatype, Pieces, Strip, Strips};
+use crate::datatype::{Datatype, Pieces, Strip, Strips, Walk};
 use crate::reduce::BasicType;
 
 /// One side's layout.
@@ -36,6 +36,11 @@ impl<'t> Layout<'t> {
             Layout::Bytes(len) => Pieces::contiguous(*len),
             Layout::Items(ty, count) => ty.pieces(*count),
         }
+    }
+
+    /// This layout beside `other`.
+    pub(crate) fn beside(&self, other: &Layout<'t>) -> Walk<'t, 2> {
+        Walk::of([self.pieces(), other.pieces()])
     }
 
     /// The result of [`Datatype::even`], and the number of bytes; bytes match every basic type.
@@ -73,6 +78,13 @@ impl<'t> Layout<'t> {
         self.for_strips(|strip| longest = longest.max(strip.block));
         longest
     }
+}
+
+/// The layouts of a target, an origin and a result side by side. The offsets of an absent one count
+/// bytes of data.
+pub(crate) fn together<'t>(to: &Layout<'t>, from: Option<&Layout<'t>>, into: Option<&Layout<'t>>) -> Walk<'t, 3> {
+    let pieces = |side: Option<&Layout<'t>>| side.map_or_else(Pieces::endless, Layout::pieces);
+    Walk::of([to.pieces(), pieces(from), pieces(into)])
 }
 
 fn one(mut strips: Strips<'_>) -> Option<Strip> {

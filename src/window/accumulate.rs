@@ -14,12 +14,11 @@ use super::packing::Batch;
 use super::target::{Data, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Sink, Source};
-use crate::datatype::Datatype;
+use crate::datatype::{Datatype, Walk};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
-use crate::memory::layout::Layout;
-use crate::memory::stream::Stream;
+use crate::memory::layout::{Layout, together};
 use crate::messages::{Landing, Request};
 use crate::reduce::{BasicType, Op};
 use crate::sync::words::Words;
@@ -39,6 +38,15 @@ pub(crate) struct Accumulate<'a> {
     /// The destination of the previous values.
     pub(crate) into: Option<Into<'a>>,
     pub(crate) to: Layout<'a>,
+}
+
+impl<'a> Accumulate<'a> {
+    /// The pieces of its sides: offsets at the target, in the origin and in the result, and lengths
+    /// of whole elements.
+    pub(super) fn pieces(&self) -> Walk<'a, 3> {
+        let (from, into) = (self.from.as_ref(), self.into.as_ref());
+        together(&self.to, from.map(|from| &from.layout), into.map(|into| &into.layout))
+    }
 }
 
 impl Target {
@@ -407,43 +415,15 @@ impl Core {
 
     /// Accumulates by messages that the target's CPU executes.
     fn combine(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
-        let size = it.ty.size();
-        let mut theirs = Stream::new(it.to.pieces());
-        let mut from = it.from.as_ref().map(|from| (from, Stream::new(from.layout.pieces())));
-        let mut into = it.into.as_ref().map(|into| (into, Stream::new(into.layout.pieces())));
-        let mut batch = Batch::new(self.message_max(target), size);
-        loop {
-            let mut len = theirs.left();
-            if let Some((_, stream)) = &mut from {
-                len = len.min(stream.left());
-            }
-            if let Some((_, stream)) = &mut into {
-                len = len.min(stream.left());
-            }
-            let room = batch.room(len, from.is_some());
-            if len > 0 && room > 0 {
-                let len = len.min(room);
-                batch.add(at + theirs.take(len), len);
-                if let Some((from, stream)) = &mut from {
-                    batch.data.extend_from_slice(from.part(stream.take(len), len).bytes());
-                }
-                if let Some((into, stream)) = &mut into {
-                    batch.landing.push(into.part(stream.take(len), len));
-                }
-                continue;
-            }
-            if !batch.is_empty() {
-                let (strips, landing) = (std::mem::take(&mut batch.strips), std::mem::take(&mut batch.landing));
-                let request =
-                    Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data: &batch.data };
-                let landing = if landing.is_empty() { Landing::Nowhere } else { Landing::Pieces(landing) };
-                self.ask(target, self.next_order(target), request, landing, tally)?;
-                batch.clear();
-            }
-            if len == 0 {
-                return Ok(());
-            }
+        let mut batch = Batch::new(self.message_max(target), it.ty.size());
+        let mut pieces = it.pieces();
+        while batch.fill(&mut pieces, at, it.from.as_ref(), it.into.as_ref()) {
+            let (strips, landing) = (std::mem::take(&mut batch.strips), batch.landing());
+            let request =
+                Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data: &batch.data };
+            self.ask(target, self.next_order(target), request, landing, tally)?;
         }
+        Ok(())
     }
 
     /// The sequence number of the next ordered request to the target (MPI-4.1 §12.7.2); 0 where no
@@ -484,20 +464,15 @@ impl Core {
     }
 
     fn accumulate_within(&self, target: &Target, at: i64, it: &Accumulate<'_>) -> Result<()> {
-        let mut failed = Ok(());
-        pieces(it, |theirs, from, into, len| {
+        let done = it.pieces().try_for_each(|([theirs, from, into], len)| {
             let address = at.wrapping_add(theirs).cast_unsigned();
-            let done = self.within(it.call, target, address, len).and_then(|there| {
-                one_piece(&self.place_within(target, &there)?, there.at, it, from, into, len);
-                Ok(())
-            });
-            if failed.is_ok() {
-                failed = done;
-            }
+            let there = self.within(it.call, target, address, len)?;
+            one_piece(&self.place_within(target, &there)?, there.at, it, from, into, len);
+            Ok(())
         });
         // As in `local`.
         fence(Ordering::AcqRel);
-        failed
+        done
     }
 }
 
@@ -513,32 +488,12 @@ fn aligned(at: i64, it: &Accumulate<'_>) -> bool {
 
 /// Accumulates on memory that this CPU reaches.
 fn local(place: &Place<'_>, at: i64, it: &Accumulate<'_>) {
-    pieces(it, |theirs, from, into, len| {
+    for ([theirs, from, into], len) in it.pieces() {
         one_piece(place, index((at + theirs).cast_unsigned()), it, from, into, len);
-    });
+    }
     // Accumulates are ordered among each other by the locks; loads and stores that follow are not
     // moved before them.
     fence(Ordering::AcqRel);
-}
-
-/// Walks the sides together. `each` takes the offsets of a piece at the target, in `from` and in
-/// `into`, and its length.
-pub(super) fn pieces(it: &Accumulate<'_>, mut each: impl FnMut(i64, i64, i64, usize)) {
-    let mut theirs = Stream::new(it.to.pieces());
-    let mut from = it.from.as_ref().map(|from| Stream::new(from.layout.pieces()));
-    let mut into = it.into.as_ref().map(|into| Stream::new(into.layout.pieces()));
-    loop {
-        let mut len = theirs.left();
-        for stream in [&mut from, &mut into].into_iter().flatten() {
-            len = len.min(stream.left());
-        }
-        if len == 0 {
-            return;
-        }
-        let from = from.as_mut().map_or(0, |stream| stream.take(len));
-        let into = into.as_mut().map_or(0, |stream| stream.take(len));
-        each(theirs.take(len), from, into, len);
-    }
 }
 
 fn one_piece(place: &Place<'_>, at: usize, it: &Accumulate<'_>, from: i64, into: i64, len: usize) {

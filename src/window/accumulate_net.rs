@@ -12,7 +12,6 @@ use super::target::Target;
 use crate::buffers::Sink;
 use crate::error::Result;
 use crate::memory::accumulate::{bytes_of, value};
-use crate::memory::stream::Stream;
 use crate::reduce::{BasicType, Op, kernel};
 use crate::routes::{Actor, Amos};
 use crate::transport::Far;
@@ -79,22 +78,11 @@ impl Core {
         tally: &TallyRef,
     ) -> Result<()> {
         let size = width.bytes();
-        let mut theirs = Stream::new(it.to.pieces());
-        let mut from = it.from.as_ref().map(|from| (from, Stream::new(from.layout.pieces())));
-        let mut into = it.into.as_ref().map(|into| (into, Stream::new(into.layout.pieces())));
-        while theirs.left() >= size {
-            let there = (at + theirs.take(size)).cast_unsigned();
-            let operand = from.as_mut().map_or(0, |(from, stream)| {
-                stream.left();
-                value(from.part(stream.take(size), size).bytes())
-            });
-            let into = match &mut into {
-                Some((into, stream)) => {
-                    stream.left();
-                    into.part(stream.take(size), size)
-                }
-                None => Sink::NONE,
-            };
+        let mut elements = it.pieces();
+        while let Some(([theirs, ours, result], size)) = elements.next_at_most(size) {
+            let there = (at + theirs).cast_unsigned();
+            let operand = it.from.as_ref().map_or(0, |from| value(from.part(ours, size).bytes()));
+            let into = it.into.as_ref().map_or(Sink::NONE, |into| into.part(result, size));
             match self.net_kind(it.op) {
                 Some(kind) => {
                     self.post_amo(target, remote, there, Amo::new(kind, width, operand), &into, tally)?;

@@ -9,7 +9,7 @@ use super::dynamic::Reach;
 use super::target::{Data, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Lent, Parts, Steps};
-use crate::datatype::{Pieces, Run, zip};
+use crate::datatype::{Pieces, Run};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
@@ -33,13 +33,13 @@ impl Core {
         displacement: u64,
         ours: &Layout<'_>,
         theirs: &Layout<'_>,
-    ) -> Option<(&Memory, Run, i64)> {
+    ) -> Option<(&Memory, Run<2>, i64)> {
         let ((ours, len, a), (theirs, other, b)) = (ours.even()?, theirs.even()?);
         if len != other || a.zip(b).is_some_and(|(a, b)| a != b) {
             return None;
         }
-        let (run, target) = (Run::of(ours, theirs)?, self.known(rank)?);
-        let at = i64::try_from(displacement.checked_mul(u64::from(target.unit))?).ok()?.checked_add(run.b)?;
+        let (run, target) = (Run::of(theirs, ours)?, self.known(rank)?);
+        let at = i64::try_from(displacement.checked_mul(u64::from(target.unit))?).ok()?.checked_add(run.at[0])?;
         Some((target.data.memory()?, run, at))
     }
 
@@ -54,7 +54,7 @@ impl Core {
         count: Count<'_>,
     ) -> Result<()> {
         if let Some((memory, run, at)) = self.even(rank, displacement, &from.layout, to)
-            && from.bytes.store_blocks(steps(&run, from.low), memory, at, run.b_stride)
+            && from.bytes.store_blocks(steps(&run, from.low), memory, at, run.strides[0])
         {
             return Ok(());
         }
@@ -113,20 +113,16 @@ impl Core {
                 self.put_listed(far, (at + offset).cast_unsigned(), from, tally)
             }
             None if block < BLOCK_BY_ITSELF => self.scatter(target, at, from, to, tally),
-            _ => {
-                let mut pieces = zip(from.layout.pieces(), to.pieces());
-                while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
-                    self.put_run(far, (at + theirs).cast_unsigned(), from.part(ours, len), tally)?;
-                }
-                Ok(())
-            }
+            _ => to.beside(&from.layout).try_for_each(|([theirs, ours], len)| {
+                self.put_run(far, (at + theirs).cast_unsigned(), from.part(ours, len), tally)
+            }),
         }
     }
 
     /// Puts into mapped regions.
     fn put_within(&self, target: &Target, at: i64, from: &From<'_>, to: &Layout<'_>) -> Result<()> {
-        zip(from.layout.pieces(), to.pieces()).try_for_each(|(ours, offset, len)| {
-            let there = self.within("put", target, (at + offset).cast_unsigned(), len)?;
+        to.beside(&from.layout).try_for_each(|([theirs, ours], len)| {
+            let there = self.within("put", target, (at + theirs).cast_unsigned(), len)?;
             there.memory.write(there.at, from.part(ours, len).bytes());
             Ok(())
         })
@@ -134,8 +130,8 @@ impl Core {
 
     /// Gets from mapped regions.
     fn get_within(&self, target: &Target, at: i64, into: &Into<'_>, from: &Layout<'_>) -> Result<()> {
-        zip(into.layout.pieces(), from.pieces()).try_for_each(|(ours, offset, len)| {
-            let there = self.within("get", target, (at + offset).cast_unsigned(), len)?;
+        from.beside(&into.layout).try_for_each(|([theirs, ours], len)| {
+            let there = self.within("get", target, (at + theirs).cast_unsigned(), len)?;
             into.part(ours, len).fill(&there.memory, there.at);
             Ok(())
         })
@@ -186,7 +182,7 @@ impl Core {
         count: Count<'_>,
     ) -> Result<()> {
         if let Some((memory, run, at)) = self.even(rank, displacement, &into.layout, from)
-            && into.bytes.load_blocks(steps(&run, into.low), memory, at, run.b_stride)
+            && into.bytes.load_blocks(steps(&run, into.low), memory, at, run.strides[0])
         {
             return Ok(());
         }
@@ -249,13 +245,9 @@ impl Core {
                 }
             }
             None if block < BLOCK_BY_ITSELF => self.gather(target, at, into, from, tally),
-            _ => {
-                let mut pieces = zip(into.layout.pieces(), from.pieces());
-                while let Some((ours, theirs, len)) = pieces.next_at_most(usize::MAX) {
-                    self.get_run(far, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)?;
-                }
-                Ok(())
-            }
+            _ => from.beside(&into.layout).try_for_each(|([theirs, ours], len)| {
+                self.get_run(far, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)
+            }),
         }
     }
 
@@ -364,28 +356,27 @@ pub(super) fn no_overlap(call: &'static str, whose: &str, layout: &Layout<'_>) -
 }
 
 fn store(memory: &Memory, at: i64, from: &From<'_>, to: &Layout<'_>) {
-    runs(&from.layout, to, |run| {
-        let inside = from.bytes.store_blocks(steps(&run, from.low), memory, at + run.b, run.b_stride);
+    runs(to, &from.layout, |run| {
+        let inside = from.bytes.store_blocks(steps(&run, from.low), memory, at + run.at[0], run.strides[0]);
         assert!(inside, "{run:?} at {at} of {memory:?}, whose layout was inside");
     });
 }
 
 fn load(memory: &Memory, at: i64, into: &Into<'_>, from: &Layout<'_>) {
-    runs(&into.layout, from, |run| {
-        let inside = into.bytes.load_blocks(steps(&run, into.low), memory, at + run.b, run.b_stride);
+    runs(from, &into.layout, |run| {
+        let inside = into.bytes.load_blocks(steps(&run, into.low), memory, at + run.at[0], run.strides[0]);
         assert!(inside, "{run:?} at {at} of {memory:?}, whose layout was inside");
     });
 }
 
 /// The origin's side of a run, in a buffer that begins with offset `low`.
 #[inline]
-fn steps(run: &Run, low: i64) -> Steps {
-    Steps { at: run.a - low, stride: run.a_stride, len: run.length, count: run.count }
+fn steps(run: &Run<2>, low: i64) -> Steps {
+    Steps { at: run.at[1] - low, stride: run.strides[1], len: run.length, count: run.count }
 }
 
-/// Walks both sides together.
-fn runs(ours: &Layout<'_>, theirs: &Layout<'_>, mut each: impl FnMut(Run)) {
-    let mut runs = zip(ours.pieces(), theirs.pieces());
+fn runs(theirs: &Layout<'_>, ours: &Layout<'_>, mut each: impl FnMut(Run<2>)) {
+    let mut runs = theirs.beside(ours);
     while let Some(run) = runs.next_run() {
         each(run);
     }

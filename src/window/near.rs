@@ -5,12 +5,11 @@
 
 use transom_fabric::Post;
 
-use super::accumulate::{Accumulate, LARGEST, pieces};
+use super::accumulate::{Accumulate, LARGEST};
 use super::core::{Core, index};
 use super::target::{Data, Target};
 use super::transfer::{From, Into};
 use crate::buffers::{Sink, scoped};
-use crate::datatype::zip;
 use crate::error::Result;
 use crate::memory::accumulate::bytes_of;
 use crate::memory::layout::Layout;
@@ -52,37 +51,33 @@ impl Core {
     }
 
     pub(super) fn put_near(&self, near: &Near, at: i64, from: &From<'_>, to: &Layout<'_>) -> Result<()> {
-        let pieces = zip(from.layout.pieces(), to.pieces())
-            .map(|(ours, theirs, len)| ((at + theirs).cast_unsigned(), from.part(ours, len)));
+        let pieces =
+            to.beside(&from.layout).map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), from.part(ours, len)));
         self.ended(transport::put_pieces(near, pieces))
     }
 
     pub(super) fn get_near(&self, near: &Near, at: i64, into: &Into<'_>, from: &Layout<'_>) -> Result<()> {
-        let pieces = zip(into.layout.pieces(), from.pieces())
-            .map(|(ours, theirs, len)| ((at + theirs).cast_unsigned(), into.part(ours, len)));
+        let pieces = from
+            .beside(&into.layout)
+            .map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), into.part(ours, len)));
         self.ended(transport::get_pieces(near, pieces))
     }
 
     pub(super) fn accumulate_near(&self, beside: &Beside<'_>, at: i64, it: &Accumulate<'_>) -> Result<()> {
-        let (size, mut hand, mut bytes) = (it.ty.size(), Vec::new(), 0);
-        let mut done = Ok(());
-        pieces(it, |theirs, from, into, len| {
-            let mut cut = 0;
-            while cut < len && done.is_ok() {
-                let part = (len - cut).min((BYTES - bytes) / size * size);
-                let inside = cut.cast_signed() as i64;
-                let at = (at + theirs + inside).cast_unsigned();
-                hand.push(Piece { at, from: from + inside, into: into + inside, len: part });
-                (cut, bytes) = (cut + part, bytes + part);
-                if hand.len() == PIECES || BYTES - bytes < size {
-                    done = self.combine_near(beside, it, &hand, bytes);
-                    hand.clear();
-                    bytes = 0;
-                }
+        let (most, mut pieces) = (BYTES / it.ty.size() * it.ty.size(), it.pieces());
+        loop {
+            let (mut hand, mut bytes) = (Vec::new(), 0);
+            while hand.len() < PIECES
+                && let Some(([theirs, from, into], len)) = pieces.next_at_most(most - bytes)
+            {
+                hand.push(Piece { at: (at + theirs).cast_unsigned(), from, into, len });
+                bytes += len;
             }
-        });
-        done?;
-        if hand.is_empty() { Ok(()) } else { self.combine_near(beside, it, &hand, bytes) }
+            if hand.is_empty() {
+                return Ok(());
+            }
+            self.combine_near(beside, it, &hand, bytes)?;
+        }
     }
 
     /// Combines pieces, `bytes` bytes in all, in one read and one write.

@@ -7,11 +7,10 @@ use super::core::Core;
 use super::target::Target;
 use super::transfer::{From, Into};
 use crate::buffers::Sink;
-use crate::datatype::Strip;
+use crate::datatype::{Strip, Walk};
 use crate::error::Result;
 use crate::job::peer;
-use crate::memory::layout::Layout;
-use crate::memory::stream::Stream;
+use crate::memory::layout::{Layout, together};
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::transport::Lane;
 
@@ -25,26 +24,13 @@ impl Core {
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        let (mut ours, mut theirs) = (Stream::new(from.layout.pieces()), Stream::new(to.pieces()));
         let mut batch = Batch::new(self.message_max(target), 1);
-        loop {
-            let len = ours.left().min(theirs.left());
-            let room = batch.room(len, true);
-            if len > 0 && room > 0 {
-                let len = len.min(room);
-                batch.add(at + theirs.take(len), len);
-                batch.data.extend_from_slice(from.part(ours.take(len), len).bytes());
-                continue;
-            }
-            if !batch.is_empty() {
-                let request = Request::Scatter { strips: std::mem::take(&mut batch.strips), data: &batch.data };
-                self.ask(target, 0, request, Landing::Nowhere, tally)?;
-                batch.clear();
-            }
-            if len == 0 {
-                return Ok(());
-            }
+        let mut pieces = together(to, Some(&from.layout), None);
+        while batch.fill(&mut pieces, at, Some(from), None) {
+            let request = Request::Scatter { strips: std::mem::take(&mut batch.strips), data: &batch.data };
+            self.ask(target, 0, request, Landing::Nowhere, tally)?;
         }
+        Ok(())
     }
 
     /// Gets by messages that list the blocks; the replies carry the data.
@@ -56,26 +42,13 @@ impl Core {
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        let (mut ours, mut theirs) = (Stream::new(into.layout.pieces()), Stream::new(from.pieces()));
         let mut batch = Batch::new(self.message_max(target), 1);
-        loop {
-            let len = ours.left().min(theirs.left());
-            let room = batch.room(len, false);
-            if len > 0 && room > 0 {
-                let len = len.min(room);
-                batch.add(at + theirs.take(len), len);
-                batch.landing.push(into.part(ours.take(len), len));
-                continue;
-            }
-            if !batch.is_empty() {
-                let request = Request::Gather { strips: std::mem::take(&mut batch.strips) };
-                self.ask(target, 0, request, Landing::Pieces(std::mem::take(&mut batch.landing)), tally)?;
-                batch.clear();
-            }
-            if len == 0 {
-                return Ok(());
-            }
+        let mut pieces = together(from, None, Some(&into.layout));
+        while batch.fill(&mut pieces, at, None, Some(into)) {
+            let request = Request::Gather { strips: std::mem::take(&mut batch.strips) };
+            self.ask(target, 0, request, batch.landing(), tally)?;
         }
+        Ok(())
     }
 
     /// Sends a request that the target's CPU executes.
@@ -106,7 +79,7 @@ impl Core {
 pub(super) struct Batch {
     pub(super) strips: Vec<Strip>,
     pub(super) data: Vec<u8>,
-    pub(super) landing: Vec<Sink>,
+    landing: Vec<Sink>,
     bytes: usize,
     message_max: usize,
     /// Pieces are cut at multiples of it.
@@ -118,21 +91,41 @@ impl Batch {
         Batch { strips: Vec::new(), data: Vec::new(), landing: Vec::new(), bytes: 0, message_max, unit }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.bytes == 0
-    }
-
-    /// The bytes of the data that are in it.
-    pub(super) fn clear(&mut self) {
+    /// Begins a new request, and adds pieces until it is full or the pieces end; false where none
+    /// was left. `at` is the offset of the target's side.
+    pub(super) fn fill(
+        &mut self,
+        pieces: &mut Walk<'_, 3>,
+        at: i64,
+        from: Option<&From<'_>>,
+        into: Option<&Into<'_>>,
+    ) -> bool {
         self.strips.clear();
         self.data.clear();
         self.landing.clear();
         self.bytes = 0;
+        while let Some(([theirs, ours, result], len)) = pieces.next_at_most(self.room(from.is_some())) {
+            self.add(at + theirs, len);
+            if let Some(from) = from {
+                self.data.extend_from_slice(from.part(ours, len).bytes());
+            }
+            if let Some(into) = into {
+                self.landing.push(into.part(result, len));
+            }
+        }
+        self.bytes > 0
     }
 
-    /// The bytes of a piece that still fit into request and reply; `carries`: the request carries
-    /// the data.
-    pub(super) fn room(&self, piece: usize, carries: bool) -> usize {
+    /// The destinations of the reply.
+    pub(super) fn landing(&mut self) -> Landing {
+        match self.landing.is_empty() {
+            true => Landing::Nowhere,
+            false => Landing::Pieces(std::mem::take(&mut self.landing)),
+        }
+    }
+
+    /// The bytes that still fit into request and reply; `carries`: the request carries the data.
+    fn room(&self, carries: bool) -> usize {
         if self.strips.len() >= MAX_STRIPS {
             return 0;
         }
@@ -140,12 +133,11 @@ impl Batch {
         let there = self.message_max.saturating_sub(fixed);
         let back = self.message_max.saturating_sub(REPLY_OVERHEAD + self.bytes);
         let there = if carries || there == 0 { there } else { usize::MAX };
-        let room = there.min(back).min(piece);
-        room / self.unit * self.unit
+        there.min(back) / self.unit * self.unit
     }
 
     /// Adds a block of the target; it extends the last strip where it continues that strip.
-    pub(super) fn add(&mut self, at: i64, len: usize) {
+    fn add(&mut self, at: i64, len: usize) {
         self.bytes += len;
         if let Some(last) = self.strips.last_mut() {
             if last.count == 1 && last.offset + last.block as i64 == at {
@@ -175,7 +167,7 @@ mod tests {
         batch.add(500, 8);
         batch.add(508, 20);
         assert_eq!(batch.strips[1..], [Strip::one(500, 28)]);
-        batch.clear();
+        let mut batch = Batch::new(1000, 1);
         (0..3).rev().for_each(|index| batch.add(index * 8, 8));
         assert_eq!(batch.strips, [Strip { offset: 16, block: 8, count: 3, stride: -8 }]);
     }
@@ -185,7 +177,7 @@ mod tests {
         let mut batch = Batch::new(200, 8);
         let mut sent = 0;
         for index in 0.. {
-            let len = batch.room(64, true);
+            let len = batch.room(true).min(64);
             if len == 0 {
                 break;
             }
@@ -196,6 +188,6 @@ mod tests {
         }
         assert!(sent > 0);
         let gather = Batch::new(200, 1);
-        assert_eq!(gather.room(usize::MAX, false), 200 - REPLY_OVERHEAD);
+        assert_eq!(gather.room(false), 200 - REPLY_OVERHEAD);
     }
 }

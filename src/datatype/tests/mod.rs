@@ -2,12 +2,12 @@
 //! nested ones; counts beyond any memory; errors.
 
 mod model;
+mod walk;
 
 use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::pieces::Run;
 use super::*;
 use crate::error::Class;
 use crate::reduce::BasicType::{self, Byte, Float64, Int8, Int16, Int32, Uint8};
@@ -243,12 +243,7 @@ fn a_contiguous_buffer_is_one_piece_and_can_be_cut() {
     assert_eq!(buffer.next_at_most(4), Some((0, 4)));
     assert_eq!(buffer.next_at_most(0), None);
     assert_eq!(buffer.clone().collect::<Vec<_>>(), [(4, 6)]);
-    let vector = Datatype::vector(3, 1, 2, &Datatype::from(Int32)).unwrap();
-    assert_eq!(zip(buffer, vector.pieces(1)).collect::<Vec<_>>(), [(4, 0, 4), (8, 8, 2)]);
     assert_eq!(Pieces::contiguous(0).next(), None);
-    let run = Run { a: 0, b: 0, length: 4, count: 3, a_stride: 8, b_stride: 4 };
-    let mut runs = zip(vector.pieces(1), Pieces::contiguous(12));
-    assert_eq!((runs.next_run(), runs.next_run()), (Some(run), None));
 }
 
 fn basics() -> impl Strategy<Value = Made> {
@@ -326,26 +321,13 @@ proptest! {
     }
 
     #[test]
-    fn two_layouts_are_walked_side_by_side(a in nested(), b in nested(), n in 0..4usize, m in 0..4usize, most in 1..20usize) {
-        let (first, second) = (a.model(), b.model());
-        prop_assume!(first.map.len() <= 2000 && second.map.len() <= 2000);
-        let pairs: Vec<(i64, i64)> = first.bytes(n).into_iter().zip(second.bytes(m)).collect();
-        let (a, b) = (a.datatype(), b.datatype());
-        let bytes = |piece: (i64, i64, usize)| (0..piece.2 as i64).map(move |i| (piece.0 + i, piece.1 + i));
-        let whole: Vec<_> = zip(a.pieces(n), b.pieces(m)).flat_map(bytes).collect();
-        prop_assert_eq!(&whole, &pairs);
-        let mut cut = zip(a.pieces(n), b.pieces(m));
-        let cut: Vec<_> = std::iter::from_fn(|| cut.next_at_most(most)).inspect(|piece| assert!(piece.2 <= most)).flat_map(bytes).collect();
-        prop_assert_eq!(&cut, &pairs);
-        let mut runs = zip(a.pieces(n), b.pieces(m));
-        let first_cut = runs.next_at_most(most);
-        let pieces = |run: Run| (0..run.count as i64).map(move |i| (run.a + i * run.a_stride, run.b + i * run.b_stride, run.length));
-        let runs = std::iter::from_fn(|| runs.next_run()).flat_map(pieces);
-        let runs: Vec<_> = first_cut.into_iter().chain(runs).flat_map(bytes).collect();
-        prop_assert_eq!(&runs, &pairs);
-        let mut pieces = a.pieces(n);
+    fn pieces_are_cut_where_asked(made in nested(), count in 0..4usize, most in 1..20usize) {
+        let model = made.model();
+        prop_assume!(model.map.len() <= 2000);
+        let datatype = made.datatype();
+        let mut pieces = datatype.pieces(count);
         let pieces = std::iter::from_fn(|| pieces.next_at_most(most)).inspect(|piece| assert!((1..=most).contains(&piece.1)));
-        prop_assert_eq!(expand(pieces), first.bytes(n));
+        prop_assert_eq!(expand(pieces), model.bytes(count));
     }
 }
 
