@@ -21,7 +21,8 @@ pub struct Variable {
 
 const TRANSPORTS: &str = "TRANSOM_TRANSPORTS";
 const DEVICES: &str = "TRANSOM_NET_DEVICES";
-pub(crate) const INTERFACES: &str = "TRANSOM_NET_INTERFACES";
+/// The variable that names the interfaces by which others reach this machine.
+pub const INTERFACES: &str = "TRANSOM_NET_INTERFACES";
 /// The variable from which libfabric's own provider takes an interface's name.
 const FABRIC_INTERFACE: &str = "FI_TCP_IFACE";
 const PROVIDER: &str = "TRANSOM_PROVIDER";
@@ -252,8 +253,7 @@ pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
 
 /// Whether a variable of this name is passed to ranks on other machines without being named by the
 /// user.
-#[cfg(feature = "launch")]
-pub(crate) fn passes(name: &OsStr) -> bool {
+pub fn passes(name: &OsStr) -> bool {
     let from_launcher = || FROM_LAUNCHER.iter().any(|own| name == *own);
     begins(name, "FI_") || (begins(name, "TRANSOM_") && !from_launcher())
 }

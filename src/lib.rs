@@ -31,7 +31,7 @@
 //! # Starting a job
 //!
 //! `transom-run -n 4 PROGRAM` starts four ranks on this machine, or with `--host a:2,b:2` on two
-//! others; `transom-run` is a program of this package. Launchers that speak PMI-1 (Hydra's
+//! others; `cargo install transom-launch` installs it. Launchers that speak PMI-1 (Hydra's
 //! `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`, `srun --mpi=pmix`) start
 //! jobs too. Without a launcher a program is a job of one rank; the examples of this documentation
 //! run that way. `transom-info` tells which routes are available; `transom-info --env` lists the
@@ -76,8 +76,8 @@ mod hints;
 pub mod info;
 mod interfaces;
 mod job;
-#[cfg(feature = "launch")]
-pub mod launch;
+#[doc(hidden)]
+pub mod launching;
 mod memory;
 mod messages;
 mod progress;

@@ -35,7 +35,7 @@ static TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 /// Runs `body` on windows of every flavor and atomicity discipline.

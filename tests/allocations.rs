@@ -56,7 +56,7 @@ static TESTS: &[Test] = &[Test {
 }];
 
 fn main() -> ExitCode {
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 /// The number of allocations that `body` makes.

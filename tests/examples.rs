@@ -17,7 +17,7 @@ fn example(name: &str) -> PathBuf {
 }
 
 fn job(ranks: usize, name: &str, args: &[&str]) -> Output {
-    let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-run"));
+    let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
     launcher.args(["-n", &ranks.to_string(), "--bind", "none", "--timeout", "100"]);
     launcher.arg(example(name)).args(args).stdin(Stdio::null()).output().expect("the launcher starts")
 }
@@ -55,7 +55,7 @@ fn stencil_equals_the_serial_run_bit_by_bit() {
 #[test]
 fn long_work_says_how_far_it_is() {
     for (name, args, words) in [("gups", &["24"][..], "% of "), ("stencil", &["16", "100000000"], " of 100000000\n")] {
-        let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-run"));
+        let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
         launcher.args(["-n", "2", "--bind", "none", "--timeout", "6"]).arg(example(name)).args(args);
         let output = launcher.env("TRANSOM_TRANSPORTS", "^shm").stdin(Stdio::null()).output().expect("it starts");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 }
 
 fn every_survivor_is_told(stage: &str, way: &str, status: i32) {
-    let output = Command::new(env!("CARGO_BIN_EXE_transom-run"))
+    let output = Command::new(env!("CARGO_BIN_EXE_transom-test-run"))
         .args(["-n", &RANKS.to_string(), "--bind", "none", "--tag-output", "--timeout", "75", "--grace", GRACE])
         .args(transom_harness::as_ranks())
         .args(["--rank", stage, way])

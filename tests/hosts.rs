@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 }
 
 fn hosts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("ci/hosts")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/hosts")
 }
 
 /// A job of `ranks` ranks, placed on two machines in turn, each of which runs `body`. Of the
@@ -65,7 +65,7 @@ fn job(ranks: &str, body: &str, env: &str) -> Output {
     let own = std::env::current_exe().expect("a path");
     let script = format!("{env}\nexec \"$@\"");
     let mut command = Command::new(hosts());
-    command.args(["-n", "2", "--", env!("CARGO_BIN_EXE_transom-run"), "-n", ranks, "--tag-output"]);
+    command.args(["-n", "2", "--", env!("CARGO_BIN_EXE_transom-test-run"), "-n", ranks, "--tag-output"]);
     command.args(["--bind", "none", "--timeout", WATCHDOG, "--grace", "60"]).arg(hosts()).arg("--enter-by-rank");
     command.args(["sh", "-c", &script, "sh"]).arg(own).args(["--rank", body]);
     for variable in transom::info::VARIABLES {

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 
 /// The exit status of a job in which all ranks run `body`, and its standard error.
 fn job(ranks: usize, body: &str) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_transom-run"))
+    let output = Command::new(env!("CARGO_BIN_EXE_transom-test-run"))
         .args(["-n", &ranks.to_string(), "--bind", "none", "--timeout", WATCHDOG])
         .args(transom_harness::as_ranks())
         .args(["--rank", body])

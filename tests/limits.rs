@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     } else {
         setrlimit(Resource::Memlock, Rlimit { current: limit.maximum, ..limit }).expect("up to the hard limit");
     }
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 /// A soft limit of this process, at most the hard one; dropping it restores the previous limit.

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
             std::process::abort();
         }
     });
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 fn an_epoch_of_each_kind(world: &Job) -> Outcome {

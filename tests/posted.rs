@@ -19,7 +19,7 @@ static TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 /// Repetitions of a burst: sometimes the progress thread posts held requests before the flush does.

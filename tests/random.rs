@@ -22,7 +22,7 @@ const TESTS: &[Test] = &[Test {
 }];
 
 fn main() -> ExitCode {
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 /// All ranks generate and run the same programs.

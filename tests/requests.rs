@@ -21,7 +21,7 @@ static TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 /// The data of a get is there when its request is complete, in an epoch of `lock_all` and of

@@ -68,7 +68,7 @@ fn job(name: &str, ranks: usize, shell: &str) -> (Command, PathBuf) {
     let own = std::env::current_exe().expect("a path of this program");
     let stop = std::env::temp_dir().join(format!("transom-{}-{name}", std::process::id()));
     let mut command = Command::new("bash");
-    command.args(["-c", shell, "bash", env!("CARGO_BIN_EXE_transom-run"), "-n", &ranks.to_string()]);
+    command.args(["-c", shell, "bash", env!("CARGO_BIN_EXE_transom-test-run"), "-n", &ranks.to_string()]);
     command.args(["--bind", "none", "--timeout", &WATCHDOG.as_secs().to_string()]);
     command.env("own", format!("{} --rank {}", own.display(), stop.display())).env("stop", &stop);
     command.env("TRANSOM_TRANSPORTS", "^shm");

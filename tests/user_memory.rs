@@ -58,7 +58,7 @@ static TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 const PAGE: usize = 4096;

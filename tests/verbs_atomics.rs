@@ -32,7 +32,7 @@ static TESTS: &[Test] = &[
 const ROUNDS: u64 = 50;
 
 fn main() -> ExitCode {
-    transom_harness::main_on_device(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main_on_device(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 fn sums(world: &Job, info: &Info) -> Outcome {

@@ -61,7 +61,7 @@ static TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    transom_harness::main(env!("CARGO_BIN_EXE_transom-run"), TESTS)
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
 /// MPI-4.1 §12.3.1, §12.5.3: a put is at the target after the end of its epoch and a barrier.

@@ -23,7 +23,7 @@ mod tests;
 use std::error::Error;
 use std::process::ExitCode;
 
-use transom::launch;
+use transom_launch as launch;
 
 use options::{Options, Test};
 

@@ -6,22 +6,23 @@
 pub(crate) const MAX_LINE: usize = 1000;
 
 /// Longest accepted line, newline included.
-pub(crate) const MAX_ACCEPTED: usize = 64 * 1024;
+pub const MAX_ACCEPTED: usize = 64 * 1024;
 
 /// The URL- and filename-safe alphabet: its characters have no meaning to any launcher.
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// One line, cut into words. Words without `=` are skipped; the first of equal keys counts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Words<'a>(&'a str);
+pub struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {
-    pub(crate) fn new(line: &'a str) -> Self {
+    /// The words of a line.
+    pub fn new(line: &'a str) -> Self {
         Self(line)
     }
 
     /// The value of `key`, up to the next white space.
-    pub(crate) fn get(self, key: &str) -> Option<&'a str> {
+    pub fn get(self, key: &str) -> Option<&'a str> {
         let mut pairs = self.0.split_ascii_whitespace().filter_map(|word| word.split_once('='));
         pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
     }
@@ -29,13 +30,14 @@ impl<'a> Words<'a> {
 
 /// Lines from a byte stream that arrives in arbitrary parts.
 #[derive(Debug, Default)]
-pub(crate) struct LineBuffer {
+pub struct LineBuffer {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl LineBuffer {
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.start);
         self.start = 0;
         self.bytes.extend_from_slice(bytes);
@@ -43,7 +45,7 @@ impl LineBuffer {
 
     /// The next whole line without its newline; `None` until the rest arrives. Bytes that are not
     /// UTF-8 are replaced.
-    pub(crate) fn next_line(&mut self) -> Option<String> {
+    pub fn next_line(&mut self) -> Option<String> {
         let rest = &self.bytes[self.start..];
         let length = rest.iter().position(|&byte| byte == b'\n')?;
         let line = String::from_utf8_lossy(&rest[..length]).into_owned();
@@ -52,19 +54,18 @@ impl LineBuffer {
     }
 
     /// Whether a whole line has arrived.
-    #[cfg(feature = "launch")]
-    pub(crate) fn has_line(&self) -> bool {
+    pub fn has_line(&self) -> bool {
         self.bytes[self.start..].contains(&b'\n')
     }
 
     /// Whether an incomplete line is longer than accepted.
-    pub(crate) fn overflows(&self) -> bool {
+    pub fn overflows(&self) -> bool {
         self.bytes.len() - self.start > MAX_ACCEPTED
     }
 }
 
 /// `bytes` as lower-case hexadecimal digits, two for each.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
+pub fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
@@ -72,8 +73,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
 
 /// The bytes of the hexadecimal digits `text`; `None` where it is not an even number of hexadecimal
 /// digits.
-#[cfg(feature = "launch")]
-pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let nibble = |byte: u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if !rest.is_empty() {

@@ -29,7 +29,7 @@ const MAX_WHY: usize = 100;
 const VALUE_MARK: char = 'x';
 
 /// The variable with the secret that `transom-run` gives to its ranks on other machines.
-pub(crate) const SECRET: &str = "TRANSOM_PMI_SECRET";
+pub const SECRET: &str = "TRANSOM_PMI_SECRET";
 
 /// A connection to a launcher that speaks PMI-1. Values travel as digits of base 64.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ fn room(script: &str) -> Output {
     let mut command = Command::new(hosts());
     command
         .args(["-n", "2", "--", "timeout", WATCHDOG, "bash", "-c", &script])
-        .env("LAUNCHER", env!("CARGO_BIN_EXE_transom-run"));
+        .env("LAUNCHER", env!("CARGO_BIN_EXE_transom-test-run"));
     for variable in transom::info::VARIABLES {
         command.env_remove(variable.name);
     }

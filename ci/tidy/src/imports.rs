@@ -14,6 +14,7 @@ const VERBS: &str = "transom_verbs";
 const SHM: &str = "transom_shm";
 const PMIX: &str = "transom_pmix";
 const TRANSOM: &str = "transom";
+const LAUNCH: &str = "transom_launch";
 const HARNESS: &str = "transom_harness";
 const CONFORMANCE: &str = "transom_conformance";
 
@@ -40,12 +41,12 @@ const AREAS: &[Area] = &[
     Area { prefix: "src/bootstrap", own: "", may: &[PMIX] },
     // The only place where backends become the routes of a job.
     Area { prefix: "src/transport", own: "", may: &[FABRIC, OFI, VERBS, SHM] },
-    // Prints the devices that each backend finds on this machine, without a job.
-    Area { prefix: "src/bin/transom-info", own: TRANSOM, may: &[FABRIC, OFI, VERBS, SHM, PMIX] },
-    Area { prefix: "src/bin/", own: TRANSOM, may: &[] },
     Area { prefix: "src/", own: "", may: &[FABRIC] },
+    // Prints the devices that each backend finds on this machine, without a job.
+    Area { prefix: "launch/src/bin/transom-info", own: LAUNCH, may: &[TRANSOM, FABRIC, OFI, VERBS, SHM, PMIX] },
+    Area { prefix: "launch/", own: LAUNCH, may: &[TRANSOM] },
     // Measures the performance of the machine below transom, so it uses the backends directly.
-    Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM, HARNESS] },
+    Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, LAUNCH, FABRIC, OFI, VERBS, SHM, HARNESS] },
     // A separate workspace, whose tests belong to the root package.
     Area { prefix: "capi/mpi/", own: "transom_mpi", may: &[TRANSOM] },
     // C programs see the library's public interface only.
@@ -53,6 +54,8 @@ const AREAS: &[Area] = &[
     Area { prefix: "benches/", own: TRANSOM, may: &[FABRIC, OFI, SHM, HARNESS] },
     Area { prefix: "tests/harness/", own: HARNESS, may: &[TRANSOM] },
     Area { prefix: "tests/conformance/", own: CONFORMANCE, may: &[FABRIC, OFI, VERBS, SHM, HARNESS] },
+    // The launcher, for tests.
+    Area { prefix: "tests/src/", own: "transom_tests", may: &[LAUNCH] },
     // A process outside the job speaks to the endpoints of a job.
     Area { prefix: "tests/strangers/", own: TRANSOM, may: &[FABRIC, OFI] },
     Area { prefix: "tests/", own: TRANSOM, may: &[FABRIC, HARNESS] },
@@ -74,10 +77,12 @@ const PACKAGES: &[Package] = &[
     Package { name: "transom_shm", may: &[FABRIC], tests_may: &[HARNESS] },
     Package { name: "transom_pmix", may: &[], tests_may: &[] },
     Package { name: "transom", may: &[FABRIC, OFI, VERBS, SHM, PMIX], tests_may: &[HARNESS] },
-    Package { name: "transom_perf", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
+    Package { name: "transom_launch", may: &[TRANSOM, FABRIC, OFI, VERBS, SHM, PMIX], tests_may: &[] },
+    Package { name: "transom_perf", may: &[TRANSOM, LAUNCH, FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_capi", may: &[TRANSOM], tests_may: &[] },
     Package { name: "transom_mpi", may: &[TRANSOM], tests_may: &[] },
     Package { name: "transom_harness", may: &[TRANSOM], tests_may: &[] },
+    Package { name: "transom_tests", may: &[LAUNCH], tests_may: &[TRANSOM, FABRIC, OFI, HARNESS] },
     Package { name: "transom_conformance", may: &[FABRIC, OFI, VERBS, SHM], tests_may: &[HARNESS] },
     Package { name: "transom_tidy", may: &[], tests_may: &[] },
 ];
@@ -170,10 +175,11 @@ mod tests {
 
     #[test]
     fn only_wire_and_info_name_backends() {
-        for path in ["src/memory/put.rs", "src/lib.rs", "src/bin/transom-run.rs", "tests/put.rs"] {
+        for path in ["src/memory/put.rs", "src/lib.rs", "launch/src/bin/transom-run.rs", "tests/put.rs"] {
             assert_eq!(lines(path, "use transom_shm as s;"), [1], "{path}");
         }
-        for path in ["src/transport.rs", "src/transport/net.rs", "src/bin/transom-info.rs", "perf/src/floor.rs"] {
+        for path in ["src/transport.rs", "src/transport/net.rs", "launch/src/bin/transom-info.rs", "perf/src/floor.rs"]
+        {
             assert!(lines(path, "use transom_shm as s;").is_empty(), "{path}");
         }
     }

@@ -64,7 +64,7 @@ pub fn ensure(holds: bool, what: &str) -> Outcome {
     if holds { Ok(()) } else { Err(format!("not so: {what}").into()) }
 }
 
-/// The main function of a test program; `launcher` is `env!("CARGO_BIN_EXE_transom-run")`.
+/// The main function of a test program; `launcher` is `env!("CARGO_BIN_EXE_transom-test-run")`.
 pub fn main(launcher: &'static str, tests: &'static [Test]) -> ExitCode {
     run(launcher, tests, false)
 }

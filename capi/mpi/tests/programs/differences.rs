@@ -23,7 +23,7 @@ pub(crate) struct Table(Vec<Row>);
 
 impl Table {
     pub(crate) fn read() -> Table {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("capi/mpi/tests/programs/sweep-differences.txt");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/mpi/tests/programs/sweep-differences.txt");
         let text = std::fs::read_to_string(&path).expect("the table is there");
         let mut rows = Vec::new();
         let mut row = Row::default();

@@ -112,7 +112,7 @@ fn target() -> PathBuf {
 }
 
 fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("capi/mpi")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/mpi")
 }
 
 impl Host {

@@ -88,10 +88,10 @@ fn package_of<'t>(tree: &'t Tree, path: &str) -> &'t str {
     folders.filter(|folder| path.starts_with(folder)).max_by_key(|folder| folder.len()).unwrap_or("")
 }
 
-/// The groups of ci/test run the root package's `tests` among processes over shared memory, over
-/// tcp, and over both, and the tests of simulated jobs once.
+/// The groups of ci/test run the tests of the package `tests` among processes over shared memory,
+/// over tcp, and over both, and the tests of simulated jobs once.
 fn default_routes(tree: &Tree, path: &str) -> Vec<String> {
-    let among_processes = package_of(tree, path).is_empty() && path.starts_with("tests/");
+    let among_processes = package_of(tree, path) == "tests/";
     let routes: &[&str] = match among_processes {
         true if path.starts_with("tests/sim") => &["sim"],
         true => &["shm", "tcp", "mixed"],
@@ -232,7 +232,9 @@ mod tests {
         let package = |path| Manifest::parse(path, "[package]\nname = \"a\"\n");
         Tree {
             sources: files.iter().map(|(path, text)| Source::new(path, text)).collect(),
-            manifests: ["Cargo.toml", "fabric/Cargo.toml", "tests/suite/Cargo.toml"].map(package).into(),
+            manifests: ["Cargo.toml", "fabric/Cargo.toml", "tests/Cargo.toml", "tests/suite/Cargo.toml"]
+                .map(package)
+                .into(),
             ..Tree::default()
         }
     }

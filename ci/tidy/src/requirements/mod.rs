@@ -12,7 +12,7 @@
 //!   `conformance!`, to all tests of the suite on that file's route.
 //!
 //! A test runs on the routes in a line `Route: sim.` above it, else in the head of its file.
-//! Without such a line, the root package's `tests` run on shm, tcp and mixed (both in one job),
+//! Without such a line, tests of the package `tests` run on shm, tcp and mixed (both in one job),
 //! because ci/test starts them three times; those in files `tests/sim*` run on sim. A conformance
 //! test runs on the route of each file that calls `conformance!`: the name of that file, unless its
 //! head has a `Route:`. All other tests are `unit`, within one process and without a route.
@@ -185,7 +185,7 @@ mod tests {
         let package = |path| Manifest::parse(path, "[package]\nname = \"a\"\n");
         read(&Tree {
             sources: files.iter().map(|(path, text)| Source::new(path, text)).collect(),
-            manifests: ["Cargo.toml", "tests/suite/Cargo.toml"].map(package).into(),
+            manifests: ["Cargo.toml", "tests/Cargo.toml", "tests/suite/Cargo.toml"].map(package).into(),
             texts: vec![(LIST.to_owned(), REQUIREMENTS.to_owned())],
             ..Tree::default()
         })

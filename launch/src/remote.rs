@@ -21,7 +21,7 @@ use super::output::{Sink, duplicate};
 use super::ranks::{Conn, Rank};
 use super::supervise::forward;
 use super::{LaunchError, bind, io_error};
-use crate::bootstrap::lines::{Words, to_hex};
+use transom::launching::{Words, to_hex};
 
 /// Time limit of one address of the launcher.
 const PATIENCE: Duration = Duration::from_secs(4);

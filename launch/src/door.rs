@@ -14,9 +14,7 @@ use rustix::io::Errno;
 
 use super::ranks::Conn;
 use super::remote;
-use crate::bootstrap::lines::{Words, to_hex};
-use crate::environment::INTERFACES;
-use crate::interfaces;
+use transom::launching::{INTERFACES, Words, addresses, to_hex};
 
 /// Most connections that have not identified themselves.
 pub(super) const STRANGERS: usize = 16;
@@ -168,10 +166,6 @@ fn spare() -> io::Result<OwnedFd> {
 /// names; else the source addresses of packets to each machine; where a name can't be resolved, all
 /// external addresses.
 fn used(names: Vec<String>) -> Vec<IpAddr> {
-    let addresses = |wanted: Option<&str>| {
-        let own = interfaces::own(wanted).unwrap_or_default();
-        own.into_iter().map(|one| one.address).collect::<Vec<_>>()
-    };
     let named = std::env::var(INTERFACES).ok().filter(|list| !list.is_empty()).map(|list| addresses(Some(&list)));
     let found = named.filter(|found| !found.is_empty()).or_else(|| sources(names));
     let found = found.unwrap_or_else(|| [addresses(None), vec![Ipv4Addr::LOCALHOST.into()]].concat());

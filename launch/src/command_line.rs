@@ -1,13 +1,13 @@
-//! The program `transom-run`: a command line over `transom::launch`.
+//! The command line of `transom-run`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::{Bind, Host, Job, LaunchError, REMOTE, serve_remote};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, ValueEnum};
-use transom::launch::{Bind, Host, Job, LaunchError, REMOTE, serve_remote};
 
 /// Start N ranks of a program, on this machine or on several, and see them to their end.
 ///
@@ -15,6 +15,7 @@ use transom::launch::{Bind, Host, Job, LaunchError, REMOTE, serve_remote};
 /// with --host. Everything after PROGRAM is passed to it untouched.
 #[derive(Debug, Parser)]
 #[command(
+    name = "transom-run",
     version,
     override_usage = "transom-run -n N [OPTIONS] PROGRAM [ARGS]...",
     after_help = "Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other machines PMI_PORT, PMI_ID), and see \
@@ -82,7 +83,8 @@ enum Binding {
 #[derive(Debug, Clone)]
 struct Hosts(Vec<Host>);
 
-fn main() -> ExitCode {
+/// Runs `transom-run` with the arguments of this process, and returns its exit status.
+pub fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == REMOTE) && args.next().is_none() {
         // Another machine's launcher starts this program with this argument.

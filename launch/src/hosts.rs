@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use super::{Bind, Job};
-use crate::bootstrap::lines::{from_hex, to_hex};
+use transom::launching::{from_hex, to_hex};
 
 /// A machine for ranks of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]

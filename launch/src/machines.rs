@@ -19,7 +19,7 @@ use super::output::{Sink, Style};
 use super::ranks::{Conn, Feed};
 use super::supervise::forward;
 use super::{Job, LaunchError, io_error};
-use crate::bootstrap::lines::{Words, from_hex};
+use transom::launching::{Words, from_hex};
 
 /// The parts of a job on other machines. Drop kills the agents, and with them the parts.
 #[derive(Debug)]
@@ -264,5 +264,5 @@ fn order_to(signal: Signal) -> String {
 
 /// The variables that are passed to other machines by default.
 fn passed() -> Vec<(OsString, OsString)> {
-    std::env::vars_os().filter(|(name, _)| crate::environment::passes(name)).collect()
+    std::env::vars_os().filter(|(name, _)| transom::launching::passes(name)).collect()
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::bootstrap::lines::{MAX_ACCEPTED, Words, from_hex};
+use transom::launching::{MAX_ACCEPTED, Words, from_hex};
 
 /// Limits announced to the ranks, with Hydra's values: bytes, a terminating zero included.
 /// `line_max` tells ranks of this library that lines, and so values, may be longer; other ranks
@@ -183,12 +183,12 @@ fn abort(words: Words<'_>) -> Request {
 #[cfg(test)]
 mod tests {
     use super::{Replies, Request, Server};
-    use crate::bootstrap::counted::noise;
-    use crate::bootstrap::pmi1::Pmi1;
-    use crate::bootstrap::{Bootstrap, BootstrapError, MAX_GATHERED};
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;
     use std::sync::Mutex;
+    use transom::bootstrap::counted::noise;
+    use transom::bootstrap::pmi1::Pmi1;
+    use transom::bootstrap::{Bootstrap, BootstrapError, MAX_GATHERED};
 
     /// Serves `size` ranks over socket pairs, with a thread for each, in which `rank` runs. Returns
     /// the number of lines from each rank.

@@ -1,9 +1,11 @@
 //! Starts the ranks of a job, on one or several machines, and watches the job until its end: the
 //! builder [`Job`] and the [`Outcome`]. The program `transom-run` is a command line for this
-//! module; programs that start their own ranks use it directly. Independent of windows and
+//! library; programs that start their own ranks use it directly. Independent of windows and
 //! transports.
 
 mod bind;
+#[cfg(feature = "cli")]
+pub mod command_line;
 mod door;
 #[allow(unsafe_code)]
 mod guard;

@@ -1,0 +1,16 @@
+//! What a launcher shares with the ranks that it starts: the text format of PMI-1, variables, and
+//! the addresses of a machine. For `transom-launch`; not part of the interface.
+
+use std::net::IpAddr;
+
+pub use crate::bootstrap::lines::{LineBuffer, MAX_ACCEPTED, Words, from_hex, to_hex};
+pub use crate::bootstrap::pmi1::SECRET;
+pub use crate::environment::{INTERFACES, passes};
+use crate::interfaces;
+
+/// The addresses of this machine at which others may reach it, the best first: those of the list
+/// `wanted`, or all. Empty where the list names no interface of this machine.
+#[must_use]
+pub fn addresses(wanted: Option<&str>) -> Vec<IpAddr> {
+    interfaces::own(wanted).unwrap_or_default().into_iter().map(|one| one.address).collect()
+}
