@@ -21,7 +21,8 @@ pub(crate) const SEED: &str = "TRANSOM_TEST_SEED";
 /// The variable with the number of programs to try, or their range: `1000..2000`.
 pub(crate) const SEEDS: &str = "TRANSOM_TEST_SEEDS";
 
-/// The seeds to try: the one in [`SEED`], or those of the programs that [`SEEDS`] or `usual` counts.
+/// The seeds to try: the one in [`SEED`], or those of the programs that [`SEEDS`] or `usual`
+/// counts.
 ///
 /// # Panics
 /// Where a variable is no number.
