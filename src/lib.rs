@@ -37,6 +37,11 @@
 //! run that way. `transom-info` tells which routes are available; `transom-info --env` lists the
 //! `TRANSOM_` variables.
 //!
+//! # Platforms
+//!
+//! Linux on x86-64 and AArch64. A build for another platform is refused. libfabric, libibverbs and
+//! libpmix are opened at run time; a program starts without them.
+//!
 //! # The book
 //!
 //! [`book`] explains the terms. Each chapter has examples that are tests:

@@ -242,7 +242,7 @@ const char *transom_error_string(int error);
 // did. It stays until another call of this thread fails.
 const char *transom_last_error(void);
 
-// The version of the library, as "0.1.0".
+// The version of the library, as "0.2.0".
 const char *transom_version(void);
 
 // Joins the job that this process was started in, by transom-run or another launcher; alone it is

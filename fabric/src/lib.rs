@@ -16,6 +16,9 @@
 //! [`sim`] implements the contract inside one process and does its worst within it; every protocol
 //! runs there first.
 
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!("transom runs on Linux, on x86-64 and AArch64 only");
+
 mod amo;
 #[allow(unsafe_code)]
 mod combine;
