@@ -144,8 +144,7 @@ impl Copies for HeapCopies<'_> {
         let [address, key] = unpack::<2>(place)?;
         // A rank that can't map the other's memory reports it later, when it proves its node.
         self.wire.connect(Lane::Shm, peer(from), &address).ok()?;
-        let remote = self.wire.import(Lane::Shm, peer(from), &key_from(&key)).ok()?;
-        let memory = remote.memory()?;
+        let memory = self.wire.import_shm(peer(from), &key_from(&key)).ok()?.mapped()?;
         let mut bytes = vec![0; memory.len()];
         memory.read(0, &mut bytes);
         Some(bytes)

@@ -30,7 +30,7 @@ use crate::progress::Progress;
 use crate::routes::{self, Actor, Amos};
 use crate::sync::barrier;
 use crate::sync::words::{self, Words};
-use crate::transport::{Lane, NetRegion, Posted, Remote, ShmRegion, SpinBudget, Wire};
+use crate::transport::{Lane, NetMemory, NetRegion, Posted, ShmRegion, SpinBudget, Wire};
 use cards::Card;
 pub(crate) use signals::{BarrierWords, next};
 pub(crate) use team::{Team, check_rank};
@@ -116,12 +116,23 @@ pub(crate) struct JobCore {
     bootstrap: Mutex<Box<dyn Bootstrap>>,
 }
 
-/// A rank after first contact.
+/// A rank after first contact: the lane to it, and its job block.
 #[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) lane: Lane,
-    /// The rank's job block.
-    pub(crate) block: Remote,
+pub(crate) enum Link {
+    /// Of this node: this CPU loads and stores the block.
+    Shm(Memory),
+    Net(NetMemory),
+}
+
+impl Link {
+    /// The rank's job block, where load and store reach it.
+    #[inline]
+    pub(crate) fn block(&self) -> Option<&Memory> {
+        match self {
+            Link::Shm(block) => Some(block),
+            Link::Net(_) => None,
+        }
+    }
 }
 
 /// Joins the job that this process was started in. A process started alone is a job of one rank.
@@ -422,13 +433,14 @@ impl JobCore {
     pub(crate) fn link(&self, rank: usize) -> Result<&Arc<Link>> {
         let peer = peer(rank);
         let found = self.links.get_or_try_insert(peer, || {
-            let lane = self.wire.reach(peer)?;
             let card = &self.cards[rank];
-            let key = match lane {
-                Lane::Shm => &card.shm_block,
-                Lane::Net => &card.net_block,
+            let link = match self.wire.reach(peer)? {
+                Lane::Shm => {
+                    Link::Shm(self.wire.import_shm(peer, &card.shm_block)?.mapped().ok_or_else(|| unmapped(rank))?)
+                }
+                Lane::Net => Link::Net(self.wire.import_net(peer, &card.net_block)?),
             };
-            Ok::<_, Error>((peer, Arc::new(Link { lane, block: self.wire.import(lane, peer, key)? })))
+            Ok::<_, Error>((peer, Arc::new(link)))
         });
         // The memory of a dying rank goes before its process does.
         found.map(|(_, link)| link).map_err(|error| self.progress.or_death(error))
@@ -445,9 +457,9 @@ impl JobCore {
         }
         let link = self.link(rank)?;
         for place in directory::places(id) {
-            let slot = match link.block.memory() {
-                Some(block) => directory::load(block, DIRECTORY, place),
-                None => self.fetch_slot(link, place)?,
+            let slot = match &**link {
+                Link::Shm(block) => directory::load(block, DIRECTORY, place),
+                Link::Net(block) => self.fetch_slot(block, place)?,
             };
             if let Some(part) = Part::decode(&slot, id) {
                 return Ok((part, place));
@@ -456,7 +468,7 @@ impl JobCore {
         Err(missing(rank, id))
     }
 
-    fn fetch_slot(&self, link: &Link, place: usize) -> Result<Slot> {
+    fn fetch_slot(&self, block: &NetMemory, place: usize) -> Result<Slot> {
         let mut slot: Slot = Default::default();
         let tally = Tally::new();
         let at = (DIRECTORY + place * directory::SLOT_BYTES) as u64;
@@ -464,22 +476,24 @@ impl JobCore {
             || self.finish(&tally),
             |scope| {
                 let sink = scope.sink(bytemuck::cast_slice_mut(&mut slot));
-                self.post(|wire| wire.get(link.block.far()?, at, &sink, &tally))
+                while !self.taken(block.get(at, &sink, &tally))? {}
+                Ok(())
             },
         );
         posted.and_then(|()| self.progress.complete(&tally))?;
         Ok(slot)
     }
 
-    /// Posts an operation, making progress until the transport takes it.
+    /// Whether the transport took an operation. If not, this rank makes progress, after which the
+    /// caller posts the operation again.
+    ///
+    /// # Errors
+    /// The reason why the transport will never take it.
     #[inline]
-    pub(crate) fn post(&self, attempt: impl Fn(&Wire) -> Option<Post>) -> Result<()> {
-        loop {
-            match attempt(&self.wire) {
-                Some(Post::Done | Post::Pending) => return Ok(()),
-                Some(other) => self.again(other)?,
-                None => return Err(ErrorKind::Job("an operation was posted where no port leads".into()).into()),
-            }
+    pub(crate) fn taken(&self, answer: Post) -> Result<bool> {
+        match answer {
+            Post::Done | Post::Pending => Ok(true),
+            refused => self.again(refused).map(|()| false),
         }
     }
 
@@ -527,7 +541,8 @@ impl JobCore {
 
     /// Sends a message to a rank that was contacted before.
     pub(crate) fn send(&self, rank: usize, bytes: &[u8]) -> Result<()> {
-        self.post(|wire| Some(wire.send(peer(rank), bytes)))
+        while !self.taken(self.wire.send(peer(rank), bytes))? {}
+        Ok(())
     }
 
     /// A barrier of a team. Returns the union of the bits of [`barrier::TELLS`] that members
@@ -536,7 +551,7 @@ impl JobCore {
         let turn = next(&team.barriers);
         let world = team.key == 0;
         let theirs = |member| {
-            let block = if world { self.link(team.rank(member))?.block.memory() } else { None };
+            let block = if world { self.link(team.rank(member))?.block() } else { None };
             Ok(block.map(|block| Words::at(block, 0)))
         };
         let mine = world.then(|| Words::at(&self.block, 0));
@@ -593,6 +608,11 @@ impl JobCore {
 /// The size in bytes of a job block in a job of `ranks` ranks.
 pub(crate) fn block_bytes(ranks: usize) -> usize {
     WORDS + directory::SLOTS * words::bytes(ranks)
+}
+
+#[cold]
+fn unmapped(rank: usize) -> Error {
+    ErrorKind::Job(format!("rank {rank}'s job block can't be mapped although it is of this node")).into()
 }
 
 #[cold]

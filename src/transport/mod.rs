@@ -1,7 +1,7 @@
 //! The enum of backends: the only module that names their types, and the match over them.
 //!
-//! A [`Remote`] that load and store reach is [`Remote::Memory`], whichever backend mapped it. All
-//! other access is a post to a port.
+//! Memory of a process of the node is [`NodeMemory`]; memory that the net reaches is [`NetMemory`],
+//! which has its port.
 
 #[allow(unsafe_code)]
 mod pieces;
@@ -22,7 +22,7 @@ use transom_verbs::{VerbsDomain, VerbsOptions};
 
 use crate::routes::Amos;
 pub(crate) use pieces::{get_pieces, put_pieces};
-pub(crate) use remote::{Far, Near, Remote};
+pub(crate) use remote::{Near, NetMemory, NodeMemory, touch};
 
 pub(crate) use transom_shm::event;
 pub(crate) use transom_shm::event::SpinBudget;
@@ -315,13 +315,9 @@ impl Wire {
         self.net.as_ref().filter(|_| !memory.is_empty()).map(|net| net.register(memory)).transpose()
     }
 
-    /// Opens a connected peer's region.
-    pub(crate) fn import(&self, lane: Lane, peer: Peer, key: &RegionKey) -> Result<Remote, FabricError> {
-        match (lane, &self.shm, &self.net) {
-            (Lane::Shm, Some(shm), _) => Remote::shm(shm, peer, key),
-            (Lane::Net, ..) => self.import_net(peer, key).map(Remote::Far),
-            _ => Err(absent(lane)),
-        }
+    /// Opens a region of a connected peer of this node.
+    pub(crate) fn import_shm(&self, peer: Peer, key: &RegionKey) -> Result<NodeMemory, FabricError> {
+        NodeMemory::import(self.shm.as_ref().ok_or_else(|| absent(Lane::Shm))?, peer, key)
     }
 
     /// User memory of a connected peer of this node, from one of its addresses on, if this CPU can
@@ -346,7 +342,7 @@ impl Wire {
     }
 
     /// Opens a connected peer's region through the net.
-    pub(crate) fn import_net(&self, peer: Peer, key: &RegionKey) -> Result<Far, FabricError> {
+    pub(crate) fn import_net(&self, peer: Peer, key: &RegionKey) -> Result<NetMemory, FabricError> {
         self.net.as_ref().ok_or_else(|| absent(Lane::Net))?.import(peer, key)
     }
 

@@ -8,15 +8,14 @@ use std::sync::atomic::{Ordering, fence};
 use transom_fabric::{Amo, Tally, TallyRef};
 
 use super::core::{Core, index};
-use super::dynamic::{Reach, Within};
+use super::dynamic::{Resolved, Within};
 use super::layouts::no_overlap;
 use super::packing::Batch;
-use super::target::{Data, Target};
+use super::target::{Reach, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Sink, Source};
 use crate::datatype::{Datatype, Walk};
 use crate::error::{Class, Error, ErrorKind, Result};
-use crate::flavor::Flavor;
 use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
 use crate::memory::layout::{Layout, together};
 use crate::messages::{Landing, Request};
@@ -53,7 +52,7 @@ impl Target {
     /// The place that this CPU works on for elements of `ty`.
     #[inline(always)]
     pub(super) fn place<'t>(&'t self, core: &'t Core, ty: BasicType) -> Option<Place<'t>> {
-        let Data::Mapped(memory, link) = &self.data else { return None };
+        let Reach::Mapped(memory, link) = &self.reach else { return None };
         if core.nic_width(ty).is_some() {
             return None;
         }
@@ -282,17 +281,17 @@ impl Core {
         into: Sink,
         tally: &TallyRef,
     ) -> Result<()> {
-        if self.flavor == Flavor::Dynamic {
+        if target.reach.is_dynamic() {
             let (call, size) = ("compare_and_swap", ty.size());
             match self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)? {
-                Reach::Far => {}
-                Reach::Mapped => {
+                Resolved::Far => {}
+                Resolved::Mapped => {
                     let there = self.within(call, target, at, size)?;
                     let old = self.place_within(target, &there)?.swap(there.at, ty, expected, new).to_ne_bytes();
                     into.fill_from(bytes_of(&old, size));
                     return Ok(());
                 }
-                Reach::Across => {
+                Resolved::Across => {
                     self.ask_swap(target, at, ty, (expected, new), into, tally)?;
                     return self.job.progress.complete(tally);
                 }
@@ -382,7 +381,7 @@ impl Core {
         check(accumulate)?;
         let call = accumulate.call;
         let Some((target, at)) = self.locate_layout(call, rank, displacement, &accumulate.to)? else { return Ok(()) };
-        if self.flavor != Flavor::Dynamic && !aligned(at + i64::from(target.skew), accumulate) {
+        if !target.reach.is_dynamic() && !aligned(at + i64::from(target.skew), accumulate) {
             return Err(misaligned(call, target, displacement, accumulate.ty));
         }
         if let Some(place) = target.place(self, accumulate.ty) {
@@ -394,11 +393,11 @@ impl Core {
 
     #[inline(never)]
     fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
-        if self.flavor == Flavor::Dynamic {
+        if target.reach.is_dynamic() {
             match self.check_regions(it.call, target, at, &it.to, it.ty)? {
-                Reach::Far => {}
-                Reach::Mapped => return self.accumulate_within(target, at, it),
-                Reach::Across => {
+                Resolved::Far => {}
+                Resolved::Mapped => return self.accumulate_within(target, at, it),
+                Resolved::Across => {
                     self.combine(target, at, it, tally)?;
                     return self.job.progress.complete(tally);
                 }
@@ -453,14 +452,14 @@ impl Core {
         at: i64,
         layout: &Layout<'_>,
         ty: BasicType,
-    ) -> Result<Reach> {
+    ) -> Result<Resolved> {
         for (offset, _) in layout.pieces() {
             let address = at.wrapping_add(offset).cast_unsigned();
             if !address.is_multiple_of(ty.align() as u64) {
                 return Err(misaligned(call, target, address, ty));
             }
         }
-        self.reach(call, target, at, layout)
+        self.resolve(call, target, at, layout)
     }
 
     fn accumulate_within(&self, target: &Target, at: i64, it: &Accumulate<'_>) -> Result<()> {

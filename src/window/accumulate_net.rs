@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::memory::accumulate::{bytes_of, value};
 use crate::reduce::{BasicType, Op, kernel};
 use crate::routes::{Actor, Amos};
-use crate::transport::Far;
+use crate::transport::NetMemory;
 
 /// The largest value that an atomic of the net returns, in bytes.
 const REGISTER: usize = 8;
@@ -36,7 +36,7 @@ impl Core {
 
     /// A target's part through the net, if the net performs accumulates on `ty`.
     #[inline]
-    pub(super) fn by_net<'t>(&'t self, target: &'t Target, ty: BasicType) -> Option<(&'t Far, Width)> {
+    pub(super) fn by_net<'t>(&'t self, target: &'t Target, ty: BasicType) -> Option<(&'t NetMemory, Width)> {
         let width = self.nic_width(ty)?;
         Some((self.by_nic(target)?, width))
     }
@@ -71,7 +71,7 @@ impl Core {
     pub(super) fn accumulate_by_net(
         &self,
         target: &Target,
-        remote: &Far,
+        remote: &NetMemory,
         width: Width,
         at: i64,
         it: &Accumulate<'_>,
@@ -100,7 +100,7 @@ impl Core {
     fn by_swaps(
         &self,
         target: &Target,
-        remote: &Far,
+        remote: &NetMemory,
         width: Width,
         at: u64,
         it: &Accumulate<'_>,
@@ -136,7 +136,7 @@ impl Core {
     pub(super) fn post_amo(
         &self,
         target: &Target,
-        remote: &Far,
+        remote: &NetMemory,
         at: u64,
         amo: Amo,
         into: &Sink,
@@ -147,6 +147,7 @@ impl Core {
         if posting.as_ref().is_some_and(Posting::is_busy) {
             self.job.finish(&target.tally);
         }
-        self.job.post(|wire| wire.amo(remote, at, amo, into, tally))
+        while !self.job.taken(remote.amo(at, amo, into, tally))? {}
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use transom_fabric::{Memory, Peer, PeerMap, Places, Span, TallyRef};
 
 use super::dynamic::Known;
 use super::model::Separate;
-use super::target::{Data, Hold, Target};
+use super::target::{Far, Hold, Reach, Target};
 use crate::directory::Part;
 use crate::epoch::{self, Access, Books, Call};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ use crate::messages::Exposed;
 use crate::routes::Actor;
 use crate::sync::barrier;
 use crate::sync::words::{self, Words};
-use crate::transport::{Far, Lane, NetRegion, ShmRegion};
+use crate::transport::{Lane, NetMemory, NetRegion, ShmRegion};
 
 /// One rank's side of a window.
 pub(crate) struct Core {
@@ -56,7 +56,7 @@ pub(crate) struct Core {
     pub(super) regions: Regions,
     pub(super) targets: PeerMap<Target>,
     /// The own part through the net, where the net performs the atomics on its integers.
-    pub(super) own: OnceLock<Far>,
+    pub(super) own: OnceLock<NetMemory>,
     /// Places with atomics in flight at the net.
     pub(super) busy: Places,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
@@ -188,12 +188,12 @@ impl Core {
 
     /// A target's part through the net, if the net is the actor.
     #[inline]
-    pub(super) fn by_nic<'t>(&'t self, target: &'t Target) -> Option<&'t Far> {
-        match &target.data {
-            _ if self.actor != Actor::Nic || self.flavor == Flavor::Dynamic => None,
-            Data::Far(far) => Some(far),
-            Data::Mapped(_, None) => self.own.get(),
-            Data::Mapped(_, Some(_)) => None,
+    pub(super) fn by_nic<'t>(&'t self, target: &'t Target) -> Option<&'t NetMemory> {
+        match &target.reach {
+            _ if self.actor != Actor::Nic => None,
+            Reach::Far(Far::Posted(memory)) => Some(memory),
+            Reach::Mapped(_, None) => self.own.get(),
+            _ => None,
         }
     }
 
@@ -405,7 +405,7 @@ impl Core {
             }
             let rank = self.team.rank(member);
             let (_, place) = self.job.lookup(rank, self.id)?;
-            let block = self.job.link(rank)?.block.memory();
+            let block = self.job.link(rank)?.block();
             Ok(block.map(|block| Words::at(block, self.job.words_at(place))))
         })
     }

@@ -21,7 +21,7 @@ use crate::memory::attached::{Extent, Opened, covering, spanning};
 use crate::memory::layout::Layout;
 use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use crate::sync::words::{self, Words};
-use crate::transport::{self, Lane, Remote};
+use crate::transport;
 
 /// A target's attached regions, as far as an origin knows them.
 #[derive(Debug, Default)]
@@ -36,8 +36,8 @@ pub(crate) struct Known {
     direct: bool,
 }
 
-/// The way of an access to a dynamic window's target.
-pub(super) enum Reach {
+/// The way of an access to a dynamic window's target, by its addresses.
+pub(super) enum Resolved {
     /// By load and store: all regions of the access are this rank's own, or mapped.
     Mapped,
     /// By system calls or messages.
@@ -119,9 +119,15 @@ impl Core {
         Words::at(&self.words, 0).amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
     }
 
-    /// The way of an access. Fails if a piece of it is not within regions that are attached at the
-    /// target, unless the target itself finds that before it performs any part.
-    pub(super) fn reach(&self, call: &'static str, target: &Target, at: i64, layout: &Layout<'_>) -> Result<Reach> {
+    /// Finds the way of an access. Fails if a piece of it is not within regions that are attached
+    /// at the target, unless the target itself finds that before it performs any part.
+    pub(super) fn resolve(
+        &self,
+        call: &'static str,
+        target: &Target,
+        at: i64,
+        layout: &Layout<'_>,
+    ) -> Result<Resolved> {
         let outside = |address, len| {
             let why = format!(
                 "{len} bytes at address {address:#x} are not within regions that rank {} has attached",
@@ -133,9 +139,11 @@ impl Core {
             for (address, len) in addresses(at, layout) {
                 self.attached.find(address, len).ok_or_else(|| outside(address, len))?;
             }
-            return Ok(Reach::Mapped);
+            return Ok(Resolved::Mapped);
         }
-        let Some(words) = target.words(self) else { return self.ask_covered(target, at, layout).map(|()| Reach::Far) };
+        let Some(words) = target.words(self) else {
+            return self.ask_covered(target, at, layout).map(|()| Resolved::Far);
+        };
         let mut known = self.known_regions(target)?;
         // SeqCst: pairs with the amo in `regions_changed`. The user's own synchronization orders
         // the two.
@@ -157,10 +165,10 @@ impl Core {
         let near = self.near(target).is_some();
         *direct &= all || near;
         Ok(match (*direct, across) {
-            (true, false) if all => Reach::Mapped,
+            (true, false) if all => Resolved::Mapped,
             // Cross-memory attach works by addresses, so adjacent regions need no messages.
-            (true, true) if !near => Reach::Across,
-            _ => Reach::Far,
+            (true, true) if !near => Resolved::Across,
+            _ => Resolved::Far,
         })
     }
 
@@ -174,13 +182,10 @@ impl Core {
     fn map(&self, target: &Target, region: &Extent) -> Option<Memory> {
         let rank = peer(self.team.rank(target.rank()));
         let Some(key) = region.key else { return self.job.wire.user_memory(rank, region.address, region.len) };
-        match self.job.wire.import(Lane::Shm, rank, &key) {
-            Ok(Remote::Memory(memory)) => Some(memory),
-            Ok(Remote::Far(_)) | Err(_) => None,
-        }
+        self.job.wire.import_shm(rank, &key).ok()?.mapped()
     }
 
-    /// The bytes of an access that [`Core::reach`] has found mapped.
+    /// The bytes of an access that [`Core::resolve`] has found mapped.
     pub(super) fn within(&self, call: &'static str, target: &Target, address: u64, len: usize) -> Result<Within> {
         let found = if target.rank() == self.team.me {
             self.attached.find(address, len)
@@ -224,7 +229,7 @@ impl Core {
             self.job.progress.complete(&target.tally)?;
         }
         loop {
-            // SeqCst: as in `reach`.
+            // SeqCst: as in `resolve`.
             let version = words.word64(words::VERSION).load(Ordering::SeqCst);
             let regions = self.ask_regions(target)?;
             if words.word64(words::VERSION).load(Ordering::SeqCst) == version {

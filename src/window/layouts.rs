@@ -5,15 +5,14 @@
 use transom_fabric::{Memory, TallyRef};
 
 use super::core::Core;
-use super::dynamic::Reach;
-use super::target::{Data, Target};
+use super::dynamic::Resolved;
+use super::target::{Far, Reach, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Lent, Parts, Steps};
 use crate::datatype::{Pieces, Run};
 use crate::error::{Class, Error, ErrorKind, Result};
-use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
-use crate::transport::Far;
+use crate::transport::NetMemory;
 
 /// Blocks from this length on are not copied, unless the port would do so anyway; shorter ones are
 /// packed.
@@ -40,7 +39,7 @@ impl Core {
         }
         let (run, target) = (Run::of(theirs, ours)?, self.known(rank)?);
         let at = i64::try_from(displacement.checked_mul(u64::from(target.unit))?).ok()?.checked_add(run.at[0])?;
-        Some((target.data.memory()?, run, at))
+        Some((target.reach.memory()?, run, at))
     }
 
     /// Puts with layouts at both sides (MPI-4.1 §12.3.1, requirement O5).
@@ -74,47 +73,61 @@ impl Core {
         holds("put", from.bytes.len(), from.low, &from.layout)?;
         agree("put", &from.layout, to)?;
         let Some((target, at)) = self.locate_layout("put", rank, displacement, to)? else { return Ok(()) };
-        if let Data::Mapped(memory, _) = &target.data {
-            store(memory, at, from, to);
-            return Ok(());
+        match &target.reach {
+            Reach::Mapped(memory, _) => {
+                store(memory, at, from, to);
+                Ok(())
+            }
+            Reach::Far(far) => self.put_layout_far(target, far, at, from, to, count.tally(target)),
         }
-        self.put_layout_far(target, at, from, to, count.tally(target))
     }
 
     #[inline(never)]
     pub(super) fn put_layout_far(
         &self,
         target: &Target,
+        far: &Far,
         at: i64,
         from: &From<'_>,
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        if self.flavor == Flavor::Dynamic {
-            match self.reach("put", target, at, to)? {
-                Reach::Far => {}
-                Reach::Mapped => return self.put_within(target, at, from, to),
-                Reach::Across => {
+        match far {
+            Far::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
+            Far::Near(near) => self.put_near(near, at, from, to),
+            Far::Messages => self.scatter(target, at, from, to, tally),
+            Far::Dynamic(near) => match (self.resolve("put", target, at, to)?, near) {
+                (Resolved::Mapped, _) => self.put_within(target, at, from, to),
+                (Resolved::Across, _) => {
                     self.scatter(target, at, from, to, tally)?;
-                    return self.job.progress.complete(tally);
+                    self.job.progress.complete(tally)
                 }
-            }
+                (Resolved::Far, Some(near)) => self.put_near(near, at, from, to),
+                (Resolved::Far, None) => self.scatter(target, at, from, to, tally),
+            },
         }
-        let Some(far) = target.data.posted() else { return self.scatter(target, at, from, to, tally) };
-        if let Some(near) = far.near() {
-            return self.put_near(near, at, from, to);
-        }
+    }
+
+    fn put_layout_posted(
+        &self,
+        target: &Target,
+        memory: &NetMemory,
+        at: i64,
+        from: &From<'_>,
+        to: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<()> {
         let block = to.longest().min(from.layout.longest());
         match to.contiguous() {
-            Some(offset) if self.is_packed(far, block) => {
-                self.put_packed(far, (at + offset).cast_unsigned(), from, tally)
+            Some(offset) if is_packed(memory, block) => {
+                self.put_packed(memory, (at + offset).cast_unsigned(), from, tally)
             }
             Some(offset) if from.layout.contiguous().is_none() => {
-                self.put_listed(far, (at + offset).cast_unsigned(), from, tally)
+                self.put_listed(memory, (at + offset).cast_unsigned(), from, tally)
             }
             None if block < BLOCK_BY_ITSELF => self.scatter(target, at, from, to, tally),
             _ => to.beside(&from.layout).try_for_each(|([theirs, ours], len)| {
-                self.put_run(far, (at + theirs).cast_unsigned(), from.part(ours, len), tally)
+                self.put_run(memory, (at + theirs).cast_unsigned(), from.part(ours, len), tally)
             }),
         }
     }
@@ -137,20 +150,14 @@ impl Core {
         })
     }
 
-    /// Whether blocks of the origin are packed for one run of the target: short blocks, and blocks
-    /// that the port copies anyway.
-    fn is_packed(&self, far: &Far, block: usize) -> bool {
-        block < BLOCK_BY_ITSELF || block <= self.job.wire.copied_max(far)
-    }
-
     /// Puts small blocks of the origin into one run of the target, gathered in the send buffer.
-    fn put_packed(&self, far: &Far, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
-        let most = self.job.wire.packed_max(far);
+    fn put_packed(&self, memory: &NetMemory, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
+        let most = memory.limits().packed_max;
         let (mut pieces, mut at, mut left) = (from.layout.pieces(), at, from.layout.len());
         while left > 0 {
             let len = left.min(most);
             // A refused post may have advanced its cursor, so each attempt begins with a new one.
-            self.job.post(|wire| {
+            let post = || {
                 let mut pieces = pieces.clone();
                 let fill = |buffer: &mut [u8]| {
                     let mut done = 0;
@@ -159,8 +166,9 @@ impl Core {
                         done += len;
                     }
                 };
-                wire.put_packed(far, at, len, fill, tally)
-            })?;
+                memory.put_packed(at, len, fill, tally)
+            };
+            while !self.job.taken(post())? {}
             let mut skip = len;
             while let Some((_, len)) = pieces.next_at_most(skip) {
                 skip -= len;
@@ -202,89 +210,111 @@ impl Core {
         holds("get", into.bytes.len(), into.low, &into.layout)?;
         agree("get", &into.layout, from)?;
         let Some((target, at)) = self.locate_layout("get", rank, displacement, from)? else { return Ok(()) };
-        if let Data::Mapped(memory, _) = &target.data {
-            load(memory, at, into, from);
-            return Ok(());
+        match &target.reach {
+            Reach::Mapped(memory, _) => {
+                load(memory, at, into, from);
+                Ok(())
+            }
+            Reach::Far(far) => self.get_layout_far(target, far, at, into, from, count.tally(target)),
         }
-        self.get_layout_far(target, at, into, from, count.tally(target))
     }
 
     #[inline(never)]
     pub(super) fn get_layout_far(
         &self,
         target: &Target,
+        far: &Far,
         at: i64,
         into: &Into<'_>,
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        if self.flavor == Flavor::Dynamic {
-            match self.reach("get", target, at, from)? {
-                Reach::Far => {}
-                Reach::Mapped => return self.get_within(target, at, into, from),
-                Reach::Across => {
+        match far {
+            Far::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
+            Far::Near(near) => self.get_near(near, at, into, from),
+            Far::Messages => self.gather(target, at, into, from, tally),
+            Far::Dynamic(near) => match (self.resolve("get", target, at, from)?, near) {
+                (Resolved::Mapped, _) => self.get_within(target, at, into, from),
+                (Resolved::Across, _) => {
                     self.gather(target, at, into, from, tally)?;
-                    return self.job.progress.complete(tally);
+                    self.job.progress.complete(tally)
                 }
-            }
+                (Resolved::Far, Some(near)) => self.get_near(near, at, into, from),
+                (Resolved::Far, None) => self.gather(target, at, into, from, tally),
+            },
         }
-        if let Data::Far(far) = &target.data
-            && let Some(near) = far.near()
-        {
-            return self.get_near(near, at, into, from);
-        }
-        let Some(far) = target.data.posted() else { return self.gather(target, at, into, from, tally) };
+    }
+
+    fn get_layout_posted(
+        &self,
+        target: &Target,
+        memory: &NetMemory,
+        at: i64,
+        into: &Into<'_>,
+        from: &Layout<'_>,
+        tally: &TallyRef,
+    ) -> Result<()> {
         let block = from.longest().min(into.layout.longest());
         match from.contiguous() {
             Some(offset) if into.layout.contiguous().is_none() => {
                 let at = (at + offset).cast_unsigned();
-                if self.is_packed(far, block) {
-                    self.get_scattered(far, at, into, tally)
+                if is_packed(memory, block) {
+                    self.get_scattered(memory, at, into, tally)
                 } else {
-                    self.get_listed(far, at, into, tally)
+                    self.get_listed(memory, at, into, tally)
                 }
             }
             None if block < BLOCK_BY_ITSELF => self.gather(target, at, into, from, tally),
             _ => from.beside(&into.layout).try_for_each(|([theirs, ours], len)| {
-                self.get_run(far, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)
+                self.get_run(memory, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)
             }),
         }
     }
 
     /// Gets one run of the target into many blocks of the origin, by way of the port's buffers.
-    fn get_scattered(&self, far: &Far, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
-        let group = Group { bytes: self.job.wire.packed_max(far), parts: PLACES };
+    fn get_scattered(&self, memory: &NetMemory, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
+        let group = Group { bytes: memory.limits().packed_max, parts: PLACES };
         group.each(
             into.layout.pieces(),
             |ours, len| into.part(ours, len),
-            |done, places| self.job.post(|wire| wire.get_scattered(far, at + done, places, tally)),
+            |done, places| {
+                while !self.job.taken(memory.get_scattered(at + done, places, tally))? {}
+                Ok(())
+            },
         )
     }
 
     /// Gets one run of the target into long blocks of the origin, in one operation for as many
     /// blocks as the port takes.
-    fn get_listed(&self, far: &Far, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
-        self.listed(far).each(
+    fn get_listed(&self, memory: &NetMemory, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
+        Group::listed(memory).each(
             into.layout.pieces(),
             |ours, len| into.part(ours, len),
-            |done, places| self.job.post(|wire| wire.get_list(far, at + done, places, tally)),
+            |done, places| {
+                while !self.job.taken(memory.get_list(at + done, places, tally))? {}
+                Ok(())
+            },
         )
     }
 
     /// Puts long blocks of the origin into one run of the target, in one operation for as many
     /// blocks as the port takes.
-    fn put_listed(&self, far: &Far, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
-        self.listed(far).each(
+    fn put_listed(&self, memory: &NetMemory, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
+        Group::listed(memory).each(
             from.layout.pieces(),
             |ours, len| from.part(ours, len),
-            |done, blocks| self.job.post(|wire| wire.put_list(far, at + done, blocks, tally)),
+            |done, blocks| {
+                while !self.job.taken(memory.put_list(at + done, blocks, tally))? {}
+                Ok(())
+            },
         )
     }
+}
 
-    fn listed(&self, far: &Far) -> Group {
-        let wire = &self.job.wire;
-        Group { bytes: wire.transfer_max(far).unwrap_or(usize::MAX), parts: wire.list_max(far) }
-    }
+/// Whether blocks of the origin are packed for one run of the target: short blocks, and blocks that
+/// the port copies anyway.
+fn is_packed(memory: &NetMemory, block: usize) -> bool {
+    block < BLOCK_BY_ITSELF || block <= memory.limits().copied_max
 }
 
 /// Limits of one post of several parts.
@@ -295,6 +325,12 @@ struct Group {
 }
 
 impl Group {
+    /// The limits of a list.
+    fn listed(memory: &NetMemory) -> Group {
+        let limits = memory.limits();
+        Group { bytes: limits.transfer_max, parts: limits.list_max }
+    }
+
     /// Calls `post` with pieces of our side, made parts by `part`, in groups of this size, and how
     /// many bytes went before them.
     fn each<S: Lent>(

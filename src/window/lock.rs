@@ -346,7 +346,10 @@ impl Core {
                 into.fill_from(&words.amo(at, amo).to_ne_bytes());
                 Ok(())
             }
-            Control::Post(block, base) => self.job.post(|wire| wire.amo(block, base + at as u64, amo, &into, tally)),
+            Control::Post(block, base) => {
+                while !self.job.taken(block.amo(base + at as u64, amo, &into, tally))? {}
+                Ok(())
+            }
             Control::Messages => {
                 self.ask(target, 0, Request::Control { at: at as u64, amo }, Landing::One(into), tally)
             }

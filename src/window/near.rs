@@ -7,7 +7,7 @@ use transom_fabric::Post;
 
 use super::accumulate::{Accumulate, LARGEST};
 use super::core::{Core, index};
-use super::target::{Data, Target};
+use super::target::Target;
 use super::transfer::{From, Into};
 use crate::buffers::{Sink, scoped};
 use crate::error::Result;
@@ -45,8 +45,7 @@ impl Core {
     /// its memory is not. Locks make all types atomic there, since the kernel can't perform the
     /// CPU's atomics on elements.
     pub(super) fn near<'t>(&'t self, target: &'t Target) -> Option<Beside<'t>> {
-        let Data::Far(far) = &target.data else { return None };
-        let memory = far.near().filter(|_| !self.per_element)?;
+        let memory = target.reach.near().filter(|_| !self.per_element)?;
         Some(Beside { memory, words: target.words(self)? })
     }
 

@@ -9,7 +9,7 @@ use crate::directory::Part;
 use crate::error::{Class, Error, Result};
 use crate::hints::Hints;
 use crate::job::{Job, JobCore, peer};
-use crate::transport::{self, Lane, Remote};
+use crate::transport;
 
 /// A part before it is published.
 pub(super) struct Draft {
@@ -82,7 +82,7 @@ impl Announced {
                     true => Some(Memory::private(0)),
                     false => {
                         job.link(first)?;
-                        job.wire.import(Lane::Shm, peer(first), &part.shm)?.memory().cloned()
+                        job.wire.import_shm(peer(first), &part.shm)?.mapped()
                     }
                 };
                 let refused = || Error::argument(Class::RmaShared, "allocate_shared", "the segment can't be mapped");
@@ -96,7 +96,7 @@ impl Announced {
         // The rank in whose part a page begins touches the page first, so that the page is on that
         // rank's NUMA node.
         if job.wire.populates(segment.len()) {
-            Remote::touch(&memory)?;
+            transport::touch(&memory)?;
         }
         let share = Share { segment, offset: at as u64, region, place: self.place, words: self.words };
         Ok(Draft { hints: self.hints, memory, shared: Some(share) })

@@ -4,7 +4,7 @@
 use transom_fabric::{Memory, Span};
 
 use super::core::Core;
-use super::target::{Data, Target};
+use super::target::{Reach, Target};
 use crate::error::{Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::job::PROC_NULL;
@@ -69,10 +69,10 @@ impl Core {
     }
 
     fn part_of(&self, target: &Target) -> Result<SharedPart> {
-        let memory = if target.rank() == self.team.me { Some(self.local()) } else { target.data.memory() };
-        match (memory, self.separate.is_some() && target.rank() != self.team.me, &target.data) {
+        let memory = if target.rank() == self.team.me { Some(self.local()) } else { target.reach.memory() };
+        match (memory, self.separate.is_some() && target.rank() != self.team.me, &target.reach) {
             (Some(memory), false, _) => Ok(self.found(target.rank(), memory.clone(), target.unit)),
-            (_, _, Data::Mapped(..)) => {
+            (_, _, Reach::Mapped(..)) => {
                 let why = format!("load and store do not reach rank {}'s copy in the separate model", target.rank());
                 Err(Error::argument(Class::RmaShared, "shared_query", why))
             }

@@ -13,7 +13,11 @@ use crate::flavor::Flavor;
 use crate::job::{Link, peer};
 use crate::routes::Actor;
 use crate::sync::words::Words;
-use crate::transport::{self, Far, Lane, Remote};
+use crate::transport::{self, Lane, Near, NetMemory, NodeMemory};
+
+/// With its tally a target has 96 bytes; the table of targets may be a third larger than its
+/// entries. 128 bytes are the limit (tests/sim_costs.rs).
+const _: () = assert!(size_of::<Target>() == 72);
 
 /// The state of this process's access epoch at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,35 +43,55 @@ pub(crate) enum Control<'t> {
     /// By this CPU.
     Memory(Words<'t>),
     /// By the net: the target's job block, and the offset of the control words in it.
-    Post(&'t Far, u64),
+    Post(&'t NetMemory, u64),
     /// By the target's CPU, on request by a message.
     Messages,
 }
 
-/// A part's memory.
+/// How the data of a target is reached, decided at first contact.
 #[derive(Debug)]
-pub(crate) enum Data {
+pub(crate) enum Reach {
     /// This CPU loads and stores it. The way to its rank, whose job block this CPU reaches too;
     /// `None` for the own part.
     Mapped(Memory, Option<Arc<Link>>),
     Far(Far),
 }
 
-impl Data {
+/// Data that this CPU does not load and store.
+#[derive(Debug)]
+pub(crate) enum Far {
+    /// By posts to the net.
+    Posted(NetMemory),
+    /// By cross-memory attach: the kernel copies synchronously, so an operation is complete on
+    /// return.
+    Near(Box<Near>),
+    /// By messages that the target's CPU executes.
+    Messages,
+    /// A dynamic window's target. Each access is resolved by its address (`dynamic`): to mapped
+    /// regions, to cross-memory attach where the kernel allows it, else to messages.
+    Dynamic(Option<Box<Near>>),
+}
+
+impl Reach {
     /// The memory, where load and store reach it.
     pub(super) fn memory(&self) -> Option<&Memory> {
         match self {
-            Data::Mapped(memory, _) => Some(memory),
-            Data::Far(_) => None,
+            Reach::Mapped(memory, _) => Some(memory),
+            Reach::Far(_) => None,
         }
     }
 
-    /// The destination of posts; `None` where the memory is mapped, or reached by messages only.
-    pub(super) fn posted(&self) -> Option<&Far> {
+    /// The way by cross-memory attach, where that is the way or a part of it.
+    pub(super) fn near(&self) -> Option<&Near> {
         match self {
-            Data::Mapped(..) | Data::Far(Far::Messages) => None,
-            Data::Far(far) => Some(far),
+            Reach::Far(Far::Near(near) | Far::Dynamic(Some(near))) => Some(near),
+            _ => None,
         }
+    }
+
+    /// Whether accesses are by address, within attached regions.
+    pub(super) fn is_dynamic(&self) -> bool {
+        matches!(self, Reach::Far(Far::Dynamic(_)))
     }
 }
 
@@ -86,7 +110,7 @@ pub(crate) struct Target {
     hold: AtomicU8,
     /// The number of the last request that keeps its order.
     pub(super) order: AtomicU32,
-    pub(crate) data: Data,
+    pub(crate) reach: Reach,
     pub(crate) tally: TallyRef,
 }
 
@@ -103,12 +127,12 @@ impl Target {
         let job_rank = core.team.rank(rank);
         let own = rank == core.team.me;
         let (part, place) = if own { (core.part, core.place) } else { core.job.lookup(job_rank, core.id)? };
-        let data = match own {
+        let reach = match own {
             // The target resolves addresses of a dynamic window.
-            true if core.flavor == Flavor::Dynamic => Data::Far(Far::Messages),
+            true if core.flavor == Flavor::Dynamic => Reach::Far(Far::Dynamic(None)),
             true => {
                 core.import_own()?;
-                Data::Mapped(core.memory.clone(), None)
+                Reach::Mapped(core.memory.clone(), None)
             }
             false => elsewhere(core, job_rank, &part)?,
         };
@@ -121,7 +145,7 @@ impl Target {
             skew: part.skew,
             hold: AtomicU8::new(Hold::None as u8),
             order: AtomicU32::new(0),
-            data,
+            reach,
             tally: Tally::within(&core.tally),
         })
     }
@@ -170,8 +194,8 @@ impl Target {
         if self.rank() == core.team.me {
             return Some(Words::at(&core.words, 0));
         }
-        match &self.data {
-            Data::Mapped(_, Some(link)) => self.words_of(core, link),
+        match &self.reach {
+            Reach::Mapped(_, Some(link)) => self.words_of(core, link),
             _ => self.words_of(core, core.job.link(core.team.rank(self.rank())).ok()?),
         }
     }
@@ -179,63 +203,67 @@ impl Target {
     /// The same, with the way to its rank.
     #[inline(always)]
     pub(super) fn words_of<'t>(&self, core: &Core, link: &'t Link) -> Option<Words<'t>> {
-        Some(Words::at(link.block.memory()?, core.job.words_at(usize::from(self.place))))
+        Some(Words::at(link.block()?, core.job.words_at(usize::from(self.place))))
     }
 
     /// How its control words are changed.
     pub(super) fn control<'t>(&'t self, core: &'t Core) -> Result<Control<'t>> {
-        if core.job.actor == Actor::Nic && core.job.wire.has(Lane::Net) {
-            let link = core.job.link(core.team.rank(self.rank()))?;
-            if let Some(block) = link.block.far() {
-                return Ok(Control::Post(block, core.job.words_at(usize::from(self.place)) as u64));
-            }
+        if core.job.actor == Actor::Nic
+            && core.job.wire.has(Lane::Net)
+            && let Link::Net(block) = &**core.job.link(core.team.rank(self.rank()))?
+        {
+            return Ok(Control::Post(block, core.job.words_at(usize::from(self.place)) as u64));
         }
         Ok(self.words(core).map_or(Control::Messages, Control::Memory))
     }
 }
 
 /// The part of another rank.
-fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Data> {
+fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Reach> {
     let link = core.job.link(job_rank)?;
     // An empty part has its place in a shared segment all the same.
     if part.size == 0 && core.segment.is_none() {
-        return Ok(Data::Mapped(Memory::private(0), Some(Arc::clone(link))));
+        return Ok(Reach::Mapped(Memory::private(0), Some(Arc::clone(link))));
     }
-    Ok(match link.lane {
-        Lane::Net if core.flavor == Flavor::Dynamic => Data::Far(Far::Messages),
-        Lane::Net => Data::Far(core.job.wire.import_net(peer(job_rank), &part.net)?),
-        Lane::Shm => match near(core, job_rank, part)? {
-            Remote::Memory(memory) => Data::Mapped(memory, Some(Arc::clone(link))),
-            Remote::Far(far) => Data::Far(far),
+    let dynamic = core.flavor == Flavor::Dynamic;
+    Ok(match &**link {
+        Link::Net(_) if dynamic => Reach::Far(Far::Dynamic(None)),
+        Link::Net(_) => Reach::Far(Far::Posted(core.job.wire.import_net(peer(job_rank), &part.net)?)),
+        Link::Shm(_) => match of_node(core, job_rank, part)? {
+            Some(NodeMemory::Mapped(memory)) => Reach::Mapped(memory, Some(Arc::clone(link))),
+            Some(NodeMemory::Near(near)) if dynamic => Reach::Far(Far::Dynamic(Some(near))),
+            Some(NodeMemory::Near(near)) => Reach::Far(Far::Near(near)),
+            None if dynamic => Reach::Far(Far::Dynamic(None)),
+            None => Reach::Far(Far::Messages),
         },
     })
 }
 
-/// Data of a rank of this node: mapped, by cross-memory attach, or by messages where that is
-/// excluded or refused.
-fn near(core: &Core, job_rank: usize, part: &Part) -> Result<Remote> {
+/// Data of a rank of this node; `None` where cross-memory attach would be needed and is excluded or
+/// refused.
+fn of_node(core: &Core, job_rank: usize, part: &Part) -> Result<Option<NodeMemory>> {
     if let Some(segment) = &core.segment {
         let at = usize::try_from(part.offset).unwrap_or(usize::MAX);
         let len = usize::try_from(part.size).unwrap_or(usize::MAX);
         let inside = segment.slice(at, len);
         let missing = || ErrorKind::Job(format!("rank {job_rank}'s part of the shared segment is outside of it"));
-        return Ok(Remote::Memory(inside.ok_or_else(missing)?));
+        return Ok(Some(NodeMemory::Mapped(inside.ok_or_else(missing)?)));
     }
     let (wire, rank) = (&core.job.wire, peer(job_rank));
     let foreign = !transport::is_mapped(&part.shm);
     if foreign && !core.job.may_attach() {
-        return Ok(wire.user_region(rank, &part.shm).map_or(Remote::Far(Far::Messages), Remote::Memory));
+        return Ok(wire.user_region(rank, &part.shm).map(NodeMemory::Mapped));
     }
-    match wire.import(Lane::Shm, rank, &part.shm) {
-        Ok(remote) => {
-            if let (Remote::Far(_), Some(reason)) = (&remote, wire.unmapped()) {
+    match wire.import_shm(rank, &part.shm) {
+        Ok(memory) => {
+            if let (NodeMemory::Near(_), Some(reason)) = (&memory, wire.unmapped()) {
                 core.job.warn_once(&format!("user memory is reached by cross-memory attach: {reason}"));
             }
-            Ok(remote)
+            Ok(Some(memory))
         }
         Err(reason) if foreign => {
             core.job.warn_once(&format!("user memory of rank {job_rank} is reached by messages: {reason}"));
-            Ok(Remote::Far(Far::Messages))
+            Ok(None)
         }
         Err(error) => Err(error.into()),
     }

@@ -4,12 +4,11 @@
 use transom_fabric::{Tally, TallyRef};
 
 use super::core::{Core, index};
-use super::target::{Data, Target};
+use super::target::{Far, Reach, Target};
 use crate::buffers::{Sink, Source};
 use crate::error::Result;
-use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
-use crate::transport::Far;
+use crate::transport::NetMemory;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
 /// the operation does not complete at once.
@@ -74,12 +73,12 @@ impl Core {
     pub(crate) fn put(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
         match self.located(rank, displacement, from.len()) {
             None => self.put_first(rank, displacement, from, count),
-            Some((target, at)) => match &target.data {
-                Data::Mapped(memory, _) => {
+            Some((target, at)) => match &target.reach {
+                Reach::Mapped(memory, _) => {
                     memory.write(index(at), from.bytes());
                     Ok(())
                 }
-                Data::Far(_) => self.put_far(target, at, from, count.tally(target)),
+                Reach::Far(far) => self.put_far(target, far, at, from, count.tally(target)),
             },
         }
     }
@@ -88,29 +87,33 @@ impl Core {
     #[cold]
     fn put_first(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, from.len())? else { return Ok(()) };
-        if let Data::Mapped(memory, _) = &target.data {
-            memory.write(index(at), from.bytes());
-            return Ok(());
+        match &target.reach {
+            Reach::Mapped(memory, _) => {
+                memory.write(index(at), from.bytes());
+                Ok(())
+            }
+            Reach::Far(far) => self.put_far(target, far, at, from, count.tally(target)),
         }
-        self.put_far(target, at, from, count.tally(target))
     }
 
     /// A put that needs more than a store.
     #[inline(never)]
-    fn put_far(&self, target: &Target, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        if let Data::Far(far) = &target.data
-            && self.job.wire.put_carried(far, at, from, tally)
-        {
-            return Ok(());
+    fn put_far(&self, target: &Target, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
+        match far {
+            Far::Posted(memory) if memory.put_carried(at, from, tally) => Ok(()),
+            Far::Posted(memory) => self.put_run(memory, at, from, tally),
+            _ => {
+                let (from, to) = (From::contiguous(from), Layout::Bytes(from.len()));
+                self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
+            }
         }
-        self.put_posted(target, at, from, tally)
     }
 
     /// Puts bytes that are copied before this returns.
     #[inline(always)]
     pub(crate) fn put_copied(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
         if let Some((target, at)) = self.located(rank, displacement, bytes.len())
-            && let Data::Mapped(memory, _) = &target.data
+            && let Reach::Mapped(memory, _) = &target.reach
         {
             memory.write(index(at), bytes);
             return Ok(());
@@ -121,60 +124,47 @@ impl Core {
     #[inline(never)]
     fn put_copied_far(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, bytes.len())? else { return Ok(()) };
-        if let Data::Mapped(memory, _) = &target.data {
-            memory.write(index(at), bytes);
-            return Ok(());
-        }
-        if let Data::Far(far) = &target.data
-            && self.flavor != Flavor::Dynamic
-            && bytes.len() <= self.job.wire.inline_max(far)
-        {
-            return self.job.post(|wire| wire.put_inline(far, at, bytes, &target.tally));
-        }
-        crate::buffers::scoped(
-            || self.job.finish(&target.tally),
-            |scope| self.put_posted(target, at, scope.source(bytes), &target.tally),
-        )
-    }
-
-    #[inline(never)]
-    fn put_posted(&self, target: &Target, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        if self.flavor == Flavor::Dynamic {
-            return self.put_layout_far(
-                target,
-                at.cast_signed(),
-                &From::contiguous(from),
-                &Layout::Bytes(from.len()),
-                tally,
-            );
-        }
-        match target.data.posted() {
-            Some(far) => self.put_run(far, at, from, tally),
-            None => self.scatter(target, at.cast_signed(), &From::contiguous(from), &Layout::Bytes(from.len()), tally),
+        match &target.reach {
+            Reach::Mapped(memory, _) => {
+                memory.write(index(at), bytes);
+                Ok(())
+            }
+            Reach::Far(Far::Posted(memory)) if bytes.len() <= memory.limits().inline_max => {
+                while !self.job.taken(memory.put_inline(at, bytes, &target.tally))? {}
+                Ok(())
+            }
+            Reach::Far(far) => crate::buffers::scoped(
+                || self.job.finish(&target.tally),
+                |scope| self.put_far(target, far, at, scope.source(bytes), &target.tally),
+            ),
         }
     }
 
     /// Posts a put of bytes that are contiguous at both sides.
-    pub(super) fn put_run(&self, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        let most = self.job.wire.transfer_max(far).unwrap_or(usize::MAX);
-        // The common case: one post.
-        if (1..=most).contains(&from.len()) {
-            return self.job.post(|wire| wire.put(far, at, from, tally));
+    #[inline]
+    pub(super) fn put_run(&self, memory: &NetMemory, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
+        if from.len() > memory.limits().transfer_max {
+            return self.put_cut(memory, at, from, tally);
         }
-        let mut done = 0;
-        while done < from.len() {
-            let part = from.part(done, most);
-            self.job.post(|wire| wire.put(far, at + done as u64, part, tally))?;
-            done += part.len();
-        }
+        // A put of no bytes posts nothing.
+        while from.len() > 0 && !self.job.taken(memory.put(at, from, tally))? {}
         Ok(())
+    }
+
+    /// Posts a put that is longer than one transfer.
+    #[cold]
+    fn put_cut(&self, memory: &NetMemory, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
+        let most = memory.limits().transfer_max;
+        (0..from.len())
+            .step_by(most)
+            .try_for_each(|done| self.put_run(memory, at + done as u64, from.part(done, most), tally))
     }
 
     /// Gets (MPI-4.1 §12.3.2).
     #[inline(always)]
     pub(crate) fn get(&self, rank: usize, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
         if let Some((target, at)) = self.located(rank, displacement, into.len())
-            && let Data::Mapped(memory, _) = &target.data
+            && let Reach::Mapped(memory, _) = &target.reach
         {
             into.fill(memory, index(at));
             return Ok(());
@@ -186,27 +176,27 @@ impl Core {
     #[inline(never)]
     fn get_far(&self, rank: usize, displacement: u64, into: Sink, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("get", rank, displacement, into.len())? else { return Ok(()) };
-        if let Data::Mapped(memory, _) = &target.data {
-            into.fill(memory, index(at));
-            return Ok(());
+        match &target.reach {
+            Reach::Mapped(memory, _) => {
+                into.fill(memory, index(at));
+                Ok(())
+            }
+            Reach::Far(Far::Posted(memory)) => self.get_run(memory, at, &into, count.tally(target)),
+            Reach::Far(far) => {
+                let from = Layout::Bytes(into.len());
+                let into = Into::contiguous(into);
+                self.get_layout_far(target, far, at.cast_signed(), &into, &from, count.tally(target))
+            }
         }
-        let tally = count.tally(target);
-        if let Some(far) = target.data.posted()
-            && self.flavor != Flavor::Dynamic
-        {
-            return self.get_run(far, at, &into, tally);
-        }
-        let from = Layout::Bytes(into.len());
-        self.get_layout_far(target, at.cast_signed(), &Into::contiguous(into), &from, tally)
     }
 
     /// Posts a get of bytes that are contiguous at both sides.
-    pub(super) fn get_run(&self, far: &Far, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
-        let most = self.job.wire.transfer_max(far).unwrap_or(usize::MAX);
+    pub(super) fn get_run(&self, memory: &NetMemory, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
+        let most = memory.limits().transfer_max;
         let mut done = 0;
         while done < into.len() {
             let part = into.part(done, most);
-            self.job.post(|wire| wire.get(far, at + done as u64, &part, tally))?;
+            while !self.job.taken(memory.get(at + done as u64, &part, tally))? {}
             done += part.len();
         }
         Ok(())

@@ -4,11 +4,10 @@
 use transom_fabric::Tally;
 
 use super::core::{Core, index};
-use super::dynamic::Reach;
+use super::dynamic::Resolved;
 use super::target::Target;
 use crate::buffers::scoped;
 use crate::error::Result;
-use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
 use crate::messages::{Landing, Request};
 use crate::reduce::BasicType;
@@ -37,8 +36,8 @@ impl Core {
 
     fn swap_bytes_far(&self, target: &Target, at: u64, ty: BasicType, both: [&[u8]; 2], old: &mut [u8]) -> Result<()> {
         let (call, size) = ("compare_and_swap", ty.size());
-        if self.flavor == Flavor::Dynamic
-            && let Reach::Mapped = self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)?
+        if target.reach.is_dynamic()
+            && let Resolved::Mapped = self.check_regions(call, target, at.cast_signed(), &Layout::Bytes(size), ty)?
         {
             let there = self.within(call, target, at, size)?;
             self.place_within(target, &there)?.swap_bytes(there.at, both, old);

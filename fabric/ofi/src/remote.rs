@@ -8,8 +8,9 @@ use crate::sys;
 pub(crate) const TAG: u64 = u64::from_le_bytes(*b"ofi rgn1");
 
 /// A peer's region. It holds no address, which is the same for all regions of a peer, because
-/// windows keep a remote for each target.
-#[derive(Debug)]
+/// windows keep a remote for each target. Packed, so that an enum's tag lies beside the peer.
+#[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(4))]
 pub struct OfiRemote {
     pub(crate) peer: Peer,
     pub(crate) key: u64,
@@ -33,6 +34,7 @@ pub(crate) fn inside(offset: u64, len: usize, limit: u64) -> bool {
 /// The refusal of a range that is not inside the region.
 #[cold]
 pub(crate) fn outside(remote: &OfiRemote, offset: u64, len: usize) -> Post {
-    let reason = format!("{len} bytes at {offset} of a region of {} bytes", remote.len);
-    Post::Broken(Box::new(Fault { peer: remote.peer, reason }))
+    let OfiRemote { peer, len: limit, .. } = *remote;
+    let reason = format!("{len} bytes at {offset} of a region of {limit} bytes");
+    Post::Broken(Box::new(Fault { peer, reason }))
 }
