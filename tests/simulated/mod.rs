@@ -49,6 +49,11 @@ impl Rank {
         self.net.regions(peer(self.rank()))
     }
 
+    /// Calls `observer` within each post of the job.
+    pub(crate) fn on_post(&self, observer: impl Fn(Peer) + Send + Sync + 'static) {
+        self.net.on_post(observer);
+    }
+
     /// The operations that this rank has posted so far.
     pub(crate) fn counters(&self) -> SimCounters {
         self.net.counters(peer(self.rank()))

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::domain::{SimDomain, SimRemote};
@@ -23,7 +23,11 @@ pub struct SimNet {
     options: SimOptions,
     state: Mutex<State>,
     bells: Vec<Condvar>,
+    observer: OnceLock<Observer>,
 }
+
+/// Called for the rank that posts an operation.
+type Observer = Box<dyn Fn(Peer) + Send + Sync>;
 
 impl fmt::Debug for SimNet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,6 +80,7 @@ impl SimNet {
                 ranks: (0..ranks).map(|_| Rank::new(options.keys)).collect(),
             }),
             bells: (0..ranks).map(|_| Condvar::new()).collect(),
+            observer: OnceLock::new(),
             options,
         })
     }
@@ -203,6 +208,13 @@ impl SimNet {
         }
     }
 
+    /// Calls `observer` within each post of an operation, in the thread that posts. Only the first
+    /// observer of a net is taken.
+    pub fn on_post(&self, observer: impl Fn(Peer) + Send + Sync + 'static) {
+        // A net has one observer; a later one is dropped.
+        let _ = self.observer.set(Box::new(observer));
+    }
+
     /// Accepts an operation, or says why it is not accepted. `work` is called only where it is
     /// accepted.
     pub(super) fn post(
@@ -214,6 +226,9 @@ impl SimNet {
         work: impl FnOnce() -> Work,
         tally: &TallyRef,
     ) -> Post {
+        if let Some(observer) = self.observer.get() {
+            observer(me);
+        }
         let mut state = self.state();
         if let Some(fault) = state.obstacle(me, to.peer) {
             return Post::Broken(Box::new(fault));
