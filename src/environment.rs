@@ -27,6 +27,7 @@ pub const INTERFACES: &str = "TRANSOM_NET_INTERFACES";
 const FABRIC_INTERFACE: &str = "FI_TCP_IFACE";
 const PROVIDER: &str = "TRANSOM_PROVIDER";
 const INFO: &str = "TRANSOM_INFO";
+const WARNINGS: &str = "TRANSOM_WARNINGS";
 const ATOMICS: &str = "TRANSOM_ATOMICS";
 const XPMEM: &str = "TRANSOM_XPMEM";
 const CMA: &str = "TRANSOM_CMA";
@@ -38,7 +39,7 @@ const MPI: &str = "TRANSOM_MPI";
 const EARLY_READS: &str = "TRANSOM_EARLY_READS";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 12] = [
+pub const VARIABLES: [Variable; 13] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -63,6 +64,12 @@ pub const VARIABLES: [Variable; 12] = [
         meaning: "the libfabric provider, by the name that fi_info prints",
     },
     Variable { name: INFO, default: "n", meaning: "y or 1: rank 0 prints routes and the atomicity actor at start" },
+    Variable {
+        name: WARNINGS,
+        default: "y",
+        meaning: "y or n: warn of what still works but not as wished, such as a fallback of a route or a window dropped \
+                  without free; to the program's logger, else to the standard error",
+    },
     Variable {
         name: ATOMICS,
         default: "auto",
@@ -122,6 +129,7 @@ pub(crate) struct Settings {
     pub(crate) interfaces: Option<String>,
     pub(crate) provider: Option<String>,
     pub(crate) info: bool,
+    pub(crate) warnings: bool,
     pub(crate) atomics: Atomics,
     pub(crate) xpmem: bool,
     pub(crate) cma: bool,
@@ -150,6 +158,7 @@ impl Default for Settings {
             interfaces: None,
             provider: None,
             info: false,
+            warnings: true,
             atomics: Atomics::Auto,
             xpmem: true,
             cma: true,
@@ -178,6 +187,9 @@ impl Settings {
         settings.provider = filled(PROVIDER)?;
         if let Some(value) = get(INFO)? {
             settings.info = switch(INFO, &value)?;
+        }
+        if let Some(value) = get(WARNINGS)? {
+            settings.warnings = switch(WARNINGS, &value)?;
         }
         if let Some(value) = get(XPMEM)? {
             settings.xpmem = switch(XPMEM, &value)?;

@@ -106,3 +106,7 @@ pub use window::{
     Access, Allocation, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Items, Lock, LockAllEpoch, LockEpoch,
     Passive, RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
 };
+
+/// Public for libtransom_mpi alone.
+#[doc(hidden)]
+pub use transom_fabric::diagnostics;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Failure, Fault, Peer, Tally};
+use transom_fabric::{Failure, Fault, Peer, Tally, diagnostics};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::failures::Watch;
@@ -423,7 +423,7 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
             Ok(seen) if seen > 0 && callers.inside.load(Ordering::Relaxed) > 0 => wire.wake(lane),
             Ok(_) => {}
             Err(error) => {
-                eprintln!("transom: progress stopped: {error}");
+                diagnostics::error("transom::progress", &format!("progress stopped: {error}"));
                 return;
             }
         }

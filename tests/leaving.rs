@@ -23,10 +23,12 @@ fn main() -> ExitCode {
     if args.next().as_deref() == Some("--rank") {
         return rank(&args.next().unwrap_or_default());
     }
-    let tests: [Named; 3] = [
+    let tests: [Named; 5] = [
         ("an_error_over_a_window_ends_the_job", an_error_ends_the_job),
         ("leaving_without_an_error_is_told", leaving_is_told),
         ("all_that_drop_and_finalize_are_fine", all_finalize),
+        ("a_logger_of_the_program_gets_the_warnings", a_logger_gets_warnings),
+        ("warnings_can_be_turned_off", warnings_are_off),
     ];
     let trials = tests.iter().flat_map(|&(name, test)| [2, 3].map(|ranks| (name, test, ranks)));
     let trials = trials.map(|(name, test, ranks)| {
@@ -40,14 +42,23 @@ fn main() -> ExitCode {
 
 /// The exit status of a job in which all ranks run `body`, and its standard error.
 fn job(ranks: usize, body: &str) -> (Option<i32>, String) {
+    let (status, _, said) = job_with(ranks, body, "y");
+    (status, said)
+}
+
+/// The exit status of a job in which all ranks run `body` with this `TRANSOM_WARNINGS`, its
+/// standard output and its standard error.
+fn job_with(ranks: usize, body: &str, warnings: &str) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_transom-test-run"))
         .args(["-n", &ranks.to_string(), "--bind", "none", "--timeout", WATCHDOG])
         .args(transom_harness::as_ranks())
         .args(["--rank", body])
+        .env("TRANSOM_WARNINGS", warnings)
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 /// The error of the last rank is printed and gives the job its status, while the others wait for
@@ -74,8 +85,44 @@ fn all_finalize(ranks: usize) {
     assert!(!said.contains("disorder"), "{said}");
 }
 
+/// Where the program has a logger, the library writes nothing itself.
+fn a_logger_gets_warnings(ranks: usize) {
+    let (status, logged, said) = job_with(ranks, "logger", "y");
+    assert_eq!(status, Some(0), "{said}");
+    let records = logged.lines().filter(|line| line.starts_with("WARN transom::window: rank "));
+    assert_eq!(records.filter(|line| line.contains("was dropped without free")).count(), ranks, "{logged}");
+    assert!(!said.contains("was dropped without free"), "{said}");
+}
+
+/// `TRANSOM_WARNINGS=n` holds with and without a logger.
+fn warnings_are_off(ranks: usize) {
+    for body in ["finalize", "logger"] {
+        let (status, logged, said) = job_with(ranks, body, "n");
+        assert_eq!((status, &*logged, &*said), (Some(0), "", ""));
+    }
+}
+
+/// A logger that prints records to the standard output.
+struct Printing;
+
+impl log::Log for Printing {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        println!("{} {}: {}", record.level(), record.target(), record.args());
+    }
+
+    fn flush(&self) {}
+}
+
 /// The bodies that this program runs as a rank.
 fn rank(body: &str) -> ExitCode {
+    if body == "logger" {
+        log::set_logger(&Printing).expect("the first logger");
+        log::set_max_level(log::LevelFilter::Info);
+    }
     match transom::init().map_err(Into::into).and_then(|world| window(world, body)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -91,7 +138,7 @@ fn window(world: Job, body: &str) -> Result<(), Box<dyn Error>> {
     match body {
         "error" if last => return Err("on purpose".into()),
         "leave" if last => return Ok(()),
-        "finalize" => drop(win),
+        "finalize" | "logger" => drop(win),
         _ => {
             win.fence(|_| Ok(()))?;
             win.free()?;

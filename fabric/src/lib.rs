@@ -25,6 +25,7 @@ mod combine;
 #[allow(unsafe_code)]
 mod contract;
 pub mod devices;
+pub mod diagnostics;
 mod error;
 mod failures;
 mod keys;

@@ -54,6 +54,13 @@
 //! memory within the node continue to work. Most launchers end the job first;
 //! `transom-run --grace SECONDS` leaves the others time to report the error.
 //!
+//! # Warnings
+//!
+//! What no call can return, such as a window dropped without `free` or a fallback of a route, is a
+//! record of the program's logger (crate `log`, targets `transom::...`). Without a logger, and
+//! without the feature `log`, it is a line of the standard error. `TRANSOM_WARNINGS=n` turns
+//! warnings off.
+//!
 //! # Classes
 //!
 //! [`Class`](crate::Class) has MPI's classes of the one-sided chapter, which

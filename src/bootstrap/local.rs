@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{Bootstrap, BootstrapError};
+use crate::diagnostics;
 
 /// The state that the ranks share.
 #[derive(Debug)]
@@ -88,8 +89,8 @@ impl Bootstrap for Local {
     }
 
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
-        // An abort's reason is printed here, because no launcher reports it.
-        eprintln!("rank {} aborts with {code}: {why}", self.rank);
+        // No launcher reports the reason of an abort.
+        diagnostics::error("transom::bootstrap", &format!("rank {} aborts with {code}: {why}", self.rank));
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use super::inherited::adopt_socket;
 use super::lines::{LineBuffer, MAX_ACCEPTED, MAX_LINE, Words, from_base64, to_base64, to_hex};
 use super::{Bootstrap, BootstrapError, MAX_KEY, check_key, mapping};
+use crate::diagnostics;
 
 /// Time limit of the launcher's first answers. Later commands wait for other ranks, without a
 /// limit.
@@ -316,7 +317,8 @@ impl Bootstrap for Pmi1 {
             let why: String = why.chars().take(MAX_WHY).collect();
             return self.tell("abort", &format!("cmd=abort exitcode={code} why={}\n", to_hex(why.as_bytes())));
         }
-        eprintln!("transom: rank {} aborts the job with status {code}: {why}", self.rank);
+        let what = format!("rank {} aborts the job with status {code}: {why}", self.rank);
+        diagnostics::error("transom::bootstrap", &what);
         // Hydra drops output that it has not forwarded when the job ends.
         std::thread::sleep(OUTPUT_PAUSE);
         self.tell("abort", &format!("cmd=abort exitcode={code}\n"))

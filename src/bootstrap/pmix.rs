@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use transom_pmix::Client;
 
 use super::{Bootstrap, BootstrapError, MAX_GATHERED, check_key, mapping};
+use crate::diagnostics;
 
 /// PMIx has no limit of its own, so a gathered value is never cut.
 const VALUE_LIMIT: usize = MAX_GATHERED + 64;
@@ -104,7 +105,8 @@ impl Bootstrap for Pmix {
         self.check_open("abort")?;
         self.left = true;
         // Printed here, because some launchers do not print the reason.
-        eprintln!("transom: rank {} aborts the job with status {code}: {why}", self.rank);
+        let what = format!("rank {} aborts the job with status {code}: {why}", self.rank);
+        diagnostics::error("transom::bootstrap", &what);
         // A status of 0 modulo 256 would look like success.
         self.told(self.client.abort(if code % 256 == 0 { 1 } else { code }, why))
     }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use transom_fabric::sim::SimDomain;
-use transom_fabric::{Memory, Peer, PeerMap, Post, Tally};
+use transom_fabric::{Memory, Peer, PeerMap, Post, Tally, diagnostics};
 
 use crate::bootstrap::{self, Bootstrap};
 use crate::buffers;
@@ -152,11 +152,11 @@ fn begin(connect: impl FnOnce() -> Result<Box<dyn Bootstrap>, bootstrap::Bootstr
         return Err(ErrorKind::Job("a job was started before in this process".into()).into());
     }
     let settings = Settings::read(|name| std::env::var_os(name))?;
+    diagnostics::show_warnings(settings.warnings);
     let bootstrap = connect()?;
     if bootstrap.rank() == 0 {
         for name in crate::environment::unknown(std::env::vars_os().map(|(name, _)| name)) {
-            // An unknown `TRANSOM_` variable gets a warning, and there is no channel but stderr.
-            eprintln!("transom: warning: {}", crate::environment::warning(&name));
+            diagnostics::warn("transom::environment", &crate::environment::warning(&name));
         }
     }
     start::start(bootstrap, settings, None).map(Job::new)
@@ -343,13 +343,11 @@ impl Drop for Leaves {
         if self.0.size > 1 && self.0.lost.load(Ordering::Relaxed) {
             // Other ranks may wait for this one, so waiting for them could last for ever. The
             // launcher ends the job.
-            eprintln!(
-                "transom: rank {}: leaves the job in disorder: a window was not freed, nor the job finalized",
-                self.0.rank
-            );
+            let what = "leaves the job in disorder: a window was not freed, nor the job finalized";
+            diagnostics::warn("transom::job", &format!("rank {}: {what}", self.0.rank));
         } else if let Err(error) = self.0.leave() {
             // `drop` can't return an error.
-            eprintln!("transom: rank {}: leaving the job: {error}", self.0.rank);
+            diagnostics::error("transom::job", &format!("rank {}: leaving the job: {error}", self.0.rank));
         }
     }
 }
@@ -419,8 +417,7 @@ impl JobCore {
     /// (requirement T5).
     pub(crate) fn warn_once(&self, what: &str) {
         if !self.warned.swap(true, Ordering::Relaxed) {
-            // There is no channel but stderr.
-            eprintln!("transom: rank {}: {what}", self.rank);
+            diagnostics::warn("transom::job", &format!("rank {}: {what}", self.rank));
         }
     }
 
@@ -532,7 +529,8 @@ impl JobCore {
             let lost = matches!(error.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. });
             if !lost || start.elapsed() > LINGER {
                 // The process aborts next, so there is no caller to return the error to.
-                eprintln!("transom: rank {}: operations in flight can't be completed: {error}", self.rank);
+                let what = format!("rank {}: operations in flight can't be completed: {error}", self.rank);
+                diagnostics::error("transom::progress", &what);
                 std::process::abort();
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use transom_fabric::sim::SimDomain;
-use transom_fabric::{Domain, FabricError, Memory, PeerMap, Port};
+use transom_fabric::{Domain, FabricError, Memory, PeerMap, Port, diagnostics};
 
 use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
@@ -80,8 +80,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         beacon,
     })?;
     if core.settings.info && rank == 0 {
-        // Requested by TRANSOM_INFO=1.
-        eprint!("{}", report::in_words(&core));
+        diagnostics::answer(&report::in_words(&core));
     }
     Ok(core)
 }
@@ -270,7 +269,9 @@ fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards
     if rank == 0 {
         for (rank, reason) in told.iter().enumerate().filter(|(_, reason)| !reason.is_empty()) {
             // A fallback is never silent (requirement T5)
-            eprintln!("transom: rank {rank} does not share memory with its node: {}", String::from_utf8_lossy(reason));
+            let reason = String::from_utf8_lossy(reason);
+            let what = format!("rank {rank} does not share memory with its node: {reason}");
+            diagnostics::warn("transom::job", &what);
         }
     }
     Ok(routes::nodes(&candidates, &proven))
@@ -292,7 +293,10 @@ fn light(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> Option<B
     // A machine may have devices and no addresses; others then do not detect deaths of this
     // process.
     beacon
-        .inspect_err(|error| eprintln!("transom: rank {me}: its end will not be seen by others: {source}: {error}"))
+        .inspect_err(|error| {
+            let what = format!("rank {me}: its end will not be seen by others: {source}: {error}");
+            diagnostics::warn("transom::job", &what);
+        })
         .ok()
 }
 
@@ -330,7 +334,8 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
     // that other ranks have, is missed.
     if boot.rank() == 0 && settings.ofi && (settings.devices.is_some() || told.iter().any(Vec::is_empty)) {
         // A fallback is never silent (requirement T5)
-        eprintln!("transom: libfabric is used, since not every rank can use verbs: {reason}");
+        let what = format!("libfabric is used, since not every rank can use verbs: {reason}");
+        diagnostics::warn("transom::job", &what);
     }
     Ok(Err(Some(reason)))
 }

@@ -13,13 +13,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Fault, Handler, Peer, Post, TallyRef};
+use transom_fabric::{Fault, Handler, Peer, Post, TallyRef, diagnostics};
 
 use crate::buffers::Sink;
 use crate::sync::barrier;
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Exposed, Space};
+
+/// The log target of messages.
+const TARGET: &str = "transom::messages";
 
 /// The destination of a reply's bytes.
 #[derive(Debug)]
@@ -150,7 +153,7 @@ impl Messages {
                     break;
                 }
                 // The origin is gone, so the reply has no receiver.
-                Post::Broken(fault) => eprintln!("transom: a reply is lost: {fault}"),
+                Post::Broken(fault) => diagnostics::warn(TARGET, &format!("a reply is lost: {fault}")),
             }
             // Relaxed: a count; the queue's lock orders what is in it.
             self.owed.fetch_sub(1, Ordering::Relaxed);
@@ -235,14 +238,20 @@ impl Handler for Messages {
             }
             Some(Message::Notice { window, member, notice }) => match self.exposed(window) {
                 Some(here) => here.notice(member, notice),
-                None => eprintln!("transom: {from} tells of window {window:x}, which is not here"),
+                None => {
+                    diagnostics::warn(TARGET, &format!("{from} tells of window {window:x}, which is not here"));
+                }
             },
             Some(Message::Request { .. }) => self.requested(from, bytes),
             Some(Message::Reply { token, bytes }) => self.answered(token, Ok(bytes)),
             Some(Message::Refusal { token, reason }) => {
                 self.answered(token, Err(Fault { peer: from, reason: reason.to_owned() }));
             }
-            None => eprintln!("transom: a message of {} bytes from {from} that is none of this version's", bytes.len()),
+            None => {
+                let len = bytes.len();
+                let what = format!("a message of {len} bytes from {from} that is none of this version's");
+                diagnostics::warn(TARGET, &what);
+            }
         }
     }
 }

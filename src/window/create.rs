@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use transom_fabric::{Memory, PeerMap, Places, RegionKey, Tally};
+use transom_fabric::{Memory, PeerMap, Places, RegionKey, Tally, diagnostics};
 
 use super::agreement::{
     BY_NIC, FAILED, FOREIGN, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, failed, has_room, tell,
@@ -289,7 +289,8 @@ impl Core {
         std::mem::forget(Arc::clone(core));
         if !std::thread::panicking() {
             // `drop` can't return an error.
-            eprintln!("transom: rank {}: {core:?} was dropped without free; its memory is kept", core.job.rank);
+            let what = format!("rank {}: {core:?} was dropped without free; its memory is kept", core.job.rank);
+            diagnostics::warn("transom::window", &what);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Once;
 
-use transom_fabric::Peer;
+use transom_fabric::{Peer, diagnostics};
 
 /// The count of such messages at one endpoint.
 #[derive(Debug)]
@@ -22,9 +22,8 @@ impl Strangers {
     pub(crate) fn refused(&self) {
         let me = self.me;
         self.told.call_once(|| {
-            eprintln!(
-                "transom: {me} refused a message of a process that is not of this job; it tells of no more of them"
-            );
+            let what = "refused a message of a process that is not of this job; it tells of no more of them";
+            diagnostics::warn("transom::net", &format!("{me} {what}"));
         });
     }
 }

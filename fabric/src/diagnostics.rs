@@ -1,0 +1,72 @@
+//! Warnings and failures that no caller gets as a value, for example from `drop` or from the
+//! progress thread. The one place where the libraries write to the standard error. Knows nothing of
+//! what it reports.
+//!
+//! Where the program has installed a logger of the crate `log` (feature `log`), messages are
+//! records of that logger, and the library writes nothing itself.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether warnings are reported.
+static WARNINGS: AtomicBool = AtomicBool::new(true);
+
+/// Turns warnings on or off for the process. Errors are always reported.
+pub fn show_warnings(on: bool) {
+    // Relaxed: a switch of its own; nothing else is published with it.
+    WARNINGS.store(on, Ordering::Relaxed);
+}
+
+/// Reports that the library continues, but not as the user would expect. `target` is the module, as
+/// `transom::job`.
+#[cold]
+pub fn warn(target: &'static str, text: &dyn fmt::Display) {
+    if WARNINGS.load(Ordering::Relaxed) && !logged(false, target, text) {
+        write_line(format_args!("transom: warning: {text}"));
+    }
+}
+
+/// Reports a failure that ends the process, or a part of the library's work.
+#[cold]
+pub fn error(target: &'static str, text: &dyn fmt::Display) {
+    if !logged(true, target, text) {
+        write_line(format_args!("transom: {text}"));
+    }
+}
+
+/// Writes what the user asked for by a variable. A logger does not get it.
+pub fn answer(text: &str) {
+    write_line(format_args!("{text}"));
+}
+
+/// Hands a message to the program's logger. Returns whether there is one.
+#[cfg(feature = "log")]
+fn logged(is_error: bool, target: &str, text: &dyn fmt::Display) -> bool {
+    // Without a logger the level is `Off`. A program that wants silence sets TRANSOM_WARNINGS=n.
+    if log::max_level() == log::LevelFilter::Off {
+        return false;
+    }
+    let level = if is_error { log::Level::Error } else { log::Level::Warn };
+    log::log!(target: target, level, "{text}");
+    if is_error {
+        // The process may end next.
+        log::logger().flush();
+    }
+    true
+}
+
+#[cfg(not(feature = "log"))]
+fn logged(_is_error: bool, _target: &str, _text: &dyn fmt::Display) -> bool {
+    false
+}
+
+/// Writes a line at once, so that lines of several ranks do not mix. A standard error that is
+/// closed, or whose reader has gone, loses the line.
+fn write_line(text: fmt::Arguments<'_>) {
+    let mut line = text.to_string();
+    if !line.ends_with('\n') {
+        line.push('\n');
+    }
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
