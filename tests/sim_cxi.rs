@@ -7,7 +7,7 @@
 
 use simulated::{Outcome, Rank, like_cxi, run, same};
 use transom::{Actor, Class, Window};
-use transom_fabric::sim::SimOptions;
+use transom_fabric::sim::{SimOptions, SimRegions};
 
 mod simulated;
 
@@ -82,7 +82,9 @@ fn keys_are_used_again() {
 /// Shows E1, W2, T3.
 #[test]
 fn a_full_device_refuses_windows_and_keeps_those_it_has() {
-    run(2, &SimOptions { max_regions: Some(104), ..like_cxi(1) }, |world| {
+    let cxi = like_cxi(1);
+    let regions = SimRegions { most: Some(104), ..cxi.regions };
+    run(2, &SimOptions { regions, ..cxi }, |world| {
         let mut live = Vec::new();
         let error = loop {
             match Window::<u64>::allocate(world, WORDS) {

@@ -79,8 +79,15 @@ pub struct SimOptions {
     pub mailbox: Option<usize>,
     /// The atomics of regions.
     pub amo: SimAmo,
+    /// The number of regions, and their keys.
+    pub regions: SimRegions,
+}
+
+/// The registration of memory with a net.
+#[derive(Clone, Copy, Debug)]
+pub struct SimRegions {
     /// The most regions of a rank at a time, as on devices with a limit; `None`: no limit.
-    pub max_regions: Option<usize>,
+    pub most: Option<usize>,
     /// The keys of regions.
     pub keys: KeyRange,
 }
@@ -103,8 +110,7 @@ impl Default for SimOptions {
             message_max: 128,
             mailbox: None,
             amo: SimAmo::All(Coherence::WithCpu),
-            max_regions: None,
-            keys: KeyRange::PLENTY,
+            regions: SimRegions { most: None, keys: KeyRange::PLENTY },
         }
     }
 }
@@ -123,7 +129,7 @@ impl SimOptions {
             list_max: 1,
             message_max: 16376,
             amo: SimAmo::All(Coherence::DeviceOnly),
-            keys: KeyRange { fast: 100, end: 1 << 32, choice: KeyChoice::Reused },
+            regions: SimRegions { most: None, keys: KeyRange { fast: 100, end: 1 << 32, choice: KeyChoice::Reused } },
             ..SimOptions::default()
         }
     }

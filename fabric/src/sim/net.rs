@@ -77,7 +77,7 @@ impl SimNet {
             id: NETS.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State {
                 chance: Chance::new(options.seed),
-                ranks: (0..ranks).map(|_| Rank::new(options.keys)).collect(),
+                ranks: (0..ranks).map(|_| Rank::new(options.regions.keys)).collect(),
             }),
             bells: (0..ranks).map(|_| Condvar::new()).collect(),
             observer: OnceLock::new(),
@@ -171,7 +171,7 @@ impl SimNet {
     pub(super) fn register(&self, me: Peer, memory: &Memory) -> Result<RegionKey, FabricError> {
         let rank = &mut self.state().ranks[me.index()];
         let live = rank.regions.len();
-        let room = self.options.max_regions.is_none_or(|most| live < most);
+        let room = self.options.regions.most.is_none_or(|most| live < most);
         let Some(key) = room.then(|| rank.keys.take().ok()).flatten() else {
             return Err(FabricError::failed(
                 format!("registering {} bytes at {:p} for {me}", memory.len(), memory.as_ptr()),

@@ -147,7 +147,8 @@ fn a_killed_peer_breaks_posts_and_fails_what_is_under_way() {
 
 #[test]
 fn regions_are_limited_and_ranges_checked() {
-    let pair = pair(SimOptions { max_regions: Some(1), ..calm() });
+    let regions = SimRegions { most: Some(1), ..calm().regions };
+    let pair = pair(SimOptions { regions, ..calm() });
     let refused = pair.domains[1].register(&pair.memory);
     let words = refused.expect_err("one is registered").to_string();
     assert!(words.contains("512 bytes") && words.contains("1 regions"), "{words}");

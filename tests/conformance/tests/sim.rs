@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use transom_conformance::{Fixture, conformance};
-use transom_fabric::sim::{SimAmo, SimDomain, SimNet, SimOptions};
+use transom_fabric::sim::{SimAmo, SimDomain, SimNet, SimOptions, SimRegions};
 use transom_fabric::{Coherence, Domain, Memory, Peer, Port};
 
 struct Sim(SimOptions);
@@ -55,7 +55,7 @@ fn mixes() -> impl Iterator<Item = Sim> {
             transfer_max: [1000, 70_000][seed as usize / 10],
             mailbox: (seed % 7 == 6).then_some(16),
             amo: amo[(seed as usize + seed as usize / 4) % 4],
-            max_regions: (seed % 4 == 3).then_some(1),
+            regions: SimRegions { most: (seed % 4 == 3).then_some(1), ..small.regions },
             ..small
         })
     })
