@@ -3,7 +3,7 @@
 
 use transom_fabric::Memory;
 
-use super::create::allocated;
+use super::room::allocated;
 use crate::error::{Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};

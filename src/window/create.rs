@@ -15,7 +15,7 @@ use super::agreement::{
 };
 use super::core::{Core, Regions};
 use super::model::Separate;
-use super::room;
+use super::room::{self, allocated};
 use super::segment::{Announced, Draft};
 use crate::directory::Part;
 use crate::epoch::{Access, Books, Call, Exposure};
@@ -335,24 +335,4 @@ fn serve(job: &JobCore, foreign: bool) -> Result<()> {
         job.serve(Lane::Shm)?;
     }
     if job.wire.has(Lane::Net) { job.serve(Lane::Net) } else { Ok(()) }
-}
-
-/// Memory of the library, aligned as the hints ask. The error names the call and the size.
-pub(super) fn allocated(job: &JobCore, call: &'static str, bytes: usize, hints: &Hints) -> Result<Memory> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Error::argument(Class::Size, call, format!("{bytes} bytes at rank {}: {error}", job.rank))
-    };
-    if bytes >= room::LARGE
-        && let Some(available) = room::available().filter(|&available| bytes as u64 > available)
-    {
-        return Err(failed(&format!("{available} bytes of memory are available")));
-    }
-    // Blocks begin on pages.
-    if hints.alignment <= 4096 || bytes == 0 {
-        return job.wire.allocate(bytes).map_err(|error| failed(&error));
-    }
-    let room = bytes.checked_add(hints.alignment).ok_or_else(|| failed(&"the size overflows"))?;
-    let block = job.wire.allocate(room).map_err(|error| failed(&error))?;
-    let skip = block.as_ptr().addr().next_multiple_of(hints.alignment) - block.as_ptr().addr();
-    block.slice(skip, bytes).ok_or_else(|| failed(&"no room for the alignment"))
 }

@@ -6,13 +6,51 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
+use transom_fabric::{FabricError, Memory};
+
+use crate::error::{Class, Error, Result};
+use crate::hints::Hints;
+use crate::job::JobCore;
+use crate::transport::Wire;
+
 /// Smaller parts, in bytes, are not checked: a check costs as much as a page.
-pub(super) const LARGE: usize = 4 << 20;
+const LARGE: usize = 4 << 20;
 
 /// The bytes that processes here can still allocate, as far as the kernel tells. `None` where the
 /// kernel is configured to grant everything (`vm.overcommit_memory` 1, man proc_sys_vm).
 pub(super) fn available() -> Option<u64> {
     of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
+}
+
+/// Memory of the library, aligned as the hints ask. The error names the call and the size.
+pub(super) fn allocated(job: &JobCore, call: &'static str, bytes: usize, hints: &Hints) -> Result<Memory> {
+    aligned(job, call, bytes, hints, Wire::allocate)
+}
+
+/// [`allocated`] by one of the ways in which a transport makes memory.
+pub(super) fn aligned(
+    job: &JobCore,
+    call: &'static str,
+    bytes: usize,
+    hints: &Hints,
+    make: fn(&Wire, usize) -> std::result::Result<Memory, FabricError>,
+) -> Result<Memory> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::argument(Class::Size, call, format!("{bytes} bytes at rank {}: {error}", job.rank))
+    };
+    if bytes >= LARGE
+        && let Some(available) = available().filter(|&available| bytes as u64 > available)
+    {
+        return Err(failed(&format!("{available} bytes of memory are available")));
+    }
+    // Blocks begin on pages.
+    if hints.alignment <= 4096 || bytes == 0 {
+        return make(&job.wire, bytes).map_err(|error| failed(&error));
+    }
+    let room = bytes.checked_add(hints.alignment).ok_or_else(|| failed(&"the size overflows"))?;
+    let block = make(&job.wire, room).map_err(|error| failed(&error))?;
+    let skip = block.as_ptr().addr().next_multiple_of(hints.alignment) - block.as_ptr().addr();
+    block.slice(skip, bytes).ok_or_else(|| failed(&"no room for the alignment"))
 }
 
 /// As [`available`], by the files below these two.

@@ -4,12 +4,12 @@
 
 use transom_fabric::{Memory, RegionKey};
 
-use super::room;
+use super::room::aligned;
 use crate::directory::Part;
 use crate::error::{Class, Error, Result};
 use crate::hints::Hints;
-use crate::job::{Job, JobCore, peer};
-use crate::transport;
+use crate::job::{Job, peer};
+use crate::transport::{self, Wire};
 
 /// A part before it is published.
 pub(super) struct Draft {
@@ -63,7 +63,8 @@ impl Announced {
             return Ok((self, None));
         }
         let job = self.job.core();
-        let memory = reserved(job, self.before(self.job.size())?, &self.hints)?;
+        // No page is touched yet.
+        let memory = aligned(job, "allocate_shared", self.before(self.job.size())?, &self.hints, Wire::reserve)?;
         let Some(region) = job.wire.register_shm(&memory)? else { return Ok((self, None)) };
         self.part.shm = transport::shm_key(&region);
         job.republish(self.place, self.id, &self.part);
@@ -101,22 +102,4 @@ impl Announced {
         let share = Share { segment, offset: at as u64, region, place: self.place, words: self.words };
         Ok(Draft { hints: self.hints, memory, shared: Some(share) })
     }
-}
-
-/// Memory for a segment, aligned according to the hints, with no page touched yet.
-fn reserved(job: &JobCore, bytes: usize, hints: &Hints) -> Result<Memory> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Error::argument(Class::Size, "allocate_shared", format!("{bytes} bytes at rank {}: {error}", job.rank))
-    };
-    let available = if bytes >= room::LARGE { room::available() } else { None };
-    if let Some(available) = available.filter(|&available| bytes as u64 > available) {
-        return Err(failed(&format!("{available} bytes of memory are available")));
-    }
-    // Blocks begin on pages.
-    let more = if hints.alignment > 4096 && bytes > 0 { hints.alignment } else { 0 };
-    let length = bytes.checked_add(more).ok_or_else(|| failed(&"the size overflows"))?;
-    let block = job.wire.reserve(length).map_err(|error| failed(&error))?;
-    let address = block.as_ptr().addr();
-    let skip = if more > 0 { address.next_multiple_of(more) - address } else { 0 };
-    block.slice(skip, bytes).ok_or_else(|| failed(&"no room for the alignment"))
 }

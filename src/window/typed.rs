@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::allocation::Allocation;
 use super::core::Core;
-use super::create::{Wanted, allocated};
+use super::create::Wanted;
 use super::element::RmaElem;
+use super::room::allocated;
 use super::shared::SharedPart;
 use crate::buffers::{self, Reclaim};
 use crate::error::{Class, Error, ErrorKind, Result};

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use transom_fabric::{Memory, Span};
 
 use super::core::Core;
-use super::create::{Wanted, allocated};
+use super::create::Wanted;
+use super::room::allocated;
 use super::shared::SharedPart;
 use crate::buffers;
 use crate::epoch::Call;
