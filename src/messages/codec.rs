@@ -2,6 +2,8 @@
 //! same program. Bytes that can't be decoded give `None`; nothing in a message is trusted beyond
 //! its length.
 
+use std::borrow::Cow;
+
 use transom_fabric::{Amo, AmoKind, Width};
 
 use crate::datatype::Strip;
@@ -17,28 +19,49 @@ pub(crate) const MAX_STRIPS: usize = 255;
 pub(crate) const REPLY_OVERHEAD: usize = 9;
 
 /// A request to a target. Strips give the places in the target's part as byte offsets, in a dynamic
-/// window as addresses.
+/// window as addresses. A decoded request borrows its data from the message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request<'a> {
     /// Stores the data, strip after strip.
-    Scatter { strips: Vec<Strip>, data: &'a [u8] },
+    Scatter { strips: Cow<'a, [Strip]>, data: Cow<'a, [u8]> },
     /// Answers with the bytes of the strips.
-    Gather { strips: Vec<Strip> },
+    Gather { strips: Cow<'a, [Strip]> },
     /// Combines each element with the data; answers with the previous values if `fetch`. Empty data
     /// stands for `MPI_NO_OP`.
-    Combine { op: Op, ty: BasicType, fetch: bool, strips: Vec<Strip>, data: &'a [u8] },
+    Combine { op: Op, ty: BasicType, fetch: bool, strips: Cow<'a, [Strip]>, data: Cow<'a, [u8]> },
     /// Stores `new` where `expected` is found; answers with the previous value.
     Swap { ty: BasicType, at: u64, expected: u64, new: u64 },
     /// Compare-and-swap of an element wider than a word: the data is the expected value, then the
     /// new one.
-    SwapWide { ty: BasicType, at: u64, data: &'a [u8] },
+    SwapWide { ty: BasicType, at: u64, data: Cow<'a, [u8]> },
     /// Performs an atomic on a control word.
     Control { at: u64, amo: Amo },
     /// No operation; refused where a block of the strips does not exist.
-    Check { strips: Vec<Strip> },
+    Check { strips: Cow<'a, [Strip]> },
     /// Answers with the number of regions attached to the dynamic window, and with address and
     /// length of at most `most` of them, from region `first` on.
     Regions { first: u64, most: u64 },
+}
+
+impl Request<'_> {
+    /// The request with its own data, which outlives the message.
+    pub(super) fn into_owned(self) -> Request<'static> {
+        fn own<T: ToOwned + ?Sized>(operand: Cow<'_, T>) -> Cow<'static, T> {
+            Cow::Owned(operand.into_owned())
+        }
+        match self {
+            Request::Scatter { strips, data } => Request::Scatter { strips: own(strips), data: own(data) },
+            Request::Gather { strips } => Request::Gather { strips: own(strips) },
+            Request::Combine { op, ty, fetch, strips, data } => {
+                Request::Combine { op, ty, fetch, strips: own(strips), data: own(data) }
+            }
+            Request::Swap { ty, at, expected, new } => Request::Swap { ty, at, expected, new },
+            Request::SwapWide { ty, at, data } => Request::SwapWide { ty, at, data: own(data) },
+            Request::Control { at, amo } => Request::Control { at, amo },
+            Request::Check { strips } => Request::Check { strips: own(strips) },
+            Request::Regions { first, most } => Request::Regions { first, most },
+        }
+    }
 }
 
 /// A notice of post-start-complete-wait to another member of the window.
@@ -145,23 +168,16 @@ fn encode_request(token: u64, window: u64, order: u64, request: &Request<'_>) ->
             with_bytes(with_strips(how(COMBINE, op.number(), ty.number(), *fetch), strips), data)
         }
         Request::Swap { ty, at, expected, new } => {
-            let mut out = how(SWAP, 0, ty.number(), false);
-            [at, expected, new].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
-            out
+            with_words(how(SWAP, 0, ty.number(), false), &[*at, *expected, *new])
         }
         Request::SwapWide { ty, at, data } => {
-            with_bytes(with_bytes(how(SWAP_WIDE, 0, ty.number(), false), &at.to_ne_bytes()), data)
+            with_bytes(with_words(how(SWAP_WIDE, 0, ty.number(), false), &[*at]), data)
         }
         Request::Control { at, amo } => {
-            let mut out = how(CONTROL, kind_number(amo.kind), 0, amo.width == Width::W64);
-            [at, &amo.operand, &amo.compare].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
-            out
+            let how = how(CONTROL, kind_number(amo.kind), 0, amo.width == Width::W64);
+            with_words(how, &[*at, amo.operand, amo.compare])
         }
-        Request::Regions { first, most } => {
-            let mut out = how(REGIONS, 0, 0, false);
-            [first, most].iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
-            out
-        }
+        Request::Regions { first, most } => with_words(how(REGIONS, 0, 0, false), &[*first, *most]),
     }
 }
 
@@ -170,7 +186,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
     *reader = Reader(rest);
     let [op, ty, flag, strips] = *how;
     Some(match kind {
-        SCATTER => Request::Scatter { strips: reader.strips(strips)?, data: reader.0 },
+        SCATTER => Request::Scatter { strips: reader.strips(strips)?, data: reader.0.into() },
         GATHER => Request::Gather { strips: reader.strips(strips)? },
         CHECK => Request::Check { strips: reader.strips(strips)? },
         COMBINE => Request::Combine {
@@ -178,7 +194,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
             ty: BasicType::from_number(ty)?,
             fetch: flag == 1,
             strips: reader.strips(strips)?,
-            data: reader.0,
+            data: reader.0.into(),
         },
         SWAP => Request::Swap {
             ty: BasicType::from_number(ty)?,
@@ -186,7 +202,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
             expected: reader.word()?,
             new: reader.word()?,
         },
-        SWAP_WIDE => Request::SwapWide { ty: BasicType::from_number(ty)?, at: reader.word()?, data: reader.0 },
+        SWAP_WIDE => Request::SwapWide { ty: BasicType::from_number(ty)?, at: reader.word()?, data: reader.0.into() },
         CONTROL => {
             let (at, operand, compare) = (reader.word()?, reader.word()?, reader.word()?);
             let width = if flag == 1 { Width::W64 } else { Width::W32 };
@@ -200,6 +216,10 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
 fn words(kind: u8, words: &[u64]) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     out.push(kind);
+    with_words(out, words)
+}
+
+fn with_words(mut out: Vec<u8>, words: &[u64]) -> Vec<u8> {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
     out
 }
@@ -213,10 +233,7 @@ fn with_bytes(mut out: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
 fn with_strips(mut out: Vec<u8>, strips: &[Strip]) -> Vec<u8> {
     let count = out.len() - 1;
     out[count] = u8::try_from(strips.len()).unwrap_or(u8::MAX);
-    for strip in strips {
-        strip.encode().iter().for_each(|word| out.extend_from_slice(&word.to_ne_bytes()));
-    }
-    out
+    strips.iter().fold(out, |out, strip| with_words(out, &strip.encode()))
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -228,7 +245,7 @@ impl Reader<'_> {
         Some(u64::from_ne_bytes(*word))
     }
 
-    fn strips(&mut self, count: u8) -> Option<Vec<Strip>> {
+    fn strips(&mut self, count: u8) -> Option<Cow<'static, [Strip]>> {
         (0..count).map(|_| Strip::decode([self.word()?, self.word()?, self.word()?, self.word()?])).collect()
     }
 }
@@ -258,23 +275,31 @@ mod tests {
 
     #[test]
     fn messages_come_back_as_they_were() {
-        let strips = || vec![Strip::one(1 << 40, 4), Strip { offset: -8, block: 4, count: 3, stride: 12 }];
+        let strips = [Strip::one(1 << 40, 4), Strip { offset: -8, block: 4, count: 3, stride: 12 }];
+        let strips = || Cow::from(&strips);
         let requests = [
-            Request::Scatter { strips: strips(), data: b"data of strips..." },
+            Request::Scatter { strips: strips(), data: b"data of strips...".into() },
             Request::Gather { strips: strips() },
             Request::Check { strips: strips() },
-            Request::Combine { op: Op::MaxLoc, ty: BasicType::TwoInt, fetch: true, strips: strips(), data: &[] },
+            Request::Combine {
+                op: Op::MaxLoc,
+                ty: BasicType::TwoInt,
+                fetch: true,
+                strips: strips(),
+                data: Cow::default(),
+            },
             Request::Swap { ty: BasicType::Uint8, at: 3, expected: 1, new: u64::MAX },
-            Request::SwapWide { ty: BasicType::Complex64, at: u64::MAX, data: &[3; 32] },
+            Request::SwapWide { ty: BasicType::Complex64, at: u64::MAX, data: (&[3; 32]).into() },
             Request::Control { at: 8, amo: Amo::compare_swap(Width::W64, 7, u64::MAX) },
             Request::Control { at: 8, amo: Amo::new(AmoKind::Read, Width::W32, 0) },
             Request::Regions { first: 1000, most: 7 },
         ];
         for request in requests {
-            let message = Message::Request { token: 5, window: u64::MAX, order: 9, request };
+            let message = Message::Request { token: 5, window: u64::MAX, order: 9, request: request.clone() };
             assert_eq!(Message::decode(&message.encode()), Some(message));
+            assert_eq!(request.clone().into_owned(), request);
         }
-        let scatter = Request::Scatter { strips: strips(), data: b"data" };
+        let scatter = Request::Scatter { strips: strips(), data: b"data".into() };
         let message = Message::Request { token: 5, window: 6, order: 0, request: scatter };
         assert_eq!(message.encode().len(), OVERHEAD + 2 * STRIP + 4);
         for message in [
@@ -298,7 +323,7 @@ mod tests {
             token: 1,
             window: 1,
             order: 0,
-            request: Request::Gather { strips: vec![Strip::one(0, 8)] },
+            request: Request::Gather { strips: vec![Strip::one(0, 8)].into() },
         };
         let bytes = cut.encode();
         assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), None, "a strip that is cut");

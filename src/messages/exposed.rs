@@ -3,13 +3,15 @@
 //! sends nothing.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 
 use transom_fabric::{Memory, Peer};
 
 use super::codec::{Notice, Request};
 use super::locked;
-use crate::datatype::Strip;
+use crate::datatype::{Pieces, Strip, Strips, Walk};
 use crate::memory::accumulate::{Operand, Place, bytes_of};
 use crate::memory::attached::Attached;
 use crate::reduce::{BasicType, Op};
@@ -46,8 +48,8 @@ pub(crate) struct Exposed {
 struct Order {
     /// The last executed request.
     done: u64,
-    /// Requests that arrived before their turn.
-    early: BTreeMap<u64, Vec<u8>>,
+    /// Requests that arrived before their turn, with their tokens.
+    early: BTreeMap<u64, (u64, Request<'static>)>,
 }
 
 /// The memory of one block of a request: the whole memory, the block's offset in it, and the offset
@@ -70,17 +72,23 @@ impl Exposed {
 
     /// Accepts an ordered request: runs `execute` on it if it is its turn, then on the requests
     /// that waited for it.
-    pub(super) fn in_order(&self, from: Peer, order: u64, message: &[u8], mut execute: impl FnMut(&[u8])) {
+    pub(super) fn in_order(
+        &self,
+        from: Peer,
+        order: u64,
+        (token, request): (u64, Request<'_>),
+        mut execute: impl FnMut(u64, &Request<'_>),
+    ) {
         let mut orders = locked(&self.orders);
         let mine = orders.entry(from).or_default();
         if order != successor(mine.done) {
-            mine.early.insert(order, message.to_vec());
+            mine.early.insert(order, (token, request.into_owned()));
             return;
         }
-        execute(message);
+        execute(token, &request);
         mine.done = order;
-        while let Some(message) = mine.early.remove(&successor(mine.done)) {
-            execute(&message);
+        while let Some((token, request)) = mine.early.remove(&successor(mine.done)) {
+            execute(token, &request);
             mine.done = successor(mine.done);
         }
     }
@@ -119,12 +127,8 @@ impl Exposed {
     pub(super) fn execute(&self, request: &Request<'_>) -> Result<Vec<u8>, String> {
         match request {
             Request::Scatter { strips, data } => {
-                let blocks = self.blocks(strips, data.len())?;
-                let mut rest = *data;
-                for (block, len) in blocks {
-                    let (part, tail) = rest.split_at(len);
-                    block.memory.write(block.at, part);
-                    rest = tail;
+                for (block, part) in self.blocks(strips, data.len())? {
+                    block.memory.write(block.at, &data[part]);
                 }
                 Ok(Vec::new())
             }
@@ -132,11 +136,8 @@ impl Exposed {
                 let len = bytes(strips)?;
                 let blocks = self.blocks(strips, len)?;
                 let mut data = vec![0; len];
-                let mut rest = &mut data[..];
-                for (block, len) in blocks {
-                    let (part, tail) = rest.split_at_mut(len);
-                    block.memory.read(block.at, part);
-                    rest = tail;
+                for (block, part) in blocks {
+                    block.memory.read(block.at, &mut data[part]);
                 }
                 Ok(data)
             }
@@ -167,11 +168,12 @@ impl Exposed {
                 Ok(self.words.amo(at, *amo).to_ne_bytes().to_vec())
             }
             Request::Check { strips } => {
-                // Blocks with a stride of 0 are all in one place, which is checked once.
-                let once = |strip: &Strip| if strip.stride == 0 { Strip { count: 1, ..*strip } } else { *strip };
-                let strips: Vec<_> = strips.iter().map(once).collect();
-                for (at, len) in places(&strips) {
-                    self.block(at, len)?;
+                for strip in strips.iter() {
+                    // Blocks with a stride of 0 are all in one place, which is checked once.
+                    let once = if strip.stride == 0 { Strip { count: 1, ..*strip } } else { *strip };
+                    for (at, len) in Pieces::of(Strips::of(from_ref(&once))) {
+                        self.block(at, len)?;
+                    }
                 }
                 Ok(Vec::new())
             }
@@ -196,19 +198,18 @@ impl Exposed {
             return Err(format!("{} bytes of data for {len} bytes of the target", data.len()));
         }
         let blocks = self.blocks(strips, len)?;
-        for (block, len) in &blocks {
+        for (block, part) in &blocks {
             aligned(block, ty)?;
-            if !len.is_multiple_of(ty.size()) {
+            if !part.len().is_multiple_of(ty.size()) {
+                let len = part.len();
                 return Err(format!("{len} bytes are no whole elements of {}", ty.name()));
             }
         }
         let mut before = Vec::with_capacity(if fetch { len } else { 0 });
-        let mut done = 0;
-        for (block, len) in blocks {
-            let operand = data.get(done..done + len).map_or(Operand::Nothing(len), Operand::Bytes);
+        for (block, part) in blocks {
+            let operand = data.get(part.clone()).map_or(Operand::Nothing(part.len()), Operand::Bytes);
             let mut old = |_: usize, bytes: &[u8]| before.extend_from_slice(bytes);
             self.place(&block).many(block.at, op, ty, operand, if fetch { Some(&mut old) } else { None });
-            done += len;
         }
         Ok(before)
     }
@@ -222,13 +223,14 @@ impl Exposed {
         }
     }
 
-    /// The blocks of the strips, each checked; their bytes must add up to `len`.
-    fn blocks(&self, strips: &[Strip], len: usize) -> Result<Vec<(Block, usize)>, String> {
+    /// The blocks of the strips, each checked, and their parts of `len` bytes of data.
+    fn blocks(&self, strips: &[Strip], len: usize) -> Result<Vec<(Block, Range<usize>)>, String> {
         let there = bytes(strips)?;
         if there != len {
             return Err(format!("{len} bytes of data for {there} bytes of the target"));
         }
-        places(strips).map(|(at, len)| Ok((self.block(at, len)?, len))).collect()
+        let sides = Walk::of([Pieces::of(Strips::of(strips)), Pieces::contiguous(len)]);
+        sides.map(|([at, done], len)| Ok((self.block(at, len)?, range(done, len)))).collect()
     }
 
     fn block(&self, at: i64, len: usize) -> Result<Block, String> {
@@ -260,11 +262,10 @@ fn bytes(strips: &[Strip]) -> Result<usize, String> {
     sum.filter(|&sum| sum <= MOST).ok_or_else(|| format!("more than {MOST} bytes in one message"))
 }
 
-/// Start and length of each block.
-fn places(strips: &[Strip]) -> impl Iterator<Item = (i64, usize)> {
-    strips
-        .iter()
-        .flat_map(|strip| (0..strip.count).map(move |index| (strip.offset + index as i64 * strip.stride, strip.block)))
+/// `len` bytes from offset `at` of a message's data, which is at most [`MOST`] long.
+fn range(at: i64, len: usize) -> Range<usize> {
+    let at = usize::try_from(at).unwrap_or(MOST);
+    at..at + len
 }
 
 fn aligned(block: &Block, ty: BasicType) -> Result<(), String> {
@@ -277,6 +278,8 @@ fn aligned(block: &Block, ty: BasicType) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
     use crate::memory::attached::Opened;
     use transom_fabric::{Amo, AmoKind, Width};
@@ -292,15 +295,19 @@ mod tests {
         let window = exposed(16);
         let beyond = Strip { offset: 0, block: 4, count: 3, stride: 8 };
         for strips in [vec![Strip::one(9, 8)], vec![Strip::one(-1, 8)], vec![Strip::one(0, 4), Strip::one(13, 4)]] {
-            let refused = window.execute(&Request::Scatter { strips, data: &[1; 8] });
+            let refused = window.execute(&Request::Scatter { strips: strips.into(), data: (&[1; 8]).into() });
             assert!(refused.is_err(), "{refused:?}");
         }
-        let refused = window.execute(&Request::Scatter { strips: vec![beyond], data: &[1; 12] });
+        let refused = window.execute(&Request::Scatter { strips: (&[beyond]).into(), data: (&[1; 12]).into() });
         assert_eq!(refused, Err("4 bytes at 16 of a window of 16 bytes".into()));
-        let gather = Request::Gather { strips: vec![Strip::one(0, 16)] };
+        let gather = Request::Gather { strips: vec![Strip::one(0, 16)].into() };
         assert_eq!(window.execute(&gather), Ok(vec![0; 16]), "nothing was written");
-        let combine =
-            |at, op, ty, data| Request::Combine { op, ty, fetch: false, strips: vec![Strip::one(at, 8)], data };
+        let short = Request::Scatter { strips: vec![Strip::one(0, 8)].into(), data: (&[1; 4]).into() };
+        assert_eq!(window.execute(&short), Err("4 bytes of data for 8 bytes of the target".into()));
+        let combine = |at, op, ty, data: &'static [u8]| {
+            let strips = vec![Strip::one(at, 8)].into();
+            Request::Combine { op, ty, fetch: false, strips, data: data.into() }
+        };
         for (at, op, ty, data, why) in [
             (4, Op::Sum, BasicType::Int64, &[1u8; 8][..], "multiple of 8"),
             (8, Op::Max, BasicType::Complex32, &[1; 8], "not defined"),
@@ -316,23 +323,34 @@ mod tests {
     #[test]
     fn requests_scatter_gather_combine_and_swap() {
         let window = exposed(64);
-        let every_other = || vec![Strip { offset: 0, block: 8, count: 4, stride: 16 }];
+        let every_other = [Strip { offset: 0, block: 8, count: 4, stride: 16 }];
+        let every_other = || Cow::from(&every_other);
         let data: Vec<u8> = [1u64, 2, 3, 4].into_iter().flat_map(u64::to_ne_bytes).collect();
-        window.execute(&Request::Scatter { strips: every_other(), data: &data }).expect("inside");
-        let combine =
-            Request::Combine { op: Op::Prod, ty: BasicType::Uint64, fetch: true, strips: every_other(), data: &data };
+        window.execute(&Request::Scatter { strips: every_other(), data: (&data).into() }).expect("inside");
+        let combine = Request::Combine {
+            op: Op::Prod,
+            ty: BasicType::Uint64,
+            fetch: true,
+            strips: every_other(),
+            data: (&data).into(),
+        };
         assert_eq!(window.execute(&combine), Ok(data.clone()));
         let squares: Vec<u8> = [1u64, 4, 9, 16].into_iter().flat_map(u64::to_ne_bytes).collect();
         assert_eq!(window.execute(&Request::Gather { strips: every_other() }), Ok(squares.clone()));
-        let read =
-            Request::Combine { op: Op::NoOp, ty: BasicType::Uint64, fetch: true, strips: every_other(), data: &[] };
+        let read = Request::Combine {
+            op: Op::NoOp,
+            ty: BasicType::Uint64,
+            fetch: true,
+            strips: every_other(),
+            data: Cow::default(),
+        };
         assert_eq!(window.execute(&read), Ok(squares));
         let swap = Request::Swap { ty: BasicType::Uint64, at: 16, expected: 4, new: 5 };
         assert_eq!(window.execute(&swap), Ok(4u64.to_ne_bytes().to_vec()));
         assert_eq!(window.execute(&swap), Ok(5u64.to_ne_bytes().to_vec()));
         let (ones, twos) = ([1u8; 16], [2u8; 16]);
-        let wide = |data| Request::SwapWide { ty: BasicType::Complex64, at: 32, data };
-        let before = window.execute(&Request::Gather { strips: vec![Strip::one(32, 16)] }).expect("inside");
+        let wide = |data: &[u8]| Request::SwapWide { ty: BasicType::Complex64, at: 32, data: data.to_vec().into() };
+        let before = window.execute(&Request::Gather { strips: vec![Strip::one(32, 16)].into() }).expect("inside");
         let (found, missed) = ([&before[..], &ones].concat(), [twos, twos].concat());
         assert_eq!(window.execute(&wide(&found)), Ok(before.clone()));
         assert_eq!(window.execute(&wide(&missed)), Ok(ones.to_vec()), "it was swapped");
@@ -354,15 +372,15 @@ mod tests {
         attached.attach(memory, |_| Opened::default()).expect("the first");
         let words = Memory::private(crate::sync::words::bytes(4));
         let window = Exposed::new(Space::Attached(Arc::clone(&attached)), words, false);
-        let at = |offset: u64| vec![Strip::one((address + offset).cast_signed(), 8)];
-        window.execute(&Request::Scatter { strips: at(24), data: &[7; 8] }).expect("inside");
+        let at = |offset: u64| Cow::Owned(vec![Strip::one((address + offset).cast_signed(), 8)]);
+        window.execute(&Request::Scatter { strips: at(24), data: (&[7; 8]).into() }).expect("inside");
         assert_eq!(window.execute(&Request::Gather { strips: at(24) }), Ok(vec![7; 8]));
         let regions: Vec<u8> = [1, address, 32, 0, 0, 0, 0].into_iter().flat_map(u64::to_ne_bytes).collect();
         assert_eq!(window.execute(&Request::Regions { first: 0, most: 9 }), Ok(regions));
-        for beyond in [Request::Gather { strips: at(25) }, Request::Check { strips: [at(0), at(25)].concat() }] {
+        for beyond in [Request::Gather { strips: at(25) }, Request::Check { strips: [at(0), at(25)].concat().into() }] {
             assert!(window.execute(&beyond).is_err());
         }
-        assert_eq!(window.execute(&Request::Check { strips: [at(0), at(24)].concat() }), Ok(Vec::new()));
+        assert_eq!(window.execute(&Request::Check { strips: [at(0), at(24)].concat().into() }), Ok(Vec::new()));
         drop(attached.detach(address));
         let refused = window.execute(&Request::Gather { strips: at(24) }).expect_err("detached");
         assert!(refused.contains("not attached"), "{refused}");
@@ -374,11 +392,19 @@ mod tests {
     fn requests_that_keep_their_order_wait_for_their_turn() {
         let window = exposed(8);
         let mut seen = Vec::new();
+        let mut arrives = |from, order: u64, token| {
+            let data = order.to_ne_bytes();
+            let request = Request::Scatter { strips: Cow::default(), data: (&data).into() };
+            window.in_order(Peer(from), order, (token, request), |token, request| {
+                let Request::Scatter { data, .. } = request else { panic!("{request:?}") };
+                seen.push((token, data[..] == (token % 10).to_ne_bytes()));
+            });
+        };
         for order in [3, 1, 4, 2, 5] {
-            window.in_order(Peer(1), order, &[u8::try_from(order).expect("small")], |bytes| seen.push(bytes[0]));
+            arrives(1, order, 10 + order);
         }
-        window.in_order(Peer(2), 1, &[9], |bytes| seen.push(bytes[0]));
-        assert_eq!(seen, [1, 2, 3, 4, 5, 9]);
+        arrives(2, 1, 21);
+        assert_eq!(seen, [11, 12, 13, 14, 15, 21].map(|token| (token, true)));
     }
 
     #[test]

@@ -1,15 +1,21 @@
 //! Messages that no correct rank sends. For any content of their fields they are refused or take
 //! effect within the window, and nothing panics. Guards around the target's memory must stay
-//! unchanged.
+//! unchanged. Targets that lack a check show that the messages find it.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use transom_fabric::{Handler, Memory, Peer};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
+use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, Width};
 
-use super::codec::Message;
-use super::{Exposed, Messages, Space, locked};
+use super::codec::{Message, OVERHEAD};
+use super::{Exposed, Messages, Request, Space, locked};
+use crate::datatype::Strip;
 use crate::memory::attached::{Attached, Opened};
+use crate::reduce::{BasicType, Op};
 use crate::sync::words;
 
 const PART: usize = 64;
@@ -47,10 +53,166 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A target with a window over the middle of some memory, and a dynamic window with the same bytes
-/// attached.
-fn target(memory: &Memory) -> Messages {
-    let (messages, part) = (Messages::default(), memory.slice(GUARD, PART).expect("inside"));
+/// What is changed of a correct request.
+#[derive(Clone, Debug)]
+enum Change {
+    /// A word of the operands gets another value.
+    Set(prop::sample::Index, u64),
+    /// A word of the operands becomes a little smaller or larger.
+    Shift(prop::sample::Index, i64),
+    /// A byte before the operands gets another value.
+    Head(prop::sample::Index, u8),
+    /// The message ends earlier.
+    Cut(prop::sample::Index),
+}
+
+impl Change {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        let operands = bytes.len().saturating_sub(OVERHEAD) / 8;
+        let word = |index: &prop::sample::Index| OVERHEAD + 8 * index.index(operands);
+        let mut change = |at: usize, to: &dyn Fn(u64) -> u64| {
+            if let Some(chunk) = bytes[at..].first_chunk_mut::<8>() {
+                *chunk = to(u64::from_ne_bytes(*chunk)).to_ne_bytes();
+            }
+        };
+        match self {
+            Change::Set(index, value) if operands > 0 => change(word(index), &|_| *value),
+            Change::Shift(index, by) if operands > 0 => change(word(index), &|old| old.wrapping_add_signed(*by)),
+            Change::Head(index, value) if !bytes.is_empty() => {
+                let at = index.index(bytes.len().min(OVERHEAD));
+                bytes[at] = *value;
+            }
+            Change::Cut(index) if !bytes.is_empty() => bytes.truncate(index.index(bytes.len())),
+            _ => {}
+        }
+    }
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let at = any::<prop::sample::Index>;
+    let change = prop_oneof![
+        3 => (at(), word()).prop_map(|(at, value)| Change::Set(at, value)),
+        3 => (at(), -9..10i64).prop_map(|(at, by)| Change::Shift(at, by)),
+        1 => (at(), 0..14u8).prop_map(|(at, value)| Change::Head(at, value)),
+        1 => at().prop_map(Change::Cut),
+    ];
+    prop::collection::vec(change, 0..3)
+}
+
+/// Strips of elements of `size` bytes within the part.
+fn strips(size: usize) -> impl Strategy<Value = Vec<Strip>> {
+    let slots = PART / size;
+    let strip = (0..slots, 1..=slots, 1..4usize, -3..4i64).prop_map(move |(first, block, count, step)| {
+        let block = block.min(slots - first);
+        let strip = Strip { offset: (first * size) as i64, block: block * size, count, stride: step * size as i64 };
+        let (low, end) = strip.span();
+        if low < 0 || end > PART as i64 { Strip::one(strip.offset, strip.block) } else { strip }
+    });
+    prop::collection::vec(strip, 0..4)
+}
+
+fn len(strips: &[Strip]) -> usize {
+    strips.iter().map(|strip| strip.block * strip.count).sum()
+}
+
+/// A request that a target performs.
+fn correct() -> impl Strategy<Value = Request<'static>> {
+    use BasicType::{Complex64, Float64, Int8, Int32, Uint64};
+    let types = prop::sample::select(vec![Int8, Int32, Uint64, Float64]);
+    let combine = (types.clone(), prop::sample::select(vec![Op::Sum, Op::Replace, Op::NoOp]), any::<bool>())
+        .prop_flat_map(|(ty, op, fetch)| {
+            strips(ty.size()).prop_map(move |strips| {
+                let data = vec![3; if op == Op::NoOp { 0 } else { len(&strips) }].into();
+                Request::Combine { op, ty, fetch, strips: strips.into(), data }
+            })
+        });
+    let swap = (types, 0..PART as u64 / 8, word(), word()).prop_map(|(ty, slot, expected, new)| Request::Swap {
+        ty,
+        at: 8 * slot,
+        expected,
+        new,
+    });
+    let amo = prop::sample::select(AmoKind::ALL.to_vec());
+    let control = (0..4u64, amo, word(), word()).prop_map(|(slot, kind, operand, compare)| Request::Control {
+        at: 8 * slot,
+        amo: Amo { kind, width: Width::W64, operand, compare },
+    });
+    prop_oneof![
+        strips(1).prop_map(|strips| Request::Scatter { data: vec![7; len(&strips)].into(), strips: strips.into() }),
+        strips(1).prop_map(|strips| Request::Gather { strips: strips.into() }),
+        strips(1).prop_map(|strips| Request::Check { strips: strips.into() }),
+        combine,
+        swap,
+        (0..PART as u64 / 16).prop_map(|slot| Request::SwapWide {
+            ty: Complex64,
+            at: 16 * slot,
+            data: vec![0; 32].into()
+        }),
+        control,
+        (word(), word()).prop_map(|(first, most)| Request::Regions { first, most }),
+    ]
+}
+
+/// A message to a target whose memory's address is known when it is sent.
+#[derive(Clone, Debug)]
+enum Sent {
+    Bytes(Vec<u8>),
+    Changed { dynamic: bool, order: u64, request: Request<'static>, changes: Vec<Change> },
+}
+
+impl Sent {
+    /// The message to a target whose part begins at `address`.
+    fn bytes(&self, address: u64) -> Vec<u8> {
+        let (dynamic, order, request, changes) = match self {
+            Sent::Bytes(bytes) => return bytes.clone(),
+            Sent::Changed { dynamic, order, request, changes } => (*dynamic, *order, request.clone(), changes),
+        };
+        let (window, request) = if dynamic { (DYNAMIC, by_address(request, address)) } else { (PLAIN, request) };
+        let mut bytes = Message::Request { token: 5, window, order, request }.encode();
+        changes.iter().for_each(|change| change.apply(&mut bytes));
+        bytes
+    }
+}
+
+/// The request with addresses where it has offsets.
+fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
+    match &mut request {
+        Request::Scatter { strips, .. }
+        | Request::Gather { strips }
+        | Request::Combine { strips, .. }
+        | Request::Check { strips } => {
+            let strips: &mut Vec<Strip> = Cow::to_mut(strips);
+            strips.iter_mut().for_each(|strip| strip.offset += address.cast_signed());
+        }
+        Request::Swap { at, .. } | Request::SwapWide { at, .. } => *at += address,
+        Request::Control { .. } | Request::Regions { .. } => {}
+    }
+    request
+}
+
+fn changed() -> impl Strategy<Value = Sent> {
+    let order = prop_oneof![2 => Just(0), 1 => 1..5u64];
+    (any::<bool>(), order, correct(), changes()).prop_map(|(dynamic, order, request, changes)| Sent::Changed {
+        dynamic,
+        order,
+        request,
+        changes,
+    })
+}
+
+fn sent() -> impl Strategy<Value = Vec<Sent>> {
+    let one = prop_oneof![
+        10 => changed(),
+        9 => almost().prop_map(Sent::Bytes),
+        1 => prop::collection::vec(any::<u8>(), 0..200).prop_map(Sent::Bytes),
+    ];
+    prop::collection::vec(one, 1..6)
+}
+
+/// A target with a window over `part` bytes in the middle of some memory, and a dynamic window with
+/// the same bytes attached.
+fn target(memory: &Memory, part: usize) -> Messages {
+    let (messages, part) = (Messages::default(), memory.slice(GUARD, part).expect("inside"));
     let attached = Arc::new(Attached::default());
     attached.attach(part.clone(), |_| Opened::default()).expect("the first");
     for (key, space) in [(PLAIN, Space::Part(part)), (DYNAMIC, Space::Attached(attached))] {
@@ -60,27 +222,86 @@ fn target(memory: &Memory) -> Messages {
     messages
 }
 
+fn memory() -> (Memory, u64) {
+    let memory = Memory::private(GUARD + PART + GUARD);
+    memory.write(0, &[0xEE; GUARD]);
+    memory.write(GUARD + PART, &[0xEE; GUARD]);
+    let address = (memory.as_ptr().addr() + GUARD) as u64;
+    (memory, address)
+}
+
+/// Sends all to a target whose windows are of `part` bytes, and looks at its answers and guards.
+fn stays_within(sent: &[Sent], part: usize) -> TestCaseResult {
+    let (memory, address) = memory();
+    let target = target(&memory, part);
+    for message in sent {
+        target.message(Peer(7), &message.bytes(address));
+    }
+    // Each answer can be decoded, and none belongs to a request of this rank.
+    for (_, answer) in locked(&target.deferred).drain(..) {
+        prop_assert!(Message::decode(&answer).is_some());
+    }
+    let mut after = [0; GUARD + PART + GUARD];
+    memory.read(0, &mut after);
+    prop_assert_eq!(&after[..GUARD], &[0xEE; GUARD]);
+    prop_assert_eq!(&after[GUARD + PART..], &[0xEE; GUARD]);
+    Ok(())
+}
+
+/// The same messages in each run.
+fn runner(cases: u32) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_arrives_stays_within_the_window(
-        sent in prop::collection::vec(prop_oneof![9 => almost(), 1 => prop::collection::vec(any::<u8>(), 0..200)], 1..6)
-    ) {
-        let memory = Memory::private(GUARD + PART + GUARD);
-        memory.write(0, &[0xEE; GUARD]);
-        memory.write(GUARD + PART, &[0xEE; GUARD]);
-        let target = target(&memory);
-        for bytes in &sent {
-            target.message(Peer(7), bytes);
+    fn whatever_arrives_stays_within_the_window(sent in sent()) {
+        stays_within(&sent, PART)?;
+    }
+}
+
+/// A target whose windows are 8 bytes longer than they should be has lost its check of lengths; its
+/// guard is written, and the test above would fail.
+#[test]
+fn a_window_that_is_not_checked_is_found() {
+    let found = runner(20_000).run(&sent(), |sent| stays_within(&sent, PART + 8));
+    assert!(found.is_err(), "no message wrote behind the window");
+}
+
+/// What is generated reaches each request's execution and each one's refusal.
+#[test]
+fn every_request_is_performed_and_refused() {
+    let seen: RefCell<HashMap<&str, [usize; 2]>> = RefCell::default();
+    let count = |sent: Vec<Sent>| {
+        for message in sent {
+            let (memory, address) = memory();
+            let (target, bytes) = (target(&memory, PART), message.bytes(address));
+            target.message(Peer(7), &bytes);
+            let answer = locked(&target.deferred).pop_front();
+            if let (Some(Message::Request { request, .. }), Some((_, answer))) = (Message::decode(&bytes), answer) {
+                let refused = matches!(Message::decode(&answer), Some(Message::Refusal { .. }));
+                seen.borrow_mut().entry(name(&request)).or_default()[usize::from(refused)] += 1;
+            }
         }
-        // Each answer can be decoded, and none belongs to a request of this rank.
-        for (_, answer) in locked(&target.deferred).drain(..) {
-            prop_assert!(Message::decode(&answer).is_some());
-        }
-        let mut after = [0; GUARD + PART + GUARD];
-        memory.read(0, &mut after);
-        prop_assert_eq!(&after[..GUARD], &[0xEE; GUARD]);
-        prop_assert_eq!(&after[GUARD + PART..], &[0xEE; GUARD]);
+        Ok(())
+    };
+    runner(2000).run(&sent(), count).expect("counting does not fail");
+    let seen = seen.into_inner();
+    assert!(seen.len() == 8 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
+}
+
+fn name(request: &Request<'_>) -> &'static str {
+    match request {
+        Request::Scatter { .. } => "scatter",
+        Request::Gather { .. } => "gather",
+        Request::Combine { .. } => "combine",
+        Request::Swap { .. } => "swap",
+        Request::SwapWide { .. } => "wide swap",
+        Request::Control { .. } => "control",
+        Request::Check { .. } => "check",
+        Request::Regions { .. } => "regions",
     }
 }

@@ -184,14 +184,11 @@ impl Messages {
     }
 
     /// Executes a request now, or in its origin's order.
-    fn requested(&self, from: Peer, message: &[u8]) {
-        let Some(Message::Request { token, window, order, request }) = Message::decode(message) else { return };
+    fn requested(&self, from: Peer, token: u64, window: u64, order: u64, request: Request<'_>) {
         let exposed = self.exposed(window);
         match &exposed {
-            Some(here) if order > 0 => here.in_order(from, order, message, |message| {
-                if let Some(Message::Request { token, request, .. }) = Message::decode(message) {
-                    self.execute(from, token, Some(here), &request);
-                }
+            Some(here) if order > 0 => here.in_order(from, order, (token, request), |token, request| {
+                self.execute(from, token, Some(here), request);
             }),
             _ => self.execute(from, token, exposed.as_deref(), &request),
         }
@@ -242,7 +239,9 @@ impl Handler for Messages {
                     diagnostics::warn(TARGET, &format!("{from} tells of window {window:x}, which is not here"));
                 }
             },
-            Some(Message::Request { .. }) => self.requested(from, bytes),
+            Some(Message::Request { token, window, order, request }) => {
+                self.requested(from, token, window, order, request);
+            }
             Some(Message::Reply { token, bytes }) => self.answered(token, Ok(bytes)),
             Some(Message::Refusal { token, reason }) => {
                 self.answered(token, Err(Fault { peer: from, reason: reason.to_owned() }));
@@ -258,6 +257,8 @@ impl Handler for Messages {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use transom_fabric::Tally;
 
     use super::*;
@@ -278,7 +279,7 @@ mod tests {
     fn requests_for_no_window_are_refused() {
         let (origin, target) = (Messages::default(), Messages::default());
         let tally = Tally::new();
-        let request = Request::Gather { strips: Vec::new() };
+        let request = Request::Gather { strips: Cow::default() };
         let (_, message) = origin.request(Peer(1), 4, 0, request, Landing::Nowhere, &tally);
         assert!(!target.owes_answers());
         target.message(Peer(0), &message);

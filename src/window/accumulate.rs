@@ -417,9 +417,9 @@ impl Core {
         let mut batch = Batch::new(self.message_max(target), it.ty.size());
         let mut pieces = it.pieces();
         while batch.fill(&mut pieces, at, it.from.as_ref(), it.into.as_ref()) {
-            let (strips, landing) = (std::mem::take(&mut batch.strips), batch.landing());
-            let request =
-                Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data: &batch.data };
+            let landing = batch.landing();
+            let (strips, data) = ((&batch.strips).into(), (&batch.data).into());
+            let request = Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data };
             self.ask(target, self.next_order(target), request, landing, tally)?;
         }
         Ok(())

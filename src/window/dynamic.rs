@@ -216,7 +216,7 @@ impl Core {
         layout.for_strips(|strip| strips.push(Strip { offset: at.wrapping_add(strip.offset), ..strip }));
         let tally = Tally::within(&target.tally);
         for strips in strips.chunks(MAX_STRIPS.min((most - OVERHEAD) / STRIP)) {
-            self.ask(target, 0, Request::Check { strips: strips.to_vec() }, Landing::Nowhere, &tally)?;
+            self.ask(target, 0, Request::Check { strips: strips.into() }, Landing::Nowhere, &tally)?;
         }
         self.job.progress.complete(&tally)
     }

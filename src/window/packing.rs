@@ -27,7 +27,7 @@ impl Core {
         let mut batch = Batch::new(self.message_max(target), 1);
         let mut pieces = together(to, Some(&from.layout), None);
         while batch.fill(&mut pieces, at, Some(from), None) {
-            let request = Request::Scatter { strips: std::mem::take(&mut batch.strips), data: &batch.data };
+            let request = Request::Scatter { strips: (&batch.strips).into(), data: (&batch.data).into() };
             self.ask(target, 0, request, Landing::Nowhere, tally)?;
         }
         Ok(())
@@ -45,8 +45,9 @@ impl Core {
         let mut batch = Batch::new(self.message_max(target), 1);
         let mut pieces = together(from, None, Some(&into.layout));
         while batch.fill(&mut pieces, at, None, Some(into)) {
-            let request = Request::Gather { strips: std::mem::take(&mut batch.strips) };
-            self.ask(target, 0, request, batch.landing(), tally)?;
+            let landing = batch.landing();
+            let request = Request::Gather { strips: (&batch.strips).into() };
+            self.ask(target, 0, request, landing, tally)?;
         }
         Ok(())
     }

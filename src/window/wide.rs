@@ -52,7 +52,7 @@ impl Core {
                 if let Some(near) = self.near(target) {
                     return self.swap_bytes_near(&near, at, both, into);
                 }
-                let request = Request::SwapWide { ty, at, data: &both.concat() };
+                let request = Request::SwapWide { ty, at, data: both.concat().into() };
                 self.ask(target, self.next_order(target), request, Landing::One(into), &tally)
             },
         )?;
