@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::ranks::Conn;
-use super::remote;
+use super::ranks::{Conn, keep_alive};
 use transom::launching::{INTERFACES, Words, addresses, to_hex};
 
 /// Most connections that have not identified themselves.
@@ -147,7 +146,7 @@ fn host_of(name: &str) -> &str {
 
 fn conn(stream: TcpStream) -> Option<Conn> {
     let socket = OwnedFd::from(stream);
-    remote::keep_alive(&socket).ok()?;
+    keep_alive(&socket).ok()?;
     Conn::new(socket).ok()
 }
 

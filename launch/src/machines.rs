@@ -16,8 +16,7 @@ use super::door::{Door, Guest};
 use super::guard::Guard;
 use super::hosts::{self, Host, Meeting, Order};
 use super::output::{Sink, Style};
-use super::ranks::{Conn, Feed};
-use super::supervise::forward;
+use super::ranks::{Conn, Feed, forward};
 use super::{Job, LaunchError, io_error};
 use transom::launching::{Words, from_hex};
 

@@ -5,10 +5,11 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair, sockopt};
 use rustix::process::{Pid, PidfdFlags, Signal, getpgid, kill_process, pidfd_open};
 
 use super::bind::Bound;
@@ -266,4 +267,20 @@ fn connect(child: &mut Child, job: &Job, number: usize) -> io::Result<(Pid, Owne
     let out = Feed::new(child.stdout.take().expect(piped).into(), number, style)?;
     let err = Feed::new(child.stderr.take().expect(piped).into(), number, style)?;
     Ok((pid, ended, out, err))
+}
+
+/// Moves a feed's bytes to `sink`, and drops the feed at its end.
+pub(super) fn forward(feed: &mut Option<Feed>, sink: &mut Sink) {
+    if feed.as_mut().is_some_and(|feed| !feed.forward(sink)) {
+        *feed = None;
+    }
+}
+
+/// Enables keep-alive, so that a connection ends where the other machine vanishes.
+pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, Duration::from_secs(2))?;
+    sockopt::set_tcp_keepintvl(socket, Duration::from_secs(1))?;
+    sockopt::set_tcp_keepcnt(socket, 4)
 }

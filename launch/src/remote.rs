@@ -11,15 +11,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt;
 use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 
 use super::guard::Guard;
 use super::hosts::{Meeting, Order};
 use super::output::{Sink, duplicate};
-use super::ranks::{Conn, Rank};
-use super::supervise::forward;
+use super::ranks::{Conn, Rank, forward};
 use super::{LaunchError, bind, io_error};
 use transom::launching::{Words, to_hex};
 
@@ -66,15 +64,6 @@ fn meet(meeting: &Meeting) -> Result<(OwnedFd, String), LaunchError> {
         }
     }
     Err(LaunchError::Unmet { tried: tried.join("; ") })
-}
-
-/// Enables keep-alive, so that a connection ends where the other machine vanishes.
-pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
-    sockopt::set_tcp_nodelay(socket, true)?;
-    sockopt::set_socket_keepalive(socket, true)?;
-    sockopt::set_tcp_keepidle(socket, Duration::from_secs(2))?;
-    sockopt::set_tcp_keepintvl(socket, Duration::from_secs(1))?;
-    sockopt::set_tcp_keepcnt(socket, 4)
 }
 
 /// The ranks of this part. Drop kills them.

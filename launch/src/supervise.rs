@@ -20,7 +20,7 @@ use super::door::STRANGERS;
 use super::guard::Guard;
 use super::machines::Machines;
 use super::output::{Sink, duplicate};
-use super::ranks::Rank;
+use super::ranks::{Rank, forward};
 use super::server::{Replies, Request, Server};
 use super::signals::{self, Signals};
 use super::stdin::Input;
@@ -413,13 +413,6 @@ impl Drop for Supervisor {
             self.signal_all(Signal::KILL);
             self.ranks.iter_mut().for_each(Rank::wait);
         }
-    }
-}
-
-/// Moves a feed's bytes to `sink`, and drops the feed at its end.
-pub(super) fn forward(feed: &mut Option<super::ranks::Feed>, sink: &mut Sink) {
-    if feed.as_mut().is_some_and(|feed| !feed.forward(sink)) {
-        *feed = None;
     }
 }
 

@@ -8,10 +8,10 @@ use transom::{At, BasicType, Datatype, Job, ops};
 
 use crate::Outcome;
 use crate::floor::loops;
+use crate::iterations::{complete, counts, in_epochs, window};
 use crate::measure::Batch;
 use crate::options::Options;
 use crate::report::Row;
-use crate::tests::{complete, counts, in_epochs, window};
 
 /// Accumulates of `size` bytes of f64 by SUM: the row at the origin.
 pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome<Option<Row>> {

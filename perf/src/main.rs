@@ -9,6 +9,7 @@ mod combined;
 mod compare;
 mod floor;
 mod grid;
+mod iterations;
 mod measure;
 mod options;
 mod output;
@@ -17,8 +18,8 @@ mod pattern;
 mod perftest;
 mod report;
 mod requests;
+mod suite;
 mod synchronization;
-mod tests;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -78,7 +79,7 @@ fn rank(options: &Options) -> Outcome<bool> {
     let fine = match options.test {
         Test::Passive if options.grid => grid::run(&world, options)?,
         Test::Passive => passive::run(&world, options)?,
-        _ => tests::run(&world, options)?,
+        _ => suite::run(&world, options)?,
     };
     world.finalize()?;
     Ok(fine)

@@ -4,11 +4,11 @@
 use transom::{Job, Window};
 
 use crate::Outcome;
+use crate::iterations::{counts, window};
 use crate::measure::{Batch, alternate};
 use crate::options::{Options, Test};
 use crate::pattern;
 use crate::report::Row;
-use crate::tests::{counts, window};
 
 /// Puts or gets of one size with a request: the row at the origin.
 pub(crate) fn one(world: &Job, options: &Options, size: usize, turn: usize) -> Outcome<Option<Row>> {

@@ -7,10 +7,10 @@ use transom::{Job, Lock, Window};
 
 use crate::Outcome;
 use crate::floor::Floor;
+use crate::iterations::{counts, window};
 use crate::measure::{Batch, Times, alternate};
 use crate::options::{Options, Test};
 use crate::report::Row;
-use crate::tests::{counts, window};
 
 /// Rounds of what both ranks do together: a count that both know, since the budget of time would
 /// let them choose differently.

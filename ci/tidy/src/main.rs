@@ -1,7 +1,8 @@
 //! `transom-tidy [ROOT]` checks the invariants of the tree that the compiler does not check:
-//! imports between crates, the places of `unsafe` and their arguments, lengths, leftovers,
-//! openings, lints and licences, and the requirements that tests name. It prints `path:line: what`
-//! for each violation and exits with 1 if there is one, with 2 if the tree cannot be read.
+//! imports between crates and between the modules of a crate, the places of `unsafe` and their
+//! arguments, lengths, leftovers, openings, lints and licences, and the requirements that tests
+//! name. It prints `path:line: what` for each violation and exits with 1 if there is one, with 2 if
+//! the tree cannot be read.
 //! `transom-tidy requirements [--brief] [ROOT]` prints the tests of each requirement instead, and
 //! the errors in that table. Each rule is a file or a folder; this file only calls them.
 
@@ -9,6 +10,7 @@ mod imports;
 mod leftovers;
 mod lengths;
 mod manifest;
+mod modules;
 mod prose;
 mod report;
 mod requirements;
@@ -101,6 +103,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
         found.extend(imports::check_manifest(manifest));
         found.extend(manifest::check(manifest));
     }
+    found.extend(modules::check(&tree.sources));
     found.extend(requirements::check(tree));
     for (path, text) in &tree.texts {
         found.extend(leftovers::private_paths(path, text));
@@ -128,7 +131,11 @@ mod tests {
     fn every_rule_is_called() {
         let text = "fn f() { unsafe { transom_shm::g() } }\n// TODO\n// Shows W1.\n";
         let tree = Tree {
-            sources: vec![Source::new("src/a.rs", text), Source::new("src/b.rs", &"\n".repeat(801))],
+            sources: vec![
+                Source::new("src/lib.rs", ""),
+                Source::new("src/a.rs", text),
+                Source::new("src/b.rs", &"\n".repeat(801)),
+            ],
             manifests: vec![manifest::Manifest::parse("Cargo.toml", "[package]\nname = \"new\"")],
             texts: vec![("README.md".to_owned(), format!("/{}/x", "home"))],
             paths: REQUIRED.map(str::to_owned).to_vec(),
@@ -136,8 +143,18 @@ mod tests {
         let mut rules: Vec<_> = check(&tree).into_iter().map(|v| v.rule).collect();
         rules.sort_unstable();
         rules.dedup();
-        let expected =
-            ["import", "lints", "long-file", "note", "opening", "path", "safety-comment", "shows", "unsafe-list"];
+        let expected = [
+            "import",
+            "lints",
+            "long-file",
+            "module",
+            "note",
+            "opening",
+            "path",
+            "safety-comment",
+            "shows",
+            "unsafe-list",
+        ];
         assert_eq!(rules, expected);
     }
 

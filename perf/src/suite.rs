@@ -1,11 +1,13 @@
-//! The latency and bandwidth tests, and the floor's own table.
+//! The benchmark that was asked for: latency and bandwidth of puts and gets, of atomics, and the
+//! floor's own table.
 
-use transom::{Job, LockAllEpoch, RmaElem, Window};
+use transom::{Job, LockAllEpoch, Window};
 
 use crate::Outcome;
 use crate::floor::Floor;
-use crate::measure::{Batch, Counts, Times, alternate};
-use crate::options::{Creation, Options, Synchronization, Test};
+use crate::iterations::{complete, counts, in_epochs, window};
+use crate::measure::{Batch, alternate};
+use crate::options::{Options, Test};
 use crate::pattern;
 use crate::perftest::Perftest;
 use crate::report::{self, Row};
@@ -71,21 +73,6 @@ fn flight(options: &Options) -> usize {
     if matches!(options.test, Test::GetBw | Test::Floor) { options.window } else { 1 }
 }
 
-/// OSU's counts: fewer for long messages, and a tenth where each iteration is a window of
-/// operations.
-pub(crate) fn counts(options: &Options, size: usize) -> Counts {
-    let (iterations, skip) = if size <= 8192 { (10_000, 100) } else { (1000, 10) };
-    let share = if options.test.is_bandwidth() { 10 } else { 1 };
-    Counts { iterations: options.iterations.unwrap_or(iterations / share), skip: options.skip.unwrap_or(skip / share) }
-}
-
-pub(crate) fn window<T: RmaElem>(world: &Job, options: &Options, len: usize) -> Outcome<Window<T>> {
-    Ok(match options.creation {
-        Creation::Allocate => Window::allocate(world, len)?,
-        Creation::Create => Window::create(world, vec![T::zeroed(); len])?,
-    })
-}
-
 /// Puts and gets of one size: the row at the origin.
 fn copy(world: &Job, options: &Options, floor: Option<&Floor>, size: usize, turn: usize) -> Outcome<Option<Row>> {
     let win = window(world, options, size)?;
@@ -142,33 +129,6 @@ fn origin(options: &Options, floor: Option<&Floor>, win: &Window<u8>, buffer: &m
         })?
     };
     Ok(Row::new(size, library, floor))
-}
-
-/// Measures the operation beside the floor, within one epoch of `lock_all` or each in its own. The
-/// plain user's way.
-pub(crate) fn in_epochs<'w, T: RmaElem>(
-    options: &Options,
-    win: &'w Window<T>,
-    counts: Counts,
-    floor: Option<&mut Batch<'_>>,
-    mut operation: impl FnMut(&LockAllEpoch<'_, 'w, T>) -> transom::Result<()>,
-) -> Outcome<(Times, Option<Times>)> {
-    if options.synchronization == Synchronization::LockAll {
-        let mut batch = |count| Ok((0..count).try_for_each(|_| win.lock_all(|epoch| operation(epoch)))?);
-        return alternate(counts, &mut batch, floor);
-    }
-    win.lock_all(|epoch| {
-        let mut batch = |count| Ok((0..count).try_for_each(|_| operation(epoch))?);
-        Ok(alternate(counts, &mut batch, floor))
-    })?
-}
-
-pub(crate) fn complete<T: RmaElem>(options: &Options, epoch: &LockAllEpoch<'_, '_, T>) -> transom::Result<()> {
-    match options.synchronization {
-        Synchronization::Flush => epoch.flush(1),
-        Synchronization::FlushLocal => epoch.flush_local(1),
-        Synchronization::LockAll => Ok(()),
-    }
 }
 
 /// Fetch-and-add or compare-and-swap of one word.
