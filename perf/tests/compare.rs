@@ -65,10 +65,11 @@ fn libraries() -> Vec<String> {
 
 /// Shows P3.
 fn a_quick_run_has_every_row() {
-    let (svg, json) = (file("compare.svg"), file("compare.json"));
+    let (svg, json, bars) = (file("compare.svg"), file("compare.json"), file("compare-bars.svg"));
     let paths = [svg.to_str().expect("a path"), json.to_str().expect("a path")];
     let libraries = libraries();
     let mut args = vec!["--quick", "--no-build", "--transport", "shm", "--svg", paths[0], "--json", paths[1]];
+    args.extend(["--bars", bars.to_str().expect("a path")]);
     args.extend(libraries.iter().flat_map(|library| ["--library", library]));
     let start = Instant::now();
     let output = compare(&args);
@@ -97,6 +98,8 @@ fn a_quick_run_has_every_row() {
     }
     let svg = std::fs::read_to_string(svg).expect("the plot is there");
     assert!(svg.starts_with("<svg ") && svg.contains("<polyline"), "{svg}");
+    let bars = std::fs::read_to_string(bars).expect("the plot of ratios is there");
+    assert!(bars.starts_with("<svg ") && bars.trim_end().ends_with("</svg>"), "{bars}");
     let parts: serde_json::Value =
         serde_json::from_slice(&std::fs::read(json).expect("the results are there")).expect("they are JSON");
     let lines = |part: usize| parts[part]["columns"][0]["answers"].as_array().map(Vec::len);

@@ -3,6 +3,7 @@
 //! calls no window, and is no rank of a job.
 
 mod answers;
+mod bars;
 mod hosts;
 mod launch;
 mod plan;
@@ -51,6 +52,9 @@ pub(crate) struct Options {
     /// Write a plot of latency and bandwidth to a file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Write a plot of ratios to a file: of allocated and created windows, at a flush.
+    #[arg(long, value_name = "FILE")]
+    bars: Option<PathBuf>,
     /// Write all results to a file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -165,6 +169,9 @@ fn run(options: &Options) -> Outcome<bool> {
     out.flush()?;
     if let Some(file) = &options.svg {
         std::fs::write(file, plot::svg(&parts))?;
+    }
+    if let Some(file) = &options.bars {
+        std::fs::write(file, bars::svg(&parts))?;
     }
     if let Some(file) = &options.json {
         std::fs::write(file, serde_json::to_vec_pretty(&parts)?)?;

@@ -21,11 +21,11 @@ const PANELS: [(&str, &str, &str); 3] =
     [("put", "put and flush", "us"), ("get", "get and flush", "us"), ("put_bw", "puts in flight", "MB/s")];
 
 /// A color for each MPI, told apart by people who see red and green alike.
-const COLORS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"];
+pub(super) const COLORS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"];
 
 /// A scale of powers of ten, from pixel to pixel.
 #[derive(Clone, Copy, Debug)]
-struct Scale {
+pub(super) struct Scale {
     low: f64,
     high: f64,
     from: f64,
@@ -34,7 +34,7 @@ struct Scale {
 
 impl Scale {
     /// One on which all values lie, from a power of ten to another.
-    fn around(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
+    pub(super) fn around(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
         let logs = values.filter(|value| *value > 0.0).map(f64::log10);
         let (low, high) = logs.fold((f64::MAX, f64::MIN), |(low, high), log| (low.min(log), high.max(log)));
         if low > high {
@@ -44,12 +44,13 @@ impl Scale {
         Scale { low, high: if high > low { high } else { low + 1.0 }, from, to }
     }
 
-    fn place(&self, value: f64) -> f64 {
+    /// The pixel of a value.
+    pub(super) fn place(&self, value: f64) -> f64 {
         self.from + (value.log10() - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
     /// The powers of ten on it.
-    fn ticks(&self) -> Vec<f64> {
+    pub(super) fn ticks(&self) -> Vec<f64> {
         let mut ticks = Vec::new();
         let mut power = self.low;
         while power <= self.high + 1e-9 {
@@ -176,7 +177,7 @@ fn legend(out: &mut String, columns: &[Column], top: f64) {
 }
 
 /// A power of ten for people.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     match value {
         value if value >= 0.99e6 => format!("{:.0}M", value / 1e6),
         value if value >= 0.99e3 => format!("{:.0}k", value / 1e3),
@@ -185,7 +186,8 @@ fn short(value: f64) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+/// A text as SVG takes it.
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn cells(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
 }
 
 /// The columns of each MPI: without the library, and with it where it is there.
-fn by_mpi(part: &Part) -> impl Iterator<Item = &[Column]> {
+pub(super) fn by_mpi(part: &Part) -> impl Iterator<Item = &[Column]> {
     part.columns.chunk_by(|_, next| next.with)
 }
 
