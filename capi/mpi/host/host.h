@@ -1,5 +1,5 @@
-/* Declarations shared by host.c and src/host.rs. Every structure has the layout of its `#[repr(C)]`
- * twin in src/host.rs. */
+/* Declarations shared by host.c and src/host/. Every structure has the layout of its `#[repr(C)]`
+ * twin in src/host/. */
 #ifndef TRANSOM_HOST_H
 #define TRANSOM_HOST_H
 

@@ -9,7 +9,7 @@ use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
     Group, InfoHandle, SUCCESS, Win, constants, host_Group_excl, host_Info_create, host_Info_get_nkeys,
     host_Info_get_nthkey, host_Info_get_valuelen, host_Info_set, host_Win_get_attr, host_Win_get_group,
-    host_Win_get_info, host_Win_set_info, host_Win_shared_query, host_info_get,
+    host_Win_get_info, host_Win_set_info, host_info_get,
 };
 use crate::windows::{self, Window, find};
 
@@ -87,25 +87,6 @@ pub(crate) unsafe fn query(
     }
     told(unit);
     coded(window.face, part.map(drop))
-}
-
-#[unsafe(export_name = "PMPI_Win_shared_query")]
-pub(crate) unsafe extern "C" fn shared_query(
-    win: Win,
-    rank: c_int,
-    size: *mut isize,
-    unit: *mut c_int,
-    base: *mut c_void,
-) -> c_int {
-    // SAFETY: as in `get_attr`.
-    unsafe {
-        match find(win) {
-            Some(window) => {
-                query(window, rank, (size, base), |step| *unit = c_int::try_from(step).unwrap_or(c_int::MAX))
-            }
-            None => host_Win_shared_query(win, rank, size, unit, base),
-        }
-    }
 }
 
 #[unsafe(export_name = "PMPI_Win_set_info")]

@@ -11,9 +11,8 @@ use transom::{Class, ErrorKind, Info, Job, RawWindow};
 use crate::attributes::info_of;
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
-    Comm, Group, InfoHandle, SUCCESS, Win, constants, host_Comm_group, host_Comm_rank, host_Win_allocate,
-    host_Win_allocate_shared, host_Win_attach, host_Win_create, host_Win_create_dynamic, host_Win_detach,
-    host_Win_free,
+    Comm, Group, InfoHandle, SUCCESS, Win, constants, host_Comm_group, host_Comm_rank, host_Win_allocate_shared,
+    host_Win_attach, host_Win_create_dynamic, host_Win_detach, host_Win_free,
 };
 use crate::members::{Refused, job_of};
 use crate::windows::{self, Window};
@@ -193,65 +192,17 @@ pub(crate) unsafe fn allocate_shared_window(
     make(job_of(comm).and_then(sharing), (info, comm, win), ours, theirs)
 }
 
-#[unsafe(export_name = "PMPI_Win_create")]
-pub(crate) unsafe extern "C" fn create(
-    base: *mut c_void,
-    size: isize,
-    unit: c_int,
-    info: InfoHandle,
-    comm: Comm,
-    win: *mut Win,
-) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
-    unsafe {
-        let theirs = || host_Win_create(base, size, unit, info, comm, win);
-        create_window(base, size, unit as isize, (info, comm, win), theirs)
-    }
-}
-
-#[unsafe(export_name = "PMPI_Win_allocate")]
-pub(crate) unsafe extern "C" fn allocate(
-    size: isize,
-    unit: c_int,
-    info: InfoHandle,
-    comm: Comm,
-    base: *mut c_void,
-    win: *mut Win,
-) -> c_int {
-    // SAFETY: as in `create`.
-    unsafe {
-        let theirs = || host_Win_allocate(size, unit, info, comm, base, win);
-        allocate_window(size, unit as isize, (info, comm, base, win), theirs)
-    }
-}
-
-#[unsafe(export_name = "PMPI_Win_allocate_shared")]
-pub(crate) unsafe extern "C" fn allocate_shared(
-    size: isize,
-    unit: c_int,
-    info: InfoHandle,
-    comm: Comm,
-    base: *mut c_void,
-    win: *mut Win,
-) -> c_int {
-    // SAFETY: as in `create`.
-    unsafe {
-        let theirs = || host_Win_allocate_shared(size, unit, info, comm, base, win);
-        allocate_shared_window(size, unit as isize, (info, comm, base, win), theirs)
-    }
-}
-
 #[unsafe(export_name = "PMPI_Win_create_dynamic")]
 pub(crate) unsafe extern "C" fn create_dynamic(info: InfoHandle, comm: Comm, win: *mut Win) -> c_int {
     let ours = |job: &Job, info: &Info| RawWindow::create_dynamic(job, info);
-    // SAFETY: as in `create`.
+    // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
     make(job_of(comm), (info, comm, win), ours, || unsafe { host_Win_create_dynamic(info, comm, win) })
 }
 
 #[unsafe(export_name = "PMPI_Win_attach")]
 pub(crate) unsafe extern "C" fn attach(win: Win, base: *mut c_void, size: isize) -> c_int {
     let Some(window) = windows::find(win) else {
-        // SAFETY: as in `create`.
+        // SAFETY: as in `create_dynamic`.
         return unsafe { host_Win_attach(win, base, size) };
     };
     // SAFETY: the program promises that the memory stays until it is detached (MPI-4.1 §12.2.4).
@@ -263,7 +214,7 @@ pub(crate) unsafe extern "C" fn attach(win: Win, base: *mut c_void, size: isize)
 pub(crate) unsafe extern "C" fn detach(win: Win, base: *const c_void) -> c_int {
     match windows::find(win) {
         Some(window) => coded(win, window.raw.detach(base.cast()).map_err(Failure::from)),
-        // SAFETY: as in `create`.
+        // SAFETY: as in `create_dynamic`.
         None => unsafe { host_Win_detach(win, base) },
     }
 }
@@ -273,14 +224,14 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     // SAFETY: the caller has a handle there.
     let face = unsafe { *win };
     let Some(window) = windows::find(face) else {
-        // SAFETY: as in `create`.
+        // SAFETY: as in `create_dynamic`.
         return unsafe { host_Win_free(win) };
     };
     if let Err(error) = window.raw.may_free() {
         return Failure::from(error).raise(face);
     }
     // The program's delete callbacks find a window that works; where one of them fails, it stays.
-    // SAFETY: as in `create`.
+    // SAFETY: as in `create_dynamic`.
     let code = unsafe { host_Win_free(win) };
     if code != SUCCESS {
         return code;

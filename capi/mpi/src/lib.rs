@@ -12,7 +12,9 @@
 //! | module | owns |
 //! |---|---|
 //! | `host` | the host's types, constants and functions, as `host/host.c` gives them |
+//! | `lifecycle` | the start of this process's job in `MPI_Init`, and its end |
 //! | `process` | the job of this process: from `MPI_Init` to `MPI_Finalize` |
+//! | `polls` | progress of transom while the program waits in the host |
 //! | `boot` | the bootstrap of the job through the host |
 //! | `handles` | the map from handles to values |
 //! | `members` | the ranks of a communicator as ranks of the job |
@@ -20,7 +22,8 @@
 //! | `told` | the lines of `TRANSOM_INFO=1` about windows |
 //! | `memory` | memory that programs allocate before windows |
 //! | `types` | datatypes, decoded |
-//! | `operate`, `large` | operations, with `int` and with large counts |
+//! | `operate` | operations |
+//! | `forms` | the entry points that MPI has with `int` and with large counts |
 //! | `synchronize` | synchronization |
 //! | `attributes` | attributes, parts and hints of a window |
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
@@ -37,20 +40,23 @@ mod create;
 #[allow(unsafe_code)]
 mod errors;
 #[allow(unsafe_code)]
+mod forms;
+#[allow(unsafe_code)]
 mod fortran;
 #[allow(unsafe_code)]
 mod handles;
 #[allow(unsafe_code)]
 mod host;
-#[cfg(large_counts)]
 #[allow(unsafe_code)]
-mod large;
+mod lifecycle;
 #[allow(unsafe_code)]
 mod members;
 #[allow(unsafe_code)]
 mod memory;
 #[allow(unsafe_code)]
 mod operate;
+#[allow(unsafe_code)]
+mod polls;
 #[allow(unsafe_code)]
 mod process;
 #[allow(unsafe_code)]

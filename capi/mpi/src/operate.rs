@@ -1,16 +1,13 @@
 //! Operations (MPI-4.1 §12.3). Operations that are contiguous at origin and target, as nearly all
 //! are, take the shortest way; all others go by the decoded datatypes. Operations on windows that
-//! transom does not serve go to the host.
+//! transom does not serve go to the host. The entry points with counts are in `forms`.
 
 use std::ffi::{c_int, c_void};
 
 use transom::{At, BasicType, Class, Datatype, Items, Op, PROC_NULL, Request, Route};
 
 use crate::errors::{Failure, Outcome, coded_at};
-use crate::host::{
-    OpHandle, Type, Win, constants, host_Accumulate, host_Compare_and_swap, host_Fetch_and_op, host_Get,
-    host_Get_accumulate, host_Put,
-};
+use crate::host::{OpHandle, Type, Win, constants, host_Compare_and_swap, host_Fetch_and_op};
 use crate::process;
 use crate::types::{self, Found};
 use crate::windows::{self, Window};
@@ -414,112 +411,6 @@ fn element(ty: Type, check: impl FnOnce(&Found) -> Outcome<()>) -> Outcome<Basic
     found.basic.ok_or_else(|| Failure::new(Class::Type, why))
 }
 
-#[unsafe(export_name = "PMPI_Put")]
-pub(crate) unsafe extern "C" fn put(
-    origin: *const c_void,
-    count: c_int,
-    ty: Type,
-    target: c_int,
-    displacement: isize,
-    target_count: c_int,
-    target_ty: Type,
-    win: Win,
-) -> c_int {
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
-    unsafe {
-        match windows::find(win) {
-            Some(window) => {
-                window.put(&Here::new(origin, count, ty), &There::new(target, displacement, target_count, target_ty))
-            }
-            None => host_Put(origin, count, ty, target, displacement, target_count, target_ty, win),
-        }
-    }
-}
-
-#[unsafe(export_name = "PMPI_Get")]
-pub(crate) unsafe extern "C" fn get(
-    origin: *mut c_void,
-    count: c_int,
-    ty: Type,
-    target: c_int,
-    displacement: isize,
-    target_count: c_int,
-    target_ty: Type,
-    win: Win,
-) -> c_int {
-    // SAFETY: as in `put`.
-    unsafe {
-        match windows::find(win) {
-            Some(window) => {
-                window.get(&Here::new(origin, count, ty), &There::new(target, displacement, target_count, target_ty))
-            }
-            None => host_Get(origin, count, ty, target, displacement, target_count, target_ty, win),
-        }
-    }
-}
-
-#[unsafe(export_name = "PMPI_Accumulate")]
-pub(crate) unsafe extern "C" fn accumulate(
-    origin: *const c_void,
-    count: c_int,
-    ty: Type,
-    target: c_int,
-    displacement: isize,
-    target_count: c_int,
-    target_ty: Type,
-    op: OpHandle,
-    win: Win,
-) -> c_int {
-    // SAFETY: as in `put`.
-    unsafe {
-        let Some(window) = windows::find(win) else {
-            return host_Accumulate(origin, count, ty, target, displacement, target_count, target_ty, op, win);
-        };
-        let there = There::new(target, displacement, target_count, target_ty);
-        window.accumulate(&Here::new(origin, count, ty), None, &there, op)
-    }
-}
-
-#[unsafe(export_name = "PMPI_Get_accumulate")]
-pub(crate) unsafe extern "C" fn get_accumulate(
-    origin: *const c_void,
-    count: c_int,
-    ty: Type,
-    result: *mut c_void,
-    result_count: c_int,
-    result_ty: Type,
-    target: c_int,
-    displacement: isize,
-    target_count: c_int,
-    target_ty: Type,
-    op: OpHandle,
-    win: Win,
-) -> c_int {
-    // SAFETY: as in `put`.
-    unsafe {
-        let Some(window) = windows::find(win) else {
-            let (n, m) = (result_count, target_count);
-            return host_Get_accumulate(
-                origin,
-                count,
-                ty,
-                result,
-                n,
-                result_ty,
-                target,
-                displacement,
-                m,
-                target_ty,
-                op,
-                win,
-            );
-        };
-        let result = Here::new(result, result_count, result_ty);
-        let there = There::new(target, displacement, target_count, target_ty);
-        window.accumulate(&Here::new(origin, count, ty), Some(&result), &there, op)
-    }
-}
-
 #[unsafe(export_name = "PMPI_Fetch_and_op")]
 pub(crate) unsafe extern "C" fn fetch_and_op(
     origin: *const c_void,
@@ -530,7 +421,7 @@ pub(crate) unsafe extern "C" fn fetch_and_op(
     op: OpHandle,
     win: Win,
 ) -> c_int {
-    // SAFETY: as in `put`.
+    // SAFETY: the caller's arguments, as MPI defines them.
     unsafe {
         let Some(window) = windows::find(win) else {
             return host_Fetch_and_op(origin, result, ty, target, displacement, op, win);
@@ -551,7 +442,7 @@ pub(crate) unsafe extern "C" fn compare_and_swap(
     displacement: isize,
     win: Win,
 ) -> c_int {
-    // SAFETY: as in `put`.
+    // SAFETY: the caller's arguments, as MPI defines them.
     unsafe {
         let Some(window) = windows::find(win) else {
             return host_Compare_and_swap(new, expected, result, ty, target, displacement, win);

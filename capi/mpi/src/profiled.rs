@@ -9,12 +9,13 @@ use std::arch::naked_asm;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::forms::int;
+#[cfg(large_counts)]
+use crate::forms::large;
 #[cfg(not(int_handles))]
 use crate::fortran;
 use crate::host::host_tool;
-#[cfg(large_counts)]
-use crate::large;
-use crate::{attributes, create, memory, operate, process, requests, synchronize};
+use crate::{attributes, create, lifecycle, memory, operate, requests, synchronize};
 
 #[cfg(all(target_arch = "x86_64", not(int_handles)))]
 macro_rules! jump {
@@ -91,27 +92,27 @@ macro_rules! routed {
 }
 
 routed! {
-    "MPI_Init" => process::init;
-    "MPI_Init_thread" => process::init_thread;
-    "MPI_Finalize" => process::finalize;
+    "MPI_Init" => lifecycle::init;
+    "MPI_Init_thread" => lifecycle::init_thread;
+    "MPI_Finalize" => lifecycle::finalize;
     "MPI_Alloc_mem" => memory::alloc_mem;
     "MPI_Free_mem" => memory::free_mem;
-    "MPI_Win_create" => create::create;
-    "MPI_Win_allocate" => create::allocate;
-    "MPI_Win_allocate_shared" => create::allocate_shared;
+    "MPI_Win_create" => int::create;
+    "MPI_Win_allocate" => int::allocate;
+    "MPI_Win_allocate_shared" => int::allocate_shared;
     "MPI_Win_create_dynamic" => create::create_dynamic;
     "MPI_Win_attach" => create::attach;
     "MPI_Win_detach" => create::detach;
     "MPI_Win_free" => create::free;
     "MPI_Win_get_attr" => attributes::get_attr;
     "MPI_Win_get_group" => attributes::get_group;
-    "MPI_Win_shared_query" => attributes::shared_query;
+    "MPI_Win_shared_query" => int::shared_query;
     "MPI_Win_set_info" => attributes::set_info;
     "MPI_Win_get_info" => attributes::get_info;
-    "MPI_Put" => operate::put;
-    "MPI_Get" => operate::get;
-    "MPI_Accumulate" => operate::accumulate;
-    "MPI_Get_accumulate" => operate::get_accumulate;
+    "MPI_Put" => int::put;
+    "MPI_Get" => int::get;
+    "MPI_Accumulate" => int::accumulate;
+    "MPI_Get_accumulate" => int::get_accumulate;
     "MPI_Fetch_and_op" => operate::fetch_and_op;
     "MPI_Compare_and_swap" => operate::compare_and_swap;
     "MPI_Win_fence" => synchronize::fence;
@@ -143,10 +144,10 @@ routed! {
     "MPI_Request_get_status_all" => requests::request_get_status_all;
     "MPI_Request_get_status_any" => requests::request_get_status_any;
     "MPI_Request_get_status_some" => requests::request_get_status_some;
-    "MPI_Rput" => requests::rput;
-    "MPI_Rget" => requests::rget;
-    "MPI_Raccumulate" => requests::raccumulate;
-    "MPI_Rget_accumulate" => requests::rget_accumulate;
+    "MPI_Rput" => int::rput;
+    "MPI_Rget" => int::rget;
+    "MPI_Raccumulate" => int::raccumulate;
+    "MPI_Rget_accumulate" => int::rget_accumulate;
 }
 
 #[cfg(not(int_handles))]

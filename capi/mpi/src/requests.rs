@@ -13,14 +13,12 @@ use transom::Request;
 
 use crate::errors::{Failure, Outcome};
 use crate::host::{
-    Comm, OpHandle, RequestHandle, SUCCESS, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier,
-    host_Irecv, host_Raccumulate, host_Recv, host_Request_get_status, host_Request_get_status_all,
-    host_Request_get_status_any, host_Request_get_status_some, host_Rget, host_Rget_accumulate, host_Rput, host_Test,
-    host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall, host_Waitany, host_Waitsome, host_request,
+    Comm, RequestHandle, SUCCESS, Type, Win, constants, host_Barrier, host_Grequest_complete, host_Ibarrier,
+    host_Irecv, host_Recv, host_Request_get_status, host_Request_get_status_all, host_Request_get_status_any,
+    host_Request_get_status_some, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
+    host_Waitany, host_Waitsome, host_request,
 };
-use crate::operate::{Here, There, Typed};
-use crate::process;
-use crate::windows::find;
+use crate::{polls, process};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
@@ -136,7 +134,7 @@ fn look() -> bool {
 /// needs polls. `test` returns a code, and whether the wait is over.
 fn wait_by(wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)) -> c_int {
     let mut looks = 0u32;
-    while look() | process::turn() {
+    while look() | polls::turn() {
         let (code, done) = test();
         if done || code != SUCCESS {
             return code;
@@ -163,7 +161,7 @@ pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c
 pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
     // SAFETY: as in `wait`. A caller that waits in turns has begun a barrier that can be tested.
     unsafe {
-        if !process::waits_in_turns() {
+        if !polls::waits_in_turns() {
             return host_Barrier(comm);
         }
         let mut request = constants().null_request;
@@ -186,7 +184,7 @@ pub(crate) unsafe extern "C" fn receive(
 ) -> c_int {
     // SAFETY: as in `barrier`.
     unsafe {
-        if !process::waits_in_turns() {
+        if !polls::waits_in_turns() {
             return host_Recv(buffer, count, kind, source, tag, comm, status);
         }
         let mut request = constants().null_request;
@@ -329,115 +327,4 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     look();
     // SAFETY: as in `wait`.
     unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) }
-}
-
-#[unsafe(export_name = "PMPI_Rput")]
-pub(crate) unsafe extern "C" fn rput(
-    origin: *const c_void,
-    count: c_int,
-    ty: Type,
-    target: c_int,
-    displacement: isize,
-    target_count: c_int,
-    target_ty: Type,
-    win: Win,
-    out: *mut RequestHandle,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe {
-        let Some(window) = find(win) else {
-            return host_Rput(origin, count, ty, target, displacement, target_count, target_ty, win, out);
-        };
-        let there = There::new(target, displacement, target_count, target_ty);
-        hand_over((win, target), window.rput(&Here::new(origin, count, ty), &there), out)
-    }
-}
-
-#[unsafe(export_name = "PMPI_Rget")]
-pub(crate) unsafe extern "C" fn rget(
-    origin: *mut c_void,
-    count: c_int,
-    ty: Type,
-    target: c_int,
-    displacement: isize,
-    target_count: c_int,
-    target_ty: Type,
-    win: Win,
-    out: *mut RequestHandle,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe {
-        let Some(window) = find(win) else {
-            return host_Rget(origin, count, ty, target, displacement, target_count, target_ty, win, out);
-        };
-        let there = There::new(target, displacement, target_count, target_ty);
-        hand_over((win, target), window.rget(&Here::new(origin, count, ty), &there), out)
-    }
-}
-
-#[unsafe(export_name = "PMPI_Raccumulate")]
-pub(crate) unsafe extern "C" fn raccumulate(
-    origin: *const c_void,
-    count: c_int,
-    ty: Type,
-    target: c_int,
-    displacement: isize,
-    target_count: c_int,
-    target_ty: Type,
-    op: OpHandle,
-    win: Win,
-    out: *mut RequestHandle,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe {
-        let Some(window) = find(win) else {
-            return host_Raccumulate(origin, count, ty, target, displacement, target_count, target_ty, op, win, out);
-        };
-        let there = There::new(target, displacement, target_count, target_ty);
-        let typed = Typed::of(&Here::new(origin, count, ty), None, &there, op);
-        hand_over((win, target), typed.and_then(|it| it.request(window)), out)
-    }
-}
-
-#[unsafe(export_name = "PMPI_Rget_accumulate")]
-pub(crate) unsafe extern "C" fn rget_accumulate(
-    origin: *const c_void,
-    count: c_int,
-    ty: Type,
-    result: *mut c_void,
-    result_count: c_int,
-    result_ty: Type,
-    target: c_int,
-    displacement: isize,
-    target_count: c_int,
-    target_ty: Type,
-    op: OpHandle,
-    win: Win,
-    out: *mut RequestHandle,
-) -> c_int {
-    // SAFETY: as in `wait`.
-    unsafe {
-        let Some(window) = find(win) else {
-            let (n, m) = (result_count, target_count);
-            return host_Rget_accumulate(
-                origin,
-                count,
-                ty,
-                result,
-                n,
-                result_ty,
-                target,
-                displacement,
-                m,
-                target_ty,
-                op,
-                win,
-                out,
-            );
-        };
-        let result = Here::new(result, result_count, result_ty);
-        let there = There::new(target, displacement, target_count, target_ty);
-        let typed = Typed::of(&Here::new(origin, count, ty), Some(&result), &there, op);
-        hand_over((win, target), typed.and_then(|it| it.request(window)), out)
-    }
 }

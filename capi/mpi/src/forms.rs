@@ -1,0 +1,152 @@
+//! The entry points that MPI has in two forms: with `int` for counts and displacement units, and
+//! with large ones (MPI-4.1 §12). Each is stated once. `operate`, `requests`, `create` and
+//! `attributes` do the work, and take every count as a large one.
+
+use std::ffi::{c_int, c_void};
+
+use crate::attributes::query;
+use crate::create::{allocate_shared_window, allocate_window, create_window};
+use crate::host::{Comm, InfoHandle, OpHandle, RequestHandle, Type, Win};
+use crate::operate::{Here, There, Typed};
+use crate::requests::hand_over;
+use crate::windows::find;
+
+/// Defines functions in the modules `int` and, where the host has it, `large`. In a function's
+/// parameters, `Count` and `Unit` are the types of the form. The name after `as` calls the host's
+/// function with the same arguments.
+macro_rules! both_forms {
+    ($($functions:tt)*) => {
+        pub(crate) mod int {
+            use super::*;
+
+            type Count = c_int;
+            type Unit = c_int;
+
+            entry_points! { "" $($functions)* }
+        }
+
+        #[cfg(large_counts)]
+        pub(crate) mod large {
+            use super::*;
+
+            type Count = i64;
+            type Unit = isize;
+
+            entry_points! { "_c" $($functions)* }
+        }
+    };
+}
+
+/// The functions of one form. Their MPI names end with the suffix.
+macro_rules! entry_points {
+    ($suffix:literal $(
+        fn $name:ident = $mpi:literal as $theirs:ident ($($parameter:ident: $ty:ty),* $(,)?) $work:block
+    )*) => {$(
+        // SAFETY: no other function has this name.
+        #[unsafe(export_name = concat!("PMPI_", $mpi, $suffix))]
+        pub(crate) unsafe extern "C" fn $name($($parameter: $ty),*) -> c_int {
+            // SAFETY: the declaration is that of host/calls.h.
+            unsafe extern "C" {
+                #[link_name = concat!("host_", $mpi, $suffix)]
+                fn of_host($($parameter: $ty),*) -> c_int;
+            }
+            // SAFETY: the caller's arguments, as MPI defines them.
+            let $theirs = || unsafe { of_host($($parameter),*) };
+            // SAFETY: as above.
+            unsafe { $work }
+        }
+    )*};
+}
+
+both_forms! {
+    fn put = "Put" as theirs(
+        origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
+    ) {
+        let Some(window) = find(win) else { return theirs() };
+        window.put(&Here::new(origin, n, ty), &There::new(rank, at, m, target_ty))
+    }
+
+    fn get = "Get" as theirs(
+        origin: *mut c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
+    ) {
+        let Some(window) = find(win) else { return theirs() };
+        window.get(&Here::new(origin, n, ty), &There::new(rank, at, m, target_ty))
+    }
+
+    fn accumulate = "Accumulate" as theirs(
+        origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, op: OpHandle,
+        win: Win,
+    ) {
+        let Some(window) = find(win) else { return theirs() };
+        window.accumulate(&Here::new(origin, n, ty), None, &There::new(rank, at, m, target_ty), op)
+    }
+
+    fn get_accumulate = "Get_accumulate" as theirs(
+        origin: *const c_void, n: Count, ty: Type, result: *mut c_void, k: Count, result_ty: Type, rank: c_int,
+        at: isize, m: Count, target_ty: Type, op: OpHandle, win: Win,
+    ) {
+        let Some(window) = find(win) else { return theirs() };
+        let result = Here::new(result, k, result_ty);
+        window.accumulate(&Here::new(origin, n, ty), Some(&result), &There::new(rank, at, m, target_ty), op)
+    }
+
+    fn rput = "Rput" as theirs(
+        origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
+        out: *mut RequestHandle,
+    ) {
+        let Some(window) = find(win) else { return theirs() };
+        hand_over((win, rank), window.rput(&Here::new(origin, n, ty), &There::new(rank, at, m, target_ty)), out)
+    }
+
+    fn rget = "Rget" as theirs(
+        origin: *mut c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
+        out: *mut RequestHandle,
+    ) {
+        let Some(window) = find(win) else { return theirs() };
+        hand_over((win, rank), window.rget(&Here::new(origin, n, ty), &There::new(rank, at, m, target_ty)), out)
+    }
+
+    fn raccumulate = "Raccumulate" as theirs(
+        origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, op: OpHandle,
+        win: Win, out: *mut RequestHandle,
+    ) {
+        let Some(window) = find(win) else { return theirs() };
+        let typed = Typed::of(&Here::new(origin, n, ty), None, &There::new(rank, at, m, target_ty), op);
+        hand_over((win, rank), typed.and_then(|it| it.request(window)), out)
+    }
+
+    fn rget_accumulate = "Rget_accumulate" as theirs(
+        origin: *const c_void, n: Count, ty: Type, result: *mut c_void, k: Count, result_ty: Type, rank: c_int,
+        at: isize, m: Count, target_ty: Type, op: OpHandle, win: Win, out: *mut RequestHandle,
+    ) {
+        let Some(window) = find(win) else { return theirs() };
+        let (result, there) = (Here::new(result, k, result_ty), There::new(rank, at, m, target_ty));
+        let typed = Typed::of(&Here::new(origin, n, ty), Some(&result), &there, op);
+        hand_over((win, rank), typed.and_then(|it| it.request(window)), out)
+    }
+
+    fn create = "Win_create" as theirs(
+        base: *mut c_void, size: isize, unit: Unit, info: InfoHandle, comm: Comm, win: *mut Win,
+    ) {
+        create_window(base, size, unit as isize, (info, comm, win), theirs)
+    }
+
+    fn allocate = "Win_allocate" as theirs(
+        size: isize, unit: Unit, info: InfoHandle, comm: Comm, base: *mut c_void, win: *mut Win,
+    ) {
+        allocate_window(size, unit as isize, (info, comm, base, win), theirs)
+    }
+
+    fn allocate_shared = "Win_allocate_shared" as theirs(
+        size: isize, unit: Unit, info: InfoHandle, comm: Comm, base: *mut c_void, win: *mut Win,
+    ) {
+        allocate_shared_window(size, unit as isize, (info, comm, base, win), theirs)
+    }
+
+    fn shared_query = "Win_shared_query" as theirs(
+        win: Win, rank: c_int, size: *mut isize, unit: *mut Unit, base: *mut c_void,
+    ) {
+        let Some(window) = find(win) else { return theirs() };
+        query(window, rank, (size, base), |step| *unit = Unit::try_from(step).unwrap_or(Unit::MAX))
+    }
+}

@@ -1,0 +1,81 @@
+//! The host's requests, and the messages and barriers that wait as requests do.
+
+use std::ffi::{c_int, c_void};
+
+use super::{Comm, RequestHandle, Type};
+
+#[allow(non_snake_case)]
+// SAFETY: the declarations are those of host/host.c and host/calls.h; the latter are those of
+// mpi.h.
+unsafe extern "C" {
+    pub(crate) fn host_complete_request(comm: Comm, out: *mut RequestHandle) -> c_int;
+    pub(crate) fn host_request(kept: *mut c_void, out: *mut RequestHandle) -> c_int;
+    pub(crate) fn host_Barrier(comm: Comm) -> c_int;
+    pub(crate) fn host_Ibarrier(comm: Comm, q: *mut RequestHandle) -> c_int;
+    pub(crate) fn host_Recv(
+        b: *mut c_void,
+        n: c_int,
+        t: Type,
+        r: c_int,
+        tag: c_int,
+        comm: Comm,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Irecv(
+        b: *mut c_void,
+        n: c_int,
+        t: Type,
+        r: c_int,
+        tag: c_int,
+        comm: Comm,
+        q: *mut RequestHandle,
+    ) -> c_int;
+    pub(crate) fn host_Grequest_complete(request: RequestHandle) -> c_int;
+    pub(crate) fn host_Wait(q: *mut RequestHandle, s: *mut c_void) -> c_int;
+    pub(crate) fn host_Test(q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
+    pub(crate) fn host_Waitall(n: c_int, q: *mut RequestHandle, s: *mut c_void) -> c_int;
+    pub(crate) fn host_Testall(n: c_int, q: *mut RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
+    pub(crate) fn host_Waitany(n: c_int, q: *mut RequestHandle, index: *mut c_int, s: *mut c_void) -> c_int;
+    pub(crate) fn host_Testany(
+        n: c_int,
+        q: *mut RequestHandle,
+        index: *mut c_int,
+        flag: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Waitsome(
+        n: c_int,
+        q: *mut RequestHandle,
+        done: *mut c_int,
+        indices: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Testsome(
+        n: c_int,
+        q: *mut RequestHandle,
+        done: *mut c_int,
+        indices: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Request_get_status(q: RequestHandle, flag: *mut c_int, s: *mut c_void) -> c_int;
+    pub(crate) fn host_Request_get_status_all(
+        n: c_int,
+        q: *const RequestHandle,
+        flag: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Request_get_status_any(
+        n: c_int,
+        q: *const RequestHandle,
+        index: *mut c_int,
+        flag: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn host_Request_get_status_some(
+        n: c_int,
+        q: *const RequestHandle,
+        done: *mut c_int,
+        indices: *mut c_int,
+        s: *mut c_void,
+    ) -> c_int;
+}

@@ -1,0 +1,160 @@
+//! The start and the end of this process's job. It starts after the host has started (`MPI_Init`),
+//! over all ranks of `MPI_COMM_WORLD`, and ends before the host ends (`MPI_Finalize`). If it can't
+//! start at one rank, it starts at none, and the host serves all windows.
+
+use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use transom::Job;
+
+use crate::boot::HostBootstrap;
+use crate::host::{
+    Comm, SUCCESS, constants, host_Comm_dup, host_Comm_free, host_Comm_rank, host_Comm_size, host_Finalize, host_Init,
+    host_Init_thread, host_Query_thread, host_call_at_end, host_gather_lengths, host_present, host_progress,
+    host_reads_early,
+};
+use crate::process::{self, Process};
+use crate::{members, polls, told, types};
+
+/// Whether the host calls `transom_end`.
+static CALLED_AT_END: AtomicBool = AtomicBool::new(false);
+
+/// Starts the job, after the host has started.
+fn begin() {
+    // SAFETY: the call takes nothing.
+    if unsafe { host_present() } == 0 || is_off() || process::get().is_some() {
+        return;
+    }
+    let world = constants().world;
+    let (mut comm, mut rank, mut size, mut level) = (world, 0, 0, 0);
+    // SAFETY: the host has started; each call has room for its answer.
+    unsafe {
+        if host_Comm_dup(world, &raw mut comm) != SUCCESS {
+            return;
+        }
+        host_Comm_rank(comm, &raw mut rank);
+        host_Comm_size(comm, &raw mut size);
+        host_Query_thread(&raw mut level);
+    }
+    let Some(job) = start(comm, rank, size) else { return };
+    // SAFETY: waiting calls end before the job does, and the job before the communicator.
+    job.while_waiting(move || unsafe { host_progress(comm) });
+    let looked_after = polls::begin(&job);
+    types::begin();
+    members::begin();
+    if level != constants().thread_multiple {
+        job.synchronize_serially();
+    }
+    let info = std::env::var("TRANSOM_INFO").is_ok_and(|value| matches!(&*value, "y" | "yes" | "1" | "on"));
+    // SAFETY: the call takes nothing; the host has started.
+    CALLED_AT_END.store(unsafe { host_call_at_end() } == SUCCESS, Ordering::Relaxed);
+    process::set(Process::new(comm, job, info, rank == 0), reads_early());
+    if info && rank == 0 {
+        eprintln!("transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)");
+        if looked_after {
+            eprintln!("transom: the MPI looks after transom's traffic while it waits");
+        }
+    }
+}
+
+/// Starts the job at all ranks or at none.
+fn start(comm: Comm, rank: c_int, size: c_int) -> Option<Job> {
+    let number = |value: c_int| usize::try_from(value).unwrap_or_default();
+    // Errors that one rank finds alone come before the collective steps.
+    agreed(comm, rank, size, transom::info::check_variables())?;
+    let started = Job::with_bootstrap(Box::new(HostBootstrap::new(comm, number(rank), number(size))));
+    let (job, outcome) = match started {
+        Ok(job) => (Some(job), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    if agreed(comm, rank, size, outcome).is_none() {
+        // Leaving the job would wait for ranks that are not in it.
+        std::mem::forget(job);
+        return None;
+    }
+    job
+}
+
+/// `Some` if all ranks succeeded. If not, the lowest rank that failed prints its error. Collective.
+fn agreed(comm: Comm, rank: c_int, size: c_int, outcome: transom::Result<()>) -> Option<()> {
+    let mut failed = vec![0; usize::try_from(size).unwrap_or_default()];
+    // SAFETY: there is room for a number of each rank.
+    let code = unsafe { host_gather_lengths(comm, outcome.is_err().into(), failed.as_mut_ptr()) };
+    let first = failed.iter().position(|&failed| failed != 0);
+    if let Err(error) = outcome
+        && first.and_then(|first| c_int::try_from(first).ok()) == Some(rank)
+    {
+        eprintln!("transom: rank {rank}: windows are served by the MPI itself: {error}");
+    }
+    (code == SUCCESS && first.is_none()).then_some(())
+}
+
+/// Whether the user has switched the service of windows off.
+fn is_off() -> bool {
+    std::env::var("TRANSOM_MPI").is_ok_and(|value| matches!(&*value, "off" | "n" | "no" | "0"))
+}
+
+/// Whether gets must be complete early: by the user's setting, else if OpenCoarrays, which reads
+/// early, is loaded.
+fn reads_early() -> bool {
+    match std::env::var("TRANSOM_EARLY_READS").as_deref() {
+        Ok("y" | "yes" | "1" | "on") => true,
+        Ok("n" | "no" | "0" | "off") => false,
+        // SAFETY: the call takes nothing.
+        _ => unsafe { host_reads_early() != 0 },
+    }
+}
+
+/// Called at the start of the host's end. Functions of the program that MPI calls at its end have
+/// used their windows by then.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_end() {
+    end();
+}
+
+/// Ends the job, before the host ends.
+fn end() {
+    let Some((job, mut comm)) = process::get().and_then(Process::take) else { return };
+    told::at_end();
+    polls::end();
+    if let Err(error) = job.finalize() {
+        eprintln!("transom: leaving the job: {error}");
+    }
+    // SAFETY: the communicator is not used any more.
+    unsafe { host_Comm_free(&raw mut comm) };
+}
+
+#[unsafe(export_name = "PMPI_Init")]
+pub(crate) unsafe extern "C" fn init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    // SAFETY: the caller's arguments, as MPI defines them.
+    let code = unsafe { host_Init(argc, argv.cast()) };
+    if code == SUCCESS {
+        begin();
+    }
+    code
+}
+
+#[unsafe(export_name = "PMPI_Init_thread")]
+pub(crate) unsafe extern "C" fn init_thread(
+    argc: *mut c_int,
+    argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    // SAFETY: as in `init`.
+    let code = unsafe { host_Init_thread(argc, argv.cast(), required, provided) };
+    if code == SUCCESS {
+        begin();
+    }
+    code
+}
+
+#[unsafe(export_name = "PMPI_Finalize")]
+pub(crate) unsafe extern "C" fn finalize() -> c_int {
+    if !CALLED_AT_END.load(Ordering::Relaxed) {
+        end();
+    }
+    // SAFETY: the call takes nothing.
+    unsafe { host_Finalize() }
+}

@@ -1,0 +1,72 @@
+//! Progress of transom while the program waits in the host.
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use transom::{Job, Route};
+
+use crate::host::{host_poll_with, host_poll_without};
+
+/// Makes progress for transom while the host waits, if the host lets other libraries do that.
+static POLLER: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
+
+/// The host's polls between two polls of transom, some of which cost a system call; and the number
+/// of polls after an arrival during which transom is polled every time.
+const EVERY: u32 = 8;
+const EAGER: u32 = 64;
+
+/// Whether waiting calls of the program test the host and poll transom in turns, because the host
+/// can't poll other libraries itself. It is the same at all ranks, so that they take part in a
+/// collective call by the same function.
+static TURNS: AtomicBool = AtomicBool::new(false);
+
+/// Called by the host while it waits.
+extern "C" fn poll() -> c_int {
+    static LOOKS: AtomicU32 = AtomicU32::new(0);
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    // Relaxed, all: the counts order nothing. Of several waiting threads one may poll too often.
+    let look = LOOKS.fetch_add(1, Ordering::Relaxed);
+    let eager = look.wrapping_sub(LAST.load(Ordering::Relaxed)) < EAGER;
+    if (eager || look.is_multiple_of(EVERY))
+        && let Some(poller) = POLLER.get()
+        && poller()
+    {
+        LAST.store(look, Ordering::Relaxed);
+    }
+    0
+}
+
+/// Makes the host poll transom too while it waits, if other ranks reach this one through a net:
+/// transom's thread would have to be woken. Returns whether the host does.
+pub(crate) fn begin(job: &Job) -> bool {
+    let far = |rank| job.route(rank).is_ok_and(|route| route == Route::Net);
+    let wanted = (0..job.size()).any(far) && POLLER.set(Box::new(job.poller())).is_ok();
+    // SAFETY: the function lives as long as the process, and `end` takes it back.
+    let by_host = wanted && unsafe { host_poll_with(poll) } != 0;
+    // Relaxed: set before the program's other calls begin.
+    TURNS.store(wanted && !by_host, Ordering::Relaxed);
+    by_host
+}
+
+/// Whether waiting calls test the host and poll transom in turns.
+#[inline]
+pub(crate) fn waits_in_turns() -> bool {
+    TURNS.load(Ordering::Relaxed)
+}
+
+/// Polls transom between two tests of the host. Returns whether more polls are needed.
+pub(crate) fn turn() -> bool {
+    let wanted = waits_in_turns();
+    if wanted {
+        poll();
+    }
+    wanted
+}
+
+/// Ends the polls. From here to the program's end, only operations of the host are waited for.
+pub(crate) fn end() {
+    TURNS.store(false, Ordering::Relaxed);
+    // SAFETY: a function that is not registered is not removed.
+    unsafe { host_poll_without(poll) };
+}
