@@ -38,6 +38,17 @@ static long operations(MPI_Win win, int requests) {
     return y != 6 ? 12 : 0;
 }
 
+/* Buffers may be null: an operation on MPI_PROC_NULL has no effect (MPI-4.1, 12.3). */
+static long without_buffers(MPI_Win win) {
+    const int n = MPI_PROC_NULL;
+    long bad = MPI_Put(NULL, 1, MPI_LONG, n, 0, 1, MPI_LONG, win) | MPI_Get(NULL, 1, MPI_LONG, n, 0, 1, MPI_LONG, win);
+    bad |= MPI_Accumulate(NULL, 1, MPI_LONG, n, 0, 1, MPI_LONG, MPI_SUM, win);
+    bad |= MPI_Get_accumulate(NULL, 1, MPI_LONG, NULL, 1, MPI_LONG, n, 0, 1, MPI_LONG, MPI_SUM, win);
+    bad |= MPI_Fetch_and_op(NULL, NULL, MPI_LONG, n, 0, MPI_SUM, win);
+    bad |= MPI_Fetch_and_op(NULL, NULL, MPI_SHORT, n, 0, MPI_SUM, win);
+    return bad | MPI_Compare_and_swap(NULL, NULL, NULL, MPI_LONG, n, 0, win);
+}
+
 static long flushes(MPI_Win win) {
     if (MPI_Win_flush(MPI_PROC_NULL, win)) return 20;
     return MPI_Win_flush_local(MPI_PROC_NULL, win) ? 21 : 0;
@@ -141,6 +152,7 @@ int main(int argc, char **argv) {
     /* Hosts check fewer arguments. */
     if (by_transom()) {
         MPI_Win_lock_all(0, win);
+        check("nobody without buffers", without_buffers(win));
         answers(win);
         MPI_Win_unlock_all(win);
     }
