@@ -313,7 +313,8 @@ impl Window {
     }
 
     /// # Safety
-    /// `origin`, unless the operation is `MPI_NO_OP`, and `result` are one element of the type.
+    /// `origin`, unless the operation is `MPI_NO_OP`, and `result` are one element of the type,
+    /// unless the target is `MPI_PROC_NULL`.
     unsafe fn fetch(
         &self,
         origin: *const c_void,
@@ -326,6 +327,7 @@ impl Window {
             // SAFETY: the caller's promise.
             let operand = unsafe {
                 match (op, wide) {
+                    _ if rank == PROC_NULL => 0,
                     (Op::NoOp, _) => 0,
                     (_, 8) => origin.cast::<u64>().read_unaligned(),
                     _ => u64::from(origin.cast::<u32>().read_unaligned()),
@@ -345,7 +347,7 @@ impl Window {
         }
         let (mut old, mut operand) = ([0; LARGEST], [0; LARGEST]);
         let (old, operand) = (&mut old[..ty.size()], &mut operand[..ty.size()]);
-        if op != Op::NoOp {
+        if op != Op::NoOp && rank != PROC_NULL {
             // SAFETY: the caller's promise.
             unsafe { origin.cast::<u8>().copy_to_nonoverlapping(operand.as_mut_ptr(), operand.len()) };
         }
@@ -358,7 +360,8 @@ impl Window {
     }
 
     /// # Safety
-    /// `new`, `expected` and `result` are one element of the type.
+    /// `new`, `expected` and `result` are one element of the type, unless the target is
+    /// `MPI_PROC_NULL`.
     unsafe fn swap(
         &self,
         new: *const c_void,
@@ -373,10 +376,12 @@ impl Window {
         let (rank, displacement) = place(there.rank, there.displacement)?;
         let mut words = [[0; LARGEST]; 3];
         let [given, wanted, old] = words.each_mut().map(|word| &mut word[..ty.size()]);
-        // SAFETY: the caller's promise.
-        unsafe {
-            new.cast::<u8>().copy_to_nonoverlapping(given.as_mut_ptr(), given.len());
-            expected.cast::<u8>().copy_to_nonoverlapping(wanted.as_mut_ptr(), wanted.len());
+        if rank != PROC_NULL {
+            // SAFETY: the caller's promise.
+            unsafe {
+                new.cast::<u8>().copy_to_nonoverlapping(given.as_mut_ptr(), given.len());
+                expected.cast::<u8>().copy_to_nonoverlapping(wanted.as_mut_ptr(), wanted.len());
+            }
         }
         self.raw.compare_and_swap_any(given, wanted, old, ty, rank, displacement)?;
         if rank != PROC_NULL {
