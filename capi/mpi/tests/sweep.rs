@@ -4,6 +4,7 @@
 //! ones.
 #![allow(clippy::print_stdout)]
 
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
@@ -32,13 +33,20 @@ struct Sweep {
     full: usize,
     /// Programs are correct, so any outcome but `ok` needs a row of the table.
     is_legal: bool,
+    /// The numbers of ranks that it runs with, of those of the form.
+    ranks: RangeInclusive<usize>,
 }
 
-static SWEEPS: [Sweep; 4] = [
-    Sweep { name: "data", quick: 2700, full: 16_200, is_legal: true },
-    Sweep { name: "objects", quick: 630, full: 630, is_legal: false },
-    Sweep { name: "calls", quick: 400, full: 9000, is_legal: false },
-    Sweep { name: "threads", quick: 40, full: 400, is_legal: true },
+const ANY: RangeInclusive<usize> = 1..=4;
+
+static SWEEPS: [Sweep; 6] = [
+    Sweep { name: "data", quick: 2700, full: 16_200, is_legal: true, ranks: ANY },
+    Sweep { name: "objects", quick: 630, full: 630, is_legal: false, ranks: ANY },
+    Sweep { name: "calls", quick: 600, full: 9000, is_legal: false, ranks: ANY },
+    Sweep { name: "threads", quick: 40, full: 400, is_legal: true, ranks: ANY },
+    Sweep { name: "large", quick: 42, full: 166, is_legal: true, ranks: 2..=2 },
+    // Each case ends its job.
+    Sweep { name: "fatal", quick: 8, full: 24, is_legal: false, ranks: 2..=2 },
 ];
 
 /// The value of `TRANSOM_TEST_SWEEP`.
@@ -94,7 +102,7 @@ fn swept(host: &'static Host, sweep: &Sweep, form: &Form) {
     let table = Table::read();
     let cases = cases::listed(&program, if form.is_full { sweep.full } else { sweep.quick });
     let mut judge = Judge::new(&table, host.name, sweep.is_legal);
-    for &ranks in form.ranks {
+    for &ranks in form.ranks.iter().filter(|ranks| sweep.ranks.contains(ranks)) {
         let step = if ranks > 2 && !form.is_full { CROWDED } else { 1 };
         // Over sockets an MPI serves its shared windows itself, so that it dies with the library as
         // without.

@@ -61,12 +61,13 @@ fn arguments(numbers: &[usize]) -> Vec<String> {
 fn job(run: &Run, numbers: &[usize], outcomes: &mut BTreeMap<usize, String>) -> usize {
     let output = run.output();
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let mut begun = None;
+    let (mut begun, mut is_to_end) = (None, None);
     for line in said.lines() {
         let mut words = line.splitn(3, ' ');
         let (mark, number) = (words.next(), words.next().and_then(|word| word.parse::<usize>().ok()));
         match (mark, number) {
             (Some(">"), Some(number)) => begun = Some(number),
+            (Some("!"), Some(number)) => is_to_end = Some(number),
             (Some("="), Some(number)) => {
                 outcomes.insert(number, words.next().unwrap_or_default().to_owned());
             }
@@ -83,6 +84,7 @@ fn job(run: &Run, numbers: &[usize], outcomes: &mut BTreeMap<usize, String>) -> 
         return over;
     }
     assert!(!output.status.success() && begun == Some(numbers[over]), "a job lost its cases\n{said}{errors}");
-    outcomes.insert(numbers[over], how.to_owned());
+    let status = output.status.code().filter(|_| how == "crash" && is_to_end == begun);
+    outcomes.insert(numbers[over], status.map_or(how.to_owned(), |status| format!("ends with {status}")));
     over + 1
 }

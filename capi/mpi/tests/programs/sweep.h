@@ -8,6 +8,7 @@
  * Rank 0 prints `> NUMBER PARAMETERS` before a case and `= NUMBER OUTCOME` after it. An outcome
  * has the deviations from MPI: `CALL=CLASS` for each call that failed, and facts. Without any it
  * is `ok`.
+ * `! NUMBER` says that an error handler is to end the job in this case: the outcome is its status.
  * Ranks with the same outcome share one text. A case that takes too long ends the job with
  * `! hang` on the standard error.
  */
@@ -86,6 +87,13 @@ static int call(const char *name, int code) {
     return class;
 }
 #define CALL(name, ...) call(#name, MPI_##name(__VA_ARGS__))
+
+/* An error handler is to end the job now. */
+static inline void ends(long number) {
+    if (rank_ == 0) printf("! %ld\n", number);
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
 
 /* A number that depends on its arguments only. */
 static inline uint64_t mixed(uint64_t seed, uint64_t salt) {

@@ -3,16 +3,11 @@
  * argument in each epoch, and every sequence of three synchronization calls on a window of one
  * rank. Errors return; the outcome is the class of each call.
  */
+#include "sweep_issue.h"
 #include "sweep_places.h"
 
-enum state { NO_EPOCH, FENCE, LOCK_SELF, LOCK_ALL, PSCW, STATES };
-static const char *const state_names[STATES] = {"no_epoch", "fence", "lock_self", "lock_all", "pscw"};
-
-enum operation { PUT, GET, ACC, GACC, FOP, CAS, RPUT, RGET, RACC, RGACC, OPERATIONS };
-static const char *const operation_names[OPERATIONS] = {
-    "put", "get", "accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap", "rput", "rget", "raccumulate",
-    "rget_accumulate",
-};
+enum state { NO_EPOCH, FENCE, LOCK_TARGET, LOCK_ALL, PSCW, STATES };
+static const char *const state_names[STATES] = {"no_epoch", "fence", "lock", "lock_all", "pscw"};
 
 enum fault {
     NOTHING_WRONG, EMPTY_FROM_NULL, NOBODY_FROM_NULL, EMPTY_BEYOND, AT_THE_END, RANK_NEGATIVE, RANK_BEYOND, DISP_NEGATIVE,
@@ -34,13 +29,28 @@ static const char *const call_names[CALLS] = {
     "flush_local", "sync", "put", "lock_bad_assert", "lock_bad_type", "lock_bad_rank",
 };
 
+enum target { SELF, NEXT, NOBODY, TARGETS };
+static const char *const target_names[TARGETS] = {"self", "next", "proc_null"};
+
 static const enum place places[] = {IN_STATIC, ALLOCATED, SHARED, DYNAMIC};
-enum { CREATED = 4, ARGUMENTS = CREATED * STATES * OPERATIONS * FAULTS, SEQUENCES = CALLS * CALLS * CALLS };
+enum {
+    CREATED = 4,
+    ARGUMENTS = CREATED * STATES * OPERATIONS * FAULTS * TARGETS,
+    SEQUENCES = CALLS * CALLS * CALLS
+};
 
 /* Sequences alternate with arguments, so that the first cases have both. */
 static long cases(void) { return ARGUMENTS + SEQUENCES; }
 
-struct test { int is_sequence; enum place place; enum state state; enum operation op; enum fault fault; enum call calls[3]; };
+struct test {
+    int is_sequence;
+    enum place place;
+    enum state state;
+    enum operation op;
+    enum fault fault;
+    enum target target;
+    enum call calls[3];
+};
 
 /* The order of cases comes from a step coprime to their number, so that the first ones are of all
  * kinds. */
@@ -56,6 +66,7 @@ static struct test test_of(long number) {
     t.fault = part % FAULTS, part /= FAULTS;
     t.op = part % OPERATIONS, part /= OPERATIONS;
     t.state = part % STATES, part /= STATES;
+    t.target = part % TARGETS, part /= TARGETS;
     t.place = places[part];
     return t;
 }
@@ -102,23 +113,25 @@ static int waits_for_ever(const struct test *t) {
     return 0;
 }
 
-static int takes_op(enum operation op) { return op == ACC || op == GACC || op == FOP || op == RACC || op == RGACC; }
-
-/* Operations on one element have neither counts nor derived types. */
-static int is_single(enum operation op) { return op == FOP || op == CAS; }
-
 static int is_asked(const struct test *t) {
     if (t->is_sequence) return !waits_for_ever(t);
     if (is_single(t->op) && (t->fault == EMPTY_FROM_NULL || t->fault == EMPTY_BEYOND || t->fault == COUNT_NEGATIVE ||
                              t->fault == COUNT_BEYOND || t->fault == MIXED_TYPES || t->fault == TARGET_NO_TYPE || t->fault == TARGET_RAW))
         return 0;
-    if (t->fault >= NO_OP_AT_ALL && t->fault != MIXED_TYPES && !takes_op(t->op)) return 0;
+    if (t->fault == NOBODY_FROM_NULL && t->target != NOBODY) return 0;
+    if (t->fault >= NO_OP_AT_ALL && t->fault != MIXED_TYPES && !combines(t->op)) return 0;
     if (t->place == DYNAMIC && (t->fault == DISP_NEGATIVE || t->fault == EMPTY_BEYOND)) return 0;
-    return t->fault != MIXED_TYPES || takes_op(t->op);
+    return t->fault != MIXED_TYPES || combines(t->op);
+}
+
+/* Whether MPI permits the arguments. Nothing of MPI_PROC_NULL's memory is looked at. */
+static int is_legal(const struct test *t) {
+    if (t->target == NOBODY && (t->fault == DISP_NEGATIVE || t->fault == DISP_BEYOND || t->fault == COUNT_BEYOND)) return 1;
+    return t->fault <= AT_THE_END || t->fault == OP_REPLACE;
 }
 
 static int has_epoch(const struct test *t) {
-    if (t->op >= RPUT) return t->state == LOCK_SELF || t->state == LOCK_ALL;
+    if (t->op >= RPUT) return t->state == LOCK_TARGET || t->state == LOCK_ALL;
     return t->state != NO_EPOCH;
 }
 
@@ -130,65 +143,59 @@ static void describe(long number, char text[PARAMETERS]) {
         snprintf(text, PARAMETERS, "calls %s sequence %s,%s,%s", is_sequence_legal(&t) ? "legal" : "illegal", call_names[t.calls[0]],
                  call_names[t.calls[1]], call_names[t.calls[2]]);
     } else {
-        const char *kind = t.fault <= AT_THE_END || t.fault == OP_REPLACE ? "legal" : "illegal";
-        snprintf(text, PARAMETERS, "calls %s %s %s %s %s", has_epoch(&t) ? kind : "illegal", fault_names[t.fault],
-                 place_names[t.place], state_names[t.state], operation_names[t.op]);
+        snprintf(text, PARAMETERS, "calls %s %s %s %s %s to=%s", has_epoch(&t) && is_legal(&t) ? "legal" : "illegal",
+                 fault_names[t.fault], place_names[t.place], state_names[t.state], operation_names[t.op],
+                 target_names[t.target]);
     }
 }
 
 static struct window window = {.win = MPI_WIN_NULL};
-static MPI_Group self_;
+/* The target of this rank's operations, and the groups of the epochs in which it is one. */
+static int target_;
+static MPI_Group origins_, targets_;
 
 static void user_op(void *in, void *out, int *n, MPI_Datatype *type) { (void)in, (void)out, (void)n, (void)type; }
 
 /* --- one operation with one wrong argument ------------------------------------------------------ */
 
-static void issue(const struct test *t) {
+static void issue_test(const struct test *t) {
     static long from[64], result[64], with[64];
-    void *o = from, *r = result, *c = with;
-    int n = 2, un = 2, target = rank_, last = BYTES / (int)sizeof(long);
-    MPI_Datatype ot = MPI_LONG, ut = MPI_LONG, raw;
-    MPI_Op op = MPI_SUM, made = MPI_OP_NULL;
-    MPI_Aint at = place_of(&window, rank_, 0), unit = is_dynamic(t->place) ? (int)sizeof(long) : 1;
+    int last = BYTES / (int)sizeof(long), owner = target_ == MPI_PROC_NULL ? rank_ : target_;
+    MPI_Aint unit = is_dynamic(t->place) ? (int)sizeof(long) : 1;
+    MPI_Datatype raw;
+    MPI_Op made = MPI_OP_NULL;
     MPI_Type_contiguous(1, MPI_LONG, &raw);
+    struct arguments a = {
+        .origin = from, .result = result, .compared = with, .origin_count = 2, .target_count = 2, .origin_type = MPI_LONG,
+        .target_type = MPI_LONG, .target = target_, .at = place_of(&window, owner, 0), .op = MPI_SUM, .win = window.win,
+    };
     switch (t->fault) {
-    case EMPTY_FROM_NULL: o = r = NULL, n = un = 0; break;
-    case NOBODY_FROM_NULL: o = r = c = NULL, target = MPI_PROC_NULL; break;
-    case EMPTY_BEYOND: at = last + 5, n = un = 0; break;
-    case AT_THE_END: at += (last - (is_single(t->op) ? 1 : 2)) * unit; break;
-    case RANK_NEGATIVE: target = -77; break;
-    case RANK_BEYOND: target = size_; break;
-    case DISP_NEGATIVE: at = -3; break;
-    case DISP_BEYOND: at += ((MPI_Aint)1 << 30) * unit; break;
-    case COUNT_NEGATIVE: n = un = -1; break;
-    case COUNT_BEYOND: at += (last - 1) * unit; break;
-    case ORIGIN_NO_TYPE: ot = MPI_DATATYPE_NULL; break;
-    case TARGET_NO_TYPE: ut = MPI_DATATYPE_NULL; break;
-    case ORIGIN_RAW: ot = raw; break;
-    case TARGET_RAW: ut = raw; break;
-    case NO_OP_AT_ALL: op = MPI_OP_NULL; break;
-    case USER_OP: MPI_Op_create(user_op, 1, &made), op = made; break;
-    case WRONG_OP: ot = ut = MPI_DOUBLE, op = MPI_BAND; break;
-    case MIXED_TYPES: ut = MPI_DOUBLE; break;
-    case OP_REPLACE: op = MPI_REPLACE; break;
+    case EMPTY_FROM_NULL: a.origin = a.result = NULL, a.origin_count = a.target_count = 0; break;
+    case NOBODY_FROM_NULL: a.origin = a.result = NULL, a.compared = NULL; break;
+    case EMPTY_BEYOND: a.at = last + 5, a.origin_count = a.target_count = 0; break;
+    case AT_THE_END: a.at += (last - (is_single(t->op) ? 1 : 2)) * unit; break;
+    case RANK_NEGATIVE: a.target = -77; break;
+    case RANK_BEYOND: a.target = size_; break;
+    case DISP_NEGATIVE: a.at = -3; break;
+    case DISP_BEYOND: a.at += ((MPI_Aint)1 << 30) * unit; break;
+    case COUNT_NEGATIVE: a.origin_count = a.target_count = -1; break;
+    case COUNT_BEYOND: a.at += (last - 1) * unit; break;
+    case ORIGIN_NO_TYPE: a.origin_type = MPI_DATATYPE_NULL; break;
+    case TARGET_NO_TYPE: a.target_type = MPI_DATATYPE_NULL; break;
+    case ORIGIN_RAW: a.origin_type = raw; break;
+    case TARGET_RAW: a.target_type = raw; break;
+    case NO_OP_AT_ALL: a.op = MPI_OP_NULL; break;
+    case USER_OP: MPI_Op_create(user_op, 1, &made), a.op = made; break;
+    case WRONG_OP: a.origin_type = a.target_type = MPI_DOUBLE, a.op = MPI_BAND; break;
+    case MIXED_TYPES: a.target_type = MPI_DOUBLE; break;
+    case OP_REPLACE: a.op = MPI_REPLACE; break;
     default: break;
     }
+    a.result_count = a.origin_count, a.result_type = a.origin_type;
     MPI_Request q = MPI_REQUEST_NULL;
-    MPI_Win w = window.win;
-    switch (t->op) {
-    case PUT: CALL(Put, o, n, ot, target, at, un, ut, w); break;
-    case GET: CALL(Get, o, n, ot, target, at, un, ut, w); break;
-    case ACC: CALL(Accumulate, o, n, ot, target, at, un, ut, op, w); break;
-    case GACC: CALL(Get_accumulate, o, n, ot, r, n, ot, target, at, un, ut, op, w); break;
-    case FOP: CALL(Fetch_and_op, o, r, ot, target, at, op, w); break;
-    case CAS: CALL(Compare_and_swap, o, c, r, ot, target, at, w); break;
-    case RPUT: CALL(Rput, o, n, ot, target, at, un, ut, w, &q); break;
-    case RGET: CALL(Rget, o, n, ot, target, at, un, ut, w, &q); break;
-    case RACC: CALL(Raccumulate, o, n, ot, target, at, un, ut, op, w, &q); break;
-    default: CALL(Rget_accumulate, o, n, ot, r, n, ot, target, at, un, ut, op, w, &q);
-    }
+    issue(t->op, &a, &q);
     /* Whatever the result of the call, a program waits for the request that it got. */
-    if (t->op >= RPUT) CALL(Wait, &q, MPI_STATUS_IGNORE);
+    if (is_request(t->op)) CALL(Wait, &q, MPI_STATUS_IGNORE);
     if (made != MPI_OP_NULL) MPI_Op_free(&made);
     MPI_Type_free(&raw);
 }
@@ -196,12 +203,12 @@ static void issue(const struct test *t) {
 static void in_state(const struct test *t) {
     MPI_Win w = window.win;
     if (t->state == FENCE) CALL(Win_fence, 0, w);
-    if (t->state == LOCK_SELF) CALL(Win_lock, MPI_LOCK_SHARED, rank_, 0, w);
+    if (t->state == LOCK_TARGET) CALL(Win_lock, MPI_LOCK_SHARED, target_, 0, w);
     if (t->state == LOCK_ALL) CALL(Win_lock_all, 0, w);
-    if (t->state == PSCW) CALL(Win_post, self_, 0, w), CALL(Win_start, self_, 0, w);
-    issue(t);
+    if (t->state == PSCW) CALL(Win_post, origins_, 0, w), CALL(Win_start, targets_, 0, w);
+    issue_test(t);
     if (t->state == FENCE) CALL(Win_fence, MPI_MODE_NOSUCCEED, w);
-    if (t->state == LOCK_SELF) CALL(Win_unlock, rank_, w);
+    if (t->state == LOCK_TARGET) CALL(Win_unlock, target_, w);
     if (t->state == LOCK_ALL) CALL(Win_unlock_all, w);
     if (t->state == PSCW) CALL(Win_complete, w), CALL(Win_wait, w);
 }
@@ -259,23 +266,29 @@ static void sequence(const struct test *t) {
 
 static void finish(void) {
     if (window.win != MPI_WIN_NULL) close_window(&window);
-    if (self_) MPI_Group_free(&self_);
+}
+
+/* The target of each rank's operations, and the ranks whose target this rank is. */
+static void choose(enum target target) {
+    MPI_Group world;
+    int to = target == NEXT ? (rank_ + 1) % size_ : rank_, from = target == NEXT ? (rank_ + size_ - 1) % size_ : rank_;
+    target_ = target == NOBODY ? MPI_PROC_NULL : to;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &to, &targets_);
+    MPI_Group_incl(world, 1, &from, &origins_);
+    MPI_Group_free(&world);
 }
 
 static void run_case(long number) {
     struct test t = test_of(number);
     if (!is_asked(&t)) return;
     if (t.is_sequence) { sequence(&t); return; }
-    if (!self_) {
-        MPI_Group world;
-        MPI_Comm_group(MPI_COMM_WORLD, &world);
-        MPI_Group_incl(world, 1, &rank_, &self_);
-        MPI_Group_free(&world);
-    }
     /* Most cases fail and leave their window in any state: each has its own. */
     open_window(&window, t.place, sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD);
     if (window.win == MPI_WIN_NULL) return;
+    choose(t.target);
     in_state(&t);
+    MPI_Group_free(&targets_), MPI_Group_free(&origins_);
     MPI_Barrier(MPI_COMM_WORLD);
     close_window(&window);
 }

@@ -6,6 +6,7 @@
 #ifndef SWEEP_OPERATIONS_H
 #define SWEEP_OPERATIONS_H
 
+#include "sweep_issue.h"
 #include "sweep_places.h"
 #include "sweep_shapes.h"
 
@@ -19,12 +20,6 @@ static const char *const epoch_names[EPOCHS] = {
     "fence", "fence_asserted", "pscw", "pscw_test", "pscw_nocheck", "lock_shared", "lock_exclusive", "lock_nocheck",
     "lock+flush", "lock_all", "lock_all_nocheck", "lock_all+flush", "lock_all+flush_all", "lock_all+flush_local",
     "lock_all+flush_local_all",
-};
-
-enum operation { PUT, GET, ACC, GACC, FOP, CAS, RPUT, RGET, RACC, RGACC, OPERATIONS };
-static const char *const operation_names[OPERATIONS] = {
-    "put", "get", "accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap", "rput", "rget", "raccumulate",
-    "rget_accumulate",
 };
 
 enum combining { SUM, MAX, REPLACE, NO_OP, BXOR, COMBININGS };
@@ -49,14 +44,10 @@ struct test {
     enum target target;
     enum basic basic;
     enum shape origin_shape, target_shape, result_shape;
-    int count, unit, whole_group, matches;
+    int count, unit, whole_group, matches, is_large;
 };
 
 static inline long all_operations(void) { return (long)ROUNDS * PLACES * EPOCHS * OPERATIONS; }
-
-static int is_request(enum operation op) { return op >= RPUT; }
-static int combines(enum operation op) { return op == ACC || op == GACC || op == FOP || op == RACC || op == RGACC; }
-static int is_fetching(enum operation op) { return op == GACC || op == FOP || op == CAS || op == RGACC; }
 
 /* Case number to parameters; combinations that MPI does not have become ones that it has. */
 static struct test test_of(long number) {
@@ -76,15 +67,16 @@ static struct test test_of(long number) {
     t.result_shape = mixed(seed, 9) % 3 ? mixed(seed, 10) % SHAPES : PLAIN;
     t.count = counts[mixed(seed, 11) % 8 < 6 ? 1 + mixed(seed, 11) % 3 : 0];
     t.whole_group = mixed(seed, 12) % 2, t.matches = mixed(seed, 13) % 2;
+    t.is_large = mixed(seed, 14) % 4 == 0 && !is_single(t.op);
     t.unit = is_dynamic(t.place) ? 1 : 1 << (t.place % 4);
-    if (t.op == FOP || t.op == CAS) t.origin_shape = t.target_shape = t.result_shape = PLAIN, t.count = 1;
+    if (is_single(t.op)) t.origin_shape = t.target_shape = t.result_shape = PLAIN, t.count = 1;
     if (t.op == CAS && !is_integer(t.basic)) t.basic = INT64;
     if (t.combining == BXOR && !is_integer(t.basic)) t.combining = SUM;
     if (t.combining == MAX && t.basic == COMPLEX) t.combining = SUM;
     if (t.combining == NO_OP && !is_fetching(t.op)) t.combining = REPLACE;
     if (t.target == FIRST && (!combines(t.op) || t.combining > MAX)) t.target = NEXT;
     if (is_empty(t.place)) t.count = 0;
-    if (is_empty(t.place) && (t.op == FOP || t.op == CAS)) t.target = NOBODY, t.count = 1;
+    if (is_empty(t.place) && is_single(t.op)) t.target = NOBODY, t.count = 1;
     return t;
 }
 
@@ -95,9 +87,10 @@ static inline void describe_operation(long number, char text[PARAMETERS]) {
                         shapes[t.origin_shape].name, shapes[t.target_shape].name);
     if (is_fetching(t.op)) used += snprintf(text + used, PARAMETERS - used, ">%s", shapes[t.result_shape].name);
     if (combines(t.op)) used += snprintf(text + used, PARAMETERS - used, " %s", combining_names[t.combining]);
-    if (is_request(t.op)) snprintf(text + used, PARAMETERS - used, " %s", ending_names[t.ending]);
+    if (is_request(t.op)) used += snprintf(text + used, PARAMETERS - used, " %s", ending_names[t.ending]);
     if (t.epoch >= PSCW && t.epoch <= PSCW_NOCHECK)
-        snprintf(text + used, PARAMETERS - used, " %s", t.whole_group ? "all_ranks" : "partners");
+        used += snprintf(text + used, PARAMETERS - used, " %s", t.whole_group ? "all_ranks" : "partners");
+    if (t.is_large) snprintf(text + used, PARAMETERS - used, " large_counts");
 }
 
 /* --- what is to come of it ------------------------------------------------------------------- */
@@ -194,30 +187,21 @@ static void completed(enum ending ending, MPI_Request *request) {
     if (*request != MPI_REQUEST_NULL) say("request left");
 }
 
-static void issue(const struct test *t, int target) {
+static void issue_test(const struct test *t, int target) {
     int each = sizes_of_basics[t->basic], n = elements(t);
-    MPI_Op combining[] = {MPI_SUM, MPI_MAX, MPI_REPLACE, MPI_NO_OP, MPI_BXOR};
-    MPI_Op how = combining[t->combining];
+    const MPI_Op combining[] = {MPI_SUM, MPI_MAX, MPI_REPLACE, MPI_NO_OP, MPI_BXOR};
     MPI_Datatype basic = basic_of(t->basic);
     MPI_Datatype o = type_of(t->origin_shape, basic, each), u = type_of(t->target_shape, basic, each);
     MPI_Datatype r = type_of(t->result_shape, basic, each);
-    int on = n / elements_of(t->origin_shape), un = n / elements_of(t->target_shape), rn = n / elements_of(t->result_shape);
-    char *origin = (char *)origin_ + AHEAD * each, *result = (char *)result_ + AHEAD * each;
-    MPI_Aint at = window.bytes ? place_of(&window, target, AHEAD * each) : 0;
+    struct arguments arguments = {
+        .origin = (char *)origin_ + AHEAD * each, .result = (char *)result_ + AHEAD * each, .compared = compare_,
+        .origin_count = n / elements_of(t->origin_shape), .result_count = n / elements_of(t->result_shape),
+        .target_count = n / elements_of(t->target_shape), .origin_type = o, .result_type = r, .target_type = u,
+        .target = target, .at = window.bytes ? place_of(&window, target, AHEAD * each) : 0,
+        .op = combining[t->combining], .win = window.win,
+    };
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Win w = window.win;
-    switch (t->op) {
-    case PUT: CALL(Put, origin, on, o, target, at, un, u, w); break;
-    case GET: CALL(Get, origin, on, o, target, at, un, u, w); break;
-    case ACC: CALL(Accumulate, origin, on, o, target, at, un, u, how, w); break;
-    case GACC: CALL(Get_accumulate, origin, on, o, result, rn, r, target, at, un, u, how, w); break;
-    case FOP: CALL(Fetch_and_op, origin, result, basic, target, at, how, w); break;
-    case CAS: CALL(Compare_and_swap, origin, compare_, result, basic, target, at, w); break;
-    case RPUT: CALL(Rput, origin, on, o, target, at, un, u, w, &request); break;
-    case RGET: CALL(Rget, origin, on, o, target, at, un, u, w, &request); break;
-    case RACC: CALL(Raccumulate, origin, on, o, target, at, un, u, how, w, &request); break;
-    default: CALL(Rget_accumulate, origin, on, o, result, rn, r, target, at, un, u, how, w, &request);
-    }
+    issue_by(t->is_large, t->op, &arguments, &request);
     if (is_request(t->op) && !failed_) completed(t->ending, &request);
     /* The types may go while operations use them. */
     if (t->origin_shape != PLAIN) MPI_Type_free(&o);
@@ -240,7 +224,7 @@ static void posted(const struct test *t, int target) {
     CALL(Win_post, from, nocheck, window.win);
     if (nocheck) MPI_Barrier(comm_);
     CALL(Win_start, to, nocheck, window.win);
-    issue(t, target);
+    issue_test(t, target);
     CALL(Win_complete, window.win);
     if (t->epoch == PSCW_TEST) while (!flag && !CALL(Win_test, window.win, &flag)) continue;
     else CALL(Win_wait, window.win);
@@ -267,19 +251,19 @@ static void in_epoch(const struct test *t, int target) {
     int gets = t->op == GET;
     if (t->epoch <= FENCE_ASSERTED) {
         CALL(Win_fence, t->epoch == FENCE ? 0 : MPI_MODE_NOPRECEDE | (gets ? MPI_MODE_NOPUT : 0), window.win);
-        issue(t, target);
+        issue_test(t, target);
         CALL(Win_fence, t->epoch == FENCE ? 0 : MPI_MODE_NOSUCCEED | MPI_MODE_NOSTORE, window.win);
     } else if (t->epoch <= PSCW_NOCHECK) {
         posted(t, target);
     } else if (t->epoch <= LOCK_FLUSH) {
         int type = t->epoch == LOCK_EXCLUSIVE ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED;
         CALL(Win_lock, type, target, t->epoch == LOCK_NOCHECK ? MPI_MODE_NOCHECK : 0, window.win);
-        issue(t, target);
+        issue_test(t, target);
         flushed(t, target);
         CALL(Win_unlock, target, window.win);
     } else {
         CALL(Win_lock_all, t->epoch == ALL_NOCHECK ? MPI_MODE_NOCHECK : 0, window.win);
-        issue(t, target);
+        issue_test(t, target);
         flushed(t, target);
         CALL(Win_unlock_all, window.win);
     }

@@ -85,9 +85,9 @@ static void work_together(const struct thread *thread) {
     fill_buffers(&t);
     for (int i = 0; i < TURNS && has_counters(); i++) {
         count_up(&last);
-        if (i == TURNS / 2) issue(&t, target), flushed(&t, target);
+        if (i == TURNS / 2) issue_test(&t, target), flushed(&t, target);
     }
-    if (!has_counters()) issue(&t, target), flushed(&t, target);
+    if (!has_counters()) issue_test(&t, target), flushed(&t, target);
     CALL(Win_flush_all, window.win);
     compare_buffers(&t);
 }
