@@ -25,11 +25,21 @@ fn measures(size: isize, unit: isize) -> Outcome<(usize, u32)> {
     Ok((size, unit))
 }
 
+/// [`measures`] for a collective call. Invalid arguments become (0, 0), which creation rejects at
+/// all ranks. This rank reports its own failure.
+fn measured(size: isize, unit: isize) -> ((usize, u32), Option<Failure>) {
+    match measures(size, unit) {
+        Ok(valid) => (valid, None),
+        Err(failure) => ((0, 0), Some(failure)),
+    }
+}
+
 /// Creates a window over a communicator, whose ranks are `job`: by `ours`, or by `theirs` if the
-/// host must serve it.
+/// host must serve it. `own` is the failure of this rank's arguments.
 fn make(
     job: Result<Job, Refused>,
     (info, comm, out): (InfoHandle, Comm, *mut Win),
+    own: Option<Failure>,
     ours: impl FnOnce(&Job, &Info) -> transom::Result<RawWindow>,
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -39,7 +49,7 @@ fn make(
             tell_full(&error);
             Err(Refused::Off)
         }
-        made => Ok(made.map_err(Failure::from).and_then(|raw| register(&job, comm, raw))),
+        made => Ok(made.map_err(|error| own.unwrap_or_else(|| error.into())).and_then(|raw| register(&job, comm, raw))),
     });
     match made {
         Ok(Ok(face)) => {
@@ -143,13 +153,12 @@ pub(crate) unsafe fn create_window(
     (info, comm, win): (InfoHandle, Comm, *mut Win),
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
+    let ((size, unit), own) = measured(size, unit);
     let ours = |job: &Job, info: &Info| {
-        // Invalid arguments become (0, 0), which creation rejects collectively.
-        let (size, unit) = measures(size, unit).unwrap_or((0, 0));
         // SAFETY: the program promises that the memory stays until MPI_Win_free (MPI-4.1 §12.2.1).
         unsafe { RawWindow::create(job, base.cast(), size, unit, info) }
     };
-    make(job_of(comm), (info, comm, win), ours, theirs)
+    make(job_of(comm), (info, comm, win), own, ours, theirs)
 }
 
 /// `MPI_Win_allocate`, by `theirs` if the host must serve the window.
@@ -162,14 +171,14 @@ pub(crate) unsafe fn allocate_window(
     (info, comm, base, win): (InfoHandle, Comm, *mut c_void, *mut Win),
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
+    let ((size, unit), own) = measured(size, unit);
     let ours = |job: &Job, info: &Info| {
-        let (size, unit) = measures(size, unit).unwrap_or((0, 0));
         let raw = RawWindow::allocate(job, size, unit, info)?;
         // SAFETY: the caller has room for an address there, as MPI demands.
         unsafe { *base.cast::<*mut u8>() = raw.base() };
         Ok(raw)
     };
-    make(job_of(comm), (info, comm, win), ours, theirs)
+    make(job_of(comm), (info, comm, win), own, ours, theirs)
 }
 
 /// `MPI_Win_allocate_shared`, by `theirs` if the host must serve the window.
@@ -182,21 +191,21 @@ pub(crate) unsafe fn allocate_shared_window(
     (info, comm, base, win): (InfoHandle, Comm, *mut c_void, *mut Win),
     theirs: impl FnOnce() -> c_int,
 ) -> c_int {
+    let ((size, unit), own) = measured(size, unit);
     let ours = |job: &Job, info: &Info| {
-        let (size, unit) = measures(size, unit).unwrap_or((0, 0));
         let raw = RawWindow::allocate_shared(job, size, unit, info)?;
         // SAFETY: as in `allocate_window`.
         unsafe { *base.cast::<*mut u8>() = raw.base() };
         Ok(raw)
     };
-    make(job_of(comm).and_then(sharing), (info, comm, win), ours, theirs)
+    make(job_of(comm).and_then(sharing), (info, comm, win), own, ours, theirs)
 }
 
 #[unsafe(export_name = "PMPI_Win_create_dynamic")]
 pub(crate) unsafe extern "C" fn create_dynamic(info: InfoHandle, comm: Comm, win: *mut Win) -> c_int {
     let ours = |job: &Job, info: &Info| RawWindow::create_dynamic(job, info);
     // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
-    make(job_of(comm), (info, comm, win), ours, || unsafe { host_Win_create_dynamic(info, comm, win) })
+    make(job_of(comm), (info, comm, win), None, ours, || unsafe { host_Win_create_dynamic(info, comm, win) })
 }
 
 #[unsafe(export_name = "PMPI_Win_attach")]

@@ -67,11 +67,16 @@ impl Failure {
 
     /// The failure's code, which the host can explain from now on.
     pub(crate) fn code(&self) -> c_int {
-        let other = CLASSES.len() - 1;
-        let place = CLASSES.iter().position(|&class| class == self.class).unwrap_or(other);
-        let class = constants().classes[place];
+        let (place, class) = self.placed();
         // MPICH takes a new code of a class for one of its own messages, about another failure.
         if cfg!(int_handles) { class } else { self.explained(place, class) }
+    }
+
+    /// The place of the failure's class in `CLASSES`, and the host's number of it.
+    fn placed(&self) -> (usize, c_int) {
+        let other = CLASSES.len() - 1;
+        let place = CLASSES.iter().position(|&class| class == self.class).unwrap_or(other);
+        (place, constants().classes[place])
     }
 
     /// Each class has a code of its own, which gets this failure's text.
@@ -99,17 +104,17 @@ impl Failure {
     /// Calls the window's error handler. Returns the code, if the handler returns.
     #[cold]
     pub(crate) fn raise(&self, win: Win) -> c_int {
-        let code = self.code();
         let mut handler = constants().fatal;
-        // SAFETY: the window is one of the host's; both calls write a handle.
+        // SAFETY: the window is one of the host's; the calls write a handle.
         unsafe {
+            let mut code = self.code();
             if host_Win_get_errhandler(win, &raw mut handler) == 0 {
-                self.tell(handler);
+                code = self.told(handler, code);
                 host_Errhandler_free(&raw mut handler);
             }
             host_Win_call_errhandler(win, code);
+            code
         }
-        code
     }
 
     /// [`Failure::raise`] for a call on one target.
@@ -127,26 +132,29 @@ impl Failure {
     /// [`Failure::raise`] on a communicator, when there is no window yet.
     #[cold]
     pub(crate) fn raise_on(&self, comm: Comm) -> c_int {
-        let code = self.code();
         let mut handler = constants().fatal;
         // SAFETY: as in `raise`.
         unsafe {
+            let mut code = self.code();
             if host_Comm_get_errhandler(comm, &raw mut handler) == 0 {
-                self.tell(handler);
+                code = self.told(handler, code);
                 host_Errhandler_free(&raw mut handler);
             }
             host_Comm_call_errhandler(comm, code);
+            code
         }
-        code
     }
 
-    /// Prints the failure if the program will end of it, or if the user asked for information.
-    /// Hosts print little about codes that are not their own.
-    fn tell(&self, handler: Errhandler) {
-        let fatal = handler == constants().fatal || handler == constants().abort;
-        if fatal || process::get().is_some_and(|process| process.info) {
+    /// Prints the failure if the handler will end the program, or if the user asked for
+    /// information. Hosts print little about codes that are not their own. Returns what the handler
+    /// gets: `code`, or the class if the handler ends the program, because hosts make the exit
+    /// status of it.
+    fn told(&self, handler: Errhandler, code: c_int) -> c_int {
+        let ends = handler == constants().fatal || handler == constants().abort;
+        if ends || process::get().is_some_and(|process| process.info) {
             eprintln!("transom: {}", self.text);
         }
+        if ends { self.placed().1 } else { code }
     }
 }
 
