@@ -85,7 +85,7 @@ pub(crate) fn has_ended(pid: u32) -> bool {
 
 /// The other ranks, and the failure detector's state.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct Detector {
     ranks: Vec<(usize, Process)>,
     /// Machines of remote ranks, for errors.
     places: Vec<(usize, String)>,
@@ -109,15 +109,20 @@ struct Seen {
     silent: Option<(Place, String, String)>,
 }
 
-impl Watch {
+impl Detector {
     /// Watches the ranks that the process of `me` can see and that are other processes (ranks of a
     /// simulated job are not), and the remote ranks of `connections`.
-    pub(crate) fn new(me: usize, ranks: &[Process], far: Option<Lines>) -> Watch {
+    pub(crate) fn new(me: usize, ranks: &[Process], far: Option<Lines>) -> Detector {
         let own = &ranks[me];
         let here = |(_, process): &(usize, &Process)| process.pid != own.pid && process.is_seen_by(own);
         let others = ranks.iter().enumerate().filter(here).map(|(rank, process)| (rank, process.clone()));
         let places = far.iter().flat_map(Lines::told).collect();
-        Watch { ranks: others.collect(), places, seen: Mutex::new(Seen { far, ..Seen::default() }), ..Watch::default() }
+        Detector {
+            ranks: others.collect(),
+            places,
+            seen: Mutex::new(Seen { far, ..Seen::default() }),
+            ..Detector::default()
+        }
     }
 
     /// The machine and address of a remote rank, as text.
@@ -246,10 +251,10 @@ mod tests {
         (child, Process { pid, began: began(pid).expect("it runs"), ..Process::own() })
     }
 
-    /// Looks until the watch reports a death: looks in between give the previous answer.
-    fn until_dead(watch: &Watch) -> String {
+    /// Looks until the detector reports a death: looks in between give the previous answer.
+    fn until_dead(detector: &Detector) -> String {
         loop {
-            if let Err(died) = watch.look(Duration::ZERO) {
+            if let Err(died) = detector.look(Duration::ZERO) {
                 return died.to_string();
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -280,13 +285,13 @@ mod tests {
         let (mut first, a) = sleeper();
         let (mut second, b) = sleeper();
         let host = a.host.clone();
-        let watch = Watch::new(0, &[Process::own(), a, b], None);
-        watch.look(Duration::ZERO).expect("both live");
+        let detector = Detector::new(0, &[Process::own(), a, b], None);
+        detector.look(Duration::ZERO).expect("both live");
         // Not reaped: a zombie counts as dead.
         second.kill().expect("ours");
-        let said = until_dead(&watch);
+        let said = until_dead(&detector);
         assert!(said.contains("rank 2") && said.contains(&host), "{said}");
-        assert_eq!(watch.look(Duration::ZERO).map_err(|died| died.to_string()), Err(said));
+        assert_eq!(detector.look(Duration::ZERO).map_err(|died| died.to_string()), Err(said));
         for child in [&mut first, &mut second] {
             child.kill().expect("ours");
             child.wait().expect("ours");
@@ -299,12 +304,12 @@ mod tests {
     fn who_died_before_the_first_look_is_found() {
         let (mut child, mut process) = sleeper();
         process.began += 1;
-        let watch = Watch::new(0, &[Process::own(), process.clone()], None);
-        assert!(until_dead(&watch).contains("rank 1"));
+        let detector = Detector::new(0, &[Process::own(), process.clone()], None);
+        assert!(until_dead(&detector).contains("rank 1"));
         child.kill().expect("ours");
         child.wait().expect("ours");
         process.began -= 1;
-        assert!(until_dead(&Watch::new(0, &[Process::own(), process], None)).contains("rank 1"));
+        assert!(until_dead(&Detector::new(0, &[Process::own(), process], None)).contains("rank 1"));
     }
 
     /// Processes of other machines, or of an unknown machine, are not looked up on this machine:
@@ -316,7 +321,7 @@ mod tests {
         for [own, other] in
             [[Process::own(), nobody.clone()], [unknown.clone(), Process { pid: nobody.pid, ..unknown.clone() }]]
         {
-            Watch::new(0, &[own, other], None).look(Duration::from_millis(1)).expect("nobody here to die");
+            Detector::new(0, &[own, other], None).look(Duration::from_millis(1)).expect("nobody here to die");
         }
     }
 
@@ -325,10 +330,10 @@ mod tests {
     #[test]
     fn processes_of_unknown_age_are_watched() {
         let (mut child, process) = sleeper();
-        let watch = Watch::new(0, &[Process::own(), Process { began: 0, ..process }], None);
-        watch.look(Duration::from_millis(1)).expect("it lives");
+        let detector = Detector::new(0, &[Process::own(), Process { began: 0, ..process }], None);
+        detector.look(Duration::from_millis(1)).expect("it lives");
         child.kill().expect("ours");
-        assert!(until_dead(&watch).contains("rank 1"));
+        assert!(until_dead(&detector).contains("rank 1"));
         child.wait().expect("ours");
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use transom_fabric::{Failure, Fault, Peer, Tally, diagnostics};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::failures::Watch;
+use crate::failures::Detector;
 use crate::messages::Messages;
 use crate::transport::{Lane, Wire};
 
@@ -49,7 +49,7 @@ const RETRY: Duration = Duration::from_micros(64);
 pub(crate) struct Progress {
     wire: Arc<Wire>,
     messages: Arc<Messages>,
-    watch: Watch,
+    detector: Detector,
     /// Initial polling time of a blocking call before it sleeps.
     spin: Duration,
     /// Maximum sleep of a blocking call.
@@ -83,12 +83,18 @@ impl fmt::Debug for Progress {
 impl Progress {
     /// `crowded`: ranks of this machine have to share cores. `alone`: none shares memory with this
     /// one.
-    pub(crate) fn new(wire: Arc<Wire>, messages: Arc<Messages>, watch: Watch, crowded: bool, alone: bool) -> Progress {
+    pub(crate) fn new(
+        wire: Arc<Wire>,
+        messages: Arc<Messages>,
+        detector: Detector,
+        crowded: bool,
+        alone: bool,
+    ) -> Progress {
         let spin = if crowded { Duration::ZERO } else { SPIN };
         Progress {
             wire,
             messages,
-            watch,
+            detector,
             spin,
             nap: if crowded && alone { NAP_CROWDED } else { NAP },
             learned: AtomicU32::new(micros(spin)),
@@ -133,7 +139,7 @@ impl Progress {
     /// `RankDied` or `RankUnreachable`, or the transport's reason. Operations that wait for a reply
     /// of that rank have failed then.
     pub(crate) fn look(&self) -> Result<()> {
-        self.told(self.watch.look(Duration::ZERO))?;
+        self.told(self.detector.look(Duration::ZERO))?;
         match self.wire.lost() {
             None => Ok(()),
             Some(fault) => {
@@ -146,7 +152,7 @@ impl Progress {
     /// A transport's error, or the death that caused it, perhaps of another rank than the error
     /// names.
     pub(crate) fn explained(&self, fault: Fault) -> Error {
-        let reason = match self.watch.whereabouts(fault.peer.index()) {
+        let reason = match self.detector.whereabouts(fault.peer.index()) {
             Some(place) => format!("{} ({place})", fault.reason),
             None => fault.reason,
         };
@@ -155,7 +161,7 @@ impl Progress {
 
     /// An error of an operation on a rank, or the death that caused it.
     pub(crate) fn or_death(&self, error: Error) -> Error {
-        self.told(self.watch.look(DYING)).err().unwrap_or(error)
+        self.told(self.detector.look(DYING)).err().unwrap_or(error)
     }
 
     fn told(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failures::connections::{Beacon, Lines, Place, SILENCE};
-use crate::failures::{Process, Watch};
+use crate::failures::{Detector, Process};
 use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
 use crate::progress::Progress;
@@ -118,9 +118,9 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let silence = parts.settings.silence.unwrap_or(SILENCE);
     let far =
         parts.beacon.is_some().then(|| Lines::new(me, parts.source.clone(), silence, strict, far(me, &parts.cards)));
-    let watch = Watch::new(me, &processes, far);
+    let detector = Detector::new(me, &processes, far);
     let alone = parts.nodes.iter().filter(|&&node| node == parts.nodes[me]).count() == 1;
-    let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), watch, crowded, alone);
+    let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), detector, crowded, alone);
     parts.wire.set_addresses(addresses(me, &parts.nodes, &parts.cards));
     let core = Arc::new(JobCore {
         rank: me,

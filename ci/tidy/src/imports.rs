@@ -47,7 +47,7 @@ const AREAS: &[Area] = &[
     Area { prefix: "launch/", own: LAUNCH, may: &[TRANSOM] },
     // Measures the performance of the machine below transom, so it uses the backends directly.
     Area { prefix: "perf/", own: "transom_perf", may: &[TRANSOM, LAUNCH, FABRIC, OFI, VERBS, SHM, HARNESS] },
-    // A separate workspace, whose tests belong to the root package.
+    // A separate workspace, whose tests belong to `transom-tests`.
     Area { prefix: "capi/mpi/", own: "transom_mpi", may: &[TRANSOM] },
     // C programs see the library's public interface only.
     Area { prefix: "capi/", own: "transom_c", may: &[TRANSOM] },

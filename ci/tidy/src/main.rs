@@ -103,7 +103,7 @@ fn check(tree: &Tree) -> Vec<Violation> {
         found.extend(imports::check_manifest(manifest));
         found.extend(manifest::check(manifest));
     }
-    found.extend(modules::check(&tree.sources));
+    found.extend(modules::check(&tree.sources, &tree.texts));
     found.extend(requirements::check(tree));
     for (path, text) in &tree.texts {
         found.extend(leftovers::private_paths(path, text));

@@ -1,7 +1,9 @@
 //! The rule that the top-level modules of a crate import one way: no crate has a circle of modules,
-//! and the modules of `src` obey an order of layers. Owns that order. Independent of files on disk.
+//! and the modules of `src` obey an order of layers and stand in the map of ARCHITECTURE.md. Owns
+//! that order. Independent of files on disk.
 
 mod graph;
+mod map;
 mod paths;
 
 use crate::report::Violation;
@@ -37,7 +39,8 @@ const LAYERS: &[&[&str]] = &[
 const KNOWN: &[&str] = &["capi/mpi/src/"];
 
 /// Circles of modules, in every crate among `sources`, and imports against the layers of `src`.
-pub(crate) fn check(sources: &[Source]) -> Vec<Violation> {
+/// `texts`: path and content of the documents, of which one has the map.
+pub(crate) fn check(sources: &[Source], texts: &[(String, String)]) -> Vec<Violation> {
     let mut found = Vec::new();
     for root in sources.iter().filter_map(root_of) {
         let graph = Graph::of_crate(root, sources);
@@ -46,6 +49,7 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Violation> {
         }
         if root == "src/" {
             found.extend(against_layers(&graph, LAYERS));
+            found.extend(map::check(&graph.modules, texts));
         }
     }
     found
@@ -87,7 +91,7 @@ mod tests {
 
     fn whats(files: &[(&str, &str)]) -> Vec<String> {
         let sources: Vec<_> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
-        check(&sources).into_iter().map(|violation| violation.what).collect()
+        check(&sources, &[]).into_iter().map(|violation| violation.what).collect()
     }
 
     #[test]
