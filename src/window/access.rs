@@ -381,7 +381,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As [`Window::sync`](crate::Window::sync) (`MPI_WIN_SYNC`).
     #[inline]
     pub fn sync(&self) {
-        self.0.core.sync();
+        self.0.core.own.sync();
     }
 
     /// [`Access::put`] with a request (`MPI_RPUT`, MPI-4.1 §12.3.5), to wait for this operation

@@ -58,9 +58,9 @@ impl Target {
         }
         let words = match link {
             Some(link) => self.words_of(core, link)?,
-            None => Words::at(&core.words, 0),
+            None => Words::at(&core.own.words, 0),
         };
-        Some(Place { memory, words, per_element: core.per_element, base: 0 })
+        Some(Place { memory, words, per_element: core.hints.per_element, base: 0 })
     }
 
     /// Whether byte `at` is aligned for an element of `ty`.
@@ -430,7 +430,7 @@ impl Core {
     pub(super) fn next_order(&self, target: &Target) -> u64 {
         // Relaxed: accumulates whose order matters come from one thread, or the program has ordered
         // them.
-        match self.ordered.load(Ordering::Relaxed) {
+        match self.hints.ordered() {
             true => u64::from(target.order.fetch_add(1, Ordering::Relaxed)) + 1,
             false => 0,
         }
@@ -440,7 +440,7 @@ impl Core {
     pub(super) fn place_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<Place<'m>> {
         let words =
             target.words(self).ok_or_else(|| ErrorKind::Job("control words of a mapped target are gone".into()))?;
-        Ok(Place { memory: &there.memory, words, per_element: self.per_element, base: there.base })
+        Ok(Place { memory: &there.memory, words, per_element: self.hints.per_element, base: there.base })
     }
 
     /// How an access by address is reached. Fails where it is not within attached memory, or an

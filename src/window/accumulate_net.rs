@@ -2,8 +2,6 @@
 //! of 64 bits, or of 32 bits where the device has those. An operation for which the device has no
 //! atomic goes by its compare-and-swap, so that one actor performs all accumulates on a type.
 
-use std::sync::atomic::Ordering;
-
 use transom_fabric::{Amo, AmoKind, Posting, Tally, TallyRef, Width};
 
 use super::accumulate::Accumulate;
@@ -142,8 +140,8 @@ impl Core {
         into: &Sink,
         tally: &TallyRef,
     ) -> Result<()> {
-        // Relaxed: as in `next_order`. The place is held until the port has counted the operation.
-        let posting = self.ordered.load(Ordering::Relaxed).then(|| self.busy.begin(at, || self.tally.idle()));
+        // The place is held until the port has counted the operation.
+        let posting = self.hints.ordered().then(|| self.targets.busy.begin(at, || self.targets.tally.idle()));
         if posting.as_ref().is_some_and(Posting::is_busy) {
             self.job.finish(&target.tally);
         }

@@ -2,27 +2,23 @@
 //! memory are in `transfer` and `accumulate`. The protocols are in `lock`, `pscw` and here (fence).
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
-use transom_fabric::{Memory, Peer, PeerMap, Places, Span, TallyRef};
-
-use super::dynamic::Known;
-use super::model::Separate;
+use super::active_hints::ActiveHints;
+use super::epoch_state::EpochState;
+use super::own::Own;
 use super::target::{Far, Hold, Reach, Target};
-use crate::directory::Part;
-use crate::epoch::{self, Access, Books, Call};
+use super::targets::Targets;
+use crate::epoch::{Access, Call};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flavor::Flavor;
-use crate::hints::{Hints, Info, Model};
 use crate::job::{self, BarrierWords, JobCore, Route, Team, peer};
-use crate::memory::attached::Attached;
 use crate::memory::layout::Layout;
-use crate::messages::Exposed;
 use crate::routes::Actor;
 use crate::sync::barrier;
 use crate::sync::words::{self, Words};
-use crate::transport::{Lane, NetMemory, NetRegion, ShmRegion};
+use crate::transport::{Lane, NetMemory};
 
 /// One rank's side of a window.
 pub(crate) struct Core {
@@ -31,123 +27,28 @@ pub(crate) struct Core {
     /// The window's number in the job.
     pub(crate) id: u64,
     pub(crate) flavor: Flavor,
-    /// This rank's part: the public copy, which other ranks access.
-    pub(crate) memory: Memory,
-    /// The private copy, in the separate memory model.
-    pub(super) separate: Option<Separate>,
-    pub(crate) part: Part,
-    /// This rank's control words, which other ranks access.
-    pub(crate) words: Memory,
-    pub(super) exposed: Arc<Exposed>,
-    /// The attached regions of a dynamic window.
-    pub(super) attached: Arc<Attached>,
-    /// The whole segment of a contiguous shared window.
-    pub(super) segment: Option<Memory>,
-    pub(super) hints: Mutex<Hints>,
-    pub(super) ordered: AtomicBool,
-    pub(super) no_locks: AtomicBool,
-    pub(super) per_element: bool,
+    /// The actor of accumulates on integers.
+    pub(super) actor: Actor,
     /// Whether all parts of the node's ranks are mapped by the other ranks of the node.
     pub(super) mapped: bool,
-    pub(super) actor: Actor,
-    /// Operations in flight to all targets.
-    pub(crate) tally: TallyRef,
-    pub(super) place: usize,
-    pub(super) regions: Regions,
-    pub(super) targets: PeerMap<Target>,
-    /// The own part through the net, where the net performs the atomics on its integers.
-    pub(super) own: OnceLock<NetMemory>,
-    /// Places with atomics in flight at the net.
-    pub(super) busy: Places,
-    /// The attached regions of targets of this node that are known here, in a dynamic window.
-    pub(super) known: PeerMap<(Peer, Mutex<Known>)>,
-    /// The state of the epochs and the locks: [`Books`].
-    pub(super) epoch: AtomicU64,
-    /// Whether synchronization calls come from one thread at a time. The books then need no atomic
-    /// changes.
-    pub(super) serial: bool,
-    pub(super) fences: AtomicU32,
-    /// Whether `lock_all` is recorded in the master's word.
-    pub(super) holds_all: AtomicBool,
-    /// Whether `PROC_NULL` is locked. The lock counts in the books.
-    pub(super) holds_nobody: AtomicBool,
-    /// The group of `start`, until `complete` takes it.
-    pub(super) started: Mutex<Option<Vec<usize>>>,
-    /// The number of origins of `post`.
-    pub(super) origins: AtomicU32,
-}
-
-/// Registrations of this rank's part: peers can access the part as long as these exist.
-#[derive(Debug, Default)]
-pub(crate) struct Regions {
-    pub(crate) shm: Option<ShmRegion>,
-    pub(crate) net: Option<NetRegion>,
+    pub(crate) own: Own,
+    pub(crate) targets: Targets,
+    pub(crate) epochs: EpochState,
+    pub(crate) hints: ActiveHints,
 }
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "window {:x} ({:?}, {} bytes, unit {})", self.id, self.flavor, self.part.size, self.part.unit)
+        write!(f, "window {:x} ({:?}, {} bytes, unit {})", self.id, self.flavor, self.own.part.size, self.own.part.unit)
     }
 }
 
 impl Core {
-    #[inline]
-    pub(super) fn state(&self) -> epoch::State {
-        self.books().state()
-    }
-
-    /// The state of the epochs and the locks.
-    #[inline]
-    pub(super) fn books(&self) -> Books {
-        // Relaxed: orders nothing but changes of the books. A program that calls from several
-        // threads orders those calls.
-        Books(self.epoch.load(Ordering::Relaxed))
-    }
-
-    /// Changes the books from `from` to `to`. Returns the current books if another thread has
-    /// changed them before.
-    #[inline]
-    pub(super) fn shift(&self, from: Books, to: Books) -> std::result::Result<(), Books> {
-        if self.serial {
-            self.epoch.store(to.0, Ordering::Relaxed);
-            return Ok(());
-        }
-        // AcqRel: a thread that sees the change sees the data written for it before: the group of
-        // `start` or the origins of `post`.
-        let changed = self.epoch.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed);
-        changed.map(drop).map_err(Books)
-    }
-
-    /// Changes the books to the result of `to`, which is called again after a change by another
-    /// thread. Returns the books from before.
-    pub(super) fn update(&self, to: impl Fn(Books) -> Result<Books>) -> Result<Books> {
-        let mut books = self.books();
-        loop {
-            match self.shift(books, to(books)?) {
-                Ok(()) => return Ok(books),
-                Err(found) => books = found,
-            }
-        }
-    }
-
-    /// The state after `call`, if the call is legal.
-    // Inlined: with a known call, the compiler removes most of the state machine.
-    #[inline]
-    pub(crate) fn check(&self, name: &'static str, call: Call) -> Result<epoch::State> {
-        after(self.books(), name, call).map(Books::state)
-    }
-
-    /// Passes `call` through the epochs' state machine.
-    #[inline]
-    pub(crate) fn step(&self, name: &'static str, call: Call) -> Result<()> {
-        self.update(|books| after(books, name, call)).map(drop)
-    }
-
     /// Whether an operation on `target` may begin. In an epoch of `start` it waits for the target's
     /// post.
     #[inline]
     pub(crate) fn begin(&self, name: &'static str, target: usize) -> Result<()> {
-        match self.state().0 {
+        match self.epochs.state().0 {
             Access::LockAll | Access::Fence => Ok(()),
             _ => self.begin_checked(name, target),
         }
@@ -155,13 +56,13 @@ impl Core {
 
     #[cold]
     fn begin_checked(&self, name: &'static str, target: usize) -> Result<()> {
-        let next = self.check(name, Call::Operation)?;
+        let next = self.epochs.check(name, Call::Operation)?;
         match next.0 {
             Access::Lock | Access::Start => self.admit(name, target),
             _ => {
                 // An operation on an invalid rank begins no fence epoch.
                 self.target(name, target)?;
-                self.step(name, Call::Operation)
+                self.epochs.step(name, Call::Operation)
             }
         }
     }
@@ -169,8 +70,8 @@ impl Core {
     /// As [`Core::begin`], for a request-based operation (MPI-4.1 §12.3.5).
     #[inline]
     pub(crate) fn begin_request(&self, name: &'static str, target: usize) -> Result<()> {
-        self.check(name, Call::Request)?;
-        match self.state().0 {
+        self.epochs.check(name, Call::Request)?;
+        match self.epochs.state().0 {
             Access::Lock => self.admit(name, target),
             _ => Ok(()),
         }
@@ -178,10 +79,10 @@ impl Core {
 
     /// Makes the own part reachable through the net, if the net performs atomics on it.
     pub(super) fn import_own(&self) -> Result<()> {
-        if self.actor == Actor::Nic && self.part.size > 0 {
-            let own = self.job.wire.import_net(peer(self.job.rank), &self.part.net)?;
+        if self.actor == Actor::Nic && self.own.part.size > 0 {
+            let own = self.job.wire.import_net(peer(self.job.rank), &self.own.part.net)?;
             // Set once, by the first contact with the own rank.
-            let _ = self.own.set(own);
+            let _ = self.targets.own.set(own);
         }
         Ok(())
     }
@@ -192,7 +93,7 @@ impl Core {
         match &target.reach {
             _ if self.actor != Actor::Nic => None,
             Reach::Far(Far::Posted(memory)) => Some(memory),
-            Reach::Mapped(_, None) => self.own.get(),
+            Reach::Mapped(_, None) => self.targets.own.get(),
             _ => None,
         }
     }
@@ -203,7 +104,7 @@ impl Core {
         match target.hold() {
             Hold::Shared | Hold::Exclusive | Hold::Unchecked | Hold::Open => Ok(()),
             Hold::Started => self.await_post(target),
-            Hold::None if self.state().0 == Access::Start => Err(ErrorKind::Epoch {
+            Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
                 call: name,
                 reason: "the target is not in the group of start (MPI-4.1 §12.5.2)",
             }
@@ -226,7 +127,7 @@ impl Core {
     /// The target, if first contact has been made.
     #[inline]
     pub(super) fn known(&self, rank: usize) -> Option<&Target> {
-        if rank < self.team.size { self.targets.get(peer(rank)) } else { None }
+        if rank < self.team.size { self.targets.get(rank) } else { None }
     }
 
     #[cold]
@@ -235,7 +136,7 @@ impl Core {
             return Ok(None);
         }
         job::check_rank(&self.team, call, rank)?;
-        self.targets.get_or_try_insert(peer(rank), || Target::contact(self, rank)).map(Some)
+        self.targets.get_or_contact(rank, || Target::contact(self, rank)).map(Some)
     }
 
     /// [`Core::locate`] for the hot path: `None` for a first contact, for `PROC_NULL`, and for an
@@ -297,7 +198,7 @@ impl Core {
         // after this call. On x86 the fence only stops the compiler from moving them and costs no
         // instruction; elsewhere it is the store barrier.
         fence(Ordering::AcqRel);
-        match self.targets.get(peer(rank)) {
+        match self.targets.get(rank) {
             Some(target) if target.rank() == rank => self.job.progress.complete(&target.tally),
             // Without first contact, nothing is in flight.
             _ if rank == job::PROC_NULL => Ok(()),
@@ -309,80 +210,31 @@ impl Core {
     #[inline]
     pub(crate) fn flush_all(&self) -> Result<()> {
         fence(Ordering::AcqRel);
-        self.job.progress.complete(&self.tally).inspect_err(|_| self.told())
-    }
-
-    /// Discards the targets' records of a failure that was reported for all targets, so that it is
-    /// not reported again.
-    #[cold]
-    fn told(&self) {
-        for target in self.targets.values() {
-            drop(target.tally.take_failure());
-        }
+        self.job.progress.complete(&self.targets.tally).inspect_err(|_| self.targets.told())
     }
 
     /// Whether a flush of one target is allowed now.
     #[inline]
     pub(crate) fn may_flush(&self, call: &'static str, rank: usize) -> Result<()> {
         // The most common case: `lock_all`, under which every target may be flushed.
-        if self.state().0 == Access::LockAll { Ok(()) } else { self.may_flush_checked(call, rank) }
+        if self.epochs.state().0 == Access::LockAll { Ok(()) } else { self.may_flush_checked(call, rank) }
     }
 
     /// A separate function, so that the common case saves no registers for it.
     #[cold]
     fn may_flush_checked(&self, call: &'static str, rank: usize) -> Result<()> {
-        let held = match self.state().0 {
+        let held = match self.epochs.state().0 {
             Access::Lock => self.target(call, rank)?.is_none_or(|target| target.hold() != Hold::None),
             _ => true,
         };
-        self.check(call, Call::Flush { held }).map(drop)
+        self.epochs.check(call, Call::Flush { held }).map(drop)
     }
 
     /// Waits until no operation is in flight, even after errors, so that lent buffers can be
     /// returned.
     #[inline]
     pub(crate) fn settle(&self) {
-        self.job.finish(&self.tally);
-    }
-
-    /// The address of a part as programs see it: null for a part of no bytes, unless it lies in a
-    /// segment that has bytes.
-    pub(super) fn place_of(&self, memory: &Memory) -> Span {
-        let nowhere = memory.is_empty() && self.segment.as_ref().is_none_or(Memory::is_empty);
-        if nowhere { Span::from_raw(std::ptr::null_mut(), 0) } else { memory.span() }
-    }
-
-    /// Orders this rank's loads and stores of its window with those of other processes (MPI-4.1
-    /// §12.5.4, `MPI_WIN_SYNC`). In the separate model it also updates both copies.
-    #[inline]
-    pub(crate) fn sync(&self) {
-        fence(Ordering::SeqCst);
-        if let Some(separate) = &self.separate {
-            separate.publish(&self.memory);
-            separate.refresh(&self.memory);
-        }
-    }
-
-    /// Makes the private copy's changes visible in the public copy (MPI-4.1 §12.7 rule 5).
-    #[inline]
-    pub(super) fn publish(&self) {
-        if let Some(separate) = &self.separate {
-            separate.publish(&self.memory);
-        }
-    }
-
-    /// Makes the public copy's changes visible in the private copy (MPI-4.1 §12.7 rule 6).
-    #[inline]
-    pub(super) fn refresh(&self) {
-        if let Some(separate) = &self.separate {
-            separate.refresh(&self.memory);
-        }
-    }
-
-    /// The copy that this process loads and stores.
-    #[inline]
-    pub(crate) fn local(&self) -> &Memory {
-        self.separate.as_ref().map_or(&self.memory, Separate::private)
+        self.job.finish(&self.targets.tally);
     }
 
     /// Completes the operations of this rank, then passes a barrier of the window's ranks (MPI-4.1
@@ -390,9 +242,9 @@ impl Core {
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {
         let flushed = self.flush_all();
-        self.publish();
+        self.own.publish();
         self.barrier_over(|member| Ok(self.target("fence", member)?.and_then(|target| target.words(self))))?;
-        self.refresh();
+        self.own.refresh();
         flushed
     }
 
@@ -417,9 +269,9 @@ impl Core {
             Some(Lane::Net) => Ok(None),
             _ => Ok(words(member)?.map(|words| words.from(words::FENCE))),
         };
-        let mine = Some(Words::at(&self.words, words::FENCE));
+        let mine = Some(Words::at(&self.own.words, words::FENCE));
         let words = BarrierWords { job: &self.job, team: &self.team, key: self.id, mine, theirs };
-        barrier::dissemination(self.team.me, self.team.size, job::next(&self.fences), 0, &words).map(drop)
+        barrier::dissemination(self.team.me, self.team.size, job::next(&self.epochs.fences), 0, &words).map(drop)
     }
 
     /// The way to a rank's data.
@@ -432,14 +284,9 @@ impl Core {
         })
     }
 
-    /// The memory model (`MPI_WIN_MODEL`).
-    pub(crate) fn model(&self) -> Model {
-        if self.separate.is_some() { Model::Separate } else { Model::Unified }
-    }
-
     /// Whether operations were started since the last fence.
     pub(crate) fn in_fence_epoch(&self) -> bool {
-        self.state().0 == Access::Fence
+        self.epochs.state().0 == Access::Fence
     }
 
     pub(crate) fn actor(&self) -> Actor {
@@ -454,25 +301,6 @@ impl Core {
     pub(crate) fn group(&self) -> Vec<usize> {
         (0..self.team.size).map(|member| self.team.rank(member)).collect()
     }
-
-    pub(super) fn hints(&self) -> MutexGuard<'_, Hints> {
-        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The hints in force (`MPI_WIN_GET_INFO`).
-    pub(crate) fn info(&self) -> Info {
-        self.hints().in_force()
-    }
-
-    /// Sets the hints that may change after creation (`MPI_WIN_SET_INFO`).
-    pub(crate) fn set_info(&self, info: &Info) -> Result<()> {
-        let mut hints = self.hints();
-        hints.update(info)?;
-        // Relaxed: the caller orders its own operations.
-        self.ordered.store(hints.ordered(), Ordering::Relaxed);
-        self.no_locks.store(hints.forbids_locks(), Ordering::Relaxed);
-        Ok(())
-    }
 }
 
 /// A checked offset as an index. It is below the size of memory that is mapped here, so it fits.
@@ -480,20 +308,6 @@ impl Core {
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn index(at: u64) -> usize {
     at as usize
-}
-
-/// The books after `call`, or the error of an illegal call.
-#[inline]
-pub(super) fn after(books: Books, name: &'static str, call: Call) -> Result<Books> {
-    match epoch::after(books.state(), call) {
-        Ok(state) => Ok(books.with(state)),
-        Err(reason) => Err(misused(name, reason)),
-    }
-}
-
-#[cold]
-pub(super) fn misused(call: &'static str, reason: &'static str) -> Error {
-    ErrorKind::Epoch { call, reason }.into()
 }
 
 #[cold]

@@ -5,20 +5,23 @@
 //! two cases: large parts, since the ranks of a machine together may ask for more memory than it
 //! has; and a window of which ranks of a node map some parts and not others.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
-use transom_fabric::{Memory, PeerMap, Places, RegionKey, Tally, diagnostics};
+use transom_fabric::{Memory, RegionKey, diagnostics};
 
+use super::active_hints::ActiveHints;
 use super::agreement::{
     BY_NIC, FAILED, FOREIGN, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, failed, has_room, tell,
 };
-use super::core::{Core, Regions};
+use super::core::Core;
+use super::epoch_state::EpochState;
 use super::model::Separate;
+use super::own::{Own, Regions};
 use super::room::{self, allocated};
 use super::segment::{Announced, Draft};
+use super::targets::Targets;
 use crate::directory::Part;
-use crate::epoch::{Access, Books, Call, Exposure};
+use crate::epoch::{Access, Call};
 use crate::error::{Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
@@ -88,8 +91,8 @@ impl Core {
 
     /// How many times the part's bytes are taken from the machine at their first touch.
     fn promises(&self) -> u64 {
-        let own = matches!(self.flavor, Flavor::Allocate | Flavor::Shared) && self.segment.is_none();
-        u64::from(own) + u64::from(self.separate.is_some())
+        let own = matches!(self.flavor, Flavor::Allocate | Flavor::Shared) && self.own.segment.is_none();
+        u64::from(own) + u64::from(self.own.separate.is_some())
     }
 
     /// Fails where the machine lacks memory for all parts of its ranks.
@@ -118,23 +121,24 @@ impl Core {
     /// This rank's choices among those on which all ranks must agree.
     fn choices(&self) -> u32 {
         let noncontig = match self.flavor {
-            Flavor::Shared => NONCONTIG.bit(self.segment.is_none()),
+            Flavor::Shared => NONCONTIG.bit(self.own.segment.is_none()),
             _ => 0,
         };
-        let model = SEPARATE.bit(self.separate.is_some());
+        let model = SEPARATE.bit(self.own.separate.is_some());
         let foreign = if self.job.has_neighbours() { FOREIGN.bit(self.is_foreign()) } else { 0 };
-        let promised = if self.promises() > 0 && !self.job.wire.populates(self.memory.len()) { PROMISED } else { 0 };
+        let promised =
+            if self.promises() > 0 && !self.job.wire.populates(self.own.memory.len()) { PROMISED } else { 0 };
         promised
             | foreign
             | noncontig
             | model
-            | PER_ELEMENT.bit(self.per_element)
+            | PER_ELEMENT.bit(self.hints.per_element)
             | BY_NIC.bit(self.actor == Actor::Nic)
     }
 
     /// Whether this rank's part is user memory that ranks of the node can't map.
     fn is_foreign(&self) -> bool {
-        self.regions.shm.as_ref().is_some_and(is_foreign)
+        self.own.regions.shm.as_ref().is_some_and(is_foreign)
     }
 
     fn draft(job: &Job, wanted: &Wanted<'_>, memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>) -> Result<Draft> {
@@ -220,62 +224,40 @@ impl Core {
             team: Arc::clone(team),
             id,
             flavor: wanted.flavor,
-            memory,
-            separate,
-            part,
-            words,
-            exposed,
-            attached,
-            segment,
-            ordered: AtomicBool::new(hints.ordered()),
-            no_locks: AtomicBool::new(hints.forbids_locks()),
-            per_element: hints.per_element(),
-            mapped: false,
-            hints: Mutex::new(hints),
             actor,
-            tally: Tally::new(),
-            place,
-            regions,
-            targets: PeerMap::new(),
-            own: OnceLock::new(),
-            busy: Places::default(),
-            known: PeerMap::new(),
-            epoch: AtomicU64::new(Books::CLOSED.0),
-            serial: job.is_serial(),
-            fences: AtomicU32::new(0),
-            holds_all: AtomicBool::new(false),
-            holds_nobody: AtomicBool::new(false),
-            started: Mutex::default(),
-            origins: AtomicU32::new(0),
+            mapped: false,
+            own: Own { memory, separate, part, place, words, exposed, attached, segment, regions },
+            targets: Targets::new(),
+            epochs: EpochState::new(job.is_serial()),
+            hints: ActiveHints::new(hints),
         })
     }
 
     /// Ends the peers' access, after a barrier in which each rank says that it has no more
     /// accesses.
     pub(crate) fn free(&self) -> Result<()> {
-        self.check("free", Call::Free)?;
+        self.epochs.check("free", Call::Free)?;
         // Until the barrier has passed the window is unchanged: an error leaves the window and its
         // memory to the peers.
         let flushed = self.flush_all();
-        self.publish();
+        self.own.publish();
         self.barrier()?;
-        self.refresh();
+        self.own.refresh();
         self.withdraw();
         flushed
     }
 
     /// Removes this rank's part. No peer uses it any more.
     fn withdraw(&self) {
-        self.job.retract(self.place);
+        self.job.retract(self.own.place);
         self.job.messages.forget(self.id);
         self.detach_all();
-        // Relaxed: no other call runs on a window that is being freed.
-        self.epoch.store(Books::of((Access::Freed, Exposure::Closed)).0, Ordering::Relaxed);
+        self.epochs.freed();
     }
 
     /// Whether `free` has succeeded.
     pub(crate) fn is_freed(&self) -> bool {
-        self.state().0 == Access::Freed
+        self.epochs.state().0 == Access::Freed
     }
 
     /// For a window that is dropped without `free`: reports it, and keeps the memory, since peers

@@ -61,7 +61,7 @@ impl Core {
     pub(crate) fn attach(&self, memory: Memory) -> Result<()> {
         self.need_dynamic("attach")?;
         let (address, len) = (memory.as_ptr().addr(), memory.len());
-        self.attached.attach(memory, |memory| self.opened(memory)).map_err(|other| {
+        self.own.attached.attach(memory, |memory| self.opened(memory)).map_err(|other| {
             let why = format!(
                 "{len} bytes at address {address:#x} overlap the attached region of {} bytes at {:#x}",
                 other.len, other.address
@@ -75,7 +75,7 @@ impl Core {
     /// Attaches a region of no bytes, which no operation can access.
     pub(crate) fn attach_empty(&self, address: usize) -> Result<()> {
         self.need_dynamic("attach")?;
-        self.attached.attach_empty(address as u64);
+        self.own.attached.attach_empty(address as u64);
         Ok(())
     }
 
@@ -89,8 +89,8 @@ impl Core {
     /// Detaches the region that begins at `address` (`MPI_WIN_DETACH`).
     pub(crate) fn detach(&self, address: usize) -> Result<()> {
         self.need_dynamic("detach")?;
-        let Some(opened) = self.attached.detach(address as u64) else {
-            if self.attached.detach_empty(address as u64) {
+        let Some(opened) = self.own.attached.detach(address as u64) else {
+            if self.own.attached.detach_empty(address as u64) {
                 return Ok(());
             }
             let why = format!("no attached region begins at address {address:#x}");
@@ -116,7 +116,7 @@ impl Core {
     fn regions_changed(&self) {
         // Only this rank's CPU changes the word; CPUs of the node read it. SeqCst by `amo`: after
         // the change of the list, before all that follows.
-        Words::at(&self.words, 0).amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
+        Words::at(&self.own.words, 0).amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
     }
 
     /// Finds the way of an access. Fails if a piece of it is not within regions that are attached
@@ -137,7 +137,7 @@ impl Core {
         };
         if target.rank() == self.team.me {
             for (address, len) in addresses(at, layout) {
-                self.attached.find(address, len).ok_or_else(|| outside(address, len))?;
+                self.own.attached.find(address, len).ok_or_else(|| outside(address, len))?;
             }
             return Ok(Resolved::Mapped);
         }
@@ -174,7 +174,8 @@ impl Core {
 
     fn known_regions(&self, target: &Target) -> Result<MutexGuard<'_, Known>> {
         let number = target.peer();
-        let (_, known) = self.known.get_or_try_insert(number, || Ok::<_, Error>((number, Mutex::default())))?;
+        let (_, known) =
+            self.targets.regions.get_or_try_insert(number, || Ok::<_, Error>((number, Mutex::default())))?;
         Ok(known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -188,7 +189,7 @@ impl Core {
     /// The bytes of an access that [`Core::resolve`] has found mapped.
     pub(super) fn within(&self, call: &'static str, target: &Target, address: u64, len: usize) -> Result<Within> {
         let found = if target.rank() == self.team.me {
-            self.attached.find(address, len)
+            self.own.attached.find(address, len)
         } else {
             let known = self.known_regions(target)?;
             covering(&known.regions, address, len)
@@ -274,7 +275,7 @@ impl Core {
 
     /// Detaches all regions, when the window is freed.
     pub(super) fn detach_all(&self) {
-        self.attached.clear();
+        self.own.attached.clear();
     }
 }
 

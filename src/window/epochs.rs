@@ -100,11 +100,11 @@ impl<T: RmaElem> Window<T> {
             let reason = "a fence epoch within one; its phases are separated by FenceEpoch::fence (MPI-4.1 §12.5.1)";
             return Err(ErrorKind::Epoch { call: "fence", reason }.into());
         }
-        self.core.step("fence", Call::Fence)?;
-        self.core.step("fence", Call::Operation)?;
+        self.core.epochs.step("fence", Call::Fence)?;
+        self.core.epochs.step("fence", Call::Operation)?;
         let ends = Ends::new(&self.core, |core| {
             let fenced = core.fence();
-            core.step("fence", Call::LastFence).and(fenced)
+            core.epochs.step("fence", Call::LastFence).and(fenced)
         });
         let opened = self.core.fence();
         let done = opened.and_then(|()| Access::run(&self.core, false, |access| body(&FenceEpoch(access.again()))));

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use transom_fabric::{Amo, AmoKind, Tally, TallyRef, Width};
 
-use super::core::{Core, after};
+use super::core::Core;
+use super::epoch_state::after;
 use super::target::{Control, Hold, Target};
 use crate::buffers;
 use crate::buffers::Sink;
@@ -48,9 +49,7 @@ impl Core {
     #[inline]
     pub(crate) fn lock(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
         match self.here(rank) {
-            Some((target, here))
-                if check && self.books() == Books::CLOSED && !self.no_locks.load(Ordering::Relaxed) =>
-            {
+            Some((target, here)) if check && self.epochs.books() == Books::CLOSED && !self.hints.no_locks() => {
                 self.lock_here(kind, target, &here)
             }
             _ => self.lock_checked(kind, rank, check),
@@ -83,12 +82,12 @@ impl Core {
                 (Hold::Exclusive, Books::EXCLUSIVE)
             }
         };
-        if self.shift(Books::CLOSED, books).is_ok() {
+        if self.epochs.shift(Books::CLOSED, books).is_ok() {
             target.set_hold(hold);
         } else {
             self.granted_beside(target, hold)?;
         }
-        self.refresh();
+        self.own.refresh();
         Ok(())
     }
 
@@ -105,7 +104,7 @@ impl Core {
     fn lock_checked(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
         let Some(target) = self.target("lock", rank)? else { return self.lock_nobody() };
         let held = target.hold() != Hold::None;
-        self.check("lock", Call::Lock { held, own: rank == self.team.me })?;
+        self.epochs.check("lock", Call::Lock { held, own: rank == self.team.me })?;
         self.may_lock("lock")?;
         let hold = match (check, kind) {
             (false, _) => Hold::Unchecked,
@@ -120,21 +119,21 @@ impl Core {
             }
         };
         self.granted(target, hold)?;
-        self.refresh();
+        self.own.refresh();
         Ok(())
     }
 
     /// Whether this process holds a lock of the window.
     fn is_nested(&self) -> bool {
-        self.books().locks() > 0
+        self.epochs.books().locks() > 0
     }
 
     /// Makes an exclusive lock known to the master: by the announcement that this process has made
     /// already, or by a new one.
     fn announce(&self) -> Result<()> {
-        let mut books = self.books();
+        let mut books = self.epochs.books();
         while books.exclusives() > 0 {
-            match self.shift(books, books.with_exclusive()) {
+            match self.epochs.shift(books, books.with_exclusive()) {
                 Ok(()) => return Ok(()),
                 Err(found) => books = found,
             }
@@ -146,13 +145,13 @@ impl Core {
     /// Counts an exclusive lock that was announced. A process has one announcement: if another
     /// thread has made one, this one is withdrawn.
     fn announced(&self) -> Result<()> {
-        let before = self.update(|books| Ok(books.with_exclusive()))?;
+        let before = self.epochs.update(|books| Ok(books.with_exclusive()))?;
         if before.exclusives() > 0 { lock::announced_end(self) } else { Ok(()) }
     }
 
     /// Removes from the count an exclusive lock that was not granted.
     fn unannounce(&self) -> Result<()> {
-        let before = self.update(|books| Ok(books.without_exclusive()))?;
+        let before = self.epochs.update(|books| Ok(books.without_exclusive()))?;
         if before.exclusives() == 1 { lock::announced_end(self) } else { Ok(()) }
     }
 
@@ -160,7 +159,7 @@ impl Core {
     /// for it.
     fn granted(&self, target: &Target, hold: Hold) -> Result<()> {
         let call = Call::Lock { held: !target.claim(hold), own: target.rank() == self.team.me };
-        let entered = self.update(|books| Ok(after(books, "lock", call)?.with_lock()));
+        let entered = self.epochs.update(|books| Ok(after(books, "lock", call)?.with_lock()));
         entered.map(drop).inspect_err(|_| {
             if matches!(call, Call::Lock { held: false, .. }) {
                 target.set_hold(Hold::None);
@@ -178,7 +177,7 @@ impl Core {
     #[inline]
     pub(crate) fn unlock(&self, rank: usize) -> Result<()> {
         match self.here(rank) {
-            Some((target, here)) => match (target.hold(), self.books()) {
+            Some((target, here)) => match (target.hold(), self.epochs.books()) {
                 (hold @ Hold::Shared, Books::SHARED) => {
                     self.unlock_here(target, hold, Books::SHARED, |_| lock::shared_end(&here, rank))
                 }
@@ -202,10 +201,10 @@ impl Core {
     ) -> Result<()> {
         // The lock is released even after a failed flush: other origins wait for it.
         let flushed = self.flush("unlock", target.rank());
-        self.publish();
+        self.own.publish();
         // The books change before the word: another thread may be granted this target at once.
         target.set_hold(Hold::None);
-        let last = self.shift(books, Books::CLOSED).is_ok() || self.unlocked(hold)?;
+        let last = self.epochs.shift(books, Books::CLOSED).is_ok() || self.unlocked(hold)?;
         flushed.and(release(last))
     }
 
@@ -213,14 +212,14 @@ impl Core {
     fn unlock_checked(&self, rank: usize) -> Result<()> {
         let Some(target) = self.target("unlock", rank)? else { return self.unlock_nobody() };
         let hold = target.hold();
-        let last = self.books().locks() == 1;
-        self.check("unlock", Call::Unlock { held: hold != Hold::None, last })?;
+        let last = self.epochs.books().locks() == 1;
+        self.epochs.check("unlock", Call::Unlock { held: hold != Hold::None, last })?;
         // As above, the lock is released even after a failed flush.
         let flushed = self.flush("unlock", rank);
-        self.publish();
+        self.own.publish();
         // Another thread may have unlocked the target meanwhile.
         let held = target.unclaim(hold);
-        self.check("unlock", Call::Unlock { held, last })?;
+        self.epochs.check("unlock", Call::Unlock { held, last })?;
         let last = self.unlocked(hold)?;
         flushed.and(match hold {
             Hold::Shared => lock::shared_end(self, rank),
@@ -232,7 +231,7 @@ impl Core {
     /// Removes a lock from the books. Returns whether it was the last exclusive one.
     fn unlocked(&self, hold: Hold) -> Result<bool> {
         let exclusive = hold == Hold::Exclusive;
-        let before = self.update(|books| {
+        let before = self.epochs.update(|books| {
             let left = after(books, "unlock", Call::Unlock { held: true, last: books.locks() == 1 })?.without_lock();
             Ok(if exclusive { left.without_exclusive() } else { left })
         })?;
@@ -243,52 +242,53 @@ impl Core {
     /// §12.3, §12.5.3).
     fn lock_nobody(&self) -> Result<()> {
         self.may_lock("lock")?;
-        let held = self.holds_nobody.swap(true, Ordering::Relaxed);
+        let held = self.epochs.holds_nobody.swap(true, Ordering::Relaxed);
         let call = Call::Lock { held, own: false };
-        let entered = self.update(|books| Ok(after(books, "lock", call)?.with_lock()));
-        entered.map(drop).inspect_err(|_| self.holds_nobody.store(held, Ordering::Relaxed))?;
-        self.refresh();
+        let entered = self.epochs.update(|books| Ok(after(books, "lock", call)?.with_lock()));
+        entered.map(drop).inspect_err(|_| self.epochs.holds_nobody.store(held, Ordering::Relaxed))?;
+        self.own.refresh();
         Ok(())
     }
 
     /// Ends the epoch to `PROC_NULL`.
     fn unlock_nobody(&self) -> Result<()> {
-        let held = self.holds_nobody.swap(false, Ordering::Relaxed);
-        self.publish();
+        let held = self.epochs.holds_nobody.swap(false, Ordering::Relaxed);
+        self.own.publish();
         let left = |books: Books| {
             let call = Call::Unlock { held, last: books.locks() == 1 };
             Ok(after(books, "unlock", call)?.without_lock())
         };
-        self.update(left).map(drop)
+        self.epochs.update(left).map(drop)
     }
 
     /// Opens a passive epoch to all targets.
     pub(crate) fn lock_all(&self, check: bool) -> Result<()> {
-        self.check("lock_all", Call::LockAll)?;
+        self.epochs.check("lock_all", Call::LockAll)?;
         self.may_lock("lock_all")?;
         if check {
             lock::all(self)?;
         }
         // Another thread may have opened an epoch meanwhile.
-        self.step("lock_all", Call::LockAll).inspect_err(|_| drop(if check { lock::all_end(self) } else { Ok(()) }))?;
-        self.holds_all.store(check, Ordering::Relaxed);
-        self.refresh();
+        self.epochs
+            .step("lock_all", Call::LockAll)
+            .inspect_err(|_| drop(if check { lock::all_end(self) } else { Ok(()) }))?;
+        self.epochs.holds_all.store(check, Ordering::Relaxed);
+        self.own.refresh();
         Ok(())
     }
 
     /// Completes all operations and ends the epoch.
     pub(crate) fn unlock_all(&self) -> Result<()> {
-        self.check("unlock_all", Call::UnlockAll)?;
+        self.epochs.check("unlock_all", Call::UnlockAll)?;
         let flushed = self.flush_all();
-        self.publish();
-        let held = self.holds_all.swap(false, Ordering::Relaxed);
+        self.own.publish();
+        let held = self.epochs.holds_all.swap(false, Ordering::Relaxed);
         let released = if held { lock::all_end(self) } else { Ok(()) };
-        self.step("unlock_all", Call::UnlockAll).and(flushed).and(released)
+        self.epochs.step("unlock_all", Call::UnlockAll).and(flushed).and(released)
     }
 
     fn may_lock(&self, call: &'static str) -> Result<()> {
-        // Relaxed: hints change only while no lock call runs.
-        if self.no_locks.load(Ordering::Relaxed) {
+        if self.hints.no_locks() {
             let why = "the window's info says no_locks=true (MPI-4.1 §12.2.1)";
             return Err(Error::argument(Class::LockType, call, why));
         }

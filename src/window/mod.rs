@@ -7,6 +7,7 @@
 mod access;
 mod accumulate;
 mod accumulate_net;
+mod active_hints;
 mod agreement;
 mod allocation;
 mod collective;
@@ -14,11 +15,13 @@ pub(crate) mod core;
 mod create;
 mod dynamic;
 mod element;
+mod epoch_state;
 mod epochs;
 mod layouts;
 mod lock;
 mod model;
 mod near;
+mod own;
 mod packing;
 mod pscw;
 #[allow(unsafe_code)]
@@ -28,6 +31,7 @@ mod room;
 mod segment;
 mod shared;
 mod target;
+mod targets;
 mod transfer;
 #[allow(unsafe_code)]
 mod typed;

@@ -45,7 +45,7 @@ impl Core {
     /// its memory is not. Locks make all types atomic there, since the kernel can't perform the
     /// CPU's atomics on elements.
     pub(super) fn near<'t>(&'t self, target: &'t Target) -> Option<Beside<'t>> {
-        let memory = target.reach.near().filter(|_| !self.per_element)?;
+        let memory = target.reach.near().filter(|_| !self.hints.per_element)?;
         Some(Beside { memory, words: target.words(self)? })
     }
 

@@ -6,7 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::core::{Core, misused};
+use super::core::Core;
+use super::epoch_state::misused;
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call, Exposure};
 use crate::error::{Class, Error, Result};
@@ -21,18 +22,18 @@ impl Core {
     /// Exposes this rank's part to `origins` (`MPI_WIN_POST`) without waiting. `check` is false
     /// under `MPI_MODE_NOCHECK`, which both sides must give.
     pub(crate) fn post(&self, origins: &[usize], check: bool) -> Result<()> {
-        let own = match self.state().0 {
+        let own = match self.epochs.state().0 {
             Access::Lock => self.target("post", self.team.me)?.is_some_and(|own| own.hold() != Hold::None),
             Access::LockAll => true,
             _ => false,
         };
         let call = Call::Post { own_locked: own };
-        self.check("post", call)?;
+        self.epochs.check("post", call)?;
         self.check_group("post", origins)?;
-        self.publish();
+        self.own.publish();
         // Relaxed: ordered by the step, for a thread that waits.
-        self.origins.store(u32::try_from(origins.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
-        self.step("post", call)?;
+        self.epochs.origins.store(u32::try_from(origins.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.epochs.step("post", call)?;
         if check {
             for &origin in origins {
                 self.notify(origin, Notice::Posted)?;
@@ -44,17 +45,17 @@ impl Core {
     /// Opens an access epoch to `targets` (`MPI_WIN_START`) without waiting: the first operation on
     /// a target waits for the target's post.
     pub(crate) fn start(&self, targets: &[usize], check: bool) -> Result<()> {
-        self.check("start", Call::Start)?;
+        self.epochs.check("start", Call::Start)?;
         self.check_group("start", targets)?;
         // An unreachable target fails the call before the call has changed anything.
         for &rank in targets {
             self.target("start", rank)?;
         }
-        self.step("start", Call::Start)?;
+        self.epochs.step("start", Call::Start)?;
         for target in targets.iter().filter_map(|&rank| self.known(rank)) {
             target.set_hold(if check { Hold::Started } else { Hold::Open });
         }
-        *self.group_of_start() = Some(targets.to_vec());
+        *self.epochs.group_of_start() = Some(targets.to_vec());
         Ok(())
     }
 
@@ -62,8 +63,8 @@ impl Core {
     /// (`MPI_WIN_COMPLETE`). The wait may need a call of another thread, such as `post`: the epoch
     /// stays open until the end, and the thread that took its group ends it.
     pub(crate) fn complete(&self) -> Result<()> {
-        self.check("complete", Call::Complete)?;
-        let Some(targets) = self.group_of_start().take() else {
+        self.epochs.check("complete", Call::Complete)?;
+        let Some(targets) = self.epochs.group_of_start().take() else {
             return Err(misused("complete", "another thread completes this epoch (MPI-4.1 §12.5.2)"));
         };
         let mut outcome = self.flush_all();
@@ -77,15 +78,15 @@ impl Core {
             target.set_hold(Hold::None);
             outcome = outcome.and(self.notify(rank, Notice::Completed));
         }
-        self.step("complete", Call::Complete).and(outcome)
+        self.epochs.step("complete", Call::Complete).and(outcome)
     }
 
     /// Ends the exposure epoch after all origins have completed (`MPI_WIN_WAIT`).
     pub(crate) fn wait(&self) -> Result<()> {
-        self.check("wait", Call::Wait)?;
-        let origins = self.origins.load(Ordering::Relaxed);
+        self.epochs.check("wait", Call::Wait)?;
+        let origins = self.epochs.origins.load(Ordering::Relaxed);
         // `test` in another thread may end the epoch, which is reported as an error.
-        let is_over = || self.exposed.take_completions(origins) || self.state().1 == Exposure::Closed;
+        let is_over = || self.own.exposed.take_completions(origins) || self.epochs.state().1 == Exposure::Closed;
         self.job.progress.until(is_over)?;
         self.exposure_ended("wait")
     }
@@ -93,9 +94,9 @@ impl Core {
     /// Ends the exposure epoch if all origins have completed. Returns whether they have
     /// (`MPI_WIN_TEST`).
     pub(crate) fn test(&self) -> Result<bool> {
-        self.check("test", Call::Wait)?;
+        self.epochs.check("test", Call::Wait)?;
         self.job.progress.poll_and_leave()?;
-        let done = self.exposed.take_completions(self.origins.load(Ordering::Relaxed));
+        let done = self.own.exposed.take_completions(self.epochs.origins.load(Ordering::Relaxed));
         if done {
             self.exposure_ended("test")?;
         } else {
@@ -105,8 +106,8 @@ impl Core {
     }
 
     fn exposure_ended(&self, call: &'static str) -> Result<()> {
-        self.step(call, Call::Wait)?;
-        self.refresh();
+        self.epochs.step(call, Call::Wait)?;
+        self.own.refresh();
         Ok(())
     }
 
@@ -115,7 +116,7 @@ impl Core {
     pub(super) fn await_post(&self, target: &Target) -> Result<()> {
         let member = number(target.rank());
         let is_open = || {
-            if target.hold() == Hold::Started && self.exposed.take_post(member) {
+            if target.hold() == Hold::Started && self.own.exposed.take_post(member) {
                 target.set_hold(Hold::Open);
             }
             target.hold() != Hold::Started
@@ -123,13 +124,9 @@ impl Core {
         self.job.progress.until(is_open)
     }
 
-    fn group_of_start(&self) -> std::sync::MutexGuard<'_, Option<Vec<usize>>> {
-        self.started.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
     fn notify(&self, rank: usize, notice: Notice) -> Result<()> {
         if rank == self.team.me {
-            self.exposed.notice(number(rank), notice);
+            self.own.exposed.notice(number(rank), notice);
             return Ok(());
         }
         if let Some(words) = self.words_near(rank) {

@@ -61,16 +61,16 @@ impl Core {
                 return self.part_of(target);
             }
         }
-        Ok(self.found(0, Memory::private(0), self.part.unit))
+        Ok(self.found(0, Memory::private(0), self.own.part.unit))
     }
 
     fn found(&self, rank: usize, memory: Memory, unit: u32) -> SharedPart {
-        SharedPart { rank, place: self.place_of(&memory), memory, unit }
+        SharedPart { rank, place: self.own.place_of(&memory), memory, unit }
     }
 
     fn part_of(&self, target: &Target) -> Result<SharedPart> {
-        let memory = if target.rank() == self.team.me { Some(self.local()) } else { target.reach.memory() };
-        match (memory, self.separate.is_some() && target.rank() != self.team.me, &target.reach) {
+        let memory = if target.rank() == self.team.me { Some(self.own.local()) } else { target.reach.memory() };
+        match (memory, self.own.separate.is_some() && target.rank() != self.team.me, &target.reach) {
             (Some(memory), false, _) => Ok(self.found(target.rank(), memory.clone(), target.unit)),
             (_, _, Reach::Mapped(..)) => {
                 let why = format!("load and store do not reach rank {}'s copy in the separate model", target.rank());

@@ -126,13 +126,13 @@ impl Target {
     pub(crate) fn contact(core: &Core, rank: usize) -> Result<Target> {
         let job_rank = core.team.rank(rank);
         let own = rank == core.team.me;
-        let (part, place) = if own { (core.part, core.place) } else { core.job.lookup(job_rank, core.id)? };
+        let (part, place) = if own { (core.own.part, core.own.place) } else { core.job.lookup(job_rank, core.id)? };
         let reach = match own {
             // The target resolves addresses of a dynamic window.
             true if core.flavor == Flavor::Dynamic => Reach::Far(Far::Dynamic(None)),
             true => {
                 core.import_own()?;
-                Reach::Mapped(core.memory.clone(), None)
+                Reach::Mapped(core.own.memory.clone(), None)
             }
             false => elsewhere(core, job_rank, &part)?,
         };
@@ -146,7 +146,7 @@ impl Target {
             hold: AtomicU8::new(Hold::None as u8),
             order: AtomicU32::new(0),
             reach,
-            tally: Tally::within(&core.tally),
+            tally: Tally::within(&core.targets.tally),
         })
     }
 
@@ -192,7 +192,7 @@ impl Target {
     #[inline]
     pub(crate) fn words<'t>(&'t self, core: &'t Core) -> Option<Words<'t>> {
         if self.rank() == core.team.me {
-            return Some(Words::at(&core.words, 0));
+            return Some(Words::at(&core.own.words, 0));
         }
         match &self.reach {
             Reach::Mapped(_, Some(link)) => self.words_of(core, link),
@@ -222,7 +222,7 @@ impl Target {
 fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Reach> {
     let link = core.job.link(job_rank)?;
     // An empty part has its place in a shared segment all the same.
-    if part.size == 0 && core.segment.is_none() {
+    if part.size == 0 && core.own.segment.is_none() {
         return Ok(Reach::Mapped(Memory::private(0), Some(Arc::clone(link))));
     }
     let dynamic = core.flavor == Flavor::Dynamic;
@@ -242,7 +242,7 @@ fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Reach> {
 /// Data of a rank of this node; `None` where cross-memory attach would be needed and is excluded or
 /// refused.
 fn of_node(core: &Core, job_rank: usize, part: &Part) -> Result<Option<NodeMemory>> {
-    if let Some(segment) = &core.segment {
+    if let Some(segment) = &core.own.segment {
         let at = usize::try_from(part.offset).unwrap_or(usize::MAX);
         let len = usize::try_from(part.size).unwrap_or(usize::MAX);
         let inside = segment.slice(at, len);

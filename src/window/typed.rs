@@ -121,7 +121,7 @@ impl<T: RmaElem> Window<T> {
 
     /// The elements of this rank's part.
     pub fn len(&self) -> usize {
-        self.core.memory.len() / size_of::<T>().max(1)
+        self.core.own.memory.len() / size_of::<T>().max(1)
     }
 
     /// Whether this rank's part has no elements.
@@ -137,7 +137,7 @@ impl<T: RmaElem> Window<T> {
     /// `RmaRange` outside this rank's part.
     pub fn load(&self, first: usize, into: &mut [T]) -> Result<()> {
         let at = self.local("load", first, into.len())?;
-        self.core.local().read(at, bytemuck::cast_slice_mut(into));
+        self.core.own.local().read(at, bytemuck::cast_slice_mut(into));
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl<T: RmaElem> Window<T> {
     /// As for [`Window::load`].
     pub fn store(&self, first: usize, from: &[T]) -> Result<()> {
         let at = self.local("store", first, from.len())?;
-        self.core.local().write(at, bytemuck::cast_slice(from));
+        self.core.own.local().write(at, bytemuck::cast_slice(from));
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl<T: RmaElem> Window<T> {
     /// separate model it brings both copies together (`MPI_WIN_SYNC`, MPI-4.1 §12.5.4). It
     /// completes nothing.
     pub fn sync(&self) {
-        self.core.sync();
+        self.core.own.sync();
     }
 
     /// The way to a rank.
@@ -213,7 +213,7 @@ impl<T: RmaElem> Window<T> {
 
     /// All hints with the values in force (`MPI_WIN_GET_INFO`, MPI-4.1 §12.2.7).
     pub fn info(&self) -> Info {
-        self.core.info()
+        self.core.hints.info()
     }
 
     /// Changes hints (`MPI_WIN_SET_INFO`), as [`RawWindow::set_info`](crate::RawWindow::set_info).
@@ -221,12 +221,12 @@ impl<T: RmaElem> Window<T> {
     /// # Errors
     /// `InfoValue` for a value that can't be; then nothing changes.
     pub fn set_info(&self, info: &Info) -> Result<()> {
-        self.core.set_info(info)
+        self.core.hints.set(info)
     }
 
     /// The memory model (`MPI_WIN_MODEL`).
     pub fn model(&self) -> Model {
-        self.core.model()
+        self.core.own.model()
     }
 
     /// Whether ranks of a node map each other's parts, all of them, as
@@ -247,7 +247,7 @@ impl<T: RmaElem> Window<T> {
     }
 
     fn local(&self, call: &'static str, first: usize, len: usize) -> Result<usize> {
-        self.inside(call, self.core.team.me, self.core.memory.len(), first, len)
+        self.inside(call, self.core.team.me, self.core.own.memory.len(), first, len)
     }
 
     fn inside(&self, call: &'static str, rank: usize, bytes: usize, first: usize, len: usize) -> Result<usize> {

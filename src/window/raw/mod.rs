@@ -133,7 +133,7 @@ impl RawWindow {
     /// # Errors
     /// As for [`RawWindow::free`].
     pub fn may_free(&self) -> Result<()> {
-        self.core.check("free", Call::Free)?;
+        self.core.epochs.check("free", Call::Free)?;
         self.core.flush_all()
     }
 
@@ -155,19 +155,19 @@ impl RawWindow {
     pub fn base(&self) -> *mut u8 {
         let found = match self.given {
             Some(given) => given,
-            None => self.core.place_of(self.core.local()),
+            None => self.core.own.place_of(self.core.own.local()),
         };
         found.as_ptr()
     }
 
     /// The size of this rank's part in bytes (`MPI_WIN_SIZE`); 0 for a dynamic window.
     pub fn size(&self) -> usize {
-        self.core.memory.len()
+        self.core.own.memory.len()
     }
 
     /// This rank's displacement unit in bytes (`MPI_WIN_DISP_UNIT`); 1 for a dynamic window.
     pub fn disp_unit(&self) -> u32 {
-        self.core.part.unit
+        self.core.own.part.unit
     }
 
     /// The kind of call that created the window (`MPI_WIN_CREATE_FLAVOR`).
@@ -177,7 +177,7 @@ impl RawWindow {
 
     /// The window's memory model (`MPI_WIN_MODEL`).
     pub fn model(&self) -> Model {
-        self.core.model()
+        self.core.own.model()
     }
 
     /// The window's ranks, as ranks of the whole job (`MPI_WIN_GET_GROUP`).
@@ -187,7 +187,7 @@ impl RawWindow {
 
     /// All hints with the values in force (`MPI_WIN_GET_INFO`, MPI-4.1 §12.2.7).
     pub fn info(&self) -> Info {
-        self.core.info()
+        self.core.hints.info()
     }
 
     /// Changes hints (`MPI_WIN_SET_INFO`): `no_locks`, `accumulate_ordering`, `accumulate_ops`,
@@ -197,10 +197,10 @@ impl RawWindow {
     /// # Errors
     /// `InfoValue` for an illegal value; then no hint changes.
     pub fn set_info(&self, info: &Info) -> Result<()> {
-        if !self.core.hints().is_forgiving() {
-            return self.core.set_info(info);
+        if !self.core.hints.is_forgiving() {
+            return self.core.hints.set(info);
         }
-        self.core.set_info(&usable(&self.core.job, self.core.flavor, info))
+        self.core.hints.set(&usable(&self.core.job, self.core.flavor, info))
     }
 
     /// The part of `rank` as this process loads and stores it. For `PROC_NULL`, the part of the
@@ -219,7 +219,7 @@ impl RawWindow {
     /// # Panics
     /// If the bytes are outside of this rank's part.
     pub fn load(&self, at: usize, into: &mut [u8]) {
-        self.core.local().read(at, into);
+        self.core.own.local().read(at, into);
     }
 
     /// Stores bytes into this rank's part from byte `at` on; in the separate model, into the
@@ -228,7 +228,7 @@ impl RawWindow {
     /// # Panics
     /// If the bytes are outside of this rank's part.
     pub fn store(&self, at: usize, from: &[u8]) {
-        self.core.local().write(at, from);
+        self.core.own.local().write(at, from);
     }
 
     /// The way to a rank.

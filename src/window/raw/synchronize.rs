@@ -21,7 +21,7 @@ impl RawWindow {
             return Err(Error::argument(Class::Assert, "fence", why));
         }
         let call = if assert.has(Assert::NOSUCCEED) { Call::LastFence } else { Call::Fence };
-        self.core.step("fence", call)?;
+        self.core.epochs.step("fence", call)?;
         if assert.has(Assert::NOPRECEDE | Assert::NOSUCCEED) { Ok(()) } else { self.core.fence() }
     }
 
@@ -128,7 +128,7 @@ impl RawWindow {
     /// As for [`RawWindow::flush`].
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
-        self.core.check("flush_all", Call::FlushAll)?;
+        self.core.epochs.check("flush_all", Call::FlushAll)?;
         self.core.flush_all()
     }
 
@@ -149,13 +149,13 @@ impl RawWindow {
     /// As for [`RawWindow::flush`].
     #[inline]
     pub fn flush_local_all(&self) -> Result<()> {
-        self.core.check("flush_local_all", Call::FlushAll)?;
+        self.core.epochs.check("flush_local_all", Call::FlushAll)?;
         self.core.flush_all()
     }
 
     /// Orders this rank's own accesses with those of other processes (`MPI_WIN_SYNC`, MPI-4.1
     /// §12.5.4). In the separate model it also updates both copies.
     pub fn sync(&self) {
-        self.core.sync();
+        self.core.own.sync();
     }
 }

@@ -1,0 +1,66 @@
+//! The hints of a window in force, in the form in which operations read them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::Result;
+use crate::hints::{Hints, Info};
+
+/// The hints in force.
+#[derive(Debug)]
+pub(crate) struct ActiveHints {
+    all: Mutex<Hints>,
+    ordered: AtomicBool,
+    no_locks: AtomicBool,
+    /// Whether accumulates are atomic by the CPU's atomics on elements, not by locked stripes.
+    pub(super) per_element: bool,
+}
+
+impl ActiveHints {
+    pub(super) fn new(hints: Hints) -> ActiveHints {
+        ActiveHints {
+            ordered: AtomicBool::new(hints.ordered()),
+            no_locks: AtomicBool::new(hints.forbids_locks()),
+            per_element: hints.per_element(),
+            all: Mutex::new(hints),
+        }
+    }
+
+    /// Whether accumulates of this origin keep their order.
+    #[inline]
+    pub(super) fn ordered(&self) -> bool {
+        // Relaxed: hints change only while no operation runs.
+        self.ordered.load(Ordering::Relaxed)
+    }
+
+    /// Whether the program has promised to lock nothing.
+    #[inline]
+    pub(super) fn no_locks(&self) -> bool {
+        // Relaxed: hints change only while no lock call runs.
+        self.no_locks.load(Ordering::Relaxed)
+    }
+
+    fn all(&self) -> MutexGuard<'_, Hints> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether values that are not understood are ignored.
+    pub(crate) fn is_forgiving(&self) -> bool {
+        self.all().is_forgiving()
+    }
+
+    /// The hints in force (`MPI_WIN_GET_INFO`).
+    pub(crate) fn info(&self) -> Info {
+        self.all().in_force()
+    }
+
+    /// Sets the hints that may change after creation (`MPI_WIN_SET_INFO`).
+    pub(crate) fn set(&self, info: &Info) -> Result<()> {
+        let mut hints = self.all();
+        hints.update(info)?;
+        // Relaxed: the caller orders its own operations.
+        self.ordered.store(hints.ordered(), Ordering::Relaxed);
+        self.no_locks.store(hints.forbids_locks(), Ordering::Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! The epochs of a window at one rank: the word that holds their state and the locks
+//! ([`Books`]), and what the calls of an epoch leave for those that end it.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::epoch::{self, Access, Books, Call, Exposure};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The epochs and locks of a window, as this rank has opened them.
+#[derive(Debug)]
+pub(crate) struct EpochState {
+    /// The state of the epochs and the locks: [`Books`].
+    books: AtomicU64,
+    /// Whether synchronization calls come from one thread at a time. The books then need no atomic
+    /// changes.
+    serial: bool,
+    /// The number of the last fence.
+    pub(super) fences: AtomicU32,
+    /// Whether `lock_all` is recorded in the master's word.
+    pub(super) holds_all: AtomicBool,
+    /// Whether `PROC_NULL` is locked. The lock counts in the books.
+    pub(super) holds_nobody: AtomicBool,
+    /// The group of `start`, until `complete` takes it.
+    started: Mutex<Option<Vec<usize>>>,
+    /// The number of origins of `post`.
+    pub(super) origins: AtomicU32,
+}
+
+impl EpochState {
+    /// No epoch. `serial`: synchronization calls come from one thread at a time.
+    pub(super) fn new(serial: bool) -> EpochState {
+        EpochState {
+            books: AtomicU64::new(Books::CLOSED.0),
+            serial,
+            fences: AtomicU32::new(0),
+            holds_all: AtomicBool::new(false),
+            holds_nobody: AtomicBool::new(false),
+            started: Mutex::default(),
+            origins: AtomicU32::new(0),
+        }
+    }
+
+    #[inline]
+    pub(super) fn state(&self) -> epoch::State {
+        self.books().state()
+    }
+
+    /// The state of the epochs and the locks.
+    #[inline]
+    pub(super) fn books(&self) -> Books {
+        // Relaxed: orders nothing but changes of the books. A program that calls from several
+        // threads orders those calls.
+        Books(self.books.load(Ordering::Relaxed))
+    }
+
+    /// Changes the books from `from` to `to`. Returns the current books if another thread has
+    /// changed them before.
+    #[inline]
+    pub(super) fn shift(&self, from: Books, to: Books) -> std::result::Result<(), Books> {
+        if self.serial {
+            self.books.store(to.0, Ordering::Relaxed);
+            return Ok(());
+        }
+        // AcqRel: a thread that sees the change sees the data written for it before: the group of
+        // `start` or the origins of `post`.
+        let changed = self.books.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed);
+        changed.map(drop).map_err(Books)
+    }
+
+    /// Changes the books to the result of `to`, which is called again after a change by another
+    /// thread. Returns the books from before.
+    pub(super) fn update(&self, to: impl Fn(Books) -> Result<Books>) -> Result<Books> {
+        let mut books = self.books();
+        loop {
+            match self.shift(books, to(books)?) {
+                Ok(()) => return Ok(books),
+                Err(found) => books = found,
+            }
+        }
+    }
+
+    /// The state after `call`, if the call is legal.
+    // Inlined: with a known call, the compiler removes most of the state machine.
+    #[inline]
+    pub(crate) fn check(&self, name: &'static str, call: Call) -> Result<epoch::State> {
+        after(self.books(), name, call).map(Books::state)
+    }
+
+    /// Passes `call` through the epochs' state machine.
+    #[inline]
+    pub(crate) fn step(&self, name: &'static str, call: Call) -> Result<()> {
+        self.update(|books| after(books, name, call)).map(drop)
+    }
+
+    /// Ends all epochs with the window.
+    pub(super) fn freed(&self) {
+        // Relaxed: no other call runs on a window that is being freed.
+        self.books.store(Books::of((Access::Freed, Exposure::Closed)).0, Ordering::Relaxed);
+    }
+
+    /// The group of `start`.
+    pub(super) fn group_of_start(&self) -> MutexGuard<'_, Option<Vec<usize>>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The books after `call`, or the error of an illegal call.
+#[inline]
+pub(super) fn after(books: Books, name: &'static str, call: Call) -> Result<Books> {
+    match epoch::after(books.state(), call) {
+        Ok(state) => Ok(books.with(state)),
+        Err(reason) => Err(misused(name, reason)),
+    }
+}
+
+#[cold]
+pub(super) fn misused(call: &'static str, reason: &'static str) -> Error {
+    ErrorKind::Epoch { call, reason }.into()
+}

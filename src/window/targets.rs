@@ -1,0 +1,59 @@
+//! The targets of a window: those that this rank has contacted, and the operations in flight to
+//! them.
+
+use std::sync::{Mutex, OnceLock};
+
+use transom_fabric::{Peer, PeerMap, Places, Tally, TallyRef};
+
+use super::dynamic::Known;
+use super::target::Target;
+use crate::error::Result;
+use crate::job::peer;
+use crate::transport::NetMemory;
+
+/// The targets of a window.
+#[derive(Debug)]
+pub(crate) struct Targets {
+    contacted: PeerMap<Target>,
+    /// Operations in flight to all targets.
+    pub(crate) tally: TallyRef,
+    /// The own part through the net, where the net performs the atomics on its integers.
+    pub(super) own: OnceLock<NetMemory>,
+    /// Places with atomics in flight at the net.
+    pub(super) busy: Places,
+    /// The attached regions of targets of this node that are known here, in a dynamic window.
+    pub(super) regions: PeerMap<(Peer, Mutex<Known>)>,
+}
+
+impl Targets {
+    /// No target is contacted.
+    pub(super) fn new() -> Targets {
+        Targets {
+            contacted: PeerMap::new(),
+            tally: Tally::new(),
+            own: OnceLock::new(),
+            busy: Places::default(),
+            regions: PeerMap::new(),
+        }
+    }
+
+    /// A rank of the window, if first contact has been made. The rank exists.
+    #[inline]
+    pub(super) fn get(&self, rank: usize) -> Option<&Target> {
+        self.contacted.get(peer(rank))
+    }
+
+    /// A rank of the window, with `contact` if that was not made. The rank exists.
+    pub(super) fn get_or_contact(&self, rank: usize, contact: impl FnOnce() -> Result<Target>) -> Result<&Target> {
+        self.contacted.get_or_try_insert(peer(rank), contact)
+    }
+
+    /// Discards the targets' records of a failure that was reported for all targets, so that it is
+    /// not reported again.
+    #[cold]
+    pub(super) fn told(&self) {
+        for target in self.contacted.values() {
+            drop(target.tally.take_failure());
+        }
+    }
+}
