@@ -1,22 +1,23 @@
 //! The job: its ranks, the way to each of them, and the barrier of all. Windows are built on the
 //! job, which knows no windows.
 
+mod block;
 mod cards;
 mod descriptors;
 mod exchange;
+mod peers;
+mod posting;
 mod report;
 mod signals;
 mod start;
 mod team;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use transom_fabric::sim::SimDomain;
-use transom_fabric::{Memory, Peer, PeerMap, Post, Tally, diagnostics};
+use transom_fabric::{Peer, Tally, diagnostics};
 
 use crate::bootstrap::{self, Bootstrap};
 use crate::buffers;
@@ -29,19 +30,13 @@ use crate::messages::Messages;
 use crate::progress::Progress;
 use crate::routes::{self, Actor, Amos};
 use crate::sync::barrier;
-use crate::sync::words::{self, Words};
+use crate::sync::words::Words;
 use crate::transport::{Lane, NetMemory, NetRegion, Posted, ShmRegion, SpinBudget, Wire};
-use cards::Card;
+use block::{Block, missing};
+pub(crate) use peers::Link;
+use peers::Peers;
 pub(crate) use signals::{BarrierWords, next};
 pub(crate) use team::{Team, check_rank};
-
-/// The offset of the directory in the job block. The words of the job's barrier are before it.
-const DIRECTORY: usize = 4096;
-/// The offset of the windows' control words, in the order of the directory's slots.
-const WORDS: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
-
-/// The time that transports have to report operations to a rank that died.
-const LINGER: Duration = Duration::from_secs(10);
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -85,54 +80,39 @@ pub(crate) struct JobCore {
     pub(crate) settings: Settings,
     /// The atomics that the net has at every rank.
     pub(crate) amos: Amos,
-    /// The node of each rank, identified by the rank of its leader.
-    nodes: Vec<usize>,
-    cards: Vec<Card>,
-    links: PeerMap<(Peer, Arc<Link>)>,
-    block: Memory,
-    /// The size of one window's control words in bytes.
-    words_len: usize,
+    peers: Peers,
+    pub(crate) block: Block,
+    pub(crate) presence: Presence,
+    made: team::Made,
+    flags: Flags,
+    bootstrap: Mutex<Box<dyn Bootstrap>>,
+}
+
+/// What other processes know of this one, kept as long as the job lasts.
+pub(crate) struct Presence {
+    /// The interface by which other ranks reach this rank.
+    pub(crate) source: Interface,
+    /// The registrations of the job block.
     _regions: (Option<ShmRegion>, Option<NetRegion>),
     /// The copies of cards that other ranks read at start. All have read them when all ranks meet
     /// again.
     _copies: Vec<exchange::Copy>,
-    /// The interface by which other ranks reach this rank.
-    pub(crate) source: Interface,
     /// Shows other machines that this process is alive.
     _beacon: Option<Beacon>,
-    made: team::Made,
+}
+
+/// Facts about this process that change while the job runs.
+struct Flags {
     /// Whether synchronization calls on a window come from one thread at a time. Holds for windows
     /// created after it was set.
     serial: AtomicBool,
     /// Whether waiting on shared words must poll ports as well.
     polls: AtomicBool,
-    /// The identifiers of this process's windows in the directory. The lock is held while the
-    /// directory changes.
-    directory: Mutex<HashSet<u64>>,
+    /// Whether a fallback was reported.
     warned: AtomicBool,
     /// Whether a window was dropped without `free`, as by a `?` before it. Other ranks may wait in
     /// that window for this one.
     lost: AtomicBool,
-    bootstrap: Mutex<Box<dyn Bootstrap>>,
-}
-
-/// A rank after first contact: the lane to it, and its job block.
-#[derive(Debug)]
-pub(crate) enum Link {
-    /// Of this node: this CPU loads and stores the block.
-    Shm(Memory),
-    Net(NetMemory),
-}
-
-impl Link {
-    /// The rank's job block, where load and store reach it.
-    #[inline]
-    pub(crate) fn block(&self) -> Option<&Memory> {
-        match self {
-            Link::Shm(block) => Some(block),
-            Link::Net(_) => None,
-        }
-    }
 }
 
 /// Joins the job that this process was started in. A process started alone is a job of one rank.
@@ -206,7 +186,7 @@ impl Job {
     pub fn synchronize_serially(&self) {
         // Relaxed: another thread that creates windows is told of the promise by the program's own
         // synchronization.
-        self.core.serial.store(true, Ordering::Relaxed);
+        self.core.flags.serial.store(true, Ordering::Relaxed);
     }
 
     /// A function that makes progress for this job once, without waiting: for a program that waits
@@ -340,7 +320,7 @@ impl Drop for Leaves {
             return;
         }
         // Relaxed: windows and jobs are dropped one after the other.
-        if self.0.size > 1 && self.0.lost.load(Ordering::Relaxed) {
+        if self.0.size > 1 && self.0.flags.lost.load(Ordering::Relaxed) {
             // Other ranks may wait for this one, so waiting for them could last for ever. The
             // launcher ends the job.
             let what = "leaves the job in disorder: a window was not freed, nor the job finalized";
@@ -356,7 +336,7 @@ impl JobCore {
     /// Records that a window was dropped without `free`.
     pub(crate) fn lost(&self) {
         // Relaxed: windows and jobs are dropped one after the other.
-        self.lost.store(true, Ordering::Relaxed);
+        self.flags.lost.store(true, Ordering::Relaxed);
     }
 
     /// Leaves the job, once. The barrier before it makes sure that no message of this process is
@@ -364,8 +344,8 @@ impl JobCore {
     fn leave(&self) -> Result<()> {
         let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: accessed under the mutex.
-        self.lost.store(false, Ordering::Relaxed);
-        if self.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net) {
+        self.flags.lost.store(false, Ordering::Relaxed);
+        if self.flags.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net) {
             self.progress.serve(Lane::Net)?;
         }
         if self.size > 1 {
@@ -383,40 +363,24 @@ impl JobCore {
         }
     }
 
-    /// The lane to a rank; `None` for the rank itself.
-    pub(crate) fn lane(&self, rank: usize) -> Option<Lane> {
-        if rank == self.rank {
-            None
-        } else if self.nodes[rank] == self.nodes[self.rank] {
-            Some(Lane::Shm)
-        } else {
-            Some(Lane::Net)
-        }
-    }
-
-    /// Whether another rank shares this one's node.
-    pub(crate) fn has_neighbours(&self) -> bool {
-        (0..self.size).any(|rank| self.lane(rank) == Some(Lane::Shm))
-    }
-
     /// From now on waiting on shared words polls ports too, and a thread serves origins on `lane`.
     pub(crate) fn serve(&self, lane: Lane) -> Result<()> {
-        self.polls.store(true, Ordering::Relaxed);
+        self.flags.polls.store(true, Ordering::Relaxed);
         self.progress.serve(lane)
     }
 
     pub(crate) fn is_serial(&self) -> bool {
-        self.serial.load(Ordering::Relaxed)
+        self.flags.serial.load(Ordering::Relaxed)
     }
 
     pub(crate) fn polls(&self) -> bool {
-        self.polls.load(Ordering::Relaxed)
+        self.flags.polls.load(Ordering::Relaxed)
     }
 
     /// Reports a fallback of this job's routes once per process, because a fallback is never silent
     /// (requirement T5).
     pub(crate) fn warn_once(&self, what: &str) {
-        if !self.warned.swap(true, Ordering::Relaxed) {
+        if !self.flags.warned.swap(true, Ordering::Relaxed) {
             diagnostics::warn("transom::job", &format!("rank {}: {what}", self.rank));
         }
     }
@@ -426,36 +390,33 @@ impl JobCore {
         self.settings.cma
     }
 
+    /// The lane to a rank; `None` for the rank itself.
+    #[inline]
+    pub(crate) fn lane(&self, rank: usize) -> Option<Lane> {
+        self.peers.lane(rank)
+    }
+
+    /// Whether another rank shares this one's node.
+    pub(crate) fn has_neighbours(&self) -> bool {
+        (0..self.size).any(|rank| self.lane(rank) == Some(Lane::Shm))
+    }
+
     /// The way to another rank, opened at first contact.
+    #[inline]
     pub(crate) fn link(&self, rank: usize) -> Result<&Arc<Link>> {
-        let peer = peer(rank);
-        let found = self.links.get_or_try_insert(peer, || {
-            let card = &self.cards[rank];
-            let link = match self.wire.reach(peer)? {
-                Lane::Shm => {
-                    Link::Shm(self.wire.import_shm(peer, &card.shm_block)?.mapped().ok_or_else(|| unmapped(rank))?)
-                }
-                Lane::Net => Link::Net(self.wire.import_net(peer, &card.net_block)?),
-            };
-            Ok::<_, Error>((peer, Arc::new(link)))
-        });
         // The memory of a dying rank goes before its process does.
-        found.map(|(_, link)| link).map_err(|error| self.progress.or_death(error))
+        self.peers.link(&self.wire, rank).map_err(|error| self.progress.or_death(error))
     }
 
     /// The part of window `id` that `rank` published, and its place in the directory.
     pub(crate) fn lookup(&self, rank: usize, id: u64) -> Result<(Part, usize)> {
         if rank == self.rank {
-            let found = directory::places(id).find_map(|place| {
-                let slot = directory::load(&self.block, DIRECTORY, place);
-                Part::decode(&slot, id).map(|part| (part, place))
-            });
-            return found.ok_or_else(|| missing(rank, id));
+            return self.block.find(id).ok_or_else(|| missing(rank, id));
         }
         let link = self.link(rank)?;
         for place in directory::places(id) {
             let slot = match &**link {
-                Link::Shm(block) => directory::load(block, DIRECTORY, place),
+                Link::Shm(block) => block::slot(block, place),
                 Link::Net(block) => self.fetch_slot(block, place)?,
             };
             if let Some(part) = Part::decode(&slot, id) {
@@ -468,7 +429,7 @@ impl JobCore {
     fn fetch_slot(&self, block: &NetMemory, place: usize) -> Result<Slot> {
         let mut slot: Slot = Default::default();
         let tally = Tally::new();
-        let at = (DIRECTORY + place * directory::SLOT_BYTES) as u64;
+        let at = block::slot_at(place);
         let posted = buffers::scoped(
             || self.finish(&tally),
             |scope| {
@@ -481,68 +442,6 @@ impl JobCore {
         Ok(slot)
     }
 
-    /// Whether the transport took an operation. If not, this rank makes progress, after which the
-    /// caller posts the operation again.
-    ///
-    /// # Errors
-    /// The reason why the transport will never take it.
-    #[inline]
-    pub(crate) fn taken(&self, answer: Post) -> Result<bool> {
-        match answer {
-            Post::Done | Post::Pending => Ok(true),
-            refused => self.again(refused).map(|()| false),
-        }
-    }
-
-    /// Makes progress before another attempt at an operation that the transport did not take.
-    ///
-    /// # Errors
-    /// The reason why the transport will never take it.
-    #[cold]
-    fn again(&self, answer: Post) -> Result<()> {
-        match answer {
-            Post::Broken(fault) => Err(self.progress.explained(*fault)),
-            Post::Done | Post::Pending | Post::Again => {
-                if self.progress.poll()? == 0 {
-                    self.progress.look()?;
-                    self.progress.call_hook();
-                    std::thread::yield_now();
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Waits until nothing of `tally` is in flight, because lent buffers can't be returned before.
-    /// If that is impossible, the process aborts.
-    #[inline]
-    pub(crate) fn finish(&self, tally: &Tally) {
-        if !tally.idle() {
-            self.finish_late(tally);
-        }
-    }
-
-    #[cold]
-    fn finish_late(&self, tally: &Tally) {
-        let start = Instant::now();
-        while let Err(error) = self.progress.until(|| tally.idle()) {
-            let lost = matches!(error.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. });
-            if !lost || start.elapsed() > LINGER {
-                // The process aborts next, so there is no caller to return the error to.
-                let what = format!("rank {}: operations in flight can't be completed: {error}", self.rank);
-                diagnostics::error("transom::progress", &what);
-                std::process::abort();
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Sends a message to a rank that was contacted before.
-    pub(crate) fn send(&self, rank: usize, bytes: &[u8]) -> Result<()> {
-        while !self.taken(self.wire.send(peer(rank), bytes))? {}
-        Ok(())
-    }
-
     /// A barrier of a team. Returns the union of the bits of [`barrier::TELLS`] that members
     /// `tells`.
     pub(crate) fn barrier_telling(&self, team: &Team, tells: u32) -> Result<u32> {
@@ -552,70 +451,17 @@ impl JobCore {
             let block = if world { self.link(team.rank(member))?.block() } else { None };
             Ok(block.map(|block| Words::at(block, 0)))
         };
-        let mine = world.then(|| Words::at(&self.block, 0));
+        let mine = world.then(|| self.block.barrier_words());
         let words = BarrierWords { job: self, team, key: team.key, mine, theirs };
         barrier::dissemination(team.me, team.size, turn, tells, &words)
-    }
-
-    /// Publishes this rank's part of window `id` and zeroes its control words. Returns the place in
-    /// the directory and the words.
-    pub(crate) fn publish(&self, id: u64, part: &Part) -> Result<(usize, Memory)> {
-        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
-        if directory.contains(&id) {
-            // Identifiers of subsets' windows are hashes of 63 bits. With as many windows as a
-            // process can have, they collide by chance in one of 2^42 jobs.
-            let why = format!("window {id:x}: another window of this process has the same number; make it again");
-            return Err(ErrorKind::Job(why).into());
-        }
-        let place = directory::free_place(&self.block, DIRECTORY, id)
-            .ok_or(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS })?;
-        let (at, len) = (self.words_at(place), self.words_len);
-        let words = self.block.slice(at, len).ok_or_else(|| missing(self.rank, id))?;
-        words.write(0, &vec![0; len]);
-        directory::publish(&self.block, DIRECTORY, place, id, part);
-        directory.insert(id);
-        Ok((place, words))
-    }
-
-    /// Publishes a changed part again, while no peer reads it.
-    pub(crate) fn republish(&self, place: usize, id: u64, part: &Part) {
-        directory::update(&self.block, DIRECTORY, place, id, part);
-    }
-
-    /// Removes a published part.
-    pub(crate) fn retract(&self, place: usize) {
-        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
-        let [id, ..] = directory::load(&self.block, DIRECTORY, place);
-        directory::retract(&self.block, DIRECTORY, place);
-        directory.remove(&id);
-    }
-
-    /// The offset in a job block of the control words of the window at `place`.
-    #[inline]
-    pub(crate) fn words_at(&self, place: usize) -> usize {
-        WORDS + place * self.words_len
     }
 
     /// The atomicity actor of a window: the hint's choice, or without a hint the job's.
     pub(crate) fn actor_for(&self, hint: Option<Atomics>) -> Result<Actor> {
         let Some(wanted) = hint else { return Ok(self.actor) };
-        routes::actor(wanted, &self.nodes, self.amos).map_err(|why| Error::argument(Class::InfoValue, "info", why))
+        routes::actor(wanted, &self.peers.nodes, self.amos)
+            .map_err(|why| Error::argument(Class::InfoValue, "info", why))
     }
-}
-
-/// The size in bytes of a job block in a job of `ranks` ranks.
-pub(crate) fn block_bytes(ranks: usize) -> usize {
-    WORDS + directory::SLOTS * words::bytes(ranks)
-}
-
-#[cold]
-fn unmapped(rank: usize) -> Error {
-    ErrorKind::Job(format!("rank {rank}'s job block can't be mapped although it is of this node")).into()
-}
-
-#[cold]
-fn missing(rank: usize, id: u64) -> Error {
-    ErrorKind::Job(format!("rank {rank} has no window {id:x}; was it freed there?")).into()
 }
 
 /// The rank as transports know it. Jobs have fewer than 2^32 ranks, as `start` has checked.

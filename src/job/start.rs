@@ -6,11 +6,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use transom_fabric::sim::SimDomain;
-use transom_fabric::{Domain, FabricError, Memory, PeerMap, Port, diagnostics};
+use transom_fabric::{Domain, FabricError, Memory, Port, diagnostics};
 
+use super::block::{Block, block_bytes};
 use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
-use super::{JobCore, Team, block_bytes, descriptors, peer, report, team};
+use super::peers::Peers;
+use super::{Flags, JobCore, Presence, Team, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
@@ -22,7 +24,6 @@ use crate::messages::Messages;
 use crate::progress::Progress;
 use crate::routes::{self, Actor, Amos};
 use crate::sync::stripe;
-use crate::sync::words;
 use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
 
 type Boot = Box<dyn Bootstrap>;
@@ -133,21 +134,21 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         spin,
         settings: parts.settings,
         amos: parts.amos,
-        nodes: parts.nodes,
-        cards: parts.cards,
-        links: PeerMap::new(),
-        block: parts.block,
-        words_len: words::bytes(size),
-        _regions: parts.regions,
-        _copies: parts.copies,
-        source: parts.source,
-        _beacon: parts.beacon,
+        peers: Peers::new(me, parts.nodes, parts.cards),
+        block: Block::new(me, size, parts.block),
+        presence: Presence {
+            source: parts.source,
+            _regions: parts.regions,
+            _copies: parts.copies,
+            _beacon: parts.beacon,
+        },
         made: team::Made::default(),
-        directory: Mutex::default(),
-        serial: AtomicBool::new(false),
-        polls: AtomicBool::new(has_net),
-        warned: AtomicBool::new(false),
-        lost: AtomicBool::new(false),
+        flags: Flags {
+            serial: AtomicBool::new(false),
+            polls: AtomicBool::new(has_net),
+            warned: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+        },
         bootstrap: Mutex::new(parts.boot),
     });
     if serve {

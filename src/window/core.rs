@@ -258,7 +258,7 @@ impl Core {
             let rank = self.team.rank(member);
             let (_, place) = self.job.lookup(rank, self.id)?;
             let block = self.job.link(rank)?.block();
-            Ok(block.map(|block| Words::at(block, self.job.words_at(place))))
+            Ok(block.map(|block| Words::at(block, self.job.block.words_at(place))))
         })
     }
 

@@ -176,11 +176,11 @@ impl Core {
             Ok(sized) => sized,
             Err(error) => return has_room(id, &told).and(Err(error)),
         };
-        agreed(id, &told).inspect_err(|_| job.core().retract(sized.place))?;
+        agreed(id, &told).inspect_err(|_| job.core().block.retract(sized.place))?;
         let place = sized.place;
         let segment = sized.segment();
         let told = tell(job, if segment.is_ok() { 0 } else { FAILED })?;
-        let retract = |_: &Error| job.core().retract(place);
+        let retract = |_: &Error| job.core().block.retract(place);
         let (sized, region) = segment.inspect_err(retract)?;
         agreed(id, &told).inspect_err(retract)?;
         let draft = sized.draft(region).inspect_err(retract);
@@ -209,10 +209,10 @@ impl Core {
         };
         let (place, words) = match published {
             Some(there) => {
-                job.republish(there.0, id, &part);
+                job.block.republish(there.0, id, &part);
                 there
             }
-            None => job.publish(id, &part)?,
+            None => job.block.publish(id, &part)?,
         };
         let attached = Arc::new(Attached::default());
         let space = if dynamic { Space::Attached(Arc::clone(&attached)) } else { Space::Part(memory.clone()) };
@@ -249,7 +249,7 @@ impl Core {
 
     /// Removes this rank's part. No peer uses it any more.
     fn withdraw(&self) {
-        self.job.retract(self.own.place);
+        self.job.block.retract(self.own.place);
         self.job.messages.forget(self.id);
         self.detach_all();
         self.epochs.freed();

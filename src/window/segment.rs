@@ -43,7 +43,7 @@ pub(super) struct Announced {
 impl Announced {
     pub(super) fn publish(job: &Job, id: u64, size: usize, unit: u32, hints: Hints) -> Result<Announced> {
         let part = Part { size: size as u64, unit, ..Part::default() };
-        let (place, words) = job.core().publish(id, &part)?;
+        let (place, words) = job.core().block.publish(id, &part)?;
         Ok(Announced { job: job.clone(), id, place, words, part, hints })
     }
 
@@ -67,7 +67,7 @@ impl Announced {
         let memory = aligned(job, "allocate_shared", self.before(self.job.size())?, &self.hints, Wire::reserve)?;
         let Some(region) = job.wire.register_shm(&memory)? else { return Ok((self, None)) };
         self.part.shm = transport::shm_key(&region);
-        job.republish(self.place, self.id, &self.part);
+        job.block.republish(self.place, self.id, &self.part);
         Ok((self, Some((memory, region))))
     }
 

@@ -203,7 +203,7 @@ impl Target {
     /// The same, with the way to its rank.
     #[inline(always)]
     pub(super) fn words_of<'t>(&self, core: &Core, link: &'t Link) -> Option<Words<'t>> {
-        Some(Words::at(link.block()?, core.job.words_at(usize::from(self.place))))
+        Some(Words::at(link.block()?, core.job.block.words_at(usize::from(self.place))))
     }
 
     /// How its control words are changed.
@@ -212,7 +212,7 @@ impl Target {
             && core.job.wire.has(Lane::Net)
             && let Link::Net(block) = &**core.job.link(core.team.rank(self.rank()))?
         {
-            return Ok(Control::Post(block, core.job.words_at(usize::from(self.place)) as u64));
+            return Ok(Control::Post(block, core.job.block.words_at(usize::from(self.place)) as u64));
         }
         Ok(self.words(core).map_or(Control::Messages, Control::Memory))
     }

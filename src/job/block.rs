@@ -1,0 +1,103 @@
+//! The job block of this rank: the words of the job's barrier, the directory of its windows, and
+//! the windows' control words. Other ranks map it, or reach it through the net.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use transom_fabric::Memory;
+
+use crate::directory::{self, Part, Slot};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::words::{self, Words};
+
+/// The offset of the directory in the job block. The words of the job's barrier are before it.
+const DIRECTORY: usize = 4096;
+/// The offset of the windows' control words, in the order of the directory's slots.
+const WORDS: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
+
+/// This rank's job block.
+pub(crate) struct Block {
+    rank: usize,
+    memory: Memory,
+    /// The size of one window's control words in bytes.
+    words_len: usize,
+    /// The identifiers of this process's windows in the directory. The lock is held while the
+    /// directory changes.
+    directory: Mutex<HashSet<u64>>,
+}
+
+impl Block {
+    /// The block of `rank` in a job of `ranks` ranks.
+    pub(super) fn new(rank: usize, ranks: usize, memory: Memory) -> Block {
+        Block { rank, memory, words_len: words::bytes(ranks), directory: Mutex::default() }
+    }
+
+    /// The words of the job's barrier.
+    pub(super) fn barrier_words(&self) -> Words<'_> {
+        Words::at(&self.memory, 0)
+    }
+
+    /// The part of window `id` that this rank published, and its place in the directory.
+    pub(super) fn find(&self, id: u64) -> Option<(Part, usize)> {
+        directory::places(id).find_map(|place| Part::decode(&slot(&self.memory, place), id).map(|part| (part, place)))
+    }
+
+    /// Publishes this rank's part of window `id` and zeroes its control words. Returns the place in
+    /// the directory and the words.
+    pub(crate) fn publish(&self, id: u64, part: &Part) -> Result<(usize, Memory)> {
+        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        if directory.contains(&id) {
+            // Identifiers of subsets' windows are hashes of 63 bits. With as many windows as a
+            // process can have, they collide by chance in one of 2^42 jobs.
+            let why = format!("window {id:x}: another window of this process has the same number; make it again");
+            return Err(ErrorKind::Job(why).into());
+        }
+        let place = directory::free_place(&self.memory, DIRECTORY, id)
+            .ok_or(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS })?;
+        let (at, len) = (self.words_at(place), self.words_len);
+        let words = self.memory.slice(at, len).ok_or_else(|| missing(self.rank, id))?;
+        words.write(0, &vec![0; len]);
+        directory::publish(&self.memory, DIRECTORY, place, id, part);
+        directory.insert(id);
+        Ok((place, words))
+    }
+
+    /// Publishes a changed part again, while no peer reads it.
+    pub(crate) fn republish(&self, place: usize, id: u64, part: &Part) {
+        directory::update(&self.memory, DIRECTORY, place, id, part);
+    }
+
+    /// Removes a published part.
+    pub(crate) fn retract(&self, place: usize) {
+        let mut directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        let [id, ..] = directory::load(&self.memory, DIRECTORY, place);
+        directory::retract(&self.memory, DIRECTORY, place);
+        directory.remove(&id);
+    }
+
+    /// The offset in a job block of the control words of the window at `place`.
+    #[inline]
+    pub(crate) fn words_at(&self, place: usize) -> usize {
+        WORDS + place * self.words_len
+    }
+}
+
+/// A slot of the directory in a block.
+pub(super) fn slot(block: &Memory, place: usize) -> Slot {
+    directory::load(block, DIRECTORY, place)
+}
+
+/// The offset of a slot of the directory in a block.
+pub(super) fn slot_at(place: usize) -> u64 {
+    (DIRECTORY + place * directory::SLOT_BYTES) as u64
+}
+
+/// The size in bytes of a job block in a job of `ranks` ranks.
+pub(crate) fn block_bytes(ranks: usize) -> usize {
+    WORDS + directory::SLOTS * words::bytes(ranks)
+}
+
+#[cold]
+pub(super) fn missing(rank: usize, id: u64) -> Error {
+    ErrorKind::Job(format!("rank {rank} has no window {id:x}; was it freed there?")).into()
+}

@@ -1,0 +1,75 @@
+//! Posts that a transport refuses for now, and the wait for operations whose buffers are lent.
+
+use std::time::{Duration, Instant};
+
+use transom_fabric::{Post, Tally, diagnostics};
+
+use super::{JobCore, peer};
+use crate::error::{ErrorKind, Result};
+
+/// The time that transports have to report operations to a rank that died.
+const LINGER: Duration = Duration::from_secs(10);
+
+impl JobCore {
+    /// Whether the transport took an operation. If not, this rank makes progress, after which the
+    /// caller posts the operation again.
+    ///
+    /// # Errors
+    /// The reason why the transport will never take it.
+    #[inline]
+    pub(crate) fn taken(&self, answer: Post) -> Result<bool> {
+        match answer {
+            Post::Done | Post::Pending => Ok(true),
+            refused => self.again(refused).map(|()| false),
+        }
+    }
+
+    /// Makes progress before another attempt at an operation that the transport did not take.
+    ///
+    /// # Errors
+    /// The reason why the transport will never take it.
+    #[cold]
+    fn again(&self, answer: Post) -> Result<()> {
+        match answer {
+            Post::Broken(fault) => Err(self.progress.explained(*fault)),
+            Post::Done | Post::Pending | Post::Again => {
+                if self.progress.poll()? == 0 {
+                    self.progress.look()?;
+                    self.progress.call_hook();
+                    std::thread::yield_now();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until nothing of `tally` is in flight, because lent buffers can't be returned before.
+    /// If that is impossible, the process aborts.
+    #[inline]
+    pub(crate) fn finish(&self, tally: &Tally) {
+        if !tally.idle() {
+            self.finish_late(tally);
+        }
+    }
+
+    #[cold]
+    fn finish_late(&self, tally: &Tally) {
+        let start = Instant::now();
+        while let Err(error) = self.progress.until(|| tally.idle()) {
+            let lost = matches!(error.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. });
+            if !lost || start.elapsed() > LINGER {
+                // The process aborts next, so there is no caller to return the error to.
+                let what = format!("rank {}: operations in flight can't be completed: {error}", self.rank);
+                diagnostics::error("transom::progress", &what);
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sends a message to a rank that was contacted before.
+    pub(crate) fn send(&self, rank: usize, bytes: &[u8]) -> Result<()> {
+        while !self.taken(self.wire.send(peer(rank), bytes))? {}
+        Ok(())
+    }
+}
