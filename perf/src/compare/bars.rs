@@ -10,7 +10,7 @@ use super::table::{by_mpi, ratio};
 use super::{Column, Part};
 
 /// Widths of the names, of the bars and of the numbers beside these, in px.
-const NAMES: f64 = 250.0;
+const NAMES: f64 = 280.0;
 const BARS: f64 = 420.0;
 const NUMBERS: f64 = 70.0;
 /// Heights of the legend, of a title with the scale, of a bar, and of the gap between cells, in px.
@@ -84,8 +84,11 @@ fn list(out: &mut String, part: &Part, pairs: &[Pair<'_>], cells: &[usize], top:
     #[allow(clippy::cast_precision_loss)] // some dozens
     let bottom = top + TITLE + cells.len() as f64 * row;
     let title = format!("{}: time with transom by time without", part.transport.name());
-    let _ =
-        writeln!(out, "<text x=\"8\" y=\"{}\" font-weight=\"bold\">{title}; left of 1 is faster</text>", top + 14.0);
+    let _ = writeln!(
+        out,
+        "<text x=\"8\" y=\"{}\" font-weight=\"bold\">{title}; left of 1 transom is faster</text>",
+        top + 14.0
+    );
     for tick in scale.ticks() {
         let (at, is_one) = (scale.place(tick), (tick - 1.0).abs() < 1e-9);
         let class = if is_one { "one" } else { "rule" };
@@ -120,6 +123,7 @@ fn bar(out: &mut String, scale: &Scale, outcome: Result<f64, &'static str>, colo
         Err(_) => (one, one),
     };
     let text = match outcome {
+        Ok(ratio) if ratio < 0.0005 => "<0.001".to_owned(),
         Ok(ratio) if ratio < 0.095 => format!("{ratio:.3}"),
         Ok(ratio) => format!("{ratio:.2}"),
         Err(word) => word.to_owned(),
@@ -127,7 +131,8 @@ fn bar(out: &mut String, scale: &Scale, outcome: Result<f64, &'static str>, colo
     let (wide, high) = (to - from, BAR - 1.0);
     let _ =
         writeln!(out, "<rect x=\"{from:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high}\" fill=\"{color}\"/>");
-    let _ = writeln!(out, "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\">{text}</text>", to + 4.0, top + 9.0);
+    let _ =
+        writeln!(out, "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\">{}</text>", to + 4.0, top + 9.0, escaped(&text));
 }
 
 /// A number of bytes for people.
