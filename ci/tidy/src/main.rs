@@ -134,7 +134,7 @@ mod tests {
             sources: vec![
                 Source::new("src/lib.rs", ""),
                 Source::new("src/a.rs", text),
-                Source::new("src/b.rs", &"\n".repeat(801)),
+                Source::new("src/b.rs", &"\n".repeat(601)),
             ],
             manifests: vec![manifest::Manifest::parse("Cargo.toml", "[package]\nname = \"new\"")],
             texts: vec![("README.md".to_owned(), format!("/{}/x", "home"))],
