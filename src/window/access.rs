@@ -50,11 +50,6 @@ pub struct Access<'scope, 'env: 'scope, T> {
 }
 
 impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
-    #[inline]
-    pub(super) fn admit(&self, call: &'static str, target: usize) -> Result<()> {
-        if self.checked { self.core.admit(call, target) } else { Ok(()) }
-    }
-
     /// Puts `source` at `displacement` of `target` (MPI-4.1 §12.3.1).
     ///
     /// # Errors
@@ -62,8 +57,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// written. `RmaSync` in an epoch that does not have the target.
     #[inline(always)]
     pub fn put(&self, target: usize, displacement: usize, source: &'scope [T]) -> Result<()> {
-        self.admit("put", target)?;
-        self.core.put(target, displacement as u64, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
+        let permit = self.admit("put", target)?;
+        self.core.put(permit, displacement as u64, self.scope.source(bytemuck::cast_slice(source)), Count::Target)
     }
 
     /// Puts one value, which is copied: no buffer is borrowed. Where only messages reach the target
@@ -74,8 +69,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// As for [`Access::put`].
     #[inline]
     pub fn put_value(&self, target: usize, displacement: usize, value: T) -> Result<()> {
-        self.admit("put", target)?;
-        self.core.put_copied(target, displacement as u64, bytemuck::bytes_of(&value))
+        let permit = self.admit("put", target)?;
+        self.core.put_copied(permit, displacement as u64, bytemuck::bytes_of(&value))
     }
 
     /// Gets `result.len()` elements (MPI-4.1 §12.3.2). `result` has them when the operation is
@@ -85,8 +80,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// As for [`Access::put`].
     #[inline]
     pub fn get(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<()> {
-        self.admit("get", target)?;
-        self.core.get(target, displacement as u64, self.scope.sink(bytemuck::cast_slice_mut(result)), Count::Target)
+        let permit = self.admit("get", target)?;
+        self.core.get(permit, displacement as u64, self.scope.sink(bytemuck::cast_slice_mut(result)), Count::Target)
     }
 
     /// Puts `count` items of `ty`, whose displacements count from the beginning of `source`, as the
@@ -96,10 +91,10 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// As for [`Access::put`]; `Type` where the signatures differ or items of the target overlap;
     /// `Count` where the items reach outside of `source`.
     pub fn put_items(&self, source: &'scope [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
-        self.admit("put", target.rank)?;
+        let permit = self.admit("put", target.rank)?;
         let bytes = bytemuck::cast_slice(source);
         let from = From { bytes: self.scope.source(bytes), low: 0, layout: Layout::Items(ty, count) };
-        self.core.put_layout(target.rank, target.displacement, &from, &target.layout(), Count::Target)
+        self.core.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
     }
 
     /// Gets the items of `target` as `count` items of `ty`, whose displacements count from the
@@ -108,10 +103,10 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// # Errors
     /// As for [`Access::put_items`].
     pub fn get_items(&self, result: &'scope mut [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
-        self.admit("get", target.rank)?;
+        let permit = self.admit("get", target.rank)?;
         let bytes = bytemuck::cast_slice_mut(result);
         let into = Into { bytes: self.scope.sink(bytes), low: 0, layout: Layout::Items(ty, count) };
-        self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), Count::Target)
+        self.core.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
     }
 
     /// A part of the epoch: operations posted in it are complete, and its buffers free again, when
@@ -172,9 +167,9 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         source: &'scope [T],
         _op: R,
     ) -> Result<()> {
-        self.admit("accumulate", target)?;
+        let permit = self.admit("accumulate", target)?;
         let source = self.scope.source(bytemuck::cast_slice(source));
-        self.core.accumulate_elements(target, displacement as u64, R::OP, T::TYPE, source)
+        self.core.accumulate_elements(permit, displacement as u64, R::OP, T::TYPE, source)
     }
 
     /// [`Access::accumulate`] that also gets the previous values (`MPI_GET_ACCUMULATE`, MPI-4.1
@@ -190,11 +185,11 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         result: &'scope mut [T],
         _op: R,
     ) -> Result<()> {
-        self.admit("get_accumulate", target)?;
+        let permit = self.admit("get_accumulate", target)?;
         let from = From::contiguous(self.scope.source(bytemuck::cast_slice(source)));
         let into = Into::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
         let accumulate = whole::<T>("get_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
-        self.core.accumulate(target, displacement as u64, &accumulate, Count::Target)
+        self.core.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
 
     /// Gets elements, each atomically (`MPI_GET_ACCUMULATE` with `MPI_NO_OP`).
@@ -202,11 +197,11 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     /// # Errors
     /// As for [`Access::accumulate`].
     pub fn get_atomic(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<()> {
-        self.admit("get_accumulate", target)?;
+        let permit = self.admit("get_accumulate", target)?;
         let len = size_of_val(result);
         let into = Into::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
         let accumulate = whole::<T>("get_accumulate", Op::NoOp, None, Some(into), len);
-        self.core.accumulate(target, displacement as u64, &accumulate, Count::Target)
+        self.core.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
 
     /// Combines one element with `operand`, waits for the previous value and returns it
@@ -216,13 +211,13 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     /// As for [`Access::accumulate`].
     #[inline]
     pub fn fetch_and_op<R: Reduction<T>>(&self, target: usize, displacement: usize, operand: T, _op: R) -> Result<T> {
-        self.admit("fetch_and_op", target)?;
+        let permit = self.admit("fetch_and_op", target)?;
         if size_of::<T>() <= 8 {
-            return self.core.fetch_op(target, displacement as u64, R::OP, T::TYPE, bits_of(operand)).map(value_of);
+            return self.core.fetch_op(permit, displacement as u64, R::OP, T::TYPE, bits_of(operand)).map(value_of);
         }
         let mut old = [0; LARGEST];
         let old = &mut old[..size_of::<T>()];
-        self.core.fetch_bytes(target, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), old)?;
+        self.core.fetch_bytes(permit, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), old)?;
         Ok(bytemuck::pod_read_unaligned(old))
     }
 
@@ -240,9 +235,9 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         result: &'scope mut T,
         _op: R,
     ) -> Result<()> {
-        self.admit("fetch_and_op", target)?;
+        let permit = self.admit("fetch_and_op", target)?;
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
-        self.core.start_fetch(target, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), into)
+        self.core.start_fetch(permit, displacement as u64, R::OP, T::TYPE, bytemuck::bytes_of(&operand), into)
     }
 
     /// Adds `operand`, waits for the previous value and returns it.
@@ -290,8 +285,8 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
     /// As for [`Access::accumulate`].
     #[inline]
     pub fn compare_and_swap(&self, target: usize, displacement: usize, expected: T, new: T) -> Result<T> {
-        self.admit("compare_and_swap", target)?;
-        self.core.compare_swap(target, displacement as u64, T::TYPE, bits_of(expected), bits_of(new)).map(value_of)
+        let permit = self.admit("compare_and_swap", target)?;
+        self.core.compare_swap(permit, displacement as u64, T::TYPE, bits_of(expected), bits_of(new)).map(value_of)
     }
 
     /// [`Access::compare_and_swap`] without waiting: `result` has the previous value when the
@@ -307,9 +302,9 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
         new: T,
         result: &'scope mut T,
     ) -> Result<()> {
-        self.admit("compare_and_swap", target)?;
+        let permit = self.admit("compare_and_swap", target)?;
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
-        self.core.start_compare_swap(target, displacement as u64, T::TYPE, (bits_of(expected), bits_of(new)), into)
+        self.core.start_compare_swap(permit, displacement as u64, T::TYPE, (bits_of(expected), bits_of(new)), into)
     }
 }
 
@@ -343,10 +338,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// refused, or `Other` for an operation that could not be completed.
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
-        if self.0.checked {
-            self.0.core.may_flush("flush", target)?;
-        }
-        self.0.core.flush("flush", target)
+        let permit = self.0.admit_flush(target)?;
+        self.0.core.flush("flush", permit)
     }
 
     /// Completes all operations to all targets, at both sides (`MPI_WIN_FLUSH_ALL`).
@@ -391,10 +384,10 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As for [`Access::put`].
     #[inline]
     pub fn rput(&self, target: usize, displacement: usize, source: &'scope [T]) -> Result<Request> {
-        self.0.admit("rput", target)?;
+        let permit = self.0.admit("rput", target)?;
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
-        self.0.core.put(target, displacement as u64, source, Count::Request(&mut tally))?;
+        self.0.core.put(permit, displacement as u64, source, Count::Request(&mut tally))?;
         Ok(Request::new(&self.0.core.job, tally))
     }
 
@@ -406,10 +399,10 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As for [`Access::put`].
     #[inline]
     pub fn rget_into(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<Request> {
-        self.0.admit("rget", target)?;
+        let permit = self.0.admit("rget", target)?;
         let mut tally = None;
         let result = self.0.scope.sink(bytemuck::cast_slice_mut(result));
-        self.0.core.get(target, displacement as u64, result, Count::Request(&mut tally))?;
+        self.0.core.get(permit, displacement as u64, result, Count::Request(&mut tally))?;
         Ok(Request::new(&self.0.core.job, tally))
     }
 
@@ -419,9 +412,9 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As for [`Access::put`].
     #[inline]
     pub fn rput_owned(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
-        self.0.admit("rput", target)?;
+        let permit = self.0.admit("rput", target)?;
         BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
-            self.0.core.put(target, displacement as u64, buffer.source(), Count::Request(tally))
+            self.0.core.put(permit, displacement as u64, buffer.source(), Count::Request(tally))
         })
     }
 
@@ -443,9 +436,9 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As for [`Access::put`].
     #[inline]
     pub fn rget(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
-        self.0.admit("rget", target)?;
+        let permit = self.0.admit("rget", target)?;
         BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
-            self.0.core.get(target, displacement as u64, buffer.sink(), Count::Request(tally))
+            self.0.core.get(permit, displacement as u64, buffer.sink(), Count::Request(tally))
         })
     }
 }
@@ -462,11 +455,11 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         source: &'scope [T],
         _op: R,
     ) -> Result<Request> {
-        self.0.admit("raccumulate", target)?;
+        let permit = self.0.admit("raccumulate", target)?;
         let mut tally = None;
         let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
-        self.0.core.accumulate(target, displacement as u64, &accumulate, Count::Request(&mut tally))?;
+        self.0.core.accumulate(permit, displacement as u64, &accumulate, Count::Request(&mut tally))?;
         Ok(Request::new(&self.0.core.job, tally))
     }
 
@@ -483,12 +476,12 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         result: Vec<T>,
         _op: R,
     ) -> Result<BufferRequest<T>> {
-        self.0.admit("rget_accumulate", target)?;
+        let permit = self.0.admit("rget_accumulate", target)?;
         let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         BufferRequest::lend(&self.0.core.job, result, |result, tally| {
             let into = Into::contiguous(result.sink());
             let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
-            self.0.core.accumulate(target, displacement as u64, &accumulate, Count::Request(tally))
+            self.0.core.accumulate(permit, displacement as u64, &accumulate, Count::Request(tally))
         })
     }
 }

@@ -11,6 +11,7 @@ use super::core::{Core, index};
 use super::dynamic::{Resolved, Within};
 use super::layouts::no_overlap;
 use super::packing::Batch;
+use super::permit::Permit;
 use super::target::{Reach, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Sink, Source};
@@ -98,7 +99,15 @@ impl Core {
     /// which is 0 for `PROC_NULL`.
     // Always inlined: with a known operation and type the compiler removes the choice among them.
     #[inline(always)]
-    pub(crate) fn fetch_op(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
+    pub(crate) fn fetch_op(
+        &self,
+        permit: Permit,
+        displacement: u64,
+        op: Op,
+        ty: BasicType,
+        operand: u64,
+    ) -> Result<u64> {
+        let rank = permit.rank();
         if let Some((place, at)) = self.placed(rank, displacement, ty, ty.size()) {
             return Ok(place.one(at, op, ty, operand));
         }
@@ -121,13 +130,14 @@ impl Core {
     /// [`Core::fetch_op`] for elements of any size, as bytes.
     pub(crate) fn fetch_bytes(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         op: Op,
         ty: BasicType,
         operand: &[u8],
         old: &mut [u8],
     ) -> Result<()> {
+        let rank = permit.rank();
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
         if let Some(place) = target.place(self, ty) {
             let operand = if op == Op::NoOp { Operand::Nothing(ty.size()) } else { Operand::Bytes(operand) };
@@ -174,13 +184,14 @@ impl Core {
     #[inline]
     pub(crate) fn start_fetch(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         op: Op,
         ty: BasicType,
         operand: &[u8],
         into: Sink,
     ) -> Result<()> {
+        let rank = permit.rank();
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
         if let (Some(place), true) = (target.place(self, ty), ty.size() <= REGISTER) {
             let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
@@ -216,12 +227,13 @@ impl Core {
     #[inline]
     pub(crate) fn compare_swap(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         ty: BasicType,
         expected: u64,
         new: u64,
     ) -> Result<u64> {
+        let rank = permit.rank();
         if let Some((place, at)) = self.placed(rank, displacement, ty, ty.size()) {
             return Ok(place.swap(at, ty, expected, new));
         }
@@ -254,12 +266,13 @@ impl Core {
     /// [`Core::compare_swap`] without waiting: the result is there when the operation is complete.
     pub(crate) fn start_compare_swap(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         ty: BasicType,
         (expected, new): (u64, u64),
         into: Sink,
     ) -> Result<()> {
+        let rank = permit.rank();
         let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else {
             return Ok(());
         };
@@ -326,12 +339,13 @@ impl Core {
     #[inline(always)]
     pub(crate) fn accumulate_elements(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         op: Op,
         ty: BasicType,
         from: Source,
     ) -> Result<()> {
+        let rank = permit.rank();
         if let Some((place, at)) = self.placed(rank, displacement, ty, from.len()) {
             if from.len() == ty.size() && ty.size() <= REGISTER {
                 place.one(at, op, ty, value(from.bytes()));
@@ -343,7 +357,7 @@ impl Core {
         let to = Layout::Bytes(from.len());
         let from = (op != Op::NoOp).then(|| From::contiguous(from));
         let it = Accumulate { call: "accumulate", op, ty, from, into: None, to };
-        self.accumulate(rank, displacement, &it, Count::Target)
+        self.accumulate(permit, displacement, &it, Count::Target)
     }
 
     /// Accumulates contiguous elements and gets the previous values (MPI-4.1 §12.3.4); `from` is
@@ -351,13 +365,14 @@ impl Core {
     #[inline]
     pub(crate) fn get_accumulate_elements(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         op: Op,
         ty: BasicType,
         from: Option<Source>,
         into: Sink,
     ) -> Result<()> {
+        let rank = permit.rank();
         if let Some((place, at)) = self.placed(rank, displacement, ty, into.len()) {
             let operand = from.as_ref().map_or(Operand::Nothing(into.len()), |from| Operand::Bytes(from.bytes()));
             place.many(at, op, ty, operand, Some(&mut |done, old: &[u8]| into.part(done, old.len()).fill_from(old)));
@@ -366,18 +381,19 @@ impl Core {
         let to = Layout::Bytes(into.len());
         let (from, into) = (from.map(From::contiguous), Some(Into::contiguous(into)));
         let it = Accumulate { call: "get_accumulate", op, ty, from, into, to };
-        self.accumulate(rank, displacement, &it, Count::Target)
+        self.accumulate(permit, displacement, &it, Count::Target)
     }
 
     /// Accumulates, with or without the previous values (MPI-4.1 §12.3.4).
     #[inline(never)]
     pub(crate) fn accumulate(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         accumulate: &Accumulate<'_>,
         mut count: Count<'_>,
     ) -> Result<()> {
+        let rank = permit.rank();
         check(accumulate)?;
         let call = accumulate.call;
         let Some((target, at)) = self.locate_layout(call, rank, displacement, &accumulate.to)? else { return Ok(()) };

@@ -8,9 +8,10 @@ use std::sync::atomic::{Ordering, fence};
 use super::active_hints::ActiveHints;
 use super::epoch_state::EpochState;
 use super::own::Own;
-use super::target::{Far, Hold, Reach, Target};
+use super::permit::Permit;
+use super::target::{Far, Reach, Target};
 use super::targets::Targets;
-use crate::epoch::{Access, Call};
+use crate::epoch::Access;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::job::{self, BarrierWords, JobCore, Route, Team, peer};
@@ -44,39 +45,6 @@ impl fmt::Debug for Core {
 }
 
 impl Core {
-    /// Whether an operation on `target` may begin. In an epoch of `start` it waits for the target's
-    /// post.
-    #[inline]
-    pub(crate) fn begin(&self, name: &'static str, target: usize) -> Result<()> {
-        match self.epochs.state().0 {
-            Access::LockAll | Access::Fence => Ok(()),
-            _ => self.begin_checked(name, target),
-        }
-    }
-
-    #[cold]
-    fn begin_checked(&self, name: &'static str, target: usize) -> Result<()> {
-        let next = self.epochs.check(name, Call::Operation)?;
-        match next.0 {
-            Access::Lock | Access::Start => self.admit(name, target),
-            _ => {
-                // An operation on an invalid rank begins no fence epoch.
-                self.target(name, target)?;
-                self.epochs.step(name, Call::Operation)
-            }
-        }
-    }
-
-    /// As [`Core::begin`], for a request-based operation (MPI-4.1 §12.3.5).
-    #[inline]
-    pub(crate) fn begin_request(&self, name: &'static str, target: usize) -> Result<()> {
-        self.epochs.check(name, Call::Request)?;
-        match self.epochs.state().0 {
-            Access::Lock => self.admit(name, target),
-            _ => Ok(()),
-        }
-    }
-
     /// Makes the own part reachable through the net, if the net performs atomics on it.
     pub(super) fn import_own(&self) -> Result<()> {
         if self.actor == Actor::Nic && self.own.part.size > 0 {
@@ -95,23 +63,6 @@ impl Core {
             Reach::Far(Far::Posted(memory)) => Some(memory),
             Reach::Mapped(_, None) => self.targets.own.get(),
             _ => None,
-        }
-    }
-
-    /// Checks that the open epoch, which is one to some targets only, includes this target.
-    pub(crate) fn admit(&self, name: &'static str, rank: usize) -> Result<()> {
-        let Some(target) = self.target(name, rank)? else { return Ok(()) };
-        match target.hold() {
-            Hold::Shared | Hold::Exclusive | Hold::Unchecked | Hold::Open => Ok(()),
-            Hold::Started => self.await_post(target),
-            Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
-                call: name,
-                reason: "the target is not in the group of start (MPI-4.1 §12.5.2)",
-            }
-            .into()),
-            Hold::None => {
-                Err(ErrorKind::Epoch { call: name, reason: "the target is not locked (MPI-4.1 §12.5.3)" }.into())
-            }
         }
     }
 
@@ -191,9 +142,15 @@ impl Core {
         }
     }
 
-    /// Completes all operations to `rank`, at origin and target (MPI-4.1 §12.5.4).
+    /// Completes all operations to a target, at origin and target (MPI-4.1 §12.5.4).
     #[inline]
-    pub(crate) fn flush(&self, call: &'static str, rank: usize) -> Result<()> {
+    pub(crate) fn flush(&self, call: &'static str, permit: Permit) -> Result<()> {
+        self.complete_to(call, permit.rank())
+    }
+
+    /// [`Core::flush`] for the end of the epoch to `rank`.
+    #[inline]
+    pub(super) fn complete_to(&self, call: &'static str, rank: usize) -> Result<()> {
         // Stores to mapped memory must be in program order for every observer that synchronizes
         // after this call. On x86 the fence only stops the compiler from moving them and costs no
         // instruction; elsewhere it is the store barrier.
@@ -211,23 +168,6 @@ impl Core {
     pub(crate) fn flush_all(&self) -> Result<()> {
         fence(Ordering::AcqRel);
         self.job.progress.complete(&self.targets.tally).inspect_err(|_| self.targets.told())
-    }
-
-    /// Whether a flush of one target is allowed now.
-    #[inline]
-    pub(crate) fn may_flush(&self, call: &'static str, rank: usize) -> Result<()> {
-        // The most common case: `lock_all`, under which every target may be flushed.
-        if self.epochs.state().0 == Access::LockAll { Ok(()) } else { self.may_flush_checked(call, rank) }
-    }
-
-    /// A separate function, so that the common case saves no registers for it.
-    #[cold]
-    fn may_flush_checked(&self, call: &'static str, rank: usize) -> Result<()> {
-        let held = match self.epochs.state().0 {
-            Access::Lock => self.target(call, rank)?.is_none_or(|target| target.hold() != Hold::None),
-            _ => true,
-        };
-        self.epochs.check(call, Call::Flush { held }).map(drop)
     }
 
     /// Waits until no operation is in flight, even after errors, so that lent buffers can be

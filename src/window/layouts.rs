@@ -6,6 +6,7 @@ use transom_fabric::{Memory, TallyRef};
 
 use super::core::Core;
 use super::dynamic::Resolved;
+use super::permit::Permit;
 use super::target::{Far, Reach, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Lent, Parts, Steps};
@@ -46,12 +47,13 @@ impl Core {
     #[inline(always)]
     pub(crate) fn put_layout(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         from: &From<'_>,
         to: &Layout<'_>,
         count: Count<'_>,
     ) -> Result<()> {
+        let rank = permit.rank();
         if let Some((memory, run, at)) = self.even(rank, displacement, &from.layout, to)
             && from.bytes.store_blocks(steps(&run, from.low), memory, at, run.strides[0])
         {
@@ -183,12 +185,13 @@ impl Core {
     #[inline(always)]
     pub(crate) fn get_layout(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         into: &Into<'_>,
         from: &Layout<'_>,
         count: Count<'_>,
     ) -> Result<()> {
+        let rank = permit.rank();
         if let Some((memory, run, at)) = self.even(rank, displacement, &into.layout, from)
             && into.bytes.load_blocks(steps(&run, into.low), memory, at, run.strides[0])
         {

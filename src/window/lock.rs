@@ -200,7 +200,7 @@ impl Core {
         release: impl FnOnce(bool) -> Result<()>,
     ) -> Result<()> {
         // The lock is released even after a failed flush: other origins wait for it.
-        let flushed = self.flush("unlock", target.rank());
+        let flushed = self.complete_to("unlock", target.rank());
         self.own.publish();
         // The books change before the word: another thread may be granted this target at once.
         target.set_hold(Hold::None);
@@ -215,7 +215,7 @@ impl Core {
         let last = self.epochs.books().locks() == 1;
         self.epochs.check("unlock", Call::Unlock { held: hold != Hold::None, last })?;
         // As above, the lock is released even after a failed flush.
-        let flushed = self.flush("unlock", rank);
+        let flushed = self.complete_to("unlock", rank);
         self.own.publish();
         // Another thread may have unlocked the target meanwhile.
         let held = target.unclaim(hold);

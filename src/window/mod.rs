@@ -23,6 +23,7 @@ mod model;
 mod near;
 mod own;
 mod packing;
+mod permit;
 mod pscw;
 #[allow(unsafe_code)]
 mod raw;

@@ -4,6 +4,7 @@
 use transom_fabric::{Tally, TallyRef};
 
 use super::core::{Core, index};
+use super::permit::Permit;
 use super::target::{Far, Reach, Target};
 use crate::buffers::{Sink, Source};
 use crate::error::Result;
@@ -70,7 +71,8 @@ impl Into<'_> {
 impl Core {
     /// Puts (MPI-4.1 §12.3.1).
     #[inline(always)]
-    pub(crate) fn put(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
+    pub(crate) fn put(&self, permit: Permit, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
+        let rank = permit.rank();
         match self.located(rank, displacement, from.len()) {
             None => self.put_first(rank, displacement, from, count),
             Some((target, at)) => match &target.reach {
@@ -111,7 +113,8 @@ impl Core {
 
     /// Puts bytes that are copied before this returns.
     #[inline(always)]
-    pub(crate) fn put_copied(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn put_copied(&self, permit: Permit, displacement: u64, bytes: &[u8]) -> Result<()> {
+        let rank = permit.rank();
         if let Some((target, at)) = self.located(rank, displacement, bytes.len())
             && let Reach::Mapped(memory, _) = &target.reach
         {
@@ -162,7 +165,8 @@ impl Core {
 
     /// Gets (MPI-4.1 §12.3.2).
     #[inline(always)]
-    pub(crate) fn get(&self, rank: usize, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
+    pub(crate) fn get(&self, permit: Permit, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
+        let rank = permit.rank();
         if let Some((target, at)) = self.located(rank, displacement, into.len())
             && let Reach::Mapped(memory, _) = &target.reach
         {

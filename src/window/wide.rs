@@ -5,6 +5,7 @@ use transom_fabric::Tally;
 
 use super::core::{Core, index};
 use super::dynamic::Resolved;
+use super::permit::Permit;
 use super::target::Target;
 use crate::buffers::scoped;
 use crate::error::Result;
@@ -17,12 +18,13 @@ impl Core {
     /// For `PROC_NULL` `old` is left alone.
     pub(crate) fn compare_swap_bytes(
         &self,
-        rank: usize,
+        permit: Permit,
         displacement: u64,
         ty: BasicType,
         both: [&[u8]; 2],
         old: &mut [u8],
     ) -> Result<()> {
+        let rank = permit.rank();
         let located = self.locate_element("compare_and_swap", rank, displacement, ty)?;
         let Some((target, at)) = located else { return Ok(()) };
         match target.place(self, ty) {

@@ -2,6 +2,7 @@
 //! stay valid.
 
 use super::super::accumulate::{Accumulate, LARGEST, basic_type};
+use super::super::permit::Permit;
 use super::super::request::Request;
 use super::super::transfer::Count;
 use super::{At, Items, RawWindow};
@@ -22,9 +23,9 @@ impl RawWindow {
     /// complete at the origin.
     #[inline]
     pub unsafe fn put(&self, origin: *const u8, len: usize, target: usize, displacement: u64) -> Result<()> {
-        self.core.begin("put", target)?;
+        let permit = self.core.begin("put", target)?;
         // SAFETY: the caller's promise.
-        self.core.put(target, displacement, unsafe { Source::promised(origin, len) }, Count::Target)
+        self.core.put(permit, displacement, unsafe { Source::promised(origin, len) }, Count::Target)
     }
 
     /// Gets `len` bytes into `origin` (`MPI_GET`, MPI-4.1 §12.3.2).
@@ -37,9 +38,9 @@ impl RawWindow {
     /// complete.
     #[inline]
     pub unsafe fn get(&self, origin: *mut u8, len: usize, target: usize, displacement: u64) -> Result<()> {
-        self.core.begin("get", target)?;
+        let permit = self.core.begin("get", target)?;
         // SAFETY: the caller's promise.
-        self.core.get(target, displacement, unsafe { Sink::promised(origin, len) }, Count::Target)
+        self.core.get(permit, displacement, unsafe { Sink::promised(origin, len) }, Count::Target)
     }
 
     /// Puts items of a type as items of another with the same signature (`MPI_PUT`).
@@ -50,10 +51,10 @@ impl RawWindow {
     /// # Safety
     /// As for [`RawWindow::put`], for the bytes of the items.
     pub unsafe fn put_items(&self, origin: Items<'_>, target: At<'_>) -> Result<()> {
-        self.core.begin("put", target.rank)?;
+        let permit = self.core.begin("put", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        self.core.put_layout(target.rank, target.displacement, &from, &target.layout(), Count::Target)
+        self.core.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
     }
 
     /// Gets items of a type as items of another with the same signature (`MPI_GET`).
@@ -64,10 +65,10 @@ impl RawWindow {
     /// # Safety
     /// As for [`RawWindow::get`], for the bytes of the items.
     pub unsafe fn get_items(&self, origin: Items<'_>, target: At<'_>) -> Result<()> {
-        self.core.begin("get", target.rank)?;
+        let permit = self.core.begin("get", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), Count::Target)
+        self.core.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
     }
 
     /// Combines the target's elements with the origin's (`MPI_ACCUMULATE`, MPI-4.1 §12.3.4). Each
@@ -80,9 +81,9 @@ impl RawWindow {
     /// # Safety
     /// As for [`RawWindow::put_items`].
     pub unsafe fn accumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
-        self.core.begin("accumulate", target.rank)?;
+        let permit = self.core.begin("accumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        unsafe { self.combine("accumulate", Some(origin), None, target, op, Count::Target) }
+        unsafe { self.combine(permit, "accumulate", Some(origin), None, target, op, Count::Target) }
     }
 
     /// [`RawWindow::accumulate`] that also gets the previous values (`MPI_GET_ACCUMULATE`, MPI-4.1
@@ -95,9 +96,9 @@ impl RawWindow {
     /// As for [`RawWindow::put_items`], and as for [`RawWindow::get_items`] for `result`, which
     /// does not overlap `origin`.
     pub unsafe fn get_accumulate(&self, origin: Items<'_>, result: Items<'_>, target: At<'_>, op: Op) -> Result<()> {
-        self.core.begin("get_accumulate", target.rank)?;
+        let permit = self.core.begin("get_accumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        unsafe { self.combine("get_accumulate", Some(origin), Some(result), target, op, Count::Target) }
+        unsafe { self.combine(permit, "get_accumulate", Some(origin), Some(result), target, op, Count::Target) }
     }
 
     /// [`RawWindow::accumulate`] of `count` elements of `ty`, contiguous at origin and target,
@@ -118,11 +119,11 @@ impl RawWindow {
         displacement: u64,
         op: Op,
     ) -> Result<()> {
-        self.core.begin("accumulate", target)?;
+        let permit = self.core.begin("accumulate", target)?;
         let len = elements("accumulate", op, ty, count)?;
         // SAFETY: the caller's promise.
         let from = unsafe { Source::promised(origin, len) };
-        self.core.accumulate_elements(target, displacement, op, ty, from)
+        self.core.accumulate_elements(permit, displacement, op, ty, from)
     }
 
     /// [`RawWindow::get_accumulate`] of `count` elements of `ty`, contiguous at origin and target.
@@ -144,12 +145,12 @@ impl RawWindow {
         displacement: u64,
         op: Op,
     ) -> Result<()> {
-        self.core.begin("get_accumulate", target)?;
+        let permit = self.core.begin("get_accumulate", target)?;
         let len = elements("get_accumulate", op, ty, count)?;
         // SAFETY: the caller's promise.
         let (from, into) =
             unsafe { ((op != Op::NoOp).then(|| Source::promised(origin, len)), Sink::promised(result, len)) };
-        self.core.get_accumulate_elements(target, displacement, op, ty, from, into)
+        self.core.get_accumulate_elements(permit, displacement, op, ty, from, into)
     }
 
     /// Combines one element and waits for its previous value (`MPI_FETCH_AND_OP`, MPI-4.1 §12.3.4).
@@ -167,7 +168,7 @@ impl RawWindow {
         op: Op,
     ) -> Result<()> {
         const CALL: &str = "fetch_and_op";
-        self.core.begin(CALL, target)?;
+        let permit = self.core.begin(CALL, target)?;
         one_element(CALL, ty, if op == Op::NoOp { result.len() } else { operand.len() })?;
         one_element(CALL, ty, result.len())?;
         if !op.allows(ty) {
@@ -179,9 +180,9 @@ impl RawWindow {
             return Ok(());
         }
         if ty.size() > 8 {
-            return self.core.fetch_bytes(target, displacement, op, ty, operand, result);
+            return self.core.fetch_bytes(permit, displacement, op, ty, operand, result);
         }
-        let old = self.core.fetch_op(target, displacement, op, ty, value(operand))?;
+        let old = self.core.fetch_op(permit, displacement, op, ty, value(operand))?;
         result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
         Ok(())
     }
@@ -195,17 +196,17 @@ impl RawWindow {
     #[inline]
     pub fn fetch_value(&self, operand: u64, ty: BasicType, target: usize, displacement: u64, op: Op) -> Result<u64> {
         const CALL: &str = "fetch_and_op";
-        self.core.begin(CALL, target)?;
+        let permit = self.core.begin(CALL, target)?;
         // Counters go this way. With a known operation and type, the compiler removes the choice
         // among them.
         match (op, ty) {
-            (Op::Sum, BasicType::Int64) => self.core.fetch_op(target, displacement, Op::Sum, BasicType::Int64, operand),
-            (Op::Sum, BasicType::Int32) => self.core.fetch_op(target, displacement, Op::Sum, BasicType::Int32, operand),
+            (Op::Sum, BasicType::Int64) => self.core.fetch_op(permit, displacement, Op::Sum, BasicType::Int64, operand),
+            (Op::Sum, BasicType::Int32) => self.core.fetch_op(permit, displacement, Op::Sum, BasicType::Int32, operand),
             _ if ty.size() > 8 => Err(Error::argument(Class::Type, CALL, format!("{} is no number", ty.name()))),
             _ if !op.allows(ty) => {
                 Err(Error::argument(Class::Op, CALL, format!("{} is not defined on {}", op.name(), ty.name())))
             }
-            _ => self.core.fetch_op(target, displacement, op, ty, operand),
+            _ => self.core.fetch_op(permit, displacement, op, ty, operand),
         }
     }
 
@@ -243,7 +244,7 @@ impl RawWindow {
         displacement: u64,
     ) -> Result<()> {
         const CALL: &str = "compare_and_swap";
-        self.core.begin(CALL, target)?;
+        let permit = self.core.begin(CALL, target)?;
         for len in [new.len(), expected.len(), result.len()] {
             one_element(CALL, ty, len)?;
         }
@@ -251,17 +252,19 @@ impl RawWindow {
             return Ok(());
         }
         if ty.size() > 8 {
-            return self.core.compare_swap_bytes(target, displacement, ty, [expected, new], result);
+            return self.core.compare_swap_bytes(permit, displacement, ty, [expected, new], result);
         }
-        let old = self.core.compare_swap(target, displacement, ty, value(expected), value(new))?;
+        let old = self.core.compare_swap(permit, displacement, ty, value(expected), value(new))?;
         result.copy_from_slice(bytes_of(&old.to_ne_bytes(), ty.size()));
         Ok(())
     }
 
     /// # Safety
     /// As for the public calls.
+    #[allow(clippy::too_many_arguments)] // those of MPI_GET_ACCUMULATE, with the permission and the tally
     unsafe fn combine(
         &self,
+        permit: Permit,
         call: &'static str,
         origin: Option<Items<'_>>,
         result: Option<Items<'_>>,
@@ -280,7 +283,7 @@ impl RawWindow {
             (origin.filter(|_| op != Op::NoOp).map(|origin| origin.source()), result.map(|result| result.sink()))
         };
         let accumulate = Accumulate { call, op, ty, from, into, to: target.layout() };
-        self.core.accumulate(target.rank, target.displacement, &accumulate, count)
+        self.core.accumulate(permit, target.displacement, &accumulate, count)
     }
 }
 
@@ -295,10 +298,10 @@ impl RawWindow {
     /// # Safety
     /// As for [`RawWindow::put_items`].
     pub unsafe fn rput(&self, origin: Items<'_>, target: At<'_>) -> Result<Request> {
-        self.core.begin_request("rput", target.rank)?;
+        let permit = self.core.begin_request("rput", target.rank)?;
         // SAFETY: the caller's promise.
         let from = unsafe { origin.source() };
-        self.requested(|count| self.core.put_layout(target.rank, target.displacement, &from, &target.layout(), count))
+        self.requested(|count| self.core.put_layout(permit, target.displacement, &from, &target.layout(), count))
     }
 
     /// [`RawWindow::get_items`] with a request (`MPI_RGET`).
@@ -309,10 +312,10 @@ impl RawWindow {
     /// # Safety
     /// As for [`RawWindow::get_items`].
     pub unsafe fn rget(&self, origin: Items<'_>, target: At<'_>) -> Result<Request> {
-        self.core.begin_request("rget", target.rank)?;
+        let permit = self.core.begin_request("rget", target.rank)?;
         // SAFETY: the caller's promise.
         let into = unsafe { origin.sink() };
-        self.requested(|count| self.core.get_layout(target.rank, target.displacement, &into, &target.layout(), count))
+        self.requested(|count| self.core.get_layout(permit, target.displacement, &into, &target.layout(), count))
     }
 
     /// [`RawWindow::put`] with a request (`MPI_RPUT`).
@@ -324,9 +327,9 @@ impl RawWindow {
     /// As for [`RawWindow::put`].
     #[inline]
     pub unsafe fn rput_bytes(&self, origin: *const u8, len: usize, target: usize, at: u64) -> Result<Request> {
-        self.core.begin_request("rput", target)?;
+        let permit = self.core.begin_request("rput", target)?;
         // SAFETY: the caller's promise.
-        self.requested(|count| self.core.put(target, at, unsafe { Source::promised(origin, len) }, count))
+        self.requested(|count| self.core.put(permit, at, unsafe { Source::promised(origin, len) }, count))
     }
 
     /// [`RawWindow::get`] with a request (`MPI_RGET`).
@@ -338,9 +341,9 @@ impl RawWindow {
     /// As for [`RawWindow::get`].
     #[inline]
     pub unsafe fn rget_bytes(&self, origin: *mut u8, len: usize, target: usize, at: u64) -> Result<Request> {
-        self.core.begin_request("rget", target)?;
+        let permit = self.core.begin_request("rget", target)?;
         // SAFETY: the caller's promise.
-        self.requested(|count| self.core.get(target, at, unsafe { Sink::promised(origin, len) }, count))
+        self.requested(|count| self.core.get(permit, at, unsafe { Sink::promised(origin, len) }, count))
     }
 
     /// [`RawWindow::accumulate`] with a request (`MPI_RACCUMULATE`).
@@ -351,9 +354,9 @@ impl RawWindow {
     /// # Safety
     /// As for [`RawWindow::accumulate`].
     pub unsafe fn raccumulate(&self, origin: Items<'_>, target: At<'_>, op: Op) -> Result<Request> {
-        self.core.begin_request("raccumulate", target.rank)?;
+        let permit = self.core.begin_request("raccumulate", target.rank)?;
         // SAFETY: the caller's promise.
-        self.requested(|count| unsafe { self.combine("raccumulate", Some(origin), None, target, op, count) })
+        self.requested(|count| unsafe { self.combine(permit, "raccumulate", Some(origin), None, target, op, count) })
     }
 
     /// [`RawWindow::get_accumulate`] with a request (`MPI_RGET_ACCUMULATE`).
@@ -370,10 +373,10 @@ impl RawWindow {
         target: At<'_>,
         op: Op,
     ) -> Result<Request> {
-        self.core.begin_request("rget_accumulate", target.rank)?;
+        let permit = self.core.begin_request("rget_accumulate", target.rank)?;
         // SAFETY: the caller's promise.
         self.requested(|count| unsafe {
-            self.combine("rget_accumulate", Some(origin), Some(result), target, op, count)
+            self.combine(permit, "rget_accumulate", Some(origin), Some(result), target, op, count)
         })
     }
 

@@ -118,8 +118,8 @@ impl RawWindow {
     /// completed.
     #[inline]
     pub fn flush(&self, target: usize) -> Result<()> {
-        self.core.may_flush("flush", target)?;
-        self.core.flush("flush", target)
+        let permit = self.core.may_flush("flush", target)?;
+        self.core.flush("flush", permit)
     }
 
     /// Completes operations to all targets at origin and target (`MPI_WIN_FLUSH_ALL`).
@@ -139,8 +139,8 @@ impl RawWindow {
     /// As for [`RawWindow::flush`].
     #[inline]
     pub fn flush_local(&self, target: usize) -> Result<()> {
-        self.core.may_flush("flush_local", target)?;
-        self.core.flush("flush_local", target)
+        let permit = self.core.may_flush("flush_local", target)?;
+        self.core.flush("flush_local", permit)
     }
 
     /// Completes operations to all targets at the origin (`MPI_WIN_FLUSH_LOCAL_ALL`).

@@ -1,0 +1,108 @@
+//! The permission to operate on a target: a value that only the checks of the open epoch make, and
+//! that every operation takes, so that no call can forget its check.
+
+use super::access;
+use super::core::Core;
+use super::target::Hold;
+use crate::epoch::{Access, Call};
+use crate::error::{ErrorKind, Result};
+
+/// The permission to operate on one target, or on `PROC_NULL`, in the open epoch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Permit {
+    rank: usize,
+}
+
+impl Permit {
+    /// The target.
+    #[inline]
+    pub(super) fn rank(self) -> usize {
+        self.rank
+    }
+}
+
+impl<T> access::Access<'_, '_, T> {
+    /// The permission to operate on a target. An access to all targets needs no check.
+    #[inline]
+    pub(super) fn admit(&self, call: &'static str, target: usize) -> Result<Permit> {
+        if self.checked { self.core.admit(call, target) } else { Ok(Permit { rank: target }) }
+    }
+
+    /// The permission to flush a target.
+    #[inline]
+    pub(super) fn admit_flush(&self, target: usize) -> Result<Permit> {
+        if self.checked { self.core.may_flush("flush", target) } else { Ok(Permit { rank: target }) }
+    }
+}
+
+impl Core {
+    /// The permission to operate on `target`. In an epoch of `start` the call waits for the
+    /// target's post.
+    #[inline]
+    pub(crate) fn begin(&self, name: &'static str, target: usize) -> Result<Permit> {
+        match self.epochs.state().0 {
+            Access::LockAll | Access::Fence => Ok(Permit { rank: target }),
+            _ => self.begin_checked(name, target),
+        }
+    }
+
+    #[cold]
+    fn begin_checked(&self, name: &'static str, target: usize) -> Result<Permit> {
+        let next = self.epochs.check(name, Call::Operation)?;
+        match next.0 {
+            Access::Lock | Access::Start => self.admit(name, target),
+            _ => {
+                // An operation on an invalid rank begins no fence epoch.
+                self.target(name, target)?;
+                self.epochs.step(name, Call::Operation)?;
+                Ok(Permit { rank: target })
+            }
+        }
+    }
+
+    /// As [`Core::begin`], for a request-based operation (MPI-4.1 §12.3.5).
+    #[inline]
+    pub(crate) fn begin_request(&self, name: &'static str, target: usize) -> Result<Permit> {
+        self.epochs.check(name, Call::Request)?;
+        match self.epochs.state().0 {
+            Access::Lock => self.admit(name, target),
+            _ => Ok(Permit { rank: target }),
+        }
+    }
+
+    /// The permission to operate on a target in an epoch to some targets only, if the epoch
+    /// includes the target.
+    fn admit(&self, name: &'static str, rank: usize) -> Result<Permit> {
+        let permit = Permit { rank };
+        let Some(target) = self.target(name, rank)? else { return Ok(permit) };
+        match target.hold() {
+            Hold::Shared | Hold::Exclusive | Hold::Unchecked | Hold::Open => Ok(permit),
+            Hold::Started => self.await_post(target).map(|()| permit),
+            Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
+                call: name,
+                reason: "the target is not in the group of start (MPI-4.1 §12.5.2)",
+            }
+            .into()),
+            Hold::None => {
+                Err(ErrorKind::Epoch { call: name, reason: "the target is not locked (MPI-4.1 §12.5.3)" }.into())
+            }
+        }
+    }
+
+    /// The permission to flush one target.
+    #[inline]
+    pub(crate) fn may_flush(&self, call: &'static str, rank: usize) -> Result<Permit> {
+        // The most common case: `lock_all`, under which every target may be flushed.
+        if self.epochs.state().0 == Access::LockAll { Ok(Permit { rank }) } else { self.may_flush_checked(call, rank) }
+    }
+
+    /// A separate function, so that the common case saves no registers for it.
+    #[cold]
+    fn may_flush_checked(&self, call: &'static str, rank: usize) -> Result<Permit> {
+        let held = match self.epochs.state().0 {
+            Access::Lock => self.target(call, rank)?.is_none_or(|target| target.hold() != Hold::None),
+            _ => true,
+        };
+        self.epochs.check(call, Call::Flush { held }).map(|_| Permit { rank })
+    }
+}
