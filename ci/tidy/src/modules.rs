@@ -35,18 +35,13 @@ const LAYERS: &[&[&str]] = &[
     &["book"],
 ];
 
-/// Crates whose circles are known and about to go: the interposition library.
-const KNOWN: &[&str] = &["capi/mpi/src/"];
-
 /// Circles of modules, in every crate among `sources`, and imports against the layers of `src`.
 /// `texts`: path and content of the documents, of which one has the map.
 pub(crate) fn check(sources: &[Source], texts: &[(String, String)]) -> Vec<Violation> {
     let mut found = Vec::new();
     for root in sources.iter().filter_map(root_of) {
         let graph = Graph::of_crate(root, sources);
-        if !KNOWN.contains(&root) {
-            found.extend(graph.circles().iter().map(|circle| in_circle(root, circle)));
-        }
+        found.extend(graph.circles().iter().map(|circle| in_circle(root, circle)));
         if root == "src/" {
             found.extend(against_layers(&graph, LAYERS));
             found.extend(map::check(&graph.modules, texts));
