@@ -196,7 +196,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("gups: {error}");
+            eprintln!("gups: {error:#}");
             ExitCode::FAILURE
         }
     }

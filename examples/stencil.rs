@@ -151,7 +151,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("stencil: {error}");
+            eprintln!("stencil: {error:#}");
             ExitCode::FAILURE
         }
     }

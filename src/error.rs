@@ -7,6 +7,9 @@ use std::net::IpAddr;
 use transom_fabric::{FabricError, Fault};
 
 use crate::bootstrap::BootstrapError;
+pub use transport::TransportError;
+
+mod transport;
 
 /// The MPI error class of an [`Error`] (MPI-4.1 §12.6), for callers that branch on it and for the C
 /// interface.
@@ -150,19 +153,57 @@ pub enum ErrorKind {
         /// The most windows that a process can have at once.
         limit: usize,
     },
+    /// Memory of a window that can't be had.
+    #[error("{call}: {bytes} bytes at rank {rank}")]
+    Memory {
+        /// The call.
+        call: &'static str,
+        /// The rank that lacks the memory.
+        rank: usize,
+        /// The size in bytes.
+        bytes: usize,
+        /// The reason.
+        source: TransportError,
+    },
     /// The ranks can't form a job.
     #[error("{0}")]
     Job(String),
+    /// A job was started before in this process.
+    #[error("a job was started before in this process")]
+    AlreadyStarted,
+    /// Ranks need a net to reach each other, and it can't be opened.
+    #[error("ranks {first} and {second} do not share memory, so a net is needed")]
+    Net {
+        /// A rank.
+        first: usize,
+        /// The first rank that the other one does not share memory with.
+        second: usize,
+        /// The transport's error.
+        source: TransportError,
+    },
+    /// A rank lacks a window: it was freed there.
+    #[error("rank {rank} has no window {window:x}; was it freed there?")]
+    NoWindow {
+        /// The rank.
+        rank: usize,
+        /// The window's number in the job.
+        window: u64,
+    },
     /// The launcher failed, or the exchange of addresses through it.
-    #[error("starting: {0}")]
+    #[error("starting")]
     Bootstrap(#[from] BootstrapError),
     /// A transport failed.
-    #[error("{0}")]
-    Transport(#[from] FabricError),
+    #[error("a transport failed")]
+    Transport(#[source] TransportError),
     /// The target refused to execute an operation: it reaches memory outside of the target's
     /// window.
-    #[error("refused by {0}")]
-    Refused(Fault),
+    #[error("refused by rank {rank}: {reason}")]
+    Refused {
+        /// The target.
+        rank: usize,
+        /// The target's words.
+        reason: String,
+    },
     /// Processes of ranks have ended while this rank waited for them, or for ranks that may wait
     /// for them.
     #[error("rank{} {} on {host} died", if ranks.len() > 1 { "s" } else { "" }, listed(ranks))]
@@ -188,9 +229,31 @@ pub enum ErrorKind {
         /// The kernel's reason.
         reason: String,
     },
-    /// A peer is gone.
-    #[error("{0}")]
-    Peer(#[from] Fault),
+    /// A peer is gone, or an operation at it failed.
+    #[error("an operation at rank {rank}{} failed", place.as_ref().map_or_else(String::new, |place| format!(" ({place})")))]
+    Peer {
+        /// The rank, as a rank of the whole job.
+        rank: usize,
+        /// The rank's machine and address, where it is known to be another one.
+        place: Option<String>,
+        /// The transport's observation.
+        source: TransportError,
+    },
+}
+
+impl From<FabricError> for ErrorKind {
+    fn from(error: FabricError) -> ErrorKind {
+        match error {
+            FabricError::Broken(fault) => fault.into(),
+            other => ErrorKind::Transport(other.into()),
+        }
+    }
+}
+
+impl From<Fault> for ErrorKind {
+    fn from(fault: Fault) -> ErrorKind {
+        ErrorKind::Peer { rank: fault.peer.index(), place: None, source: fault.cause.into() }
+    }
 }
 
 fn listed(ranks: &[usize]) -> String {
@@ -199,15 +262,27 @@ fn listed(ranks: &[usize]) -> String {
 
 /// An error of this library. One word wide, so that the calls that return it stay cheap.
 ///
-/// Its debug form is the message and the MPI class, because that is the form in which Rust prints
+/// It displays its own layer, and with `{:#}` the messages of its sources too, separated by colons.
+/// Its debug form is all of that and the MPI class, because that is the form in which Rust prints
 /// an error that `main` returns; [`Error::kind`] has the data.
-#[derive(thiserror::Error)]
-#[error(transparent)]
 pub struct Error(Box<ErrorKind>);
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        transom_fabric::rest(self, f)
+    }
+}
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self} (MPI error class {:?})", self.class())
+        write!(f, "{self:#} (MPI error class {:?})", self.class())
     }
 }
 
@@ -223,19 +298,23 @@ impl Error {
     /// The MPI class.
     pub fn class(&self) -> Class {
         match &*self.0 {
-            ErrorKind::Range { .. } | ErrorKind::Refused(_) => Class::RmaRange,
+            ErrorKind::Range { .. } | ErrorKind::Refused { .. } => Class::RmaRange,
             ErrorKind::Rank { .. } => Class::Rank,
+            ErrorKind::Memory { .. } => Class::Size,
             ErrorKind::Misaligned { .. } => Class::Type,
             ErrorKind::Epoch { .. } => Class::RmaSync,
             ErrorKind::Argument { class, .. } => *class,
             ErrorKind::Setting { .. } | ErrorKind::Differs { .. } => Class::InfoValue,
             ErrorKind::TooManyWindows { .. }
             | ErrorKind::Job(_)
+            | ErrorKind::AlreadyStarted
+            | ErrorKind::Net { .. }
+            | ErrorKind::NoWindow { .. }
             | ErrorKind::Bootstrap(_)
             | ErrorKind::Transport(_)
             | ErrorKind::RankDied { .. }
             | ErrorKind::RankUnreachable { .. }
-            | ErrorKind::Peer(_) => Class::Other,
+            | ErrorKind::Peer { .. } => Class::Other,
         }
     }
 
@@ -254,7 +333,49 @@ impl<E: Into<ErrorKind>> From<E> for Error {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
+    use std::io;
+
+    use rustix::io::Errno;
+    use transom_fabric::{Cause, Peer};
+
     use super::*;
+
+    /// The chain of a failed system call ends with the system's error.
+    /// Shows E1.
+    #[test]
+    fn a_transport_failure_ends_with_the_error_of_the_system() {
+        let inner = FabricError::failed("mmap", Errno::NOMEM);
+        let error: Error = FabricError::failed("allocating 64 bytes", inner).into();
+        assert_eq!(error.to_string(), "a transport failed");
+        let action = error.source().and_then(|source| source.downcast_ref::<TransportError>()).expect("the action");
+        assert_eq!(action.to_string(), "allocating 64 bytes");
+        let last = action.source().and_then(|part| part.source()).expect("mmap and its answer");
+        let last = last.downcast_ref::<io::Error>().expect("an error of the system");
+        assert_eq!(last.kind(), io::ErrorKind::OutOfMemory);
+        assert_eq!(action.system().map(io::Error::kind), Some(io::ErrorKind::OutOfMemory));
+        assert_eq!(format!("{error:#}"), format!("a transport failed: allocating 64 bytes: mmap: {last}"));
+        assert_eq!(format!("{error:?}"), format!("{error:#} (MPI error class Other)"));
+    }
+
+    /// A library's number survives.
+    #[test]
+    fn a_librarys_code_is_data() {
+        let cause = Cause::library("libfabric", -111, "Connection refused (-111)", 111);
+        let error: Error = Fault::new(Peer(3), cause).into();
+        let ErrorKind::Peer { rank: 3, place: None, source } = error.kind() else { panic!("{error:?}") };
+        assert!(matches!(source, TransportError::Library { library: "libfabric", code: -111, .. }), "{source:?}");
+        assert_eq!(format!("{error:#}"), "an operation at rank 3 failed: Connection refused (-111)");
+    }
+
+    #[test]
+    fn errors_go_between_threads() {
+        fn check<T: std::error::Error + Send + Sync + 'static>() {}
+        check::<Error>();
+        check::<ErrorKind>();
+        check::<TransportError>();
+        check::<BootstrapError>();
+    }
 
     /// Shows E1.
     #[test]

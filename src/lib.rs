@@ -94,7 +94,7 @@ mod window;
 
 pub use bytemuck;
 pub use datatype::Datatype;
-pub use error::{Class, Error, ErrorKind, Result};
+pub use error::{Class, Error, ErrorKind, Result, TransportError};
 pub use flavor::Flavor;
 pub use hints::{Info, Model};
 pub use job::{Job, PROC_NULL, Route, init};

@@ -152,11 +152,9 @@ impl Progress {
     /// A transport's error, or the death that caused it, perhaps of another rank than the error
     /// names.
     pub(crate) fn explained(&self, fault: Fault) -> Error {
-        let reason = match self.detector.whereabouts(fault.peer.index()) {
-            Some(place) => format!("{} ({place})", fault.reason),
-            None => fault.reason,
-        };
-        self.or_death(Fault { reason, ..fault }.into())
+        let rank = fault.peer.index();
+        let place = self.detector.whereabouts(rank).map(str::to_owned);
+        self.or_death(ErrorKind::Peer { rank, place, source: fault.cause.into() }.into())
     }
 
     /// An error of an operation on a rank, or the death that caused it.
@@ -172,7 +170,7 @@ impl Progress {
                 _ => (&[][..], ""),
             };
             let peers = lost.iter().filter_map(|&rank| u32::try_from(rank).ok());
-            peers.for_each(|rank| self.messages.give_up(&Fault { peer: Peer(rank), reason: reason.into() }));
+            peers.for_each(|rank| self.messages.give_up(&Fault::new(Peer(rank), reason)));
             died.into()
         })
     }
@@ -303,7 +301,7 @@ impl Progress {
         match tally.take_failure() {
             None => Ok(()),
             Some(Failure::Broken(fault)) => Err(self.explained(fault)),
-            Some(Failure::Refused(fault)) => Err(ErrorKind::Refused(fault).into()),
+            Some(Failure::Refused(fault)) => Err(refused(&fault)),
         }
     }
 
@@ -429,7 +427,7 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
             Ok(seen) if seen > 0 && callers.inside.load(Ordering::Relaxed) > 0 => wire.wake(lane),
             Ok(_) => {}
             Err(error) => {
-                diagnostics::error("transom::progress", &format!("progress stopped: {error}"));
+                diagnostics::error("transom::progress", &format!("progress stopped: {error:#}"));
                 return;
             }
         }
@@ -461,4 +459,9 @@ fn keep_away(callers: &Callers, seen: &mut u32, stop: &AtomicBool) {
         }
         *seen = calls;
     }
+}
+/// The error of an operation that a target refused to execute.
+#[cold]
+fn refused(fault: &Fault) -> Error {
+    ErrorKind::Refused { rank: fault.peer.index(), reason: format!("{:#}", fault.cause) }.into()
 }

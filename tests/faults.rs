@@ -88,7 +88,7 @@ fn as_rank(stage: &str, way: &str) -> ExitCode {
     }
     match transom::init().map_err(Into::into).and_then(|world| whole(world, &death, *body)) {
         Ok(()) => eprintln!("nothing failed"),
-        Err(error) => eprintln!("told: {error}"),
+        Err(error) => eprintln!("told: {error:#}"),
     }
     if std::env::var_os("TRANSOM_TEST_ENTER").is_some() {
         // The launcher's child is the process that entered the host's namespace; it ends after the

@@ -100,7 +100,7 @@ fn as_rank(body: &str) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("told: {error}");
+            eprintln!("told: {error:#}");
             ExitCode::from(3)
         }
     }

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         && rank == "--rank"
     {
         let Err(error) = bodies::run(body) else { return ExitCode::SUCCESS };
-        eprintln!("{body}: {error}");
+        eprintln!("{body}: {error:#}");
         return ExitCode::from(bodies::STATUS);
     }
     let mut trials = vec![trial("no_launcher::a_server_that_is_gone".into(), || {

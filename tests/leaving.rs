@@ -126,7 +126,7 @@ fn rank(body: &str) -> ExitCode {
     match transom::init().map_err(Into::into).and_then(|world| window(world, body)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{body}: {error}");
+            eprintln!("{body}: {error:#}");
             ExitCode::from(7)
         }
     }

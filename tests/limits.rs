@@ -74,7 +74,8 @@ fn create(
     }
     drop(limited);
     if let Err(error) = &made {
-        let (error, told) = (error.to_string(), if me == size - 1 { why.into() } else { format!("rank {}", size - 1) });
+        let (error, told) =
+            (format!("{error:#}"), if me == size - 1 { why.into() } else { format!("rank {}", size - 1) });
         assert!(error.contains(&told), "why, or who could not, is not told: {error}");
     }
     counting.lock_all(|epoch| epoch.fetch_add(0, 0, u64::from(made.is_ok())).map(drop))?;
@@ -136,7 +137,7 @@ fn ask(world: &Job, bytes: u64) -> transom::Result<Option<String>> {
     );
     match made {
         Ok(window) => window.free().map(|()| None),
-        Err(error) => Ok(Some(error.to_string())),
+        Err(error) => Ok(Some(format!("{error:#}"))),
     }
 }
 

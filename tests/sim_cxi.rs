@@ -94,7 +94,7 @@ fn a_full_device_refuses_windows_and_keeps_those_it_has() {
         };
         same("windows that fit", &(live.len(), world.regions()), &(103, [100, 4]))?;
         same("class", &error.class(), &Class::Other)?;
-        same("words", &error.to_string().contains("104 regions already"), &true)?;
+        same("words", &format!("{error:#}").contains("104 regions already"), &true)?;
         use_all(world, &live, 1)?;
         live.swap_remove(40).free()?;
         live.push(Window::allocate(world, WORDS)?);

@@ -81,7 +81,7 @@ fn run(program: &Program, limit: Duration) -> Result<(), String> {
                 Ok(job.finalize()?)
             })();
             // A runner that gave up no longer receives.
-            let _ = tell.send((rank, outcome.map_err(|error| error.to_string())));
+            let _ = tell.send((rank, outcome.map_err(|error| format!("{error:#}"))));
         });
     }
     drop(tell);

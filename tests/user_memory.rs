@@ -486,6 +486,6 @@ fn ended(world: &Job) -> Outcome {
         (0..2).map(|_| scope.spawn(touch)).collect::<Vec<_>>().into_iter().map(|it| it.join().is_ok()).collect()
     });
     // Once, because an error waits for the report of a death.
-    let put = memory::put(&win, 1, 80, &[2; 80]).map_or_else(|error| error.to_string(), |()| "done".to_owned());
+    let put = memory::put(&win, 1, 80, &[2; 80]).map_or_else(|error| format!("{error:#}"), |()| "done".to_owned());
     Err(format!("all puts ended without a fault, in {} threads: {put}", 1 + threads.len()).into())
 }

@@ -69,7 +69,7 @@ impl Failure {
 impl From<transom::Error> for Failure {
     #[cold]
     fn from(error: transom::Error) -> Failure {
-        Failure { class: number(error.class()), text: error.to_string() }
+        Failure { class: number(error.class()), text: format!("{error:#}") }
     }
 }
 
@@ -213,5 +213,32 @@ mod tests {
             assert!(STRINGS[index].to_str().expect("text").starts_with(begin), "{class}");
         }
         assert_eq!(STRINGS.len(), usize::try_from(TRANSOM_ERR_INTERN).expect("a class") + 1);
+    }
+
+    /// Programs are compiled with the numbers of the classes.
+    #[test]
+    fn the_numbers_of_classes_stay() {
+        let classes = [
+            Class::Win,
+            Class::Base,
+            Class::Size,
+            Class::Disp,
+            Class::Rank,
+            Class::Type,
+            Class::Count,
+            Class::Op,
+            Class::LockType,
+            Class::Assert,
+            Class::Arg,
+            Class::RmaConflict,
+            Class::RmaAttach,
+            Class::RmaShared,
+            Class::RmaFlavor,
+            Class::RmaRange,
+            Class::RmaSync,
+            Class::InfoValue,
+            Class::Other,
+        ];
+        assert!(classes.into_iter().map(number).eq(1..=19));
     }
 }

@@ -5,6 +5,7 @@
 //! Where the program has installed a logger of the crate `log` (feature `log`), messages are
 //! records of that logger, and the library writes nothing itself.
 
+use std::error::Error;
 use std::fmt;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,12 @@ pub fn error(target: &'static str, text: &dyn fmt::Display) {
     if !logged(true, target, text) {
         write_line(format_args!("transom: {text}"));
     }
+}
+
+/// An error in words with all its sources, separated by colons.
+pub fn chain(error: &dyn Error) -> String {
+    let sources = std::iter::successors(error.source(), |&source| source.source());
+    sources.fold(error.to_string(), |text, source| text + ": " + &source.to_string())
 }
 
 /// Writes what the user asked for by a variable. A logger does not get it.

@@ -1,4 +1,8 @@
-//! The one error type of the transports, and the fault of a broken peer.
+//! The one error type of the transports, the fault of a broken peer, and the causes of both. Each
+//! displays one layer, and all layers in the alternate form `{:#}`.
+
+use std::error::Error;
+use std::{fmt, io};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -6,63 +10,221 @@ use rustix::process::{Resource, getrlimit};
 use crate::Peer;
 
 /// The reason why a transport failed. It names the peer where there is one.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FabricError {
     /// The transport does not exist on this machine: a library, device or right is missing.
-    #[error("{transport} is not available: {reason}")]
     Unavailable {
         /// The transport's name.
         transport: &'static str,
         /// The missing part, and how to get it.
-        reason: String,
+        cause: Cause,
     },
     /// A call of the operating system or of the provider's library failed.
-    #[error("{what}: {reason}")]
     Failed {
         /// The action, with its numbers.
         what: String,
-        /// The system's answer.
-        reason: String,
+        /// The answer.
+        cause: Cause,
     },
     /// A peer can't be reached, or is gone.
-    #[error(transparent)]
-    Broken(#[from] Fault),
+    Broken(Fault),
 }
 
-impl FabricError {
-    /// A failed call: the action and the system's answer.
-    pub fn failed(what: impl Into<String>, reason: impl std::fmt::Display) -> FabricError {
-        FabricError::Failed { what: what.into(), reason: reason.to_string() }
-    }
-
-    /// Memory that could not be registered. Most devices lock registered memory, so the reason is
-    /// often the limit of locked memory.
-    pub fn unregistered(what: impl Into<String>, reason: impl std::fmt::Display) -> FabricError {
-        let limit = getrlimit(Resource::Memlock).current;
-        let limit = limit.map_or_else(|| "unlimited".into(), |bytes| format!("{bytes} bytes"));
-        let reason = format!("{reason}; the limit of locked memory (RLIMIT_MEMLOCK, ulimit -l) is {limit}");
-        FabricError::failed(what, reason)
-    }
+/// Who refused, with the code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The kernel.
+    System(Errno),
+    /// The library of a provider.
+    Library {
+        /// The library's name.
+        library: &'static str,
+        /// Its number for the failure.
+        code: i64,
+        /// Its text, with the number.
+        text: String,
+    },
+    /// A limit of the process is the probable reason.
+    Limited {
+        /// The resource, and where its limit is set.
+        resource: &'static str,
+        /// The limit; `None` where there is none.
+        limit: Option<u64>,
+        /// The answer of the system or the library.
+        cause: Box<Cause>,
+    },
+    /// The transport itself, in words.
+    Refused(String),
+    /// A part of the action, which failed.
+    Within(Box<FabricError>),
 }
 
-/// A library's reason for a failed call, with the limit of open files where that is the cause.
-pub fn with_limit(reason: impl std::fmt::Display, errno: i32) -> String {
-    if ![Errno::MFILE.raw_os_error(), Errno::NFILE.raw_os_error()].contains(&errno) {
-        return reason.to_string();
-    }
-    let limit = getrlimit(Resource::Nofile).current.map_or_else(|| "none".into(), |limit| limit.to_string());
-    format!("{reason}; the limit of open files (RLIMIT_NOFILE, ulimit -n) is {limit}")
-}
-
-/// A peer that can't be reached any more, and why.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{peer}: {reason}")]
+/// A peer that can't be reached any more, or that refused, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The peer.
     pub peer: Peer,
     /// The transport's observation.
-    pub reason: String,
+    pub cause: Cause,
+}
+
+impl FabricError {
+    /// A failed call: the action and the answer.
+    pub fn failed(what: impl Into<String>, cause: impl Into<Cause>) -> FabricError {
+        FabricError::Failed { what: what.into(), cause: cause.into() }
+    }
+
+    /// A transport that this machine lacks.
+    pub fn unavailable(transport: &'static str, cause: impl Into<Cause>) -> FabricError {
+        FabricError::Unavailable { transport, cause: cause.into() }
+    }
+
+    /// Memory that could not be registered. Most devices lock registered memory, so the reason is
+    /// often the limit of locked memory.
+    pub fn unregistered(what: impl Into<String>, cause: impl Into<Cause>) -> FabricError {
+        let resource = "locked memory in bytes (RLIMIT_MEMLOCK, ulimit -l)";
+        let limit = getrlimit(Resource::Memlock).current;
+        FabricError::failed(what, Cause::Limited { resource, limit, cause: Box::new(cause.into()) })
+    }
+}
+
+impl Cause {
+    /// The answer of a library for a code, with the limit of open files where that is the cause.
+    /// `errno` is the code as a number of the kernel.
+    pub fn library(library: &'static str, code: i64, text: impl Into<String>, errno: i32) -> Cause {
+        let cause = Cause::Library { library, code, text: text.into() };
+        if ![Errno::MFILE.raw_os_error(), Errno::NFILE.raw_os_error()].contains(&errno) {
+            return cause;
+        }
+        let resource = "open files (RLIMIT_NOFILE, ulimit -n)";
+        Cause::Limited { resource, limit: getrlimit(Resource::Nofile).current, cause: Box::new(cause) }
+    }
+
+    /// The layer of a limit.
+    pub fn limit_text(resource: &str, limit: Option<u64>) -> String {
+        match limit {
+            Some(limit) => format!("the limit of {resource} is {limit}"),
+            None => format!("there is no limit of {resource}"),
+        }
+    }
+
+    fn next(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Cause::Limited { cause, .. } => Some(cause),
+            Cause::Within(error) => error.source(),
+            Cause::System(_) | Cause::Library { .. } | Cause::Refused(_) => None,
+        }
+    }
+}
+
+impl Fault {
+    /// A fault of `peer`.
+    pub fn new(peer: Peer, cause: impl Into<Cause>) -> Fault {
+        Fault { peer, cause: cause.into() }
+    }
+}
+
+impl Error for FabricError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            FabricError::Unavailable { cause, .. } | FabricError::Failed { cause, .. } => Some(cause),
+            FabricError::Broken(fault) => fault.source(),
+        }
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.next()
+    }
+}
+
+impl Error for Fault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+impl fmt::Display for FabricError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FabricError::Unavailable { transport, .. } => write!(f, "{transport} is not available")?,
+            FabricError::Failed { what, .. } => f.write_str(what)?,
+            FabricError::Broken(fault) => write!(f, "{}", fault.peer)?,
+        }
+        rest(self, f)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::System(errno) => write!(f, "{}", io::Error::from(*errno))?,
+            Cause::Library { text, .. } => f.write_str(text)?,
+            Cause::Limited { resource, limit, .. } => f.write_str(&Cause::limit_text(resource, *limit))?,
+            Cause::Refused(why) => f.write_str(why)?,
+            Cause::Within(error) => write!(f, "{error}")?,
+        }
+        rest(self, f)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.peer)?;
+        rest(self, f)
+    }
+}
+
+/// The further layers of an error, where the alternate form is asked for.
+///
+/// # Errors
+/// Those of the formatter.
+pub fn rest(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut next = error.source().filter(|_| f.alternate());
+    while let Some(layer) = next {
+        write!(f, ": {layer}")?;
+        next = layer.source();
+    }
+    Ok(())
+}
+
+impl From<Fault> for FabricError {
+    fn from(fault: Fault) -> FabricError {
+        FabricError::Broken(fault)
+    }
+}
+
+impl From<FabricError> for Cause {
+    fn from(error: FabricError) -> Cause {
+        Cause::Within(Box::new(error))
+    }
+}
+
+impl From<Errno> for Cause {
+    fn from(errno: Errno) -> Cause {
+        Cause::System(errno)
+    }
+}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Cause {
+        Errno::from_io_error(&error).map_or_else(|| Cause::Refused(error.to_string()), Cause::System)
+    }
+}
+
+impl From<String> for Cause {
+    fn from(why: String) -> Cause {
+        Cause::Refused(why)
+    }
+}
+
+impl From<&str> for Cause {
+    fn from(why: &str) -> Cause {
+        Cause::Refused(why.to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -71,8 +233,27 @@ mod tests {
 
     #[test]
     fn too_many_open_files_name_the_limit() {
-        assert_eq!(with_limit("refused", Errno::CONNREFUSED.raw_os_error()), "refused");
-        let said = with_limit("Too many open files", Errno::MFILE.raw_os_error());
-        assert!(said.starts_with("Too many open files; the limit of open files (RLIMIT_NOFILE"), "{said}");
+        let refused = Cause::library("libfabric", -111, "refused", Errno::CONNREFUSED.raw_os_error());
+        assert_eq!(format!("{refused:#}"), "refused");
+        let said = Cause::library("libfabric", -24, "Too many open files", Errno::MFILE.raw_os_error());
+        assert!(said.to_string().starts_with("the limit of open files (RLIMIT_NOFILE, ulimit -n) is"), "{said}");
+        assert!(format!("{said:#}").ends_with(": Too many open files"), "{said:#}");
+    }
+
+    #[test]
+    fn each_layer_is_displayed_once() {
+        let inner = FabricError::failed("fstat of the heap", Errno::NOMEM);
+        let error = FabricError::failed("a connection to rank 3", inner);
+        let mut layers = vec![error.to_string()];
+        let mut next = error.source();
+        while let Some(layer) = next {
+            layers.push(layer.to_string());
+            next = layer.source();
+        }
+        let nomem = io::Error::from(Errno::NOMEM).to_string();
+        assert_eq!(layers, ["a connection to rank 3", "fstat of the heap", &*nomem]);
+        assert_eq!(format!("{error:#}"), layers.join(": "));
+        let fault = Fault::new(Peer(2), "it was killed");
+        assert_eq!(format!("{:#}", FabricError::from(fault)), "rank 2: it was killed");
     }
 }

@@ -108,7 +108,7 @@ mod tests {
     use crate::Peer;
 
     fn failure(peer: u32) -> Failure {
-        Failure::Refused(Fault { peer: Peer(peer), reason: "no".into() })
+        Failure::Refused(Fault::new(Peer(peer), "no"))
     }
 
     #[test]

@@ -40,7 +40,7 @@ mod tally;
 
 pub use amo::{Amo, AmoKind, Coherence, Width};
 pub use contract::{Domain, Handler, Limits, Port, Region, RegionKey};
-pub use error::{FabricError, Fault, with_limit};
+pub use error::{Cause, FabricError, Fault, rest};
 pub use failures::Failure;
 pub use keys::{KeyChoice, KeyRange, Keys};
 pub use memory::{Blocks, Memory, Span, WeakMemory};

@@ -194,11 +194,11 @@ mod tests {
         assert!(a.idle());
         assert!(!b.idle());
         assert_eq!(window.outstanding(), 1);
-        b.fail(&Fault { peer: Peer(3), reason: "gone".into() });
+        b.fail(&Fault::new(Peer(3), "gone"));
         assert!(window.idle() && !window.settled(), "a failure waits");
         assert_eq!(window.fault().map(|f| f.peer), Some(Peer(3)));
         assert!(a.fault().is_none() && b.has_failed() && !a.has_failed());
-        let fault = Fault { peer: Peer(3), reason: "gone".into() };
+        let fault = Fault::new(Peer(3), "gone");
         assert_eq!(window.take_failure(), Some(Failure::Broken(fault.clone())));
         assert!(window.take_failure().is_none() && !window.has_failed() && window.settled(), "told once");
         assert!(b.take_failure().is_none(), "told by its parent before");
@@ -215,7 +215,7 @@ mod tests {
         let window = Tally::new();
         let (a, b) = (Tally::within(&window), Tally::within(&window));
         let (first, second) = (Tally::within(&a), Tally::within(&a));
-        let fault = |peer| Fault { peer: Peer(peer), reason: "no".into() };
+        let fault = |peer| Fault::new(Peer(peer), "no");
         let refuse = |tally: &Tally, peer| {
             tally.begin();
             tally.refuse(&fault(peer));

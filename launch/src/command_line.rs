@@ -143,7 +143,7 @@ fn as_mpi_users_type(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 #[allow(clippy::needless_pass_by_value)] // as `map_or_else` gives it
 fn refused(error: LaunchError) -> ExitCode {
-    eprintln!("transom-run: {error}");
+    eprintln!("transom-run: {}", transom::diagnostics::chain(&error));
     error.status().into()
 }
 

@@ -296,7 +296,7 @@ pub enum LaunchError {
         limit: u64,
     },
     /// The program cannot be executed.
-    #[error("cannot start {}: {source}", program.display())]
+    #[error("cannot start {}", program.display())]
     Program {
         /// The program, as given.
         program: OsString,
@@ -312,7 +312,7 @@ pub enum LaunchError {
         room: usize,
     },
     /// The agent of a machine cannot be executed.
-    #[error("cannot start the agent {agent:?}: {source}")]
+    #[error("cannot start the agent {agent:?}")]
     Agent {
         /// The agent, as given.
         agent: OsString,
@@ -320,7 +320,7 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// On another machine: the job's working directory does not exist.
-    #[error("cannot go to the folder of the job, {}: {source}", folder.display())]
+    #[error("cannot go to the folder of the job, {}", folder.display())]
     Folder {
         /// The directory.
         folder: PathBuf,
@@ -337,7 +337,7 @@ pub enum LaunchError {
     #[error("ranks were to be bound, but the system does not tell which CPUs may be used")]
     NoCpus,
     /// A system call of the launcher failed.
-    #[error("the launcher failed ({doing}): {source}")]
+    #[error("the launcher failed ({doing})")]
     Io {
         /// The action.
         doing: &'static str,

@@ -44,7 +44,7 @@ pub fn serve() -> Result<u8, LaunchError> {
         part.launcher.send(&format!(
             "cmd=failed status={} why={}\n",
             error.status(),
-            to_hex(error.to_string().as_bytes())
+            to_hex(transom::diagnostics::chain(&error).as_bytes())
         ));
     }
     part.run().map_err(io_error("poll"))

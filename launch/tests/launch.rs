@@ -82,7 +82,7 @@ fn rank_body(body: &str) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{}", transom::diagnostics::chain(&error));
             ExitCode::from(9)
         }
     }
@@ -137,7 +137,7 @@ fn start() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{}", transom::diagnostics::chain(&error));
             ExitCode::from(9)
         }
     }

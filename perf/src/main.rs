@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("transom-perf: {error}");
+            eprintln!("transom-perf: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -63,7 +63,7 @@ fn start_ranks(options: &Options) -> ExitCode {
     match outcome {
         Ok(outcome) => ExitCode::from(outcome.status()),
         Err(error) => {
-            eprintln!("transom-perf: {error}");
+            eprintln!("transom-perf: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use transom_fabric::{FabricError, Memory, Span, WeakMemory};
+use transom_fabric::{Cause, FabricError, Memory, Span, WeakMemory};
 
 use crate::mapping::{self, Mapping};
 use crate::ranges::Ranges;
@@ -145,23 +145,22 @@ impl Heap {
             return Ok(mapping::empty());
         }
         let core = &self.core;
-        let refused = |reason: String| {
+        let refused = |reason: Cause| {
             let what = format!("allocating {len} bytes of a heap with a capacity of {} bytes", core.capacity);
             FabricError::failed(what, reason)
         };
         let Some(block) = Core::take(core, len) else {
             let left = core.book().free.free_pages() * core.page;
-            return Err(refused(format!("no range of that length is free; {left} bytes are, in pieces")));
+            return Err(refused(format!("no range of that length is free; {left} bytes are, in pieces").into()));
         };
         // Rounded to pages, a length exceeds the address space only if `len` did, for which no
         // range was free.
         let rounded = len.next_multiple_of(rustix::param::page_size());
         let offset = block.offset();
-        let mapping =
-            Mapping::new(core.fd.as_fd(), offset, rounded).map_err(|errno| refused(format!("mmap: {errno}")))?;
+        let mapping = Mapping::new(core.fd.as_fd(), offset, rounded).map_err(|errno| refused(part("mmap", errno)))?;
         if populate && let Err(errno) = mapping.populate() {
             drop(mapping);
-            return Err(refused(format!("the system has no memory for it: {errno}")));
+            return Err(refused(part("the system has no memory for it", errno)));
         }
         let address = mapping.address();
         let memory = mapping.into_memory(len, Listed { address, block });
@@ -305,6 +304,11 @@ fn file_size(capacity: u64, header: u64, page: u64) -> Result<u64, FabricError> 
     Ok((header + wanted).min(most))
 }
 
+/// The failure of a step.
+fn part(what: &str, errno: Errno) -> Cause {
+    FabricError::failed(what, errno).into()
+}
+
 /// A memfd of `capacity` bytes, sealed so that its size can't change and no mapping of it ever gets
 /// SIGBUS.
 fn sealed_memfd(capacity: u64) -> Result<OwnedFd, FabricError> {
@@ -315,12 +319,11 @@ fn sealed_memfd(capacity: u64) -> Result<OwnedFd, FabricError> {
         Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
         other => other,
     }
-    .map_err(|errno| FabricError::Unavailable { transport: "shm", reason: format!("memfd_create: {errno}") })?;
+    .map_err(|errno| FabricError::unavailable("shm", part("memfd_create", errno)))?;
     let what = || format!("making a heap with a capacity of {capacity} bytes");
-    rustix::fs::ftruncate(&fd, capacity).map_err(|errno| FabricError::failed(what(), format!("ftruncate: {errno}")))?;
+    rustix::fs::ftruncate(&fd, capacity).map_err(|errno| FabricError::failed(what(), part("ftruncate", errno)))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-    rustix::fs::fcntl_add_seals(&fd, seals)
-        .map_err(|errno| FabricError::failed(what(), format!("F_ADD_SEALS: {errno}")))?;
+    rustix::fs::fcntl_add_seals(&fd, seals).map_err(|errno| FabricError::failed(what(), part("F_ADD_SEALS", errno)))?;
     Ok(fd)
 }
 
@@ -417,11 +420,11 @@ mod tests {
     fn running_out_names_length_and_capacity() {
         let heap = heap(1 << 20);
         let all = heap.allocate(1 << 20).expect("as much as the capacity");
-        let error = heap.allocate(1).expect_err("full").to_string();
+        let error = format!("{:#}", heap.allocate(1).expect_err("full"));
         assert!(error.contains("allocating 1 bytes"), "{error}");
         assert!(error.contains(&heap.capacity().to_string()), "{error}");
         drop(all);
-        let error = heap.allocate(usize::MAX).expect_err("too long").to_string();
+        let error = format!("{:#}", heap.allocate(usize::MAX).expect_err("too long"));
         assert!(error.contains(&usize::MAX.to_string()), "{error}");
         assert_eq!(heap.allocate(1 << 20).expect("free again").len(), 1 << 20);
     }

@@ -166,7 +166,7 @@ impl ShmPort {
 
     fn contact(&self, peer: Peer) -> Result<&Contact, Fault> {
         let contact = self.contacts.get(peer).map(|(_, contact)| contact);
-        contact.ok_or_else(|| Fault { peer, reason: "not connected over shared memory".into() })
+        contact.ok_or_else(|| Fault::new(peer, "not connected over shared memory"))
     }
 }
 
@@ -248,7 +248,7 @@ impl Port for ShmPort {
     ) -> Post {
         assert!(len <= PACKED_MAX, "{len} bytes packed, at most {PACKED_MAX}");
         if let Err(outside) = to.holds(offset, len) {
-            return to.broken(offset, len, "putting", &outside);
+            return to.broken(offset, len, "putting", outside);
         }
         let mut small = [0; PACKED_SMALL];
         if let Some(bytes) = small.get_mut(..len) {
@@ -313,7 +313,7 @@ impl Port for ShmPort {
     unsafe fn amo(&self, on: &ShmRemote, offset: u64, amo: Amo, into: Span, _tally: &TallyRef) -> Post {
         let (Route::Memory(memory), Some(_)) = (&on.route, on.amo) else {
             let reason = "no atomic reaches memory that is not of the heap";
-            return on.broken(offset, amo.width.bytes(), "an atomic on", &reason);
+            return on.broken(offset, amo.width.bytes(), "an atomic on", reason);
         };
         let before = memory.amo(byte(offset), amo);
         if !into.is_empty() {

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use transom_fabric::{Coherence, Fault, Memory, Peer, Post, Span};
+use transom_fabric::{Cause, Coherence, FabricError, Fault, Memory, Peer, Post, Span};
 
 use crate::cma::{self, Vector};
 use crate::contact::part_of;
@@ -74,7 +74,7 @@ impl ShmRemote {
             let piece = pieces.next();
             if let (Route::Attached { pid, .. }, true) = (&self.route, piece.is_none() || vector.is_full()) {
                 if let Err(error) = attached(&mut vector, *pid) {
-                    return self.broken(first.unwrap_or(0), bytes, doing, &error);
+                    return self.broken(first.unwrap_or(0), bytes, doing, error);
                 }
                 (first, bytes) = (None, 0);
             }
@@ -83,7 +83,7 @@ impl ShmRemote {
                 Route::Memory(memory) => mapped(memory, byte(offset), span),
                 Route::Attached { address, len, .. } => {
                     if let Err(outside) = part_of(*len, offset, span.len()) {
-                        return self.broken(offset, span.len(), doing, &outside);
+                        return self.broken(offset, span.len(), doing, outside);
                     }
                     vector.push(span, address.wrapping_add(offset));
                     first.get_or_insert(offset);
@@ -102,15 +102,15 @@ impl ShmRemote {
         }
     }
 
-    pub(crate) fn broken(&self, at: u64, len: usize, doing: &str, error: &dyn std::fmt::Display) -> Post {
-        let reason = match &self.route {
-            Route::Memory(memory) => format!("{doing} {len} bytes at {at} of {memory:?}: {error}"),
+    pub(crate) fn broken(&self, at: u64, len: usize, doing: &str, cause: impl Into<Cause>) -> Post {
+        let what = match &self.route {
+            Route::Memory(memory) => format!("{doing} {len} bytes at {at} of {memory:?}"),
             Route::Attached { pid, address, .. } => {
                 let address = address.wrapping_add(at);
-                format!("{doing} {len} bytes at address {address:#x} of process {pid}: {error}")
+                format!("{doing} {len} bytes at address {address:#x} of process {pid}")
             }
         };
-        Post::Broken(Box::new(Fault { peer: self.peer, reason }))
+        Post::Broken(Box::new(Fault::new(self.peer, FabricError::failed(what, cause))))
     }
 
     /// Moves bytes to or from the region: `mapped` copies them, `attached` calls the kernel.
@@ -131,12 +131,12 @@ impl ShmRemote {
             Route::Attached { pid, address, len } => (*pid, *address, *len),
         };
         if let Err(outside) = part_of(len, offset, span.len()) {
-            return self.broken(offset, span.len(), doing, &outside);
+            return self.broken(offset, span.len(), doing, outside);
         }
         let remote = cma::Remote { pid, address: address.wrapping_add(offset) };
         match attached(remote) {
             Ok(()) => Post::Done,
-            Err(error) => self.broken(offset, span.len(), doing, &error),
+            Err(error) => self.broken(offset, span.len(), doing, error),
         }
     }
 }

@@ -27,6 +27,10 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
+//! An error displays its own layer; `{error:#}` adds the sources, and so does the debug form that
+//! `main` prints. A transport's failure has a [`TransportError`](crate::TransportError) as source,
+//! whose last source is the `std::io::Error` of the system where the system refused.
+//!
 //! # Time and scope of errors
 //!
 //! - *Wrong arguments and wrong epochs* are errors of the call itself, at this rank; the call has

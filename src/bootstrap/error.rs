@@ -2,6 +2,32 @@
 
 use std::io;
 
+/// An error of libpmix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct PmixError {
+    status: Option<i32>,
+    text: String,
+}
+
+impl PmixError {
+    /// The number that libpmix returned; `None` where the library is missing, or its answer has
+    /// another type.
+    pub fn status(&self) -> Option<i32> {
+        self.status
+    }
+}
+
+impl From<transom_pmix::Error> for PmixError {
+    fn from(error: transom_pmix::Error) -> PmixError {
+        let status = match &error {
+            transom_pmix::Error::Failed { status, .. } => Some(*status),
+            _ => None,
+        };
+        PmixError { status, text: error.to_string() }
+    }
+}
+
 /// Why a rank could not find or talk to its job.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,12 +46,12 @@ pub enum BootstrapError {
         advice: &'static str,
     },
     /// A request to a launcher that speaks PMIx failed.
-    #[error("asking the PMIx launcher that started this process ({evidence}) failed: {source}")]
+    #[error("asking the PMIx launcher that started this process ({evidence}) failed")]
     Pmix {
         /// The variables that identify it, with their values.
         evidence: String,
         /// libpmix's error.
-        source: transom_pmix::Error,
+        source: PmixError,
     },
     /// Two sources contradict each other on the number of ranks.
     #[error("{first} but {second}: were the variables of one launcher passed on to another's processes? {advice}")]
@@ -56,7 +82,7 @@ pub enum BootstrapError {
         why: String,
     },
     /// No process listens at `PMI_PORT`.
-    #[error("the launcher can't be reached at PMI_PORT={port}: {source}")]
+    #[error("the launcher can't be reached at PMI_PORT={port}")]
     Unreachable {
         /// The value of `PMI_PORT`.
         port: String,
@@ -89,7 +115,7 @@ pub enum BootstrapError {
         rank: usize,
     },
     /// A system call on the connection failed.
-    #[error("talking to the launcher ({during}) failed: {source}")]
+    #[error("talking to the launcher ({during}) failed")]
     Io {
         /// The command that failed.
         during: &'static str,

@@ -17,7 +17,7 @@ pub mod pmix;
 pub mod solo;
 
 pub use detect::{detect, is_launched};
-pub use error::BootstrapError;
+pub use error::{BootstrapError, PmixError};
 pub use gather::MAX_GATHERED;
 pub(crate) use gather::gather;
 

@@ -30,7 +30,10 @@ impl Pmix {
     /// # Errors
     /// A missing libpmix; a server that can't be reached or does not give the number of ranks.
     pub fn join(evidence: String) -> Result<Self, BootstrapError> {
-        let failed = |evidence: &str, source| BootstrapError::Pmix { evidence: evidence.to_owned(), source };
+        let failed = |evidence: &str, source: transom_pmix::Error| BootstrapError::Pmix {
+            evidence: evidence.to_owned(),
+            source: source.into(),
+        };
         let client = Client::join().map_err(|source| failed(&evidence, source))?;
         let size = client.job_size().map_err(|source| failed(&evidence, source))? as usize;
         let rank = client.rank() as usize;
@@ -46,7 +49,7 @@ impl Pmix {
     }
 
     fn told<T>(&self, result: Result<T, transom_pmix::Error>) -> Result<T, BootstrapError> {
-        result.map_err(|source| BootstrapError::Pmix { evidence: self.evidence.clone(), source })
+        result.map_err(|error| BootstrapError::Pmix { evidence: self.evidence.clone(), source: error.into() })
     }
 }
 

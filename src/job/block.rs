@@ -99,5 +99,5 @@ pub(crate) fn block_bytes(ranks: usize) -> usize {
 
 #[cold]
 pub(super) fn missing(rank: usize, id: u64) -> Error {
-    ErrorKind::Job(format!("rank {rank} has no window {id:x}; was it freed there?")).into()
+    ErrorKind::NoWindow { rank, window: id }.into()
 }

@@ -129,7 +129,7 @@ pub fn init() -> Result<Job> {
 fn begin(connect: impl FnOnce() -> Result<Box<dyn Bootstrap>, bootstrap::BootstrapError>) -> Result<Job> {
     // Relaxed: the flag only tells whether a job was started before.
     if STARTED.swap(true, Ordering::Relaxed) {
-        return Err(ErrorKind::Job("a job was started before in this process".into()).into());
+        return Err(ErrorKind::AlreadyStarted.into());
     }
     let settings = Settings::read(|name| std::env::var_os(name))?;
     diagnostics::show_warnings(settings.warnings);
@@ -198,7 +198,7 @@ impl Job {
         move || {
             let Some(core) = core.upgrade() else { return false };
             core.progress.poll_once().unwrap_or_else(|error| {
-                core.warn_once(&format!("progress stopped: {error}"));
+                core.warn_once(&format!("progress stopped: {error:#}"));
                 false
             })
         }
@@ -327,7 +327,7 @@ impl Drop for Leaves {
             diagnostics::warn("transom::job", &format!("rank {}: {what}", self.0.rank));
         } else if let Err(error) = self.0.leave() {
             // `drop` can't return an error.
-            diagnostics::error("transom::job", &format!("rank {}: leaving the job: {error}", self.0.rank));
+            diagnostics::error("transom::job", &format!("rank {}: leaving the job: {error:#}", self.0.rank));
         }
     }
 }

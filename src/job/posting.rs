@@ -59,7 +59,7 @@ impl JobCore {
             let lost = matches!(error.kind(), ErrorKind::RankDied { .. } | ErrorKind::RankUnreachable { .. });
             if !lost || start.elapsed() > LINGER {
                 // The process aborts next, so there is no caller to return the error to.
-                let what = format!("rank {}: operations in flight can't be completed: {error}", self.rank);
+                let what = format!("rank {}: operations in flight can't be completed: {error:#}", self.rank);
                 diagnostics::error("transom::progress", &what);
                 std::process::abort();
             }

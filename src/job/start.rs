@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use transom_fabric::sim::SimDomain;
-use transom_fabric::{Domain, FabricError, Memory, Port, diagnostics};
+use transom_fabric::{Domain, Memory, Port, diagnostics};
 
 use super::block::{Block, block_bytes};
 use super::cards::{Card, key_bytes, key_from};
@@ -16,7 +16,7 @@ use super::{Flags, JobCore, Presence, Team, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, TransportError};
 use crate::failures::connections::{Beacon, Lines, Place, SILENCE};
 use crate::failures::{Detector, Process};
 use crate::interfaces::{self, Interface, Site};
@@ -263,7 +263,7 @@ fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards
     let proof = if leader == rank { Ok(()) } else { wire.connect(Lane::Shm, peer(leader), &cards[leader].shm_address) };
     let said = match &proof {
         Ok(()) => String::new(),
-        Err(error) => error.to_string(),
+        Err(error) => format!("{error:#}"),
     };
     let told = boot.allgather("transom.node", said.as_bytes())?;
     let proven: Vec<bool> = told.iter().map(Vec::is_empty).collect();
@@ -304,19 +304,18 @@ fn light(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> Option<B
 /// Opens the net at every rank: verbs where every rank has a device, else libfabric.
 fn open_net(boot: &mut Exchanging<'_>, settings: &Settings, nodes: &[usize], source: &Interface) -> Result<Net> {
     let apart = nodes.iter().position(|&node| node != nodes[0]).unwrap_or(0);
-    let why = format!("ranks 0 and {apart} do not share memory, so a net is needed");
     let without = match open_verbs(boot, settings)? {
         Ok(net) => return Ok(net),
         Err(without) => without,
     };
     if settings.ofi {
-        return open_ofi(boot, settings, source, &why);
+        return open_ofi(boot, settings, source, apart);
     }
     let why = match without {
-        Some(reason) => format!("{why}, but {reason}, and TRANSOM_TRANSPORTS excludes ofi"),
-        None => format!("{why}, but TRANSOM_TRANSPORTS excludes verbs and ofi"),
+        Some(reason) => format!("{reason}, and TRANSOM_TRANSPORTS excludes ofi"),
+        None => "TRANSOM_TRANSPORTS excludes verbs and ofi".to_owned(),
     };
-    Err(ErrorKind::Job(why).into())
+    Err(ErrorKind::Net { first: 0, second: apart, source: TransportError::Refused(why) }.into())
 }
 
 /// Opens verbs if all ranks can; otherwise returns the reason, where verbs was tried.
@@ -325,10 +324,10 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
         return Ok(Err(None));
     }
     let opened = transport::open_verbs(peer(boot.rank()), settings.devices.as_deref(), settings.silence);
-    let said = opened.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let said = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
     let told = boot.allgather("transom.verbs", said.as_bytes())?;
     let Some(first) = told.iter().position(|reason| !reason.is_empty()) else {
-        return Ok(opened.map_err(|error| Some(error.to_string())));
+        return Ok(opened.map_err(|error| Some(format!("{error:#}"))));
     };
     let reason = format!("rank {first}: {}", String::from_utf8_lossy(&told[first]));
     // A job without any device is the usual case and no fallback. A device that the user named, or
@@ -342,7 +341,7 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
 }
 
 /// Opens libfabric. Rank 0 opens first, because its probe of idle targets serves all ranks.
-fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, why: &str) -> Result<Net> {
+fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, apart: usize) -> Result<Net> {
     if let Some(list) = &settings.interfaces {
         interfaces::own(Some(list)).map_err(|reason| environment::invalid_interfaces(list, &reason))?;
     }
@@ -351,7 +350,7 @@ fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, 
     let me = peer(boot.rank());
     let open = |passive| {
         transport::open_ofi(me, settings.provider.as_deref(), settings.devices.as_deref(), source.address, passive)
-            .map_err(|error: FabricError| Error::from(ErrorKind::Job(format!("{why}: {error}"))))
+            .map_err(|error| Error::from(ErrorKind::Net { first: 0, second: apart, source: error.into() }))
     };
     let opened = if boot.rank() == 0 { Some(open(None)?) } else { None };
     let passive = opened.as_ref().is_some_and(Net::passive_target);

@@ -153,7 +153,7 @@ impl Messages {
                     break;
                 }
                 // The origin is gone, so the reply has no receiver.
-                Post::Broken(fault) => diagnostics::warn(TARGET, &format!("a reply is lost: {fault}")),
+                Post::Broken(fault) => diagnostics::warn(TARGET, &format!("a reply is lost: {fault:#}")),
             }
             // Relaxed: a count; the queue's lock orders what is in it.
             self.owed.fetch_sub(1, Ordering::Relaxed);
@@ -244,7 +244,7 @@ impl Handler for Messages {
             }
             Some(Message::Reply { token, bytes }) => self.answered(token, Ok(bytes)),
             Some(Message::Refusal { token, reason }) => {
-                self.answered(token, Err(Fault { peer: from, reason: reason.to_owned() }));
+                self.answered(token, Err(Fault::new(from, reason)));
             }
             None => {
                 let len = bytes.len();
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!((sent, target.owes_answers()), (1, false));
         origin.message(Peer(1), &reply);
         assert!(tally.idle());
-        let reason = tally.fault().map(|fault| fault.to_string()).unwrap_or_default();
+        let reason = tally.fault().map(|fault| format!("{fault:#}")).unwrap_or_default();
         assert!(reason.contains("no such window"), "{reason}");
     }
 }

@@ -351,8 +351,8 @@ impl Wire {
         match (self.reach(peer), &self.shm, &self.net) {
             (Ok(Lane::Shm), Some(shm), _) => shm.port().send(peer, bytes),
             (Ok(Lane::Net), _, Some(net)) => each_net!(net, domain => domain.port().send(peer, bytes)),
-            (Ok(lane), ..) => Post::Broken(Box::new(Fault { peer, reason: absent(lane).to_string() })),
-            (Err(error), ..) => Post::Broken(Box::new(Fault { peer, reason: error.to_string() })),
+            (Ok(lane), ..) => Post::Broken(Box::new(Fault::new(peer, absent(lane)))),
+            (Err(error), ..) => Post::Broken(Box::new(Fault::new(peer, error))),
         }
     }
 
@@ -432,7 +432,7 @@ fn absent(lane: Lane) -> FabricError {
         Lane::Net => "a net",
         Lane::Shm => "shared memory",
     };
-    FabricError::Unavailable { transport, reason: "it was not opened in this job".into() }
+    FabricError::unavailable(transport, "it was not opened in this job")
 }
 
 /// Whether ranks of the node map the region of a key.

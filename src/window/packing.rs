@@ -64,7 +64,7 @@ impl Core {
         let rank = self.team.rank(target.rank());
         let (token, message) = self.job.messages.request(peer(rank), self.id, order, request, into, tally);
         self.job.send(rank, &message).inspect_err(|error| {
-            let fault = Fault { peer: peer(rank), reason: error.to_string() };
+            let fault = Fault::new(peer(rank), format!("{error:#}"));
             self.job.messages.fail(token, &fault);
         })
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use transom_fabric::{FabricError, Memory};
 
-use crate::error::{Class, Error, Result};
+use crate::error::{Error, ErrorKind, Result, TransportError};
 use crate::hints::Hints;
 use crate::job::JobCore;
 use crate::transport::Wire;
@@ -35,22 +35,21 @@ pub(super) fn aligned(
     hints: &Hints,
     make: fn(&Wire, usize) -> std::result::Result<Memory, FabricError>,
 ) -> Result<Memory> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Error::argument(Class::Size, call, format!("{bytes} bytes at rank {}: {error}", job.rank))
-    };
+    let failed = |source| Error::from(ErrorKind::Memory { call, rank: job.rank, bytes, source });
+    let refused = |why: &str| failed(TransportError::Refused(why.to_owned()));
     if bytes >= LARGE
         && let Some(available) = available().filter(|&available| bytes as u64 > available)
     {
-        return Err(failed(&format!("{available} bytes of memory are available")));
+        return Err(refused(&format!("{available} bytes of memory are available")));
     }
     // Blocks begin on pages.
     if hints.alignment <= 4096 || bytes == 0 {
-        return make(&job.wire, bytes).map_err(|error| failed(&error));
+        return make(&job.wire, bytes).map_err(|error| failed(error.into()));
     }
-    let room = bytes.checked_add(hints.alignment).ok_or_else(|| failed(&"the size overflows"))?;
-    let block = make(&job.wire, room).map_err(|error| failed(&error))?;
+    let room = bytes.checked_add(hints.alignment).ok_or_else(|| refused("the size overflows"))?;
+    let block = make(&job.wire, room).map_err(|error| failed(error.into()))?;
     let skip = block.as_ptr().addr().next_multiple_of(hints.alignment) - block.as_ptr().addr();
-    block.slice(skip, bytes).ok_or_else(|| failed(&"no room for the alignment"))
+    block.slice(skip, bytes).ok_or_else(|| refused("no room for the alignment"))
 }
 
 /// As [`available`], by the files below these two.

@@ -117,7 +117,7 @@ pub(crate) fn all_pairs<T: Kind, R: Reduction<T> + Copy>(
             let plan = Plan { pair: (first, second), setup, ranks: world.size() };
             let what = format!("{:?} of {} by {first:?} and {second:?}, {setup:?}", mode.meaning, T::TYPE);
             (stage.step)(what.clone());
-            one_pair(world, &win, &seen, &plan, mode).map_err(|error| format!("{what}: {error}"))?;
+            one_pair(world, &win, &seen, &plan, mode).map_err(|error| format!("{what}: {error:#}"))?;
         }
     }
     win.free()?;
@@ -164,7 +164,7 @@ fn one_pair<T: Kind, R: Reduction<T> + Copy>(
         for (index, element) in plan.watched().into_iter().enumerate() {
             let here: Vec<_> = all.iter().copied().skip(index).step_by(2).collect();
             together::<T>(plan, mode.meaning, element, &here, found[element])
-                .map_err(|error| format!("element {element}: {error}"))?;
+                .map_err(|error| format!("element {element}: {error:#}"))?;
         }
     }
     Ok(world.barrier()?)

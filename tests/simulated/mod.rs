@@ -44,6 +44,11 @@ impl Rank {
         stand(&self.stands, self.rank(), what);
     }
 
+    /// Cuts a rank off the net.
+    pub(crate) fn kill(&self, rank: usize) {
+        self.net.kill(peer(rank));
+    }
+
     /// The number of this rank's regions: with fast keys, and with others.
     pub(crate) fn regions(&self) -> [usize; 2] {
         self.net.regions(peer(self.rank()))
@@ -79,7 +84,7 @@ pub(crate) fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Ou
         let tell = tell.clone();
         let thread = move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| one(rank, &net, &board, &*body, &stands)));
-            let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into())).map_err(|error| error.to_string());
+            let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into())).map_err(|error| format!("{error:#}"));
             // A runner that gave up no longer receives.
             let _ = tell.send((rank, outcome));
         };

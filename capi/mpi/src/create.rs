@@ -119,7 +119,7 @@ fn tell_full(error: &transom::Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let first = process::get().and_then(process::Process::job).is_some_and(|world| world.rank() == 0);
     if first && !TOLD.swap(true, Ordering::Relaxed) {
-        eprintln!("transom: warning: windows are served by the MPI itself: {error}");
+        eprintln!("transom: warning: windows are served by the MPI itself: {error:#}");
     }
 }
 

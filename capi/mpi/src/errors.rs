@@ -55,7 +55,7 @@ pub(crate) type Outcome<T> = Result<T, Failure>;
 impl From<Error> for Failure {
     #[cold]
     fn from(error: Error) -> Failure {
-        Failure { class: error.class(), text: error.to_string() }
+        Failure { class: error.class(), text: format!("{error:#}") }
     }
 }
 

@@ -84,7 +84,7 @@ fn agreed(comm: Comm, rank: c_int, size: c_int, outcome: transom::Result<()>) ->
     if let Err(error) = outcome
         && first.and_then(|first| c_int::try_from(first).ok()) == Some(rank)
     {
-        eprintln!("transom: rank {rank}: windows are served by the MPI itself: {error}");
+        eprintln!("transom: rank {rank}: windows are served by the MPI itself: {error:#}");
     }
     (code == SUCCESS && first.is_none()).then_some(())
 }
@@ -119,7 +119,7 @@ fn end() {
     told::at_end();
     polls::end();
     if let Err(error) = job.finalize() {
-        eprintln!("transom: leaving the job: {error}");
+        eprintln!("transom: leaving the job: {error:#}");
     }
     // SAFETY: the communicator is not used any more.
     unsafe { host_Comm_free(&raw mut comm) };

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use libloading::Library as Dynamic;
-use transom_fabric::{FabricError, with_limit};
+use transom_fabric::{Cause, FabricError};
 
 use crate::rules::Hints;
 use crate::signals::kept;
@@ -60,9 +60,8 @@ impl Library {
     /// # Errors
     /// `Unavailable`, with instructions to install it.
     pub fn open(soname: &str) -> Result<Arc<Library>, FabricError> {
-        let missing = |error: libloading::Error| FabricError::Unavailable {
-            transport: TRANSPORT,
-            reason: format!("{}; on Debian: apt-get install libfabric1", cause(&error)),
+        let missing = |error: libloading::Error| {
+            FabricError::unavailable(TRANSPORT, format!("{}; on Debian: apt-get install libfabric1", cause(&error)))
         };
         // SAFETY: libfabric's initializers only register providers; no other thread depends on
         // their order.
@@ -108,11 +107,11 @@ impl Library {
     }
 
     /// The meaning of an error number, negative or positive.
-    pub fn strerror(&self, error: isize) -> String {
+    pub fn strerror(&self, error: isize) -> Cause {
         let number = c_int::try_from(error.abs()).unwrap_or(c_int::MAX);
         // SAFETY: the library returns a static string for every number.
         let text = unsafe { CStr::from_ptr((self.functions.strerror)(number)) };
-        with_limit(format_args!("{} ({error})", text.to_string_lossy()), number)
+        Cause::library("libfabric", error as i64, format!("{} ({error})", text.to_string_lossy()), number)
     }
 
     /// The library's answer to `hints`: at least one entry.

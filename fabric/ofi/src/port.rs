@@ -104,7 +104,7 @@ impl OfiPort {
         if -status == sys::FI_EAGAIN {
             return Post::Again;
         }
-        Post::Broken(Box::new(Fault { peer, reason: self.open.endpoint.library().strerror(status) }))
+        Post::Broken(Box::new(Fault::new(peer, self.open.endpoint.library().strerror(status))))
     }
 
     /// Posts a list of the caller's bytes by `post`: several parts, which need no registration.
@@ -123,7 +123,7 @@ impl OfiPort {
         let (count, most) = (parts.len(), self.limits.list_max);
         if count > most {
             let reason = format!("a list of {count} parts; at most {most}");
-            return Post::Broken(Box::new(Fault { peer: remote.peer, reason }));
+            return Post::Broken(Box::new(Fault::new(remote.peer, reason)));
         }
         if len == 0 {
             return Post::Done;
@@ -161,8 +161,7 @@ impl OfiPort {
         // SAFETY: the caller of `put` or `get` promised that its bytes stay until the tally falls.
         // The slot keeps the registration and drops it before the tally falls.
         let registered = unsafe { self.open.endpoint.register(own.as_ptr(), own.len()) };
-        let registered =
-            registered.map_err(|error| Post::Broken(Box::new(Fault { peer, reason: error.to_string() })))?;
+        let registered = registered.map_err(|error| Post::Broken(Box::new(Fault::new(peer, error))))?;
         let descriptor = registered.descriptor();
         Ok((Local::Registered(registered), descriptor))
     }
@@ -170,7 +169,7 @@ impl OfiPort {
 
 #[cold]
 fn unconnected(peer: Peer) -> Post {
-    Post::Broken(Box::new(Fault { peer, reason: "it was not connected".into() }))
+    Post::Broken(Box::new(Fault::new(peer, "it was not connected")))
 }
 
 impl Port for OfiPort {
@@ -327,7 +326,7 @@ impl Port for OfiPort {
         let Some(&(_, Way { address, token })) = self.peers.get(to) else { return unconnected(to) };
         if message.len() > self.limits.message_max {
             let reason = format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max);
-            return Post::Broken(Box::new(Fault { peer: to, reason }));
+            return Post::Broken(Box::new(Fault::new(to, reason)));
         }
         let purpose = Purpose { peer: to, tally: None, local: Local::Nothing };
         let Some(slot) = self.open.sends.take(purpose) else { return Post::Again };

@@ -155,7 +155,7 @@ impl Progress {
         {
             Some(Purpose { peer, tally: Some(tally), local }) => {
                 local.end();
-                tally.fail(&Fault { peer, reason });
+                tally.fail(&Fault::new(peer, reason));
                 return Ok(());
             }
             // Every operation has a tally.
@@ -165,7 +165,7 @@ impl Progress {
         if let Some(slot) = self.open.sends.of_context(entry.op_context) {
             if let Some(Purpose { peer, .. }) = self.open.sends.give_back(slot, false) {
                 // Only the first fault is kept.
-                let _ = self.lost.set(Fault { peer, reason });
+                let _ = self.lost.set(Fault::new(peer, reason));
             }
             return Ok(());
         }

@@ -57,7 +57,7 @@ pub(crate) fn choose(library: &Arc<Library>, wish: &Wish<'_>) -> Result<Info, Fa
         }
     }
     let reason = format!("{library:?} has no provider that fits: {}", refusals.join("; "));
-    Err(FabricError::Unavailable { transport: "libfabric", reason })
+    Err(FabricError::unavailable("libfabric", reason))
 }
 
 /// The library's entries for a provider, at least one, with atomics if it has them, and with the
@@ -77,7 +77,7 @@ fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &
             Err(error) => last = error,
         }
     }
-    Err(library.strerror(last))
+    Err(format!("{:#}", library.strerror(last)))
 }
 
 /// The entry to open: that of the chosen device, or the first, which the library prefers.

@@ -36,5 +36,5 @@ pub(crate) fn inside(offset: u64, len: usize, limit: u64) -> bool {
 pub(crate) fn outside(remote: &OfiRemote, offset: u64, len: usize) -> Post {
     let OfiRemote { peer, len: limit, .. } = *remote;
     let reason = format!("{len} bytes at {offset} of a region of {limit} bytes");
-    Post::Broken(Box::new(Fault { peer, reason }))
+    Post::Broken(Box::new(Fault::new(peer, reason)))
 }

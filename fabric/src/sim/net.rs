@@ -237,7 +237,7 @@ impl SimNet {
             usize::try_from(offset).ok().filter(|at| at.checked_add(len).is_some_and(|end| end <= to.len))
         else {
             let reason = format!("{len} bytes at {offset} of a region of {}", to.len);
-            return Post::Broken(Box::new(Fault { peer: to.peer, reason }));
+            return Post::Broken(Box::new(Fault::new(to.peer, reason)));
         };
         if self.push_back(&mut state, me) {
             return Post::Again;
@@ -369,7 +369,7 @@ impl State {
             return Some(killed(gone));
         }
         (!self.ranks[me.index()].connected.contains(&to))
-            .then(|| Fault { peer: to, reason: format!("{me} is not connected to it") })
+            .then(|| Fault::new(to, format!("{me} is not connected to it")))
     }
 
     fn pieces(
@@ -390,10 +390,8 @@ impl State {
     /// Applies the next piece of an operation, or all of them.
     fn apply(&self, flight: &mut Flight, all: bool) -> Result<(), Fault> {
         let Some(memory) = self.region(flight.target, flight.region) else {
-            return Err(Fault {
-                peer: flight.target,
-                reason: format!("region {} was dropped during an operation", flight.region),
-            });
+            let why = format!("region {} was dropped during an operation", flight.region);
+            return Err(Fault::new(flight.target, why));
         };
         flight.apply_piece(memory);
         while all && !flight.pieces.is_empty() {
@@ -482,7 +480,7 @@ fn fail(flight: Flight, fault: &Fault) {
 }
 
 fn killed(rank: Peer) -> Fault {
-    Fault { peer: rank, reason: "it was killed".into() }
+    Fault::new(rank, "it was killed")
 }
 
 fn rank_of(index: usize) -> Peer {

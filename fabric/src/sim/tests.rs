@@ -137,7 +137,7 @@ fn a_killed_peer_breaks_posts_and_fails_what_is_under_way() {
     assert!(tally.idle());
     assert_eq!(tally.fault().map(|fault| fault.peer), Some(Peer(1)));
     match port.put_inline(&pair.remote, 0, &[9], &tally) {
-        Post::Broken(fault) => assert_eq!(fault.to_string(), "rank 1: it was killed"),
+        Post::Broken(fault) => assert_eq!(format!("{fault:#}"), "rank 1: it was killed"),
         other => panic!("{other:?}"),
     }
     assert!(matches!(port.send(Peer(1), b"?"), Post::Broken(_)));
@@ -150,11 +150,11 @@ fn regions_are_limited_and_ranges_checked() {
     let regions = SimRegions { most: Some(1), ..calm().regions };
     let pair = pair(SimOptions { regions, ..calm() });
     let refused = pair.domains[1].register(&pair.memory);
-    let words = refused.expect_err("one is registered").to_string();
+    let words = format!("{:#}", refused.expect_err("one is registered"));
     assert!(words.contains("512 bytes") && words.contains("1 regions"), "{words}");
     let (port, tally) = (pair.domains[0].port(), Tally::new());
     match port.put_inline(&pair.remote, 510, &[1; 3], &tally) {
-        Post::Broken(fault) => assert!(fault.reason.contains("3 bytes at 510 of a region of 512")),
+        Post::Broken(fault) => assert!(fault.cause.to_string().contains("3 bytes at 510 of a region of 512")),
         other => panic!("{other:?}"),
     }
     assert!(tally.idle());

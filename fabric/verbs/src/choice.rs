@@ -33,7 +33,7 @@ pub fn ports() -> Vec<PortInfo> {
 /// The port to use: the first that works of those in `wanted`, or of all. Where the user named
 /// none, ports near the NUMA node of this process come first.
 pub(crate) fn choose(wanted: Option<&str>) -> Result<PortInfo, FabricError> {
-    let unavailable = |reason| FabricError::Unavailable { transport: TRANSPORT, reason };
+    let unavailable = |reason: String| FabricError::unavailable(TRANSPORT, reason);
     let found = ports();
     if found.is_empty() {
         return Err(unavailable(format!("this machine has no RDMA device ({DEVICES} is empty)")));

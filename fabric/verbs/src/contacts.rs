@@ -137,7 +137,7 @@ impl Contacts {
     pub(crate) fn hear(&self, hello: &Hello, stock: &Stock) {
         let contact = match self.contact(hello.from, &hello.address) {
             Ok(contact) => contact,
-            Err(error) => return stock.lose(&Fault { peer: hello.from, reason: error.to_string() }),
+            Err(error) => return stock.lose(&Fault::new(hello.from, error)),
         };
         let mut handshake = lock(&contact.handshake);
         let heard = handshake.hear(hello);
@@ -145,7 +145,7 @@ impl Contacts {
         if let Some(theirs) = heard.connect
             && let Err(error) = contact.link.pair.connect(contact.mine, theirs, &contact.address, self.make.quality)
         {
-            return contact.link.give_up(&error.to_string(), stock);
+            return contact.link.give_up(error, stock);
         }
         drop(handshake);
         if heard.ready {
@@ -191,7 +191,7 @@ impl Contacts {
             Tick::GiveUp(times) => {
                 let limit = self.make.patience;
                 let reason = format!("it answered none of {times} requests for a connection in {limit:?}");
-                contact.link.give_up(&reason, stock);
+                contact.link.give_up(reason, stock);
                 false
             }
         }

@@ -133,10 +133,10 @@ impl Device {
         match context {
             Some((context, _)) if !context.is_null() => Ok(context),
             Some((_, error)) => Err(FabricError::failed(format!("ibv_open_device of {name}"), error)),
-            None => Err(FabricError::Unavailable {
-                transport: crate::library::TRANSPORT,
-                reason: format!("libibverbs has no driver for {name}; on Debian: apt-get install ibverbs-providers"),
-            }),
+            None => {
+                let why = format!("libibverbs has no driver for {name}; on Debian: apt-get install ibverbs-providers");
+                Err(FabricError::unavailable(crate::library::TRANSPORT, why))
+            }
         }
     }
 

@@ -31,9 +31,11 @@ impl Library {
     /// # Errors
     /// `Unavailable`, with instructions to install it.
     pub(crate) fn open(soname: &str) -> Result<Arc<Library>, FabricError> {
-        let missing = |error: libloading::Error| FabricError::Unavailable {
-            transport: TRANSPORT,
-            reason: format!("{}; on Debian: apt-get install libibverbs1 ibverbs-providers", cause(&error)),
+        let missing = |error: libloading::Error| {
+            FabricError::unavailable(
+                TRANSPORT,
+                format!("{}; on Debian: apt-get install libibverbs1 ibverbs-providers", cause(&error)),
+            )
         };
         // SAFETY: libibverbs' initializers only read its environment; no other thread depends on
         // their order.
@@ -114,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_told_with_how_to_get_it() {
-        let error = Library::open("libibverbs.so.none").expect_err("no such file").to_string();
+        let error = Library::open("libibverbs.so.none").expect_err("no such file");
+        let error = format!("{error:#}");
         assert!(error.contains("verbs is not available") && error.contains("apt-get install"), "{error}");
     }
 }

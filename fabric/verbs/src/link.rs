@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::Mutex;
-use transom_fabric::{Fault, Peer, TallyRef};
+use transom_fabric::{Cause, Fault, Peer, TallyRef};
 
 use crate::pair::Pair;
 use crate::sending::{Posted, Request, Sending};
@@ -40,7 +40,7 @@ pub(crate) enum Refused {
 pub(crate) struct Link {
     peer: Peer,
     state: AtomicU8,
-    fault: OnceLock<String>,
+    fault: OnceLock<Cause>,
     // Declared before the records: no registration may end while the device uses it.
     pub(crate) pair: Pair,
     sending: Mutex<Sending>,
@@ -84,7 +84,7 @@ impl Link {
 
     /// The fault for which the link is broken.
     pub(crate) fn fault(&self) -> Fault {
-        Fault { peer: self.peer, reason: self.fault.get().cloned().unwrap_or_default() }
+        Fault::new(self.peer, self.fault.get().cloned().unwrap_or_else(|| "it is broken".into()))
     }
 
     /// The counts of posts so far.
@@ -144,7 +144,7 @@ impl Link {
             && let Err(error) = sending.post(&self.pair)
         {
             stock.leave(1);
-            self.break_down(sending, &error.to_string(), stock);
+            self.break_down(sending, error, stock);
             return false;
         }
         true
@@ -170,7 +170,7 @@ impl Link {
     fn post_signaled(&self, sending: &mut Sending, stock: &Stock) {
         sending.signal();
         if let Err(error) = sending.post(&self.pair) {
-            self.break_down(sending, &error.to_string(), stock);
+            self.break_down(sending, error, stock);
         }
     }
 
@@ -185,14 +185,14 @@ impl Link {
 
     /// Completes request `number` and all before it. With a `failure` the request failed, and so
     /// will all later ones. Completions of a link are processed in order.
-    pub(crate) fn complete(&self, number: u32, failure: Option<&str>, stock: &Stock) {
+    pub(crate) fn complete(&self, number: u32, failure: Option<&Cause>, stock: &Stock) {
         let mut sending = self.sending.lock();
         let count = sending.over(number);
         if count == 0 {
             return;
         }
         if let Some(reason) = failure {
-            self.break_down(&mut sending, reason, stock);
+            self.break_down(&mut sending, reason.clone(), stock);
         }
         for left in (0..count).rev() {
             if let Some(record) = sending.oldest() {
@@ -204,14 +204,14 @@ impl Link {
     }
 
     /// Breaks the link: requests in flight complete with errors.
-    pub(crate) fn give_up(&self, reason: &str, stock: &Stock) {
+    pub(crate) fn give_up(&self, reason: impl Into<Cause>, stock: &Stock) {
         self.break_down(&mut self.sending.lock(), reason, stock);
     }
 
     #[cold]
-    fn break_down(&self, sending: &mut Sending, reason: &str, stock: &Stock) {
+    fn break_down(&self, sending: &mut Sending, reason: impl Into<Cause>, stock: &Stock) {
         // Only the first reason is kept: later ones are its consequences.
-        let _ = self.fault.set(reason.to_owned());
+        let _ = self.fault.set(reason.into());
         // Relaxed: under the lock.
         if self.state.swap(BROKEN, Ordering::Relaxed) != BROKEN {
             sending.close();

@@ -318,7 +318,7 @@ mod tests {
                 made += 1;
                 answers[made.min(answers.len()) - 1].map_err(Error::from_raw_os_error)
             });
-            (made, outcome.map_err(|error| error.to_string()))
+            (made, outcome.map_err(|error| format!("{error:#}")))
         };
         let (late, unreachable) = (Err(Errno::TIMEDOUT.raw_os_error()), Err(Errno::HOSTUNREACH.raw_os_error()));
         assert_eq!(calls(&[late, late, Ok(7)]), (3, Ok(7)));

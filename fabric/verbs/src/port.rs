@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef,
-    Width,
+    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span,
+    TallyRef, Width,
 };
 
 use crate::address::Address;
@@ -149,7 +149,7 @@ impl VerbsPort {
                     list.iter_mut().zip(&lent).for_each(|(element, own)| element.lkey = own.local_key());
                     Local::Registered(lent)
                 }
-                Err(error) => return broken(to.link.peer(), error.to_string()),
+                Err(error) => return broken(to.link.peer(), error),
             },
         };
         let (bytes, target, tally) = (Bytes::List(list), sys::Target { rdma: to.at(offset) }, Some(tally));
@@ -208,8 +208,8 @@ impl VerbsPort {
 }
 
 #[cold]
-fn broken(peer: Peer, reason: impl Into<String>) -> Post {
-    Post::Broken(Box::new(Fault { peer, reason: reason.into() }))
+fn broken(peer: Peer, reason: impl Into<Cause>) -> Post {
+    Post::Broken(Box::new(Fault::new(peer, reason)))
 }
 
 #[cold]

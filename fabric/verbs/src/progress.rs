@@ -5,7 +5,7 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use transom_fabric::{FabricError, Handler, Peer};
+use transom_fabric::{Cause, FabricError, Handler, Peer};
 
 use crate::opened::{MESSAGE, Open};
 use crate::sys;
@@ -19,7 +19,7 @@ impl Open {
     pub(crate) fn take_all(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         self.release_held();
         if let Some(trouble) = self.trouble.get() {
-            return Err(FabricError::failed(format!("{:?}", self.device), trouble));
+            return Err(FabricError::failed(format!("{:?}", self.device), trouble.as_str()));
         }
         // One thread at a time: completions of a link are processed in their order.
         let mut taken = match self.taken.try_lock() {
@@ -59,7 +59,8 @@ impl Open {
                 } else {
                     let status = self.device.library.status(entry.status);
                     let (code, vendor) = (entry.status, entry.vendor_err);
-                    let reason = format!("{status} (completion status {code}, vendor's {vendor:#x})");
+                    let text = format!("{status} (completion status {code}, vendor's {vendor:#x})");
+                    let reason = Cause::Library { library: "libibverbs", code: code.into(), text };
                     link.complete(number, Some(&reason), &self.stock);
                 }
             }
@@ -149,7 +150,7 @@ impl Open {
                 }
                 (_, Some(peer)) => {
                     if let Some(link) = self.contacts.link(peer) {
-                        link.give_up(&name(), &self.stock);
+                        link.give_up(name(), &self.stock);
                     }
                 }
                 // Operations that fail show that a port went down, and it may come back before

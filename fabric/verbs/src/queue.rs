@@ -60,7 +60,7 @@ impl Queue {
             let poll = (*self.device.context).ops.poll_cq.expect("poll_cq");
             poll(self.cq, c_int::try_from(into.len()).unwrap_or(1), into.as_mut_ptr())
         };
-        usize::try_from(count).map_err(|_| FabricError::failed("ibv_poll_cq", count))
+        usize::try_from(count).map_err(|_| FabricError::failed("ibv_poll_cq", count.to_string()))
     }
 
     /// Arms the queue: the next completion makes the descriptor readable.

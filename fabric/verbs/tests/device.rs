@@ -124,7 +124,7 @@ fn a_peer_that_is_gone_is_told_and_others_go_on() {
     until(&[&origin], "the end of silence", || tally.idle());
     let fault = tally.fault().expect("nobody has the data");
     assert_eq!(fault.peer, Peer(1));
-    assert!(fault.reason.contains("completion status"), "{fault}");
+    assert!(fault.cause.to_string().contains("completion status"), "{fault}");
     assert!(matches!(put(&origin, &lost, 0, &tally), Post::Broken(later) if *later == fault));
     assert!(matches!(origin.port().send(Peer(1), b"anybody?"), Post::Broken(_)));
     assert!(matches!(put(&origin, &remote, 0, &well), Post::Pending));
@@ -152,7 +152,7 @@ fn a_message_to_a_peer_that_is_gone_is_told() {
     until(&[&origin, &other], "the end of silence", || origin.port().lost().is_some());
     let fault = origin.port().lost().expect("just seen");
     assert_eq!(fault.peer, Peer(1));
-    assert!(fault.reason.contains("completion status"), "{fault}");
+    assert!(fault.cause.to_string().contains("completion status"), "{fault}");
     let tally = Tally::new();
     assert!(matches!(put(&origin, &remote, 0, &tally), Post::Pending));
     until(&[&origin], "a put to another", || tally.settled());
@@ -170,7 +170,7 @@ fn a_region_that_is_gone_is_refused_by_the_device() {
     let tally = Tally::new();
     assert!(matches!(put(&origin, &remote, 8, &tally), Post::Pending));
     until(&[&origin], "the refusal", || tally.idle());
-    assert!(tally.fault().is_some_and(|fault| fault.reason.contains("access")), "{:?}", tally.fault());
+    assert!(tally.fault().is_some_and(|fault| fault.cause.to_string().contains("access")), "{:?}", tally.fault());
     assert_eq!(memory_at(&memory, 8), [0; 8]);
 }
 
@@ -196,7 +196,7 @@ fn a_peer_that_never_answers_is_told() {
         !matches!(answer, Post::Again)
     });
     let Post::Broken(fault) = answer else { panic!("{answer:?}") };
-    assert!(fault.reason.contains("answered none of"), "{fault}");
+    assert!(fault.cause.to_string().contains("answered none of"), "{fault}");
     assert!(tally.settled(), "nothing was counted");
 }
 

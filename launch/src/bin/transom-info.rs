@@ -60,7 +60,7 @@ fn machine(out: &mut impl Write, library: &str) -> io::Result<()> {
             "other machines: reach this one over sockets at the first that they share of {}",
             all.join(", ")
         )?,
-        Err(error) => writeln!(out, "other machines: {error}")?,
+        Err(error) => writeln!(out, "other machines: {error:#}")?,
     }
     writeln!(out, "windows of ranks on this machine:")?;
     window(out, "as set now", found, set)?;
@@ -87,7 +87,7 @@ fn window(
 ) -> io::Result<()> {
     match info::outlook(found, get) {
         Ok(info::Outlook { route, actor }) => writeln!(out, "  {when}: route {route}, atomics {actor}"),
-        Err(error) => writeln!(out, "  {when}: none: {error}"),
+        Err(error) => writeln!(out, "  {when}: none: {error:#}"),
     }
 }
 
@@ -97,7 +97,7 @@ fn shared_memory(out: &mut impl Write) -> io::Result<bool> {
     let attach = match try_shared_memory() {
         Ok(attach) => attach,
         Err(error) => {
-            writeln!(out, "shared memory: not available: {error}")?;
+            writeln!(out, "shared memory: not available: {error:#}")?;
             return Ok(false);
         }
     };
@@ -111,7 +111,7 @@ fn shared_memory(out: &mut impl Write) -> io::Result<bool> {
     let user = match (attach, scope.trim()) {
         (Ok(()), "" | "0") => "cross-memory attach (allowed)".into(),
         (Ok(()), scope) => format!("by messages, since kernel.yama.ptrace_scope is {scope}"),
-        (Err(error), _) => format!("by messages: {error}"),
+        (Err(error), _) => format!("by messages: {error:#}"),
     };
     match xpmem {
         Ok(()) => writeln!(out, "  user memory of peers: mapped by XPMEM; else {user}")?,
@@ -143,7 +143,7 @@ fn verbs(out: &mut impl Write) -> io::Result<Option<info::Amos>> {
     let domain = match VerbsDomain::open(&VerbsOptions { devices: devices(), ..VerbsOptions::default() }) {
         Ok(domain) => domain,
         Err(error) => {
-            writeln!(out, "  none can be used: {error}")?;
+            writeln!(out, "  none can be used: {error:#}")?;
             return Ok(None);
         }
     };
@@ -181,7 +181,7 @@ fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Amo
     let (version, providers) = match transom_ofi::providers(library) {
         Ok(found) => found,
         Err(error) => {
-            writeln!(out, "libfabric ({library}): {error}")?;
+            writeln!(out, "libfabric ({library}): {error:#}")?;
             return Ok(None);
         }
     };
@@ -194,7 +194,7 @@ fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Amo
     match OfiDomain::open(&options) {
         Ok(domain) => probed(out, &domain).map(Some),
         Err(error) => {
-            writeln!(out, "  none can be used: {error}")?;
+            writeln!(out, "  none can be used: {error:#}")?;
             Ok(None)
         }
     }

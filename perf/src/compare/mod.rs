@@ -126,7 +126,7 @@ pub(crate) fn main(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("transom-perf compare: {error}");
+            eprintln!("transom-perf compare: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -236,7 +236,7 @@ impl Server {
                 if let Err(error) = attend(domain.endpoint()) {
                     // The origin will wait in vain and end by its own limit; the reason is known
                     // here.
-                    eprintln!("transom-perf: the floor's target: {error}");
+                    eprintln!("transom-perf: the floor's target: {error:#}");
                     return;
                 }
             }

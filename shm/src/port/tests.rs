@@ -44,7 +44,7 @@ fn amo(port: &ShmPort, on: &ShmRemote, offset: u64, amo: Amo) -> Result<u64, Pos
 
 fn reason(post: &Post) -> String {
     match post {
-        Post::Broken(fault) => fault.to_string(),
+        Post::Broken(fault) => format!("{fault:#}"),
         other => panic!("{other:?} is not broken"),
     }
 }
@@ -136,7 +136,7 @@ fn ones_own_region_is_not_mapped_again() {
     }
     let key = a.register(&block).expect("dropped at once").key();
     let gone = a.port().import(Peer(0), &key).expect_err("gone");
-    assert!(gone.to_string().contains("not registered"), "{gone}");
+    assert!(format!("{gone:#}").contains("not registered"), "{gone:#}");
 }
 
 /// Shows T2.
@@ -170,10 +170,10 @@ fn keys_and_addresses_that_do_not_fit_are_refused() {
     let region = c.register(&c.heap().allocate(8).expect("8 bytes")).expect("a region");
     for key in [region.key(), RegionKey::default(), RegionKey([1, 2, 3, 4])] {
         let error = a.port().import(Peer(1), &key).expect_err("not rank 1's");
-        assert!(error.to_string().contains("rank 1"), "{error}");
+        assert!(format!("{error:#}").contains("rank 1"), "{error:#}");
     }
     let error = a.port().import(Peer(2), &region.key()).expect_err("unknown");
-    assert!(error.to_string().contains("not connected"), "{error}");
+    assert!(format!("{error:#}").contains("not connected"), "{error:#}");
     let mut beyond = b.register(&Memory::private(0)).expect("empty").key();
     beyond.0[1] = b.heap().capacity() - 8;
     beyond.0[2] = 16;
@@ -182,7 +182,7 @@ fn keys_and_addresses_that_do_not_fit_are_refused() {
         let mut address = c.port().address();
         address[byte] ^= 1;
         let error = a.port().connect(Peer(2), &address).expect_err("refused");
-        assert!(error.to_string().contains(what), "{error}");
+        assert!(format!("{error:#}").contains(what), "{error:#}");
     }
     a.port().connect(Peer(2), &c.port().address()).expect("tried again");
     assert!(ShmDomain::new(Arc::clone(c.heap()), Peer(3)).is_err());

@@ -47,12 +47,12 @@ pub fn foreign_keys_are_refused(fixture: &impl Fixture) {
             [RegionKey::default(), RegionKey([u64::MAX; 4]), RegionKey([1, 2, 3, 4]), RegionKey([0xdead_beef; 4])];
         for key in keys {
             let refused = port.import(Peer(1), &key).map(drop);
-            let error = refused.expect_err("a key that no backend wrote").to_string();
+            let error = format!("{:#}", refused.expect_err("a key that no backend wrote"));
             assert!(!error.is_empty());
         }
         let unknown = Peer(12_345);
         let refused = port.import(unknown, &window.region.key()).map(drop);
-        let error = refused.expect_err("nobody is connected as this").to_string();
+        let error = format!("{:#}", refused.expect_err("nobody is connected as this"));
         assert!(error.contains("12345"), "it names the peer: {error}");
     });
 }

@@ -252,7 +252,7 @@ impl<'t, F: Fixture> Rank<'t, F> {
     pub fn progress(&self) -> usize {
         match self.domain.port().progress(self) {
             Ok(count) => count,
-            Err(error) => panic!("{}: progress: {error}", self.me),
+            Err(error) => panic!("{}: progress: {error:#}", self.me),
         }
     }
 
@@ -311,7 +311,7 @@ impl<'t, F: Fixture> Rank<'t, F> {
         assert_eq!(memory.len(), len);
         let region = match self.domain.register(&memory) {
             Ok(region) => region,
-            Err(error) => panic!("{}: registering: {error}", self.me),
+            Err(error) => panic!("{}: registering: {error:#}", self.me),
         };
         let key = region.key();
         assert_ne!(key, RegionKey::default(), "all zero means: no region");
@@ -322,7 +322,7 @@ impl<'t, F: Fixture> Rank<'t, F> {
             .zip(&keys)
             .map(|(peer, key)| match self.domain.port().import(Peer(peer), key) {
                 Ok(remote) => remote,
-                Err(error) => panic!("{}: importing from rank {peer}: {error}", self.me),
+                Err(error) => panic!("{}: importing from rank {peer}: {error:#}", self.me),
             })
             .collect();
         self.barrier();

@@ -55,7 +55,8 @@ fn it_is_preferred_and_ranks_take_turns_in_devices() {
     assert_eq!(open(0, Some("cxi1")).name(), "cxi cxi1");
     assert_eq!(open(0, None).agreement(), "cxi");
     let options = OfiOptions { devices: Some("mlx5_0".into()), ..OfiOptions::default() };
-    let error = OfiDomain::open_of(&slingshot::library(), &options).expect_err("a device of others").to_string();
+    let error = OfiDomain::open_of(&slingshot::library(), &options).expect_err("a device of others");
+    let error = format!("{error:#}");
     assert!(error.contains("cxi: no device can be used: cxi0 was not asked for"), "{error}");
 }
 

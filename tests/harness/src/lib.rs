@@ -110,7 +110,7 @@ fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
         .envs(test.env.iter().copied())
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("{launcher}: {error}"))?;
+        .map_err(|error| format!("{launcher}: {error:#}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     match test.fails {
@@ -140,7 +140,7 @@ fn rank(name: &str, tests: &[Test]) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{name}: at {}: {error}", STEP.lock().unwrap_or_else(PoisonError::into_inner));
+            eprintln!("{name}: at {}: {error:#}", STEP.lock().unwrap_or_else(PoisonError::into_inner));
             ExitCode::FAILURE
         }
     }

@@ -1,0 +1,101 @@
+//! Failures of transports in types of this crate: an action, who refused it, and with which code.
+
+use std::error::Error;
+use std::{fmt, io};
+
+use transom_fabric::{Cause, FabricError};
+
+/// Why a transport failed: the source of [`ErrorKind::Transport`](crate::ErrorKind::Transport) and
+/// [`ErrorKind::Peer`](crate::ErrorKind::Peer). Displays one layer; its sources are the further
+/// ones, down to the `io::Error` of the system.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// An action failed.
+    Action {
+        /// The action, with its numbers.
+        what: String,
+        /// The reason.
+        reason: Box<TransportError>,
+    },
+    /// The operating system refused a call.
+    System(io::Error),
+    /// A library refused a call.
+    Library {
+        /// The library, for example `libfabric`.
+        library: &'static str,
+        /// Its number for the failure.
+        code: i64,
+        /// Its text for the number.
+        text: String,
+    },
+    /// The transport itself refused.
+    Refused(String),
+}
+
+impl TransportError {
+    /// The error of the operating system at the end of the chain, if the system refused.
+    pub fn system(&self) -> Option<&io::Error> {
+        match self {
+            TransportError::Action { reason, .. } => reason.system(),
+            TransportError::System(error) => Some(error),
+            TransportError::Library { .. } | TransportError::Refused(_) => None,
+        }
+    }
+
+    fn action(what: impl fmt::Display, reason: Cause) -> TransportError {
+        TransportError::Action { what: what.to_string(), reason: Box::new(reason.into()) }
+    }
+}
+
+impl Error for TransportError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            TransportError::Action { reason, .. } => match &**reason {
+                TransportError::System(error) => Some(error),
+                reason => Some(reason),
+            },
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TransportError::Action { what: text, .. }
+            | TransportError::Library { text, .. }
+            | TransportError::Refused(text) => f.write_str(text)?,
+            TransportError::System(error) => write!(f, "{error}")?,
+        }
+        transom_fabric::rest(self, f)
+    }
+}
+
+impl From<Cause> for TransportError {
+    fn from(cause: Cause) -> TransportError {
+        match cause {
+            Cause::System(errno) => TransportError::System(errno.into()),
+            Cause::Library { library, code, text } => TransportError::Library { library, code, text },
+            Cause::Within(error) => (*error).into(),
+            Cause::Limited { resource, limit, cause } => {
+                let what = Cause::limit_text(resource, limit);
+                TransportError::action(what, *cause)
+            }
+            other => TransportError::Refused(format!("{other:#}")),
+        }
+    }
+}
+
+impl From<FabricError> for TransportError {
+    fn from(error: FabricError) -> TransportError {
+        let what = error.to_string();
+        match error {
+            FabricError::Unavailable { cause, .. } | FabricError::Failed { cause, .. } => {
+                TransportError::action(what, cause)
+            }
+            FabricError::Broken(fault) => TransportError::action(what, fault.cause),
+            other => TransportError::Refused(format!("{other:#}")),
+        }
+    }
+}
