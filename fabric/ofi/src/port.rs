@@ -76,21 +76,20 @@ impl OfiPort {
         self.peers.get(peer).map(|(_, way)| way.address)
     }
 
-    /// Takes a slot, counts the operation and posts it by `post`, which gets the slot and the
-    /// peer's address and returns libfabric's status.
+    /// Takes a slot for an operation and counts the operation: the slot and the peer's address. The
+    /// operation ends with [`OfiPort::posted`].
     #[inline]
-    fn operate(
-        &self,
-        remote: Peer,
-        tally: &TallyRef,
-        local: Local,
-        post: impl FnOnce(&Slot, sys::fi_addr_t) -> isize,
-    ) -> Post {
-        let Some(address) = self.address_of(remote) else { return unconnected(remote) };
+    fn begin(&self, remote: Peer, tally: &TallyRef, local: Local) -> Result<Posted<'_>, Post> {
+        let Some(address) = self.address_of(remote) else { return Err(unconnected(remote)) };
         let purpose = Purpose { peer: remote, tally: Some(tally.clone()), local };
-        let Some(slot) = self.open.operations.take(purpose) else { return Post::Again };
+        let Some(slot) = self.open.operations.take(purpose) else { return Err(Post::Again) };
         tally.begin();
-        let status = post(slot, address);
+        Ok((slot, address))
+    }
+
+    /// The end of a post that [`OfiPort::begin`] began, by libfabric's status.
+    #[inline]
+    fn posted(&self, remote: Peer, tally: &TallyRef, slot: &Slot, status: isize) -> Post {
         if status == 0 {
             return Post::Pending;
         }
@@ -134,17 +133,23 @@ impl OfiPort {
             vectors[count] = vector(*part);
             count += 1;
         }
-        self.operate(remote.peer, tally, Local::Nothing, |slot, address| {
-            post(&vectors[..count], &mut descriptors[..count], (slot, address))
-        })
+        let begun = match self.begin(remote.peer, tally, Local::Nothing) {
+            Ok(begun) => begun,
+            Err(answer) => return answer,
+        };
+        let status = post(&vectors[..count], &mut descriptors[..count], begun);
+        self.posted(remote.peer, tally, begun.0, status)
     }
 
     /// Reads `len` bytes into a slot's buffer; `local` gives their destination.
     fn fetch(&self, from: &OfiRemote, offset: u64, len: usize, local: Local, tally: &TallyRef) -> Post {
-        self.operate(from.peer, tally, local, |slot, address| {
-            let place = Span::from_raw(slot.buffer(), len);
-            self.open.read(from, offset, place, self.open.descriptor(Pool::Operations), (slot, address))
-        })
+        let (slot, address) = match self.begin(from.peer, tally, local) {
+            Ok(begun) => begun,
+            Err(answer) => return answer,
+        };
+        let place = Span::from_raw(slot.buffer(), len);
+        let status = self.open.read(from, offset, place, self.open.descriptor(Pool::Operations), (slot, address));
+        self.posted(from.peer, tally, slot, status)
     }
 
     /// Whether bytes are copied through the slot's buffer: the provider requires registered origin
@@ -233,13 +238,17 @@ impl Port for OfiPort {
             fill(&mut []);
             return Post::Done;
         }
-        self.operate(to.peer, tally, Local::Nothing, |slot, address| {
-            // SAFETY: the slot was just taken, so its buffer is ours until the post; `len` is
-            // within it.
-            fill(unsafe { std::slice::from_raw_parts_mut(slot.buffer(), len) });
-            let from = Span::from_raw(slot.buffer(), len);
-            self.open.write(to, offset, from, self.open.descriptor(Pool::Operations), (slot, address))
-        })
+        let (slot, address) = match self.begin(to.peer, tally, Local::Nothing) {
+            Ok(begun) => begun,
+            Err(answer) => return answer,
+        };
+        // SAFETY: the slot was just taken, so its buffer is ours until the post; `len` is within
+        // it.
+        fill(unsafe { std::slice::from_raw_parts_mut(slot.buffer(), len) });
+        let from = [vector(Span::from_raw(slot.buffer(), len))];
+        let descriptors = &mut [self.open.descriptor(Pool::Operations)];
+        let status = self.open.write(to, offset, &from, descriptors, (slot, address));
+        self.posted(to.peer, tally, slot, status)
     }
 
     unsafe fn put(&self, to: &OfiRemote, offset: u64, from: Span, tally: &TallyRef) -> Post {
@@ -258,9 +267,12 @@ impl Port for OfiPort {
             Ok(lent) => lent,
             Err(broken) => return broken,
         };
-        self.operate(to.peer, tally, local, |slot, address| {
-            self.open.write(to, offset, from, descriptor, (slot, address))
-        })
+        let begun = match self.begin(to.peer, tally, local) {
+            Ok(begun) => begun,
+            Err(answer) => return answer,
+        };
+        let status = self.open.write(to, offset, &[vector(from)], &mut [descriptor], begun);
+        self.posted(to.peer, tally, begun.0, status)
     }
 
     unsafe fn get(&self, from: &OfiRemote, offset: u64, into: Span, tally: &TallyRef) -> Post {
@@ -277,9 +289,12 @@ impl Port for OfiPort {
             Ok(lent) => lent,
             Err(broken) => return broken,
         };
-        self.operate(from.peer, tally, local, |slot, address| {
-            self.open.read(from, offset, into, descriptor, (slot, address))
-        })
+        let begun = match self.begin(from.peer, tally, local) {
+            Ok(begun) => begun,
+            Err(answer) => return answer,
+        };
+        let status = self.open.read(from, offset, into, descriptor, begun);
+        self.posted(from.peer, tally, begun.0, status)
     }
 
     unsafe fn put_list(&self, to: &OfiRemote, offset: u64, from: &[Span], tally: &TallyRef) -> Post {
@@ -288,7 +303,7 @@ impl Port for OfiPort {
             return unsafe { self.put(to, offset, *one, tally) };
         }
         self.list(to, offset, from, tally, |own, descriptors, posted| {
-            self.open.write_all(to, offset, own, descriptors, posted)
+            self.open.write(to, offset, own, descriptors, posted)
         })
     }
 
@@ -319,7 +334,12 @@ impl Port for OfiPort {
         }
         let result = into.slice(0, into.len().min(amo.width.bytes())).unwrap_or(Span::EMPTY);
         let local = Local::Result(RESULT, result);
-        self.operate(on.peer, tally, local, |slot, address| self.open.perform(on, offset, amo, (slot, address)))
+        let begun = match self.begin(on.peer, tally, local) {
+            Ok(begun) => begun,
+            Err(answer) => return answer,
+        };
+        let status = self.open.perform(on, offset, amo, begun);
+        self.posted(on.peer, tally, begun.0, status)
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {

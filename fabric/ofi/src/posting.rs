@@ -24,23 +24,10 @@ pub(crate) const RESULT: usize = 16;
 pub(crate) type Posted<'s> = (&'s Slot, sys::fi_addr_t);
 
 impl Open {
-    /// Writes with delivery complete: the completion means that the target has the data (man
-    /// fi_rma, fi_endpoint).
+    /// Writes bytes from several places, each with its descriptor, with delivery complete: the
+    /// completion means that the target has the data (man fi_rma, fi_endpoint).
     #[inline]
     pub(crate) fn write(
-        &self,
-        to: &OfiRemote,
-        offset: u64,
-        from: Span,
-        descriptor: *mut c_void,
-        posted: Posted<'_>,
-    ) -> isize {
-        self.write_all(to, offset, &[vector(from)], &mut [descriptor], posted)
-    }
-
-    /// Writes bytes from several places, each with its descriptor, with delivery complete.
-    #[inline(always)]
-    pub(crate) fn write_all(
         &self,
         to: &OfiRemote,
         offset: u64,
