@@ -13,8 +13,8 @@ use transom_fabric::sim::{SimAmo, SimOptions};
 
 mod simulated;
 
-/// The most functions from the public call to the port's, both included. The port of libfabric has one
-/// more, `Open::write`, before the call of the provider.
+/// The most functions from the public call to the port's, both included. The port of libfabric has
+/// one more, `Open::write`, before the provider's call.
 const FUNCTIONS: usize = 7;
 
 /// The backtraces of rank 0's posts.
