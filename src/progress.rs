@@ -254,8 +254,8 @@ impl Progress {
                         came = done();
                         !came
                     });
-                    // An origin's put or get shows here by ending the sleep and by nothing else, so
-                    // whoever is woken soon polls longer before the next sleep.
+                    // An origin's put or get shows here only by ending the sleep, so a short sleep
+                    // makes the polling before the next one longer.
                     let busy = start.elapsed() < SPIN_BUSY;
                     if came {
                         return Ok(());

@@ -33,7 +33,7 @@ pub(crate) unsafe fn datatype<'a>(datatype: *const DatatypeHandle) -> Result<&'a
 /// The predefined type of a handle, for calls that take no other type.
 #[inline]
 pub(crate) fn basic(datatype: *const DatatypeHandle) -> Result<BasicType, Failure> {
-    let why = || Failure::new(TRANSOM_ERR_TYPE, "datatype is none of the predefined ones, as this call takes them");
+    let why = || Failure::new(TRANSOM_ERR_TYPE, "this call takes predefined datatypes only");
     predefined(datatype.addr()).ok_or_else(why)
 }
 

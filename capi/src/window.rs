@@ -110,8 +110,8 @@ pub unsafe extern "C" fn transom_window_allocate_shared(
     })
 }
 
-/// A window without memory, to which each rank attaches what it likes. Displacements are addresses
-/// of the target. Collective.
+/// A window without memory, to which each rank attaches regions of its own. Displacements are
+/// addresses of the target. Collective.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `window` may be written.

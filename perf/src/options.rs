@@ -43,7 +43,7 @@ pub(crate) struct Options {
     #[arg(short = 'c', long)]
     pub(crate) check: bool,
     /// Measure in the same run what the machine can do without the library, and print the ratio.
-    /// Over libibverbs, where the machine has perftest's programs, also what they measure.
+    /// Over libibverbs, also the figures of perftest's programs where they are installed.
     #[arg(long)]
     pub(crate) vs_floor: bool,
     /// Write the results to a file as JSON too.

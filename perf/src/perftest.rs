@@ -153,7 +153,8 @@ fn is_installed(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// Waits for a program, which is ended when it takes too long: what it said, or why it failed.
+/// Waits for a program and ends it after the time limit. Returns its output, or the reason of its
+/// failure.
 fn finished(mut child: Child) -> Outcome<Result<String, String>> {
     let start = Instant::now();
     let status = loop {

@@ -206,7 +206,7 @@ fn an_mpi_without_its_library_is_measured_alone() {
     assert!(rows.iter().all(|row| row.split_whitespace().count() == 5), "{out}");
 }
 
-/// By a cargo that says what it was asked for. Built, the library has columns; one that can't be
+/// By a cargo that prints its arguments. Built, the library has columns; one that can't be
 /// built is told with the log, by the status too.
 fn a_library_that_is_not_there_is_built() {
     let folder = folder("compare-builds");

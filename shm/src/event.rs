@@ -47,9 +47,9 @@ impl SpinBudget {
     }
 }
 
-/// Moves the word on to `n` (modulo 2^31) and wakes those who sleep. One process at a time moves a
-/// word, and only forward, by less than 2^30 at once beyond what any waiter waits for. What the
-/// caller wrote before is visible to whoever sees `n` reached.
+/// Moves the word on to `n` (modulo 2^31) and wakes the sleepers. One process at a time moves a
+/// word, and only forward, by less than 2^30 beyond the number of any waiter. A waiter that sees `n`
+/// reached sees all earlier writes of the caller.
 #[inline]
 pub fn signal(word: &AtomicU32, n: u32) {
     signal_on(word, n);
@@ -64,9 +64,9 @@ pub fn reached(word: &AtomicU32, n: u32) -> bool {
 }
 
 /// Waits until the word has reached `n` or `limit` has passed (`Duration::MAX`: never); whether it
-/// has. Looks at the word for `spin`, calling `idle` now and then, then sleeps; `idle` is not
-/// called during a sleep, so that whoever has other work to look after gives a short `limit` and
-/// calls again. Any number of threads of any process may wait for one word.
+/// has. Polls the word for `spin`, calling `idle` now and then, then sleeps. `idle` is not called
+/// during a sleep: a caller with other work gives a short `limit` and calls again. Any number of
+/// threads of any process may wait for one word.
 #[inline]
 pub fn wait(word: &AtomicU32, n: u32, spin: SpinBudget, limit: Duration, mut idle: impl FnMut()) -> bool {
     reached(word, n) || wait_on(word, n, spin, limit, &mut idle)

@@ -1,5 +1,5 @@
 //! The way to the peers of this node: copies and atomics on mapped memory, cross-memory attach,
-//! messages by rings. Knows nothing of windows; what it is asked is done when it answers.
+//! messages by rings. Knows nothing of windows. Each operation is complete on return.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};

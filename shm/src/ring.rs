@@ -165,16 +165,16 @@ pub(crate) fn is_called_back(ring: &impl Cells) -> bool {
 /// Whether there is reason to sleep, after the sleep was announced.
 pub(crate) fn still(ring: &impl Cells, stay: impl FnOnce() -> bool) -> bool {
     // SeqCst: pairs with the fence in `knock`. Announce, fence, look here; publish, fence, look at
-    // the bell there: in the one order of the two fences, whoever is second sees what the first
-    // wrote. So either the message is seen here, or the bell there; and a bell rung after the look
-    // changes the word that the futex compares, or fills the pipe.
+    // the bell there. The fences have one order, and the thread of the second sees the write of the
+    // first: either the message is seen here, or the bell there. A bell rung after the look changes
+    // the word that the futex compares, or fills the pipe.
     fence(Ordering::SeqCst);
     let (cell, free) = place(ring, ring.head().load(Ordering::Relaxed));
     // Relaxed: the message is taken by `receive`, which acquires.
     ring.state(cell).load(Ordering::Relaxed) != free + 1 && stay()
 }
 
-/// Wakes who sleeps on the ring. The caller has published before what it wants seen.
+/// Wakes a sleeper of the ring. The caller has published its message before.
 pub(crate) fn knock(ring: &impl Cells) {
     // SeqCst: pairs with the fence in `sleep`.
     fence(Ordering::SeqCst);

@@ -83,7 +83,7 @@
 //! win.lock_all(|epoch| {
 //!     epoch.put(me, 0, &[1, 2, 3, 4, 5, 6, 7, 8])?;
 //!     epoch.flush(me)?;
-//!     epoch.accumulate(me, 8, &[1], ops::Replace)?; // whoever sees the flag finds the data
+//!     epoch.accumulate(me, 8, &[1], ops::Replace)?; // a rank that sees the flag finds the data
 //!     epoch.flush(me)?; // without order, what follows needs it
 //!     assert_eq!(epoch.fetch_value(me, 8)?, 1);
 //!     Ok(())

@@ -74,8 +74,9 @@ impl Beacon {
     pub(crate) fn light(address: IpAddr) -> rustix::io::Result<Beacon> {
         let socket = tcp(address)?;
         bind(&socket, &SocketAddr::new(address, 0))?;
-        // No connection is accepted, so the backlog has room for all watchers.
-        listen(&socket, i32::try_from(2 * MOST).unwrap_or(i32::MAX))?;
+        // No connection is accepted, so the backlog must hold all watchers, and strangers beside
+        // them: as many as the kernel allows (net.core.somaxconn, 4096 by default).
+        listen(&socket, i32::MAX)?;
         let at = SocketAddr::try_from(getsockname(&socket)?)?;
         Ok(Beacon { _socket: socket, at })
     }

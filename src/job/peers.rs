@@ -1,5 +1,5 @@
-//! The ranks of the job as this one knows them: which share its node, what they have told of
-//! themselves, and the way to each after first contact.
+//! The ranks of the job as this one knows them: the nodes, the ranks' cards, and the link to each
+//! rank after first contact.
 
 use std::sync::Arc;
 

@@ -248,7 +248,7 @@ impl Handler for Messages {
             }
             None => {
                 let len = bytes.len();
-                let what = format!("a message of {len} bytes from {from} that is none of this version's");
+                let what = format!("a message of {len} bytes from {from} that this version does not know");
                 diagnostics::warn(TARGET, &what);
             }
         }

@@ -1,8 +1,8 @@
 //! Types that C and Fortran have and Rust lacks: `long double`, IEEE numbers of 16 and 128 bits,
 //! Fortran's LOGICAL and pairs. Owns their sizes and classes. The functions that combine two
 //! elements come from outside, once for a process ([`serve`]): `libtransom_mpi` has them from the C
-//! compiler of the program's MPI. Without them nobody can name such a type, and messages that do
-//! are unreadable.
+//! compiler of the program's MPI. Without the functions no call can name such a type, and messages
+//! that name one are refused.
 
 use std::sync::OnceLock;
 
@@ -126,7 +126,7 @@ impl Foreign {
     /// Combines one element.
     ///
     /// # Panics
-    /// Where nobody serves these types, so that nobody has one.
+    /// Where no library serves these types; then no value of this type exists.
     pub(super) fn combine(self, op: Op, target: &mut [u8], operand: &[u8]) {
         let combine = COMBINE.get().expect("whoever names these types serves them");
         combine(self, op, target, operand);

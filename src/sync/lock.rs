@@ -285,8 +285,8 @@ mod tests {
         assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
     }
 
-    /// Threads take every kind of lock on two targets; writers find nobody beside them, readers no
-    /// writer.
+    /// Threads take every kind of lock on two targets. A writer is always alone, and no reader meets
+    /// a writer.
     /// Shows S2.
     #[test]
     fn writers_are_alone_and_all_come_through() {
@@ -386,8 +386,8 @@ mod tests {
         assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
     }
 
-    /// Writers that never leave the master word at rest do not keep a holder of all out; nor does
-    /// its turn keep out one who holds a lock.
+    /// Writers that change the master word all the time do not keep out a `lock_all`, and its turn
+    /// does not keep out a rank that holds a lock.
     /// Shows S2.
     #[test]
     fn a_holder_of_all_takes_the_turn() {

@@ -295,7 +295,7 @@ impl Wire {
         }
         match self.addresses.get().and_then(|all| all.get(peer.index())?.as_ref()) {
             Some((lane, address)) => self.connect(*lane, peer, address).map(|()| *lane),
-            None => Err(FabricError::failed(format!("reaching {peer}"), "no way leads there")),
+            None => Err(FabricError::failed(format!("reaching {peer}"), "no transport of this job reaches it")),
         }
     }
 
@@ -389,9 +389,9 @@ impl Wire {
     }
 
     /// Sleeps until something may have happened on any lane: on the net's descriptors where there
-    /// is one, since only that brings completions, and on the one that ranks of the node reach.
-    /// `stay` is asked again before, where what it looks at comes with a [`Wire::knock`]. True
-    /// where the net says that `limit` passed.
+    /// is one, since only the net brings completions, and on the pipe that ranks of the node fill.
+    /// `stay` is asked once more after the sleep is announced, for words that change with a
+    /// [`Wire::knock`]. True where the net says that `limit` passed.
     pub(crate) fn wait(&self, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
         let Some(net) = &self.net else {
             if let Some(shm) = &self.shm {

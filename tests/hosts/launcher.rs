@@ -58,7 +58,7 @@ pub(super) fn dying_elsewhere() {
     let output = room("\"$LAUNCHER\" -n 2 --host hosta,hostb --launch-agent false true");
     let told = said(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains(": what leads there ended, with status 1, before rank "), "{told}");
+    assert!(told.contains(": the agent ended, with status 1, before rank "), "{told}");
 }
 
 /// Shows E4.
@@ -128,5 +128,5 @@ pub(super) fn vanishing() {
         room("run 4 sh -c '[ $PMI_RANK = 3 ] && ip link set eth0 down; sleep 1000'; status=$?; left && exit $status");
     let told = said(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("hostb: what leads there ended") && told.contains("before ranks 2-3 did"), "{told}");
+    assert!(told.contains("hostb: the agent ended") && told.contains("before ranks 2-3 did"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! The manuals against what they describe: every option that `--help` shows, every function of the
+//! The manuals against the programs and the header: every option that `--help` shows, every function of the
 //! header, and no complaint of mandoc.
 
 use std::process::{Command, Stdio};

@@ -56,7 +56,7 @@ impl Choice<'_> {
         if equal.is_empty() {
             let why = |nic: &Nic| match granted(nic) {
                 true => format!("{} was not asked for", nic.name),
-                false => format!("{} is none of those that the launcher granted", nic.name),
+                false => format!("{} is not among the devices that the launcher granted", nic.name),
             };
             let all: Vec<_> = offered.iter().map(why).collect();
             return Err(format!("no device can be used: {}", all.join("; ")));
@@ -102,6 +102,6 @@ mod tests {
         let of = |granted, rank| Choice { granted, rank, ..Choice::default() }.of(&four());
         assert_eq!([0, 1, 2].map(|rank| of(Some("cxi1,cxi3"), rank)), [Ok(1), Ok(3), Ok(1)]);
         let error = of(Some("cxi9"), 0).expect_err("none of these");
-        assert!(error.contains("cxi2 is none of those that the launcher granted"), "{error}");
+        assert!(error.contains("cxi2 is not among the devices that the launcher granted"), "{error}");
     }
 }

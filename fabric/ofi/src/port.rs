@@ -192,7 +192,7 @@ impl Port for OfiPort {
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
         let Some((token, name)) = address.split_first_chunk().filter(|(_, name)| (1..=ADDRESS).contains(&name.len()))
         else {
-            return Err(FabricError::failed(format!("connecting to {peer}"), "an address that is none"));
+            return Err(FabricError::failed(format!("connecting to {peer}"), "not an address of libfabric"));
         };
         let token = u64::from_le_bytes(*token);
         let way = |address| (peer, Way { address, token });
@@ -203,7 +203,7 @@ impl Port for OfiPort {
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<OfiRemote, FabricError> {
         let [tag, key, base, len] = key.0;
         if tag != TAG {
-            return Err(FabricError::failed(format!("a region of {peer}"), "its key is none of libfabric's"));
+            return Err(FabricError::failed(format!("a region of {peer}"), "not a key of libfabric"));
         }
         if self.address_of(peer).is_none() {
             return Err(FabricError::failed(format!("a region of {peer}"), "it was not connected"));

@@ -230,7 +230,7 @@ impl Port for VerbsPort {
 
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
         let address = Address::decode(address)
-            .ok_or_else(|| FabricError::failed(format!("connecting to {peer}"), "an address that is none of verbs'"))?;
+            .ok_or_else(|| FabricError::failed(format!("connecting to {peer}"), "not an address of verbs"))?;
         self.open.contacts.connect(peer, &address, &self.open.stock)
     }
 
@@ -238,7 +238,7 @@ impl Port for VerbsPort {
         let [tag, base, _, key] = key.0;
         let refused = |reason| FabricError::failed(format!("a region of {peer}"), reason);
         let key = u32::try_from(key).ok().filter(|_| tag == TAG);
-        let key = key.ok_or_else(|| refused("its key is none of verbs'"))?;
+        let key = key.ok_or_else(|| refused("not a key of verbs"))?;
         let link = self.open.contacts.link(peer).ok_or_else(|| refused("it was not connected"))?;
         Ok(VerbsRemote { link: Arc::clone(link), base, key })
     }

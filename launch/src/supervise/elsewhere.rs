@@ -56,7 +56,7 @@ impl Supervisor {
             let status = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
             let whom = self.ending_whom();
             let text = format!(
-                "{host}: what leads there ended, with status {status}, before rank{} {} did{}{whom}",
+                "{host}: the agent ended, with status {status}, before rank{} {} did{}{whom}",
                 if lost.len() > 1 { "s" } else { "" },
                 intervals(&lost),
                 if whom.is_empty() { "" } else { "; " }

@@ -222,8 +222,8 @@ enum Heard {
     Late,
 }
 
-/// How a job ended, and what it said first that tells why: without the numbers of processes, so
-/// that equal reasons are equal.
+/// The end of a job, with the first line of its output that gives a reason. Process numbers are
+/// left out, so that equal reasons are equal texts.
 fn last_words(errors: &Path, ended: &str) -> String {
     const NOISE: [&str; 4] = ["Process received signal", "ORTE_ERROR_LOG", "show_help", "aggregate"];
     let text = std::fs::read(errors).unwrap_or_default();
@@ -341,7 +341,7 @@ mod tests {
     use super::super::plan;
     use super::*;
 
-    /// A script as the launcher: what it prints, and how it ends.
+    /// The answers of a script in place of the launcher.
     fn answers(script: &str, lines: &[Line]) -> Vec<Answer> {
         answers_within(script, lines, None)
     }

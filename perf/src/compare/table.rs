@@ -1,4 +1,4 @@
-//! The tables: cells with ratios, the grid, and what they come to.
+//! The tables: cells with ratios, the grid, and the sums.
 
 use std::io::Write;
 
