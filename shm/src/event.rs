@@ -48,8 +48,8 @@ impl SpinBudget {
 }
 
 /// Moves the word on to `n` (modulo 2^31) and wakes the sleepers. One process at a time moves a
-/// word, and only forward, by less than 2^30 beyond the number of any waiter. A waiter that sees `n`
-/// reached sees all earlier writes of the caller.
+/// word, and only forward, by less than 2^30 beyond the number of any waiter. A waiter that sees
+/// `n` reached sees all earlier writes of the caller.
 #[inline]
 pub fn signal(word: &AtomicU32, n: u32) {
     signal_on(word, n);

@@ -285,8 +285,8 @@ mod tests {
         assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
     }
 
-    /// Threads take every kind of lock on two targets. A writer is always alone, and no reader meets
-    /// a writer.
+    /// Threads take every kind of lock on two targets. A writer is always alone, and no reader
+    /// meets a writer.
     /// Shows S2.
     #[test]
     fn writers_are_alone_and_all_come_through() {

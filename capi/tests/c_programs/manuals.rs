@@ -1,5 +1,5 @@
-//! The manuals against the programs and the header: every option that `--help` shows, every function of the
-//! header, and no complaint of mandoc.
+//! The manuals against the programs and the header: every option that `--help` shows, every
+//! function of the header, and no complaint of mandoc.
 
 use std::process::{Command, Stdio};
 
