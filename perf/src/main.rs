@@ -1,21 +1,24 @@
-//! `transom-perf`: what windows cost, between two ranks, beside what the machine itself can do in
-//! the same run.
+//! `transom-perf`: what windows cost, between two ranks and among many, beside what the machine
+//! itself can do in the same run.
 //!
 //! Tables have the form of the OSU benchmarks. Started alone it starts its ranks by itself; under a
-//! launcher it is a rank. Rank 0 is the origin, rank 1 the target; further ranks wait. `compare` is
-//! a program of its own: plain MPI, on each MPI that is here.
+//! launcher it is a rank. In the tests between two ranks, rank 0 is the origin and rank 1 the
+//! target, and further ranks wait; `ranks` has those in which all take part. `compare` is a program
+//! of its own: plain MPI, on each MPI that is here.
 
 mod combined;
 mod compare;
 mod floor;
 mod grid;
 mod iterations;
+mod kinds;
 mod measure;
 mod options;
 mod output;
 mod passive;
 mod pattern;
 mod perftest;
+mod ranks;
 mod report;
 mod requests;
 mod suite;
@@ -26,7 +29,8 @@ use std::process::ExitCode;
 
 use transom_launch as launch;
 
-use options::{Options, Test};
+use kinds::Test;
+use options::Options;
 
 /// What the parts of the program answer.
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -79,6 +83,7 @@ fn rank(options: &Options) -> Outcome<bool> {
     let fine = match options.test {
         Test::Passive if options.grid => grid::run(&world, options)?,
         Test::Passive => passive::run(&world, options)?,
+        test if test.of_ranks().is_some() => ranks::run(&world, options)?,
         _ => suite::run(&world, options)?,
     };
     world.finalize()?;

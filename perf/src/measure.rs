@@ -92,7 +92,8 @@ impl Times {
         Times::of(samples, each)
     }
 
-    fn of(mut samples: Vec<f64>, each: usize) -> Times {
+    /// Of the time of one operation in each round of `each` operations, in ns.
+    pub(crate) fn of(mut samples: Vec<f64>, each: usize) -> Times {
         samples.sort_by(f64::total_cmp);
         let at = |per_cent: usize| samples[(samples.len() - 1) * per_cent / 100];
         Times { median_ns: at(50), min_ns: at(0), p90_ns: at(90), max_ns: at(100), iterations: each * samples.len() }

@@ -4,9 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
-/// Measures one-sided windows between two ranks, in tables of the OSU form.
+use crate::kinds::Test;
+
+/// Measures one-sided windows between two ranks or among many, in tables of the OSU form.
 ///
-/// Started alone it starts its ranks itself, one a core. The route is chosen as for every program:
+/// Started alone it starts its ranks itself, -n of them, one a core where there are as many. Tests
+/// whose description begins with "All ranks" load all of them at once; the others measure between
+/// ranks 0 and 1. The route is chosen as for every program:
 /// TRANSOM_TRANSPORTS=^shm measures the net between ranks of one machine: verbs where there is a
 /// device, else libfabric. TRANSOM_NET_DEVICES and TRANSOM_PROVIDER pick the device and the
 /// provider.
@@ -54,47 +58,16 @@ pub(crate) struct Options {
     /// data proven to be there when its completion is told.
     #[arg(long)]
     pub(crate) grid: bool,
-    /// Ranks to start, where it was started alone.
+    /// Ranks to start, where it was started alone. Tests between two ranks let further ones wait.
     #[arg(short = 'n', value_name = "RANKS", default_value_t = 2)]
     pub(crate) ranks: usize,
-}
-
-/// The tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Test {
-    /// Put and its completion.
-    PutLatency,
-    /// Get and its completion.
-    GetLatency,
-    /// Fetch-and-add of 8 bytes.
-    FopLatency,
-    /// Compare-and-swap of 8 bytes.
-    CasLatency,
-    /// Accumulate of f64 by SUM and its completion.
-    Accumulate,
-    /// Put of 8-byte blocks to every other 8 bytes (a vector datatype) and its completion; sizes
-    /// are those of the data.
-    StridedPut,
-    /// Put with a request that is waited for; its floor is the plain put and flush.
-    RequestPut,
-    /// Get with a request that is waited for; its floor is the plain get in a scope.
-    RequestGet,
-    /// Lock and unlock, exclusive and shared, and lock_all and unlock_all, of a lock that nobody
-    /// else holds.
-    Lock,
-    /// A fence with one put of 8 bytes.
-    FenceLatency,
-    /// Post, start, one put of 8 bytes, complete, wait.
-    Pscw,
-    /// Puts in flight, then one completion.
-    PutBw,
-    /// Gets in flight, then one completion.
-    GetBw,
-    /// Operations while the target computes and calls nothing; --grid: all of them.
-    Passive,
-    /// What the machine can do without the library.
-    Floor,
+    /// Of tests of all ranks: also the time of one operation at each rank that 50, 90, 99 and 99.9
+    /// per cent of all operations did not exceed. Each operation is then completed and timed alone.
+    #[arg(long)]
+    pub(crate) percentiles: bool,
+    /// Of tests of all ranks: puts wrong data into rank 0's part, which --check must find.
+    #[arg(long, hide = true)]
+    pub(crate) spoil: bool,
 }
 
 /// How the window comes to its memory (`MPI_Win_create`, `MPI_Win_allocate`).
@@ -118,48 +91,6 @@ pub(crate) enum Synchronization {
     LockAll,
 }
 
-impl Test {
-    /// Its name on the command line.
-    pub(crate) fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    /// Whether the table is in MB/s.
-    pub(crate) fn is_bandwidth(self) -> bool {
-        matches!(self, Test::PutBw | Test::GetBw)
-    }
-
-    /// Whether there is one size only.
-    pub(crate) fn is_word(self) -> bool {
-        matches!(self, Test::FopLatency | Test::CasLatency | Test::FenceLatency | Test::Lock | Test::Pscw)
-    }
-
-    /// Whether sizes are of whole words of 8 bytes.
-    fn is_of_words(self) -> bool {
-        matches!(self, Test::Accumulate | Test::StridedPut)
-    }
-
-    /// Whether `-s` has a say.
-    pub(crate) fn takes_synchronization(self) -> bool {
-        use Test::{FenceLatency, Lock, Pscw, RequestGet, RequestPut};
-        !matches!(self, FenceLatency | Pscw | Lock | RequestPut | RequestGet)
-    }
-
-    /// What the floor is, where it is not the same operation by bare means.
-    pub(crate) fn floor(self) -> Option<&'static str> {
-        Some(match self {
-            Test::Accumulate => "a vector add loop over the same memory",
-            Test::StridedPut => "a copy loop to the same memory",
-            Test::RequestPut => "the plain put and flush of the library",
-            Test::RequestGet => "the plain get of the library in a scope, whose end completes it",
-            Test::Lock => "one atomic add and one atomic subtract on the other process's memory",
-            Test::FenceLatency => "a barrier of two flags",
-            Test::Pscw => "a flag there, a store and a flag back",
-            _ => return None,
-        })
-    }
-}
-
 impl Options {
     /// What can't be measured.
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -175,6 +106,9 @@ impl Options {
         if self.test.is_of_words() && self.sizes.is_some_and(|(least, _)| least == 0 || least % 8 != 0) {
             return Err(format!("{} measures whole words: -m 8:MAX, or another multiple of 8", self.test.name()));
         }
+        if (self.percentiles || self.spoil) && self.test.of_ranks().is_none() {
+            return Err(format!("{} is not a test of all ranks; leave out --percentiles", self.test.name()));
+        }
         if self.grid && self.test != Test::Passive {
             return Err("--grid belongs to passive".into());
         }
@@ -185,6 +119,7 @@ impl Options {
     pub(crate) fn sizes(&self) -> Vec<usize> {
         let (least, most) = match self.test {
             test if test.is_word() => (8, 8),
+            test if test.of_ranks().is_some() => self.sizes.or(test.of_ranks().map(|of| of.sizes)).unwrap_or((8, 8)),
             test if test.is_of_words() => self.sizes.unwrap_or((8, 1 << 20)),
             _ => self.sizes.unwrap_or((1, 4 << 20)),
         };

@@ -12,7 +12,8 @@ use transom_verbs::PortInfo;
 
 use crate::Outcome;
 use crate::floor::swap_cards;
-use crate::options::{Options, Test};
+use crate::kinds::Test;
+use crate::options::Options;
 
 /// How long one of its programs may take.
 const LIMIT: Duration = Duration::from_secs(20);

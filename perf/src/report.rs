@@ -6,8 +6,9 @@ use serde::Serialize;
 use transom::{Job, Route};
 
 use crate::Outcome;
+use crate::kinds::Test;
 use crate::measure::Times;
-use crate::options::{Options, Test};
+use crate::options::Options;
 use crate::output::output;
 use crate::perftest::Perftest;
 

@@ -5,8 +5,9 @@ use transom::{Job, Window};
 
 use crate::Outcome;
 use crate::iterations::{counts, window};
+use crate::kinds::Test;
 use crate::measure::{Batch, alternate};
-use crate::options::{Options, Test};
+use crate::options::Options;
 use crate::pattern;
 use crate::report::Row;
 

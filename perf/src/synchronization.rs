@@ -8,8 +8,9 @@ use transom::{Job, Lock, Window};
 use crate::Outcome;
 use crate::floor::Floor;
 use crate::iterations::{counts, window};
+use crate::kinds::Test;
 use crate::measure::{Batch, Times, alternate};
-use crate::options::{Options, Test};
+use crate::options::Options;
 use crate::report::Row;
 
 /// Rounds of what both ranks do together: a count that both know, since the budget of time would

@@ -18,7 +18,7 @@ use transom_ofi::endpoint::Endpoint;
 use transom_ofi::{OfiDomain, OfiOptions, OfiRegion, PassiveProbe, sys};
 
 use crate::Outcome;
-use crate::options::Test;
+use crate::kinds::Test;
 
 /// Polling time of the target's thread after each wake-up. Traffic to memory does not appear in its
 /// queue, so the cost of a wake-up is spread over this time.

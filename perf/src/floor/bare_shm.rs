@@ -8,7 +8,7 @@ use transom_fabric::Memory;
 
 use super::mapped::Mapped;
 use crate::Outcome;
-use crate::options::Test;
+use crate::kinds::Test;
 
 /// Offset of the data; the flags and the atomics' word are before it.
 const FLAG: usize = 128;

@@ -6,7 +6,7 @@ use transom_verbs::bare::BarePair;
 use transom_verbs::{VerbsOptions, sys};
 
 use crate::Outcome;
-use crate::options::Test;
+use crate::kinds::Test;
 
 /// Requests in flight at once.
 const DEPTH: usize = 64;

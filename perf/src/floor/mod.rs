@@ -9,16 +9,20 @@ mod bare_shm;
 #[allow(unsafe_code)]
 mod bare_verbs;
 #[allow(unsafe_code)]
+mod everyone;
+#[allow(unsafe_code)]
 pub(crate) mod loops;
 mod mapped;
 
 use transom::{Job, Route, Window};
 
 use crate::Outcome;
-use crate::options::{Options, Test};
+use crate::kinds::Test;
+use crate::options::Options;
 use bare_ofi::BareOfi;
 use bare_shm::BareShm;
 use bare_verbs::BareVerbs;
+pub(crate) use everyone::Everyone;
 pub(crate) use mapped::Mapped;
 
 /// The bare route between ranks 0 and 1.
@@ -92,17 +96,26 @@ impl Floor {
 
 /// Exchanges some bytes between ranks 0 and 1; returns the other rank's.
 pub(crate) fn swap_cards(world: &Job, mine: &[u8]) -> Outcome<Vec<u8>> {
+    Ok(gather_cards(world, 2, mine)?.swap_remove(1 - world.rank().min(1)))
+}
+
+/// Exchanges some bytes among the first `ranks` ranks; returns those of each. Collective over all.
+fn gather_cards(world: &Job, ranks: usize, mine: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     const ROOM: usize = 1024;
-    let win = Window::<u8>::allocate(world, ROOM)?;
+    let win = Window::<u8>::allocate(world, ROOM * ranks)?;
     let mut card = vec![0; ROOM];
     card[..8].copy_from_slice(&(mine.len() as u64).to_le_bytes());
     card[8..8 + mine.len()].copy_from_slice(mine);
-    if world.rank() < 2 {
-        win.lock_all(|epoch| epoch.put(1 - world.rank(), 0, &card))?;
+    if world.rank() < ranks {
+        win.lock_all(|epoch| (0..ranks).try_for_each(|rank| epoch.put(rank, ROOM * world.rank(), &card)))?;
     }
     world.barrier()?;
-    win.load(0, &mut card)?;
+    let mut cards = vec![0; ROOM * ranks];
+    win.load(0, &mut cards)?;
     win.free()?;
-    let (len, rest) = card.split_first_chunk::<8>().ok_or("a card without length")?;
-    Ok(rest[..usize::try_from(u64::from_le_bytes(*len))?].to_vec())
+    let one = |card: &[u8]| {
+        let (len, rest) = card.split_first_chunk::<8>().ok_or("a card without length")?;
+        Ok(rest[..usize::try_from(u64::from_le_bytes(*len))?].to_vec())
+    };
+    cards.chunks_exact(ROOM).map(one).collect()
 }

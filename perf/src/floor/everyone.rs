@@ -1,0 +1,150 @@
+//! The floor of tests of many ranks within a node: memory of every rank, mapped at all of them, and
+//! what a program does there without a library: copies, locked instructions, spin locks and flags.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use transom::Job;
+
+use super::gather_cards;
+use super::mapped::Parts;
+use crate::Outcome;
+
+/// Where things are in each block, each on lines of its own: a word, a lock, the flags of a ring,
+/// those of barriers, the data.
+const WORD: usize = 0;
+const LOCK: usize = 128;
+const READY: usize = 256;
+const DONE: usize = 384;
+const BARRIER: usize = 512;
+const DATA: usize = 4096;
+/// Tries before a waiting rank offers its core to others, which may be those it waits for.
+const SPINS: usize = 2000;
+
+/// Blocks of all ranks.
+pub(crate) struct Everyone {
+    parts: Parts,
+    me: usize,
+    room: usize,
+    /// Barriers and rounds of the ring so far: all ranks count alike.
+    turns: Cell<u64>,
+}
+
+impl Everyone {
+    /// Opens blocks with `room` bytes of data. Collective; `None` where not all ranks share a node.
+    pub(crate) fn open(world: &Job, room: usize) -> Outcome<Option<Everyone>> {
+        if world.node_ranks().len() < world.size() {
+            return Ok(None);
+        }
+        let parts = Parts::open(world.rank(), DATA + room.max(64), |mine| gather_cards(world, world.size(), mine))?;
+        world.barrier()?;
+        Ok(Some(Everyone { parts, me: world.rank(), room, turns: Cell::new(0) }))
+    }
+
+    pub(crate) fn ranks(&self) -> usize {
+        self.parts.memory.len()
+    }
+
+    /// A word of a rank on which nothing else lies.
+    pub(crate) fn word(&self, rank: usize) -> &AtomicU64 {
+        self.parts.memory[rank].word64(WORD)
+    }
+
+    /// Word number `index` of a rank's data.
+    pub(crate) fn data_word(&self, rank: usize, index: usize) -> &AtomicU64 {
+        self.parts.memory[rank].word64(DATA + 8 * index)
+    }
+
+    /// Copies words to the data of a rank, from word `at` on.
+    pub(crate) fn copy_to(&self, rank: usize, at: usize, from: &[u64]) {
+        let to = self.data(rank, at, size_of_val(from));
+        // SAFETY: the target has as many bytes (`data`) and lives as long as `self`; the source is
+        // a live slice, which does not overlap it.
+        unsafe { std::ptr::copy_nonoverlapping(black_box(from.as_ptr().cast::<u8>()), to, size_of_val(from)) };
+    }
+
+    /// Copies words from the beginning of the data of a rank.
+    pub(crate) fn copy_from(&self, rank: usize, to: &mut [u64]) {
+        let from = self.data(rank, 0, size_of_val(to));
+        // SAFETY: as in `copy_to`, in the other direction.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), black_box(to.as_mut_ptr().cast()), size_of_val(to)) };
+    }
+
+    fn data(&self, rank: usize, at: usize, len: usize) -> *mut u8 {
+        let memory = &self.parts.memory[rank];
+        assert!(8 * at + len <= self.room.max(64), "room for {len} bytes from word {at} on");
+        memory.as_ptr().wrapping_add(DATA + 8 * at)
+    }
+
+    /// Runs `body` under the spin lock of a rank.
+    pub(crate) fn locked(&self, rank: usize, body: impl FnOnce()) {
+        let lock = self.parts.memory[rank].word64(LOCK);
+        // Acquire pairs with the Release of the last holder. Relaxed: a look that saves the swap.
+        while lock.swap(1, Ordering::Acquire) != 0 {
+            until(|| lock.load(Ordering::Relaxed) == 0);
+        }
+        body();
+        lock.store(0, Ordering::Release);
+    }
+
+    /// Adds 1 to eight doubles of a rank's data under its spin lock.
+    pub(crate) fn add_doubles(&self, rank: usize) {
+        self.locked(rank, || {
+            for index in 0..8 {
+                let word = self.data_word(rank, index);
+                // Relaxed: under the lock.
+                let sum = f64::from_bits(word.load(Ordering::Relaxed)) + 1.0;
+                word.store(sum.to_bits(), Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// A barrier of flags by dissemination.
+    pub(crate) fn barrier(&self) {
+        let (ranks, turn) = (self.ranks(), self.turn());
+        let mut step = 1;
+        let mut at = BARRIER;
+        while step < ranks {
+            self.tell((self.me + step) % ranks, at, turn);
+            self.told(at, turn);
+            (step, at) = (2 * step, at + 128);
+        }
+    }
+
+    /// Tells the left neighbour that this rank is ready, stores a word at the right one when that
+    /// is ready, and waits for the left one's word.
+    pub(crate) fn ring(&self) {
+        let (ranks, turn) = (self.ranks(), self.turn());
+        let (left, right) = ((self.me + ranks - 1) % ranks, (self.me + 1) % ranks);
+        self.tell(left, READY, turn);
+        self.told(READY, turn);
+        // Relaxed: the flag after it orders it.
+        self.word(right).store(turn, Ordering::Relaxed);
+        self.tell(right, DONE, turn);
+        self.told(DONE, turn);
+    }
+
+    fn turn(&self) -> u64 {
+        self.turns.set(self.turns.get() + 1);
+        self.turns.get()
+    }
+
+    fn tell(&self, rank: usize, at: usize, turn: u64) {
+        // Release pairs with the Acquire of `told`.
+        self.parts.memory[rank].word64(at).store(turn, Ordering::Release);
+    }
+
+    fn told(&self, at: usize, turn: u64) {
+        let own = self.parts.memory[self.me].word64(at);
+        until(|| own.load(Ordering::Acquire) >= turn);
+    }
+}
+
+fn until(holds: impl Fn() -> bool) {
+    let mut tries = 0;
+    while !holds() {
+        tries += 1;
+        if tries % SPINS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+    }
+}

@@ -1,0 +1,168 @@
+//! The tests by name, and what each measures.
+
+use clap::ValueEnum;
+
+/// The tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Test {
+    /// Put and its completion.
+    PutLatency,
+    /// Get and its completion.
+    GetLatency,
+    /// Fetch-and-add of 8 bytes.
+    FopLatency,
+    /// Compare-and-swap of 8 bytes.
+    CasLatency,
+    /// Accumulate of f64 by SUM and its completion.
+    Accumulate,
+    /// Put of 8-byte blocks to every other 8 bytes (a vector datatype) and its completion; sizes
+    /// are those of the data.
+    StridedPut,
+    /// Put with a request that is waited for; its floor is the plain put and flush.
+    RequestPut,
+    /// Get with a request that is waited for; its floor is the plain get in a scope.
+    RequestGet,
+    /// Lock and unlock, exclusive and shared, and lock_all and unlock_all, of a lock that nobody
+    /// else holds.
+    Lock,
+    /// A fence with one put of 8 bytes.
+    FenceLatency,
+    /// Post, start, one put of 8 bytes, complete, wait.
+    Pscw,
+    /// Puts in flight, then one completion.
+    PutBw,
+    /// Gets in flight, then one completion.
+    GetBw,
+    /// Operations while the target computes and calls nothing; --grid: all of them.
+    Passive,
+    /// What the machine can do without the library.
+    Floor,
+    /// All ranks: puts of 8 bytes to the right neighbour, -W of them before a flush.
+    PutMr,
+    /// All ranks: gets of 8 bytes from the right neighbour, -W of them before their completion.
+    GetMr,
+    /// All ranks: fetch-and-add on one word of rank 0.
+    FopHot,
+    /// All ranks: fetch-and-add on a word of the right neighbour, which nobody else uses.
+    FopSpread,
+    /// All ranks: compare-and-swap on one word of rank 0, with the value that was found last.
+    CasHot,
+    /// All ranks: accumulate of 8 doubles by SUM on one place of rank 0.
+    AccumulateHot,
+    /// All ranks: exclusive lock of rank 0, get, put of one more, unlock.
+    LockHot,
+    /// All ranks: the same on the right neighbour, which nobody else locks.
+    LockSpread,
+    /// All ranks: bandwidth of puts to the right neighbour, -W of them before a flush.
+    PutMbw,
+    /// All ranks: bandwidth of gets from the right neighbour.
+    GetMbw,
+    /// All ranks: a put of 8 bytes to the right neighbour and a fence.
+    Fence,
+    /// All ranks: post to the left neighbour; start, put of 8 bytes and complete to the right one;
+    /// wait.
+    PscwRing,
+    /// All ranks: a put to each rank and a fence; sizes are those of one put.
+    Alltoall,
+    /// All ranks: accumulates of 1 on random words of random ranks; sizes are those of a rank's
+    /// table.
+    Gups,
+    /// All ranks: creation and end of a window; sizes are those of a rank's part.
+    WindowCreate,
+    /// All ranks: put to the right neighbour, computing for about as long, flush.
+    Overlap,
+}
+
+/// The unit of a test's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Unit {
+    /// Microseconds for one operation.
+    Latency,
+    /// Millions of operations a second, of all ranks together.
+    Rate,
+    /// 10^6 bytes a second, of all ranks together.
+    Bandwidth,
+}
+
+/// What a test of all ranks measures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfRanks {
+    pub(crate) unit: Unit,
+    /// Smallest and largest size by default, in bytes.
+    pub(crate) sizes: (usize, usize),
+    /// Whether -m has a say.
+    pub(crate) is_sized: bool,
+    pub(crate) floor: &'static str,
+}
+
+impl Test {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// What is measured, where all ranks take part.
+    pub(crate) fn of_ranks(self) -> Option<OfRanks> {
+        use Unit::{Bandwidth, Latency, Rate};
+        let of = |unit, sizes, floor| Some(OfRanks { unit, sizes, is_sized: true, floor });
+        let word = |unit, floor| Some(OfRanks { unit, sizes: (8, 8), is_sized: false, floor });
+        match self {
+            Test::PutMr => of(Rate, (8, 8), "stores to the right neighbour's mapped memory"),
+            Test::GetMr => of(Rate, (8, 8), "loads from the right neighbour's mapped memory"),
+            Test::FopHot => word(Rate, "an atomic add of the CPU (lock xadd) on one word"),
+            Test::FopSpread => word(Rate, "an atomic add of the CPU on a word of the right neighbour"),
+            Test::CasHot => word(Rate, "a compare-and-exchange of the CPU on one word"),
+            Test::AccumulateHot => word(Rate, "a spin lock and eight adds"),
+            Test::LockHot => word(Rate, "a spin lock, a load and a store"),
+            Test::LockSpread => word(Rate, "a spin lock of the right neighbour, a load and a store"),
+            Test::PutMbw => of(Bandwidth, (65536, 1 << 20), "memcpy to the right neighbour's mapped memory"),
+            Test::GetMbw => of(Bandwidth, (65536, 1 << 20), "memcpy from the right neighbour's mapped memory"),
+            Test::Fence => word(Latency, "a store, and a barrier of flags by dissemination"),
+            Test::PscwRing => word(Latency, "a flag to the left, a store and a flag to the right"),
+            Test::Alltoall => of(Bandwidth, (64, 4096), "memcpy to each rank, and a barrier of flags"),
+            Test::Gups => of(Rate, (1 << 20, 1 << 20), "atomic adds of the CPU on random words of random ranks"),
+            Test::WindowCreate => of(Latency, (4096, 4096), "private memory, between two barriers of flags"),
+            Test::Overlap => of(Latency, (1 << 20, 1 << 20), "memcpy, then the same computing"),
+            _ => None,
+        }
+    }
+
+    /// Whether the table is in MB/s.
+    pub(crate) fn is_bandwidth(self) -> bool {
+        matches!(self, Test::PutBw | Test::GetBw)
+    }
+
+    /// Whether there is one size only.
+    pub(crate) fn is_word(self) -> bool {
+        let word = matches!(self, Test::FopLatency | Test::CasLatency | Test::FenceLatency | Test::Lock | Test::Pscw);
+        word || self.of_ranks().is_some_and(|of| !of.is_sized)
+    }
+
+    /// Whether sizes are of whole words of 8 bytes.
+    pub(crate) fn is_of_words(self) -> bool {
+        matches!(self, Test::Accumulate | Test::StridedPut) || self.of_ranks().is_some()
+    }
+
+    /// Whether `-s` has a say.
+    pub(crate) fn takes_synchronization(self) -> bool {
+        use Test::{FenceLatency, Lock, Pscw, RequestGet, RequestPut};
+        !matches!(self, FenceLatency | Pscw | Lock | RequestPut | RequestGet) && self.of_ranks().is_none()
+    }
+
+    /// What the floor is, where it is not the same operation by bare means.
+    pub(crate) fn floor(self) -> Option<&'static str> {
+        Some(match self {
+            test if test.of_ranks().is_some() => return test.of_ranks().map(|of| of.floor),
+            Test::Accumulate => "a vector add loop over the same memory",
+            Test::StridedPut => "a copy loop to the same memory",
+            Test::RequestPut => "the plain put and flush of the library",
+            Test::RequestGet => "the plain get of the library in a scope, whose end completes it",
+            Test::Lock => "one atomic add and one atomic subtract on the other process's memory",
+            Test::FenceLatency => "a barrier of two flags",
+            Test::Pscw => "a flag there, a store and a flag back",
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,226 @@
+//! Atomics on words that all ranks share or that one rank alone uses, and on random words.
+
+use std::hint::black_box;
+use std::sync::atomic::Ordering;
+
+use transom::{Job, Window, ops};
+
+use super::Work;
+use super::clock::{Tick, tick};
+use crate::Outcome;
+use crate::floor::Everyone;
+use crate::iterations::window;
+use crate::kinds::Test;
+use crate::options::Options;
+
+/// Fails where a count is another.
+pub(super) fn same(what: &str, found: u64, expected: u64) -> Outcome<()> {
+    if found == expected { Ok(()) } else { Err(format!("{what} is {found}, not {expected}").into()) }
+}
+
+/// Sum over all ranks. Collective.
+pub(super) fn sum(world: &Job, count: u64) -> Outcome<u64> {
+    let mut sum = [count];
+    world.reduce(&mut sum, ops::Sum)?;
+    Ok(sum[0])
+}
+
+/// Adds 1 to a word of a rank.
+struct Words {
+    win: Window<u64>,
+    target: usize,
+    /// Whether all ranks have the same target.
+    hot: bool,
+    swaps: bool,
+    /// What was found last; additions that happened.
+    seen: u64,
+    done: u64,
+}
+
+pub(super) fn words(world: &Job, options: &Options) -> Outcome<Box<dyn Work>> {
+    let hot = options.test != Test::FopSpread;
+    let target = if hot { 0 } else { (world.rank() + 1) % world.size() };
+    let win = window(world, options, 1)?;
+    Ok(Box::new(Words { win, target, hot, swaps: options.test == Test::CasHot, seen: 0, done: 0 }))
+}
+
+impl Work for Words {
+    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        let Words { win, target, swaps, seen, done, .. } = self;
+        let (target, swaps) = (*target, *swaps);
+        Ok(win.lock_all(|epoch| {
+            for _ in 0..count {
+                if swaps {
+                    let old = epoch.compare_and_swap(target, 0, *seen, *seen + 1)?;
+                    let swapped = old == *seen;
+                    *done += u64::from(swapped);
+                    *seen = old + u64::from(swapped);
+                } else {
+                    *seen = epoch.fetch_add(target, 0, 1u64)?;
+                    *done += 1;
+                }
+                tick(&mut clock);
+            }
+            Ok(())
+        })?)
+    }
+
+    fn bare(&mut self, everyone: &Everyone, count: usize) {
+        let word = everyone.word(self.target);
+        let mut seen = word.load(Ordering::Relaxed);
+        for _ in 0..count {
+            seen = if self.swaps {
+                match word.compare_exchange(seen, seen + 1, Ordering::SeqCst, Ordering::SeqCst) {
+                    Ok(_) => seen + 1,
+                    Err(found) => found,
+                }
+            } else {
+                black_box(word.fetch_add(1, Ordering::SeqCst))
+            };
+        }
+    }
+
+    fn check(&mut self, world: &Job) -> Outcome<()> {
+        let all = sum(world, self.done)?;
+        let mut found = [0];
+        self.win.load(0, &mut found)?;
+        match (self.hot, world.rank()) {
+            // All ranks add equally often.
+            (false, _) => same("the word", found[0], self.done),
+            (true, 0) => same("the word of all", found[0], all),
+            _ => Ok(()),
+        }
+    }
+
+    fn spoil(&mut self) -> Outcome<()> {
+        Ok(self.win.store(0, &[7])?)
+    }
+
+    fn free(self: Box<Self>) -> Outcome<()> {
+        Ok(self.win.free()?)
+    }
+}
+
+/// Adds 1 to eight doubles of rank 0.
+struct Doubles {
+    win: Window<f64>,
+    flight: usize,
+    done: u64,
+}
+
+pub(super) fn doubles(world: &Job, options: &Options) -> Outcome<Box<dyn Work>> {
+    Ok(Box::new(Doubles { win: window(world, options, 8)?, flight: options.window, done: 0 }))
+}
+
+impl Work for Doubles {
+    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        let (ones, done) = (&[1.0; 8], &mut self.done);
+        let flight = if clock.is_some() { 1 } else { self.flight };
+        Ok(self.win.lock_all(|epoch| {
+            for posted in 1..=count {
+                epoch.accumulate(0, 0, ones, ops::Sum)?;
+                *done += 1;
+                if posted % flight == 0 {
+                    epoch.flush(0)?;
+                    tick(&mut clock);
+                }
+            }
+            Ok(())
+        })?)
+    }
+
+    fn bare(&mut self, everyone: &Everyone, count: usize) {
+        (0..count).for_each(|_| everyone.add_doubles(0));
+    }
+
+    fn check(&mut self, world: &Job) -> Outcome<()> {
+        let all = sum(world, self.done)?;
+        if world.rank() > 0 {
+            return Ok(());
+        }
+        let mut found = [0.0; 8];
+        self.win.load(0, &mut found)?;
+        #[allow(clippy::cast_precision_loss)] // counts are below 2^53
+        let expected = all as f64;
+        match found.iter().position(|sum| sum.to_bits() != expected.to_bits()) {
+            None => Ok(()),
+            Some(at) => Err(format!("double {at} is {}, not {expected}", found[at]).into()),
+        }
+    }
+
+    fn spoil(&mut self) -> Outcome<()> {
+        Ok(self.win.store(0, &[7.5])?)
+    }
+
+    fn free(self: Box<Self>) -> Outcome<()> {
+        Ok(self.win.free()?)
+    }
+}
+
+/// Adds 1 to random words of random ranks.
+struct Gups {
+    win: Window<u64>,
+    ranks: u64,
+    len: u64,
+    random: u64,
+    flight: usize,
+    done: u64,
+}
+
+pub(super) fn gups(world: &Job, options: &Options, size: usize) -> Outcome<Box<dyn Work>> {
+    let len = size / 8;
+    let random = (world.rank() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (ranks, flight) = (world.size() as u64, options.window);
+    Ok(Box::new(Gups { win: window(world, options, len)?, ranks, len: len as u64, random, flight, done: 0 }))
+}
+
+/// The next random rank and word.
+#[allow(clippy::cast_possible_truncation)] // both are below numbers that were usize
+fn next(random: &mut u64, ranks: u64, len: u64) -> (usize, usize) {
+    // xorshift of Marsaglia (2003).
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    (((*random >> 32) % ranks) as usize, ((*random & 0xffff_ffff) % len) as usize)
+}
+
+impl Work for Gups {
+    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        let Gups { win, ranks, len, random, flight, done } = self;
+        let flight = if clock.is_some() { 1 } else { *flight };
+        Ok(win.lock_all(|epoch| {
+            for posted in 1..=count {
+                let (rank, word) = next(random, *ranks, *len);
+                epoch.accumulate(rank, word, &[1], ops::Sum)?;
+                *done += 1;
+                if posted % flight == 0 {
+                    epoch.flush_all()?;
+                    tick(&mut clock);
+                }
+            }
+            Ok(())
+        })?)
+    }
+
+    fn bare(&mut self, everyone: &Everyone, count: usize) {
+        for _ in 0..count {
+            let (rank, word) = next(&mut self.random, self.ranks, self.len);
+            everyone.data_word(rank, word).fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn check(&mut self, world: &Job) -> Outcome<()> {
+        let mut words = vec![0; usize::try_from(self.len)?];
+        self.win.load(0, &mut words)?;
+        let (found, all) = (sum(world, words.iter().sum())?, sum(world, self.done)?);
+        same("the sum of all words", found, all)
+    }
+
+    fn spoil(&mut self) -> Outcome<()> {
+        Ok(self.win.store(0, &[1 << 40])?)
+    }
+
+    fn free(self: Box<Self>) -> Outcome<()> {
+        Ok(self.win.free()?)
+    }
+}

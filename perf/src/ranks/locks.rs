@@ -1,0 +1,70 @@
+//! Exclusive locks of one target by all ranks, and of a target each.
+
+use std::sync::atomic::Ordering;
+
+use transom::{Job, Lock, Window};
+
+use super::Work;
+use super::atomics::{same, sum};
+use super::clock::{Tick, tick};
+use crate::Outcome;
+use crate::floor::Everyone;
+use crate::iterations::window;
+use crate::kinds::Test;
+use crate::options::Options;
+
+/// Adds 1 to a word of a rank by a get and a put, which only the lock makes one.
+struct Locks {
+    win: Window<u64>,
+    target: usize,
+    hot: bool,
+    done: u64,
+}
+
+pub(super) fn open(world: &Job, options: &Options) -> Outcome<Box<dyn Work>> {
+    let hot = options.test == Test::LockHot;
+    let target = if hot { 0 } else { (world.rank() + 1) % world.size() };
+    Ok(Box::new(Locks { win: window(world, options, 1)?, target, hot, done: 0 }))
+}
+
+impl Work for Locks {
+    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        for _ in 0..count {
+            self.win.lock(Lock::Exclusive, self.target, |epoch| {
+                let mut word = [0];
+                epoch.scope(|part| part.get(self.target, 0, &mut word))?;
+                epoch.put_value(self.target, 0, word[0] + 1)
+            })?;
+            self.done += 1;
+            tick(&mut clock);
+        }
+        Ok(())
+    }
+
+    fn bare(&mut self, everyone: &Everyone, count: usize) {
+        let word = everyone.word(self.target);
+        // Relaxed: under the lock.
+        let add = || word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        (0..count).for_each(|_| everyone.locked(self.target, add));
+    }
+
+    fn check(&mut self, world: &Job) -> Outcome<()> {
+        let all = sum(world, self.done)?;
+        let mut found = [0];
+        self.win.load(0, &mut found)?;
+        match (self.hot, world.rank()) {
+            // All ranks lock equally often.
+            (false, _) => same("the word", found[0], self.done),
+            (true, 0) => same("the word of all", found[0], all),
+            _ => Ok(()),
+        }
+    }
+
+    fn spoil(&mut self) -> Outcome<()> {
+        Ok(self.win.store(0, &[7])?)
+    }
+
+    fn free(self: Box<Self>) -> Outcome<()> {
+        Ok(self.win.free()?)
+    }
+}

@@ -1,0 +1,132 @@
+//! The table of a test of all ranks, and its JSON.
+
+use std::io::Write;
+
+use serde::Serialize;
+use transom::Job;
+
+use super::as_f64;
+use super::clock::SHARES;
+use crate::Outcome;
+use crate::kinds::{Test, Unit};
+use crate::measure::Times;
+use crate::options::Options;
+use crate::report;
+
+/// One line of the table.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line {
+    /// Bytes.
+    pub(crate) size: usize,
+    /// In the unit of the test, with the library.
+    pub(crate) value: f64,
+    /// Without it.
+    pub(crate) floor: Option<f64>,
+    /// Time of an operation with the library by that of the floor.
+    pub(crate) ratio: Option<f64>,
+    /// Of single operations, in us: 50, 90, 99 and 99.9 per cent took no longer.
+    pub(crate) percentiles: Option<[f64; 4]>,
+    pub(crate) note: Option<String>,
+    /// Of one operation of a rank, over the rounds.
+    pub(crate) times: Times,
+}
+
+/// What the JSON file holds.
+#[derive(Serialize)]
+struct Document<'d> {
+    test: String,
+    ranks: usize,
+    unit: Unit,
+    route: String,
+    window: String,
+    checked: bool,
+    lines: &'d [Line],
+}
+
+impl Line {
+    pub(super) fn new(
+        options: &Options,
+        ranks: usize,
+        size: usize,
+        times: Times,
+        floor: Option<&Times>,
+        percentiles: Option<[f64; 4]>,
+        note: Option<String>,
+    ) -> Line {
+        let value = |times: &Times| value(options.test, ranks, size, times.median_ns);
+        let ratio = floor.map(|floor| times.median_ns / floor.median_ns);
+        Line { size, value: value(&times), floor: floor.map(value), ratio, percentiles, note, times }
+    }
+}
+
+fn unit(test: Test) -> Unit {
+    test.of_ranks().map_or(Unit::Latency, |of| of.unit)
+}
+
+/// In the unit of the test, from the time of one operation of each rank.
+fn value(test: Test, ranks: usize, size: usize, nanoseconds: f64) -> f64 {
+    let blocks = if test == Test::Alltoall { ranks } else { 1 };
+    match unit(test) {
+        Unit::Latency => nanoseconds / 1000.0,
+        Unit::Rate => as_f64(ranks) * 1000.0 / nanoseconds,
+        Unit::Bandwidth => as_f64(ranks * blocks * size) * 1000.0 / nanoseconds,
+    }
+}
+
+/// Prints the lines above the table.
+pub(super) fn head(out: &mut impl Write, options: &Options, world: &Job, has_floor: bool) -> Outcome<()> {
+    report::head(options, world)?;
+    writeln!(out, "# Ranks: {}; window creation: {:?}", world.size(), options.creation)?;
+    if let Some(floor) = options.test.floor().filter(|_| options.vs_floor) {
+        match has_floor {
+            true => writeln!(out, "# Floor: {floor}")?,
+            false => writeln!(out, "# Floor: none, since not all ranks share a node's memory")?,
+        }
+    }
+    let unit = match unit(options.test) {
+        Unit::Latency => "Latency (us)",
+        Unit::Rate => "All ranks (Mop/s)",
+        Unit::Bandwidth => "All ranks (MB/s)",
+    };
+    write!(out, "{:<10}{unit:>20}", "# Size")?;
+    if options.vs_floor {
+        write!(out, "{:>20}{:>20}", "Floor", "Time / floor")?;
+    }
+    if options.percentiles {
+        for share in SHARES {
+            write!(out, "{:>12}", format!("p{} (us)", as_f64(usize::try_from(share)?) / 10.0))?;
+        }
+    }
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+/// Prints one line.
+pub(super) fn line(out: &mut impl Write, options: &Options, line: &Line) -> Outcome<()> {
+    write!(out, "{:<10}{:>20.4}", line.size, line.value)?;
+    if options.vs_floor {
+        match line.floor.zip(line.ratio) {
+            Some((floor, ratio)) => write!(out, "{floor:>20.4}{ratio:>20.2}")?,
+            None => write!(out, "{:>20}{:>20}", "-", "-")?,
+        }
+    }
+    for time in line.percentiles.iter().flatten() {
+        write!(out, "{time:>12.3}")?;
+    }
+    writeln!(out, "{}", line.note.as_ref().map(|note| format!("   {note}")).unwrap_or_default())?;
+    Ok(out.flush()?)
+}
+
+/// Writes the JSON file, if one is wanted.
+pub(super) fn json(options: &Options, world: &Job, lines: &[Line]) -> Outcome<()> {
+    let document = Document {
+        test: options.test.name(),
+        ranks: world.size(),
+        unit: unit(options.test),
+        route: report::route(world)?,
+        window: format!("{:?}", options.creation),
+        checked: options.check,
+        lines,
+    };
+    report::write_json(options, &document)
+}

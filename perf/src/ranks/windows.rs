@@ -1,0 +1,168 @@
+//! Creation of windows, and computing while a put is under way.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use transom::{Job, Window};
+use transom_fabric::Memory;
+
+use super::atomics::same;
+use super::clock::{Tick, tick};
+use super::{Work, as_f64};
+use crate::Outcome;
+use crate::floor::Everyone;
+use crate::iterations::window;
+use crate::options::Options;
+
+/// Creates and frees windows.
+struct Creation<'j> {
+    world: &'j Job,
+    options: &'j Options,
+    len: usize,
+    spoilt: bool,
+}
+
+pub(super) fn creation<'j>(world: &'j Job, options: &'j Options, size: usize) -> Outcome<Box<dyn Work + 'j>> {
+    Ok(Box::new(Creation { world, options, len: size / 8, spoilt: false }))
+}
+
+impl Work for Creation<'_> {
+    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        for _ in 0..count {
+            window::<u64>(self.world, self.options, self.len)?.free()?;
+            tick(&mut clock);
+        }
+        Ok(())
+    }
+
+    fn bare(&mut self, everyone: &Everyone, count: usize) {
+        for _ in 0..count {
+            let memory = black_box(Memory::private(8 * self.len));
+            everyone.barrier();
+            drop(memory);
+            everyone.barrier();
+        }
+    }
+
+    /// One more window, which every rank uses.
+    fn check(&mut self, world: &Job) -> Outcome<()> {
+        let (me, ranks) = (world.rank(), world.size());
+        let win = window::<u64>(world, self.options, self.len)?;
+        let last = self.len - 1;
+        win.fence(|epoch| epoch.put_value((me + 1) % ranks, last, me as u64 + 1))?;
+        if self.spoilt {
+            win.store(last, &[0])?;
+        }
+        let mut found = [0];
+        win.load(last, &mut found)?;
+        win.free()?;
+        same("the last word of the window", found[0], ((me + ranks - 1) % ranks) as u64 + 1)
+    }
+
+    fn spoil(&mut self) -> Outcome<()> {
+        self.spoilt = true;
+        Ok(())
+    }
+
+    fn free(self: Box<Self>) -> Outcome<()> {
+        Ok(())
+    }
+}
+
+/// Puts to the right neighbour, and computes before the flush.
+struct Overlap {
+    win: Window<u64>,
+    left: usize,
+    right: usize,
+    source: Vec<u64>,
+    /// Steps of computing that take about as long as a put.
+    steps: usize,
+}
+
+pub(super) fn overlap(world: &Job, options: &Options, size: usize) -> Outcome<Box<dyn Work>> {
+    let (me, ranks) = (world.rank(), world.size());
+    let (left, right) = ((me + ranks - 1) % ranks, (me + 1) % ranks);
+    let mut source = vec![0; size / 8];
+    source.fill(me as u64 + 1);
+    let mut work = Overlap { win: window(world, options, size / 8)?, left, right, source, steps: 0 };
+    const TRIES: usize = 20;
+    const STEPS: usize = 100_000;
+    work.library(1, None)?;
+    let put = timed(|| work.library(TRIES, None))? / as_f64(TRIES);
+    let step = timed(|| {
+        compute(STEPS);
+        Ok(())
+    })? / as_f64(STEPS);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rough count
+    let steps = (put / step.max(0.01)) as usize;
+    work.steps = steps.max(1);
+    Ok(Box::new(work))
+}
+
+/// Nanoseconds.
+fn timed(mut body: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
+    let start = Instant::now();
+    body()?;
+    Ok(start.elapsed().as_secs_f64() * 1e9)
+}
+
+fn compute(steps: usize) {
+    black_box((0..steps as u64).fold(1u64, |sum, step| black_box(sum.wrapping_mul(31).wrapping_add(step))));
+}
+
+impl Work for Overlap {
+    fn library(&mut self, count: usize, mut clock: Tick<'_>) -> Outcome<()> {
+        let (source, right, steps) = (&self.source[..], self.right, self.steps);
+        Ok(self.win.lock_all(|epoch| {
+            for _ in 0..count {
+                epoch.put(right, 0, source)?;
+                compute(steps);
+                epoch.flush(right)?;
+                tick(&mut clock);
+            }
+            Ok(())
+        })?)
+    }
+
+    fn bare(&mut self, everyone: &Everyone, count: usize) {
+        for _ in 0..count {
+            everyone.copy_to(self.right, 0, &self.source);
+            compute(self.steps);
+        }
+    }
+
+    fn check(&mut self, _: &Job) -> Outcome<()> {
+        let mut found = vec![0; self.source.len()];
+        self.win.load(0, &mut found)?;
+        let expected = self.left as u64 + 1;
+        let wrong = found.iter().copied().find(|&word| word != expected);
+        same("a word put", wrong.unwrap_or(expected), expected)
+    }
+
+    fn spoil(&mut self) -> Outcome<()> {
+        Ok(self.win.store(0, &[u64::MAX])?)
+    }
+
+    fn note(&mut self) -> Outcome<Option<String>> {
+        const TRIES: usize = 50;
+        let steps = std::mem::take(&mut self.steps);
+        let put = timed(|| self.library(TRIES, None))?;
+        self.steps = steps;
+        let computing = timed(|| {
+            (0..TRIES).for_each(|_| compute(steps));
+            Ok(())
+        })?;
+        let both = timed(|| self.library(TRIES, None))?;
+        let share = ((put + computing - both) / put.min(computing)).clamp(0.0, 1.0) * 100.0;
+        let us = |time: f64| time / as_f64(TRIES) / 1000.0;
+        Ok(Some(format!(
+            "rank 0: put alone {:.1} us, computing alone {:.1} us, {share:.0} % of the shorter hidden",
+            us(put),
+            us(computing)
+        )))
+    }
+
+    fn free(self: Box<Self>) -> Outcome<()> {
+        Ok(self.win.free()?)
+    }
+}

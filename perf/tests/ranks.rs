@@ -1,0 +1,150 @@
+//! Tests of all ranks: each starts its ranks by itself, and its check finds wrong data.
+//!
+//! Route: program.
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Each with the number of lines that `-m 64:128` or its one size gives.
+const TESTS: [(&str, usize); 16] = [
+    ("put_mr", 2),
+    ("get_mr", 2),
+    ("fop_hot", 1),
+    ("fop_spread", 1),
+    ("cas_hot", 1),
+    ("accumulate_hot", 1),
+    ("lock_hot", 1),
+    ("lock_spread", 1),
+    ("put_mbw", 2),
+    ("get_mbw", 2),
+    ("fence", 1),
+    ("pscw_ring", 1),
+    ("alltoall", 2),
+    ("gups", 2),
+    ("window_create", 2),
+    ("overlap", 2),
+];
+
+/// Longer than any run takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs the program to its end, or kills it at the limit.
+fn perf(args: &[&str], env: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_transom-perf"));
+    command.args(args).envs(env.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("transom-perf starts");
+    let start = Instant::now();
+    while child.try_wait().expect("a child").is_none() {
+        if start.elapsed() > LIMIT {
+            child.kill().expect("it is killed");
+            let output = child.wait_with_output().expect("its output");
+            panic!("{args:?} took longer than {LIMIT:?}\n{}", texts(&output));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("its output")
+}
+
+fn texts(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+/// The size of a test, where it has a choice.
+fn sizes(lines: usize) -> &'static [&'static str] {
+    if lines == 2 { &["-m", "64:128"] } else { &[] }
+}
+
+/// The numbers of the table, by line.
+fn table(output: &Output) -> Vec<Vec<f64>> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    // A note begins with three blanks and a word.
+    let numbers = lines.map(|line| line.split_whitespace().map_while(|word| word.parse().ok()).collect());
+    numbers.collect()
+}
+
+fn each_test(ranks: &str) {
+    for (test, lines) in TESTS {
+        let mut args = vec!["-n", ranks, test, "--check", "--vs-floor", "--percentiles", "-i", "90", "-W", "4"];
+        args.extend(sizes(lines));
+        let output = perf(&args, &[]);
+        assert!(output.status.success(), "{test}: {}\n{}", output.status, texts(&output));
+        let table = table(&output);
+        assert_eq!(table.len(), lines, "{test}: {}", texts(&output));
+        for numbers in table {
+            // Size, value, floor, ratio, and four percentiles, which grow.
+            assert_eq!(numbers.len(), 8, "{test}: {}", texts(&output));
+            assert!(numbers.iter().all(|number| *number >= 0.0), "{test}: {numbers:?}");
+            assert!(numbers[1] > 0.0 && numbers[4] > 0.0 && numbers[4..].is_sorted(), "{test}: {numbers:?}");
+        }
+        let head = format!("# Ranks: {ranks};");
+        assert!(texts(&output).contains(&head), "{test}: {}", texts(&output));
+    }
+}
+
+fn each_check(ranks: &str) {
+    for (test, lines) in TESTS {
+        let mut args = vec!["-n", ranks, test, "--check", "--spoil", "-i", "30"];
+        args.extend(sizes(lines));
+        let output = perf(&args, &[]);
+        assert_eq!(output.status.code(), Some(1), "{test}: {}", texts(&output));
+        assert!(texts(&output).contains(&format!(": {test}: ")), "{test}: {}", texts(&output));
+    }
+}
+
+#[test]
+fn two_ranks_have_right_data() {
+    each_test("2");
+}
+
+#[test]
+fn four_ranks_have_right_data() {
+    each_test("4");
+}
+
+#[test]
+fn wrong_data_of_two_ranks_is_found() {
+    each_check("2");
+}
+
+#[test]
+fn wrong_data_of_four_ranks_is_found() {
+    each_check("4");
+}
+
+/// Over a net there is no mapped memory: the floor's columns say so.
+#[test]
+fn over_sockets_there_is_no_floor() {
+    if Command::new("sh").args(["-c", "ldconfig -p | grep -q libfabric.so.1"]).status().is_ok_and(|it| !it.success()) {
+        return;
+    }
+    for test in ["fop_hot", "lock_hot", "fence", "put_mr"] {
+        let net = [("TRANSOM_TRANSPORTS", "^shm")];
+        let output = perf(&["-n", "3", test, "--check", "--vs-floor", "-i", "15"], &net);
+        let text = texts(&output);
+        assert!(output.status.success(), "{test}: {}\n{text}", output.status);
+        assert!(text.contains("# Floor: none, ") && text.contains(" -  "), "{test}: {text}");
+    }
+}
+
+/// The file for machines has the numbers of the table.
+#[test]
+fn the_json_file_has_the_sum_of_all_ranks() {
+    let path = format!("{}/ranks.json", env!("CARGO_TARGET_TMPDIR"));
+    let output = perf(&["-n", "3", "fop_spread", "--json", &path, "-i", "150"], &[]);
+    assert!(output.status.success(), "{}", texts(&output));
+    let text = std::fs::read(&path).expect("the file is there");
+    let found: serde_json::Value = serde_json::from_slice(&text).expect("it is JSON");
+    assert_eq!((found["ranks"].as_u64(), found["unit"].as_str()), (Some(3), Some("rate")));
+    let (value, time) = (&found["lines"][0]["value"], &found["lines"][0]["times"]["median_ns"]);
+    let product = value.as_f64().expect("a rate") * time.as_f64().expect("a time");
+    assert!((product - 3000.0).abs() < 0.01, "{found}");
+}
+
+#[test]
+fn percentiles_belong_to_tests_of_all_ranks() {
+    let output = perf(&["put_latency", "--percentiles"], &[]);
+    assert!(!output.status.success());
+    assert!(texts(&output).contains("is not a test of all ranks"), "{}", texts(&output));
+}
