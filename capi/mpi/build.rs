@@ -1,6 +1,6 @@
 //! Compiles `host/host.c` with the compiler wrapper of the MPI that the library is for, which
 //! `MPICC` names, and learns from it what differs between MPIs at compile time: the width of
-//! handles, and whether there are functions with large counts.
+//! handles, whether it is Open MPI, and whether there are functions with large counts.
 
 use std::env;
 use std::path::Path;
@@ -29,6 +29,9 @@ fn main() {
     let int_handles = holds("sizeof(MPI_Win) == 4");
     if int_handles {
         println!("cargo::rustc-cfg=int_handles");
+    }
+    if holds("OPEN_MPI") {
+        println!("cargo::rustc-cfg=open_mpi");
     }
     if holds("MPI_VERSION >= 4") {
         println!("cargo::rustc-cfg=large_counts");

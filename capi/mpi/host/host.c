@@ -452,6 +452,13 @@ int host_fortran_attribute(MPI_Win win, int keyval, void *value, int *flag, int 
     if (!next) next = (int (*)(MPI_Win, int, void *, int *, int))dlsym(RTLD_NEXT, "MPII_Win_get_attr");
     return next(win, keyval, value, flag, kind);
 }
+
+/* Sets an attribute of the user: as above. */
+int host_fortran_set(MPI_Win win, int keyval, void *value, int kind) {
+    static int (*next)(MPI_Win, int, void *, int);
+    if (!next) next = (int (*)(MPI_Win, int, void *, int))dlsym(RTLD_NEXT, "MPII_Win_set_attr");
+    return next(win, keyval, value, kind);
+}
 #else
 #if defined(OPEN_MPI)
 #define ATTRIBUTE "ompi_win_get_attr_f"
@@ -470,4 +477,12 @@ void host_fortran_attribute(int *win, int *keyval, MPI_Aint *value, int *flag, i
     if (!next) next = (void (*)(int *, int *, MPI_Aint *, int *, int *))dlsym(RTLD_NEXT, ATTRIBUTE);
     next(win, keyval, value, flag, error);
 }
+
+#ifndef OPEN_MPI
+void host_fortran_set(int *win, int *keyval, MPI_Aint *value, int *error) {
+    static void (*next)(int *, int *, MPI_Aint *, int *);
+    if (!next) next = (void (*)(int *, int *, MPI_Aint *, int *))dlsym(RTLD_NEXT, "mpi_win_set_attr_");
+    next(win, keyval, value, error);
+}
+#endif
 #endif

@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use transom::{Class, ErrorKind, Info, Job, RawWindow};
 
 use crate::attributes::info_of;
+#[cfg(not(open_mpi))]
+use crate::cached;
 use crate::errors::{Failure, Outcome, coded};
 use crate::host::{
     Comm, Group, InfoHandle, SUCCESS, Win, constants, host_Comm_group, host_Comm_rank, host_Win_allocate_shared,
@@ -232,16 +234,19 @@ pub(crate) unsafe extern "C" fn detach(win: Win, base: *const c_void) -> c_int {
 pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     // SAFETY: the caller has a handle there.
     let face = unsafe { *win };
-    let Some(window) = windows::find(face) else {
-        // SAFETY: as in `create_dynamic`.
-        return unsafe { host_Win_free(win) };
-    };
-    if let Err(error) = window.raw.may_free() {
+    let window = windows::find(face);
+    if let Some(Err(error)) = window.map(|window| window.raw.may_free()) {
         return Failure::from(error).raise(face);
     }
-    // The program's delete callbacks find a window that works; where one of them fails, it stays.
+    // The program's delete functions find a window that works; where one of them fails, it stays.
+    #[cfg(not(open_mpi))]
+    match cached::delete_all(face) {
+        SUCCESS => {}
+        code => return code,
+    }
     // SAFETY: as in `create_dynamic`.
     let code = unsafe { host_Win_free(win) };
+    let Some(window) = window else { return code };
     if code != SUCCESS {
         return code;
     }

@@ -1,10 +1,12 @@
 //! Attributes for Fortran programs (`MPI_WIN_GET_ATTR`, MPI-4.1 §12.2.6), which get the values of
-//! predefined attributes and not their addresses. It is the only function whose form in Fortran
-//! differs from that in C.
+//! predefined attributes and not their addresses, and set values of their own
+//! (`MPI_WIN_SET_ATTR`). These are the only functions whose form in Fortran differs from that in C.
 
 use std::ffi::{c_int, c_void};
 
 use crate::attributes::attribute;
+#[cfg(not(open_mpi))]
+use crate::host::host_fortran_set;
 #[cfg(not(int_handles))]
 use crate::host::host_win_of;
 use crate::host::{Win, constants, host_fortran_attribute};
@@ -36,6 +38,18 @@ unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_void, flag:
     crate::host::SUCCESS
 }
 
+/// For MPICH: all its Fortran functions that set attributes call this.
+#[cfg(int_handles)]
+#[unsafe(export_name = "MPII_Win_set_attr")]
+unsafe extern "C" fn set_attr(win: Win, keyval: c_int, value: *mut c_void, kind: c_int) -> c_int {
+    // SAFETY: the arguments are the host's.
+    let code = unsafe { host_fortran_set(win, keyval, value, kind) };
+    if code == crate::host::SUCCESS {
+        crate::cached::is_set(win, keyval);
+    }
+    code
+}
+
 /// For other hosts: under the name that programs call, and under the names that `profiled` adds.
 #[cfg(not(int_handles))]
 #[unsafe(export_name = "mpi_win_get_attr_")]
@@ -56,5 +70,18 @@ pub(crate) unsafe extern "C" fn get_attr(
         // Fortran's .TRUE., as in the compilers with which the host is built.
         *flag = 1;
         *error = crate::host::SUCCESS;
+    }
+}
+
+/// For other hosts but Open MPI, whose order needs no help: as `get_attr`.
+#[cfg(not(any(int_handles, open_mpi)))]
+#[unsafe(export_name = "mpi_win_set_attr_")]
+pub(crate) unsafe extern "C" fn set_attr(win: *mut c_int, keyval: *mut c_int, value: *mut isize, error: *mut c_int) {
+    // SAFETY: the arguments are Fortran's, as MPI defines them.
+    unsafe {
+        host_fortran_set(win, keyval, value, error);
+        if *error == crate::host::SUCCESS {
+            crate::cached::is_set(host_win_of(*win), *keyval);
+        }
     }
 }

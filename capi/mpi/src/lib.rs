@@ -25,16 +25,20 @@
 //! | `operate` | operations |
 //! | `forms` | the entry points that MPI has with `int` and with large counts |
 //! | `synchronize` | synchronization |
-//! | `attributes` | attributes, parts and hints of a window |
+//! | `attributes` | predefined attributes, parts and hints of a window |
+//! | `cached` | the order in which the program's attributes of a window are deleted |
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
 //! | `errors` | failures as MPI's error codes |
-//! | `fortran` | the function whose form in Fortran differs from that in C |
+//! | `fortran` | the functions whose form in Fortran differs from that in C |
 //! | `profiled` | the MPI names, and the PMPI names that the hosts' Fortran calls |
 
 #[allow(unsafe_code)]
 mod attributes;
 #[allow(unsafe_code)]
 mod boot;
+#[cfg(not(open_mpi))]
+#[allow(unsafe_code)]
+mod cached;
 #[allow(unsafe_code)]
 mod create;
 #[allow(unsafe_code)]

@@ -9,6 +9,8 @@ use std::arch::naked_asm;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+#[cfg(not(open_mpi))]
+use crate::cached;
 use crate::forms::int;
 #[cfg(large_counts)]
 use crate::forms::large;
@@ -150,10 +152,21 @@ routed! {
     "MPI_Rget_accumulate" => int::rget_accumulate;
 }
 
+#[cfg(not(open_mpi))]
+routed! {
+    "MPI_Win_set_attr" => cached::set_attr;
+    "MPI_Win_delete_attr" => cached::delete_attr;
+}
+
 #[cfg(not(int_handles))]
 also! {
     "pmpi_win_get_attr_" => fortran::get_attr;
     "ompi_win_get_attr_f" => fortran::get_attr;
+}
+
+#[cfg(not(any(int_handles, open_mpi)))]
+also! {
+    "pmpi_win_set_attr_" => fortran::set_attr;
 }
 
 #[cfg(large_counts)]

@@ -26,6 +26,14 @@ unsafe extern "C" {
         flag: *mut c_int,
         kind: c_int,
     ) -> c_int;
+    #[cfg(int_handles)]
+    pub(crate) fn host_fortran_set(win: Win, keyval: c_int, value: *mut c_void, kind: c_int) -> c_int;
+    #[cfg(not(any(int_handles, open_mpi)))]
+    pub(crate) fn host_fortran_set(win: *mut c_int, keyval: *mut c_int, value: *mut isize, error: *mut c_int);
+    #[cfg(not(open_mpi))]
+    pub(crate) fn host_Win_set_attr(win: Win, keyval: c_int, value: *mut c_void) -> c_int;
+    #[cfg(not(open_mpi))]
+    pub(crate) fn host_Win_delete_attr(win: Win, keyval: c_int) -> c_int;
     pub(crate) fn host_Win_allocate_shared(
         size: isize,
         unit: c_int,
