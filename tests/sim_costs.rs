@@ -14,6 +14,9 @@ use transom::{Assert, Info, Lock, RawWindow, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
 
+#[path = "../perf/src/model/counts.rs"]
+#[allow(dead_code)]
+mod counts;
 mod simulated;
 
 /// Counts the live bytes of this program.
@@ -284,8 +287,7 @@ fn state_is_bounded() {
             };
             let grown = if size > 16 { size / 8 * 7 + 1 } else { size };
             let (all, most) = (by_one(size)?, by_one(grown)?);
-            let block = 704 + 128 * i64::from(size.next_power_of_two().trailing_zeros()) + 128;
-            let ranks = i64::try_from(size)?;
+            let (block, ranks) = (i64::try_from(counts::control_bytes(size as u64))?, i64::try_from(size)?);
             let (window, some) = (kept[3] / ranks + block, reached[3] / ranks);
             if me == 0 {
                 eprintln!(
@@ -293,6 +295,7 @@ fn state_is_bounded() {
                 );
             }
             same("a window in 4 KiB", &(window <= 4096), &true)?;
+            same("what the model says", &(kept[3] / ranks <= counts::WINDOW_BYTES.cast_signed()), &true)?;
             let (touched, grown) = (i64::try_from(touched)?, i64::try_from(grown)?);
             for (bytes, targets, each) in [(some, touched, TARGET), (all, ranks, TARGET), (most, grown, GROWN)] {
                 let (whole, most) = (window + bytes, 4096 + targets * each);

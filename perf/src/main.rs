@@ -4,8 +4,9 @@
 //! Tables have the form of the OSU benchmarks. Started alone it starts its ranks by itself; under a
 //! launcher it is a rank. In the tests between two ranks, rank 0 is the origin and rank 1 the
 //! target, and further ranks wait; `ranks` has those in which all take part. `compare` is a program
-//! of its own: plain MPI, on each MPI that is here.
+//! of its own: plain MPI, on each MPI that is here; so is `model`, which computes.
 
+mod chart;
 mod combined;
 mod compare;
 mod floor;
@@ -13,6 +14,7 @@ mod grid;
 mod iterations;
 mod kinds;
 mod measure;
+mod model;
 mod options;
 mod output;
 mod passive;
@@ -39,6 +41,9 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
     if arguments.peek().is_some_and(|first| first == "compare") {
         return compare::main(arguments);
+    }
+    if arguments.peek().is_some_and(|first| first == "model") {
+        return model::main(arguments);
     }
     let options: Options = match output::parsed("transom-perf", std::env::args_os()) {
         Ok(options) => options,

@@ -18,7 +18,8 @@ use crate::kinds::Test;
 #[command(
     version,
     after_help = "transom-perf compare runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library and \
-                  without: transom-perf compare --help"
+                  without: transom-perf compare --help\n\n\
+                  transom-perf model computes time and memory of a window's calls for up to millions of ranks: transom-perf model --help"
 )]
 pub(crate) struct Options {
     /// What to measure.

@@ -5,9 +5,9 @@
 use std::fmt::Write;
 
 use super::plan::Line;
-use super::plot::{COLORS, Scale, escaped, short};
 use super::table::{by_mpi, ratio};
 use super::{Column, Part};
+use crate::chart::{COLORS, Scale, escaped, short};
 
 /// Widths of the names, of the bars and of the numbers beside these, in px.
 const NAMES: f64 = 280.0;
