@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 
 use transom::bootstrap::{Bootstrap, BootstrapError};
+use transom::diagnostics;
 
 use crate::host::{
     Comm, Group, SUCCESS, host_Abort, host_Comm_free, host_Comm_group, host_Group_free, host_Group_size,
@@ -139,7 +140,7 @@ impl Bootstrap for HostBootstrap {
     }
 
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
-        eprintln!("transom: rank {} aborts: {why}", self.rank);
+        diagnostics::error("transom::mpi", &format_args!("rank {} aborts: {why}", self.rank));
         // SAFETY: the call takes a communicator that is still valid.
         checked("abort", unsafe { host_Abort(self.comm, code) })
     }

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use transom::{Class, ErrorKind, Info, Job, RawWindow};
+use transom::{Class, ErrorKind, Info, Job, RawWindow, diagnostics};
 
 use crate::attributes::info_of;
 #[cfg(not(open_mpi))]
@@ -19,6 +19,9 @@ use crate::host::{
 use crate::members::{Refused, job_of};
 use crate::windows::{self, Window};
 use crate::{process, told};
+
+/// The target of this module's warnings.
+const TARGET: &str = "transom::mpi";
 
 /// A size and a displacement unit in transom's form.
 fn measures(size: isize, unit: isize) -> Outcome<(usize, u32)> {
@@ -121,7 +124,7 @@ fn tell_full(error: &transom::Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let first = process::get().and_then(process::Process::job).is_some_and(|world| world.rank() == 0);
     if first && !TOLD.swap(true, Ordering::Relaxed) {
-        eprintln!("transom: warning: windows are served by the MPI itself: {error:#}");
+        diagnostics::warn(TARGET, &format_args!("windows are served by the MPI itself: {error:#}"));
     }
 }
 
@@ -140,7 +143,8 @@ fn tell_refused(comm: Comm, refused: &Refused) {
     // SAFETY: the communicator is the caller's; the call writes a number.
     unsafe { host_Comm_rank(comm, &raw mut rank) };
     if rank == 0 {
-        eprintln!("transom: warning: a window is served by the MPI itself: of its communicator, {why}");
+        let what = format_args!("a window is served by the MPI itself: of its communicator, {why}");
+        diagnostics::warn(TARGET, &what);
     }
 }
 

@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use transom::Job;
+use transom::{Job, diagnostics};
 
 use crate::boot::HostBootstrap;
 use crate::host::{
@@ -50,9 +50,11 @@ fn begin() {
     CALLED_AT_END.store(unsafe { host_call_at_end() } == SUCCESS, Ordering::Relaxed);
     process::set(Process::new(comm, job, info, rank == 0), reads_early());
     if info && rank == 0 {
-        eprintln!("transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)");
+        diagnostics::answer(
+            "transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)",
+        );
         if looked_after {
-            eprintln!("transom: the MPI looks after transom's traffic while it waits");
+            diagnostics::answer("transom: the MPI looks after transom's traffic while it waits");
         }
     }
 }
@@ -84,7 +86,8 @@ fn agreed(comm: Comm, rank: c_int, size: c_int, outcome: transom::Result<()>) ->
     if let Err(error) = outcome
         && first.and_then(|first| c_int::try_from(first).ok()) == Some(rank)
     {
-        eprintln!("transom: rank {rank}: windows are served by the MPI itself: {error:#}");
+        let what = format_args!("rank {rank}: windows are served by the MPI itself: {error:#}");
+        diagnostics::error("transom::mpi", &what);
     }
     (code == SUCCESS && first.is_none()).then_some(())
 }
@@ -119,7 +122,7 @@ fn end() {
     told::at_end();
     polls::end();
     if let Err(error) = job.finalize() {
-        eprintln!("transom: leaving the job: {error:#}");
+        diagnostics::error("transom::mpi", &format_args!("leaving the job: {error:#}"));
     }
     // SAFETY: the communicator is not used any more.
     unsafe { host_Comm_free(&raw mut comm) };

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use transom::{Actor, Flavor, Job, RawWindow, Route};
+use transom::{Actor, Flavor, Job, RawWindow, Route, diagnostics};
 
 use crate::process;
 
@@ -53,20 +53,20 @@ pub(crate) fn made(job: &Job, raw: &RawWindow) {
         told.push((kind, 0));
     }
     let how = if is_mapped { "" } else { ", not all mapped" };
-    eprintln!(
+    diagnostics::answer(&format!(
         "transom: window {:?} of {} ranks: from its rank {} {near} by shared memory{how}, {far} by the net; \
          atomics {}",
         kind.flavor,
         job.size(),
         job.rank(),
         kind.actor
-    );
+    ));
 }
 
 /// Prints the number of windows of each kind that have no line.
 pub(crate) fn at_end() {
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     for (kind, further) in told.drain(..).filter(|(_, further)| *further > 0) {
-        eprintln!("transom: further windows: {further} x {}", kind.words());
+        diagnostics::answer(&format!("transom: further windows: {further} x {}", kind.words()));
     }
 }
