@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use crate::bootstrap::pmi1::SECRET;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, SettingError};
 
 /// One variable, as `transom-info --env` lists it.
 #[derive(Clone, Copy, Debug)]
@@ -203,20 +203,20 @@ impl Settings {
         }
         if let Some(value) = get(SILENCE)? {
             let seconds = value.parse().ok().filter(|seconds| (2..=600).contains(seconds));
-            let seconds = seconds.ok_or_else(|| invalid(SILENCE, &value, "it is a number of seconds, 2 to 600"))?;
+            let seconds =
+                seconds.ok_or_else(|| invalid(SILENCE, &value, SettingError::NotSeconds { least: 2, most: 600 }))?;
             settings.silence = Some(Duration::from_secs(seconds));
         }
         if let Some(value) = get(TEST_NODES)? {
             let nodes = value.parse().ok().filter(|&nodes: &usize| nodes > 0);
-            settings.pretended_nodes =
-                Some(nodes.ok_or_else(|| invalid(TEST_NODES, &value, "it is a number of nodes"))?);
+            settings.pretended_nodes = Some(nodes.ok_or_else(|| invalid(TEST_NODES, &value, SettingError::NotNodes))?);
         }
         if let Some(value) = get(ATOMICS)? {
             settings.atomics = match value.as_str() {
                 "auto" => Atomics::Auto,
                 "cpu" => Atomics::Cpu,
                 "nic" => Atomics::Nic,
-                _ => return Err(invalid(ATOMICS, &value, "it is auto, cpu or nic")),
+                _ => return Err(invalid(ATOMICS, &value, SettingError::NotOneOf(&["auto", "cpu", "nic"]))),
             };
         }
         // capi/mpi reads its value.
@@ -277,7 +277,7 @@ fn begins(name: &OsStr, prefix: &str) -> bool {
 
 /// The value of a variable, which must be UTF-8.
 fn text(name: &'static str, value: Option<OsString>) -> Result<Option<String>> {
-    let refused = |value: OsString| invalid(name, &value.to_string_lossy(), "it is not UTF-8");
+    let refused = |value: OsString| invalid(name, &value.to_string_lossy(), SettingError::NotUtf8);
     value.map(|value| value.into_string().map_err(refused)).transpose()
 }
 
@@ -293,11 +293,11 @@ fn transports(list: &str) -> Result<(bool, bool, bool)> {
             "shm" => shm = !exclude,
             "verbs" => verbs = !exclude,
             "ofi" => ofi = !exclude,
-            _ => return Err(invalid(TRANSPORTS, list, "this version knows the transports shm, verbs and ofi")),
+            _ => return Err(invalid(TRANSPORTS, list, SettingError::UnknownTransport)),
         }
     }
     if !shm && !verbs && !ofi {
-        return Err(invalid(TRANSPORTS, list, "it leaves no transport"));
+        return Err(invalid(TRANSPORTS, list, SettingError::NoTransport));
     }
     Ok((shm, verbs, ofi))
 }
@@ -306,7 +306,7 @@ fn switch(name: &'static str, value: &str) -> Result<bool> {
     match value {
         "y" | "yes" | "1" | "on" => Ok(true),
         "n" | "no" | "0" | "off" | "" => Ok(false),
-        _ => Err(invalid(name, value, "it is y or n")),
+        _ => Err(invalid(name, value, SettingError::NotOneOf(&["y", "n"]))),
     }
 }
 
@@ -318,16 +318,16 @@ fn size(name: &'static str, value: &str) -> Result<usize> {
         text => (text.to_owned(), 0),
     };
     let bytes = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
-    bytes.ok_or_else(|| invalid(name, value, "it is a number of bytes, with k, m or g where wanted"))
+    bytes.ok_or_else(|| invalid(name, value, SettingError::NotSize))
 }
 
 /// The error for a list of interfaces that can't be used.
-pub(crate) fn invalid_interfaces(list: &str, reason: &str) -> Error {
+pub(crate) fn invalid_interfaces(list: &str, reason: SettingError) -> Error {
     invalid(INTERFACES, list, reason)
 }
 
-fn invalid(name: &'static str, value: &str, reason: &str) -> Error {
-    ErrorKind::Setting { name, value: value.to_owned(), reason: reason.to_owned() }.into()
+fn invalid(name: &'static str, value: &str, reason: SettingError) -> Error {
+    ErrorKind::Setting { name, value: value.to_owned(), reason }.into()
 }
 
 #[cfg(test)]

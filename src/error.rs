@@ -7,8 +7,14 @@ use std::net::IpAddr;
 use transom_fabric::{FabricError, Fault};
 
 use crate::bootstrap::BootstrapError;
+pub use argument::{ArgumentError, AtomicsError, Side};
+pub use job::{JobError, SettingError, UnreachableError};
+pub use refusal::Refusal;
 pub use transport::TransportError;
 
+mod argument;
+mod job;
+mod refusal;
 mod transport;
 
 /// The MPI error class of an [`Error`] (MPI-4.1 §12.6), for callers that branch on it and for the C
@@ -55,6 +61,31 @@ pub enum Class {
     InfoValue,
     /// `MPI_ERR_OTHER`: a failure of the job, a transport, or a peer.
     Other,
+}
+
+impl Class {
+    /// Every class. [`Class::Other`] is the last.
+    pub const ALL: [Class; 19] = [
+        Class::Win,
+        Class::Base,
+        Class::Size,
+        Class::Disp,
+        Class::Rank,
+        Class::Type,
+        Class::Count,
+        Class::Op,
+        Class::LockType,
+        Class::Assert,
+        Class::Arg,
+        Class::RmaConflict,
+        Class::RmaAttach,
+        Class::RmaShared,
+        Class::RmaFlavor,
+        Class::RmaRange,
+        Class::RmaSync,
+        Class::InfoValue,
+        Class::Other,
+    ];
 }
 
 /// The kind of a failure, with its numbers.
@@ -125,7 +156,7 @@ pub enum ErrorKind {
         /// The call.
         call: &'static str,
         /// The reason, with its numbers.
-        reason: String,
+        reason: ArgumentError,
     },
     /// A `TRANSOM_` variable with an illegal value.
     #[error("{name}={value}: {reason}")]
@@ -135,7 +166,7 @@ pub enum ErrorKind {
         /// The value.
         value: String,
         /// The legal values.
-        reason: String,
+        reason: SettingError,
     },
     /// A hint on which all ranks of a window must agree differs among them. No rank has the window.
     #[error("window {window:x}: {hint} differs among the ranks; all give the same, so that no rank has the window")]
@@ -154,7 +185,7 @@ pub enum ErrorKind {
         limit: usize,
     },
     /// Memory of a window that can't be had.
-    #[error("{call}: {bytes} bytes at rank {rank}")]
+    #[error("{call}: {bytes} bytes can't be had at rank {rank}")]
     Memory {
         /// The call.
         call: &'static str,
@@ -166,13 +197,13 @@ pub enum ErrorKind {
         source: TransportError,
     },
     /// The ranks can't form a job.
-    #[error("{0}")]
-    Job(String),
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// A job was started before in this process.
     #[error("a job was started before in this process")]
     AlreadyStarted,
     /// Ranks need a net to reach each other, and it can't be opened.
-    #[error("ranks {first} and {second} do not share memory, so a net is needed")]
+    #[error("ranks {first} and {second} do not share memory, so a net is needed, and none can be opened")]
     Net {
         /// A rank.
         first: usize,
@@ -190,19 +221,19 @@ pub enum ErrorKind {
         window: u64,
     },
     /// The launcher failed, or the exchange of addresses through it.
-    #[error("starting")]
+    #[error("the job can't start: the launcher, or the exchange through it, failed")]
     Bootstrap(#[from] BootstrapError),
     /// A transport failed.
-    #[error("a transport failed")]
-    Transport(#[source] TransportError),
+    #[error(transparent)]
+    Transport(TransportError),
     /// The target refused to execute an operation: it reaches memory outside of the target's
     /// window.
     #[error("refused by rank {rank}: {reason}")]
     Refused {
         /// The target.
         rank: usize,
-        /// The target's words.
-        reason: String,
+        /// The target's reason.
+        reason: Refusal,
     },
     /// Processes of ranks have ended while this rank waited for them, or for ranks that may wait
     /// for them.
@@ -226,8 +257,8 @@ pub enum ErrorKind {
         at: IpAddr,
         /// The interface of this rank, as `name=address/prefix`.
         from: String,
-        /// The kernel's reason.
-        reason: String,
+        /// The reason.
+        reason: UnreachableError,
     },
     /// A peer is gone, or an operation at it failed.
     #[error("an operation at rank {rank}{} failed", place.as_ref().map_or_else(String::new, |place| format!(" ({place})")))]
@@ -319,7 +350,7 @@ impl Error {
     }
 
     #[cold]
-    pub(crate) fn argument(class: Class, call: &'static str, reason: impl Into<String>) -> Error {
+    pub(crate) fn argument(class: Class, call: &'static str, reason: impl Into<ArgumentError>) -> Error {
         ErrorKind::Argument { class, call, reason: reason.into() }.into()
     }
 }
@@ -347,14 +378,13 @@ mod tests {
     fn a_transport_failure_ends_with_the_error_of_the_system() {
         let inner = FabricError::failed("mmap", Errno::NOMEM);
         let error: Error = FabricError::failed("allocating 64 bytes", inner).into();
-        assert_eq!(error.to_string(), "a transport failed");
-        let action = error.source().and_then(|source| source.downcast_ref::<TransportError>()).expect("the action");
-        assert_eq!(action.to_string(), "allocating 64 bytes");
-        let last = action.source().and_then(|part| part.source()).expect("mmap and its answer");
+        assert_eq!(error.to_string(), "allocating 64 bytes failed");
+        let ErrorKind::Transport(action) = error.kind() else { panic!("{error:?}") };
+        let last = error.source().and_then(|part| part.source()).expect("mmap and its answer");
         let last = last.downcast_ref::<io::Error>().expect("an error of the system");
         assert_eq!(last.kind(), io::ErrorKind::OutOfMemory);
         assert_eq!(action.system().map(io::Error::kind), Some(io::ErrorKind::OutOfMemory));
-        assert_eq!(format!("{error:#}"), format!("a transport failed: allocating 64 bytes: mmap: {last}"));
+        assert_eq!(format!("{error:#}"), format!("allocating 64 bytes failed: mmap failed: {last}"));
         assert_eq!(format!("{error:?}"), format!("{error:#} (MPI error class Other)"));
     }
 

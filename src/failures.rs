@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::ErrorKind;
-use connections::{Fate, Lines, Place};
+use connections::{Fate, Lines, Place, Silence};
 
 /// Interval of looks, shared by all waiting threads of a process.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -106,7 +106,7 @@ struct Seen {
     /// have died because of the first.
     dead: Vec<(usize, String)>,
     /// The first rank that can't be reached.
-    silent: Option<(Place, String, String)>,
+    silent: Option<(Place, String, Silence)>,
 }
 
 impl Detector {
@@ -235,7 +235,7 @@ impl Seen {
             return Err(ErrorKind::RankDied { ranks: self.dead.iter().map(|&(rank, _)| rank).collect(), host });
         }
         let Some((Place { rank, host, at }, from, reason)) = &self.silent else { return Ok(()) };
-        let (from, reason) = (from.clone(), reason.clone());
+        let (from, reason) = (from.clone(), (*reason).into());
         Err(ErrorKind::RankUnreachable { rank: *rank, host: host.clone(), at: at.ip(), from, reason })
     }
 }

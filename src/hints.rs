@@ -3,7 +3,7 @@
 //! key with an illegal value is an error.
 
 use crate::environment::Atomics;
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result, SettingError};
 use crate::flavor::Flavor;
 
 /// Keys and values (`MPI_Info`).
@@ -137,7 +137,8 @@ impl Hints {
                     let alignment = number(key, value)?;
                     let fits = alignment.is_power_of_two() && alignment <= 1 << 30;
                     let wanted = usize::try_from(alignment).ok().filter(|_| fits);
-                    hints.alignment = wanted.ok_or_else(|| bad(key, value, "it is a power of two, at most 2^30"))?;
+                    hints.alignment =
+                        wanted.ok_or_else(|| bad(key, value, SettingError::NotPowerOfTwo { most: 30 }))?;
                 }
                 "transom_model" => hints.model = model(key, value)?,
                 "transom_atomics" => hints.atomics = atomics(key, value)?,
@@ -165,7 +166,7 @@ impl Hints {
                     new.same_op = match value {
                         "same_op" => true,
                         "same_op_no_op" => false,
-                        _ => return Err(bad(key, value, "it is same_op or same_op_no_op")),
+                        _ => return Err(bad(key, value, SettingError::NotOneOf(&["same_op", "same_op_no_op"]))),
                     }
                 }
                 _ => {}
@@ -219,20 +220,21 @@ impl Hints {
     }
 }
 
-fn bad(key: &str, value: &str, reason: &str) -> Error {
-    Error::argument(Class::InfoValue, "info", format!("{key}={value}: {reason}"))
+fn bad(key: &str, value: &str, reason: SettingError) -> Error {
+    let (key, value) = (key.to_owned(), value.to_owned());
+    Error::argument(Class::InfoValue, "info", ArgumentError::Hint { key, value, reason })
 }
 
 fn switch(key: &str, value: &str) -> Result<bool> {
     match value {
         "true" => Ok(true),
         "false" => Ok(false),
-        _ => Err(bad(key, value, "it is true or false")),
+        _ => Err(bad(key, value, SettingError::NotOneOf(&["true", "false"]))),
     }
 }
 
 fn number(key: &str, value: &str) -> Result<u64> {
-    value.parse().map_err(|_| bad(key, value, "it is a number of bytes"))
+    value.parse().map_err(|_| bad(key, value, SettingError::NotBytes))
 }
 
 fn ordering(key: &str, value: &str) -> Result<[bool; 4]> {
@@ -242,7 +244,7 @@ fn ordering(key: &str, value: &str) -> Result<[bool; 4]> {
     }
     for name in value.split(',').map(str::trim) {
         let index = ORDERINGS.iter().position(|known| *known == name);
-        kept[index.ok_or_else(|| bad(key, value, "it is none, or a list of rar, raw, war and waw"))?] = true;
+        kept[index.ok_or_else(|| bad(key, value, SettingError::NotListOf(&ORDERINGS)))?] = true;
     }
     Ok(kept)
 }
@@ -251,7 +253,7 @@ fn model(key: &str, value: &str) -> Result<Model> {
     match value {
         "unified" => Ok(Model::Unified),
         "separate" => Ok(Model::Separate),
-        _ => Err(bad(key, value, "it is unified or separate")),
+        _ => Err(bad(key, value, SettingError::NotOneOf(&["unified", "separate"]))),
     }
 }
 
@@ -260,7 +262,7 @@ fn atomics(key: &str, value: &str) -> Result<Option<Atomics>> {
         "auto" => Ok(None),
         "cpu" => Ok(Some(Atomics::Cpu)),
         "nic" => Ok(Some(Atomics::Nic)),
-        _ => Err(bad(key, value, "it is auto, cpu or nic")),
+        _ => Err(bad(key, value, SettingError::NotOneOf(&["auto", "cpu", "nic"]))),
     }
 }
 

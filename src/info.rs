@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use crate::environment::{self, Settings};
 pub use crate::environment::{VARIABLES, Variable};
-use crate::error::{ErrorKind, Result};
+use crate::error::{JobError, Result};
 use crate::interfaces;
 pub use crate::routes::Amos;
 use crate::routes::{self, Actor};
@@ -47,17 +47,16 @@ pub fn check_variables() -> Result<()> {
 /// The reason, in words: a variable has an illegal value, or the job could not start.
 pub fn outlook(found: Found, get: impl Fn(&str) -> Option<OsString>) -> Result<Outlook> {
     let settings = Settings::read(get)?;
-    let unable = |why: String| ErrorKind::Job(why).into();
     if settings.shm && found.shm {
-        let actor = routes::actor(settings.atomics, &[0, 0], Amos::None).map_err(unable)?;
+        let actor = routes::actor(settings.atomics, &[0, 0], Amos::None).map_err(JobError::from)?;
         return Ok(Outlook { route: "shared memory", actor });
     }
     let (route, amos) = match (found.verbs.filter(|_| settings.verbs), found.ofi.filter(|_| settings.ofi)) {
         (Some(amos), _) => ("verbs", amos),
         (None, Some(amos)) => ("libfabric", amos),
-        (None, None) => return Err(unable("a net is needed, and neither verbs nor libfabric can be used".into())),
+        (None, None) => return Err(JobError::NoNet.into()),
     };
-    Ok(Outlook { route, actor: routes::actor(settings.atomics, &[0, 1], amos).map_err(unable)? })
+    Ok(Outlook { route, actor: routes::actor(settings.atomics, &[0, 1], amos).map_err(JobError::from)? })
 }
 
 /// The addresses of this machine that ranks of other machines may use to reach it, the best first,
@@ -68,7 +67,7 @@ pub fn outlook(found: Found, get: impl Fn(&str) -> Option<OsString>) -> Result<O
 pub fn addresses(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<String>> {
     let list = Settings::read(get)?.interfaces;
     let own = interfaces::own(list.as_deref());
-    let own = own.map_err(|reason| environment::invalid_interfaces(list.as_deref().unwrap_or_default(), &reason))?;
+    let own = own.map_err(|reason| environment::invalid_interfaces(list.as_deref().unwrap_or_default(), reason))?;
     Ok(own.iter().map(ToString::to_string).collect())
 }
 

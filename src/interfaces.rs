@@ -2,6 +2,7 @@
 //! those that the user wants, and the one that leads to most of the other machines. The choice is
 //! pure; it opens nothing and tries nothing.
 
+use crate::error::SettingError;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -129,13 +130,13 @@ fn family(sites: &[Site]) -> Option<bool> {
 ///
 /// # Errors
 /// The list names no interface of this machine. The error lists those that exist.
-pub(crate) fn own(wanted: Option<&str>) -> Result<Vec<Interface>, String> {
+pub(crate) fn own(wanted: Option<&str>) -> Result<Vec<Interface>, SettingError> {
     let list = Wanted::parse(wanted.unwrap_or_default());
-    let mut found: Vec<_> = all().map_err(|error| format!("the system does not list interfaces: {error}"))?;
-    let there = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut found: Vec<_> = all().map_err(|error| SettingError::Interfaces(error.into()))?;
+    let there = found.iter().map(ToString::to_string).collect();
     found.retain(|one| list.place(one).is_some());
     if found.is_empty() && wanted.is_some() {
-        return Err(format!("no interface that is up is meant by it; there are {there}"));
+        return Err(SettingError::NoInterface(there));
     }
     found.sort_by_cached_key(|one| {
         let (device, speed) = made_of(Path::new(CLASS), &one.name);
@@ -303,7 +304,7 @@ mod tests {
     #[test]
     fn a_list_that_means_nothing_here_is_an_error_that_says_what_there_is() {
         let error = own(Some("no-such-interface")).expect_err("there is none of that name");
-        assert!(error.contains("lo=127.0.0.1/8"), "{error}");
+        assert!(error.to_string().contains("lo=127.0.0.1/8"), "{error}");
         let lo = own(Some("lo")).expect("every machine has one");
         assert!(lo.iter().all(|one| one.address.is_loopback()), "{lo:?}");
     }

@@ -94,7 +94,10 @@ mod window;
 
 pub use bytemuck;
 pub use datatype::Datatype;
-pub use error::{Class, Error, ErrorKind, Result, TransportError};
+pub use error::{
+    ArgumentError, AtomicsError, Class, Error, ErrorKind, JobError, Refusal, Result, SettingError, Side,
+    TransportError, UnreachableError,
+};
 pub use flavor::Flavor;
 pub use hints::{Info, Model};
 pub use job::{Job, PROC_NULL, Route, init};

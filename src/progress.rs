@@ -8,9 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Failure, Fault, Peer, Tally, diagnostics};
+use transom_fabric::{Cause, Failure, Fault, Peer, Tally, diagnostics};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::failures::Detector;
 use crate::messages::Messages;
 use crate::transport::{Lane, Wire};
@@ -460,8 +460,13 @@ fn keep_away(callers: &Callers, seen: &mut u32, stop: &AtomicBool) {
         *seen = calls;
     }
 }
+
 /// The error of an operation that a target refused to execute.
 #[cold]
 fn refused(fault: &Fault) -> Error {
-    ErrorKind::Refused { rank: fault.peer.index(), reason: format!("{:#}", fault.cause) }.into()
+    let reason = match fault.cause {
+        Cause::Answer(words) => Refusal::of_words(words),
+        _ => Refusal::Unknown { code: 0 },
+    };
+    ErrorKind::Refused { rank: fault.peer.index(), reason }.into()
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::environment::Atomics;
+use crate::error::AtomicsError;
 
 /// The actor that performs all accumulate functions of a window on integers of 64 bits, and of 32
 /// bits where the device has those. The CPU performs them on all other types.
@@ -84,22 +85,16 @@ impl Amos {
 ///
 /// # Errors
 /// The reason why the wanted actor is impossible.
-pub(crate) fn actor(wanted: Atomics, nodes: &[usize], amos: Amos) -> Result<Actor, String> {
+pub(crate) fn actor(wanted: Atomics, nodes: &[usize], amos: Amos) -> Result<Actor, AtomicsError> {
     let alone = nodes.iter().enumerate().all(|(rank, &node)| rank == node);
     let one_node = nodes.iter().all(|&node| node == 0);
     match wanted {
         Atomics::Cpu => Ok(Actor::Cpu),
         Atomics::Auto if one_node || !alone || amos < Amos::Words => Ok(Actor::Cpu),
         Atomics::Auto => Ok(Actor::Nic),
-        Atomics::Nic if one_node => {
-            Err("atomics by nic are wanted, but all ranks share one node and no net is open".into())
-        }
-        Atomics::Nic if !alone => {
-            Err("atomics by nic are wanted, but ranks share nodes, between which no net leads".into())
-        }
-        Atomics::Nic if amos == Amos::None => {
-            Err("atomics by nic are wanted, but the provider does not perform all atomics".into())
-        }
+        Atomics::Nic if one_node => Err(AtomicsError::OneNode),
+        Atomics::Nic if !alone => Err(AtomicsError::SharedNodes),
+        Atomics::Nic if amos == Amos::None => Err(AtomicsError::Provider),
         Atomics::Nic => Ok(Actor::Nic),
     }
 }

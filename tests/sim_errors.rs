@@ -35,11 +35,11 @@ fn a_full_device_is_the_last_source() {
         let boxed: Box<dyn Error + Send + Sync> = error.into();
         let error = boxed.downcast_ref::<transom::Error>().ok_or("it is this crate's error")?;
         let told = layers(error);
-        same("layers", &told.len(), &3)?;
+        same("layers", &told.len(), &2)?;
         same("the whole", &format!("{error:#}"), &told.join(": "))?;
-        same("the kind", &told[0].as_str(), &"a transport failed")?;
-        same("the action", &told[1].starts_with("registering 32 bytes at "), &true)?;
-        same("the reason", &told[2].as_str(), &"it has 8 regions already, which is the limit")?;
+        let action = told[0].starts_with("registering 32 bytes at ") && told[0].ends_with(" failed");
+        same("the action", &action, &true)?;
+        same("the reason", &told[1].as_str(), &"it has 8 regions already, which is the limit")?;
         let ErrorKind::Transport(source) = error.kind() else { return Err(format!("{error:?}").into()) };
         same("an action", &matches!(source, TransportError::Action { .. }), &true)?;
         same("no answer of the system", &source.system().is_none(), &true)?;

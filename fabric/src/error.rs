@@ -57,6 +57,8 @@ pub enum Cause {
     },
     /// The transport itself, in words.
     Refused(String),
+    /// The peer itself, by an answer of the layer above, which knows what the words say.
+    Answer([u64; 4]),
     /// A part of the action, which failed.
     Within(Box<FabricError>),
 }
@@ -114,7 +116,7 @@ impl Cause {
         match self {
             Cause::Limited { cause, .. } => Some(cause),
             Cause::Within(error) => error.source(),
-            Cause::System(_) | Cause::Library { .. } | Cause::Refused(_) => None,
+            Cause::System(_) | Cause::Library { .. } | Cause::Refused(_) | Cause::Answer(_) => None,
         }
     }
 }
@@ -165,6 +167,7 @@ impl fmt::Display for Cause {
             Cause::Library { text, .. } => f.write_str(text)?,
             Cause::Limited { resource, limit, .. } => f.write_str(&Cause::limit_text(resource, *limit))?,
             Cause::Refused(why) => f.write_str(why)?,
+            Cause::Answer(words) => write!(f, "the peer's answer {words:?}")?,
             Cause::Within(error) => write!(f, "{error}")?,
         }
         rest(self, f)

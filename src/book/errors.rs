@@ -28,8 +28,10 @@
 //! ```
 //!
 //! An error displays its own layer; `{error:#}` adds the sources, and so does the debug form that
-//! `main` prints. A transport's failure has a [`TransportError`](crate::TransportError) as source,
-//! whose last source is the `std::io::Error` of the system where the system refused.
+//! `main` prints. A transport's failure is a [`TransportError`](crate::TransportError), whose last
+//! source is the `std::io::Error` of the system where the system refused. Every reason is data: an
+//! [`ArgumentError`](crate::ArgumentError) has the numbers of the argument, a
+//! [`Refusal`](crate::Refusal) those that the target sent.
 //!
 //! # Time and scope of errors
 //!

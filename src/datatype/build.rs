@@ -5,7 +5,7 @@
 use super::layout::{Builder, Layout};
 use super::signature::Signature;
 use super::{Bounds, Datatype, Inner};
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::reduce::BasicType;
 
 /// How the elements of an array follow each other in memory.
@@ -289,19 +289,15 @@ impl Bounds {
 }
 
 fn check_subarray(call: &'static str, sizes: &[usize], subsizes: &[usize], starts: &[usize]) -> Result<()> {
-    let wrong = |reason: String| Err(Error::argument(Class::Arg, call, reason));
+    let wrong = |reason| Err(Error::argument(Class::Arg, call, reason));
     if sizes.is_empty() || sizes.len() != subsizes.len() || sizes.len() != starts.len() {
-        let (a, b, c) = (sizes.len(), subsizes.len(), starts.len());
-        return wrong(format!(
-            "{a} sizes, {b} subsizes and {c} starts; there must be as many of each, and one at least"
-        ));
+        let (sizes, subsizes, starts) = (sizes.len(), subsizes.len(), starts.len());
+        return wrong(ArgumentError::Dimensions { sizes, subsizes, starts });
     }
     for dimension in 0..sizes.len() {
         let (size, subsize, start) = (sizes[dimension], subsizes[dimension], starts[dimension]);
         if subsize == 0 || subsize > size || start > size - subsize {
-            return wrong(format!(
-                "dimension {dimension} has {size} elements; {subsize} from number {start} are not a part of it"
-            ));
+            return wrong(ArgumentError::Subarray { dimension, size, subsize, start });
         }
     }
     Ok(())
@@ -309,10 +305,10 @@ fn check_subarray(call: &'static str, sizes: &[usize], subsizes: &[usize], start
 
 #[cold]
 fn too_far(call: &'static str) -> Error {
-    Error::argument(Class::Count, call, format!("a byte or a bound is beyond the offsets {} to {}", i64::MIN, i64::MAX))
+    Error::argument(Class::Count, call, ArgumentError::BeyondOffsets)
 }
 
 #[cold]
 fn too_big(call: &'static str) -> Error {
-    Error::argument(Class::Count, call, format!("more data than {} bytes", i64::MAX))
+    Error::argument(Class::Count, call, ArgumentError::TooMuchData)
 }

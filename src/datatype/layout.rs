@@ -2,7 +2,7 @@
 //! them. Owns merging, which keeps the order of the type map; knows no basic types, no bounds, no
 //! items.
 
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 
 /// Strips that one datatype may need beyond those of its own blocks, where repeated irregular parts
 /// must be written out.
@@ -162,10 +162,7 @@ impl Builder {
         if repetitions > 1 {
             self.written_out = self.written_out.saturating_add(repetitions.saturating_mul(layout.strips.len()));
             if self.written_out > MAX_WRITTEN_OUT {
-                let reason = format!(
-                    "the irregular parts repeat to {} strips of memory, and {MAX_WRITTEN_OUT} are the limit",
-                    self.written_out
-                );
+                let reason = ArgumentError::TooManyStrips { strips: self.written_out, limit: MAX_WRITTEN_OUT };
                 return Err(Error::argument(Class::Count, call, reason));
             }
         }

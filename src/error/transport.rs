@@ -5,15 +5,16 @@ use std::{fmt, io};
 
 use transom_fabric::{Cause, FabricError};
 
-/// Why a transport failed: the source of [`ErrorKind::Transport`](crate::ErrorKind::Transport) and
+/// Why a transport failed: the content of [`ErrorKind::Transport`](crate::ErrorKind::Transport),
+/// whose words and sources are those of this type, and the source of
 /// [`ErrorKind::Peer`](crate::ErrorKind::Peer). Displays one layer; its sources are the further
 /// ones, down to the `io::Error` of the system.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// An action failed.
+    /// An action failed, or a transport is not available.
     Action {
-        /// The action, with its numbers.
+        /// The failure, with the action and its numbers.
         what: String,
         /// The reason.
         reason: Box<TransportError>,
@@ -89,12 +90,14 @@ impl From<Cause> for TransportError {
 
 impl From<FabricError> for TransportError {
     fn from(error: FabricError) -> TransportError {
-        let what = error.to_string();
         match error {
-            FabricError::Unavailable { cause, .. } | FabricError::Failed { cause, .. } => {
-                TransportError::action(what, cause)
+            FabricError::Unavailable { transport, cause } => {
+                TransportError::action(format_args!("{transport} is not available"), cause)
             }
-            FabricError::Broken(fault) => TransportError::action(what, fault.cause),
+            FabricError::Failed { what, cause } => TransportError::action(format_args!("{what} failed"), cause),
+            FabricError::Broken(fault) => {
+                TransportError::action(format_args!("reaching {} failed", fault.peer), fault.cause)
+            }
             other => TransportError::Refused(format!("{other:#}")),
         }
     }

@@ -12,6 +12,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, listen, socket_with, sockopt};
 
+use crate::error::UnreachableError;
 use crate::interfaces::Interface;
 
 /// How long another machine may be silent by default.
@@ -46,7 +47,29 @@ pub(crate) struct Place {
 pub(super) enum Fate {
     Died,
     /// It can't be reached; the reason.
-    Silent(String),
+    Silent(Silence),
+}
+
+/// Why a rank can't be reached.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Silence {
+    /// It did not answer for so long.
+    Never(Duration),
+    /// It answered before.
+    NoMore,
+    /// The kernel's answer.
+    System(Errno),
+}
+
+impl From<Silence> for UnreachableError {
+    fn from(silence: Silence) -> UnreachableError {
+        match silence {
+            Silence::Never(time) => UnreachableError::NoAnswer { seconds: time.as_secs() },
+            Silence::NoMore => UnreachableError::Silent,
+            Silence::System(Errno::CONNREFUSED) => UnreachableError::Refused(Errno::CONNREFUSED.into()),
+            Silence::System(error) => UnreachableError::System(error.into()),
+        }
+    }
 }
 
 /// The connections to ranks of other machines.
@@ -108,7 +131,7 @@ impl Lines {
         for place in self.later.drain(..self.later.len().min(AT_ONCE)) {
             match begin(self.from.address, place.at, self.silence) {
                 Ok(socket) => self.open.push(Line { place, socket, begun: Instant::now(), connected: false }),
-                Err(error) if self.strict => lost.push((place, Fate::Silent(words(error)))),
+                Err(error) if self.strict => lost.push((place, Fate::Silent(Silence::System(error)))),
                 Err(_) => {}
             }
         }
@@ -144,26 +167,18 @@ impl Line {
     fn fate(&mut self, ready: bool, silence: Duration) -> Option<Fate> {
         if !ready {
             let late = !self.connected && self.begun.elapsed() > silence;
-            return late.then(|| Fate::Silent(format!("no answer within {} s", silence.as_secs())));
+            return late.then_some(Fate::Silent(Silence::Never(silence)));
         }
         let error = sockopt::socket_error(&self.socket).unwrap_or_else(Err).err();
         if std::mem::replace(&mut self.connected, true) {
             return Some(match error {
                 Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::HOSTDOWN) => {
-                    Fate::Silent("it answered before, and does no more".into())
+                    Fate::Silent(Silence::NoMore)
                 }
                 _ => Fate::Died,
             });
         }
-        error.map(|error| Fate::Silent(words(error)))
-    }
-}
-
-fn words(error: Errno) -> String {
-    let why = std::io::Error::from(error);
-    match error {
-        Errno::CONNREFUSED => format!("{why}: its process has ended, or something in between refuses"),
-        _ => why.to_string(),
+        error.map(|error| Fate::Silent(Silence::System(error)))
     }
 }
 
@@ -249,7 +264,11 @@ mod tests {
                 lost.extend(next(&mut lines));
             }
             match lost.as_slice() {
-                [(_, Fate::Silent(why))] => assert!(strict && why.contains("refused"), "{why}"),
+                [(_, Fate::Silent(silence))] => {
+                    assert!(strict);
+                    let why = UnreachableError::from(*silence);
+                    assert!(matches!(&why, UnreachableError::Refused(_)), "{why}");
+                }
                 rest => assert!(!strict && rest.is_empty(), "{rest:?}"),
             }
             assert!(lines.open.is_empty());

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use transom_fabric::Memory;
 
 use crate::directory::{self, Part, Slot};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, JobError, Result};
 use crate::sync::words::{self, Words};
 
 /// The offset of the directory in the job block. The words of the job's barrier are before it.
@@ -49,8 +49,7 @@ impl Block {
         if directory.contains(&id) {
             // Identifiers of subsets' windows are hashes of 63 bits. With as many windows as a
             // process can have, they collide by chance in one of 2^42 jobs.
-            let why = format!("window {id:x}: another window of this process has the same number; make it again");
-            return Err(ErrorKind::Job(why).into());
+            return Err(JobError::SameNumber { window: id }.into());
         }
         let place = directory::free_place(&self.memory, DIRECTORY, id)
             .ok_or(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS })?;

@@ -4,7 +4,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{JobError, Result};
 
 /// Descriptors that libfabric takes over sockets to open and try a provider, and those of the
 /// failure detector itself.
@@ -30,7 +30,7 @@ pub(super) fn make_room(rank: usize, size: usize) -> Result<()> {
     }
     let now = getrlimit(Resource::Nofile);
     match now.current {
-        Some(limit) if limit < needed.least => Err(ErrorKind::Job(needed.words(rank, size, limit, now.maximum)).into()),
+        Some(limit) if limit < needed.least => Err(needed.lacking(rank, size, limit, now.maximum).into()),
         _ => Ok(()),
     }
 }
@@ -55,14 +55,9 @@ impl Needed {
         Needed { least: base + near.min(2 * others), all: base + 2 * others + others.min(WATCHED) }
     }
 
-    fn words(&self, rank: usize, size: usize, limit: u64, hard: Option<u64>) -> String {
+    fn lacking(self, rank: usize, ranks: usize, limit: u64, hard: Option<u64>) -> JobError {
         let Needed { least, all } = self;
-        let hard = hard.map_or_else(|| "none".into(), |hard| hard.to_string());
-        format!(
-            "rank {rank} needs at least {least} descriptors for {size} ranks over sockets, and {all} once it has \
-             contacted all of them; the limit of open files (RLIMIT_NOFILE) is {limit}, the hard one {hard}: raise it \
-             (ulimit -n {all}), or have fewer ranks without shared memory"
-        )
+        JobError::Descriptors { rank, ranks, least, all, limit, hard }
     }
 }
 
@@ -75,7 +70,7 @@ mod tests {
         assert_eq!(Needed::of(10, 1), Needed { least: 42, all: 42 });
         assert_eq!(Needed::of(10, 2), Needed { least: 44, all: 45 });
         assert_eq!(Needed::of(10, 1000), Needed { least: 62, all: 42 + 1998 + 256 });
-        let words = Needed::of(10, 1000).words(3, 1000, 50, Some(60));
+        let words = Needed::of(10, 1000).lacking(3, 1000, 50, Some(60)).to_string();
         for part in ["rank 3", "62", "1000 ranks", "2296", "RLIMIT_NOFILE", "is 50, the hard one 60", "ulimit -n 2296"]
         {
             assert!(words.contains(part), "{part}: {words}");

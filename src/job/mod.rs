@@ -460,7 +460,7 @@ impl JobCore {
     pub(crate) fn actor_for(&self, hint: Option<Atomics>) -> Result<Actor> {
         let Some(wanted) = hint else { return Ok(self.actor) };
         routes::actor(wanted, &self.peers.nodes, self.amos)
-            .map_err(|why| Error::argument(Class::InfoValue, "info", why))
+            .map_err(|reason| Error::argument(Class::InfoValue, "info", reason))
     }
 }
 

@@ -7,7 +7,7 @@ use transom_fabric::{Memory, Peer, PeerMap};
 
 use super::cards::Card;
 use super::peer;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, JobError, Result};
 use crate::transport::{Lane, NetMemory, Wire};
 
 /// A rank after first contact: the lane to it, and its job block.
@@ -71,5 +71,5 @@ impl Peers {
 
 #[cold]
 fn unmapped(rank: usize) -> Error {
-    ErrorKind::Job(format!("rank {rank}'s job block can't be mapped although it is of this node")).into()
+    JobError::BlockUnmapped { rank }.into()
 }

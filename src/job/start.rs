@@ -16,7 +16,7 @@ use super::{Flags, JobCore, Presence, Team, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
-use crate::error::{Error, ErrorKind, Result, TransportError};
+use crate::error::{Error, ErrorKind, JobError, Result, TransportError};
 use crate::failures::connections::{Beacon, Lines, Place, SILENCE};
 use crate::failures::{Detector, Process};
 use crate::interfaces::{self, Interface, Site};
@@ -35,7 +35,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     let (rank, size) = (boot.rank(), boot.size());
     // Ranks travel in 32 bits, and the job's own barrier has slots for 2^32 ranks.
     if u32::try_from(size).is_err() {
-        return Err(ErrorKind::Job(format!("{size} ranks are more than this version takes")).into());
+        return Err(JobError::TooManyRanks { ranks: size }.into());
     }
     let shm = match simulated {
         Some(_) => None,
@@ -62,7 +62,7 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     let wire = Arc::new(Wire::new(shm, net));
     let beacon = light(&wire, &source, rank, &cards);
     let (block_net, amos) = join_net(&mut boot, &wire, &block, &mut cards, beacon.as_ref())?;
-    let actor = routes::actor(settings.atomics, &nodes, amos).map_err(ErrorKind::Job)?;
+    let actor = routes::actor(settings.atomics, &nodes, amos).map_err(JobError::from)?;
     let (boot, copies) = boot.into_parts();
     let on_machine = cards.iter().filter(|card| card.machine == cards[rank].machine).count();
     let core = assemble(Assembly {
@@ -223,12 +223,12 @@ fn exchange_cards(
             unpack::<8>(value).ok_or_else(|| unreadable(rank))?;
         let (version, agreement) = (String::from_utf8_lossy(&version), String::from_utf8_lossy(&agreement));
         if version != env!("CARGO_PKG_VERSION") || agreement != settings.agreement() {
-            let mine = format!("version {}, {}", env!("CARGO_PKG_VERSION"), settings.agreement());
-            let why = format!("rank {rank} has version {version}, {agreement}; rank {} has {mine}", boot.rank());
+            let own = format!("version {}, {}", env!("CARGO_PKG_VERSION"), settings.agreement());
+            let (theirs, own_rank) = (format!("version {version}, {agreement}"), boot.rank());
             // Every rank finds a rank whose settings differ from its own. All ranks meet before any
             // ends: a launcher would end the others before they have printed the error.
             drop(boot.meet());
-            return Err(ErrorKind::Job(format!("the ranks differ in their settings: {why}")).into());
+            return Err(JobError::SettingsDiffer { rank, theirs, own_rank, own }.into());
         }
         let [pid, began, ..] = key_from(&numbers).0;
         let process = Process {
@@ -251,8 +251,7 @@ fn exchange_cards(
 }
 
 fn unreadable(rank: usize) -> Error {
-    ErrorKind::Job(format!("rank {rank} told something that this version can't read; do all run the same program?"))
-        .into()
+    JobError::Unreadable { rank }.into()
 }
 
 /// Ranks of each node: claimed by identity, proven by mapping the leader's memory.
@@ -343,7 +342,7 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
 /// Opens libfabric. Rank 0 opens first, because its probe of idle targets serves all ranks.
 fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, apart: usize) -> Result<Net> {
     if let Some(list) = &settings.interfaces {
-        interfaces::own(Some(list)).map_err(|reason| environment::invalid_interfaces(list, &reason))?;
+        interfaces::own(Some(list)).map_err(|reason| environment::invalid_interfaces(list, reason))?;
     }
     // Verbs have one descriptor for the device, for any number of peers.
     descriptors::make_room(boot.rank(), boot.size())?;
@@ -381,11 +380,7 @@ fn join_net(
         let [theirs, amos, address, key, seen_at] = unpack::<5>(value).ok_or_else(|| unreadable(rank))?;
         if theirs != name.as_bytes() {
             let theirs = String::from_utf8_lossy(&theirs).into_owned();
-            let why = format!(
-                "rank {rank} uses {theirs}, rank {} {name}; set TRANSOM_PROVIDER and FI_ variables alike",
-                boot.rank()
-            );
-            return Err(ErrorKind::Job(why).into());
+            return Err(JobError::NetsDiffer { rank, theirs, own_rank: boot.rank(), own: name }.into());
         }
         let amos = amos.first().copied().and_then(Amos::of_number);
         all_amos = all_amos.min(amos.unwrap_or(Amos::None));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Job;
-use crate::error::{Class, Error, ErrorKind, Result};
+use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
 
 /// Set in the keys of teams and of their windows, to distinguish them from those of the job.
 const SUBSET: u64 = 1 << 63;
@@ -89,10 +89,7 @@ impl Job {
     /// # Errors
     /// As for [`Job::subset`]; `Other` if `agree` returns `None`.
     pub fn subset_agreed(&self, ranks: &[usize], agree: impl FnOnce(u64) -> Option<u64>) -> Result<Job> {
-        self.named(ranks, || {
-            let failed = || ErrorKind::Job("subset: its ranks could not agree on a number".into());
-            Ok(Name::Agreed(agree(self.core.made.number()).ok_or_else(failed)?))
-        })
+        self.named(ranks, || Ok(Name::Agreed(agree(self.core.made.number()).ok_or(JobError::NoAgreement)?)))
     }
 
     fn named(&self, ranks: &[usize], name: impl FnOnce() -> Result<Name>) -> Result<Job> {
@@ -114,17 +111,17 @@ impl Team {
 
     /// Some ranks of the job. All of them call this with the same list and the same name.
     fn of(rank: usize, size: usize, ranks: &[usize], name: impl FnOnce() -> Result<Name>) -> Result<Team> {
-        let refused = |class, reason| Err(Error::argument(class, "subset", reason));
+        let refused = |reason| Err(Error::argument(Class::Rank, "subset", reason));
         if let Some(&far) = ranks.iter().find(|&&member| member >= size) {
-            return refused(Class::Rank, format!("there is no rank {far}; the job's ranks are 0 to {}", size - 1));
+            return Err(ErrorKind::Rank { call: "subset", rank: far, size }.into());
         }
         let mut sorted = ranks.to_vec();
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return refused(Class::Rank, format!("rank {} is listed twice", pair[0]));
+            return refused(ArgumentError::ListedTwice(pair[0]));
         }
         let Some(me) = ranks.iter().position(|&member| member == rank) else {
-            return refused(Class::Rank, format!("rank {rank}, which calls it, is not in the list {ranks:?}"));
+            return refused(ArgumentError::NotListed { rank, ranks: ranks.to_vec() });
         };
         let key = SUBSET | hash(&(ranks, name()?));
         Ok(Team::new(key, me, ranks.len(), Some(ranks.into())))
@@ -139,9 +136,7 @@ impl Team {
         // Acquire: pairs with the Release of the previous call, whose barriers precede those of
         // this one.
         if self.busy.swap(true, Ordering::Acquire) {
-            let why = "another thread of this process is in a barrier of the same job or subset, or creates a window \
-                       over it: each thread needs a subset of its own (Job::subset_tagged), or its turn";
-            return Err(Error::argument(Class::Arg, call, why));
+            return Err(Error::argument(Class::Arg, call, ArgumentError::ConcurrentCollective));
         }
         Ok(Collective(self))
     }

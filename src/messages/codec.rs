@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use transom_fabric::{Amo, AmoKind, Width};
 
 use crate::datatype::Strip;
+use crate::error::Refusal;
 use crate::reduce::{BasicType, Op};
 
 /// Length of a request in bytes without strips and data.
@@ -102,7 +103,7 @@ pub(crate) enum Message<'a> {
     /// The request could not be executed, with the reason.
     Refusal {
         token: u64,
-        reason: &'a str,
+        reason: Refusal,
     },
 }
 
@@ -128,7 +129,7 @@ impl<'a> Message<'a> {
             }
             Message::Request { token, window, order, request } => encode_request(*token, *window, *order, request),
             Message::Reply { token, bytes } => with_bytes(words(REPLY, &[*token]), bytes),
-            Message::Refusal { token, reason } => with_bytes(words(REFUSAL, &[*token]), reason.as_bytes()),
+            Message::Refusal { token, reason } => with_words(words(REFUSAL, &[*token]), &reason.to_words()),
         }
     }
 
@@ -147,7 +148,7 @@ impl<'a> Message<'a> {
                 Message::Notice { window: first, member: low(both >> 1), notice }
             }
             REPLY => Message::Reply { token: first, bytes: reader.0 },
-            REFUSAL => Message::Refusal { token: first, reason: std::str::from_utf8(reader.0).ok()? },
+            REFUSAL => Message::Refusal { token: first, reason: reader.refusal()? },
             _ => {
                 let (window, order) = (reader.word()?, reader.word()?);
                 Message::Request { token: first, window, order, request: decode_request(kind, &mut reader)? }
@@ -245,6 +246,10 @@ impl Reader<'_> {
         Some(u64::from_ne_bytes(*word))
     }
 
+    fn refusal(&mut self) -> Option<Refusal> {
+        Some(Refusal::of_words([self.word()?, self.word()?, self.word()?, self.word()?]))
+    }
+
     fn strips(&mut self, count: u8) -> Option<Cow<'static, [Strip]>> {
         (0..count).map(|_| Strip::decode([self.word()?, self.word()?, self.word()?, self.word()?])).collect()
     }
@@ -307,7 +312,7 @@ mod tests {
             Message::Notice { window: 1 << 63, member: u32::MAX, notice: Notice::Completed },
             Message::Notice { window: 2, member: 0, notice: Notice::Posted },
             Message::Reply { token: 1, bytes: &[1; 7] },
-            Message::Refusal { token: 2, reason: "no" },
+            Message::Refusal { token: 2, reason: Refusal::Outside { at: -8, length: 8, limit: 16 } },
         ] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }

@@ -12,6 +12,7 @@ use transom_fabric::{Memory, Peer};
 use super::codec::{Notice, Request};
 use super::locked;
 use crate::datatype::{Pieces, Strip, Strips, Walk};
+use crate::error::Refusal;
 use crate::memory::accumulate::{Operand, Place, bytes_of};
 use crate::memory::attached::Attached;
 use crate::reduce::{BasicType, Op};
@@ -124,7 +125,7 @@ impl Exposed {
     ///
     /// # Errors
     /// The reason why it can't be executed; it then had no effect.
-    pub(super) fn execute(&self, request: &Request<'_>) -> Result<Vec<u8>, String> {
+    pub(super) fn execute(&self, request: &Request<'_>) -> Result<Vec<u8>, Refusal> {
         match request {
             Request::Scatter { strips, data } => {
                 for (block, part) in self.blocks(strips, data.len())? {
@@ -144,7 +145,8 @@ impl Exposed {
             Request::Combine { op, ty, fetch, strips, data } => self.combine(*op, *ty, *fetch, strips, data),
             Request::Swap { ty, at, expected, new } => {
                 if ty.size() > size_of::<u64>() {
-                    return Err(format!("{} bytes to swap do not fit into one word", ty.size()));
+                    let (data, target) = (size_of::<u64>() as u64, ty.size() as u64);
+                    return Err(Refusal::Lengths { data, target });
                 }
                 let block = self.block(i64::try_from(*at).unwrap_or(-1), ty.size())?;
                 aligned(&block, *ty)?;
@@ -154,7 +156,7 @@ impl Exposed {
             Request::SwapWide { ty, at, data } => {
                 let size = ty.size();
                 let both = data.split_at_checked(size).filter(|(_, new)| new.len() == size);
-                let (expected, new) = both.ok_or_else(|| format!("{} bytes to swap {size}", data.len()))?;
+                let (expected, new) = both.ok_or_else(|| lengths(data.len(), 2 * size))?;
                 let block = self.block(i64::try_from(*at).unwrap_or(-1), size)?;
                 aligned(&block, *ty)?;
                 let mut old = vec![0; size];
@@ -164,7 +166,7 @@ impl Exposed {
             Request::Control { at, amo } => {
                 let last = self.words.len().checked_sub(8);
                 let at = usize::try_from(*at).ok().filter(|&at| Some(at) <= last && at.is_multiple_of(8));
-                let at = at.ok_or_else(|| "there is no such control word".to_owned())?;
+                let at = at.ok_or(Refusal::NoWord)?;
                 Ok(self.words.amo(at, *amo).to_ne_bytes().to_vec())
             }
             Request::Check { strips } => {
@@ -179,7 +181,7 @@ impl Exposed {
             }
             Request::Regions { first, most } => {
                 let Space::Attached(attached) = &self.space else {
-                    return Err("only a dynamic window has regions".into());
+                    return Err(Refusal::NoRegions);
                 };
                 let index = |word: u64| usize::try_from(word).unwrap_or(usize::MAX);
                 let regions = attached.list(index(*first), index(*most));
@@ -189,20 +191,19 @@ impl Exposed {
         }
     }
 
-    fn combine(&self, op: Op, ty: BasicType, fetch: bool, strips: &[Strip], data: &[u8]) -> Result<Vec<u8>, String> {
+    fn combine(&self, op: Op, ty: BasicType, fetch: bool, strips: &[Strip], data: &[u8]) -> Result<Vec<u8>, Refusal> {
         let len = bytes(strips)?;
         if !op.allows(ty) {
-            return Err(format!("{} is not defined on {}", op.name(), ty.name()));
+            return Err(Refusal::Undefined { op, ty });
         }
         if data.len() != len && !(data.is_empty() && matches!(op, Op::NoOp)) {
-            return Err(format!("{} bytes of data for {len} bytes of the target", data.len()));
+            return Err(lengths(data.len(), len));
         }
         let blocks = self.blocks(strips, len)?;
         for (block, part) in &blocks {
             aligned(block, ty)?;
             if !part.len().is_multiple_of(ty.size()) {
-                let len = part.len();
-                return Err(format!("{len} bytes are no whole elements of {}", ty.name()));
+                return Err(Refusal::NotWhole { length: part.len() as u64, ty });
             }
         }
         let mut before = Vec::with_capacity(if fetch { len } else { 0 });
@@ -224,29 +225,29 @@ impl Exposed {
     }
 
     /// The blocks of the strips, each checked, and their parts of `len` bytes of data.
-    fn blocks(&self, strips: &[Strip], len: usize) -> Result<Vec<(Block, Range<usize>)>, String> {
+    fn blocks(&self, strips: &[Strip], len: usize) -> Result<Vec<(Block, Range<usize>)>, Refusal> {
         let there = bytes(strips)?;
         if there != len {
-            return Err(format!("{len} bytes of data for {there} bytes of the target"));
+            return Err(lengths(len, there));
         }
         let sides = Walk::of([Pieces::of(Strips::of(strips)), Pieces::contiguous(len)]);
         sides.map(|([at, done], len)| Ok((self.block(at, len)?, range(done, len)))).collect()
     }
 
-    fn block(&self, at: i64, len: usize) -> Result<Block, String> {
+    fn block(&self, at: i64, len: usize) -> Result<Block, Refusal> {
         match &self.space {
             Space::Part(memory) => {
+                let outside = || Refusal::Outside { at, length: len as u64, limit: memory.len() as u64 };
                 let found = usize::try_from(at).ok().filter(|&at| at <= memory.len() && len <= memory.len() - at);
-                let at = found.ok_or_else(|| format!("{len} bytes at {at} of a window of {} bytes", memory.len()))?;
+                let at = found.ok_or_else(outside)?;
                 Ok(Block { memory: memory.clone(), at, base: 0 })
             }
             Space::Attached(attached) => {
                 let address = at.cast_unsigned();
-                let (memory, base) = attached.find(address, len).ok_or_else(|| {
-                    format!("{len} bytes at address {address:#x}, which are not attached to the dynamic window")
-                })?;
-                let inside = usize::try_from(address - base).map_err(|error| error.to_string())?;
-                Ok(Block { memory, at: inside, base: usize::try_from(base).map_err(|error| error.to_string())? })
+                let missing = Refusal::NotAttached { address, length: len as u64 };
+                let (memory, base) = attached.find(address, len).ok_or(missing)?;
+                let inside = usize::try_from(address - base).map_err(|_| missing)?;
+                Ok(Block { memory, at: inside, base: usize::try_from(base).map_err(|_| missing)? })
             }
         }
     }
@@ -256,10 +257,10 @@ impl Exposed {
 ///
 /// # Errors
 /// More bytes than fit a message or a reply.
-fn bytes(strips: &[Strip]) -> Result<usize, String> {
+fn bytes(strips: &[Strip]) -> Result<usize, Refusal> {
     // The product of a decoded strip does not overflow; the sum of several may.
     let sum = strips.iter().try_fold(0usize, |sum, strip| sum.checked_add(strip.block.checked_mul(strip.count)?));
-    sum.filter(|&sum| sum <= MOST).ok_or_else(|| format!("more than {MOST} bytes in one message"))
+    sum.filter(|&sum| sum <= MOST).ok_or(Refusal::TooLong { limit: MOST as u64 })
 }
 
 /// `len` bytes from offset `at` of a message's data, which is at most [`MOST`] long.
@@ -268,12 +269,17 @@ fn range(at: i64, len: usize) -> Range<usize> {
     at..at + len
 }
 
-fn aligned(block: &Block, ty: BasicType) -> Result<(), String> {
+/// The refusal of data that has another length than the target.
+fn lengths(data: usize, target: usize) -> Refusal {
+    Refusal::Lengths { data: data as u64, target: target as u64 }
+}
+
+fn aligned(block: &Block, ty: BasicType) -> Result<(), Refusal> {
     let address = block.memory.as_ptr().addr() + block.at;
     if address.is_multiple_of(ty.align()) {
         return Ok(());
     }
-    Err(format!("an element of {} at an address that is not a multiple of {}", ty.name(), ty.align()))
+    Err(Refusal::Misaligned { ty })
 }
 
 #[cfg(test)]
@@ -299,11 +305,11 @@ mod tests {
             assert!(refused.is_err(), "{refused:?}");
         }
         let refused = window.execute(&Request::Scatter { strips: (&[beyond]).into(), data: (&[1; 12]).into() });
-        assert_eq!(refused, Err("4 bytes at 16 of a window of 16 bytes".into()));
+        assert_eq!(refused, Err(Refusal::Outside { at: 16, length: 4, limit: 16 }));
         let gather = Request::Gather { strips: vec![Strip::one(0, 16)].into() };
         assert_eq!(window.execute(&gather), Ok(vec![0; 16]), "nothing was written");
         let short = Request::Scatter { strips: vec![Strip::one(0, 8)].into(), data: (&[1; 4]).into() };
-        assert_eq!(window.execute(&short), Err("4 bytes of data for 8 bytes of the target".into()));
+        assert_eq!(window.execute(&short), Err(Refusal::Lengths { data: 4, target: 8 }));
         let combine = |at, op, ty, data: &'static [u8]| {
             let strips = vec![Strip::one(at, 8)].into();
             Request::Combine { op, ty, fetch: false, strips, data: data.into() }
@@ -314,7 +320,7 @@ mod tests {
             (8, Op::Sum, BasicType::Int64, &[1; 4], "4 bytes of data"),
             (0, Op::Sum, BasicType::DoubleInt, &[1; 8], ""),
         ] {
-            let refused = window.execute(&combine(at, op, ty, data)).expect_err("refused");
+            let refused = window.execute(&combine(at, op, ty, data)).expect_err("refused").to_string();
             assert!(refused.contains(why), "{refused}");
         }
         assert_eq!(window.execute(&gather), Ok(vec![0; 16]), "nothing was written");
@@ -383,7 +389,7 @@ mod tests {
         assert_eq!(window.execute(&Request::Check { strips: [at(0), at(24)].concat().into() }), Ok(Vec::new()));
         drop(attached.detach(address));
         let refused = window.execute(&Request::Gather { strips: at(24) }).expect_err("detached");
-        assert!(refused.contains("not attached"), "{refused}");
+        assert_eq!(refused, Refusal::NotAttached { address: address + 24, length: 8 });
     }
 
     /// Requests that arrive out of order are executed in their origin's order.

@@ -13,9 +13,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transom_fabric::{Fault, Handler, Peer, Post, TallyRef, diagnostics};
+use transom_fabric::{Cause, Fault, Handler, Peer, Post, TallyRef, diagnostics};
 
 use crate::buffers::Sink;
+use crate::error::Refusal;
 use crate::sync::barrier;
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
@@ -170,10 +171,10 @@ impl Messages {
 
     /// Executes a request and queues the answer.
     fn execute(&self, from: Peer, token: u64, window: Option<&Exposed>, request: &Request<'_>) {
-        let outcome = window.map_or_else(|| Err("there is no such window here".to_owned()), |it| it.execute(request));
+        let outcome = window.map_or_else(|| Err(Refusal::NoWindow), |it| it.execute(request));
         let reply = match &outcome {
             Ok(bytes) => Message::Reply { token, bytes },
-            Err(reason) => Message::Refusal { token, reason },
+            Err(reason) => Message::Refusal { token, reason: *reason },
         };
         let reply = reply.encode();
         let mut deferred = locked(&self.deferred);
@@ -244,7 +245,7 @@ impl Handler for Messages {
             }
             Some(Message::Reply { token, bytes }) => self.answered(token, Ok(bytes)),
             Some(Message::Refusal { token, reason }) => {
-                self.answered(token, Err(Fault::new(from, reason)));
+                self.answered(token, Err(Fault::new(from, Cause::Answer(reason.to_words()))));
             }
             None => {
                 let len = bytes.len();
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!((sent, target.owes_answers()), (1, false));
         origin.message(Peer(1), &reply);
         assert!(tally.idle());
-        let reason = tally.fault().map(|fault| format!("{fault:#}")).unwrap_or_default();
-        assert!(reason.contains("no such window"), "{reason}");
+        let reason = tally.fault().map(|fault| fault.cause);
+        assert_eq!(reason, Some(Cause::Answer(Refusal::NoWindow.to_words())));
     }
 }

@@ -16,7 +16,7 @@ use super::target::{Reach, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Sink, Source};
 use crate::datatype::{Datatype, Walk};
-use crate::error::{Class, Error, ErrorKind, Result};
+use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result, Side};
 use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
 use crate::memory::layout::{Layout, together};
 use crate::messages::{Landing, Request};
@@ -454,8 +454,7 @@ impl Core {
 
     /// The place of bytes of an attached region.
     pub(super) fn place_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<Place<'m>> {
-        let words =
-            target.words(self).ok_or_else(|| ErrorKind::Job("control words of a mapped target are gone".into()))?;
+        let words = target.words(self).ok_or(JobError::WordsUnmapped { rank: target.rank() })?;
         Ok(Place { memory: &there.memory, words, per_element: self.hints.per_element, base: there.base })
     }
 
@@ -527,21 +526,18 @@ fn one_piece(place: &Place<'_>, at: usize, it: &Accumulate<'_>, from: i64, into:
 
 /// The one basic type of both sides, which accumulates need (MPI-4.1 §12.3.4).
 pub(crate) fn basic_type(call: &'static str, ty: &Datatype) -> Result<BasicType> {
-    ty.uniform().ok_or_else(|| {
-        Error::argument(Class::Type, call, "the type is not made of one predefined type, which accumulates need")
-    })
+    ty.uniform().ok_or_else(|| Error::argument(Class::Type, call, ArgumentError::NotUniform))
 }
 
 fn check(it: &Accumulate<'_>) -> Result<()> {
     let call = it.call;
     if !it.op.allows(it.ty) {
-        return Err(Error::argument(Class::Op, call, format!("{} is not defined on {}", it.op.name(), it.ty.name())));
+        return Err(Error::argument(Class::Op, call, ArgumentError::Undefined { op: it.op, ty: it.ty }));
     }
     let len = it.to.len();
-    for (whose, side) in
-        [("origin", it.from.as_ref().map(|from| from.layout)), ("result", it.into.as_ref().map(|into| into.layout))]
-    {
-        let Some(layout) = side else { continue };
+    let (from, into) = (it.from.as_ref().map(|from| from.layout), it.into.as_ref().map(|into| into.layout));
+    for (side, layout) in [(Side::Origin, from), (Side::Result, into)] {
+        let Some(layout) = layout else { continue };
         let same = match layout {
             Layout::Bytes(bytes) => bytes == len,
             Layout::Items(ty, count) => {
@@ -549,18 +545,17 @@ fn check(it: &Accumulate<'_>) -> Result<()> {
             }
         };
         if !same {
-            let why = format!("the {whose} has {} bytes, the target {len} of {}", layout.len(), it.ty.name());
-            return Err(Error::argument(Class::Type, call, why));
+            let reason = ArgumentError::Unmatched { side, length: layout.len(), target: len, ty: it.ty };
+            return Err(Error::argument(Class::Type, call, reason));
         }
     }
     if !len.is_multiple_of(it.ty.size()) {
-        let why = format!("{len} bytes are no whole elements of {}", it.ty.name());
-        return Err(Error::argument(Class::Type, call, why));
+        return Err(Error::argument(Class::Type, call, ArgumentError::NotWhole { length: len, ty: it.ty }));
     }
     if let Some(into) = &it.into {
-        no_overlap(call, "result", &into.layout)?;
+        no_overlap(call, Side::Result, &into.layout)?;
     }
-    no_overlap(call, "target", &it.to)
+    no_overlap(call, Side::Target, &it.to)
 }
 
 #[cold]

@@ -1,7 +1,7 @@
 //! The ranks' agreement in the barriers of a window's creation: all have the window, or none.
 
 use crate::directory;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, JobError, Result};
 use crate::job::Job;
 
 /// Bit of a rank that could not create its part, in the barrier of creation.
@@ -92,8 +92,7 @@ pub(super) fn has_room(id: u64, told: &Told) -> Result<()> {
 pub(super) fn agreed(id: u64, told: &Told) -> Result<()> {
     has_room(id, told)?;
     if let Some(rank) = told.failed {
-        let why = format!("window {id:x}: rank {rank} could not create its part, so that no rank has the window");
-        return Err(ErrorKind::Job(why).into());
+        return Err(JobError::PartFailed { window: id, rank }.into());
     }
     let choices = [
         (PER_ELEMENT, "mpi_accumulate_granularity"),

@@ -4,7 +4,7 @@
 use transom_fabric::Memory;
 
 use super::room::allocated;
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
 use crate::job::Job;
@@ -87,8 +87,8 @@ impl Allocation {
     /// A part of the memory, which keeps the whole alive.
     pub(super) fn part(&self, call: &'static str, at: usize, len: usize) -> Result<Memory> {
         let outside = || {
-            let why = format!("{len} bytes at {at} of an allocation of {} bytes", self.len());
-            Error::argument(Class::RmaRange, call, why)
+            let reason = ArgumentError::OutsideAllocation { at, length: len, size: self.len() };
+            Error::argument(Class::RmaRange, call, reason)
         };
         self.memory.slice(at, len).ok_or_else(outside)
     }

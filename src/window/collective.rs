@@ -4,7 +4,7 @@
 
 use super::element::RmaElem;
 use super::typed::Window;
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::job::{Job, check_rank};
 use crate::reduce::ops::Reduction;
 use crate::reduce::{Element, Op};
@@ -70,7 +70,7 @@ impl Job {
     /// other ranks lacks it. The errors of creating a window.
     pub fn reduce<T: Element, R: Reduction<T> + Copy>(&self, data: &mut [T], op: R) -> Result<()> {
         if matches!(R::OP, Op::Replace | Op::NoOp) {
-            return Err(Error::argument(Class::Op, "reduce", format!("{} combines nothing", R::OP)));
+            return Err(Error::argument(Class::Op, "reduce", ArgumentError::CombinesNothing(R::OP)));
         }
         let mut len = [data.len() as u64];
         self.broadcast(0, &mut len)?;
@@ -96,6 +96,6 @@ fn equally_long<T>(call: &'static str, ours: usize, theirs: u64, other: usize) -
         return Ok(());
     }
     let of = |bytes: u64| bytes / size_of::<T>().max(1) as u64;
-    let reason = format!("{} elements here, {} at rank {other}", of(ours as u64), of(theirs));
+    let reason = ArgumentError::LengthsDiffer { here: of(ours as u64), there: of(theirs), rank: other };
     Err(Error::argument(Class::Count, call, reason))
 }

@@ -22,7 +22,7 @@ use super::segment::{Announced, Draft};
 use super::targets::Targets;
 use crate::directory::Part;
 use crate::epoch::{Access, Call};
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
 use crate::job::{Job, JobCore};
@@ -107,12 +107,9 @@ impl Core {
         }
         match room::available() {
             Some(available) if bytes > available => {
-                let why = format!(
-                    "window {:x}: its parts on the machine of rank {} need {bytes} bytes of memory, of which {available} are \
-                     available",
-                    self.id, self.job.rank
-                );
-                Err(Error::argument(Class::Size, "creating a window", why))
+                let (window, rank) = (self.id, self.job.rank);
+                let reason = ArgumentError::PartsTooLarge { window, rank, needed: bytes, available };
+                Err(Error::argument(Class::Size, "creating a window", reason))
             }
             _ => Ok(()),
         }
@@ -143,8 +140,7 @@ impl Core {
 
     fn draft(job: &Job, wanted: &Wanted<'_>, memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>) -> Result<Draft> {
         if wanted.unit == 0 {
-            let why = "the displacement unit is 0; it is at least 1 byte";
-            return Err(Error::argument(Class::Disp, "creating a window", why));
+            return Err(Error::argument(Class::Disp, "creating a window", ArgumentError::NoUnit));
         }
         let hints = Hints::at_creation(wanted.info, wanted.flavor)?;
         let memory = memory(job.core(), &hints)?;
@@ -157,12 +153,9 @@ impl Core {
         let _collective = job.team().collective("creating a window")?;
         let hints = Core::draft(job, wanted, |_, _| Ok(Memory::private(0))).and_then(|draft| {
             let far = (0..job.size()).find(|&member| job.core().lane(job.team().rank(member)) == Some(Lane::Net));
-            let apart = |member| {
-                let why = format!(
-                    "ranks {} and {member} do not share memory: a shared window is over ranks of one node",
-                    job.rank()
-                );
-                Err(Error::argument(Class::RmaShared, "allocate_shared", why))
+            let apart = |other| {
+                let reason = ArgumentError::Apart { rank: job.rank(), other };
+                Err(Error::argument(Class::RmaShared, "allocate_shared", reason))
             };
             far.map_or(Ok(draft.hints), apart)
         });

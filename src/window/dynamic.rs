@@ -14,7 +14,7 @@ use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 use super::core::{Core, index};
 use super::target::Target;
 use crate::datatype::Strip;
-use crate::error::{Class, Error, ErrorKind, Result};
+use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::job::peer;
 use crate::memory::attached::{Extent, Opened, covering, spanning};
@@ -62,11 +62,9 @@ impl Core {
         self.need_dynamic("attach")?;
         let (address, len) = (memory.as_ptr().addr(), memory.len());
         self.own.attached.attach(memory, |memory| self.opened(memory)).map_err(|other| {
-            let why = format!(
-                "{len} bytes at address {address:#x} overlap the attached region of {} bytes at {:#x}",
-                other.len, other.address
-            );
-            Error::argument(Class::RmaAttach, "attach", why)
+            let (other, other_length) = (other.address, other.len);
+            let reason = ArgumentError::AttachedTwice { address, length: len, other, other_length };
+            Error::argument(Class::RmaAttach, "attach", reason)
         })?;
         self.regions_changed();
         Ok(())
@@ -93,8 +91,7 @@ impl Core {
             if self.own.attached.detach_empty(address as u64) {
                 return Ok(());
             }
-            let why = format!("no attached region begins at address {address:#x}");
-            return Err(Error::argument(Class::RmaAttach, "detach", why));
+            return Err(Error::argument(Class::RmaAttach, "detach", ArgumentError::NoRegion { address }));
         };
         self.regions_changed();
         drop(opened);
@@ -107,9 +104,7 @@ impl Core {
                 Err(ErrorKind::Epoch { call, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into())
             }
             Flavor::Dynamic => Ok(()),
-            other => {
-                Err(Error::argument(Class::RmaFlavor, call, format!("the window is of flavor {other:?}, not dynamic")))
-            }
+            other => Err(Error::argument(Class::RmaFlavor, call, ArgumentError::NotDynamic(other))),
         }
     }
 
@@ -128,12 +123,9 @@ impl Core {
         at: i64,
         layout: &Layout<'_>,
     ) -> Result<Resolved> {
-        let outside = |address, len| {
-            let why = format!(
-                "{len} bytes at address {address:#x} are not within regions that rank {} has attached",
-                target.rank()
-            );
-            Error::argument(Class::RmaRange, call, why)
+        let outside = |address, length| {
+            let reason = ArgumentError::NotAttached { rank: target.rank(), address, length };
+            Error::argument(Class::RmaRange, call, reason)
         };
         if target.rank() == self.team.me {
             for (address, len) in addresses(at, layout) {
@@ -197,8 +189,8 @@ impl Core {
         };
         let within = found.map(|(memory, base)| Within { memory, at: index(address - base), base: index(base) });
         within.ok_or_else(|| {
-            let why = format!("{len} bytes at address {address:#x} were detached at rank {} meanwhile", target.rank());
-            Error::argument(Class::RmaRange, call, why)
+            let reason = ArgumentError::Detached { rank: target.rank(), address, length: len };
+            Error::argument(Class::RmaRange, call, reason)
         })
     }
 

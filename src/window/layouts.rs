@@ -11,7 +11,7 @@ use super::target::{Far, Reach, Target};
 use super::transfer::{Count, From, Into};
 use crate::buffers::{Lent, Parts, Steps};
 use crate::datatype::{Pieces, Run};
-use crate::error::{Class, Error, ErrorKind, Result};
+use crate::error::{ArgumentError, Class, Error, Result, Side};
 use crate::memory::layout::Layout;
 use crate::transport::NetMemory;
 
@@ -365,8 +365,7 @@ fn holds(call: &'static str, len: usize, low: i64, layout: &Layout<'_>) -> Resul
     if begin == end || begin >= low && i128::from(end) - i128::from(low) <= len as i128 {
         return Ok(());
     }
-    let why = format!("the items reach from byte {begin} to {end} of a buffer of {len} bytes");
-    Err(Error::argument(Class::Count, call, why))
+    Err(Error::argument(Class::Count, call, ArgumentError::OutsideBuffer { begin, end, length: len }))
 }
 
 /// Fails where the two sides do not have the same signature, or entries of the target overlap
@@ -377,18 +376,16 @@ fn agree(call: &'static str, ours: &Layout<'_>, target: &Layout<'_>) -> Result<(
         _ => ours.len() == target.len(),
     };
     if !same {
-        let why =
-            format!("the origin has {} bytes, the target {}, or other types in their order", ours.len(), target.len());
-        return Err(Error::argument(Class::Type, call, why));
+        let reason = ArgumentError::Signatures { origin: ours.len(), target: target.len() };
+        return Err(Error::argument(Class::Type, call, reason));
     }
-    no_overlap(call, "target", target)
+    no_overlap(call, Side::Target, target)
 }
 
-pub(super) fn no_overlap(call: &'static str, whose: &str, layout: &Layout<'_>) -> Result<()> {
+pub(super) fn no_overlap(call: &'static str, side: Side, layout: &Layout<'_>) -> Result<()> {
     match layout {
         Layout::Items(ty, count) if ty.overlaps_itself(*count) => {
-            let why = format!("entries of the {whose} type overlap each other in {count} items");
-            Err(ErrorKind::Argument { class: Class::Type, call, reason: why }.into())
+            Err(Error::argument(Class::Type, call, ArgumentError::Overlap { side, count: *count }))
         }
         _ => Ok(()),
     }

@@ -12,7 +12,7 @@ use super::target::{Control, Hold, Target};
 use crate::buffers;
 use crate::buffers::Sink;
 use crate::epoch::{self, Access, Books, Call, Exposure, State};
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::messages::{Landing, Request};
 use crate::routes::Actor;
 use crate::sync::lock::{self, Place, Words};
@@ -289,8 +289,7 @@ impl Core {
 
     fn may_lock(&self, call: &'static str) -> Result<()> {
         if self.hints.no_locks() {
-            let why = "the window's info says no_locks=true (MPI-4.1 §12.2.1)";
-            return Err(Error::argument(Class::LockType, call, why));
+            return Err(Error::argument(Class::LockType, call, ArgumentError::NoLocks));
         }
         Ok(())
     }
@@ -303,7 +302,7 @@ impl Core {
         };
         match self.target("lock", rank)? {
             Some(target) => Ok((target, at)),
-            None => Err(Error::argument(Class::Rank, "lock", "PROC_NULL has no lock")),
+            None => Err(Error::argument(Class::Rank, "lock", ArgumentError::ProcNull)),
         }
     }
 

@@ -10,7 +10,7 @@ use super::core::Core;
 use super::epoch_state::misused;
 use super::target::{Hold, Target};
 use crate::epoch::{Access, Call, Exposure};
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::job::{PROC_NULL, peer};
 use crate::messages::{Messages, Notice};
 use crate::routes::Actor;
@@ -157,11 +157,11 @@ impl Core {
     fn check_group(&self, call: &'static str, group: &[usize]) -> Result<()> {
         for (index, &rank) in group.iter().enumerate() {
             if rank == PROC_NULL {
-                return Err(Error::argument(Class::Rank, call, "PROC_NULL is no member of a group"));
+                return Err(Error::argument(Class::Rank, call, ArgumentError::ProcNull));
             }
             crate::job::check_rank(&self.team, call, rank)?;
             if group[..index].contains(&rank) {
-                return Err(Error::argument(Class::Rank, call, format!("rank {rank} is listed twice")));
+                return Err(Error::argument(Class::Rank, call, ArgumentError::ListedTwice(rank)));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use transom_fabric::{Memory, RegionKey};
 
 use super::room::aligned;
 use crate::directory::Part;
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::hints::Hints;
 use crate::job::{Job, peer};
 use crate::transport::{self, Wire};
@@ -51,7 +51,7 @@ impl Announced {
     fn before(&self, member: usize) -> Result<usize> {
         let total = (0..member).try_fold(0u64, |sum, member| {
             let (part, _) = self.job.core().lookup(self.job.team().rank(member), self.id)?;
-            let refused = || Error::argument(Class::Size, "allocate_shared", "the parts' sizes overflow together");
+            let refused = || Error::argument(Class::Size, "allocate_shared", ArgumentError::PartsOverflow);
             sum.checked_add(part.size).ok_or_else(refused)
         })?;
         Ok(usize::try_from(total).unwrap_or(usize::MAX))
@@ -86,13 +86,13 @@ impl Announced {
                         job.wire.import_shm(peer(first), &part.shm)?.mapped()
                     }
                 };
-                let refused = || Error::argument(Class::RmaShared, "allocate_shared", "the segment can't be mapped");
+                let refused = || Error::argument(Class::RmaShared, "allocate_shared", ArgumentError::SegmentUnmapped);
                 (segment.ok_or_else(refused)?, None)
             }
         };
         let at = self.before(self.job.rank())?;
         let memory = segment.slice(at, usize::try_from(self.part.size).unwrap_or(usize::MAX));
-        let missing = || Error::argument(Class::RmaShared, "allocate_shared", "the segment is shorter than its parts");
+        let missing = || Error::argument(Class::RmaShared, "allocate_shared", ArgumentError::SegmentShort);
         let memory = memory.ok_or_else(missing)?;
         // The rank in whose part a page begins touches the page first, so that the page is on that
         // rank's NUMA node.

@@ -5,7 +5,7 @@ use transom_fabric::{Memory, Span};
 
 use super::core::Core;
 use super::target::{Reach, Target};
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::job::PROC_NULL;
 
@@ -47,12 +47,11 @@ impl Core {
     /// §12.2.3).
     pub(crate) fn shared_query(&self, rank: usize) -> Result<SharedPart> {
         if self.flavor == Flavor::Dynamic {
-            let why = "a dynamic window's memory is not shared";
-            return Err(Error::argument(Class::RmaFlavor, "shared_query", why));
+            return Err(Error::argument(Class::RmaFlavor, "shared_query", ArgumentError::DynamicUnshared));
         }
         if rank != PROC_NULL {
             let part = self.target("shared_query", rank)?.map(|target| self.part_of(target));
-            return part.unwrap_or_else(|| Err(Error::argument(Class::Rank, "shared_query", "PROC_NULL has no part")));
+            return part.unwrap_or_else(|| Err(Error::argument(Class::Rank, "shared_query", ArgumentError::ProcNull)));
         }
         for rank in 0..self.team.size {
             if let Some(target) = self.target("shared_query", rank)?
@@ -73,12 +72,12 @@ impl Core {
         match (memory, self.own.separate.is_some() && target.rank() != self.team.me, &target.reach) {
             (Some(memory), false, _) => Ok(self.found(target.rank(), memory.clone(), target.unit)),
             (_, _, Reach::Mapped(..)) => {
-                let why = format!("load and store do not reach rank {}'s copy in the separate model", target.rank());
-                Err(Error::argument(Class::RmaShared, "shared_query", why))
+                let reason = ArgumentError::SeparateCopy { rank: target.rank() };
+                Err(Error::argument(Class::RmaShared, "shared_query", reason))
             }
             _ => {
-                let why = format!("load and store do not reach the part of rank {} from here", target.rank());
-                Err(Error::argument(Class::RmaShared, "shared_query", why))
+                let reason = ArgumentError::NotShared { rank: target.rank() };
+                Err(Error::argument(Class::RmaShared, "shared_query", reason))
             }
         }
     }

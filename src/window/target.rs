@@ -8,7 +8,7 @@ use transom_fabric::{Keyed, Memory, Peer, Tally, TallyRef};
 
 use super::core::Core;
 use crate::directory::Part;
-use crate::error::{ErrorKind, Result};
+use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::job::{Link, peer};
 use crate::routes::Actor;
@@ -246,8 +246,8 @@ fn of_node(core: &Core, job_rank: usize, part: &Part) -> Result<Option<NodeMemor
         let at = usize::try_from(part.offset).unwrap_or(usize::MAX);
         let len = usize::try_from(part.size).unwrap_or(usize::MAX);
         let inside = segment.slice(at, len);
-        let missing = || ErrorKind::Job(format!("rank {job_rank}'s part of the shared segment is outside of it"));
-        return Ok(Some(NodeMemory::Mapped(inside.ok_or_else(missing)?)));
+        let memory = inside.ok_or(JobError::PartOutside { rank: job_rank })?;
+        return Ok(Some(NodeMemory::Mapped(memory)));
     }
     let (wire, rank) = (&core.job.wire, peer(job_rank));
     let foreign = !transport::is_mapped(&part.shm);

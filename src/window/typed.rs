@@ -10,7 +10,7 @@ use super::element::RmaElem;
 use super::room::allocated;
 use super::shared::SharedPart;
 use crate::buffers::{self, Reclaim};
-use crate::error::{Class, Error, ErrorKind, Result};
+use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Info, Model};
 use crate::job::{Job, Route};
@@ -274,8 +274,9 @@ impl<T: RmaElem> Drop for Window<T> {
 
 /// The size of `len` elements in bytes.
 fn bytes_of<T>(call: &'static str, len: usize) -> Result<usize> {
-    let refused = || Error::argument(Class::Size, call, format!("{len} elements of {} bytes overflow", size_of::<T>()));
-    len.checked_mul(size_of::<T>()).ok_or_else(refused)
+    let size = size_of::<T>();
+    let refused = || Error::argument(Class::Size, call, ArgumentError::TooManyElements { count: len, size });
+    len.checked_mul(size).ok_or_else(refused)
 }
 
 /// The displacement unit of a typed window; 1 for types without size, which have no bytes to

@@ -6,7 +6,7 @@
 #include <mpi.h>
 
 /* The counts of accumulate operations, in the order of transom's numbers, and of error classes, in
- * the order of `CLASSES` in src/errors.rs. */
+ * the order of `transom::Class::ALL`. */
 enum { OPS = 14, CLASSES = 19 };
 
 struct constants {

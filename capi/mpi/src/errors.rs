@@ -5,7 +5,7 @@
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, PoisonError};
 
-use transom::{Class, Error};
+use transom::{Class, Error, diagnostics};
 
 use crate::host::{
     Comm, Errhandler, Win, constants, host_Add_error_code, host_Add_error_string, host_Comm_call_errhandler,
@@ -13,34 +13,11 @@ use crate::host::{
 };
 use crate::process;
 
-/// The classes in the order of the host's constants.
-const CLASSES: [Class; 19] = [
-    Class::Win,
-    Class::Base,
-    Class::Size,
-    Class::Disp,
-    Class::Rank,
-    Class::Type,
-    Class::Count,
-    Class::Op,
-    Class::LockType,
-    Class::Assert,
-    Class::Arg,
-    Class::RmaConflict,
-    Class::RmaAttach,
-    Class::RmaShared,
-    Class::RmaFlavor,
-    Class::RmaRange,
-    Class::RmaSync,
-    Class::InfoValue,
-    Class::Other,
-];
-
 /// The length in bytes of the longest error string that every host takes.
 const LONGEST: usize = 250;
 
 /// The code of each class, after its first use. A code's string is that of its last failure.
-static CODES: Mutex<[Option<c_int>; 19]> = Mutex::new([None; 19]);
+static CODES: Mutex<[Option<c_int>; Class::ALL.len()]> = Mutex::new([None; Class::ALL.len()]);
 
 /// The failure of a call.
 #[derive(Debug)]
@@ -72,10 +49,10 @@ impl Failure {
         if cfg!(int_handles) { class } else { self.explained(place, class) }
     }
 
-    /// The place of the failure's class in `CLASSES`, and the host's number of it.
+    /// The place of the failure's class in [`Class::ALL`], and the host's number of it.
     fn placed(&self) -> (usize, c_int) {
-        let other = CLASSES.len() - 1;
-        let place = CLASSES.iter().position(|&class| class == self.class).unwrap_or(other);
+        let other = Class::ALL.len() - 1;
+        let place = Class::ALL.iter().position(|&class| class == self.class).unwrap_or(other);
         (place, constants().classes[place])
     }
 
@@ -152,7 +129,7 @@ impl Failure {
     fn told(&self, handler: Errhandler, code: c_int) -> c_int {
         let ends = handler == constants().fatal || handler == constants().abort;
         if ends || process::get().is_some_and(|process| process.info) {
-            eprintln!("transom: {}", self.text);
+            diagnostics::error("transom::mpi", &self.text);
         }
         if ends { self.placed().1 } else { code }
     }

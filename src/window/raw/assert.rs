@@ -2,7 +2,7 @@
 
 use std::ops::BitOr;
 
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 
 /// A program's promises to a synchronization call (MPI-4.1 §12.5.5), combined by `|`. Fence takes
 /// NOSTORE, NOPUT, NOPRECEDE and NOSUCCEED; post takes NOCHECK, NOSTORE and NOPUT; start, lock and
@@ -37,8 +37,7 @@ impl Assert {
         if allowed.has(self) {
             return Ok(());
         }
-        let why = format!("{self:?} has assertions that do not belong to this call (MPI-4.1 §12.5.5)");
-        Err(Error::argument(Class::Assert, call, why))
+        Err(Error::argument(Class::Assert, call, ArgumentError::ForeignAssertions { bits: self.0 }))
     }
 }
 

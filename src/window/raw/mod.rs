@@ -18,7 +18,7 @@ use super::room::allocated;
 use super::shared::SharedPart;
 use crate::buffers;
 use crate::epoch::Call;
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Info, Model};
 use crate::job::{Job, JobCore, Route};
@@ -92,7 +92,7 @@ impl RawWindow {
     pub unsafe fn create(job: &Job, base: *mut u8, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
         // SAFETY: the caller's promise.
         let memory = if size == 0 { Some(Memory::private(0)) } else { unsafe { given(job.core(), base, size) } };
-        let null = || Error::argument(Class::Base, "create", format!("a null base with a size of {size} bytes"));
+        let null = || Error::argument(Class::Base, "create", ArgumentError::NullBase { size });
         let wanted = Wanted { flavor: Flavor::Create, unit: disp_unit, info };
         let make = |wanted: &Wanted| Core::create(job, wanted, |_, _| memory.clone().ok_or_else(null));
         let given = (size == 0).then(|| Span::from_raw(base, 0));
@@ -115,7 +115,8 @@ impl RawWindow {
         }
         // SAFETY: the caller's promise.
         let memory = unsafe { given(&self.core.job, base, size) };
-        let none = || Error::argument(Class::RmaAttach, "attach", format!("{size} bytes at {base:p} are no memory"));
+        let reason = ArgumentError::NotMemory { address: base.addr(), size };
+        let none = || Error::argument(Class::RmaAttach, "attach", reason);
         self.core.attach(memory.ok_or_else(none)?)
     }
 

@@ -7,7 +7,7 @@ use super::super::request::Request;
 use super::super::transfer::Count;
 use super::{At, Items, RawWindow};
 use crate::buffers::{Sink, Source};
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 use crate::memory::accumulate::{bytes_of, value};
 use crate::reduce::{BasicType, Op};
 
@@ -172,7 +172,7 @@ impl RawWindow {
         one_element(CALL, ty, if op == Op::NoOp { result.len() } else { operand.len() })?;
         one_element(CALL, ty, result.len())?;
         if !op.allows(ty) {
-            return Err(Error::argument(Class::Op, CALL, format!("{} is not defined on {}", op.name(), ty.name())));
+            return Err(Error::argument(Class::Op, CALL, ArgumentError::Undefined { op, ty }));
         }
         let nothing = [0; LARGEST];
         let operand = if op == Op::NoOp { &nothing[..ty.size()] } else { operand };
@@ -202,10 +202,8 @@ impl RawWindow {
         match (op, ty) {
             (Op::Sum, BasicType::Int64) => self.core.fetch_op(permit, displacement, Op::Sum, BasicType::Int64, operand),
             (Op::Sum, BasicType::Int32) => self.core.fetch_op(permit, displacement, Op::Sum, BasicType::Int32, operand),
-            _ if ty.size() > 8 => Err(Error::argument(Class::Type, CALL, format!("{} is no number", ty.name()))),
-            _ if !op.allows(ty) => {
-                Err(Error::argument(Class::Op, CALL, format!("{} is not defined on {}", op.name(), ty.name())))
-            }
+            _ if ty.size() > 8 => Err(Error::argument(Class::Type, CALL, ArgumentError::NotNumber(ty))),
+            _ if !op.allows(ty) => Err(Error::argument(Class::Op, CALL, ArgumentError::Undefined { op, ty })),
             _ => self.core.fetch_op(permit, displacement, op, ty, operand),
         }
     }
@@ -226,8 +224,7 @@ impl RawWindow {
         displacement: u64,
     ) -> Result<()> {
         if !Op::allows_compare_and_swap(ty) {
-            let why = format!("it is not defined on {}", ty.name());
-            return Err(Error::argument(Class::Type, "compare_and_swap", why));
+            return Err(Error::argument(Class::Type, "compare_and_swap", ArgumentError::UndefinedType(ty)));
         }
         self.compare_and_swap_any(new, expected, result, ty, target, displacement)
     }
@@ -392,16 +389,16 @@ impl RawWindow {
 #[inline]
 fn elements(call: &'static str, op: Op, ty: BasicType, count: usize) -> Result<usize> {
     if !op.allows(ty) {
-        return Err(Error::argument(Class::Op, call, format!("{} is not defined on {}", op.name(), ty.name())));
+        return Err(Error::argument(Class::Op, call, ArgumentError::Undefined { op, ty }));
     }
-    let why = || Error::argument(Class::Count, call, format!("{count} elements of {} bytes are too many", ty.size()));
-    count.checked_mul(ty.size()).ok_or_else(why)
+    let size = ty.size();
+    let refused = || Error::argument(Class::Count, call, ArgumentError::TooManyElements { count, size });
+    count.checked_mul(size).ok_or_else(refused)
 }
 
 fn one_element(call: &'static str, ty: BasicType, len: usize) -> Result<()> {
     if len == ty.size() {
         return Ok(());
     }
-    let why = format!("{len} bytes are not one element of {}, which has {}", ty.name(), ty.size());
-    Err(Error::argument(Class::Count, call, why))
+    Err(Error::argument(Class::Count, call, ArgumentError::NotOneElement { length: len, ty }))
 }

@@ -3,7 +3,7 @@
 use super::super::lock::Lock;
 use super::{Assert, RawWindow};
 use crate::epoch::Call;
-use crate::error::{Class, Error, Result};
+use crate::error::{ArgumentError, Class, Error, Result};
 
 /// Synchronization (MPI-4.1 §12.5).
 impl RawWindow {
@@ -17,8 +17,7 @@ impl RawWindow {
         let own = Assert::NOSTORE | Assert::NOPUT | Assert::NOPRECEDE | Assert::NOSUCCEED;
         assert.only("fence", own)?;
         if assert.has(Assert::NOPRECEDE) && self.core.in_fence_epoch() {
-            let why = "NOPRECEDE, but operations of this process precede the fence (MPI-4.1 §12.5.5)";
-            return Err(Error::argument(Class::Assert, "fence", why));
+            return Err(Error::argument(Class::Assert, "fence", ArgumentError::OperationsPrecede));
         }
         let call = if assert.has(Assert::NOSUCCEED) { Call::LastFence } else { Call::Fence };
         self.core.epochs.step("fence", call)?;

@@ -3,6 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
+use transom::Class;
+
 use super::{Comm, Errhandler, InfoHandle, OpHandle, RequestHandle, Type, Win};
 
 /// The host's constants (`struct constants` in host/host.h).
@@ -21,7 +23,7 @@ pub(crate) struct Constants {
     pub(crate) fatal: Errhandler,
     pub(crate) abort: Errhandler,
     pub(crate) ops: [OpHandle; 14],
-    pub(crate) classes: [c_int; 19],
+    pub(crate) classes: [c_int; Class::ALL.len()],
     pub(crate) undefined: c_int,
     pub(crate) proc_null: c_int,
     pub(crate) thread_multiple: c_int,

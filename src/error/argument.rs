@@ -1,0 +1,336 @@
+//! Why a call refuses an argument: one variant for each rule, with its numbers.
+
+use crate::error::SettingError;
+use crate::flavor::Flavor;
+use crate::reduce::{BasicType, Op};
+
+/// A side of an operation on a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Side {
+    /// The caller's data.
+    Origin,
+    /// The caller's buffer for previous values.
+    Result,
+    /// The target's part of the window.
+    Target,
+}
+
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Side::Origin => "origin",
+            Side::Result => "result",
+            Side::Target => "target",
+        })
+    }
+}
+
+/// Why an argument is invalid: the reason in [`ErrorKind::Argument`](crate::ErrorKind::Argument).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArgumentError {
+    /// `PROC_NULL` where a rank is needed.
+    #[error("PROC_NULL is not a rank of the window")]
+    ProcNull,
+    /// A rank is listed twice.
+    #[error("rank {0} is listed twice")]
+    ListedTwice(usize),
+    /// The caller is not in its own list.
+    #[error("rank {rank}, which calls it, is not in the list {ranks:?}")]
+    NotListed {
+        /// The caller.
+        rank: usize,
+        /// The list.
+        ranks: Vec<usize>,
+    },
+    /// Two threads of a process are in collective calls of one set of ranks.
+    #[error(
+        "another thread of this process is in a barrier of the same job or subset, or creates a window over it: each \
+         thread needs a subset of its own (Job::subset_tagged), or its turn"
+    )]
+    ConcurrentCollective,
+    /// A key of an info has an illegal value.
+    #[error("{key}={value}: {reason}")]
+    Hint {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// The legal values.
+        reason: SettingError,
+    },
+    /// The hint `transom_atomics` asks for atomics by the device where that is impossible.
+    #[error(transparent)]
+    Atomics(#[from] AtomicsError),
+    /// A displacement unit of 0.
+    #[error("the displacement unit is 0; it is at least 1 byte")]
+    NoUnit,
+    /// A null base for memory that has bytes.
+    #[error("a null base with a size of {size} bytes")]
+    NullBase {
+        /// The size.
+        size: usize,
+    },
+    /// Addresses that are not memory.
+    #[error("{size} bytes at {address:#x} are not memory")]
+    NotMemory {
+        /// The first address.
+        address: usize,
+        /// The number of bytes.
+        size: usize,
+    },
+    /// More elements than a size in bytes can say.
+    #[error("{count} elements of {size} bytes are too many")]
+    TooManyElements {
+        /// The number of elements.
+        count: usize,
+        /// The size of one.
+        size: usize,
+    },
+    /// The parts of a shared window are together larger than an address space.
+    #[error("the parts' sizes overflow together")]
+    PartsOverflow,
+    /// The machine lacks memory for the parts of its ranks.
+    #[error(
+        "window {window:x}: its parts on the machine of rank {rank} need {needed} bytes of memory, of which {available} \
+         are available"
+    )]
+    PartsTooLarge {
+        /// The window's number in the job.
+        window: u64,
+        /// The rank that looked.
+        rank: usize,
+        /// The bytes of all parts there.
+        needed: u64,
+        /// The bytes that the machine can give.
+        available: u64,
+    },
+    /// Ranks of a shared window do not share memory.
+    #[error("ranks {rank} and {other} do not share memory: a shared window is over ranks of one node")]
+    Apart {
+        /// A rank.
+        rank: usize,
+        /// A rank of another node.
+        other: usize,
+    },
+    /// The segment of a shared window can't be mapped.
+    #[error("the segment can't be mapped")]
+    SegmentUnmapped,
+    /// The segment of a shared window is shorter than the parts in it.
+    #[error("the segment is shorter than its parts")]
+    SegmentShort,
+    /// A region to attach overlaps an attached one.
+    #[error("{length} bytes at address {address:#x} overlap the attached region of {other_length} bytes at {other:#x}")]
+    AttachedTwice {
+        /// The region's address.
+        address: usize,
+        /// Its length.
+        length: usize,
+        /// The attached region's address.
+        other: u64,
+        /// Its length.
+        other_length: u64,
+    },
+    /// No attached region begins at the address.
+    #[error("no attached region begins at address {address:#x}")]
+    NoRegion {
+        /// The address.
+        address: usize,
+    },
+    /// An access that attached regions do not contain.
+    #[error("{length} bytes at address {address:#x} are not within regions that rank {rank} has attached")]
+    NotAttached {
+        /// The target.
+        rank: usize,
+        /// The address.
+        address: u64,
+        /// The length of the access.
+        length: usize,
+    },
+    /// An access to a region that was detached during the call.
+    #[error("{length} bytes at address {address:#x} were detached at rank {rank} meanwhile")]
+    Detached {
+        /// The target.
+        rank: usize,
+        /// The address.
+        address: u64,
+        /// The length of the access.
+        length: usize,
+    },
+    /// A call for dynamic windows on another one.
+    #[error("the window is of flavor {0:?}, not dynamic")]
+    NotDynamic(Flavor),
+    /// The memory of dynamic windows is not shared.
+    #[error("a dynamic window's memory is not shared")]
+    DynamicUnshared,
+    /// Load and store do not reach the copy that operations change.
+    #[error("load and store do not reach rank {rank}'s copy in the separate model")]
+    SeparateCopy {
+        /// The rank.
+        rank: usize,
+    },
+    /// Load and store do not reach a rank's part.
+    #[error("load and store do not reach the part of rank {rank} from here")]
+    NotShared {
+        /// The rank.
+        rank: usize,
+    },
+    /// A lock on a window that promised to have none.
+    #[error("the window's info says no_locks=true (MPI-4.1 §12.2.1)")]
+    NoLocks,
+    /// Assertions that the call does not take.
+    #[error("Assert({bits}) has assertions that do not belong to this call (MPI-4.1 §12.5.5)")]
+    ForeignAssertions {
+        /// The assertions' bits.
+        bits: u8,
+    },
+    /// NOPRECEDE at a fence that operations precede.
+    #[error("NOPRECEDE, but operations of this process precede the fence (MPI-4.1 §12.5.5)")]
+    OperationsPrecede,
+    /// Items that reach outside of their buffer.
+    #[error("the items reach from byte {begin} to {end} of a buffer of {length} bytes")]
+    OutsideBuffer {
+        /// The first byte.
+        begin: i64,
+        /// The byte after the last.
+        end: i64,
+        /// The buffer's length.
+        length: usize,
+    },
+    /// Bytes that are not within an allocation.
+    #[error("{length} bytes at {at} of an allocation of {size} bytes")]
+    OutsideAllocation {
+        /// The first byte.
+        at: usize,
+        /// The number of bytes.
+        length: usize,
+        /// The size of the allocation.
+        size: usize,
+    },
+    /// Origin and target have other data in their order.
+    #[error("the origin has {origin} bytes, the target {target}, or other types in their order")]
+    Signatures {
+        /// The origin's bytes.
+        origin: usize,
+        /// The target's bytes.
+        target: usize,
+    },
+    /// A side's items overlap each other.
+    #[error("entries of the {side} type overlap each other in {count} items")]
+    Overlap {
+        /// The side.
+        side: Side,
+        /// The number of items.
+        count: usize,
+    },
+    /// A side of an accumulate does not match the target.
+    #[error("the {side} has {length} bytes, the target {target} of {}", ty.name())]
+    Unmatched {
+        /// The side.
+        side: Side,
+        /// Its bytes.
+        length: usize,
+        /// The target's bytes.
+        target: usize,
+        /// The target's type.
+        ty: BasicType,
+    },
+    /// Bytes that are no multiple of the type's size.
+    #[error("{length} bytes are no whole elements of {}", ty.name())]
+    NotWhole {
+        /// The number of bytes.
+        length: usize,
+        /// The type.
+        ty: BasicType,
+    },
+    /// Bytes that are not exactly one element.
+    #[error("{length} bytes are not one element of {}, which has {}", ty.name(), ty.size())]
+    NotOneElement {
+        /// The number of bytes.
+        length: usize,
+        /// The type.
+        ty: BasicType,
+    },
+    /// A derived type of several predefined ones in an accumulate.
+    #[error("the type is not made of one predefined type, which accumulates need")]
+    NotUniform,
+    /// An operation that is not defined on the type.
+    #[error("{} is not defined on {}", op.name(), ty.name())]
+    Undefined {
+        /// The operation.
+        op: Op,
+        /// The type.
+        ty: BasicType,
+    },
+    /// The call is not defined on the type.
+    #[error("it is not defined on {}", .0.name())]
+    UndefinedType(BasicType),
+    /// The type does not fit a number of 64 bits.
+    #[error("{} does not fit a number of 64 bits", .0.name())]
+    NotNumber(BasicType),
+    /// An operation that does not combine.
+    #[error("{0} combines nothing")]
+    CombinesNothing(Op),
+    /// The data of two ranks differ in length.
+    #[error("{here} elements here, {there} at rank {rank}")]
+    LengthsDiffer {
+        /// The caller's elements.
+        here: u64,
+        /// The other rank's.
+        there: u64,
+        /// The other rank.
+        rank: usize,
+    },
+    /// A subarray's lists differ in length, or are empty.
+    #[error("{sizes} sizes, {subsizes} subsizes and {starts} starts; there must be as many of each, and one at least")]
+    Dimensions {
+        /// The number of sizes.
+        sizes: usize,
+        /// The number of subsizes.
+        subsizes: usize,
+        /// The number of starts.
+        starts: usize,
+    },
+    /// A subarray that is not within the array.
+    #[error("dimension {dimension} has {size} elements; {subsize} from number {start} are not a part of it")]
+    Subarray {
+        /// The dimension.
+        dimension: usize,
+        /// The array's elements.
+        size: usize,
+        /// The subarray's elements.
+        subsize: usize,
+        /// Its first element.
+        start: usize,
+    },
+    /// A layout with a byte that no offset names.
+    #[error("a byte or a bound is beyond the offsets {} to {}", i64::MIN, i64::MAX)]
+    BeyondOffsets,
+    /// A layout with more data than an offset can say.
+    #[error("more data than {} bytes", i64::MAX)]
+    TooMuchData,
+    /// A layout of too many strips.
+    #[error("the irregular parts repeat to {strips} strips of memory, and {limit} are the limit")]
+    TooManyStrips {
+        /// The strips.
+        strips: usize,
+        /// The most that a layout can have.
+        limit: usize,
+    },
+}
+
+/// Why the device can't perform the atomics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum AtomicsError {
+    /// All ranks share one node.
+    #[error("atomics by nic are wanted, but all ranks share one node and no net is open")]
+    OneNode,
+    /// Some ranks share a node.
+    #[error("atomics by nic are wanted, but ranks share nodes, between which no net leads")]
+    SharedNodes,
+    /// The provider lacks atomics.
+    #[error("atomics by nic are wanted, but the provider does not perform all atomics")]
+    Provider,
+}

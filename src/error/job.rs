@@ -1,0 +1,218 @@
+//! Why ranks can't form a job, or lose their agreement, and why a value of a variable is illegal.
+
+use std::io;
+
+use crate::error::AtomicsError;
+
+/// Why the ranks can't work together: the reason in [`ErrorKind::Job`](crate::ErrorKind::Job).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// More ranks than 32 bits can number.
+    #[error("{ranks} ranks are more than this version takes")]
+    TooManyRanks {
+        /// The number of ranks.
+        ranks: usize,
+    },
+    /// Ranks have other versions of the library, or other settings on which all must agree.
+    #[error("the ranks differ in their settings: rank {rank} has {theirs}; rank {own_rank} has {own}")]
+    SettingsDiffer {
+        /// A rank that differs.
+        rank: usize,
+        /// Its version and settings.
+        theirs: String,
+        /// This rank.
+        own_rank: usize,
+        /// The version and settings of this rank.
+        own: String,
+    },
+    /// Ranks opened different nets.
+    #[error("rank {rank} uses {theirs}, rank {own_rank} {own}; set TRANSOM_PROVIDER and FI_ variables alike")]
+    NetsDiffer {
+        /// A rank that differs.
+        rank: usize,
+        /// Its net.
+        theirs: String,
+        /// This rank.
+        own_rank: usize,
+        /// The net of this rank.
+        own: String,
+    },
+    /// What a rank told of itself can't be read.
+    #[error("rank {rank} told something that this version can't read; do all run the same program?")]
+    Unreadable {
+        /// The rank.
+        rank: usize,
+    },
+    /// The device is asked to perform atomics and can't.
+    #[error(transparent)]
+    Atomics(#[from] AtomicsError),
+    /// A net is needed, and no transport has one.
+    #[error("a net is needed, and neither verbs nor libfabric can be used")]
+    NoNet,
+    /// The limit of open files is too low for a net over sockets.
+    #[error(
+        "rank {rank} needs at least {least} descriptors for {ranks} ranks over sockets, and {all} once it has contacted \
+         all of them; the limit of open files (RLIMIT_NOFILE) is {limit}, the hard one {}: raise it (ulimit -n {all}), \
+         or have fewer ranks without shared memory",
+        hard.map_or_else(|| "none".into(), |hard| hard.to_string())
+    )]
+    Descriptors {
+        /// This rank.
+        rank: usize,
+        /// The number of ranks.
+        ranks: usize,
+        /// The descriptors that the rank needs to start.
+        least: u64,
+        /// The descriptors that it needs after contact with all ranks.
+        all: u64,
+        /// The soft limit.
+        limit: u64,
+        /// The hard limit, if there is one.
+        hard: Option<u64>,
+    },
+    /// The job block of a rank of the node can't be mapped.
+    #[error("rank {rank}'s job block can't be mapped although it is of this node")]
+    BlockUnmapped {
+        /// The rank.
+        rank: usize,
+    },
+    /// Two windows of a process got the same number.
+    #[error("window {window:x}: another window of this process has the same number; make it again")]
+    SameNumber {
+        /// The number.
+        window: u64,
+    },
+    /// The ranks of a subset could not agree on its number.
+    #[error("subset: its ranks could not agree on a number")]
+    NoAgreement,
+    /// A rank could not create its part of a window, so that no rank has the window.
+    #[error("window {window:x}: rank {rank} could not create its part, so that no rank has the window")]
+    PartFailed {
+        /// The window's number in the job.
+        window: u64,
+        /// The lowest rank that failed.
+        rank: usize,
+    },
+    /// The part that a rank published is not within the shared segment.
+    #[error("rank {rank}'s part of the shared segment is outside of it")]
+    PartOutside {
+        /// The rank.
+        rank: usize,
+    },
+    /// The control words of a mapped target are not mapped.
+    #[error("the control words of rank {rank}, whose memory is mapped, are not")]
+    WordsUnmapped {
+        /// The rank.
+        rank: usize,
+    },
+}
+
+/// Why the value of a variable or of a hint is illegal: it tells the legal ones.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// Not one of the words.
+    #[error("it is {}", choices(.0))]
+    NotOneOf(&'static [&'static str]),
+    /// Not a list of the words, nor `none`.
+    #[error("it is none, or a list of {}", listed(.0, "and"))]
+    NotListOf(&'static [&'static str]),
+    /// Not a number of bytes.
+    #[error("it is a number of bytes")]
+    NotBytes,
+    /// Not a size of memory, which may have a suffix.
+    #[error("it is a number of bytes, with k, m or g where wanted")]
+    NotSize,
+    /// Not a power of two, or a larger one than is allowed.
+    #[error("it is a power of two, at most 2^{most}")]
+    NotPowerOfTwo {
+        /// The largest exponent.
+        most: u32,
+    },
+    /// Not a number of seconds, or outside of the bounds.
+    #[error("it is a number of seconds, {least} to {most}")]
+    NotSeconds {
+        /// The fewest seconds.
+        least: u64,
+        /// The most seconds.
+        most: u64,
+    },
+    /// Not a number of nodes.
+    #[error("it is a number of nodes")]
+    NotNodes,
+    /// Not UTF-8.
+    #[error("it is not UTF-8")]
+    NotUtf8,
+    /// A transport that does not exist.
+    #[error("this version knows the transports shm, verbs and ofi")]
+    UnknownTransport,
+    /// All transports are excluded.
+    #[error("it leaves no transport")]
+    NoTransport,
+    /// No interface that is up is in the list.
+    #[error("no interface that is up is meant by it; there are {}", .0.join(", "))]
+    NoInterface(
+        /// The interfaces that are up.
+        Vec<String>,
+    ),
+    /// The system does not list its interfaces.
+    #[error("the system does not list interfaces: {0}")]
+    Interfaces(io::Error),
+}
+
+/// The words of a choice: `y or n`, `auto, cpu or nic`.
+fn choices(words: &[&str]) -> String {
+    listed(words, "or")
+}
+
+fn listed(words: &[&str], last: &str) -> String {
+    match words {
+        [most @ .., one, other] => {
+            most.iter().map(|word| format!("{word}, ")).collect::<String>() + &format!("{one} {last} {other}")
+        }
+        few => few.concat(),
+    }
+}
+
+/// Why a rank of another machine can't be reached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnreachableError {
+    /// It did not answer the first connection.
+    #[error("no answer within {seconds} s")]
+    NoAnswer {
+        /// The time that it had.
+        seconds: u64,
+    },
+    /// It answered before, and does not any more.
+    #[error("it answered before, and does no more")]
+    Silent,
+    /// The connection was refused.
+    #[error("{0}: its process has ended, or something in between refuses")]
+    Refused(io::Error),
+    /// The kernel could not connect.
+    #[error("{0}")]
+    System(io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn illegal_values_name_the_legal_ones() {
+        for (error, words) in [
+            (SettingError::NotOneOf(&["y", "n"]), "it is y or n"),
+            (SettingError::NotOneOf(&["auto", "cpu", "nic"]), "it is auto, cpu or nic"),
+            (SettingError::NotListOf(&["rar", "raw", "war"]), "it is none, or a list of rar, raw and war"),
+            (SettingError::NotPowerOfTwo { most: 30 }, "it is a power of two, at most 2^30"),
+            (
+                SettingError::NoInterface(vec!["lo=127.0.0.1/8".into()]),
+                "no interface that is up is meant by it; there are lo=127.0.0.1/8",
+            ),
+        ] {
+            assert_eq!(error.to_string(), words);
+        }
+    }
+}

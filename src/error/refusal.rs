@@ -1,0 +1,146 @@
+//! Why a target refuses a request. A refusal travels as four words: a code and its numbers.
+
+use crate::reduce::{BasicType, Op};
+
+/// Why a target refused an operation: the reason in
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused). No memory was accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A code that this version does not know.
+    #[error("refusal {code}, which this version does not know")]
+    Unknown {
+        /// The code.
+        code: u64,
+    },
+    /// The window does not exist there.
+    #[error("there is no such window here")]
+    NoWindow,
+    /// Bytes outside of the window's part.
+    #[error("{length} bytes at {at} of a window of {limit} bytes")]
+    Outside {
+        /// The offset in bytes.
+        at: i64,
+        /// The length of the access.
+        length: u64,
+        /// The size of the part.
+        limit: u64,
+    },
+    /// Bytes that are not attached.
+    #[error("{length} bytes at address {address:#x}, which are not attached to the dynamic window")]
+    NotAttached {
+        /// The address.
+        address: u64,
+        /// The length of the access.
+        length: u64,
+    },
+    /// An element at an address that is not aligned for it.
+    #[error("an element of {} at an address that is not a multiple of {}", ty.name(), ty.align())]
+    Misaligned {
+        /// The type.
+        ty: BasicType,
+    },
+    /// An operation that is not defined on the type.
+    #[error("{} is not defined on {}", op.name(), ty.name())]
+    Undefined {
+        /// The operation.
+        op: Op,
+        /// The type.
+        ty: BasicType,
+    },
+    /// Data and target differ in length.
+    #[error("{data} bytes of data for {target} bytes of the target")]
+    Lengths {
+        /// The bytes of the data.
+        data: u64,
+        /// The bytes of the target.
+        target: u64,
+    },
+    /// Bytes that are no multiple of the type's size.
+    #[error("{length} bytes are no whole elements of {}", ty.name())]
+    NotWhole {
+        /// The number of bytes.
+        length: u64,
+        /// The type.
+        ty: BasicType,
+    },
+    /// More bytes than a message moves.
+    #[error("more than {limit} bytes in one message")]
+    TooLong {
+        /// The most bytes.
+        limit: u64,
+    },
+    /// A control word that the window does not have.
+    #[error("there is no such control word")]
+    NoWord,
+    /// The regions of a window that has none.
+    #[error("only a dynamic window has regions")]
+    NoRegions,
+}
+
+impl Refusal {
+    /// Code and numbers, as a message carries them.
+    pub(crate) fn to_words(self) -> [u64; 4] {
+        let of = |ty: BasicType| u64::from(ty.number());
+        match self {
+            Refusal::Unknown { code } => [code, 0, 0, 0],
+            Refusal::NoWindow => [1, 0, 0, 0],
+            Refusal::Outside { at, length, limit } => [2, at.cast_unsigned(), length, limit],
+            Refusal::NotAttached { address, length } => [3, address, length, 0],
+            Refusal::Misaligned { ty } => [4, of(ty), 0, 0],
+            Refusal::Undefined { op, ty } => [5, op.number().into(), of(ty), 0],
+            Refusal::Lengths { data, target } => [6, data, target, 0],
+            Refusal::NotWhole { length, ty } => [7, length, of(ty), 0],
+            Refusal::TooLong { limit } => [8, limit, 0, 0],
+            Refusal::NoWord => [9, 0, 0, 0],
+            Refusal::NoRegions => [10, 0, 0, 0],
+        }
+    }
+
+    /// The refusal that a message carries.
+    pub(crate) fn of_words([code, a, b, c]: [u64; 4]) -> Refusal {
+        let ty = |word: u64| u8::try_from(word).ok().and_then(BasicType::from_number);
+        let op = |word: u64| u8::try_from(word).ok().and_then(Op::from_number);
+        let known = match code {
+            1 => Some(Refusal::NoWindow),
+            2 => Some(Refusal::Outside { at: a.cast_signed(), length: b, limit: c }),
+            3 => Some(Refusal::NotAttached { address: a, length: b }),
+            4 => ty(a).map(|ty| Refusal::Misaligned { ty }),
+            5 => op(a).zip(ty(b)).map(|(op, ty)| Refusal::Undefined { op, ty }),
+            6 => Some(Refusal::Lengths { data: a, target: b }),
+            7 => ty(b).map(|ty| Refusal::NotWhole { length: a, ty }),
+            8 => Some(Refusal::TooLong { limit: a }),
+            9 => Some(Refusal::NoWord),
+            10 => Some(Refusal::NoRegions),
+            _ => None,
+        };
+        known.unwrap_or(Refusal::Unknown { code })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_come_back_from_words_as_they_were() {
+        let ty = BasicType::Int64;
+        for refusal in [
+            Refusal::Unknown { code: 77 },
+            Refusal::NoWindow,
+            Refusal::Outside { at: -1, length: 8, limit: 16 },
+            Refusal::NotAttached { address: u64::MAX, length: 3 },
+            Refusal::Misaligned { ty },
+            Refusal::Undefined { op: Op::Max, ty: BasicType::Complex32 },
+            Refusal::Lengths { data: 4, target: 8 },
+            Refusal::NotWhole { length: 7, ty },
+            Refusal::TooLong { limit: 1 << 18 },
+            Refusal::NoWord,
+            Refusal::NoRegions,
+        ] {
+            assert_eq!(Refusal::of_words(refusal.to_words()), refusal);
+        }
+        assert_eq!(Refusal::of_words([5, 1 << 40, 0, 0]), Refusal::Unknown { code: 5 }, "no such operation");
+        assert_eq!(Refusal::of_words([4, 255, 0, 0]), Refusal::Unknown { code: 4 }, "no such type");
+    }
+}
