@@ -8,42 +8,66 @@ use std::sync::OnceLock;
 
 use super::op::Op;
 use super::types::Class;
-use Foreign::{
-    Complex16, Complex128, ComplexLong, Float16, Float128, Int128, Logical16, Logical32, Logical64, Logical128,
-    LongDouble, LongDoubleInt, TwoDouble, TwoFloat,
-};
 
-/// A predefined type that Rust lacks. `enum foreign` of capi/mpi/host/host.h has the same order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Foreign {
+/// Defines the enumeration and what is known of its types from one table: for each type its name in
+/// MPI, its size in bytes and its class.
+macro_rules! table {
+    ($($(#[$doc:meta])+ $name:ident = $mpi:literal, $size:literal, $class:ident;)+) => {
+        /// A predefined type that Rust lacks. `enum foreign` of capi/mpi/host/host.h has the same
+        /// order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Foreign {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl Foreign {
+            /// Every type, in the order of their numbers.
+            pub const ALL: [Foreign; [$($size),+].len()] = [$(Foreign::$name),+];
+
+            pub(super) const fn size(self) -> usize {
+                match self { $(Foreign::$name => $size,)+ }
+            }
+
+            pub(super) const fn name(self) -> &'static str {
+                match self { $(Foreign::$name => $mpi,)+ }
+            }
+
+            pub(super) const fn class(self) -> Class {
+                match self { $(Foreign::$name => Class::$class,)+ }
+            }
+        }
+    };
+}
+
+table! {
     /// `MPI_LONG_DOUBLE`, where it has 16 bytes.
-    LongDouble,
+    LongDouble = "MPI_LONG_DOUBLE", 16, Float;
     /// `MPI_C_LONG_DOUBLE_COMPLEX`: two of these.
-    ComplexLong,
+    ComplexLong = "MPI_C_LONG_DOUBLE_COMPLEX", 32, Complex;
     /// `MPI_LONG_DOUBLE_INT`: a `long double` and its index, 32 bytes with padding.
-    LongDoubleInt,
+    LongDoubleInt = "MPI_LONG_DOUBLE_INT", 32, Pair;
     /// `MPI_REAL16`: IEEE binary128.
-    Float128,
+    Float128 = "MPI_REAL16", 16, Float;
     /// `MPI_COMPLEX32`: two of these.
-    Complex128,
+    Complex128 = "MPI_COMPLEX32", 32, Complex;
     /// `MPI_REAL2`: IEEE binary16.
-    Float16,
+    Float16 = "MPI_REAL2", 2, Float;
     /// `MPI_COMPLEX4`: two of these.
-    Complex16,
+    Complex16 = "MPI_COMPLEX4", 4, Complex;
     /// `MPI_INTEGER16`.
-    Int128,
+    Int128 = "MPI_INTEGER16", 16, Integer;
     /// `MPI_LOGICAL2`.
-    Logical16,
+    Logical16 = "MPI_LOGICAL2", 2, Logical;
     /// `MPI_LOGICAL4`.
-    Logical32,
+    Logical32 = "MPI_LOGICAL4", 4, Logical;
     /// `MPI_LOGICAL8`.
-    Logical64,
+    Logical64 = "MPI_LOGICAL8", 8, Logical;
     /// `MPI_LOGICAL16`.
-    Logical128,
+    Logical128 = "MPI_LOGICAL16", 16, Logical;
     /// `MPI_2REAL`: an `f32` and its index, which is one too.
-    TwoFloat,
+    TwoFloat = "MPI_2REAL", 8, Pair;
     /// `MPI_2DOUBLE_PRECISION`: an `f64` and its index, which is one too.
-    TwoDouble,
+    TwoDouble = "MPI_2DOUBLE_PRECISION", 16, Pair;
 }
 
 /// Combines one element of the type by an operation that computes: the value in the target, which
@@ -61,63 +85,6 @@ pub fn serve(combine: Combine) {
 }
 
 impl Foreign {
-    /// Every type, in the order of their numbers.
-    pub const ALL: [Foreign; 14] = [
-        LongDouble,
-        ComplexLong,
-        LongDoubleInt,
-        Float128,
-        Complex128,
-        Float16,
-        Complex16,
-        Int128,
-        Logical16,
-        Logical32,
-        Logical64,
-        Logical128,
-        TwoFloat,
-        TwoDouble,
-    ];
-
-    pub(super) const fn size(self) -> usize {
-        match self {
-            Float16 | Logical16 => 2,
-            Complex16 | Logical32 => 4,
-            Logical64 | TwoFloat => 8,
-            LongDouble | Float128 | Int128 | Logical128 | TwoDouble => 16,
-            ComplexLong | LongDoubleInt | Complex128 => 32,
-        }
-    }
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            LongDouble => "MPI_LONG_DOUBLE",
-            ComplexLong => "MPI_C_LONG_DOUBLE_COMPLEX",
-            LongDoubleInt => "MPI_LONG_DOUBLE_INT",
-            Float128 => "MPI_REAL16",
-            Complex128 => "MPI_COMPLEX32",
-            Float16 => "MPI_REAL2",
-            Complex16 => "MPI_COMPLEX4",
-            Int128 => "MPI_INTEGER16",
-            Logical16 => "MPI_LOGICAL2",
-            Logical32 => "MPI_LOGICAL4",
-            Logical64 => "MPI_LOGICAL8",
-            Logical128 => "MPI_LOGICAL16",
-            TwoFloat => "MPI_2REAL",
-            TwoDouble => "MPI_2DOUBLE_PRECISION",
-        }
-    }
-
-    pub(super) const fn class(self) -> Class {
-        match self {
-            LongDouble | Float128 | Float16 => Class::Float,
-            ComplexLong | Complex128 | Complex16 => Class::Complex,
-            Int128 => Class::Integer,
-            Logical16 | Logical32 | Logical64 | Logical128 => Class::Logical,
-            LongDoubleInt | TwoFloat | TwoDouble => Class::Pair,
-        }
-    }
-
     /// The type with this place in [`Foreign::ALL`], where this process serves it.
     pub(super) fn served(place: usize) -> Option<Foreign> {
         COMBINE.get().and_then(|_| Foreign::ALL.get(place).copied())
@@ -136,6 +103,7 @@ impl Foreign {
 #[cfg(test)]
 mod tests {
     use super::super::kernel::{combine, combine_one};
+    use super::Foreign::{Int128, Logical16};
     use super::*;
     use crate::reduce::BasicType;
 
