@@ -11,7 +11,8 @@ use crate::options::{Creation, Options, Synchronization};
 pub(crate) fn counts(options: &Options, size: usize) -> Counts {
     let (iterations, skip) = if size <= 8192 { (10_000, 100) } else { (1000, 10) };
     let share = if options.test.is_bandwidth() { 10 } else { 1 };
-    Counts { iterations: options.iterations.unwrap_or(iterations / share), skip: options.skip.unwrap_or(skip / share) }
+    let (iterations, skip) = (options.iterations.unwrap_or(iterations / share), options.skip.unwrap_or(skip / share));
+    Counts { iterations, skip, apart: false }
 }
 
 pub(crate) fn window<T: RmaElem>(world: &Job, options: &Options, len: usize) -> Outcome<Window<T>> {

@@ -1,6 +1,7 @@
 //! Timing: library and floor in alternating rounds of one run, so that a noisy neighbour disturbs
-//! both alike. What is reported is the median round; rounds are short, so that the median is of
-//! those that nothing disturbed.
+//! both alike; one after the other where the floor itself would disturb the library. What is
+//! reported is the median round; rounds are short, so that the median is of those that nothing
+//! disturbed.
 
 use std::time::{Duration, Instant};
 
@@ -36,17 +37,25 @@ pub(crate) struct Counts {
     pub(crate) iterations: usize,
     /// Operations before the first.
     pub(crate) skip: usize,
+    /// Whether all rounds of the library come before the first operation of the floor.
+    pub(crate) apart: bool,
 }
 
 /// Something that does its operation a number of times.
 pub(crate) type Batch<'b> = dyn FnMut(usize) -> Outcome<()> + 'b;
 
-/// Measures the library's batch, and the floor's in between, where there is one.
+/// Measures the library's batch, and the floor's in between or after it, where there is one.
 pub(crate) fn alternate(
     counts: Counts,
     library: &mut Batch<'_>,
     floor: Option<&mut Batch<'_>>,
 ) -> Outcome<(Times, Option<Times>)> {
+    if counts.apart
+        && let Some(floor) = floor
+    {
+        let library = alternate(counts, library, None)?.0;
+        return Ok((library, Some(alternate(counts, floor, None)?.0)));
+    }
     library(counts.skip.max(1))?;
     let each = per_round(counts, library)?;
     let mut samples = (Vec::new(), Vec::new());
@@ -107,7 +116,7 @@ mod tests {
     #[test]
     fn rounds_alternate_and_counts_are_kept() {
         let (mut library, mut floor) = (0, 0);
-        let counts = Counts { iterations: 150, skip: 7 };
+        let counts = Counts { iterations: 150, skip: 7, apart: false };
         let (times, bare) = alternate(
             counts,
             &mut |count| {
@@ -125,7 +134,27 @@ mod tests {
     }
 
     #[test]
+    fn apart_the_floor_begins_when_the_library_has_ended() {
+        let order = std::cell::RefCell::new(Vec::new());
+        let counts = Counts { iterations: 150, skip: 7, apart: true };
+        let mut library = |_| {
+            order.borrow_mut().push("library");
+            Ok(())
+        };
+        let mut bare = |_| {
+            order.borrow_mut().push("floor");
+            Ok(())
+        };
+        let (_, floor) = alternate(counts, &mut library, Some(&mut bare)).expect("nothing fails");
+        assert!(floor.is_some());
+        let mut order = order.take();
+        assert!(order.len() >= 4 * ROUNDS / 2, "{order:?}");
+        order.dedup();
+        assert_eq!(order, ["library", "floor"]);
+    }
+
+    #[test]
     fn a_failing_batch_ends_it() {
-        assert!(alternate(Counts { iterations: 1, skip: 0 }, &mut |_| Err("no".into()), None).is_err());
+        assert!(alternate(Counts { iterations: 1, skip: 0, apart: false }, &mut |_| Err("no".into()), None).is_err());
     }
 }

@@ -30,7 +30,7 @@ const OPERATIONS: [&str; 5] = ["put 8 B", "put 64 KiB", "get 64 B", "fetch_and_o
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let mut passive = true;
     if world.rank() == 0 {
-        report::header(&Options { vs_floor: false, ..options.clone() }, world, None)?;
+        report::header(&Options { vs_floor: false, ..options.clone() }, world, None, false)?;
         let mut out = crate::output::output();
         writeln!(out, "# Target computes {} s without a call; times in us", COMPUTE.as_secs())?;
         writeln!(

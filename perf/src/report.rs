@@ -66,8 +66,8 @@ pub(crate) fn head(options: &Options, world: &Job) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
-/// Prints the lines above a table.
-pub(crate) fn header(options: &Options, world: &Job, perftest: Option<&Perftest>) -> Outcome<()> {
+/// Prints the lines above a table. `apart`: the floor is measured after the library.
+pub(crate) fn header(options: &Options, world: &Job, perftest: Option<&Perftest>, apart: bool) -> Outcome<()> {
     head(options, world)?;
     let mut out = output();
     writeln!(out, "# Window creation: {:?}", options.creation)?;
@@ -79,6 +79,9 @@ pub(crate) fn header(options: &Options, world: &Job, perftest: Option<&Perftest>
     }
     if let Some(floor) = options.test.floor().filter(|_| options.vs_floor) {
         writeln!(out, "# Floor: {floor}")?;
+    }
+    if apart {
+        writeln!(out, "# Floor: measured after the library, whose rounds the floor's polling target would disturb")?;
     }
     if let Some(perftest) = perftest {
         writeln!(out, "# perftest: {}", perftest.means())?;

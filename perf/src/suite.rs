@@ -7,7 +7,7 @@ use crate::Outcome;
 use crate::floor::Floor;
 use crate::iterations::{complete, counts, in_epochs, window};
 use crate::kinds::Test;
-use crate::measure::{Batch, alternate};
+use crate::measure::{Batch, Counts, alternate};
 use crate::options::Options;
 use crate::pattern;
 use crate::perftest::Perftest;
@@ -25,7 +25,8 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     };
     let mut perftest = if options.vs_floor { Perftest::find(world, options)? } else { None };
     if world.rank() == 0 {
-        report::header(options, world, perftest.as_ref())?;
+        let apart = options.vs_floor && floor.as_ref().is_some_and(|floor| floor.disturbs() && floor.has(options.test));
+        report::header(options, world, perftest.as_ref(), apart && options.test != Test::FenceLatency)?;
     }
     let mut rows = Vec::new();
     let mut show = |options: &Options, row: Option<Row>| -> Outcome<()> {
@@ -107,7 +108,7 @@ fn copy(world: &Job, options: &Options, floor: Option<&Floor>, size: usize, turn
 fn origin(options: &Options, floor: Option<&Floor>, win: &Window<u8>, buffer: &mut [u8], gets: bool) -> Outcome<Row> {
     let size = buffer.len();
     let flight = if options.test.is_bandwidth() { options.window } else { 1 };
-    let counts = counts(options, size);
+    let counts = Counts { apart: floor.is_some_and(Floor::disturbs), ..counts(options, size) };
     let mut bare =
         floor.filter(|floor| floor.has(options.test)).map(|floor| move |count| floor.batch(options, size, count));
     let bare = bare.as_mut().map(|bare| bare as &mut Batch<'_>);
@@ -150,7 +151,8 @@ fn atomic(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Opti
             done += 1;
             Ok(())
         };
-        let (library, floor) = in_epochs(options, &win, counts(options, 8), bare, operation)?;
+        let counts = Counts { apart: floor.is_some_and(Floor::disturbs), ..counts(options, 8) };
+        let (library, floor) = in_epochs(options, &win, counts, bare, operation)?;
         Some(Row::new(8, library, floor))
     } else {
         None

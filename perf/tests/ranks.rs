@@ -128,6 +128,21 @@ fn over_sockets_there_is_no_floor() {
     }
 }
 
+/// Over sockets the floor of two ranks has a target that polls: it comes after the library.
+#[test]
+fn over_sockets_the_floor_comes_after_the_library() {
+    if Command::new("sh").args(["-c", "ldconfig -p | grep -q libfabric.so.1"]).status().is_ok_and(|it| !it.success()) {
+        return;
+    }
+    let net = [("TRANSOM_TRANSPORTS", "^shm")];
+    let output = perf(&["put_latency", "-m", "8:8", "--check", "--vs-floor", "-i", "150"], &net);
+    let text = texts(&output);
+    assert!(output.status.success(), "{}\n{text}", output.status);
+    assert!(text.contains("# Floor: measured after the library"), "{text}");
+    let row = table(&output).into_iter().next().unwrap_or_default();
+    assert!(row.len() == 4 && row[1] > 0.0 && row[2] > 0.0, "{text}");
+}
+
 /// The file for machines has the numbers of the table.
 #[test]
 fn the_json_file_has_the_sum_of_all_ranks() {

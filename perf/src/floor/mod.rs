@@ -64,6 +64,12 @@ impl Floor {
         Ok(())
     }
 
+    /// Whether the floor's target works beside the library's while the floor is in use: then the
+    /// library is measured first, while that target sleeps.
+    pub(crate) fn disturbs(&self) -> bool {
+        matches!(self, Floor::Ofi(_))
+    }
+
     /// Whether the test has a floor on this route.
     pub(crate) fn has(&self, test: Test) -> bool {
         match (self, test) {
