@@ -138,9 +138,32 @@ fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
             win.unlock(first)
         })?;
         same("a lock without a check", &unchecked, &one(0))?;
+        locks_by_the_bias(world, &win, one)?;
     }
     world.barrier()?;
     Ok(win.free()?)
+}
+
+/// After some exclusive locks of a target, each costs one operation on its word, and none at the
+/// first rank. The `lock_all` that takes the bias visits targets, and the next one does not.
+fn locks_by_the_bias(world: &Rank, win: &RawWindow, one: fn(u64) -> SimCounters) -> Outcome {
+    // Not the own rank, whose words no operation of the net changes.
+    let target = if world.size() > 2 { world.size() - 1 } else { 0 };
+    let lock = || cost(world, || win.lock(Lock::Exclusive, target, Assert::NONE));
+    let unlock = || cost(world, || win.unlock(target));
+    for _ in 0..64 {
+        lock().and_then(|_| unlock())?;
+    }
+    settle(win)?;
+    same("an exclusive lock by the bias", &lock()?, &one(1))?;
+    same("its unlock", &unlock()?, &one(1))?;
+    settle(win)?;
+    win.lock_all(Assert::NONE)?;
+    win.unlock_all()?;
+    settle(win)?;
+    same("lock_all, later", &cost(world, || win.lock_all(Assert::NONE))?, &one(1))?;
+    same("unlock_all, later", &cost(world, || win.unlock_all())?, &one(1))?;
+    Ok(settle(win)?)
 }
 
 /// Three exchanges with the launcher, and no operation on the net.

@@ -36,6 +36,7 @@ static TESTS: &[Test] = &[
     test("many_targets_are_locked_at_once", &[1, 2, 5], locks::many_targets),
     test("nested_locks_in_opposite_orders", &[4, 8], locks::opposite_orders),
     test("lock_all_excludes_exclusive_locks", &[2, 5], locks::lock_all_excludes),
+    test("many_exclusive_locks_and_few_of_all", &[2, 5, 8], locks::few_of_all),
     test("flushes_complete", &[2], locks::flushes),
     test("a_window_without_locks", &[1, 2], locks::no_locks),
     test("locks_of_a_computing_target", &[3], locks::computing_target),

@@ -6,7 +6,8 @@
 use super::{Access, Exposure, State, from_number, number};
 
 /// The books: 8 bits for the state of the epochs, 28 for the number of locked targets, 28 for the
-/// number of exclusive locks that the announcement covers.
+/// number of exclusive locks that the announcement in the master word covers. An exclusive lock by
+/// a target's bias counts as a locked target alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Books(pub(crate) u64);
 
@@ -17,10 +18,10 @@ const STATE: u64 = LOCK - 1;
 impl Books {
     /// No epoch is open and no target is locked.
     pub(crate) const CLOSED: Books = Books::of((Access::Closed, Exposure::Closed));
-    /// One target is locked, shared.
-    pub(crate) const SHARED: Books = Books(Books::of((Access::Lock, Exposure::Closed)).0 + LOCK);
-    /// One target is locked, exclusively.
-    pub(crate) const EXCLUSIVE: Books = Books(Books::SHARED.0 + EXCLUSIVE);
+    /// One target is locked, without an announcement.
+    pub(crate) const SINGLE: Books = Books(Books::of((Access::Lock, Exposure::Closed)).0 + LOCK);
+    /// One target is locked, exclusively after an announcement.
+    pub(crate) const ANNOUNCED: Books = Books(Books::SINGLE.0 + EXCLUSIVE);
 
     /// The books of a state without locks.
     pub(crate) const fn of(state: State) -> Books {
@@ -46,8 +47,8 @@ impl Books {
         (self.0 & (EXCLUSIVE - 1)) / LOCK
     }
 
-    /// The number of exclusive locks, including those that threads wait for under the same
-    /// announcement.
+    /// The number of announced exclusive locks, including those that threads wait for under the
+    /// same announcement.
     pub(crate) const fn exclusives(self) -> u64 {
         self.0 / EXCLUSIVE
     }
@@ -76,13 +77,13 @@ mod tests {
     #[test]
     fn counts_and_state_do_not_touch_each_other() {
         let posted = (Access::Lock, Exposure::Posted);
-        let books = Books::EXCLUSIVE.with_lock().with_lock().with_exclusive().with(posted);
+        let books = Books::ANNOUNCED.with_lock().with_lock().with_exclusive().with(posted);
         assert_eq!((books.state(), books.locks(), books.exclusives()), (posted, 3, 2));
         let books = books.without_exclusive().without_lock().with((Access::Lock, Exposure::Closed));
         assert_eq!((books.locks(), books.exclusives()), (2, 1));
-        assert_eq!(books.without_lock(), Books::EXCLUSIVE);
-        assert_eq!(Books::EXCLUSIVE.without_exclusive(), Books::SHARED);
-        let closed = Books::SHARED.without_lock().with((Access::Closed, Exposure::Closed));
+        assert_eq!(books.without_lock(), Books::ANNOUNCED);
+        assert_eq!(Books::ANNOUNCED.without_exclusive(), Books::SINGLE);
+        let closed = Books::SINGLE.without_lock().with((Access::Closed, Exposure::Closed));
         assert_eq!((closed, closed.0), (Books::CLOSED, 0));
     }
 }

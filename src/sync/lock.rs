@@ -1,9 +1,24 @@
 //! Locks of windows (MPI-4.1 §12.5.3), after the two levels of foMPI (Gerstenberger, Besta and
 //! Hoefler, SC'13): a word at each target for its readers and its writer, and a master word at the
-//! window's first rank, where holders of all and holders of any exclusive lock exclude each other.
+//! window's first rank, where holders of all and holders of exclusive locks exclude each other.
 //! Uncontended: shared 1 fetch-add, exclusive 1 compare-and-swap and, for the first one of a
 //! process, 1 fetch-add, `lock_all` 1 fetch-add; nothing grows with the ranks. Independent of the
 //! way to change a word.
+//!
+//! A target with the *bias* needs no master word: its exclusive lock is 1 compare-and-swap, as the
+//! reader bias of BRAVO (Dice and Kogan, 2019) spares its readers a common word. The master word
+//! says whether any target has the bias, and a word of groups beside it says which (`Bias` decides
+//! when).
+//! - A writer gives the bias while it holds the target and is announced in the master word. The
+//!   writer marks the master word, then the group, then the target. While a process has the turn,
+//!   no bias is given.
+//! - A process that wants all and finds the mark takes the turn, waits for the announced writers,
+//!   takes the bias from each target of the marked groups, waits for the writers that the bias let
+//!   in, and removes the mark with the change that lets it in.
+//!
+//! So no target gets the bias between the two: whoever has not marked the master word before the
+//! turn finds the turn, and whoever has is still announced. A writer that waits for a target that
+//! loses the bias stops waiting, and comes again by the master word.
 //!
 //! No process starves. A writer that has to wait is counted in the word, and later readers stay out
 //! until one writer has had its turn. A reader that finds a writer stays in line, and is in before
@@ -14,6 +29,8 @@
 //! other through the waiting ones. Another thread may take such a lock while this thread waits, so
 //! each look asks `nested` again.
 
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
+
 use crate::error::Result;
 
 /// The word that a step works on.
@@ -23,10 +40,15 @@ pub(crate) enum Place {
     Target(usize),
     /// The master word.
     Master,
+    /// The word of the groups whose targets have the bias.
+    Groups,
 }
 
 /// Words of any rank, which all ranks change by the same actor.
 pub(crate) trait Words {
+    /// The number of targets.
+    fn ranks(&self) -> usize;
+
     /// Adds, wrapping; returns the previous value.
     fn add(&self, place: Place, delta: u64) -> Result<u64>;
 
@@ -46,20 +68,135 @@ pub(crate) trait Words {
 /// Looks at the master word before a holder of all takes the turn.
 const PATIENCE: u32 = 80;
 
-// A target's word: the writer, the number of waiting writers, the number of readers.
+// A target's word: the writer, the bias, the number of waiting writers, the number of readers.
 const READER: u64 = 1;
 const WRITER: u64 = 1 << 63;
+const BIAS: u64 = 1 << 62;
 const WAITING_WRITER: u64 = 1 << 32;
-const WAITING_WRITERS: u64 = WRITER - WAITING_WRITER;
+const WAITING_WRITERS: u64 = BIAS - WAITING_WRITER;
 const READERS: u64 = WAITING_WRITER - READER;
 
-// The master word: the turn, the number of processes that hold or want exclusive locks, the number
-// of holders of all.
+// The master word: the turn, whether targets have the bias, the number of processes that hold or
+// want exclusive locks without it, the number of holders of all.
 const TURN: u64 = 1 << 63;
+const BIASED: u64 = 1 << 62;
 const WRITING: u64 = 1 << 32;
-const WRITINGS: u64 = TURN - WRITING;
+const WRITINGS: u64 = BIASED - WRITING;
 const ALL: u64 = 1;
 const ALLS: u64 = WRITING - 1;
+
+// The word of groups: how often the bias was taken, wrapping, and a bit for each group.
+const GROUPS: usize = 48;
+const TAKEN: u64 = 1 << GROUPS;
+const MARKS: u64 = TAKEN - 1;
+
+/// The mark of a target's group. A group has one target where a window has at most [`GROUPS`].
+const fn mark(target: usize) -> u64 {
+    1 << (target % GROUPS)
+}
+
+/// What a process guesses of the bias in a window. Threads may overwrite each other's values: a
+/// wrong one costs steps, never a lock.
+#[derive(Debug)]
+pub(crate) struct Bias {
+    /// Whether the last exclusive lock found its target with the bias.
+    expected: AtomicBool,
+    /// How often the bias had been taken when this process looked last.
+    taken: AtomicU16,
+    /// Announced exclusive locks until this process looks again whether to give the bias.
+    left: AtomicU32,
+    /// The number of such locks from one look to the next: more after each loss, fewer where the
+    /// bias that this process gave lasts, so that what `lock_all` pays for taking the bias is a
+    /// small share of what the exclusive locks between have cost.
+    interval: AtomicU32,
+    /// Whether this process gave the bias to a target at its last look.
+    gave: AtomicBool,
+    /// The least interval. It grows with the targets that a mark makes `lock_all` visit.
+    least: u32,
+}
+
+impl Bias {
+    /// The most least intervals between two looks.
+    const DOUBLINGS: u32 = 8;
+
+    /// No target of a window of `ranks` ranks has the bias.
+    pub(crate) fn new(ranks: usize) -> Bias {
+        let least = 4 * u32::try_from(ranks.div_ceil(GROUPS)).unwrap_or(u32::MAX >> (Bias::DOUBLINGS + 2));
+        Bias {
+            expected: AtomicBool::new(false),
+            taken: AtomicU16::new(0),
+            left: AtomicU32::new(least),
+            interval: AtomicU32::new(least),
+            gave: AtomicBool::new(false),
+            least,
+        }
+    }
+
+    /// Locks a target exclusively by its word alone, if it has the bias; returns whether it had.
+    #[inline]
+    pub(crate) fn exclusive(&self, words: &impl Words, target: usize) -> Result<bool> {
+        // Relaxed, as everywhere here: guesses.
+        if !self.expected.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let found = words.swap(Place::Target(target), BIAS, BIAS | WRITER)?;
+        if found == BIAS { Ok(true) } else { self.later(words, target, found) }
+    }
+
+    /// The rest of [`Bias::exclusive`], where others are in or wait, or the target has no bias;
+    /// `found`: its word.
+    #[cold]
+    fn later(&self, words: &impl Words, target: usize, found: u64) -> Result<bool> {
+        let had = found & BIAS != 0 && exclusive_later(words, target, BIAS)?.is_some();
+        self.expected.store(had, Ordering::Relaxed);
+        Ok(had)
+    }
+
+    /// Locks a target exclusively, for a process that has announced itself, and gives the bias to
+    /// the target when it is time.
+    #[inline]
+    pub(crate) fn announced_exclusive(&self, words: &impl Words, target: usize) -> Result<()> {
+        if exclusive(words, target)? {
+            self.expected.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        let left = self.left.load(Ordering::Relaxed);
+        if left > 1 {
+            self.left.store(left - 1, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.look(words, target).inspect_err(|_| drop(words.release(Place::Target(target), WRITER.wrapping_neg())))
+    }
+
+    /// Gives the bias to a target that this process holds, unless the bias was taken since the last
+    /// look.
+    #[cold]
+    fn look(&self, words: &impl Words, target: usize) -> Result<()> {
+        let taken = taken(words.read(Place::Groups)?);
+        let since = taken.wrapping_sub(self.taken.swap(taken, Ordering::Relaxed));
+        let before = self.interval.load(Ordering::Relaxed);
+        let mut given = false;
+        let interval = if since > 0 {
+            // At least a doubling for each loss.
+            let doublings = u32::from(since).min(Bias::DOUBLINGS);
+            before.saturating_mul(1 << doublings).min(self.least << Bias::DOUBLINGS)
+        } else {
+            given = give(words, target)?;
+            if self.gave.load(Ordering::Relaxed) { (before / 2).max(self.least) } else { before }
+        };
+        self.gave.store(given, Ordering::Relaxed);
+        self.expected.store(given, Ordering::Relaxed);
+        self.interval.store(interval, Ordering::Relaxed);
+        self.left.store(interval, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// How often the bias was taken.
+#[allow(clippy::cast_possible_truncation)]
+fn taken(groups: u64) -> u16 {
+    (groups >> GROUPS) as u16
+}
 
 /// Locks a target shared; `nested`: whether this process holds a lock of the window.
 #[inline]
@@ -93,37 +230,105 @@ pub(crate) fn shared_end(words: &impl Words, target: usize) -> Result<()> {
     words.release(Place::Target(target), READER.wrapping_neg())
 }
 
-/// Locks a target exclusively, for a process that has announced itself.
+/// Locks a target exclusively, for a process that has announced itself; returns whether the target
+/// has the bias.
 #[inline]
-pub(crate) fn exclusive(words: &impl Words, target: usize) -> Result<()> {
-    if words.swap(Place::Target(target), 0, WRITER)? == 0 { Ok(()) } else { exclusive_later(words, target) }
+fn exclusive(words: &impl Words, target: usize) -> Result<bool> {
+    match words.swap(Place::Target(target), 0, WRITER)? {
+        0 => Ok(false),
+        BIAS if words.swap(Place::Target(target), BIAS, BIAS | WRITER)? == BIAS => Ok(true),
+        _ => Ok(exclusive_later(words, target, 0)?.is_some_and(|word| word & BIAS != 0)),
+    }
 }
 
-/// Unlocks a target that was locked exclusively; `last`: this process holds no other exclusive lock
-/// of the window.
+/// Unlocks a target that was locked exclusively after an announcement; `last`: this process holds
+/// no other such lock of the window.
 #[inline]
 pub(crate) fn exclusive_end(words: &impl Words, target: usize, last: bool) -> Result<()> {
-    words.release(Place::Target(target), WRITER.wrapping_neg())?;
+    biased_end(words, target)?;
     if last { announced_end(words) } else { Ok(()) }
 }
 
+/// Unlocks a target that was locked exclusively by the bias, which it may have lost meanwhile.
+#[inline]
+pub(crate) fn biased_end(words: &impl Words, target: usize) -> Result<()> {
+    words.release(Place::Target(target), WRITER.wrapping_neg())
+}
+
 /// Locks all targets shared.
+#[inline]
 pub(crate) fn all(words: &impl Words) -> Result<()> {
+    if words.add(Place::Master, ALL)? & (WRITINGS | BIASED) == 0 { Ok(()) } else { all_later(words) }
+}
+
+/// The rest of [`all`], where writers are announced or targets have the bias.
+#[cold]
+fn all_later(words: &impl Words) -> Result<()> {
+    words.add(Place::Master, ALL.wrapping_neg())?;
     let mut looks = 0;
-    while looks < PATIENCE {
-        if words.add(Place::Master, ALL)? & WRITINGS == 0 {
-            return Ok(());
+    let mut word = words.read(Place::Master)?;
+    loop {
+        if word & (WRITINGS | BIASED) == 0 {
+            if words.add(Place::Master, ALL)? & (WRITINGS | BIASED) == 0 {
+                return Ok(());
+            }
+            words.add(Place::Master, ALL.wrapping_neg())?;
+        } else if word & TURN == 0 && (looks >= PATIENCE || word & BIASED != 0) {
+            // The bias does not go by itself.
+            let found = words.swap(Place::Master, word, word | TURN)?;
+            if found == word {
+                break;
+            }
+            word = found;
+            continue;
         }
-        words.add(Place::Master, ALL.wrapping_neg())?;
-        while looks < PATIENCE && words.read(Place::Master)? & WRITINGS != 0 {
-            words.pause(looks)?;
-            looks += 1;
-        }
-        looks += 1;
+        words.pause(looks)?;
+        looks = looks.saturating_add(1);
+        word = words.read(Place::Master)?;
     }
-    // Takes the turn, waits for the present writers, and returns the turn when it is in.
-    change(words, |word| (word & TURN == 0).then_some(word | TURN))?;
-    change(words, |word| (word & WRITINGS == 0).then_some((word & !TURN) + ALL))
+    // Waits for the present writers, and returns the turn when it is in.
+    if word & BIASED != 0 {
+        wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
+        take(words)?;
+    }
+    change(words, Place::Master, |word| (word & WRITINGS == 0).then_some((word & !(TURN | BIASED)) + ALL))
+}
+
+/// Gives the bias to a target that this process holds after an announcement; returns whether it
+/// did, which it does not while a process has the turn.
+fn give(words: &impl Words, target: usize) -> Result<bool> {
+    let mut word = words.read(Place::Master)?;
+    while word & TURN == 0 {
+        let found = words.swap(Place::Master, word, word | BIASED)?;
+        if found == word {
+            change(words, Place::Groups, |groups| Some(groups | mark(target)))?;
+            words.add(Place::Target(target), BIAS)?;
+            return Ok(true);
+        }
+        word = found;
+    }
+    Ok(false)
+}
+
+/// Takes the bias from all targets, for the process that has the turn, and waits for the writers
+/// that it let in.
+fn take(words: &impl Words) -> Result<()> {
+    let groups = words.read(Place::Groups)?;
+    let mut written = Vec::new();
+    for target in (0..words.ranks()).filter(|&target| groups & mark(target) != 0) {
+        let place = Place::Target(target);
+        let mut found = words.swap(place, BIAS, 0)?;
+        if found != BIAS && found & BIAS != 0 {
+            found = words.add(place, BIAS.wrapping_neg())?;
+        }
+        if found & BIAS != 0 && found & WRITER != 0 {
+            written.push(place);
+        }
+    }
+    for place in written {
+        wait_until(words, place, |word| word & WRITER == 0)?;
+    }
+    words.add(Place::Groups, TAKEN.wrapping_sub(groups & MARKS)).map(drop)
 }
 
 /// Unlocks all targets.
@@ -161,17 +366,22 @@ fn announce_later(words: &impl Words, nested: impl Fn() -> bool, mut found: u64)
     }
 }
 
-/// The rest of [`exclusive`], where others are in or wait.
+/// The rest of an exclusive lock, where others are in or wait; returns the word before this writer
+/// was in, or `None` where the target lost what this writer `needs`.
 #[cold]
-fn exclusive_later(words: &impl Words, target: usize) -> Result<()> {
+fn exclusive_later(words: &impl Words, target: usize, needs: u64) -> Result<Option<u64>> {
     let place = Place::Target(target);
     let mut word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
     let mut turn = 0;
     loop {
+        if word & needs != needs {
+            words.add(place, WAITING_WRITER.wrapping_neg())?;
+            return Ok(None);
+        }
         if word & (WRITER | READERS) == 0 {
             let found = words.swap(place, word, word - WAITING_WRITER + WRITER)?;
             if found == word {
-                return Ok(());
+                return Ok(Some(word));
             }
             word = found;
         } else {
@@ -182,13 +392,13 @@ fn exclusive_later(words: &impl Words, target: usize) -> Result<()> {
     }
 }
 
-/// Changes the master word as soon as `to` gives a new value.
-fn change(words: &impl Words, to: impl Fn(u64) -> Option<u64>) -> Result<()> {
+/// Changes a word as soon as `to` gives a new value.
+fn change(words: &impl Words, place: Place, to: impl Fn(u64) -> Option<u64>) -> Result<()> {
     let mut turn = 0;
-    let mut word = words.read(Place::Master)?;
+    let mut word = words.read(place)?;
     loop {
         if let Some(new) = to(word) {
-            let found = words.swap(Place::Master, word, new)?;
+            let found = words.swap(place, word, new)?;
             if found == word {
                 return Ok(());
             }
@@ -196,7 +406,7 @@ fn change(words: &impl Words, to: impl Fn(u64) -> Option<u64>) -> Result<()> {
         } else {
             words.pause(turn)?;
             turn += 1;
-            word = words.read(Place::Master)?;
+            word = words.read(place)?;
         }
     }
 }
@@ -211,237 +421,4 @@ fn wait_until(words: &impl Words, place: Place, done: impl Fn(u64) -> bool) -> R
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashMap;
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-    /// Words of one process; counts the steps.
-    #[derive(Default)]
-    struct Local {
-        words: Mutex<HashMap<usize, u64>>,
-        steps: AtomicU64,
-    }
-
-    impl Local {
-        fn step(&self, place: Place, change: impl FnOnce(u64) -> u64) -> u64 {
-            // Relaxed: a count.
-            self.steps.fetch_add(1, Ordering::Relaxed);
-            let at = if let Place::Target(rank) = place { rank } else { usize::MAX };
-            let mut words = self.words.lock().expect("no panic");
-            let word = words.entry(at).or_default();
-            let old = *word;
-            *word = change(old);
-            old
-        }
-
-        fn counted(&self, what: impl FnOnce()) -> u64 {
-            let before = self.steps.load(Ordering::Relaxed);
-            what();
-            self.steps.load(Ordering::Relaxed) - before
-        }
-    }
-
-    /// The first exclusive lock of a process.
-    fn first(words: &Local, target: usize, nested: impl Fn() -> bool) -> Result<()> {
-        announce(words, nested)?;
-        exclusive(words, target)
-    }
-
-    impl Words for Local {
-        fn add(&self, place: Place, delta: u64) -> Result<u64> {
-            Ok(self.step(place, |word| word.wrapping_add(delta)))
-        }
-        fn release(&self, place: Place, delta: u64) -> Result<()> {
-            self.add(place, delta).map(drop)
-        }
-        fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
-            Ok(self.step(place, |word| if word == expected { new } else { word }))
-        }
-        fn read(&self, place: Place) -> Result<u64> {
-            Ok(self.step(place, |word| word))
-        }
-        fn pause(&self, _turn: u32) -> Result<()> {
-            std::thread::yield_now();
-            Ok(())
-        }
-    }
-
-    /// What an uncontended lock costs.
-    /// Shows S2.
-    #[test]
-    fn uncontended_locks_take_one_or_two_steps() {
-        let words = Local::default();
-        let done = |result: Result<()>| result.expect("local words do not fail");
-        assert_eq!(words.counted(|| done(shared(&words, 3, || false))), 1);
-        assert_eq!(words.counted(|| done(shared_end(&words, 3))), 1);
-        assert_eq!(words.counted(|| done(first(&words, 3, || false))), 2);
-        assert_eq!(words.counted(|| done(exclusive(&words, 4))), 1);
-        assert_eq!(words.counted(|| done(exclusive_end(&words, 3, false))), 1);
-        assert_eq!(words.counted(|| done(exclusive_end(&words, 4, true))), 2);
-        assert_eq!(words.counted(|| done(all(&words))), 1);
-        assert_eq!(words.counted(|| done(all_end(&words))), 1);
-        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
-    }
-
-    /// Threads take every kind of lock on two targets. A writer is always alone, and no reader
-    /// meets a writer.
-    /// Shows S2.
-    #[test]
-    fn writers_are_alone_and_all_come_through() {
-        let words = Local::default();
-        let (readers, writers) = ([AtomicU32::new(0), AtomicU32::new(0)], [AtomicU32::new(0), AtomicU32::new(0)]);
-        let ok = AtomicBool::new(true);
-        // SeqCst: the counts are the test's own; the strongest order keeps them out of question.
-        let look = |target: usize, write: bool| {
-            let mine = if write { &writers[target] } else { &readers[target] };
-            let before = mine.fetch_add(1, Ordering::SeqCst);
-            let others = if write { before + readers[target].load(Ordering::SeqCst) } else { 0 };
-            let writing = if write { 0 } else { writers[target].load(Ordering::SeqCst) };
-            std::thread::yield_now();
-            if others + writing != 0 {
-                ok.store(false, Ordering::SeqCst);
-            }
-            mine.fetch_sub(1, Ordering::SeqCst);
-        };
-        let turn = |number: u32, target: usize| -> Result<()> {
-            match number % 4 {
-                0 => {
-                    all(&words)?;
-                    look(0, false);
-                    look(1, false);
-                    all_end(&words)
-                }
-                1 => {
-                    shared(&words, target, || false)?;
-                    look(target, false);
-                    shared_end(&words, target)
-                }
-                2 => {
-                    first(&words, 0, || false)?;
-                    exclusive(&words, 1)?;
-                    look(1, true);
-                    exclusive_end(&words, 1, false)?;
-                    look(0, true);
-                    exclusive_end(&words, 0, true)
-                }
-                _ => {
-                    first(&words, target, || false)?;
-                    look(target, true);
-                    exclusive_end(&words, target, true)
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for thread in 0..8u32 {
-                let turn = &turn;
-                scope.spawn(move || (0..100).for_each(|i| turn(thread + i / 25, (i % 2) as usize).expect("local")));
-            }
-        });
-        assert!(ok.load(Ordering::SeqCst), "somebody was beside a writer");
-        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
-    }
-
-    /// Runs `body` in a thread.
-    fn begun<'s>(
-        scope: &'s std::thread::Scope<'s, '_>,
-        body: impl FnOnce() -> Result<()> + Send + 's,
-    ) -> std::thread::ScopedJoinHandle<'s, ()> {
-        scope.spawn(|| body().expect("local words do not fail"))
-    }
-
-    fn seen(words: &Local, place: Place, wanted: impl Fn(u64) -> bool) {
-        wait_until(words, place, wanted).expect("local words do not fail");
-    }
-
-    /// A reader that came while a writer was in goes before the writer that waits; one that came
-    /// after that waiting writer goes after it.
-    /// Shows S2.
-    #[test]
-    fn readers_and_writers_take_turns() {
-        let words = Local::default();
-        let place = Place::Target(0);
-        std::thread::scope(|scope| {
-            first(&words, 0, || false).expect("free");
-            let waiting = begun(scope, || first(&words, 0, || false));
-            seen(&words, place, |word| word & WAITING_WRITERS == WAITING_WRITER);
-            let reader = begun(scope, || shared(&words, 0, || false));
-            seen(&words, place, |word| word & READERS == 1);
-            exclusive_end(&words, 0, true).expect("held");
-            reader.join().expect("the reader is in, though a writer waits");
-            // A polite reader sees no writer in, and one that waits.
-            let polite = begun(scope, || shared(&words, 0, || false));
-            (0..1000).for_each(|_| std::thread::yield_now());
-            assert!(!polite.is_finished() && !waiting.is_finished());
-            // A holder of a lock does not defer to processes that only wait.
-            shared(&words, 0, || true).expect("nested");
-            shared_end(&words, 0).expect("held");
-            shared_end(&words, 0).expect("held");
-            waiting.join().expect("the writer is in next");
-            exclusive_end(&words, 0, true).expect("held");
-            polite.join().expect("then the polite reader");
-            shared_end(&words, 0).expect("held");
-        });
-        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
-    }
-
-    /// Writers that change the master word all the time do not keep out a `lock_all`, and its turn
-    /// does not keep out a rank that holds a lock.
-    /// Shows S2.
-    #[test]
-    fn a_holder_of_all_takes_the_turn() {
-        let words = Local::default();
-        std::thread::scope(|scope| {
-            first(&words, 0, || false).expect("free");
-            let all = begun(scope, || all(&words));
-            seen(&words, Place::Master, |word| word & TURN != 0);
-            let late = begun(scope, || first(&words, 1, || false));
-            // It holds a shared lock of another target in the place of some process.
-            shared(&words, 2, || false).expect("free");
-            first(&words, 3, || true).expect("nested: past the turn");
-            exclusive_end(&words, 3, true).expect("held");
-            (0..1000).for_each(|_| std::thread::yield_now());
-            assert!(!late.is_finished() && !all.is_finished());
-            exclusive_end(&words, 0, true).expect("held");
-            all.join().expect("all are held");
-            assert!(!late.is_finished());
-            all_end(&words).expect("held");
-            late.join().expect("the late writer is in");
-            exclusive_end(&words, 1, true).expect("held");
-            shared_end(&words, 2).expect("held");
-        });
-        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
-    }
-    /// A thread that waits behind processes that only wait stops deferring to them when another
-    /// thread of its process gets a lock: they may wait for that lock. Shows S2.
-    #[test]
-    fn a_lock_of_another_thread_ends_the_deference() {
-        let words = Local::default();
-        let nested = AtomicBool::new(false);
-        // SeqCst: the test's own flag; the strongest order keeps it out of question.
-        let is_nested = || nested.load(Ordering::SeqCst);
-        std::thread::scope(|scope| {
-            shared(&words, 0, || false).expect("free");
-            let writer = begun(scope, || first(&words, 0, || false));
-            seen(&words, Place::Target(0), |word| word & WAITING_WRITERS == WAITING_WRITER);
-            let all = begun(scope, || all(&words));
-            seen(&words, Place::Master, |word| word & TURN != 0);
-            let reader = begun(scope, || shared(&words, 0, is_nested));
-            let other = begun(scope, || first(&words, 1, is_nested));
-            (0..1000).for_each(|_| std::thread::yield_now());
-            assert!(!reader.is_finished() && !other.is_finished());
-            nested.store(true, Ordering::SeqCst);
-            reader.join().expect("the reader is in beside the first, before the writer that waits");
-            other.join().expect("the writer of the other target is in, past the turn");
-            exclusive_end(&words, 1, true).expect("held");
-            shared_end(&words, 0).expect("held");
-            shared_end(&words, 0).expect("held");
-            writer.join().expect("the writer is in when both readers are out");
-            exclusive_end(&words, 0, true).expect("held");
-            all.join().expect("all are held");
-            all_end(&words).expect("held");
-        });
-        assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
-    }
-}
+mod tests;

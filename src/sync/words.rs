@@ -1,6 +1,7 @@
-//! The control words of a window at one rank: its lock, the master of exclusive locks, the version
-//! of attached regions, notices of posts and completions, the locks that make accumulates atomic,
-//! and the slots of its fences. Layout only. Zeroed words are the state of a new window.
+//! The control words of a window at one rank: its lock, the master of exclusive locks and the word
+//! of the targets that need no master, the version of attached regions, notices of posts and
+//! completions, the locks that make accumulates atomic, and the slots of its fences. Layout only.
+//! Zeroed words are the state of a new window.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -51,6 +52,8 @@ pub(crate) const LOCK: usize = 0;
 pub(crate) const MASTER: usize = 8;
 /// Incremented by every attach and detach of a dynamic window.
 pub(crate) const VERSION: usize = 16;
+/// At rank 0 of the window: the groups whose targets have the bias (`sync::lock`).
+pub(crate) const GROUPS: usize = 24;
 /// The number of origins that have completed and were not waited for yet (`sync::notices`).
 pub(crate) const COMPLETED: usize = LINE;
 /// The first slot of the members that have posted to this rank (`sync::notices`).

@@ -221,7 +221,7 @@ impl Core {
             mapped: false,
             own: Own { memory, separate, part, place, words, exposed, attached, segment, regions },
             targets: Targets::new(),
-            epochs: EpochState::new(job.is_serial()),
+            epochs: EpochState::new(team.size, job.is_serial()),
             hints: ActiveHints::new(hints),
         })
     }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::epoch::{self, Access, Books, Call, Exposure};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock::Bias;
 
 /// The epochs and locks of a window, as this rank has opened them.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct EpochState {
     serial: bool,
     /// The number of the last fence.
     pub(super) fences: AtomicU32,
+    /// What this process guesses of the bias of targets.
+    pub(super) bias: Bias,
     /// Whether `lock_all` is recorded in the master's word.
     pub(super) holds_all: AtomicBool,
     /// Whether `PROC_NULL` is locked. The lock counts in the books.
@@ -28,12 +31,14 @@ pub(crate) struct EpochState {
 }
 
 impl EpochState {
-    /// No epoch. `serial`: synchronization calls come from one thread at a time.
-    pub(super) fn new(serial: bool) -> EpochState {
+    /// No epoch in a window of `ranks` ranks. `serial`: synchronization calls come from one thread
+    /// at a time.
+    pub(super) fn new(ranks: usize, serial: bool) -> EpochState {
         EpochState {
             books: AtomicU64::new(Books::CLOSED.0),
             serial,
             fences: AtomicU32::new(0),
+            bias: Bias::new(ranks),
             holds_all: AtomicBool::new(false),
             holds_nobody: AtomicBool::new(false),
             started: Mutex::default(),

@@ -74,12 +74,13 @@ impl Core {
         let (hold, books) = match kind {
             Lock::Shared => {
                 lock::shared(here, target.rank(), || self.is_nested())?;
-                (Hold::Shared, Books::SHARED)
+                (Hold::Shared, Books::SINGLE)
             }
+            Lock::Exclusive if self.epochs.bias.exclusive(here, target.rank())? => (Hold::Biased, Books::SINGLE),
             Lock::Exclusive => {
                 lock::announce(here, || self.is_nested())?;
-                lock::exclusive(here, target.rank())?;
-                (Hold::Exclusive, Books::EXCLUSIVE)
+                self.epochs.bias.announced_exclusive(here, target.rank())?;
+                (Hold::Exclusive, Books::ANNOUNCED)
             }
         };
         if self.epochs.shift(Books::CLOSED, books).is_ok() {
@@ -112,9 +113,11 @@ impl Core {
                 lock::shared(self, rank, || self.is_nested())?;
                 Hold::Shared
             }
+            (true, Lock::Exclusive) if self.epochs.bias.exclusive(self, rank)? => Hold::Biased,
             (true, Lock::Exclusive) => {
                 self.announce()?;
-                lock::exclusive(self, rank).inspect_err(|_| drop(self.unannounce()))?;
+                let locked = self.epochs.bias.announced_exclusive(self, rank);
+                locked.inspect_err(|_| drop(self.unannounce()))?;
                 Hold::Exclusive
             }
         };
@@ -142,8 +145,8 @@ impl Core {
         self.announced()
     }
 
-    /// Counts an exclusive lock that was announced. A process has one announcement: if another
-    /// thread has made one, this one is withdrawn.
+    /// Counts an exclusive lock without the bias, which was announced. A process has one
+    /// announcement: if another thread has made one, this one is withdrawn.
     fn announced(&self) -> Result<()> {
         let before = self.epochs.update(|books| Ok(books.with_exclusive()))?;
         if before.exclusives() > 0 { lock::announced_end(self) } else { Ok(()) }
@@ -168,6 +171,7 @@ impl Core {
             drop(match hold {
                 Hold::Shared => lock::shared_end(self, target.rank()),
                 Hold::Exclusive => lock::exclusive_end(self, target.rank(), false).and_then(|()| self.unannounce()),
+                Hold::Biased => lock::biased_end(self, target.rank()),
                 _ => Ok(()),
             });
         })
@@ -178,11 +182,14 @@ impl Core {
     pub(crate) fn unlock(&self, rank: usize) -> Result<()> {
         match self.here(rank) {
             Some((target, here)) => match (target.hold(), self.epochs.books()) {
-                (hold @ Hold::Shared, Books::SHARED) => {
-                    self.unlock_here(target, hold, Books::SHARED, |_| lock::shared_end(&here, rank))
+                (hold @ Hold::Shared, Books::SINGLE) => {
+                    self.unlock_here(target, hold, Books::SINGLE, |_| lock::shared_end(&here, rank))
                 }
-                (hold @ Hold::Exclusive, Books::EXCLUSIVE) => {
-                    self.unlock_here(target, hold, Books::EXCLUSIVE, |last| lock::exclusive_end(&here, rank, last))
+                (hold @ Hold::Biased, Books::SINGLE) => {
+                    self.unlock_here(target, hold, Books::SINGLE, |_| lock::biased_end(&here, rank))
+                }
+                (hold @ Hold::Exclusive, Books::ANNOUNCED) => {
+                    self.unlock_here(target, hold, Books::ANNOUNCED, |last| lock::exclusive_end(&here, rank, last))
                 }
                 _ => self.unlock_checked(rank),
             },
@@ -224,11 +231,12 @@ impl Core {
         flushed.and(match hold {
             Hold::Shared => lock::shared_end(self, rank),
             Hold::Exclusive => lock::exclusive_end(self, rank, last),
+            Hold::Biased => lock::biased_end(self, rank),
             _ => Ok(()),
         })
     }
 
-    /// Removes a lock from the books. Returns whether it was the last exclusive one.
+    /// Removes a lock from the books. Returns whether it was the last announced one.
     fn unlocked(&self, hold: Hold) -> Result<bool> {
         let exclusive = hold == Hold::Exclusive;
         let before = self.epochs.update(|books| {
@@ -299,6 +307,7 @@ impl Core {
         let (rank, at) = match place {
             Place::Target(rank) => (rank, words::LOCK),
             Place::Master => (0, words::MASTER),
+            Place::Groups => (0, words::GROUPS),
         };
         match self.target("lock", rank)? {
             Some(target) => Ok((target, at)),
@@ -312,6 +321,7 @@ impl Core {
         let (rank, at) = match place {
             Place::Target(rank) => (rank, words::LOCK),
             Place::Master => (0, words::MASTER),
+            Place::Groups => (0, words::GROUPS),
         };
         if self.job.actor == Actor::Nic {
             return None;
@@ -357,6 +367,10 @@ impl Core {
 }
 
 impl Words for Core {
+    fn ranks(&self) -> usize {
+        self.team.size
+    }
+
     // SeqCst, as the changes of these words by the net and by messages: a lock orders all accesses
     // that it separates.
     #[inline]
@@ -424,12 +438,16 @@ struct Here<'c> {
 }
 
 impl Words for Here<'_> {
+    fn ranks(&self) -> usize {
+        self.core.ranks()
+    }
+
     #[inline]
     fn add(&self, place: Place, delta: u64) -> Result<u64> {
         match place {
             // SeqCst here and below, as in the implementation for `Core`.
             Place::Target(_) => Ok(self.lock.fetch_add(delta, Ordering::SeqCst)),
-            Place::Master => self.core.add(place, delta),
+            Place::Master | Place::Groups => self.core.add(place, delta),
         }
     }
 
@@ -440,7 +458,7 @@ impl Words for Here<'_> {
                 self.lock.fetch_add(delta, Ordering::SeqCst);
                 Ok(())
             }
-            Place::Master => self.core.release(place, delta),
+            Place::Master | Place::Groups => self.core.release(place, delta),
         }
     }
 
@@ -451,7 +469,7 @@ impl Words for Here<'_> {
                 let swapped = self.lock.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst);
                 Ok(swapped.unwrap_or_else(|found| found))
             }
-            Place::Master => self.core.swap(place, expected, new),
+            Place::Master | Place::Groups => self.core.swap(place, expected, new),
         }
     }
 

@@ -76,7 +76,7 @@ impl Core {
         let permit = Permit { rank };
         let Some(target) = self.target(name, rank)? else { return Ok(permit) };
         match target.hold() {
-            Hold::Shared | Hold::Exclusive | Hold::Unchecked | Hold::Open => Ok(permit),
+            Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked | Hold::Open => Ok(permit),
             Hold::Started => self.await_post(target).map(|()| permit),
             Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
                 call: name,

@@ -27,7 +27,7 @@ pub(crate) enum Hold {
     None = 0,
     /// A shared lock.
     Shared = 1,
-    /// An exclusive lock.
+    /// An exclusive lock that the master word knows.
     Exclusive = 2,
     /// A lock by `MPI_MODE_NOCHECK`, which took no word.
     Unchecked = 3,
@@ -35,6 +35,8 @@ pub(crate) enum Hold {
     Started = 4,
     /// In the group of `start`, and has posted.
     Open = 5,
+    /// An exclusive lock by the target's bias.
+    Biased = 6,
 }
 
 /// The way to change a target's control words: the same actor at every rank.
@@ -165,6 +167,7 @@ impl Target {
             3 => Hold::Unchecked,
             4 => Hold::Started,
             5 => Hold::Open,
+            6 => Hold::Biased,
             _ => Hold::None,
         }
     }

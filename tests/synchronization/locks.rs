@@ -146,6 +146,42 @@ pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
+/// Each rank locks its right neighbour so often that the target needs no word of the first rank
+/// any more, and now and then another one within, while one rank after the other locks all: it sees
+/// no half of a pair, and no rank waits for ever (MPI-4.1 §12.5.3).
+/// Shows S2.
+pub(crate) fn few_of_all(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let win = Window::<u64>::allocate(world, 2)?;
+    let write = |target: usize| {
+        win.lock(Lock::Exclusive, target, |epoch| {
+            let value = epoch.fetch_value(target, 0)? + 1;
+            epoch.put_value(target, 0, value)?;
+            epoch.flush(target)?;
+            epoch.put_value(target, 1, value)
+        })
+    };
+    for turn in 0..12 {
+        step(format!("turn {turn}"));
+        (0..16).try_for_each(|_| write((me + 1) % size))?;
+        if me + 1 < size {
+            // In the order of ranks, so that no two wait for each other's targets.
+            win.lock(Lock::Exclusive, me, |_| write(me + 1))?;
+        }
+        if turn % size == me {
+            let pairs = win.lock_all(|epoch| {
+                let pair = |rank| Ok([epoch.fetch_value(rank, 0)?, epoch.fetch_value(rank, 1)?]);
+                (0..size).map(pair).collect::<transom::Result<Vec<_>>>()
+            })?;
+            ensure(pairs.iter().all(|[first, second]| first == second), &format!("no half of a pair in {pairs:?}"))?;
+        }
+    }
+    world.barrier()?;
+    let total = win.lock_all(|epoch| (0..size).map(|rank| epoch.fetch_value(rank, 1)).sum::<transom::Result<u64>>())?;
+    same("all increments", &total, &(12 * (17 * size as u64 - 1)))?;
+    Ok(win.free()?)
+}
+
 /// MPI-4.1 §12.5.4: each flush leaves the data at the target, which only loads; within a lock a
 /// flush of another target is refused.
 /// Shows S3, E2.

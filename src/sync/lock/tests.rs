@@ -1,0 +1,326 @@
+//! What locks cost in steps, who waits for whom, and that no two holders meet, over words of one
+//! process. Knows no window.
+
+use super::*;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+mod explored;
+
+/// Words of one process; counts the steps, and those at words of the window's first rank that are
+/// not its lock.
+#[derive(Default)]
+struct Local {
+    words: Mutex<HashMap<usize, u64>>,
+    steps: AtomicU64,
+    common: AtomicU64,
+}
+
+const RANKS: usize = 8;
+
+/// The key of a place among words.
+fn key(place: Place) -> usize {
+    match place {
+        Place::Target(rank) => rank,
+        Place::Master => usize::MAX,
+        Place::Groups => usize::MAX - 1,
+    }
+}
+
+impl Local {
+    fn step(&self, place: Place, change: impl FnOnce(u64) -> u64) -> u64 {
+        // Relaxed: a count.
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        if !matches!(place, Place::Target(_)) {
+            self.common.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut words = self.words.lock().expect("no panic");
+        let word = words.entry(key(place)).or_default();
+        let old = *word;
+        *word = change(old);
+        old
+    }
+
+    fn counted(&self, what: impl FnOnce()) -> u64 {
+        let before = self.steps.load(Ordering::Relaxed);
+        what();
+        self.steps.load(Ordering::Relaxed) - before
+    }
+}
+
+/// The first exclusive lock of a process.
+fn first(words: &Local, target: usize, nested: impl Fn() -> bool) -> Result<()> {
+    announce(words, nested)?;
+    exclusive(words, target).map(drop)
+}
+
+/// An exclusive lock as a window takes it, where the process holds no other; whether it was by the
+/// bias.
+fn by_bias(words: &impl Words, bias: &Bias, target: usize) -> Result<bool> {
+    if bias.exclusive(words, target)? {
+        return Ok(true);
+    }
+    announce(words, || false)?;
+    bias.announced_exclusive(words, target)?;
+    Ok(false)
+}
+
+/// The end of [`by_bias`].
+fn by_bias_end(words: &impl Words, target: usize, biased: bool) -> Result<()> {
+    if biased { biased_end(words, target) } else { exclusive_end(words, target, true) }
+}
+
+impl Words for Local {
+    fn ranks(&self) -> usize {
+        RANKS
+    }
+    fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        Ok(self.step(place, |word| word.wrapping_add(delta)))
+    }
+    fn release(&self, place: Place, delta: u64) -> Result<()> {
+        self.add(place, delta).map(drop)
+    }
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        Ok(self.step(place, |word| if word == expected { new } else { word }))
+    }
+    fn read(&self, place: Place) -> Result<u64> {
+        Ok(self.step(place, |word| word))
+    }
+    fn pause(&self, _turn: u32) -> Result<()> {
+        std::thread::yield_now();
+        Ok(())
+    }
+}
+
+/// What an uncontended lock costs.
+/// Shows S2.
+#[test]
+fn uncontended_locks_take_one_or_two_steps() {
+    let words = Local::default();
+    let done = |result: Result<()>| result.expect("local words do not fail");
+    assert_eq!(words.counted(|| done(shared(&words, 3, || false))), 1);
+    assert_eq!(words.counted(|| done(shared_end(&words, 3))), 1);
+    assert_eq!(words.counted(|| done(first(&words, 3, || false))), 2);
+    assert_eq!(words.counted(|| done(exclusive(&words, 4).map(drop))), 1);
+    assert_eq!(words.counted(|| done(exclusive_end(&words, 3, false))), 1);
+    assert_eq!(words.counted(|| done(exclusive_end(&words, 4, true))), 2);
+    assert_eq!(words.counted(|| done(all(&words))), 1);
+    assert_eq!(words.counted(|| done(all_end(&words))), 1);
+    assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+}
+
+/// What a lock costs a target that has the bias: nothing at words that targets share. A `lock_all`
+/// pays for each target that has the bias, once.
+/// Shows S2.
+#[test]
+fn a_lock_by_the_bias_changes_the_targets_word_alone() {
+    let (words, bias) = (Local::default(), Bias::new(RANKS));
+    let done = |result: Result<()>| result.expect("local words do not fail");
+    let lock = |target| {
+        let biased = by_bias(&words, &bias, target).expect("local words do not fail");
+        done(by_bias_end(&words, target, biased));
+        biased
+    };
+    for target in [3, 5] {
+        let before = (0..20).take_while(|_| !lock(target)).count();
+        assert!((1..=5).contains(&before), "{before} locks before one by the bias");
+    }
+    let common = words.common.load(Ordering::Relaxed);
+    for target in [3, 5, 3] {
+        assert_eq!(words.counted(|| assert!(lock(target))), 2, "a lock and its unlock");
+    }
+    assert_eq!(words.common.load(Ordering::Relaxed), common, "at words that targets share");
+    // Two steps are vain, and nine take the bias from two targets and let it in.
+    assert_eq!(words.counted(|| done(all(&words))), 11);
+    done(all_end(&words));
+    assert_eq!(words.counted(|| done(all(&words))), 1);
+    done(all_end(&words));
+    assert!(!lock(3) && !lock(5), "the bias is gone");
+    assert!((0..100).any(|_| lock(3)), "it comes again");
+}
+
+/// Exclusive locks and `lock_all` in turns: the steps of taking the bias are a small share of those
+/// that the locks take without any bias, however the turns are mixed.
+/// Shows S2.
+#[test]
+fn turns_of_both_cost_little_more_than_without_a_bias() {
+    for (writers, exclusives, alls) in [(1, 1, 1), (1, 10, 1), (7, 1, 1), (7, 5, 1), (3, 100, 1), (3, 1, 100)] {
+        let words = Local::default();
+        let biases: Vec<_> = (0..writers).map(|_| Bias::new(RANKS)).collect();
+        let rounds = 20_000 / (writers * exclusives + alls);
+        let steps = words.counted(|| {
+            for _ in 0..rounds {
+                for (target, bias) in biases.iter().enumerate() {
+                    for _ in 0..exclusives {
+                        let biased = by_bias(&words, bias, target).expect("local words do not fail");
+                        by_bias_end(&words, target, biased).expect("held");
+                    }
+                }
+                (0..alls).for_each(|_| all(&words).and_then(|()| all_end(&words)).expect("local words do not fail"));
+            }
+        });
+        let without = (rounds * (writers * exclusives * 4 + alls * 2)) as u64;
+        assert!(steps * 100 <= without * 110, "{steps} steps, {without} without: {writers}, {exclusives}, {alls}");
+    }
+}
+
+/// Threads take every kind of lock on two targets. A writer is always alone, and no reader
+/// meets a writer.
+/// Shows S2.
+#[test]
+fn writers_are_alone_and_all_come_through() {
+    let words = Local::default();
+    let (readers, writers) = ([AtomicU32::new(0), AtomicU32::new(0)], [AtomicU32::new(0), AtomicU32::new(0)]);
+    let ok = AtomicBool::new(true);
+    // SeqCst: the counts are the test's own; the strongest order keeps them out of question.
+    let look = |target: usize, write: bool| {
+        let mine = if write { &writers[target] } else { &readers[target] };
+        let before = mine.fetch_add(1, Ordering::SeqCst);
+        let others = if write { before + readers[target].load(Ordering::SeqCst) } else { 0 };
+        let writing = if write { 0 } else { writers[target].load(Ordering::SeqCst) };
+        std::thread::yield_now();
+        if others + writing != 0 {
+            ok.store(false, Ordering::SeqCst);
+        }
+        mine.fetch_sub(1, Ordering::SeqCst);
+    };
+    let turn = |number: u32, target: usize| -> Result<()> {
+        match number % 4 {
+            0 => {
+                all(&words)?;
+                look(0, false);
+                look(1, false);
+                all_end(&words)
+            }
+            1 => {
+                shared(&words, target, || false)?;
+                look(target, false);
+                shared_end(&words, target)
+            }
+            2 => {
+                first(&words, 0, || false)?;
+                exclusive(&words, 1)?;
+                look(1, true);
+                exclusive_end(&words, 1, false)?;
+                look(0, true);
+                exclusive_end(&words, 0, true)
+            }
+            _ => {
+                first(&words, target, || false)?;
+                look(target, true);
+                exclusive_end(&words, target, true)
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..8u32 {
+            let turn = &turn;
+            scope.spawn(move || (0..100).for_each(|i| turn(thread + i / 25, (i % 2) as usize).expect("local")));
+        }
+    });
+    assert!(ok.load(Ordering::SeqCst), "somebody was beside a writer");
+    assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+}
+
+/// Runs `body` in a thread.
+fn begun<'s>(
+    scope: &'s std::thread::Scope<'s, '_>,
+    body: impl FnOnce() -> Result<()> + Send + 's,
+) -> std::thread::ScopedJoinHandle<'s, ()> {
+    scope.spawn(|| body().expect("local words do not fail"))
+}
+
+fn seen(words: &Local, place: Place, wanted: impl Fn(u64) -> bool) {
+    wait_until(words, place, wanted).expect("local words do not fail");
+}
+
+/// A reader that came while a writer was in goes before the writer that waits; one that came
+/// after that waiting writer goes after it.
+/// Shows S2.
+#[test]
+fn readers_and_writers_take_turns() {
+    let words = Local::default();
+    let place = Place::Target(0);
+    std::thread::scope(|scope| {
+        first(&words, 0, || false).expect("free");
+        let waiting = begun(scope, || first(&words, 0, || false));
+        seen(&words, place, |word| word & WAITING_WRITERS == WAITING_WRITER);
+        let reader = begun(scope, || shared(&words, 0, || false));
+        seen(&words, place, |word| word & READERS == 1);
+        exclusive_end(&words, 0, true).expect("held");
+        reader.join().expect("the reader is in, though a writer waits");
+        // A polite reader sees no writer in, and one that waits.
+        let polite = begun(scope, || shared(&words, 0, || false));
+        (0..1000).for_each(|_| std::thread::yield_now());
+        assert!(!polite.is_finished() && !waiting.is_finished());
+        // A holder of a lock does not defer to processes that only wait.
+        shared(&words, 0, || true).expect("nested");
+        shared_end(&words, 0).expect("held");
+        shared_end(&words, 0).expect("held");
+        waiting.join().expect("the writer is in next");
+        exclusive_end(&words, 0, true).expect("held");
+        polite.join().expect("then the polite reader");
+        shared_end(&words, 0).expect("held");
+    });
+    assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+}
+
+/// Writers that change the master word all the time do not keep out a `lock_all`, and its turn
+/// does not keep out a rank that holds a lock.
+/// Shows S2.
+#[test]
+fn a_holder_of_all_takes_the_turn() {
+    let words = Local::default();
+    std::thread::scope(|scope| {
+        first(&words, 0, || false).expect("free");
+        let all = begun(scope, || all(&words));
+        seen(&words, Place::Master, |word| word & TURN != 0);
+        let late = begun(scope, || first(&words, 1, || false));
+        // It holds a shared lock of another target in the place of some process.
+        shared(&words, 2, || false).expect("free");
+        first(&words, 3, || true).expect("nested: past the turn");
+        exclusive_end(&words, 3, true).expect("held");
+        (0..1000).for_each(|_| std::thread::yield_now());
+        assert!(!late.is_finished() && !all.is_finished());
+        exclusive_end(&words, 0, true).expect("held");
+        all.join().expect("all are held");
+        assert!(!late.is_finished());
+        all_end(&words).expect("held");
+        late.join().expect("the late writer is in");
+        exclusive_end(&words, 1, true).expect("held");
+        shared_end(&words, 2).expect("held");
+    });
+    assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+}
+/// A thread that waits behind processes that only wait stops deferring to them when another
+/// thread of its process gets a lock: they may wait for that lock. Shows S2.
+#[test]
+fn a_lock_of_another_thread_ends_the_deference() {
+    let words = Local::default();
+    let nested = AtomicBool::new(false);
+    // SeqCst: the test's own flag; the strongest order keeps it out of question.
+    let is_nested = || nested.load(Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        shared(&words, 0, || false).expect("free");
+        let writer = begun(scope, || first(&words, 0, || false));
+        seen(&words, Place::Target(0), |word| word & WAITING_WRITERS == WAITING_WRITER);
+        let all = begun(scope, || all(&words));
+        seen(&words, Place::Master, |word| word & TURN != 0);
+        let reader = begun(scope, || shared(&words, 0, is_nested));
+        let other = begun(scope, || first(&words, 1, is_nested));
+        (0..1000).for_each(|_| std::thread::yield_now());
+        assert!(!reader.is_finished() && !other.is_finished());
+        nested.store(true, Ordering::SeqCst);
+        reader.join().expect("the reader is in beside the first, before the writer that waits");
+        other.join().expect("the writer of the other target is in, past the turn");
+        exclusive_end(&words, 1, true).expect("held");
+        shared_end(&words, 0).expect("held");
+        shared_end(&words, 0).expect("held");
+        writer.join().expect("the writer is in when both readers are out");
+        exclusive_end(&words, 0, true).expect("held");
+        all.join().expect("all are held");
+        all_end(&words).expect("held");
+    });
+    assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
+}

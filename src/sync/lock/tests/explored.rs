@@ -1,0 +1,318 @@
+//! The protocol under every schedule of a few processes within a number of delays (Emmi, Qadeer and
+//! Rakamaric, 2011): at each step the scheduler may skip processes in their fixed order, and each
+//! skip is a delay. All changes of words are sequentially consistent, so that nothing but schedules
+//! of whole steps can happen.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, MutexGuard};
+
+use super::*;
+use crate::error::ErrorKind;
+
+/// Steps after which a schedule counts as one that never ends.
+const ENDLESS: usize = 3000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Ready,
+    /// Waits for a change after this one.
+    Paused(u64),
+    Done,
+}
+
+/// One schedule.
+struct State {
+    words: BTreeMap<usize, u64>,
+    /// The changes of words so far.
+    changes: u64,
+    status: Vec<Status>,
+    current: usize,
+    /// At each step how many could be chosen, and which was.
+    choices: Vec<(usize, usize)>,
+    steps: usize,
+    delays: usize,
+    /// Who is within: readers and writers of each target.
+    within: BTreeMap<usize, (u32, u32)>,
+    by_bias: u32,
+    wrong: Option<String>,
+}
+
+struct Schedule {
+    state: Mutex<State>,
+    turn: Condvar,
+}
+
+/// A process within a schedule.
+struct Process<'s> {
+    schedule: &'s Schedule,
+    me: usize,
+    /// The changes that this process has seen.
+    seen: AtomicU64,
+    held: AtomicU32,
+    bias: Bias,
+}
+
+impl State {
+    fn fail(&mut self, why: String) {
+        self.wrong.get_or_insert(why);
+    }
+
+    /// Chooses the next process.
+    fn choose(&mut self) {
+        let count = self.status.len();
+        let may = |&one: &usize| match self.status[one] {
+            Status::Ready => true,
+            Status::Paused(seen) => seen != self.changes,
+            Status::Done => false,
+        };
+        let able: Vec<_> = (0..count).map(|step| (self.current + step) % count).filter(may).collect();
+        if able.is_empty() {
+            if self.status.iter().any(|status| *status != Status::Done) {
+                self.fail(format!("all wait for each other, words {:x?}", self.words));
+            }
+            return;
+        }
+        if self.steps > ENDLESS {
+            self.fail(format!("it does not end, words {:x?}", self.words));
+        }
+        let options = able.len().min(self.delays + 1);
+        if self.steps == self.choices.len() {
+            self.choices.push((options, 0));
+        }
+        let taken = self.choices[self.steps].1;
+        self.steps += 1;
+        self.delays -= taken;
+        self.current = able[taken];
+    }
+}
+
+impl Process<'_> {
+    /// Waits for this process's turn, and takes a step.
+    fn step<T>(&self, step: impl FnOnce(&mut State) -> T) -> Result<T> {
+        let mut state = self.mine()?;
+        let result = step(&mut state);
+        // Relaxed: one thread's own.
+        self.seen.store(state.changes, Ordering::Relaxed);
+        self.pass(&mut state);
+        Ok(result)
+    }
+
+    fn mine(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.schedule.state.lock().expect("no panic");
+        let waits = |state: &mut State| state.current != self.me && state.wrong.is_none();
+        let state = self.schedule.turn.wait_while(state, waits).expect("no panic");
+        match state.wrong {
+            None => Ok(state),
+            Some(_) => Err(ErrorKind::Epoch { call: "step", reason: "the schedule failed" }.into()),
+        }
+    }
+
+    fn pass(&self, state: &mut State) {
+        state.choose();
+        if state.current != self.me || state.wrong.is_some() {
+            self.schedule.turn.notify_all();
+        }
+    }
+
+    fn change(&self, place: Place, to: impl FnOnce(u64) -> u64) -> Result<u64> {
+        self.step(|state| {
+            let word = state.words.entry(key(place)).or_default();
+            let old = *word;
+            *word = to(old);
+            state.changes += u64::from(*word != old);
+            old
+        })
+    }
+
+    /// Is within targets as a reader or a writer, in two steps.
+    fn look(&self, targets: std::ops::Range<usize>, write: bool) -> Result<()> {
+        self.step(|state| {
+            for target in targets.clone() {
+                let (readers, writers) = state.within.entry(target).or_default();
+                *readers += u32::from(!write);
+                *writers += u32::from(write);
+                if *writers > 1 || *writers == 1 && *readers > 0 {
+                    state.wrong.get_or_insert(format!("a writer of {target} is not alone"));
+                }
+            }
+        })?;
+        self.step(|state| {
+            for target in targets {
+                let (readers, writers) = state.within.entry(target).or_default();
+                *readers -= u32::from(!write);
+                *writers -= u32::from(write);
+            }
+        })
+    }
+
+    fn is_nested(&self) -> bool {
+        self.held.load(Ordering::Relaxed) > 0
+    }
+
+    /// An exclusive lock of `target`, and within it one of `inner`.
+    fn write(&self, target: usize, inner: Option<usize>) -> Result<()> {
+        let biased = self.bias.exclusive(self, target)?;
+        if !biased {
+            announce(self, || self.is_nested())?;
+            self.bias.announced_exclusive(self, target)?;
+        }
+        self.held.fetch_add(1, Ordering::Relaxed);
+        self.look(target..target + 1, true)?;
+        if biased {
+            self.step(|state| state.by_bias += 1)?;
+        }
+        if let Some(inner) = inner {
+            self.write(inner, None)?;
+        }
+        self.held.fetch_sub(1, Ordering::Relaxed);
+        by_bias_end(self, target, biased)
+    }
+
+    fn read_one(&self, target: usize) -> Result<()> {
+        shared(self, target, || self.is_nested())?;
+        self.look(target..target + 1, false)?;
+        shared_end(self, target)
+    }
+
+    fn read_all(&self) -> Result<()> {
+        all(self)?;
+        self.look(0..2, false)?;
+        all_end(self)
+    }
+}
+
+impl Words for Process<'_> {
+    fn ranks(&self) -> usize {
+        2
+    }
+    fn add(&self, place: Place, delta: u64) -> Result<u64> {
+        self.change(place, |word| word.wrapping_add(delta))
+    }
+    fn release(&self, place: Place, delta: u64) -> Result<()> {
+        self.add(place, delta).map(drop)
+    }
+    fn swap(&self, place: Place, expected: u64, new: u64) -> Result<u64> {
+        self.change(place, |word| if word == expected { new } else { word })
+    }
+    fn read(&self, place: Place) -> Result<u64> {
+        self.change(place, |word| word)
+    }
+    fn pause(&self, _turn: u32) -> Result<()> {
+        let mut state = self.mine()?;
+        state.status[self.me] = Status::Paused(self.seen.load(Ordering::Relaxed));
+        self.pass(&mut state);
+        drop(state);
+        let mut state = self.mine()?;
+        state.status[self.me] = Status::Ready;
+        Ok(())
+    }
+}
+
+type Program = fn(&Process<'_>) -> Result<()>;
+
+/// Runs one schedule, which begins with `choices`.
+fn run(programs: &[Program], biased: bool, choices: Vec<(usize, usize)>, delays: usize) -> State {
+    let words = if biased {
+        BTreeMap::from([(0, BIAS), (key(Place::Master), BIASED), (key(Place::Groups), mark(0))])
+    } else {
+        BTreeMap::new()
+    };
+    let state = State {
+        words,
+        changes: 0,
+        status: vec![Status::Ready; programs.len()],
+        current: 0,
+        choices,
+        steps: 0,
+        delays,
+        within: BTreeMap::new(),
+        by_bias: 0,
+        wrong: None,
+    };
+    let schedule = Schedule { state: Mutex::new(state), turn: Condvar::new() };
+    std::thread::scope(|scope| {
+        for (me, program) in programs.iter().enumerate() {
+            let bias = Bias::new(2);
+            bias.expected.store(biased, Ordering::Relaxed);
+            // It gives the bias at each look.
+            bias.left.store(1, Ordering::Relaxed);
+            let process = Process { schedule: &schedule, me, seen: AtomicU64::new(0), held: AtomicU32::new(0), bias };
+            scope.spawn(move || {
+                // A failure is in the state.
+                if program(&process).is_ok()
+                    && let Ok(mut state) = process.mine()
+                {
+                    state.status[me] = Status::Done;
+                    process.pass(&mut state);
+                }
+            });
+        }
+    });
+    schedule.state.into_inner().expect("no panic")
+}
+
+/// What holds between the words when nobody holds a lock.
+fn at_rest(state: &State) {
+    let word = |place| state.words.get(&key(place)).copied().unwrap_or_default();
+    let (master, groups) = (word(Place::Master), word(Place::Groups));
+    assert_eq!(master & !BIASED, 0, "the master word {master:x}");
+    for target in 0..2 {
+        let word = word(Place::Target(target));
+        assert_eq!(word & !BIAS, 0, "target {target}: {word:x}");
+        let marked = master & BIASED != 0 && groups & mark(target) != 0;
+        assert!(word == 0 || marked, "target {target} has the bias, master {master:x}, groups {groups:x}");
+    }
+}
+
+/// All schedules of the programs with at most `delays` delays. In some of them a lock is by the
+/// bias, and in some the bias is taken.
+fn explore(programs: &[Program], biased: bool, delays: usize) {
+    let (mut choices, mut by_bias, mut losses, mut schedules) = (Vec::new(), 0, 0, 0);
+    loop {
+        let state = run(programs, biased, choices, delays);
+        schedules += 1;
+        let made: Vec<_> = state.choices.iter().map(|(_, taken)| *taken).collect();
+        assert!(state.wrong.is_none(), "{:?} after {schedules} schedules, with {made:?}", state.wrong);
+        at_rest(&state);
+        by_bias += state.by_bias;
+        losses += u32::from(state.words.get(&key(Place::Groups)).is_some_and(|&groups| taken(groups) > 0));
+        choices = state.choices;
+        while choices.pop_if(|(options, taken)| *taken + 1 == *options).is_some() {}
+        let Some((_, taken)) = choices.last_mut() else { break };
+        *taken += 1;
+    }
+    assert!(by_bias > 0 && losses > 0, "{by_bias} locks by the bias, {losses} losses in {schedules} schedules");
+}
+
+/// Shows S2.
+#[test]
+fn a_loss_of_the_bias_lets_nobody_in_beside_a_writer() {
+    explore(
+        &[|it| it.write(0, None).and_then(|()| it.write(0, None)), |it| it.write(0, None), |it| it.read_all()],
+        true,
+        3,
+    );
+}
+
+/// Shows S2.
+#[test]
+fn the_bias_is_given_and_taken_at_once() {
+    let writer: Program = |it| (0..3).try_for_each(|_| it.write(0, None));
+    explore(&[writer, |it| it.read_all(), |it| it.read_all()], false, 3);
+}
+
+/// Shows S2.
+#[test]
+fn writers_of_two_targets_do_not_wait_for_each_other_through_one_that_wants_all() {
+    explore(&[|it| it.write(0, Some(1)), |it| it.write(1, None), |it| it.read_all()], true, 3);
+}
+
+/// Shows S2.
+#[test]
+fn readers_and_writers_by_the_bias_take_turns() {
+    explore(
+        &[|it| it.write(0, None), |it| it.read_one(0), |it| it.read_all().and_then(|()| it.write(0, None))],
+        true,
+        3,
+    );
+}
