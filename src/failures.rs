@@ -1,8 +1,9 @@
 //! Failure detector (requirement E3): ranks of this machine by pidfd, ranks of other machines by
-//! one idle TCP connection each ([`connections`]), on every route and for every cause of death.
-//! Only a call that waits looks. All ranks leave the job together, so a process that has ended
+//! one idle TCP connection each ([`connections`], [`beacon`]), on every route and for every cause of
+//! death. Only a call that waits looks. All ranks leave the job together, so a process that has ended
 //! before has died.
 
+pub(crate) mod beacon;
 pub(crate) mod connections;
 
 use std::collections::BTreeSet;
@@ -234,7 +235,7 @@ impl Seen {
             let host = hosts.into_iter().collect::<Vec<_>>().join(" and ");
             return Err(ErrorKind::RankDied { ranks: self.dead.iter().map(|&(rank, _)| rank).collect(), host });
         }
-        let Some((Place { rank, host, at }, from, reason)) = &self.silent else { return Ok(()) };
+        let Some((Place { rank, host, at, .. }, from, reason)) = &self.silent else { return Ok(()) };
         let (from, reason) = (from.clone(), (*reason).into());
         Err(ErrorKind::RankUnreachable { rank: *rank, host: host.clone(), at: at.ip(), from, reason })
     }

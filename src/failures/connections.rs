@@ -1,7 +1,11 @@
-//! Failure detector for ranks of other machines: one idle TCP connection for each. A rank listens
-//! and never accepts. Its kernel completes the connections of the others, answers keep-alive probes
-//! however busy the process is, and resets the connections when the process ends. A machine that is
-//! gone, or can't be reached, answers no probe.
+//! Failure detector for ranks of other machines: one idle TCP connection for each, to the rank's
+//! [`beacon`](super::beacon). The rank's kernel answers keep-alive probes however busy the process
+//! is, and resets the connection when the process ends. A machine that is gone, or can't be
+//! reached, answers no probe.
+//!
+//! A connection tells of a death once the beacon has answered it. One that ends before is begun
+//! again, because a beacon may close connections that are slow to send its token while strangers
+//! crowd it.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -10,8 +14,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, listen, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with, sockopt,
+};
 
+use super::beacon::Token;
 use crate::error::UnreachableError;
 use crate::interfaces::Interface;
 
@@ -25,14 +32,6 @@ const MOST: usize = 256;
 /// Most connections begun by one look.
 const AT_ONCE: usize = 16;
 
-/// The listening socket by which others detect this process's death.
-#[derive(Debug)]
-pub(crate) struct Beacon {
-    _socket: OwnedFd,
-    /// The address to which others connect.
-    pub(crate) at: SocketAddr,
-}
-
 /// A rank of another machine, with its address.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -40,6 +39,8 @@ pub(crate) struct Place {
     /// The machine's name, for messages.
     pub(crate) host: String,
     pub(crate) at: SocketAddr,
+    /// The token of the rank's beacon.
+    pub(crate) token: Token,
 }
 
 /// The fate of a rank.
@@ -80,29 +81,43 @@ pub(crate) struct Lines {
     /// Whether the job's net needs the same routes, so that a rank that was never connected counts
     /// as unreachable.
     strict: bool,
-    later: VecDeque<Place>,
+    later: VecDeque<Wanted>,
     open: Vec<Line>,
 }
 
+/// A connection that is to be begun.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) place: Place,
-    pub(super) socket: OwnedFd,
-    begun: Instant,
-    connected: bool,
+struct Wanted {
+    place: Place,
+    /// Whether an earlier connection to this rank was established.
+    met: bool,
 }
 
-impl Beacon {
-    /// Listens at an address of this machine.
-    pub(crate) fn light(address: IpAddr) -> rustix::io::Result<Beacon> {
-        let socket = tcp(address)?;
-        bind(&socket, &SocketAddr::new(address, 0))?;
-        // No connection is accepted, so the backlog must hold all watchers, and strangers beside
-        // them: as many as the kernel allows (net.core.somaxconn, 4096 by default).
-        listen(&socket, i32::MAX)?;
-        let at = SocketAddr::try_from(getsockname(&socket)?)?;
-        Ok(Beacon { _socket: socket, at })
-    }
+#[derive(Debug)]
+struct Line {
+    place: Place,
+    met: bool,
+    socket: OwnedFd,
+    begun: Instant,
+    stage: Stage,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Connecting,
+    /// The token is sent.
+    Asked,
+    /// The beacon has answered.
+    Known,
+}
+
+/// What an event on a connection says.
+enum Event {
+    Nothing,
+    /// The connection ended before the beacon's answer.
+    Again,
+    Lost(Fate),
 }
 
 impl Lines {
@@ -111,14 +126,15 @@ impl Lines {
     pub(crate) fn new(me: usize, from: Interface, silence: Duration, strict: bool, mut places: Vec<Place>) -> Lines {
         places.sort_by_key(|place| (place.rank < me, place.rank));
         places.truncate(MOST);
-        Lines { from, silence, strict, later: places.into(), open: Vec::new() }
+        let later = places.into_iter().map(|place| Wanted { place, met: false }).collect();
+        Lines { from, silence, strict, later, open: Vec::new() }
     }
 
     /// Each rank with its machine and address as text.
     pub(super) fn told(&self) -> impl Iterator<Item = (usize, String)> {
-        self.later
-            .iter()
-            .map(|place| (place.rank, format!("on {} at {}, from {}", place.host, place.at.ip(), self.from)))
+        self.later.iter().map(|Wanted { place, .. }| {
+            (place.rank, format!("on {} at {}, from {}", place.host, place.at.ip(), self.from))
+        })
     }
 
     pub(super) fn from(&self) -> &Interface {
@@ -128,10 +144,13 @@ impl Lines {
     /// Begins further connections; returns those that fail at once.
     pub(super) fn extend(&mut self) -> Vec<(Place, Fate)> {
         let mut lost = Vec::new();
-        for place in self.later.drain(..self.later.len().min(AT_ONCE)) {
+        for Wanted { place, met } in self.later.drain(..self.later.len().min(AT_ONCE)) {
             match begin(self.from.address, place.at, self.silence) {
-                Ok(socket) => self.open.push(Line { place, socket, begun: Instant::now(), connected: false }),
-                Err(error) if self.strict => lost.push((place, Fate::Silent(Silence::System(error)))),
+                Ok(socket) => {
+                    let (begun, stage) = (Instant::now(), Stage::Connecting);
+                    self.open.push(Line { place, met, socket, begun, stage });
+                }
+                Err(error) if self.strict || met => lost.push((place, refusal(met, error))),
                 Err(_) => {}
             }
         }
@@ -140,23 +159,25 @@ impl Lines {
 
     /// The open connections, with the events to poll for.
     pub(super) fn open(&self) -> impl Iterator<Item = (&OwnedFd, PollFlags)> {
-        self.open.iter().map(|line| (&line.socket, if line.connected { PollFlags::IN } else { PollFlags::OUT }))
+        let awaited = |stage| if stage == Stage::Connecting { PollFlags::OUT } else { PollFlags::IN };
+        self.open.iter().map(move |line| (&line.socket, awaited(line.stage)))
     }
 
     /// The open connections that are lost, among those that are `ready`.
     pub(super) fn lost(&mut self, mut ready: impl Iterator<Item = bool>) -> Vec<(Place, Fate)> {
         let mut lost = Vec::new();
         let (strict, silence) = (self.strict, self.silence);
-        self.open.retain_mut(|line| {
-            let was_connected = line.connected;
-            match line.fate(ready.next().unwrap_or(false), silence) {
-                None => true,
-                Some(fate) => {
-                    if strict || was_connected {
-                        lost.push((line.place.clone(), fate));
-                    }
-                    false
+        self.open.retain_mut(|line| match line.event(ready.next().unwrap_or(false), silence) {
+            Event::Nothing => true,
+            Event::Again => {
+                self.later.push_back(Wanted { place: line.place.clone(), met: line.met });
+                false
+            }
+            Event::Lost(fate) => {
+                if strict || line.met {
+                    lost.push((line.place.clone(), fate));
                 }
+                false
             }
         });
         lost
@@ -164,22 +185,60 @@ impl Lines {
 }
 
 impl Line {
-    fn fate(&mut self, ready: bool, silence: Duration) -> Option<Fate> {
+    fn event(&mut self, ready: bool, silence: Duration) -> Event {
         if !ready {
-            let late = !self.connected && self.begun.elapsed() > silence;
-            return late.then_some(Fate::Silent(Silence::Never(silence)));
+            let late = self.stage == Stage::Connecting && self.begun.elapsed() > silence;
+            return if late { Event::Lost(Fate::Silent(Silence::Never(silence))) } else { Event::Nothing };
         }
-        let error = sockopt::socket_error(&self.socket).unwrap_or_else(Err).err();
-        if std::mem::replace(&mut self.connected, true) {
-            return Some(match error {
-                Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::HOSTDOWN) => {
-                    Fate::Silent(Silence::NoMore)
-                }
+        match self.stage {
+            Stage::Connecting => self.ask(),
+            Stage::Asked => self.answer(),
+            Stage::Known => Event::Lost(match sockopt::socket_error(&self.socket).unwrap_or_else(Err) {
+                Err(error) if is_silence(error) => Fate::Silent(Silence::NoMore),
                 _ => Fate::Died,
-            });
+            }),
         }
-        error.map(|error| Fate::Silent(Silence::System(error)))
     }
+
+    /// The connection is established or refused: sends the token.
+    fn ask(&mut self) -> Event {
+        if let Err(error) = sockopt::socket_error(&self.socket).unwrap_or_else(Err) {
+            return Event::Lost(refusal(self.met, error));
+        }
+        self.met = true;
+        // The token fits into the buffer of a new connection.
+        if send(&self.socket, &self.place.token, SendFlags::NOSIGNAL).is_err() {
+            return Event::Again;
+        }
+        self.stage = Stage::Asked;
+        Event::Nothing
+    }
+
+    /// Reads the beacon's answer, or learns that the connection has ended.
+    fn answer(&mut self) -> Event {
+        let mut answer = [0];
+        match recv(&self.socket, &mut answer, RecvFlags::empty()) {
+            Ok((_, 1)) => {
+                self.stage = Stage::Known;
+                Event::Nothing
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Event::Nothing,
+            Err(error) if is_silence(error) => Event::Lost(Fate::Silent(Silence::System(error))),
+            // A dead process refuses the next connection.
+            _ => Event::Again,
+        }
+    }
+}
+
+/// What the failure to connect says. Nobody listens any more where somebody did (`met`): the rank
+/// has died.
+fn refusal(met: bool, error: Errno) -> Fate {
+    if met && error == Errno::CONNREFUSED { Fate::Died } else { Fate::Silent(Silence::System(error)) }
+}
+
+/// Whether the error says that the machine does not answer.
+fn is_silence(error: Errno) -> bool {
+    matches!(error, Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::HOSTDOWN)
 }
 
 fn begin(from: IpAddr, to: SocketAddr, silence: Duration) -> rustix::io::Result<OwnedFd> {
@@ -208,43 +267,60 @@ fn keep_alive(silence: Duration) -> (Duration, u32) {
 
 /// A socket that is closed on exec; otherwise a child of the process would keep it open after the
 /// process's death.
-fn tcp(address: IpAddr) -> rustix::io::Result<OwnedFd> {
+pub(super) fn tcp(address: IpAddr) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+
     use super::*;
+    use crate::failures::beacon::Beacon;
     use rustix::event::{PollFd, poll};
 
-    fn lines(strict: bool, at: &[SocketAddr]) -> Lines {
-        let place = |(rank, &at)| Place { rank, host: "there".into(), at };
-        Lines::new(0, Interface::loopback(), SILENCE, strict, at.iter().enumerate().map(place).collect())
+    fn beacon() -> Beacon {
+        Beacon::light(Interface::loopback().address).expect("a socket")
+    }
+
+    fn lines(strict: bool, beacons: &[&Beacon]) -> Lines {
+        let place = |(rank, beacon): (usize, &&Beacon)| {
+            let (at, token) = (beacon.at, beacon.token);
+            Place { rank, host: "there".into(), at, token }
+        };
+        Lines::new(0, Interface::loopback(), SILENCE, strict, beacons.iter().enumerate().map(place).collect())
     }
 
     /// Waits for an event on the connections; returns the lost ranks.
     fn next(lines: &mut Lines) -> Vec<(Place, Fate)> {
+        let mut lost = lines.extend();
         let mut fds: Vec<_> = lines
             .open()
             .map(|(socket, flags)| PollFd::from_borrowed_fd(rustix::fd::AsFd::as_fd(socket), flags))
             .collect();
-        poll(&mut fds, None).expect("descriptors");
+        if !fds.is_empty() {
+            poll(&mut fds, None).expect("descriptors");
+        }
         let ready: Vec<_> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        lines.lost(ready.into_iter())
+        lost.extend(lines.lost(ready.into_iter()));
+        lost
     }
 
-    /// No process accepts the connections; only the kernel answers.
+    /// Whether all connections are answered.
+    fn known(lines: &Lines) -> bool {
+        lines.later.is_empty() && lines.open.iter().all(|line| line.stage == Stage::Known)
+    }
+
+    /// The kernel shows the end, whatever the process did before.
     /// Shows E3.
     #[test]
     fn the_end_of_one_who_listens_is_seen() {
-        let beacons = [0, 1].map(|_| Beacon::light(Interface::loopback().address).expect("a socket"));
-        let mut lines = lines(true, &beacons.each_ref().map(|beacon| beacon.at));
-        assert!(lines.extend().is_empty());
-        while lines.open.iter().any(|line| !line.connected) {
+        let [first, second] = [beacon(), beacon()];
+        let mut lines = lines(true, &[&first, &second]);
+        while !known(&lines) {
             assert!(next(&mut lines).is_empty(), "both live");
         }
-        let [first, second] = beacons;
         drop(second);
         let lost = next(&mut lines);
         assert!(matches!(&lost[..], [(Place { rank: 1, .. }, Fate::Died)]), "{lost:?}");
@@ -252,13 +328,90 @@ mod tests {
         drop(first);
     }
 
+    /// More silent connections than the kernel's backlog takes, or than descriptors last for, do
+    /// not keep a rank out, before it connects and after.
+    /// Shows E3.
+    #[test]
+    fn silent_strangers_keep_no_rank_out() {
+        let beacon = beacon();
+        let backlog = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux");
+        let most: usize = backlog.trim().parse().expect("a number");
+        let flood = |count| {
+            let silent = |_| TcpStream::connect_timeout(&beacon.at, Duration::from_secs(5)).expect("it accepts");
+            // Each connection stays for a while, so that this process has few at once.
+            let mut open = VecDeque::new();
+            for number in 0..count {
+                open.push_back(silent(number));
+                if open.len() > 100 {
+                    open.pop_front();
+                }
+            }
+            open
+        };
+        let before = flood(most + 100);
+        let mut lines = lines(true, &[&beacon]);
+        while !known(&lines) {
+            assert!(next(&mut lines).is_empty(), "it lives");
+        }
+        let after = flood(300);
+        let line = &lines.open[0];
+        assert_eq!(recv(&line.socket, &mut [0], RecvFlags::empty()).map(|(_, count)| count), Err(Errno::AGAIN));
+        drop((before, after, beacon));
+        assert!(matches!(&next(&mut lines)[..], [(_, Fate::Died)]));
+    }
+
+    /// A stranger learns nothing: a wrong token closes its connection without an answer.
+    #[test]
+    fn a_wrong_token_is_not_answered() {
+        use std::io::{Read, Write};
+        let beacon = beacon();
+        let mut stream = TcpStream::connect(beacon.at).expect("it accepts");
+        stream.write_all(&[0; 16]).expect("a connection");
+        assert_eq!(stream.read(&mut [0]).expect("a connection"), 0);
+        let mut wrong = lines(true, &[&beacon]);
+        wrong.later[0].place.token[0] ^= 1;
+        for _ in 0..8 {
+            assert!(next(&mut wrong).is_empty(), "it lives");
+            assert!(wrong.open.iter().all(|line| line.stage != Stage::Known));
+        }
+    }
+
+    /// A connection that ended before its answer is begun again; a process that refuses it then has
+    /// died.
+    /// Shows E3.
+    #[test]
+    fn one_who_ends_before_the_answer_has_died() {
+        let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");
+        let place = Place { rank: 1, host: "there".into(), at: listener.local_addr().expect("bound"), token: [1; 16] };
+        for strict in [true, false] {
+            let mut lines = Lines::new(0, Interface::loopback(), SILENCE, strict, vec![place.clone()]);
+            let listener = listener.try_clone().expect("a socket");
+            assert!(next(&mut lines).is_empty());
+            drop(listener.accept().expect("a connection"));
+            assert!(next(&mut lines).is_empty() && lines.later.len() == 1, "it may live");
+        }
+        let mut lines = Lines::new(0, Interface::loopback(), SILENCE, false, vec![place]);
+        assert!(next(&mut lines).is_empty());
+        drop(listener);
+        let lost = loop {
+            match next(&mut lines) {
+                lost if lost.is_empty() => {}
+                lost => break lost,
+            }
+        };
+        assert!(matches!(&lost[..], [(_, Fate::Died)]), "{lost:?}");
+    }
+
     /// Where the net takes other ways, a rank that was never connected does not count as gone.
     /// Shows E3.
     #[test]
     fn one_who_refuses_is_lost_to_a_net_that_goes_the_same_way() {
-        let gone = Beacon::light(Interface::loopback().address).expect("a socket").at;
+        let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");
+        let gone = listener.local_addr().expect("it is bound");
+        drop(listener);
         for strict in [true, false] {
-            let mut lines = lines(strict, &[gone]);
+            let place = Place { rank: 0, host: "there".into(), at: gone, token: [0; 16] };
+            let mut lines = Lines::new(0, Interface::loopback(), SILENCE, strict, vec![place]);
             let mut lost = lines.extend();
             if !lines.open.is_empty() {
                 lost.extend(next(&mut lines));
@@ -289,7 +442,7 @@ mod tests {
     #[test]
     fn of_many_those_that_follow_are_watched() {
         let at = SocketAddr::new(Interface::loopback().address, 1);
-        let place = |rank| Place { rank, host: String::new(), at };
+        let place = |rank| Place { rank, host: String::new(), at, token: [0; 16] };
         let lines = Lines::new(
             900,
             Interface::loopback(),
@@ -297,7 +450,7 @@ mod tests {
             true,
             (0..1000).filter(|&rank| rank != 900).map(place).collect(),
         );
-        let watched: Vec<_> = lines.later.iter().map(|place| place.rank).collect();
+        let watched: Vec<_> = lines.later.iter().map(|wanted| wanted.place.rank).collect();
         assert_eq!(watched, (901..1000).chain(0..MOST - 99).collect::<Vec<_>>());
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use transom_fabric::RegionKey;
 
 use crate::failures::Process;
+use crate::failures::beacon::Token;
 use crate::interfaces::Site;
 
 /// The data by which one rank contacts another.
@@ -22,8 +23,9 @@ pub(super) struct Card {
     pub(super) net_address: Vec<u8>,
     /// The job block through the net.
     pub(super) net_block: RegionKey,
-    /// The address of this rank's failure detector; `None` where all ranks are on one machine.
-    pub(super) beacon: Option<SocketAddr>,
+    /// The address of this rank's failure detector with its token; `None` where all ranks are on one
+    /// machine.
+    pub(super) beacon: Option<(SocketAddr, Token)>,
 }
 
 /// A key as bytes.

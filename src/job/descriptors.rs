@@ -50,9 +50,9 @@ impl Needed {
         let base = open + OPENING;
         // A rank's barriers lead to log2 ranks, and as many other ranks' barriers lead to it.
         let near = 2 * u64::from(size.next_power_of_two().ilog2());
-        // A peer may connect while this rank connects to it. Each watched rank of another machine
-        // takes a descriptor too.
-        Needed { least: base + near.min(2 * others), all: base + 2 * others + others.min(WATCHED) }
+        // A peer may connect while this rank connects to it. Each rank of another machine that is
+        // watched, or that watches, takes a descriptor too.
+        Needed { least: base + near.min(2 * others), all: base + 2 * others + 2 * others.min(WATCHED) }
     }
 
     fn lacking(self, rank: usize, ranks: usize, limit: u64, hard: Option<u64>) -> JobError {
@@ -68,10 +68,10 @@ mod tests {
     #[test]
     fn the_need_grows_with_the_ranks_and_is_named() {
         assert_eq!(Needed::of(10, 1), Needed { least: 42, all: 42 });
-        assert_eq!(Needed::of(10, 2), Needed { least: 44, all: 45 });
-        assert_eq!(Needed::of(10, 1000), Needed { least: 62, all: 42 + 1998 + 256 });
+        assert_eq!(Needed::of(10, 2), Needed { least: 44, all: 46 });
+        assert_eq!(Needed::of(10, 1000), Needed { least: 62, all: 42 + 1998 + 512 });
         let words = Needed::of(10, 1000).lacking(3, 1000, 50, Some(60)).to_string();
-        for part in ["rank 3", "62", "1000 ranks", "2296", "RLIMIT_NOFILE", "is 50, the hard one 60", "ulimit -n 2296"]
+        for part in ["rank 3", "62", "1000 ranks", "2552", "RLIMIT_NOFILE", "is 50, the hard one 60", "ulimit -n 2552"]
         {
             assert!(words.contains(part), "{part}: {words}");
         }

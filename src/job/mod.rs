@@ -24,7 +24,7 @@ use crate::buffers;
 use crate::directory::{self, Part, Slot};
 use crate::environment::{Atomics, Settings};
 use crate::error::{Class, Error, ErrorKind, Result};
-use crate::failures::connections::Beacon;
+use crate::failures::beacon::Beacon;
 use crate::interfaces::Interface;
 use crate::messages::Messages;
 use crate::progress::Progress;

@@ -17,7 +17,8 @@ use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
 use crate::error::{Error, ErrorKind, JobError, Result, TransportError};
-use crate::failures::connections::{Beacon, Lines, Place, SILENCE};
+use crate::failures::beacon::Beacon;
+use crate::failures::connections::{Lines, Place, SILENCE};
 use crate::failures::{Detector, Process};
 use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
@@ -161,7 +162,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
 fn far(me: usize, cards: &[Card]) -> Vec<Place> {
     let elsewhere = |(rank, card): (usize, &Card)| {
         let far = rank != me && !card.process.is_seen_by(&cards[me].process);
-        card.beacon.filter(|_| far).map(|at| Place { rank, host: card.process.host.clone(), at })
+        card.beacon.filter(|_| far).map(|(at, token)| Place { rank, host: card.process.host.clone(), at, token })
     };
     cards.iter().enumerate().filter_map(elsewhere).collect()
 }
@@ -374,10 +375,11 @@ fn join_net(
     let amos = region.as_ref().map_or(Amos::None, |region| net.amos(region));
     let name = net.kind();
     let seen_at = beacon.map(|beacon| beacon.at.to_string()).unwrap_or_default();
-    let mine = pack(&[name.as_bytes(), &[amos as u8], &net.address(), &key_bytes(&key), seen_at.as_bytes()]);
+    let token = beacon.map(|beacon| &beacon.token[..]).unwrap_or_default();
+    let mine = pack(&[name.as_bytes(), &[amos as u8], &net.address(), &key_bytes(&key), seen_at.as_bytes(), token]);
     let mut all_amos = amos;
     for (rank, value) in boot.allgather("transom.net", &mine)?.iter().enumerate() {
-        let [theirs, amos, address, key, seen_at] = unpack::<5>(value).ok_or_else(|| unreadable(rank))?;
+        let [theirs, amos, address, key, seen_at, token] = unpack::<6>(value).ok_or_else(|| unreadable(rank))?;
         if theirs != name.as_bytes() {
             let theirs = String::from_utf8_lossy(&theirs).into_owned();
             return Err(JobError::NetsDiffer { rank, theirs, own_rank: boot.rank(), own: name }.into());
@@ -386,7 +388,7 @@ fn join_net(
         all_amos = all_amos.min(amos.unwrap_or(Amos::None));
         cards[rank].net_address = address;
         cards[rank].net_block = key_from(&key);
-        cards[rank].beacon = String::from_utf8_lossy(&seen_at).parse().ok();
+        cards[rank].beacon = String::from_utf8_lossy(&seen_at).parse().ok().zip(token.try_into().ok());
     }
     // The Nic actor accesses this rank's own part through the net too.
     net.connect(peer(boot.rank()), &net.address())?;
