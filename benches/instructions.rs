@@ -1,9 +1,13 @@
 //! The hot path of shared memory, operation by operation, and that of puts over a net, for
 //! callgrind to count. Each function runs one operation on the other rank's part, [`TURNS`] times
 //! in all. ci/instructions runs the program as two ranks under callgrind, which counts within one
-//! function, and does the arithmetic. The program itself only checks the results.
+//! function, and does the arithmetic. The program itself only checks the results. With `--sim` the
+//! two ranks are threads of one process on the simulated net.
 
+use transom::bootstrap::local::Board;
 use transom::{At, BasicType, Datatype, Job, Lock, LockAllEpoch, Route, Window};
+use transom_fabric::Peer;
+use transom_fabric::sim::{SimNet, SimOptions};
 
 /// Turns of each function; ci/instructions reads the number from the output.
 const TURNS: usize = 1000;
@@ -16,7 +20,21 @@ const BLOCKS: usize = 64;
 static ONE: [u64; 1] = [1];
 
 fn main() -> transom::Result<()> {
-    let world = transom::init()?;
+    if !std::env::args().any(|argument| argument == "--sim") {
+        return rank(transom::init()?);
+    }
+    let (net, board) = (SimNet::new(2, SimOptions { again_one_in: 0, ..SimOptions::default() }), Board::new(2));
+    let start = |number: u32| -> transom::Result<Job> {
+        Job::simulated(net.domain(Peer(number))?, Box::new(board.rank(number as usize)))
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| rank(start(1)?));
+        rank(start(0)?).and_then(|()| other.join().expect("rank 1 panicked"))
+    })
+}
+
+/// What each rank does.
+fn rank(world: Job) -> transom::Result<()> {
     let win = Window::<u64>::allocate(&world, 2 + 2 * BLOCKS)?;
     if world.rank() == 0 {
         let target = world.size() - 1;
