@@ -37,6 +37,7 @@ static TESTS: &[Test] = &[
     test("all_pairs_of_double_int", &[2, 7], pairs_double_int),
     test("extremes_of_all_pairs", &[2, 7], extremes),
     test("hammered_elements_are_exact", &[2, 4], hammered),
+    test("single_elements_are_exact_beside_long_accumulates", &[1, 2, 16], beside_long),
     test("one_origins_order_is_kept", &[1, 2, 4], order),
     test("without_order_sums_are_exact", &[1, 2, 5], without_order),
 ];
@@ -154,6 +155,24 @@ fn hammered(world: &Job) -> Outcome {
         hammer::swaps::<i32>(stage(world), blows)?;
         hammer::swaps::<Complex<f64>>(stage(world), blows)?;
         hammer::whole(stage(world), blows)?;
+    }
+    Ok(())
+}
+
+/// MPI-4.1 §12.7.1: single elements by the CPU's atomics, and vector code over many.
+/// Shows M3, O1, O2.
+fn beside_long(world: &Job) -> Outcome {
+    let routes = (0..world.size()).map(|rank| world.route(rank)).collect::<Result<Vec<_>, _>>()?;
+    for (flavor, info) in &windows(world, size_of::<i64>()) {
+        let turns = match flavor {
+            _ if routes.contains(&Route::Net) => 120,
+            Flavor::Allocate | Flavor::Shared => 20_000 / world.size(),
+            _ => 4000 / world.size(),
+        };
+        let blows = Blows { flavor: *flavor, info, turns };
+        hammer::rows::<i64>(stage(world), blows, i64::wrapping_add)?;
+        hammer::rows::<i32>(stage(world), blows, i32::wrapping_add)?;
+        hammer::rows::<f64>(stage(world), blows, |a, b| a + b)?;
     }
     Ok(())
 }

@@ -28,6 +28,7 @@ pub mod devices;
 pub mod diagnostics;
 mod error;
 mod failures;
+pub mod gate;
 mod keys;
 #[allow(unsafe_code)]
 mod memory;

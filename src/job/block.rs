@@ -8,10 +8,16 @@ use transom_fabric::Memory;
 
 use crate::directory::{self, Part, Slot};
 use crate::error::{Error, ErrorKind, JobError, Result};
-use crate::sync::words::{self, Words};
+use crate::sync::stripe::Visitor;
+use crate::sync::words::{self, LINE, Words};
 
-/// The offset of the directory in the job block. The words of the job's barrier are before it.
-const DIRECTORY: usize = 4096;
+/// The offset of the visits of the node's ranks in the job block, one cache line for each of the
+/// first [`VISITORS`]. The words of the job's barrier are before it.
+const VISITS: usize = 4096;
+/// The number of ranks of a node that have a line for visits. Further ranks take locks instead.
+const VISITORS: usize = 256;
+/// The offset of the directory in the job block.
+const DIRECTORY: usize = VISITS + VISITORS * LINE;
 /// The offset of the windows' control words, in the order of the directory's slots.
 const WORDS: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
 
@@ -19,6 +25,8 @@ const WORDS: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
 pub(crate) struct Block {
     rank: usize,
     memory: Memory,
+    /// This rank among those that accumulate on parts of the node.
+    pub(crate) visitor: Visitor,
     /// The size of one window's control words in bytes.
     words_len: usize,
     /// The identifiers of this process's windows in the directory. The lock is held while the
@@ -28,8 +36,19 @@ pub(crate) struct Block {
 
 impl Block {
     /// The block of `rank` in a job of `ranks` ranks.
-    pub(super) fn new(rank: usize, ranks: usize, memory: Memory) -> Block {
-        Block { rank, memory, words_len: words::bytes(ranks), directory: Mutex::default() }
+    pub(super) fn new(rank: usize, ranks: usize, memory: Memory, visitor: Visitor) -> Block {
+        Block { rank, memory, visitor, words_len: words::bytes(ranks), directory: Mutex::default() }
+    }
+
+    /// The whole block.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The control words of this rank's part that is published at `place`.
+    #[inline]
+    pub(crate) fn words(&self, place: usize) -> Words<'_> {
+        Words::at(&self.memory, self.words_at(place))
     }
 
     /// The words of the job's barrier.
@@ -79,6 +98,13 @@ impl Block {
     pub(crate) fn words_at(&self, place: usize) -> usize {
         WORDS + place * self.words_len
     }
+}
+
+/// Rank number `index` of the `ranks` ranks of a node, as a visitor of their blocks. `may_pass`:
+/// whether the kernels of all of them have the barrier that gates need.
+pub(super) fn visitor(index: usize, ranks: usize, may_pass: bool) -> Visitor {
+    let lines = ranks.min(VISITORS);
+    Visitor::new(VISITS, lines, (may_pass && index < lines).then_some(index))
 }
 
 /// A slot of the directory in a block.

@@ -14,6 +14,8 @@ pub(super) struct Card {
     /// The machine's identity, equal for ranks that may share memory.
     pub(super) machine: String,
     pub(super) process: Process,
+    /// Whether the kernel has the barrier with which accumulates pass locks (`sync::stripe`).
+    pub(super) has_barrier: bool,
     pub(super) site: Site,
     /// The address within the node; empty where this rank shares no memory.
     pub(super) shm_address: Vec<u8>,

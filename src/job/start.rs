@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use transom_fabric::sim::SimDomain;
-use transom_fabric::{Domain, Memory, Port, diagnostics};
+use transom_fabric::{Domain, Memory, Port, diagnostics, gate};
 
-use super::block::{Block, block_bytes};
+use super::block::{self, Block, block_bytes};
 use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
 use super::peers::Peers;
@@ -24,7 +24,7 @@ use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
 use crate::progress::Progress;
 use crate::routes::{self, Actor, Amos};
-use crate::sync::stripe;
+use crate::sync::stripe::{self, Visitor};
 use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
 
 type Boot = Box<dyn Bootstrap>;
@@ -124,6 +124,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let alone = parts.nodes.iter().filter(|&&node| node == parts.nodes[me]).count() == 1;
     let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), detector, crowded, alone);
     parts.wire.set_addresses(addresses(me, &parts.nodes, &parts.cards));
+    let visitor = visitor(me, &parts.nodes, &parts.cards);
     let core = Arc::new(JobCore {
         rank: me,
         size,
@@ -136,7 +137,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         settings: parts.settings,
         amos: parts.amos,
         peers: Peers::new(me, parts.nodes, parts.cards),
-        block: Block::new(me, size, parts.block),
+        block: Block::new(me, size, parts.block, visitor),
         presence: Presence {
             source: parts.source,
             _regions: parts.regions,
@@ -156,6 +157,13 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         core.serve(Lane::Net)?;
     }
     Ok(core)
+}
+
+/// This rank among the ranks of its node.
+fn visitor(me: usize, nodes: &[usize], cards: &[Card]) -> Visitor {
+    let of_node = || (0..nodes.len()).filter(|&rank| nodes[rank] == nodes[me]);
+    let index = of_node().take_while(|&rank| rank < me).count();
+    block::visitor(index, of_node().count(), of_node().all(|rank| cards[rank].has_barrier))
 }
 
 /// The remote ranks, with their addresses.
@@ -213,7 +221,9 @@ fn exchange_cards(
         settings.agreement().as_bytes(),
         process.kernel.as_bytes(),
         process.host.as_bytes(),
-        &[u64::from(process.pid.cast_unsigned()).to_le_bytes(), process.began.to_le_bytes()].concat(),
+        &[u64::from(process.pid.cast_unsigned()), process.began, u64::from(gate::is_supported())]
+            .map(u64::to_le_bytes)
+            .concat(),
         &address.unwrap_or_default(),
         &key_bytes(&key),
         site.encode().as_bytes(),
@@ -231,7 +241,7 @@ fn exchange_cards(
             drop(boot.meet());
             return Err(JobError::SettingsDiffer { rank, theirs, own_rank, own }.into());
         }
-        let [pid, began, ..] = key_from(&numbers).0;
+        let [pid, began, has_barrier, ..] = key_from(&numbers).0;
         let process = Process {
             kernel: String::from_utf8_lossy(&kernel).into(),
             host: String::from_utf8_lossy(&host).into(),
@@ -244,6 +254,7 @@ fn exchange_cards(
             shm_block: key_from(&key),
             machine: machine_identity(&process.kernel, rank, settings.pretended_nodes),
             process,
+            has_barrier: has_barrier != 0,
             site: Site::decode(&String::from_utf8_lossy(&site)),
             ..Card::default()
         });

@@ -2,14 +2,18 @@
 //! element among all callers on the same memory: by the stripes' locks, under which large
 //! operations run vector code, or, where the window was created with element granularity, by the
 //! CPU's atomics. A type has one of the two disciplines in a window, never both.
+//!
+//! Integers that are words of the CPU have both sides of the stripes' gates: one element is changed
+//! by one atomic, with the lock or past it, and vector code runs when no operation passes. Other
+//! types always take the lock.
 
 use std::sync::atomic::Ordering;
 
-use transom_fabric::{Amo, Memory, Width};
+use transom_fabric::{Amo, AmoKind, Memory, Width};
 
 use crate::reduce::kernel::{Elements, combine_elsewhere, combine_one};
 use crate::reduce::{BasicType, Op};
-use crate::sync::stripe::{self, BLOCK};
+use crate::sync::stripe::{self, BLOCK, Visitor};
 use crate::sync::words::Words;
 
 /// Memory, with the discipline that makes accumulates on it atomic.
@@ -18,6 +22,8 @@ pub(crate) struct Place<'a> {
     pub(crate) memory: &'a Memory,
     /// The control words of the part that the memory belongs to.
     pub(crate) words: Words<'a>,
+    /// This rank, as it passes the stripes' locks.
+    pub(crate) visitor: Visitor,
     /// Elements that are whole words of 4 and 8 bytes go by the CPU's atomics instead of the
     /// stripes' locks.
     pub(crate) per_element: bool,
@@ -32,6 +38,9 @@ struct Scratch<const N: usize>([u8; N]);
 /// Accumulates up to this many bytes use a small scratch, which costs less to clear.
 const SMALL: usize = 256;
 const LARGE: usize = BLOCK + 32;
+
+/// Accumulates of up to this many words go one by one past an open gate instead of closing it.
+const FEW: usize = 8;
 
 /// The receiver of previous values: the offset within the operation, and the bytes.
 pub(crate) type Old<'o> = &'o mut dyn FnMut(usize, &[u8]);
@@ -53,6 +62,12 @@ impl<'a> Place<'a> {
     // no registers here.
     #[inline(always)]
     pub(crate) fn one(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
+        if is_word(ty) && !self.per_element {
+            return match stripe::pass(self.words, self.base + at, self.visitor) {
+                Some(_visit) => self.atomic(at, op, ty, operand),
+                None => (*self).one_word_locked(at, op, ty, operand),
+            };
+        }
         if self.by_atomics(ty) {
             return self.one_by_atomics(at, op, ty, operand);
         }
@@ -62,8 +77,16 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// `self` by value, here and in `one_by_atomics`, so that the hot path need not store the place
-    /// in memory.
+    /// `self` by value, here and in the functions beside, so that the hot path need not store the
+    /// place in memory.
+    #[inline(never)]
+    fn one_word_locked(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
+        let held = self.lock(at);
+        let old = self.atomic(at, op, ty, operand);
+        stripe::count_one(&held, self.words, self.base + at, self.visitor);
+        old
+    }
+
     #[cold]
     fn one_contended(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         self.one_locked(&self.lock(at), at, op, ty, operand)
@@ -81,6 +104,12 @@ impl<'a> Place<'a> {
     /// Stores `new` if the value is `expected`, comparing bits; returns the previous value.
     #[inline]
     pub(crate) fn swap(&self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
+        if is_word(ty) && !self.per_element {
+            return match stripe::pass(self.words, self.base + at, self.visitor) {
+                Some(_visit) => self.memory.amo(at, Amo::compare_swap(width(ty), expected, new)),
+                None => (*self).swap_word_locked(at, ty, expected, new),
+            };
+        }
         if self.by_atomics(ty) {
             return self.memory.amo(at, Amo::compare_swap(width(ty), expected, new));
         }
@@ -89,6 +118,14 @@ impl<'a> Place<'a> {
         if old == truncate(expected, ty.size()) {
             store(self.memory, at, ty.size(), new);
         }
+        old
+    }
+
+    #[inline(never)]
+    fn swap_word_locked(self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
+        let held = self.lock(at);
+        let old = self.memory.amo(at, Amo::compare_swap(width(ty), expected, new));
+        stripe::count_one(&held, self.words, self.base + at, self.visitor);
         old
     }
 
@@ -104,23 +141,36 @@ impl<'a> Place<'a> {
 
     #[cold]
     fn one_by_atomics(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
-        let width = width(ty);
+        if is_word(ty) { self.atomic(at, op, ty, operand) } else { self.atomic_by_swaps(at, op, ty, operand) }
+    }
+
+    /// Combines an integer by one of the CPU's atomics.
+    #[inline(always)]
+    fn atomic(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
         let kind = match op {
-            Op::Sum if is_integer(ty) => Some(transom_fabric::AmoKind::Sum),
-            Op::Replace => Some(transom_fabric::AmoKind::Replace),
-            Op::NoOp => Some(transom_fabric::AmoKind::Read),
-            _ => None,
+            Op::Sum => AmoKind::Sum,
+            Op::Replace => AmoKind::Replace,
+            Op::NoOp => AmoKind::Read,
+            _ => return (*self).atomic_by_swaps(at, op, ty, operand),
         };
-        if let Some(kind) = kind {
-            return self.memory.amo(at, Amo::new(kind, width, operand));
-        }
+        self.memory.amo(at, Amo::new(kind, width(ty), operand))
+    }
+
+    /// Combines an element of 4 or 8 bytes by compare-and-swap.
+    #[inline(never)]
+    fn atomic_by_swaps(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
+        let width = width(ty);
         // Relaxed: a guess, which the compare-and-swap verifies.
         let mut old = match width {
             Width::W32 => u64::from(self.memory.word32(at).load(Ordering::Relaxed)),
             Width::W64 => self.memory.word64(at).load(Ordering::Relaxed),
         };
         loop {
-            let new = combine_one(op, ty, old, operand);
+            let new = match op {
+                Op::NoOp => old,
+                Op::Replace => operand,
+                _ => combine_one(op, ty, old, operand),
+            };
             let found = self.memory.amo(at, Amo::compare_swap(width, old, new));
             if found == old {
                 return old;
@@ -131,8 +181,8 @@ impl<'a> Place<'a> {
 
     /// Combines whole elements with `operand`, block by block; passes the previous values to `old`.
     pub(crate) fn many(&self, at: usize, op: Op, ty: BasicType, operand: Operand<'_>, old: Option<Old<'_>>) {
-        if self.by_atomics(ty) {
-            return self.many_by_atomics(at, op, ty, operand, old);
+        if self.by_atomics(ty) || self.passes(at, ty, operand.len()) {
+            return self.one_by_one(at, op, ty, operand, old);
         }
         if let (Operand::Bytes(bytes), None) = (operand, &old) {
             return self.in_place(at, op, ty, bytes);
@@ -142,6 +192,27 @@ impl<'a> Place<'a> {
         } else {
             self.blocks(at, op, ty, operand, old, &mut Scratch([0; LARGE]).0);
         }
+    }
+
+    /// Whether `len` bytes of elements are combined one by one although the window has stripes: one
+    /// word always is, and a few are while the gate is open.
+    #[inline]
+    fn passes(&self, at: usize, ty: BasicType, len: usize) -> bool {
+        is_word(ty) && (len == ty.size() || len <= FEW * ty.size() && stripe::is_open(self.words, self.base + at))
+    }
+
+    /// Locks the block of byte `at` for `len` bytes of elements, so that no operation on the same
+    /// elements runs elsewhere.
+    #[inline]
+    fn lock_many(&self, at: usize, ty: BasicType, len: usize) -> stripe::Held<'a> {
+        let held = self.lock(at);
+        if is_word(ty) {
+            stripe::be_alone(&held, self.words, self.base + at, self.visitor);
+            if len > FEW * ty.size() {
+                stripe::end_row(&held, self.words, self.base + at);
+            }
+        }
+        held
     }
 
     /// The end of a block of `len` bytes that begins at `from`. An element that crosses the end of
@@ -163,7 +234,7 @@ impl<'a> Place<'a> {
         let mut done = 0;
         while done < operand.len() {
             let part = self.block(at + done, operand.len() - done, ty.size());
-            let _held = self.lock(at + done);
+            let _held = self.lock_many(at + done, ty, operand.len());
             self.block_in_place(at + done, op, ty, &operand[done..done + part]);
             done += part;
         }
@@ -193,7 +264,7 @@ impl<'a> Place<'a> {
             let from = at + done;
             let part = self.block(from, len - done, ty.size());
             let scratch = &mut scratch[..part];
-            let _held = self.lock(from);
+            let _held = self.lock_many(from, ty, len);
             if let Some(old) = &mut old {
                 self.memory.read(from, scratch);
                 old(done, scratch);
@@ -205,15 +276,15 @@ impl<'a> Place<'a> {
         }
     }
 
-    #[cold]
-    fn many_by_atomics(&self, at: usize, op: Op, ty: BasicType, operand: Operand<'_>, mut old: Option<Old<'_>>) {
+    #[inline(never)]
+    fn one_by_one(&self, at: usize, op: Op, ty: BasicType, operand: Operand<'_>, mut old: Option<Old<'_>>) {
         let size = ty.size();
         for done in (0..operand.len()).step_by(size) {
             let value = match operand {
                 Operand::Bytes(bytes) => value(&bytes[done..done + size]),
                 Operand::Nothing(_) => 0,
             };
-            let before = self.one_by_atomics(at + done, op, ty, value);
+            let before = self.one(at + done, op, ty, value);
             if let Some(old) = &mut old {
                 old(done, bytes_of(&before.to_ne_bytes(), size));
             }
@@ -252,7 +323,9 @@ impl Operand<'_> {
     }
 }
 
-const fn is_integer(ty: BasicType) -> bool {
+/// Whether an element is an integer that the CPU's atomics change.
+#[inline(always)]
+pub(crate) const fn is_word(ty: BasicType) -> bool {
     use BasicType::{Int32, Int64, Uint32, Uint64};
     matches!(ty, Int32 | Int64 | Uint32 | Uint64)
 }
@@ -331,7 +404,8 @@ mod tests {
     fn small_and_large_and_both_disciplines_agree() {
         for per_element in [false, true] {
             let (memory, words) = memories();
-            let place = Place { memory: &memory, words: Words::at(&words, 0), per_element, base: 0 };
+            let place =
+                Place { memory: &memory, words: Words::at(&words, 0), visitor: Visitor::NONE, per_element, base: 0 };
             let operand: Vec<u8> = (0..1000u64).flat_map(u64::to_ne_bytes).collect();
             let mut before = Vec::new();
             let mut old = |at: usize, bytes: &[u8]| {
@@ -358,7 +432,8 @@ mod tests {
         let types = [BasicType::Int8, BasicType::Uint16, BasicType::Int32, BasicType::Uint64];
         for (ty, per_element) in types.into_iter().flat_map(|ty| [(ty, false), (ty, true)]) {
             let (memory, words) = memories();
-            let place = Place { memory: &memory, words: Words::at(&words, 0), per_element, base: 0 };
+            let place =
+                Place { memory: &memory, words: Words::at(&words, 0), visitor: Visitor::NONE, per_element, base: 0 };
             let at = 16;
             assert_eq!(place.one(at, Op::Sum, ty, truncate(u64::MAX, ty.size())), 0);
             assert_eq!(place.one(at, Op::Sum, ty, 3), truncate(u64::MAX, ty.size()));

@@ -17,6 +17,7 @@ use crate::memory::accumulate::{Operand, Place, bytes_of};
 use crate::memory::attached::Attached;
 use crate::reduce::{BasicType, Op};
 use crate::sync::notices;
+use crate::sync::stripe::Visitor;
 use crate::sync::words::Words;
 
 /// Most bytes that a request moves: more than fit any port's message.
@@ -36,12 +37,22 @@ pub(crate) enum Space {
 pub(crate) struct Exposed {
     pub(crate) space: Space,
     pub(crate) words: Memory,
-    pub(crate) per_element: bool,
+    atomicity: Atomicity,
     /// Ordered requests, by origin.
     orders: Mutex<HashMap<Peer, Order>>,
     /// Posts that came as messages and were not yet consumed by `start`, by the posting member.
     /// Posts of this node are in words, as far as they have room.
     posts: Mutex<HashMap<u32, u32>>,
+}
+
+/// What makes accumulates on the part atomic.
+#[derive(Debug)]
+pub(crate) struct Atomicity {
+    /// This rank's job block, and the offset of the window's words in it.
+    pub(crate) block: Memory,
+    pub(crate) words_at: usize,
+    pub(crate) visitor: Visitor,
+    pub(crate) per_element: bool,
 }
 
 /// The ordered requests of one origin.
@@ -66,9 +77,17 @@ fn successor(order: u64) -> u64 {
     order % (1 << 32) + 1
 }
 
+#[cfg(test)]
+impl Atomicity {
+    /// For words that are in no job block.
+    pub(super) fn of_words(words: &Memory, per_element: bool) -> Atomicity {
+        Atomicity { block: words.clone(), words_at: 0, visitor: Visitor::NONE, per_element }
+    }
+}
+
 impl Exposed {
-    pub(crate) fn new(space: Space, words: Memory, per_element: bool) -> Exposed {
-        Exposed { space, words, per_element, orders: Mutex::default(), posts: Mutex::default() }
+    pub(crate) fn new(space: Space, words: Memory, atomicity: Atomicity) -> Exposed {
+        Exposed { space, words, atomicity, orders: Mutex::default(), posts: Mutex::default() }
     }
 
     /// Accepts an ordered request: runs `execute` on it if it is its turn, then on the requests
@@ -216,10 +235,12 @@ impl Exposed {
     }
 
     fn place<'a>(&'a self, block: &'a Block) -> Place<'a> {
+        let Atomicity { block: of_rank, words_at, visitor, per_element } = &self.atomicity;
         Place {
             memory: &block.memory,
-            words: Words::at(&self.words, 0),
-            per_element: self.per_element,
+            words: Words::at(of_rank, *words_at),
+            visitor: *visitor,
+            per_element: *per_element,
             base: block.base,
         }
     }
@@ -292,7 +313,8 @@ mod tests {
 
     fn exposed(len: usize) -> Exposed {
         let words = Memory::private(crate::sync::words::bytes(4));
-        Exposed::new(Space::Part(Memory::private(len)), words, false)
+        let atomicity = Atomicity::of_words(&words, false);
+        Exposed::new(Space::Part(Memory::private(len)), words, atomicity)
     }
 
     /// Shows O7, E1.
@@ -377,7 +399,8 @@ mod tests {
         let address = memory.as_ptr().addr() as u64;
         attached.attach(memory, |_| Opened::default()).expect("the first");
         let words = Memory::private(crate::sync::words::bytes(4));
-        let window = Exposed::new(Space::Attached(Arc::clone(&attached)), words, false);
+        let atomicity = Atomicity::of_words(&words, false);
+        let window = Exposed::new(Space::Attached(Arc::clone(&attached)), words, atomicity);
         let at = |offset: u64| Cow::Owned(vec![Strip::one((address + offset).cast_signed(), 8)]);
         window.execute(&Request::Scatter { strips: at(24), data: (&[7; 8]).into() }).expect("inside");
         assert_eq!(window.execute(&Request::Gather { strips: at(24) }), Ok(vec![7; 8]));

@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestR
 use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, Width};
 
 use super::codec::{Message, OVERHEAD};
-use super::{Exposed, Messages, Request, Space, locked};
+use super::{Atomicity, Exposed, Messages, Request, Space, locked};
 use crate::datatype::Strip;
 use crate::memory::attached::{Attached, Opened};
 use crate::reduce::{BasicType, Op};
@@ -217,7 +217,8 @@ fn target(memory: &Memory, part: usize) -> Messages {
     attached.attach(part.clone(), |_| Opened::default()).expect("the first");
     for (key, space) in [(PLAIN, Space::Part(part)), (DYNAMIC, Space::Attached(attached))] {
         let control = Memory::private(words::bytes(4));
-        messages.expose(key, Arc::new(Exposed::new(space, control, key == DYNAMIC)));
+        let atomicity = Atomicity::of_words(&control, key == DYNAMIC);
+        messages.expose(key, Arc::new(Exposed::new(space, control, atomicity)));
     }
     messages
 }

@@ -20,7 +20,7 @@ use crate::error::Refusal;
 use crate::sync::barrier;
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
-pub(crate) use exposed::{Exposed, Space};
+pub(crate) use exposed::{Atomicity, Exposed, Space};
 
 /// The log target of messages.
 const TARGET: &str = "transom::messages";

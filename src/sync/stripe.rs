@@ -1,20 +1,41 @@
-//! Locks over stripes of a rank's part, which make accumulates atomic for each element: every
-//! execution of an accumulate takes the lock of its block, for one element as for vector code over
-//! the whole block. A lock word lies in shared memory and costs an uncontended operation one locked
+//! Locks over stripes of a rank's part, which make accumulates atomic for each element. An
+//! execution of an accumulate takes the lock of its block and may run vector code over the whole
+//! block. A lock word lies in shared memory and costs an uncontended operation one locked
 //! instruction. It holds the process number of its holder, so that a waiter takes over the lock of
 //! a process that died. Elements are stored whole, so only the dead rank's own accumulate stays
 //! unfinished. Knows no types.
+//!
+//! Operations on one element that is a word of the CPU pass the lock by the gate of its stripe
+//! (`transom_fabric::gate`), once [`FIRST`] of them have taken the lock without a longer operation
+//! in between. A longer operation closes the gate, which costs about a microsecond. Each time the
+//! gate closes, it takes twice as many to open it again, up to a limit: the cost of a program that
+//! mixes both stays bounded, and a program that changes its habit gets the faster way again.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::words::{LINE, STRIPE_LOCKS, STRIPES, Words};
+use transom_fabric::gate::{self, Gate, Visit};
+
+use super::words::{LINE, STRIPE_GATES, STRIPE_LOCKS, STRIPES, Words};
 use crate::failures;
 
 /// Bytes of a block, which one lock covers.
 pub(crate) const BLOCK: usize = 4096;
 
+/// The number of operations on one element in a row that open a gate for the first time.
+const FIRST: u32 = 64;
+/// The most doublings of that number.
+const DOUBLINGS: u32 = 7;
+/// Words of a stripe, beside its lock: the operations on one element in a row, and the number of
+/// doublings. Both are changed under the lock.
+const ROW: usize = 4;
+const DOUBLED: usize = 8;
+
 const FREE: u32 = 0;
+/// The most pauses of the CPU between two looks at a lock. They double from look to look, so that
+/// waiters disturb the holder less the longer they wait.
+const LONGEST_PAUSE: u32 = 64;
 /// Number of looks before the waiter yields, and before it sleeps.
 const SPINS: u32 = 64;
 const YIELDED: u32 = 128;
@@ -43,17 +64,129 @@ pub(crate) fn lock(words: Words<'_>, at: usize) -> Held<'_> {
 }
 
 /// Locks all blocks of the byte ranges that begin at `places`. All holders of several locks take
-/// them in the same order, so that no cycle of waiters arises.
+/// them in the same order, so that no cycle of waiters arises. With a visitor no operation passes
+/// the locks.
 pub(crate) fn lock_all(
     words: Words<'_>,
     places: impl IntoIterator<Item = (usize, usize)>,
+    alone: Option<Visitor>,
 ) -> [Option<Held<'_>>; STRIPES] {
     let mut touched = [false; STRIPES];
     for (at, len) in places.into_iter().filter(|(_, len)| *len > 0) {
         let (first, last) = (at / BLOCK, (at + (len - 1)) / BLOCK);
         (first..=last).take(STRIPES).for_each(|block| touched[block % STRIPES] = true);
     }
-    std::array::from_fn(|stripe| touched[stripe].then(|| lock(words, stripe * BLOCK)))
+    std::array::from_fn(|stripe| {
+        touched[stripe].then(|| {
+            let held = lock(words, stripe * BLOCK);
+            if let Some(visitor) = alone {
+                be_alone(&held, words, stripe * BLOCK, visitor);
+            }
+            held
+        })
+    })
+}
+
+/// A rank as its operations pass the locks of its node's ranks. A passing thread makes a visit at
+/// the target's job block: in the line of its rank, in the word of its own [`seat`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visitor {
+    /// The offset of the first rank's line in a job block, and the number of lines.
+    first: u32,
+    lines: u32,
+    /// The offset of this rank's line; 0 where this rank takes locks.
+    own: u32,
+}
+
+impl Visitor {
+    /// A rank that takes locks, on memory that no rank visits.
+    #[cfg(test)]
+    pub(crate) const NONE: Visitor = Visitor { first: 0, lines: 0, own: 0 };
+
+    /// A rank with line `own`, which may be none, of the lines that begin at `first`.
+    #[allow(clippy::cast_possible_truncation)] // offsets below the job block's directory
+    pub(crate) fn new(first: usize, lines: usize, own: Option<usize>) -> Visitor {
+        let at = |line: usize| (first + line * LINE) as u32;
+        Visitor { first: at(0), lines: lines as u32, own: own.map_or(0, at) }
+    }
+
+    /// The word of the calling thread.
+    #[inline(always)]
+    fn word(self, words: Words<'_>) -> Option<&AtomicU32> {
+        let seat = seat();
+        (seat < LINE && self.own != 0).then(|| words.of_memory(self.own as usize + seat))
+    }
+
+    /// The words of all ranks' threads.
+    fn words(self, words: Words<'_>) -> impl Iterator<Item = &AtomicU32> {
+        (0..self.lines as usize * LINE).step_by(4).map(move |at| words.of_memory(self.first as usize + at))
+    }
+}
+
+/// Passes the lock of byte `at` for an operation by one atomic on one element; `None` where the
+/// operation has to take the lock.
+#[inline(always)]
+pub(crate) fn pass(words: Words<'_>, at: usize, visitor: Visitor) -> Option<Visit<'_>> {
+    let gate = gate(words, at);
+    if !gate.is_open() {
+        return None;
+    }
+    gate.pass(visitor.word(words)?, own())
+}
+
+/// Whether operations on one element pass the lock of byte `at` at this moment: a hint.
+#[inline]
+pub(crate) fn is_open(words: Words<'_>, at: usize) -> bool {
+    gate(words, at).is_open()
+}
+
+/// Counts an operation on one element that took the lock, and may open the gate. The holder's
+/// change of memory is one atomic.
+#[inline]
+pub(crate) fn count_one(_held: &Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
+    // Relaxed, here and below: the lock orders its holders.
+    let (row, doubled) = (beside(words, at, ROW), beside(words, at, DOUBLED));
+    let count = row.load(Ordering::Relaxed).saturating_add(1);
+    row.store(count, Ordering::Relaxed);
+    if count >= FIRST << doubled.load(Ordering::Relaxed).min(DOUBLINGS) && visitor.own != 0 {
+        gate(words, at).open();
+    }
+}
+
+/// Returns when no operation passes the lock any more. The row of operations on one element goes
+/// on: see [`end_row`].
+#[inline]
+pub(crate) fn be_alone(held: &Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
+    if !gate(words, at).is_closed() {
+        close(held, words, at, visitor);
+    }
+}
+
+/// Counts operations on one element from zero again.
+#[inline]
+pub(crate) fn end_row(_held: &Held<'_>, words: Words<'_>, at: usize) {
+    beside(words, at, ROW).store(0, Ordering::Relaxed);
+}
+
+#[cold]
+fn close(held: &Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
+    let gate = gate(words, at);
+    gate.begin_to_close();
+    gate::rendezvous();
+    for visit in visitor.words(words) {
+        let mut looks = 0;
+        while let Err(name) = gate::is_over(visit) {
+            if is_left(name, looks) {
+                // Relaxed: the dead wrote nothing after its last atomic.
+                let _ = visit.compare_exchange(name, gate::NO_VISIT, Ordering::Relaxed, Ordering::Relaxed);
+            }
+            looks = pause(looks);
+        }
+    }
+    gate.close();
+    end_row(held, words, at);
+    let doubled = beside(words, at, DOUBLED);
+    doubled.store(doubled.load(Ordering::Relaxed).saturating_add(1).min(DOUBLINGS), Ordering::Relaxed);
 }
 
 /// [`lock`] without waiting: `None` where the lock is held.
@@ -75,7 +208,18 @@ fn own() -> u32 {
 
 #[inline(always)]
 fn word(words: Words<'_>, at: usize) -> &AtomicU32 {
-    words.word32(STRIPE_LOCKS + at / BLOCK % STRIPES * LINE)
+    beside(words, at, 0)
+}
+
+/// A word of the line of the lock of byte `at`.
+#[inline(always)]
+fn beside(words: Words<'_>, at: usize, word: usize) -> &AtomicU32 {
+    words.word32(STRIPE_LOCKS + at / BLOCK % STRIPES * LINE + word)
+}
+
+#[inline(always)]
+fn gate(words: Words<'_>, at: usize) -> Gate<'_> {
+    Gate::at(words.word32(STRIPE_GATES + at / BLOCK % STRIPES * LINE))
 }
 
 impl Drop for Held<'_> {
@@ -92,18 +236,77 @@ fn wait(word: &AtomicU32) -> Held<'_> {
     loop {
         // Relaxed: only looks; the exchange orders.
         let holder = word.load(Ordering::Relaxed);
-        let free =
-            holder == FREE || looks > YIELDED && looks.is_multiple_of(PATIENCE) && failures::has_ended(holder & !HELD);
+        let free = holder == FREE || is_left(holder, looks);
         if free && word.compare_exchange(holder, own(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Held(word);
         }
-        looks = looks.checked_add(1).unwrap_or(YIELDED);
-        match looks {
-            ..SPINS => std::hint::spin_loop(),
-            SPINS..YIELDED => std::thread::yield_now(),
-            // The holder was descheduled, or is in system calls (cross-memory attach): its work
-            // takes some hundred nanoseconds, or some ten microseconds.
-            _ => std::thread::sleep(Duration::from_micros(50)),
+        looks = pause(looks);
+    }
+}
+
+/// Whether the process that a word names has ended. Asks the kernel only after many looks.
+fn is_left(name: u32, looks: u32) -> bool {
+    looks > YIELDED && looks.is_multiple_of(PATIENCE) && failures::has_ended(name & !HELD)
+}
+
+/// Pauses after a number of looks at a word that another process will change; returns that number
+/// plus 1.
+fn pause(looks: u32) -> u32 {
+    match looks {
+        ..SPINS => (0..LONGEST_PAUSE.min(1 << looks.min(31))).for_each(|_| std::hint::spin_loop()),
+        SPINS..YIELDED => std::thread::yield_now(),
+        // The other was descheduled, or is in system calls (cross-memory attach): its work takes
+        // some hundred nanoseconds, or some ten microseconds.
+        _ => std::thread::sleep(Duration::from_micros(50)),
+    }
+    looks.checked_add(1).unwrap_or(YIELDED)
+}
+
+/// No seat: [`LINE`] for a thread that has not asked for one, more where it got none.
+const NOT_ASKED: usize = LINE;
+const REFUSED: usize = LINE + 4;
+
+/// The number of threads of a process that can have a seat at once. Others take locks.
+const THREADS: u32 = 16;
+const _: () = assert!(THREADS as usize * 4 == LINE);
+
+/// The seats that threads of this process have, by bits.
+static SEATS: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static SEAT: Cell<usize> = const { Cell::new(NOT_ASKED) };
+    static LEAVES: Leaves = const { Leaves };
+}
+
+/// Gives the seat of a thread back when the thread ends.
+struct Leaves;
+
+/// The offset of the calling thread's word in a line of visits: below [`LINE`], where it has one.
+#[inline(always)]
+fn seat() -> usize {
+    let seat = SEAT.get();
+    if seat == NOT_ASKED { take_seat() } else { seat }
+}
+
+#[cold]
+fn take_seat() -> usize {
+    let free = |taken: u32| (taken.trailing_ones() < THREADS).then_some(taken | (taken + 1));
+    // Acquire: pairs with the Release in `drop`: the thread that had the seat has ended its visits.
+    let seat = match SEATS.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
+        // A thread that is ending can't give a seat back.
+        Ok(taken) if gate::enrol() && LEAVES.try_with(|_| ()).is_ok() => taken.trailing_ones() as usize * 4,
+        _ => REFUSED,
+    };
+    SEAT.set(seat);
+    seat
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        let seat = SEAT.replace(REFUSED);
+        if seat < LINE {
+            // Release: pairs with the Acquire in `take_seat`.
+            SEATS.fetch_and(!(1 << (seat / 4)), Ordering::Release);
         }
     }
 }
@@ -146,7 +349,7 @@ mod tests {
             (&[(9 * BLOCK, 1), (BLOCK, 8), (7 * BLOCK, 2 * BLOCK)], &[0, 1, 7]),
             (&[(3, 100 * BLOCK)], &[0, 1, 2, 3, 4, 5, 6, 7]),
         ] {
-            let held = lock_all(words, places.iter().copied());
+            let held = lock_all(words, places.iter().copied(), None);
             assert_eq!(locked(), wanted, "{places:?}");
             drop(held);
             assert_eq!(locked(), [0; 0], "after {places:?}");
@@ -167,6 +370,106 @@ mod tests {
             assert_eq!(word(words, 0).load(Ordering::Relaxed), FREE);
         }
         dead[1].wait().expect("it ends");
+    }
+
+    /// Words of a window, and behind them the lines of two visitors.
+    fn with_visitors() -> (Memory, [Visitor; 2]) {
+        let first = crate::sync::words::bytes(1);
+        (Memory::private(first + 2 * LINE), [0, 1].map(|own| Visitor::new(first, 2, Some(own))))
+    }
+
+    /// Operations on one element until the gate is open.
+    fn open(words: Words<'_>, visitor: Visitor) -> u32 {
+        (0..)
+            .find(|_| {
+                is_open(words, 0) || {
+                    count_one(&lock(words, 0), words, 0, visitor);
+                    false
+                }
+            })
+            .expect("it opens")
+    }
+
+    #[test]
+    fn a_row_of_single_elements_opens_the_gate_and_each_closing_doubles_it() {
+        let (memory, [visitor, _]) = with_visitors();
+        let words = Words::at(&memory, 0);
+        for doubled in [0, 1, 2, 3, 4, 5, 6, 7, 7] {
+            assert!(pass(words, 0, visitor).is_none());
+            assert_eq!(open(words, visitor), FIRST << doubled);
+            assert!(pass(words, 0, visitor).is_some() && pass(words, BLOCK, visitor).is_none());
+            be_alone(&lock(words, 0), words, 0, visitor);
+        }
+        let nobody = Visitor::new(crate::sync::words::bytes(1), 2, None);
+        (0..FIRST << DOUBLINGS).for_each(|_| count_one(&lock(words, 0), words, 0, nobody));
+        assert!(!is_open(words, 0), "a rank that may not pass opens no gate");
+    }
+
+    #[test]
+    fn a_long_operation_ends_the_row() {
+        let (memory, [visitor, _]) = with_visitors();
+        let words = Words::at(&memory, 0);
+        (1..FIRST).for_each(|_| count_one(&lock(words, 0), words, 0, visitor));
+        end_row(&lock(words, 0), words, 0);
+        assert_eq!(open(words, visitor), FIRST);
+    }
+
+    /// A rank that died while it passed is not waited for.
+    /// Shows E3.
+    #[test]
+    fn what_the_dead_visit_is_closed() {
+        let (memory, [visitor, other]) = with_visitors();
+        let words = Words::at(&memory, 0);
+        open(words, visitor);
+        let mut dead = std::process::Command::new("true").spawn().expect("true");
+        dead.wait().expect("it ends");
+        words.of_memory(other.own as usize + 8).store(dead.id() | HELD, Ordering::Relaxed);
+        be_alone(&lock(words, 0), words, 0, visitor);
+        assert!(pass(words, 0, other).is_none());
+        assert!(visitor.words(words).all(|visit| visit.load(Ordering::Relaxed) == gate::NO_VISIT));
+    }
+
+    #[test]
+    fn a_thread_keeps_its_seat_and_gives_it_back() {
+        let seats = || std::thread::spawn(|| [seat(), seat()]).join().expect("no panic");
+        let [first, again] = seats();
+        assert!(first == again && first < LINE, "{first}");
+        for _ in 0..2 * THREADS {
+            assert!(seats()[0] < LINE, "ended threads have left their seats");
+        }
+    }
+
+    /// Threads of two ranks count by atomics, past the lock where it is possible, and others by
+    /// loads and stores.
+    #[test]
+    fn nothing_is_lost_past_the_lock() {
+        let (memory, visitors) = with_visitors();
+        let words = Words::at(&memory, 0);
+        let (count, passed) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for visitor in [visitors[0], visitors[0], visitors[1]] {
+                let (count, passed) = (&count, &passed);
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        if let Some(_visit) = pass(words, 0, visitor) {
+                            count.fetch_add(1, Ordering::Relaxed);
+                            passed.fetch_add(1, Ordering::Relaxed);
+                        } else {
+                            let held = lock(words, 0);
+                            count.fetch_add(1, Ordering::Relaxed);
+                            count_one(&held, words, 0, visitor);
+                        }
+                    }
+                });
+            }
+            for _ in 0..200 {
+                let held = lock(words, 0);
+                be_alone(&held, words, 0, visitors[1]);
+                count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            }
+        });
+        assert_eq!(count.into_inner(), 60_200);
+        assert!(passed.into_inner() > 0, "no operation has passed the lock");
     }
 
     #[test]

@@ -39,6 +39,12 @@ impl<'m> Words<'m> {
         self.memory.word64(self.base + at)
     }
 
+    /// The word at byte `at` of the memory, wherever these words begin.
+    #[inline]
+    pub(crate) fn of_memory(self, at: usize) -> &'m AtomicU32 {
+        self.memory.word32(at)
+    }
+
     /// Changes a word by an atomic of this CPU. Returns the previous value.
     #[inline]
     pub(crate) fn amo(self, at: usize, amo: Amo) -> u64 {
@@ -46,30 +52,35 @@ impl<'m> Words<'m> {
     }
 }
 
+// Words of different purpose, and words of different writers, lie in different cache lines.
+
 /// The lock of this rank's part (`sync::lock`).
 pub(crate) const LOCK: usize = 0;
 /// At rank 0 of the window: the holders of `lock_all` and of exclusive locks (`sync::lock`).
-pub(crate) const MASTER: usize = 8;
+pub(crate) const MASTER: usize = LINE;
+/// Beside it: the groups whose targets have the bias (`sync::lock`).
+pub(crate) const GROUPS: usize = MASTER + 8;
 /// Incremented by every attach and detach of a dynamic window.
-pub(crate) const VERSION: usize = 16;
-/// At rank 0 of the window: the groups whose targets have the bias (`sync::lock`).
-pub(crate) const GROUPS: usize = 24;
+pub(crate) const VERSION: usize = 2 * LINE;
 /// The number of origins that have completed and were not waited for yet (`sync::notices`).
-pub(crate) const COMPLETED: usize = LINE;
+pub(crate) const COMPLETED: usize = 3 * LINE;
 /// The first slot of the members that have posted to this rank (`sync::notices`).
-pub(crate) const POSTED: usize = 2 * LINE;
+pub(crate) const POSTED: usize = 4 * LINE;
 /// The number of those slots: one cache line.
 pub(crate) const POSTED_SLOTS: usize = LINE / 8;
 /// The first of the words that accumulates lock, one for each of [`STRIPES`].
-pub(crate) const STRIPE_LOCKS: usize = 3 * LINE;
+pub(crate) const STRIPE_LOCKS: usize = 5 * LINE;
 /// The number of stripes: blocks of the window share them in turn.
 pub(crate) const STRIPES: usize = 8;
+/// The first of the words by which single elements pass those locks, one for each stripe. They are
+/// read often and written seldom.
+pub(crate) const STRIPE_GATES: usize = STRIPE_LOCKS + STRIPES * LINE;
 /// The first slot of the fences.
-pub(crate) const FENCE: usize = STRIPE_LOCKS + STRIPES * LINE;
+pub(crate) const FENCE: usize = STRIPE_GATES + STRIPES * LINE;
 /// The distance in bytes between words of different writers: a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// The bytes of a window's words in a job of `ranks` ranks: 704, and two cache lines for each
+/// The bytes of a window's words in a job of `ranks` ranks: 1344, and two cache lines for each
 /// doubling of the ranks.
 pub(crate) const fn bytes(ranks: usize) -> usize {
     FENCE + barrier::slots(ranks) * LINE
@@ -84,5 +95,17 @@ mod tests {
         assert_eq!(bytes(1), FENCE);
         assert_eq!(bytes(512), FENCE + 18 * LINE);
         assert!(bytes(1 << 20) <= 4096, "{} bytes", bytes(1 << 20));
+    }
+
+    /// Each purpose has lines of its own, and each stripe and each fence slot has one.
+    #[test]
+    fn words_of_different_purpose_share_no_line() {
+        let words = [LOCK, MASTER, VERSION, COMPLETED, POSTED].into_iter();
+        let stripes = (0..STRIPES).flat_map(|stripe| [STRIPE_LOCKS, STRIPE_GATES].map(|first| first + stripe * LINE));
+        let fences = (0..barrier::slots(512)).map(|slot| FENCE + slot * LINE);
+        let mut lines: Vec<usize> = words.chain(stripes).chain(fences).map(|at| at / LINE).collect();
+        lines.sort_unstable();
+        assert_eq!(lines, (0..bytes(512) / LINE).collect::<Vec<_>>(), "each line once, and no others");
+        assert_eq!(POSTED_SLOTS * 8, LINE);
     }
 }

@@ -21,7 +21,6 @@ use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
 use crate::memory::layout::{Layout, together};
 use crate::messages::{Landing, Request};
 use crate::reduce::{BasicType, Op};
-use crate::sync::words::Words;
 
 /// Elements up to this size travel in a register.
 const REGISTER: usize = 8;
@@ -59,9 +58,10 @@ impl Target {
         }
         let words = match link {
             Some(link) => self.words_of(core, link)?,
-            None => Words::at(&core.own.words, 0),
+            None => core.job.block.words(core.own.place),
         };
-        Some(Place { memory, words, per_element: core.hints.per_element, base: 0 })
+        let (per_element, visitor) = (core.hints.per_element, core.job.block.visitor);
+        Some(Place { memory, words, visitor, per_element, base: 0 })
     }
 
     /// Whether byte `at` is aligned for an element of `ty`.
@@ -455,7 +455,8 @@ impl Core {
     /// The place of bytes of an attached region.
     pub(super) fn place_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<Place<'m>> {
         let words = target.words(self).ok_or(JobError::WordsUnmapped { rank: target.rank() })?;
-        Ok(Place { memory: &there.memory, words, per_element: self.hints.per_element, base: there.base })
+        let (per_element, visitor) = (self.hints.per_element, self.job.block.visitor);
+        Ok(Place { memory: &there.memory, words, visitor, per_element, base: there.base })
     }
 
     /// How an access by address is reached. Fails where it is not within attached memory, or an

@@ -27,7 +27,7 @@ use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
 use crate::job::{Job, JobCore};
 use crate::memory::attached::Attached;
-use crate::messages::{Exposed, Space};
+use crate::messages::{Atomicity, Exposed, Space};
 use crate::routes::Actor;
 use crate::transport::{self, Lane, NetRegion};
 
@@ -209,7 +209,13 @@ impl Core {
         };
         let attached = Arc::new(Attached::default());
         let space = if dynamic { Space::Attached(Arc::clone(&attached)) } else { Space::Part(memory.clone()) };
-        let exposed = Arc::new(Exposed::new(space, words.clone(), hints.per_element()));
+        let atomicity = Atomicity {
+            block: job.block.memory().clone(),
+            words_at: job.block.words_at(place),
+            visitor: job.block.visitor,
+            per_element: hints.per_element(),
+        };
+        let exposed = Arc::new(Exposed::new(space, words.clone(), atomicity));
         job.messages.expose(id, Arc::clone(&exposed));
         serve(job, regions.shm.as_ref().is_some_and(is_foreign))?;
         Ok(Core {

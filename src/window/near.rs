@@ -11,7 +11,7 @@ use super::target::Target;
 use super::transfer::{From, Into};
 use crate::buffers::{Sink, scoped};
 use crate::error::Result;
-use crate::memory::accumulate::bytes_of;
+use crate::memory::accumulate::{bytes_of, is_word};
 use crate::memory::layout::Layout;
 use crate::reduce::kernel::combine;
 use crate::reduce::{BasicType, Op};
@@ -82,7 +82,8 @@ impl Core {
     /// Combines pieces, `bytes` bytes in all, in one read and one write.
     fn combine_near(&self, beside: &Beside<'_>, it: &Accumulate<'_>, pieces: &[Piece], bytes: usize) -> Result<()> {
         let mut scratch = vec![0; bytes];
-        let _held = stripe::lock_all(beside.words, pieces.iter().map(|piece| (index(piece.at), piece.len)));
+        let alone = is_word(it.ty).then_some(self.job.block.visitor);
+        let _held = stripe::lock_all(beside.words, pieces.iter().map(|piece| (index(piece.at), piece.len)), alone);
         if it.into.is_some() || !matches!(it.op, Op::Replace | Op::NoOp) {
             self.read_near(beside, pieces, &mut scratch)?;
         }
@@ -124,7 +125,8 @@ impl Core {
         let piece = [Piece { at, from: 0, into: 0, len: new.len() }];
         let mut scratch = [0; LARGEST];
         let scratch = &mut scratch[..new.len()];
-        let _held = stripe::lock(beside.words, index(at));
+        let held = stripe::lock(beside.words, index(at));
+        stripe::be_alone(&held, beside.words, index(at), self.job.block.visitor);
         self.read_near(beside, &piece, scratch)?;
         into.fill_from(scratch);
         if scratch == expected { self.write_near(beside, &piece, new) } else { Ok(()) }

@@ -195,7 +195,7 @@ impl Target {
     #[inline]
     pub(crate) fn words<'t>(&'t self, core: &'t Core) -> Option<Words<'t>> {
         if self.rank() == core.team.me {
-            return Some(Words::at(&core.own.words, 0));
+            return Some(core.job.block.words(core.own.place));
         }
         match &self.reach {
             Reach::Mapped(_, Some(link)) => self.words_of(core, link),

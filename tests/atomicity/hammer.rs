@@ -53,6 +53,42 @@ where
     Ok(win.free()?)
 }
 
+/// Adds 1 to the same elements by long accumulates and, in long rows between them, by every
+/// function on one element; the sums are exact. Ranks differ in the length of their rows, so that
+/// single elements pass the locks of long accumulates at some times and not at others.
+pub(crate) fn rows<T: Kind>(stage: Stage<'_>, blows: Blows<'_>, plus: fn(T, T) -> T) -> Outcome
+where
+    Sum: Reduction<T>,
+{
+    const MANY: usize = 20;
+    let (world, target) = (stage.world, stage.world.size() - 1);
+    let Some(win) = Ground::<T>::new(world, blows.flavor, MANY, blows.info)? else { return Ok(()) };
+    (stage.step)(format!("rows of {}, {blows:?}", T::TYPE));
+    let (one, mut old, mut added) = ([T::number(1); MANY], [T::number(0); MANY], [0; MANY]);
+    let all: Vec<Function> = Function::all::<T>().collect();
+    let of_many: Vec<Function> = Function::all::<T>().filter(|function| function.takes_many()).collect();
+    let calls = |rank: usize| {
+        let (all, of_many) = (&all, &of_many);
+        (0..blows.turns).map(move |turn| match turn % (100 + 40 * (rank % 4)) {
+            99 => (of_many[turn % of_many.len()], MANY),
+            _ => (all[turn % all.len()], 1),
+        })
+    };
+    for (_, count) in (0..world.size()).flat_map(calls) {
+        added[..count].iter_mut().for_each(|all| *all += 1);
+    }
+    win.epoch(|epoch| {
+        for (function, count) in calls(world.rank()) {
+            function.apply(epoch, (target, 0), &one[..count], &mut old[..count], (Sum, plus))?;
+        }
+        Ok(())
+    })?;
+    world.barrier()?;
+    same("the sums", &win.read(target, MANY)?, &added.map(|all| T::number(all % T::MODULUS)).to_vec())?;
+    world.barrier()?;
+    Ok(win.free()?)
+}
+
 /// Swaps numbers in by every function that fetches: the fetched and the final numbers are exactly
 /// those that were put.
 pub(crate) fn swaps<T: Kind>(stage: Stage<'_>, blows: Blows<'_>) -> Outcome
