@@ -57,6 +57,9 @@ pub enum Class {
     RmaRange,
     /// `MPI_ERR_RMA_SYNC`: a call in the wrong epoch.
     RmaSync,
+    /// `MPI_ERR_RMA_NOTIFICATION`, of the MPI Forum's draft of RMA notification: a counter that the
+    /// target does not have.
+    RmaNotification,
     /// `MPI_ERR_INFO_VALUE`: a hint or a `TRANSOM_` variable with an illegal value.
     InfoValue,
     /// `MPI_ERR_OTHER`: a failure of the job, a transport, or a peer.
@@ -64,7 +67,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Every class. [`Class::Other`] is the last.
+    /// Every class of MPI-4.1. [`Class::Other`] is the last.
     pub const ALL: [Class; 19] = [
         Class::Win,
         Class::Base,
@@ -110,6 +113,20 @@ pub enum ErrorKind {
         length: usize,
         /// The size of the target's window in bytes.
         limit: u64,
+    },
+    /// A rank has no counter of that index. No memory was accessed.
+    #[error(
+        "{call}: rank {rank} has {number} counters, so that there is none with index {index}; set_num_notify makes them"
+    )]
+    Notification {
+        /// The call.
+        call: &'static str,
+        /// The target.
+        rank: usize,
+        /// The counter's index.
+        index: usize,
+        /// The number of counters of the target.
+        number: usize,
     },
     /// The rank does not exist.
     #[error("{call}: there is no rank {rank}; the job's ranks are 0 to {}", size - 1)]
@@ -330,6 +347,7 @@ impl Error {
     pub fn class(&self) -> Class {
         match &*self.0 {
             ErrorKind::Range { .. } | ErrorKind::Refused { .. } => Class::RmaRange,
+            ErrorKind::Notification { .. } => Class::RmaNotification,
             ErrorKind::Rank { .. } => Class::Rank,
             ErrorKind::Memory { .. } => Class::Size,
             ErrorKind::Misaligned { .. } => Class::Type,

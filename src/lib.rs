@@ -58,6 +58,7 @@
 //! |---|---|
 //! | [costs](book::costs) | of a flush, and of every other call, on each route |
 //! | [layouts](book::layouts), [requests](book::requests) | data that is not contiguous; waiting for one operation |
+//! | [notifications](book::notifications) | data and its signal in one operation |
 //! | [shared](book::shared) and [dynamic](book::dynamic) windows | loads and stores within the node; memory that is attached and detached |
 //! | [errors](book::errors) | error classes, and the state after an error |
 //! | [traps](book::traps) | common mistakes |
@@ -107,7 +108,7 @@ pub use routes::Actor;
 pub use transport::Posted;
 pub use window::{
     Access, Allocation, AnyRequest, Assert, At, BufferRequest, FenceEpoch, Items, Lock, LockAllEpoch, LockEpoch,
-    Passive, RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
+    Notice, Notices, Passive, RawWindow, Request, RmaElem, SharedPart, StartEpoch, Window,
 };
 
 /// Public for libtransom_mpi alone.

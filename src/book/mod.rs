@@ -19,11 +19,12 @@
 //! 6. [`operations`]: put, get and the accumulate family; atomicity and order.
 //! 7. [`layouts`]: data that is not contiguous.
 //! 8. [`requests`]: waiting for one operation.
-//! 9. [`shared`]: loads and stores in the parts of other ranks.
-//! 10. [`dynamic`]: memory that is attached and detached.
-//! 11. [`errors`]: error classes, and the state after an error.
-//! 12. [`traps`]: common mistakes.
-//! 13. [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here.
+//! 9. [`notifications`]: data and its signal in one operation.
+//! 10. [`shared`]: loads and stores in the parts of other ranks.
+//! 11. [`dynamic`]: memory that is attached and detached.
+//! 12. [`errors`]: error classes, and the state after an error.
+//! 13. [`traps`]: common mistakes.
+//! 14. [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here.
 //!
 //! In a hurry: [`synchronization`] and [`traps`]. Coming from MPI: [`mpi`].
 //!
@@ -38,6 +39,7 @@ pub mod epochs;
 pub mod errors;
 pub mod layouts;
 pub mod mpi;
+pub mod notifications;
 pub mod operations;
 pub mod requests;
 pub mod shared;

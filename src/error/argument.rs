@@ -88,6 +88,17 @@ pub enum ArgumentError {
         /// The size of one.
         size: usize,
     },
+    /// More counters than a rank of a window can have.
+    #[error("{number} counters; a rank of a window has at most {most}")]
+    TooManyCounters {
+        /// The number that the call asks for.
+        number: usize,
+        /// The most counters.
+        most: usize,
+    },
+    /// A wait for one of no counters.
+    #[error("no counter is given")]
+    NoCounters,
     /// The parts of a shared window are together larger than an address space.
     #[error("the parts' sizes overflow together")]
     PartsOverflow,

@@ -26,6 +26,12 @@ pub enum JobError {
         /// The version and settings of this rank.
         own: String,
     },
+    /// A rank could not make its counters of notified operations.
+    #[error("window {window:x}: another rank could not make its counters, so that no rank has new ones")]
+    NoCounters {
+        /// The window's number in the job.
+        window: u64,
+    },
     /// Ranks opened different nets.
     #[error("rank {rank} uses {theirs}, rank {own_rank} {own}; set TRANSOM_PROVIDER and FI_ variables alike")]
     NetsDiffer {

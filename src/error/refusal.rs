@@ -73,6 +73,12 @@ pub enum Refusal {
     /// A control word that the window does not have.
     #[error("there is no such control word")]
     NoWord,
+    /// A counter of notified operations that the target does not have.
+    #[error("there is no counter {index}")]
+    NoCounter {
+        /// The counter's index.
+        index: u64,
+    },
     /// The regions of a window that has none.
     #[error("only a dynamic window has regions")]
     NoRegions,
@@ -94,6 +100,7 @@ impl Refusal {
             Refusal::TooLong { limit } => [8, limit, 0, 0],
             Refusal::NoWord => [9, 0, 0, 0],
             Refusal::NoRegions => [10, 0, 0, 0],
+            Refusal::NoCounter { index } => [11, index, 0, 0],
         }
     }
 
@@ -112,6 +119,7 @@ impl Refusal {
             8 => Some(Refusal::TooLong { limit: a }),
             9 => Some(Refusal::NoWord),
             10 => Some(Refusal::NoRegions),
+            11 => Some(Refusal::NoCounter { index: a }),
             _ => None,
         };
         known.unwrap_or(Refusal::Unknown { code })
@@ -137,6 +145,7 @@ mod tests {
             Refusal::TooLong { limit: 1 << 18 },
             Refusal::NoWord,
             Refusal::NoRegions,
+            Refusal::NoCounter { index: u64::MAX },
         ] {
             assert_eq!(Refusal::of_words(refusal.to_words()), refusal);
         }

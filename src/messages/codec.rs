@@ -25,6 +25,8 @@ pub(crate) const REPLY_OVERHEAD: usize = 9;
 pub(crate) enum Request<'a> {
     /// Stores the data, strip after strip.
     Scatter { strips: Cow<'a, [Strip]>, data: Cow<'a, [u8]> },
+    /// Stores the data, strip after strip, then adds one to counter `index`.
+    Notify { index: u64, strips: Cow<'a, [Strip]>, data: Cow<'a, [u8]> },
     /// Answers with the bytes of the strips.
     Gather { strips: Cow<'a, [Strip]> },
     /// Combines each element with the data; answers with the previous values if `fetch`. Empty data
@@ -52,6 +54,7 @@ impl Request<'_> {
         }
         match self {
             Request::Scatter { strips, data } => Request::Scatter { strips: own(strips), data: own(data) },
+            Request::Notify { index, strips, data } => Request::Notify { index, strips: own(strips), data: own(data) },
             Request::Gather { strips } => Request::Gather { strips: own(strips) },
             Request::Combine { op, ty, fetch, strips, data } => {
                 Request::Combine { op, ty, fetch, strips: own(strips), data: own(data) }
@@ -119,6 +122,7 @@ const REPLY: u8 = 9;
 const REFUSAL: u8 = 10;
 const CHECK: u8 = 11;
 const SWAP_WIDE: u8 = 12;
+const NOTIFY: u8 = 13;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -163,6 +167,9 @@ fn encode_request(token: u64, window: u64, order: u64, request: &Request<'_>) ->
     let how = |kind, op: u8, ty: u8, flag: bool| with_bytes(start(kind), &[op, ty, u8::from(flag), 0]);
     match request {
         Request::Scatter { strips, data } => with_bytes(with_strips(how(SCATTER, 0, 0, false), strips), data),
+        Request::Notify { index, strips, data } => {
+            with_bytes(with_words(with_strips(how(NOTIFY, 0, 0, false), strips), &[*index]), data)
+        }
         Request::Gather { strips } => with_strips(how(GATHER, 0, 0, false), strips),
         Request::Check { strips } => with_strips(how(CHECK, 0, 0, false), strips),
         Request::Combine { op, ty, fetch, strips, data } => {
@@ -188,6 +195,10 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
     let [op, ty, flag, strips] = *how;
     Some(match kind {
         SCATTER => Request::Scatter { strips: reader.strips(strips)?, data: reader.0.into() },
+        NOTIFY => {
+            let (strips, index) = (reader.strips(strips)?, reader.word()?);
+            Request::Notify { index, strips, data: reader.0.into() }
+        }
         GATHER => Request::Gather { strips: reader.strips(strips)? },
         CHECK => Request::Check { strips: reader.strips(strips)? },
         COMBINE => Request::Combine {
@@ -284,6 +295,7 @@ mod tests {
         let strips = || Cow::from(&strips);
         let requests = [
             Request::Scatter { strips: strips(), data: b"data of strips...".into() },
+            Request::Notify { index: 4095, strips: strips(), data: b"data of strips...".into() },
             Request::Gather { strips: strips() },
             Request::Check { strips: strips() },
             Request::Combine {

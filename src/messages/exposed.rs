@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::slice::from_ref;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use transom_fabric::{Memory, Peer};
 
@@ -16,9 +16,9 @@ use crate::error::Refusal;
 use crate::memory::accumulate::{Operand, Place, bytes_of};
 use crate::memory::attached::Attached;
 use crate::reduce::{BasicType, Op};
-use crate::sync::notices;
 use crate::sync::stripe::Visitor;
 use crate::sync::words::Words;
+use crate::sync::{counters, notices};
 
 /// Most bytes that a request moves: more than fit any port's message.
 const MOST: usize = 1 << 18;
@@ -43,6 +43,8 @@ pub(crate) struct Exposed {
     /// Posts that came as messages and were not yet consumed by `start`, by the posting member.
     /// Posts of this node are in words, as far as they have room.
     posts: Mutex<HashMap<u32, u32>>,
+    /// The counters of notified operations.
+    counters: OnceLock<Memory>,
 }
 
 /// What makes accumulates on the part atomic.
@@ -87,7 +89,26 @@ impl Atomicity {
 
 impl Exposed {
     pub(crate) fn new(space: Space, words: Memory, atomicity: Atomicity) -> Exposed {
-        Exposed { space, words, atomicity, orders: Mutex::default(), posts: Mutex::default() }
+        let (orders, posts) = Default::default();
+        Exposed { space, words, atomicity, orders, posts, counters: OnceLock::new() }
+    }
+
+    /// Lets notified operations count in this memory.
+    pub(crate) fn count_in(&self, counters: Memory) {
+        // Set once, by the first `set_num_notify`.
+        let _ = self.counters.set(counters);
+    }
+
+    /// Stores the data of a notified put, then adds one to its counter.
+    fn notify(&self, index: u64, strips: &[Strip], data: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let at = usize::try_from(index).unwrap_or(usize::MAX);
+        let counters = self.counters.get().filter(|&memory| at < counters::number(memory));
+        let counters = counters.ok_or(Refusal::NoCounter { index })?;
+        for (block, part) in self.blocks(strips, data.len())? {
+            block.memory.write(block.at, &data[part]);
+        }
+        counters::raise(counters, at);
+        Ok(Vec::new())
     }
 
     /// Accepts an ordered request: runs `execute` on it if it is its turn, then on the requests
@@ -152,6 +173,7 @@ impl Exposed {
                 }
                 Ok(Vec::new())
             }
+            Request::Notify { index, strips, data } => self.notify(*index, strips, data),
             Request::Gather { strips } => {
                 let len = bytes(strips)?;
                 let blocks = self.blocks(strips, len)?;
@@ -434,6 +456,29 @@ mod tests {
         }
         arrives(2, 1, 21);
         assert_eq!(seen, [11, 12, 13, 14, 15, 21].map(|token| (token, true)));
+    }
+
+    /// A notified put of a message: the data and then the count, or neither.
+    #[test]
+    fn a_notice_counts_after_its_data_or_not_at_all() {
+        let window = exposed(16);
+        let notify = |index, at, data: &'static [u8]| {
+            let strips = if data.is_empty() { vec![] } else { vec![Strip::one(at, data.len())] };
+            window.execute(&Request::Notify { index, strips: strips.into(), data: data.into() })
+        };
+        assert_eq!(notify(0, 0, &[1; 8]), Err(Refusal::NoCounter { index: 0 }));
+        let memory = Memory::private(counters::BYTES);
+        counters::set_number(&memory, 2);
+        window.count_in(memory.clone());
+        for (index, at, data) in [(2, 0, &[1u8; 8][..]), (u64::MAX, 0, &[1; 8]), (1, 9, &[1; 8])] {
+            assert!(notify(index, at, data).is_err());
+        }
+        let gather = Request::Gather { strips: vec![Strip::one(0, 16)].into() };
+        assert_eq!(window.execute(&gather), Ok(vec![0; 16]), "nothing was written");
+        assert_eq!([0, 1].map(|index| counters::sum(&memory, index)), [0, 0], "nothing was counted");
+        assert_eq!((notify(1, 8, &[7; 8]), notify(1, 0, &[])), (Ok(Vec::new()), Ok(Vec::new())));
+        assert_eq!(window.execute(&gather), Ok([[0; 8], [7; 8]].concat()));
+        assert_eq!([0, 1].map(|index| counters::sum(&memory, index)), [0, 2]);
     }
 
     #[test]

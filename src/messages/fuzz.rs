@@ -16,10 +16,12 @@ use super::{Atomicity, Exposed, Messages, Request, Space, locked};
 use crate::datatype::Strip;
 use crate::memory::attached::{Attached, Opened};
 use crate::reduce::{BasicType, Op};
-use crate::sync::words;
+use crate::sync::{counters, words};
 
 const PART: usize = 64;
 const GUARD: usize = 64;
+/// The counters of each window.
+const COUNTERS: usize = 4;
 /// The windows of the target.
 const PLAIN: u64 = 1;
 const DYNAMIC: u64 = 2;
@@ -139,6 +141,11 @@ fn correct() -> impl Strategy<Value = Request<'static>> {
     });
     prop_oneof![
         strips(1).prop_map(|strips| Request::Scatter { data: vec![7; len(&strips)].into(), strips: strips.into() }),
+        (0..COUNTERS as u64, strips(1)).prop_map(|(index, strips)| Request::Notify {
+            index,
+            data: vec![7; len(&strips)].into(),
+            strips: strips.into()
+        }),
         strips(1).prop_map(|strips| Request::Gather { strips: strips.into() }),
         strips(1).prop_map(|strips| Request::Check { strips: strips.into() }),
         combine,
@@ -178,6 +185,7 @@ impl Sent {
 fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
     match &mut request {
         Request::Scatter { strips, .. }
+        | Request::Notify { strips, .. }
         | Request::Gather { strips }
         | Request::Combine { strips, .. }
         | Request::Check { strips } => {
@@ -218,7 +226,11 @@ fn target(memory: &Memory, part: usize) -> Messages {
     for (key, space) in [(PLAIN, Space::Part(part)), (DYNAMIC, Space::Attached(attached))] {
         let control = Memory::private(words::bytes(4));
         let atomicity = Atomicity::of_words(&control, key == DYNAMIC);
-        messages.expose(key, Arc::new(Exposed::new(space, control, atomicity)));
+        let exposed = Exposed::new(space, control, atomicity);
+        let counted = Memory::private((1 + COUNTERS) * words::LINE);
+        counters::set_number(&counted, COUNTERS);
+        exposed.count_in(counted);
+        messages.expose(key, Arc::new(exposed));
     }
     messages
 }
@@ -291,12 +303,13 @@ fn every_request_is_performed_and_refused() {
     };
     runner(2000).run(&sent(), count).expect("counting does not fail");
     let seen = seen.into_inner();
-    assert!(seen.len() == 8 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
+    assert!(seen.len() == 9 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
 }
 
 fn name(request: &Request<'_>) -> &'static str {
     match request {
         Request::Scatter { .. } => "scatter",
+        Request::Notify { .. } => "notify",
         Request::Gather { .. } => "gather",
         Request::Combine { .. } => "combine",
         Request::Swap { .. } => "swap",

@@ -487,7 +487,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
 }
 
 /// An accumulate of contiguous elements.
-fn whole<'a, T: Element>(
+pub(super) fn whole<'a, T: Element>(
     call: &'static str,
     op: Op,
     from: Option<From<'a>>,

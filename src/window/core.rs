@@ -7,6 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::active_hints::ActiveHints;
 use super::epoch_state::EpochState;
+use super::notify;
 use super::own::Own;
 use super::permit::Permit;
 use super::target::{Far, Reach, Target};
@@ -36,6 +37,8 @@ pub(crate) struct Core {
     pub(crate) targets: Targets,
     pub(crate) epochs: EpochState,
     pub(crate) hints: ActiveHints,
+    /// The counters of notified operations.
+    pub(super) counters: notify::Place,
 }
 
 impl fmt::Debug for Core {
@@ -183,7 +186,7 @@ impl Core {
     pub(crate) fn fence(&self) -> Result<()> {
         let flushed = self.flush_all();
         self.own.publish();
-        self.barrier_over(|member| Ok(self.target("fence", member)?.and_then(|target| target.words(self))))?;
+        self.barrier_over(0, |member| Ok(self.target("fence", member)?.and_then(|target| target.words(self))))?;
         self.own.refresh();
         flushed
     }
@@ -191,7 +194,12 @@ impl Core {
     /// A barrier without first contacts: the words of a target that was never contacted are found
     /// through its job block.
     pub(crate) fn barrier(&self) -> Result<()> {
-        self.barrier_over(|member| {
+        self.barrier_telling(0).map(drop)
+    }
+
+    /// [`Core::barrier`] that returns the union of the bits that ranks tell.
+    pub(super) fn barrier_telling(&self, tells: u32) -> Result<u32> {
+        self.barrier_over(tells, |member| {
             if let Some(target) = self.known(member) {
                 return Ok(target.words(self));
             }
@@ -204,14 +212,14 @@ impl Core {
 
     /// A barrier of the window's ranks, with the control words of the ranks of this node.
     #[inline]
-    fn barrier_over<'w>(&'w self, words: impl Fn(usize) -> Result<Option<Words<'w>>>) -> Result<()> {
+    fn barrier_over<'w>(&'w self, tells: u32, words: impl Fn(usize) -> Result<Option<Words<'w>>>) -> Result<u32> {
         let theirs = |member: usize| match self.job.lane(self.team.rank(member)) {
             Some(Lane::Net) => Ok(None),
             _ => Ok(words(member)?.map(|words| words.from(words::FENCE))),
         };
         let mine = Some(Words::at(&self.own.words, words::FENCE));
         let words = BarrierWords { job: &self.job, team: &self.team, key: self.id, mine, theirs };
-        barrier::dissemination(self.team.me, self.team.size, job::next(&self.epochs.fences), 0, &words).map(drop)
+        barrier::dissemination(self.team.me, self.team.size, job::next(&self.epochs.fences), tells, &words)
     }
 
     /// The way to a rank's data.

@@ -5,7 +5,7 @@
 //! two cases: large parts, since the ranks of a machine together may ask for more memory than it
 //! has; and a window of which ranks of a node map some parts and not others.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use transom_fabric::{Memory, RegionKey, diagnostics};
 
@@ -25,7 +25,7 @@ use crate::epoch::{Access, Call};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
-use crate::job::{Job, JobCore};
+use crate::job::{Job, JobCore, Team};
 use crate::memory::attached::Attached;
 use crate::messages::{Atomicity, Exposed, Space};
 use crate::routes::Actor;
@@ -58,7 +58,8 @@ impl Core {
         memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>,
     ) -> Result<Arc<Core>> {
         let id = job.team().next_window();
-        let made = Core::draft(job, wanted, memory).and_then(|draft| Core::open(job, id, wanted, draft));
+        let made =
+            Core::draft(job, wanted, memory).and_then(|draft| Core::open(job.core(), job.team(), id, wanted, draft));
         Core::together(job, id, made)
     }
 
@@ -177,12 +178,17 @@ impl Core {
         let (sized, region) = segment.inspect_err(retract)?;
         agreed(id, &told).inspect_err(retract)?;
         let draft = sized.draft(region).inspect_err(retract);
-        Core::together(job, id, draft.and_then(|draft| Core::open(job, id, wanted, draft)))
+        Core::together(job, id, draft.and_then(|draft| Core::open(job.core(), job.team(), id, wanted, draft)))
     }
 
-    fn open(job: &Job, id: u64, wanted: &Wanted<'_>, draft: Draft) -> Result<Core> {
+    pub(super) fn open(
+        job: &Arc<JobCore>,
+        team: &Arc<Team>,
+        id: u64,
+        wanted: &Wanted<'_>,
+        draft: Draft,
+    ) -> Result<Core> {
         let Draft { hints, memory, shared } = draft;
-        let (job, team) = (job.core(), job.team());
         let (memory, separate) = copies(job, memory, hints.model)?;
         let dynamic = wanted.flavor == Flavor::Dynamic;
         let offset = shared.as_ref().map_or(0, |share| share.offset);
@@ -229,6 +235,7 @@ impl Core {
             targets: Targets::new(),
             epochs: EpochState::new(team.size, job.is_serial()),
             hints: ActiveHints::new(hints),
+            counters: OnceLock::new(),
         })
     }
 
@@ -247,7 +254,10 @@ impl Core {
     }
 
     /// Removes this rank's part. No peer uses it any more.
-    fn withdraw(&self) {
+    pub(super) fn withdraw(&self) {
+        if let Some(counters) = self.counters.get() {
+            counters.window.withdraw();
+        }
         self.job.block.retract(self.own.place);
         self.job.messages.forget(self.id);
         self.detach_all();

@@ -5,6 +5,7 @@
 //! it do the operations.
 
 mod access;
+mod access_notify;
 mod accumulate;
 mod accumulate_net;
 mod active_hints;
@@ -21,6 +22,8 @@ mod layouts;
 mod lock;
 mod model;
 mod near;
+mod notices;
+mod notify;
 mod own;
 mod packing;
 mod permit;
@@ -43,6 +46,7 @@ pub use allocation::Allocation;
 pub use element::RmaElem;
 pub use epochs::{FenceEpoch, LockAllEpoch, LockEpoch, StartEpoch};
 pub use lock::Lock;
+pub use notices::{Notice, Notices};
 pub use raw::{Assert, At, Items, RawWindow};
 pub use request::{AnyRequest, BufferRequest, Request};
 pub use shared::SharedPart;

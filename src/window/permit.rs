@@ -19,6 +19,11 @@ impl Permit {
     pub(super) fn rank(self) -> usize {
         self.rank
     }
+
+    /// The permission for the library's own accesses, which belong to no epoch.
+    pub(super) fn of_library(rank: usize) -> Permit {
+        Permit { rank }
+    }
 }
 
 impl<T> access::Access<'_, '_, T> {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use transom_fabric::TallyRef;
 
+use super::core::Core;
 use super::element::RmaElem;
+use super::notices::Awaited;
 use crate::buffers::{Lend, LentBuffer};
 use crate::error::Result;
 use crate::job::JobCore;
@@ -28,6 +30,8 @@ enum State {
     Done,
     /// In flight.
     Pending(Pending),
+    /// Waits for a counter.
+    Awaited(Arc<Core>, Awaited),
     /// Its completion was reported.
     Inactive,
 }
@@ -42,6 +46,7 @@ impl fmt::Debug for Request {
         f.write_str(match &self.state {
             State::Done => "Request(complete)",
             State::Pending(_) => "Request(in flight)",
+            State::Awaited(_, awaited) => return write!(f, "Request({awaited:?})"),
             State::Inactive => "Request(inactive)",
         })
     }
@@ -57,6 +62,11 @@ impl Request {
         Request { state }
     }
 
+    /// A request that is complete when a counter has reached a value.
+    pub(super) fn awaiting(core: &Arc<Core>, awaited: Awaited) -> Request {
+        Request { state: State::Awaited(Arc::clone(core), awaited) }
+    }
+
     /// Whether its completion has not been reported yet.
     pub fn is_active(&self) -> bool {
         !matches!(self.state, State::Inactive)
@@ -68,7 +78,7 @@ impl Request {
     /// The operation failed: the target is gone or refused it.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
-        if let State::Pending(_) = &self.state {
+        if let State::Pending(_) | State::Awaited(..) = &self.state {
             return self.wait_pending();
         }
         self.state = State::Inactive;
@@ -79,6 +89,7 @@ impl Request {
     fn wait_pending(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Inactive) {
             State::Pending(Pending { job, tally }) => job.progress.complete(&tally),
+            State::Awaited(core, awaited) => core.await_notices(&awaited),
             State::Done | State::Inactive => Ok(()),
         }
     }
@@ -89,8 +100,8 @@ impl Request {
     /// # Errors
     /// As for [`Request::wait`].
     pub fn test(&mut self) -> Result<bool> {
-        if let State::Pending(Pending { job, tally }) = &self.state
-            && !tally.idle()
+        if let Some(job) = self.job()
+            && !self.is_over()
         {
             job.progress.poll_and_leave()?;
             job.progress.look()?;
@@ -167,6 +178,7 @@ impl Request {
     fn job(&self) -> Option<&JobCore> {
         match &self.state {
             State::Pending(pending) => Some(&pending.job),
+            State::Awaited(core, _) => Some(&core.job),
             _ => None,
         }
     }
@@ -174,6 +186,7 @@ impl Request {
     fn is_over(&self) -> bool {
         match &self.state {
             State::Pending(pending) => pending.tally.idle(),
+            State::Awaited(core, awaited) => core.has_reached(awaited),
             _ => true,
         }
     }

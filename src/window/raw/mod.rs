@@ -5,6 +5,7 @@
 mod assert;
 mod forgiving;
 mod items;
+mod notify;
 mod operate;
 mod synchronize;
 

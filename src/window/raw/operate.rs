@@ -259,7 +259,7 @@ impl RawWindow {
     /// # Safety
     /// As for the public calls.
     #[allow(clippy::too_many_arguments)] // those of MPI_GET_ACCUMULATE, with the permission and the tally
-    unsafe fn combine(
+    pub(super) unsafe fn combine(
         &self,
         permit: Permit,
         call: &'static str,
@@ -378,7 +378,7 @@ impl RawWindow {
     }
 
     #[inline]
-    fn requested(&self, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
+    pub(super) fn requested(&self, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
         let mut tally = None;
         post(Count::Request(&mut tally))?;
         Ok(Request::new(&self.core.job, tally))

@@ -1,0 +1,77 @@
+//! Notified operations: data and its signal in one operation.
+//!
+//! After a put and a flush the data is at the target, and the target does not know it. A fence, a
+//! post/start/complete/wait epoch, or an atomic on a flag tells it, each by an operation or an
+//! epoch of its own. A *notified* operation does what its plain form does, and then adds one to one
+//! *counter* of the target. The counter moves after the operation is complete at the target: who
+//! sees the count sees the data. The calls are those of the MPI Forum's draft of RMA notification,
+//! which no released MPI has.
+//!
+//! [`set_num_notify`](crate::Window::set_num_notify) gives each rank its counters, at most 4096 for
+//! a window, and zeroes them. It is collective. Notified operations exist only in passive epochs,
+//! of `lock` and `lock_all`: [`put_notify`](crate::Passive::put_notify),
+//! [`get_notify`](crate::Passive::get_notify),
+//! [`accumulate_notify`](crate::Passive::accumulate_notify),
+//! [`get_accumulate_notify`](crate::Passive::get_accumulate_notify),
+//! [`rput_notify`](crate::Passive::rput_notify), [`rget_notify`](crate::Passive::rget_notify). The
+//! notice of a get says that its data has been read, so that the target may overwrite it. An
+//! operation of no elements only counts.
+//!
+//! The target waits by [`notices`](crate::Window::notices), in or outside of an epoch:
+//!
+//! ```
+//! use transom::{Notice, Window};
+//!
+//! let world = transom::init()?;
+//! let (me, size) = (world.rank(), world.size());
+//! let (left, right) = ((me + size - 1) % size, (me + 1) % size);
+//! const FROM_LEFT: usize = 0;
+//! const FROM_RIGHT: usize = 1;
+//!
+//! // A row of 8 cells with a halo cell at each side, and the halos of two steps in turn.
+//! let win = Window::<f64>::allocate(&world, 4)?;
+//! win.set_num_notify(2)?;
+//! let mut cells = [me as f64; 8];
+//! win.lock_all(|epoch| {
+//!     for step in 0..10 {
+//!         let halo = 2 * (step % 2);
+//!         let ends = [cells[0], cells[7]];
+//!         epoch.scope(|part| {
+//!             part.put_notify(right, halo, &ends[1..], Notice(FROM_LEFT))?;
+//!             part.put_notify(left, halo + 1, &ends[..1], Notice(FROM_RIGHT))
+//!         })?;
+//!         win.notices().wait(FROM_LEFT, step as u64 + 1)?;
+//!         win.notices().wait(FROM_RIGHT, step as u64 + 1)?;
+//!         let mut edges = [0.0; 2];
+//!         win.load(halo, &mut edges)?;
+//!         cells[0] = (edges[0] + cells[0]) / 2.0;
+//!         cells[7] = (cells[7] + edges[1]) / 2.0;
+//!     }
+//!     Ok(())
+//! })?;
+//! win.free()?;
+//! # Ok::<(), transom::Error>(())
+//! ```
+//!
+//! A counter only grows, until [`reset`](crate::Notices::reset) fetches and zeroes it in one step.
+//! [`wait`](crate::Notices::wait) leaves the value, so that rounds are counted up, as above.
+//! [`wait_any`](crate::Notices::wait_any) waits for one of several counters,
+//! [`try_wait`](crate::Notices::try_wait) not at all, and
+//! [`request`](crate::Notices::request) gives a request among others. All make progress, sleep as
+//! other waits do, and end with an error when a rank dies.
+//!
+//! | to tell a target | when |
+//! |---|---|
+//! | a notified operation | producer and consumer, halos, queues: the target waits for data, not for ranks |
+//! | a fence | all ranks exchange, and all wait for all |
+//! | post/start/complete/wait | both sides know their partners, and the target must first allow the access |
+//! | a flush and an atomic | the signal is a value of its own, such as a flag with a state |
+//!
+//! The cost: where the target is mapped, one atomic beside the copy, and a wake-up if the target
+//! sleeps. Over sockets the data travels with its notice in one message of up to 16 KiB; longer
+//! data is put first, and the call waits until it has come. Where the device is the actor of
+//! atomics, the call waits for the data, then posts an atomic. In the separate memory model the
+//! target calls [`sync`](crate::Window::sync) after the wait, as after every other signal.
+//!
+//! OpenSHMEM's `put_signal` with an added signal is `put_notify`, and `signal_wait_until` for a
+//! value at least as large is `wait`.

@@ -1,0 +1,77 @@
+//! The counters of notified operations at one rank. Layout and changes only: a header with the
+//! number of counters in use, then a cache line for each counter. A counter has two words, because
+//! a CPU's atomics and a device's are not atomic with each other: CPUs of the node add to the
+//! first, the net to the second. Both words only grow. Knows neither epochs nor sleepers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use transom_fabric::Memory;
+
+use super::words::LINE;
+
+/// The most counters of a window at one rank.
+pub(crate) const MOST: usize = 4096;
+
+/// The bytes of all counters with their header.
+pub(crate) const BYTES: usize = (1 + MOST) * LINE;
+
+/// The offset of the number of counters in use.
+pub(crate) const NUMBER: usize = 0;
+
+/// The offset of the word of a counter to which the net adds.
+pub(crate) fn by_net(index: usize) -> usize {
+    by_cpu(index) + 8
+}
+
+#[inline]
+fn by_cpu(index: usize) -> usize {
+    (1 + index) * LINE
+}
+
+/// How many counters the rank of this memory has.
+#[inline]
+pub(crate) fn number(memory: &Memory) -> usize {
+    // Relaxed: the number changes between two barriers.
+    usize::try_from(memory.word64(NUMBER).load(Ordering::Relaxed)).unwrap_or(0)
+}
+
+/// Sets how many counters the rank of this memory has.
+pub(crate) fn set_number(memory: &Memory, number: usize) {
+    // Relaxed: as in `number`.
+    memory.word64(NUMBER).store(number as u64, Ordering::Relaxed);
+}
+
+/// Adds one to a counter.
+#[inline]
+pub(crate) fn raise(memory: &Memory, index: usize) {
+    // Release: pairs with the Acquire in `sum`. Who sees the count sees the origin's stores, and
+    // the origin's loads are done.
+    memory.word64(by_cpu(index)).fetch_add(1, Ordering::Release);
+}
+
+/// What was ever added to a counter.
+#[inline]
+pub(crate) fn sum(memory: &Memory, index: usize) -> u64 {
+    let word = |at| -> &AtomicU64 { memory.word64(at) };
+    // Acquire: pairs with the Release in `raise`. The net adds after the data has arrived.
+    let by_cpu = word(by_cpu(index)).load(Ordering::Acquire);
+    by_cpu.wrapping_add(word(by_net(index)).load(Ordering::Acquire))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_apart_and_count_what_cpus_and_the_net_add() {
+        let memory = Memory::private(BYTES);
+        set_number(&memory, 7);
+        for index in [0, 1, MOST - 1] {
+            raise(&memory, index);
+            memory.word64(by_net(index)).fetch_add(2, Ordering::Relaxed);
+        }
+        raise(&memory, 1);
+        assert_eq!([0, 1, 2, MOST - 1].map(|index| sum(&memory, index)), [3, 4, 0, 3]);
+        assert_eq!(number(&memory), 7);
+    }
+}

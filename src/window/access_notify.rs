@@ -1,0 +1,168 @@
+//! Notified operations of a typed window, in passive epochs only, as the MPI Forum's draft of RMA
+//! notification has it: the operation as its plain form does it, then one added to one counter of
+//! the target. The counter moves after the operation is complete at the target.
+
+use super::access::{Passive, whole};
+use super::element::RmaElem;
+use super::notices::Notice;
+use super::raw::At;
+use super::request::{BufferRequest, Request};
+use super::transfer::{Count, From, Into};
+use crate::datatype::Datatype;
+use crate::error::Result;
+use crate::memory::layout::Layout;
+use crate::reduce::Element;
+use crate::reduce::ops::Reduction;
+
+/// Notified operations (draft of RMA notification).
+impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
+    /// [`Access::put`](crate::Access::put), then one added to a counter of the target, whose rank
+    /// sees the data when it sees the count (`MPI_Put_notify`). No elements move no data, and
+    /// count.
+    ///
+    /// Where neither memory nor a message carries the data, the call waits for the transfer.
+    ///
+    /// # Errors
+    /// As for [`Access::put`](crate::Access::put); `RmaNotification` for a counter that the target
+    /// does not have. Nothing is written then, and nothing counted.
+    #[inline]
+    pub fn put_notify(&self, target: usize, displacement: usize, source: &'scope [T], notice: Notice) -> Result<()> {
+        let permit = self.0.admit("put_notify", target)?;
+        let source = self.0.scope.source(bytemuck::cast_slice(source));
+        self.0.core.put_notify(permit, displacement as u64, source, notice.0, Count::Target)
+    }
+
+    /// [`Access::get`](crate::Access::get), then one added to a counter of the target, which says
+    /// there that the data has been read (`MPI_Get_notify`). The call waits for the data.
+    ///
+    /// # Errors
+    /// As for [`Passive::put_notify`].
+    pub fn get_notify(
+        &self,
+        target: usize,
+        displacement: usize,
+        result: &'scope mut [T],
+        notice: Notice,
+    ) -> Result<()> {
+        const CALL: &str = "get_notify";
+        let permit = self.0.admit(CALL, target)?;
+        let (core, into) = (self.0.core, self.0.scope.sink(bytemuck::cast_slice_mut(result)));
+        core.notified(CALL, permit, notice.0, Count::Target, |count| core.get(permit, displacement as u64, into, count))
+    }
+
+    /// [`Access::put_items`](crate::Access::put_items), then one added to a counter of the target.
+    ///
+    /// # Errors
+    /// As for [`Access::put_items`](crate::Access::put_items) and [`Passive::put_notify`].
+    pub fn put_items_notify(
+        &self,
+        source: &'scope [T],
+        count: usize,
+        ty: &Datatype,
+        target: At<'_>,
+        notice: Notice,
+    ) -> Result<()> {
+        const CALL: &str = "put_notify";
+        let permit = self.0.admit(CALL, target.rank)?;
+        let bytes = self.0.scope.source(bytemuck::cast_slice(source));
+        let from = From { bytes, low: 0, layout: Layout::Items(ty, count) };
+        let core = self.0.core;
+        core.notified(CALL, permit, notice.0, Count::Target, |count| {
+            core.put_layout(permit, target.displacement, &from, &target.layout(), count)
+        })
+    }
+
+    /// [`Passive::put_notify`] with a request (`MPI_Rput_notify`), which is complete when the
+    /// buffer may be used again.
+    ///
+    /// # Errors
+    /// As for [`Passive::put_notify`].
+    pub fn rput_notify(
+        &self,
+        target: usize,
+        displacement: usize,
+        source: &'scope [T],
+        notice: Notice,
+    ) -> Result<Request> {
+        let permit = self.0.admit("rput_notify", target)?;
+        let mut tally = None;
+        let source = self.0.scope.source(bytemuck::cast_slice(source));
+        let count = Count::Request(&mut tally);
+        self.0.core.put_notify(permit, displacement as u64, source, notice.0, count)?;
+        Ok(Request::new(&self.0.core.job, tally))
+    }
+
+    /// [`Passive::get_notify`] into a buffer that the request gives back with the data
+    /// (`MPI_Rget_notify`).
+    ///
+    /// # Errors
+    /// As for [`Passive::put_notify`].
+    pub fn rget_notify(
+        &self,
+        target: usize,
+        displacement: usize,
+        buffer: Vec<T>,
+        notice: Notice,
+    ) -> Result<BufferRequest<T>> {
+        const CALL: &str = "rget_notify";
+        let permit = self.0.admit(CALL, target)?;
+        let core = self.0.core;
+        BufferRequest::lend(&core.job, buffer, |buffer, tally| {
+            core.notified(CALL, permit, notice.0, Count::Request(tally), |count| {
+                core.get(permit, displacement as u64, buffer.sink(), count)
+            })
+        })
+    }
+}
+
+/// Notified accumulates (draft of RMA notification), for windows of MPI's predefined types.
+impl<'scope, T: Element> Passive<'scope, '_, T> {
+    /// [`Access::accumulate`](crate::Access::accumulate), then one added to a counter of the target
+    /// (`MPI_Accumulate_notify`). `NO_OP` counts too.
+    ///
+    /// # Errors
+    /// As for [`Access::accumulate`](crate::Access::accumulate) and [`Passive::put_notify`].
+    pub fn accumulate_notify<R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: usize,
+        source: &'scope [T],
+        _op: R,
+        notice: Notice,
+    ) -> Result<()> {
+        const CALL: &str = "accumulate_notify";
+        let permit = self.0.admit(CALL, target)?;
+        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let accumulate = whole::<T>(CALL, R::OP, Some(from), None, size_of_val(source));
+        let core = self.0.core;
+        core.notified(CALL, permit, notice.0, Count::Target, |count| {
+            core.accumulate(permit, displacement as u64, &accumulate, count)
+        })
+    }
+
+    /// [`Access::get_accumulate`](crate::Access::get_accumulate), then one added to a counter of
+    /// the target (`MPI_Get_accumulate_notify`).
+    ///
+    /// # Errors
+    /// As for [`Access::get_accumulate`](crate::Access::get_accumulate) and
+    /// [`Passive::put_notify`].
+    pub fn get_accumulate_notify<R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: usize,
+        source: &'scope [T],
+        result: &'scope mut [T],
+        _op: R,
+        notice: Notice,
+    ) -> Result<()> {
+        const CALL: &str = "get_accumulate_notify";
+        let permit = self.0.admit(CALL, target)?;
+        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let into = Into::contiguous(self.0.scope.sink(bytemuck::cast_slice_mut(result)));
+        let accumulate = whole::<T>(CALL, R::OP, Some(from), Some(into), size_of_val(source));
+        let core = self.0.core;
+        core.notified(CALL, permit, notice.0, Count::Target, |count| {
+            core.accumulate(permit, displacement as u64, &accumulate, count)
+        })
+    }
+}

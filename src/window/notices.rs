@@ -1,0 +1,194 @@
+//! The waiting side of notified operations: this rank's counters, which notified operations of all
+//! ranks raise. A counter only grows; its zero is this rank's own, so that a reset changes no word
+//! to which others add.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::core::Core;
+use super::element::RmaElem;
+use super::notify::Counters;
+use super::request::Request;
+use super::typed::Window;
+use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
+use crate::sync::counters;
+
+/// The counter that a notified operation raises at its target, by its index: from 0 to one less
+/// than the number that the target gave to [`Window::set_num_notify`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Notice(pub usize);
+
+/// A value that one of the own counters is to reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awaited {
+    pub(super) index: usize,
+    pub(super) value: u64,
+}
+
+/// The counters of this rank, which notified operations of all ranks raise: [`Window::notices`].
+/// Who sees a counter's value sees the data of the operations that it counts.
+///
+/// ```
+/// use transom::{Notice, Window};
+///
+/// let world = transom::init()?;
+/// let win = Window::<u64>::allocate(&world, 1)?;
+/// win.set_num_notify(1)?;
+/// let next = (world.rank() + 1) % world.size();
+/// win.lock_all(|epoch| {
+///     epoch.put_notify(next, 0, &[7], Notice(0))?;
+///     win.notices().wait(0, 1)
+/// })?;
+/// let mut came = [0];
+/// win.load(0, &mut came)?;
+/// assert_eq!(came, [7]);
+/// win.free()?;
+/// # Ok::<(), transom::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Notices<'w> {
+    core: &'w Arc<Core>,
+}
+
+impl<'w> Notices<'w> {
+    pub(super) fn of(core: &'w Arc<Core>) -> Notices<'w> {
+        Notices { core }
+    }
+
+    /// The counter's value (`MPI_Win_get_notify_value`); makes progress, does not wait.
+    ///
+    /// # Errors
+    /// `RmaNotification` for a counter that this rank does not have. `Other` for a rank that died.
+    pub fn value(&self, index: usize) -> Result<u64> {
+        let counters = self.core.own_counters("get_notify_value", index)?;
+        self.core.job.progress.poll_and_leave()?;
+        let value = counters.value(index);
+        if value == 0 {
+            self.core.job.progress.look()?;
+        }
+        Ok(value)
+    }
+
+    /// Sets the counter to zero and returns the value from before, as one atomic step
+    /// (`MPI_Win_reset_notify_value`).
+    ///
+    /// # Errors
+    /// As for [`Notices::value`].
+    pub fn reset(&self, index: usize) -> Result<u64> {
+        let counters = self.core.own_counters("reset_notify_value", index)?;
+        self.core.job.progress.poll_and_leave()?;
+        Ok(counters.take(index))
+    }
+
+    /// Waits until the counter has reached `value`, which it keeps.
+    ///
+    /// # Errors
+    /// As for [`Notices::value`].
+    pub fn wait(&self, index: usize, value: u64) -> Result<()> {
+        self.core.own_counters("wait for a notice", index)?;
+        self.core.await_notices(&Awaited { index, value })
+    }
+
+    /// Whether the counter has reached `value`; makes progress, does not wait.
+    ///
+    /// # Errors
+    /// As for [`Notices::value`].
+    pub fn try_wait(&self, index: usize, value: u64) -> Result<bool> {
+        Ok(self.value(index)? >= value)
+    }
+
+    /// Waits until one of several counters, each with its value, has reached it; returns the place
+    /// of the first such one in `awaited`.
+    ///
+    /// # Errors
+    /// As for [`Notices::value`]; `Arg` where `awaited` is empty.
+    pub fn wait_any(&self, awaited: &[(usize, u64)]) -> Result<usize> {
+        const CALL: &str = "wait for any notice";
+        if awaited.is_empty() {
+            return Err(Error::argument(Class::Arg, CALL, ArgumentError::NoCounters));
+        }
+        for &(index, _) in awaited {
+            self.core.own_counters(CALL, index)?;
+        }
+        let reached = |&(index, value): &(usize, u64)| self.core.has_reached(&Awaited { index, value });
+        let first = std::cell::Cell::new(0);
+        self.core.job.progress.until(|| awaited.iter().position(reached).map(|at| first.set(at)).is_some())?;
+        Ok(first.get())
+    }
+
+    /// A request that is complete when the counter has reached `value`
+    /// (`MPI_Win_notify_threshold`). It is completed before the window is freed.
+    ///
+    /// # Errors
+    /// As for [`Notices::value`].
+    pub fn request(&self, index: usize, value: u64) -> Result<Request> {
+        self.core.own_counters("notify_threshold", index)?;
+        Ok(Request::awaiting(self.core, Awaited { index, value }))
+    }
+}
+
+impl<T: RmaElem> Window<T> {
+    /// Gives this rank `number` counters, at most 4096, and zeroes all counters of the window
+    /// (`MPI_Win_set_num_notify` of the MPI Forum's draft of RMA notification). Collective; each
+    /// rank gives a number of its own.
+    ///
+    /// # Errors
+    /// `Arg` for too large a number; then no rank has other counters than before.
+    pub fn set_num_notify(&self, number: usize) -> Result<()> {
+        self.core.set_num_notify(number)
+    }
+
+    /// How many counters `rank` has (`MPI_Win_get_num_notify`).
+    ///
+    /// # Errors
+    /// `Rank`.
+    pub fn num_notify(&self, rank: usize) -> Result<usize> {
+        self.core.num_notify(rank)
+    }
+
+    /// This rank's counters.
+    pub fn notices(&self) -> Notices<'_> {
+        Notices::of(&self.core)
+    }
+}
+
+impl Counters {
+    /// A counter's value since it was zeroed last.
+    fn value(&self, index: usize) -> u64 {
+        // Acquire: the words are read after the zero, so that the sum is not below it.
+        let zero = self.zeros[index].load(Ordering::Acquire);
+        counters::sum(&self.window.own.memory, index).wrapping_sub(zero)
+    }
+
+    /// Zeroes a counter and returns its value.
+    fn take(&self, index: usize) -> u64 {
+        loop {
+            let zero = self.zeros[index].load(Ordering::Acquire);
+            let sum = counters::sum(&self.window.own.memory, index);
+            // Release: pairs with the Acquire above. A thread that sees this zero sees a sum that
+            // is not below it.
+            if self.zeros[index].compare_exchange(zero, sum, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return sum.wrapping_sub(zero);
+            }
+        }
+    }
+}
+
+impl Core {
+    /// The counters, if this rank has one of that index.
+    fn own_counters(&self, call: &'static str, index: usize) -> Result<&Counters> {
+        let number = self.counters.get().map_or(0, |counters| counters::number(&counters.window.own.memory));
+        match self.counters.get() {
+            Some(counters) if index < number => Ok(counters),
+            _ => Err(ErrorKind::Notification { call, rank: self.team.me, index, number }.into()),
+        }
+    }
+
+    pub(super) fn has_reached(&self, awaited: &Awaited) -> bool {
+        self.counters.get().is_some_and(|counters| counters.value(awaited.index) >= awaited.value)
+    }
+
+    pub(super) fn await_notices(&self, awaited: &Awaited) -> Result<()> {
+        self.job.progress.until(|| self.has_reached(awaited))
+    }
+}

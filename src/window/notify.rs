@@ -1,0 +1,310 @@
+//! Notified operations (the MPI Forum's draft of RMA notification): an operation as its plain form
+//! does it, then one added to one counter of the target. The counter moves after the operation is
+//! complete at the target.
+//!
+//! The counters of a window are the memory of a second window without a handle, so that peers reach
+//! them by every way by which they reach a part. It exists from the first `set_num_notify` on. A
+//! target's counter is raised by this CPU where it is mapped, by the net's atomic where the device
+//! is the actor, otherwise by a message, which carries the data too where it has room.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use transom_fabric::{Amo, AmoKind, Keyed, Peer, PeerMap, Tally, TallyRef, Width};
+
+use super::agreement::FAILED;
+use super::core::{Core, index as offset};
+use super::create::Wanted;
+use super::permit::Permit;
+use super::segment::Draft;
+use super::target::{Far, Reach, Target};
+use super::transfer::Count;
+use crate::buffers::{self, Source};
+use crate::datatype::Strip;
+use crate::epoch::Access;
+use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
+use crate::flavor::Flavor;
+use crate::hints::{Hints, Info};
+use crate::job::{PROC_NULL, peer};
+use crate::messages::{Landing, OVERHEAD, Request, STRIP};
+use crate::reduce::BasicType;
+use crate::sync::counters;
+use crate::transport::Lane;
+
+/// The bit by which the number of a window differs from that of its counters. Windows of all ranks
+/// count from 1, those of subsets have hashes of 63 bits.
+const COUNTERS: u64 = 1 << 62;
+
+/// Bytes of a notice in a message beside a request's overhead: the counter's index.
+const INDEX: usize = 8;
+
+/// The counters of a window.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    /// The window of which they are the memory.
+    pub(super) window: Core,
+    /// What each own counter had when it was zeroed last.
+    pub(super) zeros: Box<[AtomicU64]>,
+    /// How often `set_num_notify` was called.
+    turn: AtomicU32,
+    /// The numbers of the targets that this CPU does not map.
+    known: PeerMap<Known>,
+}
+
+/// The number of counters of a target, with the turn in which it was asked for, as one word.
+#[derive(Debug)]
+struct Known(u32, AtomicU64);
+
+impl Keyed for Known {
+    #[inline]
+    fn peer(&self) -> Peer {
+        Peer(self.0)
+    }
+}
+
+impl Counters {
+    fn new(core: &Core) -> Result<Counters> {
+        let info = Info::new();
+        let wanted = Wanted { flavor: Flavor::Allocate, unit: 1, info: &info };
+        let hints = Hints::at_creation(&info, wanted.flavor)?;
+        let draft = Draft { hints, memory: core.job.wire.allocate(counters::BYTES)?, shared: None };
+        Ok(Counters {
+            window: Core::open(&core.job, &core.team, core.id ^ COUNTERS, &wanted, draft)?,
+            zeros: (0..counters::MOST).map(|_| AtomicU64::new(0)).collect(),
+            turn: AtomicU32::new(0),
+            known: PeerMap::new(),
+        })
+    }
+
+    /// Gives this rank `number` counters, all zero. No peer adds to one meanwhile.
+    fn reset(&self, number: usize) {
+        let memory = &self.window.own.memory;
+        for (index, zero) in self.zeros.iter().enumerate() {
+            // Relaxed: ordered by the barriers around.
+            zero.store(counters::sum(memory, index), Ordering::Relaxed);
+        }
+        counters::set_number(memory, number);
+        self.turn.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many counters a target has.
+    fn number(&self, target: &Target) -> Result<usize> {
+        if let Some(memory) = target.reach.memory() {
+            return Ok(counters::number(memory));
+        }
+        let rank = target.rank();
+        let turn = u64::from(self.turn.load(Ordering::Relaxed)) << 32;
+        let unknown = || Ok::<_, Error>(Known(peer(rank).0, AtomicU64::new(0)));
+        let known = &self.known.get_or_try_insert(peer(rank), unknown)?.1;
+        // Relaxed: the word is all that is read.
+        let word = known.load(Ordering::Relaxed);
+        if word >> 32 << 32 == turn {
+            return Ok(offset(word & u64::from(u32::MAX)));
+        }
+        let number = self.asked(target)?;
+        known.store(turn | number as u64, Ordering::Relaxed);
+        Ok(number)
+    }
+
+    /// The number of counters that a target tells.
+    #[cold]
+    fn asked(&self, target: &Target) -> Result<usize> {
+        let mut word = [0; 8];
+        let tally = Tally::within(&target.tally);
+        let job = &self.window.job;
+        buffers::scoped(
+            || job.finish(&tally),
+            |scope| {
+                let into = scope.sink(&mut word);
+                let permit = Permit::of_library(target.rank());
+                self.window.get(permit, counters::NUMBER as u64, into, Count::Request(&mut Some(tally.clone())))
+            },
+        )?;
+        job.progress.complete(&tally)?;
+        Ok(usize::try_from(u64::from_ne_bytes(word)).unwrap_or(0).min(counters::MOST))
+    }
+}
+
+/// Calls that concern counters as a whole.
+impl Core {
+    /// Gives this rank `number` counters and zeroes all counters of the window
+    /// (`MPI_Win_set_num_notify`). Collective.
+    pub(crate) fn set_num_notify(&self, number: usize) -> Result<()> {
+        const CALL: &str = "set_num_notify";
+        if self.epochs.state().0 == Access::Freed {
+            return Err(ErrorKind::Epoch { call: CALL, reason: "the window was freed (MPI-4.1 §12.2.5)" }.into());
+        }
+        let flushed = self.flush_all();
+        let new = if self.counters.get().is_some() { Ok(None) } else { Counters::new(self).map(Some) };
+        let fits = number <= counters::MOST;
+        let told = self.barrier_telling(if fits && new.is_ok() { 0 } else { FAILED })?;
+        let new = new?;
+        if told & FAILED != 0 {
+            if let Some(new) = new {
+                new.window.withdraw();
+            }
+            if fits {
+                return Err(ErrorKind::Job(JobError::NoCounters { window: self.id }).into());
+            }
+            let refused = ArgumentError::TooManyCounters { number, most: counters::MOST };
+            return Err(Error::argument(Class::Arg, CALL, refused));
+        }
+        if let Some(new) = new {
+            self.own.exposed.count_in(new.window.own.memory.clone());
+            // Set once: the call is collective, so that one thread of a rank is in it.
+            let _ = self.counters.set(Box::new(new));
+        }
+        if let Some(counters) = self.counters.get() {
+            counters.reset(number);
+        }
+        self.barrier()?;
+        flushed
+    }
+
+    /// How many counters a rank has (`MPI_Win_get_num_notify`).
+    pub(crate) fn num_notify(&self, rank: usize) -> Result<usize> {
+        self.counters_of("get_num_notify", rank)
+    }
+
+    fn counters_of(&self, call: &'static str, rank: usize) -> Result<usize> {
+        crate::job::check_rank(&self.team, call, rank)?;
+        match self.counters.get() {
+            None => Ok(0),
+            Some(counters) => match counters.window.target(call, rank)? {
+                None => Ok(0),
+                Some(target) => counters.number(target),
+            },
+        }
+    }
+
+    /// Fails where a target has no counter `index`.
+    fn check_notice(&self, call: &'static str, rank: usize, index: usize) -> Result<()> {
+        let number = self.counters_of(call, rank)?;
+        if index < number { Ok(()) } else { Err(ErrorKind::Notification { call, rank, index, number }.into()) }
+    }
+}
+
+/// Notified operations. Each is told to a rank that has the counter, or has no effect.
+impl Core {
+    /// Puts contiguous bytes, then adds one to counter `index` of the target (`MPI_Put_notify`).
+    #[inline]
+    pub(crate) fn put_notify(
+        &self,
+        permit: Permit,
+        displacement: u64,
+        from: Source,
+        index: usize,
+        count: Count<'_>,
+    ) -> Result<()> {
+        let rank = permit.rank();
+        if let Some(counters) = self.counters.get()
+            && let Some(Reach::Mapped(theirs, _)) = counters.window.known(rank).map(|target| &target.reach)
+            && index < counters::number(theirs)
+            && let Some((target, at)) = self.located(rank, displacement, from.len())
+            && let Reach::Mapped(memory, _) = &target.reach
+        {
+            memory.write(offset(at), from.bytes());
+            counters::raise(theirs, index);
+            self.knock(rank);
+            return Ok(());
+        }
+        self.put_notify_far(permit, displacement, from, index, count)
+    }
+
+    #[inline(never)]
+    fn put_notify_far(
+        &self,
+        permit: Permit,
+        displacement: u64,
+        from: Source,
+        index: usize,
+        mut count: Count<'_>,
+    ) -> Result<()> {
+        const CALL: &str = "put_notify";
+        let rank = permit.rank();
+        let Some((target, at)) = self.locate(CALL, rank, displacement, from.len())? else { return Ok(()) };
+        if let Reach::Far(Far::Posted(_)) = &target.reach {
+            self.check_notice(CALL, rank, index)?;
+            let room = self.message_max(target).saturating_sub(OVERHEAD + STRIP + INDEX);
+            // A strip has bytes.
+            if (1..=room).contains(&from.len()) && self.is_told_by_message(rank) {
+                let strips = [Strip::one(at.cast_signed(), from.len())];
+                let request =
+                    Request::Notify { index: index as u64, strips: (&strips).into(), data: from.bytes().into() };
+                return self.ask(target, 0, request, Landing::Nowhere, count.tally(target));
+            }
+        }
+        self.notified(CALL, permit, index, count, |count| self.put(permit, displacement, from, count))
+    }
+
+    /// Performs an operation by `post`, then adds one to counter `index` of the target. Where the
+    /// operation is not complete when it is posted, this waits for it: the net keeps no order
+    /// between an operation and what follows.
+    pub(crate) fn notified(
+        &self,
+        call: &'static str,
+        permit: Permit,
+        index: usize,
+        count: Count<'_>,
+        post: impl FnOnce(Count<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let rank = permit.rank();
+        if rank == PROC_NULL {
+            return post(count);
+        }
+        self.check_notice(call, rank, index)?;
+        let mut here = None;
+        let own = match count {
+            Count::Target => &mut here,
+            Count::Request(own) => own,
+        };
+        post(Count::Request(&mut *own))?;
+        if let Some(tally) = own {
+            self.job.progress.complete(tally)?;
+        }
+        self.tell(call, rank, index)
+    }
+
+    /// Whether the net's message, and no atomic, raises the counters of a rank.
+    fn is_told_by_message(&self, rank: usize) -> bool {
+        let Some(counters) = self.counters.get() else { return false };
+        counters.window.known(rank).is_some_and(|target| {
+            target.reach.memory().is_none() && counters.window.by_net(target, BasicType::Uint64).is_none()
+        })
+    }
+
+    /// Adds one to counter `index` of a rank, which has it.
+    fn tell(&self, call: &'static str, rank: usize, index: usize) -> Result<()> {
+        let Some(counters) = self.counters.get() else { return Ok(()) };
+        let theirs = counters.window.target(call, rank)?;
+        let (Some(target), Some(theirs)) = (self.target(call, rank)?, theirs) else { return Ok(()) };
+        if let Some(memory) = theirs.reach.memory() {
+            counters::raise(memory, index);
+            self.knock(rank);
+            return Ok(());
+        }
+        let tally: &TallyRef = &target.tally;
+        if let Some((net, _)) = counters.window.by_net(theirs, BasicType::Uint64) {
+            let (at, one) = (counters::by_net(index) as u64, Amo::new(AmoKind::Sum, Width::W64, 1));
+            while !self.job.taken(net.amo(at, one, &buffers::Sink::NONE, tally))? {}
+            return Ok(());
+        }
+        let request = Request::Notify { index: index as u64, strips: (&[]).into(), data: (&[]).into() };
+        self.ask(target, 0, request, Landing::Nowhere, tally)
+    }
+
+    /// Wakes a rank of this node that waits for a counter.
+    #[inline]
+    fn knock(&self, rank: usize) {
+        if rank != self.team.me {
+            self.job.wire.knock(peer(self.team.rank(rank)));
+        } else if !self.job.is_serial() {
+            // Another thread of this rank may sleep.
+            self.job.wire.wake(Lane::Shm);
+            self.job.wire.wake(Lane::Net);
+        }
+    }
+}
+
+/// The place of a window's counters, until `set_num_notify` makes them.
+pub(super) type Place = OnceLock<Box<Counters>>;

@@ -1,0 +1,388 @@
+//! Notified operations among real processes (the MPI Forum's draft of RMA notification): the
+//! counter of a target moves by one for each operation, and never before the operation is complete
+//! there.
+
+// The byte-level window takes buffers by address.
+#![allow(unsafe_code)]
+
+use std::process::ExitCode;
+
+use transom::{
+    Assert, At, BasicType, Class, Datatype, Flavor, Info, Items, Job, Lock, Notice, Op, PROC_NULL, RawWindow, Request,
+    Window, ops,
+};
+use transom_harness::{Outcome, Test, ensure, same, step};
+
+const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
+    Test { name, ranks, env: &[], fails: None, body }
+}
+
+static TESTS: &[Test] = &[
+    test("the_data_is_there_when_the_counter_says_so", &[1, 2, 3], data_first),
+    test("every_operation_counts_once", &[1, 2, 3], every_operation),
+    test("many_producers_are_counted_exactly", &[2, 4], producers),
+    test("a_queue_of_several_producers", &[2, 4], queue),
+    test("waits_of_one_and_of_several_counters", &[1, 2, 3], waits),
+    test("a_counter_is_fetched_and_zeroed_at_once", &[2, 3], resets),
+    test("numbers_differ_and_change", &[1, 2, 3], numbers),
+    test("what_is_refused_counts_nothing", &[2, 3], refused),
+    test("windows_of_user_memory_and_of_other_flavors", &[2, 3], flavors),
+    test("put_signal", &[2, 3], put_signal),
+    test("only_in_passive_epochs", &[1, 2], passive_only),
+    test("requests_of_the_byte_level_window", &[1, 2], byte_level),
+];
+
+fn main() -> ExitCode {
+    transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
+}
+
+/// Rounds of a ring: each rank checks all data of a round as soon as its counter has moved, without
+/// a barrier. Short puts travel with their notice, long ones before it.
+fn data_first(world: &Job) -> Outcome {
+    const LONGEST: usize = 70_000;
+    let (me, size) = (world.rank(), world.size());
+    let (next, before) = ((me + 1) % size, (me + size - 1) % size);
+    let win = Window::<u64>::allocate(world, LONGEST)?;
+    win.set_num_notify(2)?;
+    let value = |rank: usize, round: usize| (rank * 1000 + round) as u64 + 1;
+    win.lock_all(|epoch| {
+        for (round, len) in [1, 2, 100, 1000, LONGEST, 3, 20_000, 1].into_iter().cycle().take(24).enumerate() {
+            step(format!("round {round}: {len} elements"));
+            let data = vec![value(me, round); len];
+            epoch.scope(|part| part.put_notify(next, 0, &data, Notice(0)))?;
+            win.notices().wait(0, round as u64 + 1)?;
+            let mut came = vec![0; len];
+            win.load(0, &mut came)?;
+            assert!(came.iter().all(|&it| it == value(before, round)), "round {round}: {:?}", &came[..1]);
+            // The buffer is free again: the one before may write.
+            epoch.scope(|part| part.put_notify(before, 0, &[], Notice(1)))?;
+            win.notices().wait(1, round as u64 + 1)?;
+        }
+        Ok(())
+    })?;
+    same("counted", &win.notices().value(0)?, &24)?;
+    Ok(win.free()?)
+}
+
+/// Puts, gets, accumulates, their request forms, typed items and empty ones: each adds one.
+fn every_operation(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let next = (me + 1) % size;
+    let win = Window::<u64>::allocate(world, 64)?;
+    win.set_num_notify(12)?;
+    let every_other = Datatype::vector(4, 1, 2, &Datatype::basic(BasicType::Uint64))?;
+    let data: Vec<u64> = (0..8).map(|i| (me * 100 + i) as u64).collect();
+    let ones = [1u64; 8];
+    let (mut got, mut old) = ([0u64; 8], [9u64; 8]);
+    win.lock_all(|epoch| {
+        epoch.scope(|part| {
+            part.put_notify(next, 0, &data, Notice(0))?;
+            part.put_items_notify(&data, 1, &every_other, At::new(next, 16, 1, &every_other), Notice(1))
+        })?;
+        epoch.rput_notify(next, 8, &data, Notice(2))?.wait()?;
+        epoch.scope(|part| part.get_notify(next, 0, &mut got, Notice(3)))?;
+        let again = epoch.rget_notify(next, 0, vec![0; 8], Notice(4))?.wait()?;
+        assert_eq!((again.as_slice(), &got[..]), (data.as_slice(), data.as_slice()));
+        epoch.scope(|part| part.accumulate_notify(next, 0, &ones, ops::Sum, Notice(5)))?;
+        epoch.scope(|part| part.get_accumulate_notify(next, 0, &ones, &mut old, ops::NoOp, Notice(6)))?;
+        assert!(old.iter().zip(&data).all(|(old, put)| *old == put + 1), "{old:?}");
+        epoch.scope(|part| part.put_notify(next, 64, &[], Notice(7)))?;
+        epoch.scope(|part| part.put_notify(PROC_NULL, 0, &data, Notice(8)))?;
+        let first = [0, 1, 2, 3, 4, 5, 6, 7];
+        first.into_iter().try_for_each(|index| win.notices().wait(index, 1))
+    })?;
+    world.barrier()?;
+    let counts = (0..12).map(|index| win.notices().value(index)).collect::<transom::Result<Vec<_>>>()?;
+    same("counts", &counts, &[1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0].to_vec())?;
+    let mut mine = [0; 24];
+    win.load(0, &mut mine)?;
+    let before = ((me + size - 1) % size * 100) as u64;
+    for i in 0..4 {
+        same("items", &mine[16 + 2 * i], &(before + 2 * i as u64))?;
+    }
+    Ok(win.free()?)
+}
+
+/// All ranks raise all counters of all ranks; the sums are exact.
+fn producers(world: &Job) -> Outcome {
+    const TIMES: usize = 400;
+    let size = world.size();
+    let win = Window::<u32>::allocate(world, 8 * size)?;
+    win.set_num_notify(3)?;
+    let at = 8 * world.rank();
+    win.lock_all(|epoch| {
+        for turn in 0..TIMES {
+            let data = [turn as u32; 4];
+            for target in 0..size {
+                epoch.scope(|part| part.put_notify(target, at, &data, Notice(turn % 3)))?;
+            }
+        }
+        (0..3).try_for_each(|index| {
+            let each = (0..TIMES).filter(|turn| turn % 3 == index).count();
+            win.notices().wait(index, (size * each) as u64)
+        })
+    })?;
+    world.barrier()?;
+    let all: u64 = (0..3).map(|index| win.notices().reset(index)).sum::<transom::Result<u64>>()?;
+    same("counted", &all, &((size * TIMES) as u64))?;
+    Ok(win.free()?)
+}
+
+/// Producers take slots of a queue at rank 0 by an atomic and fill each by one notified put to the
+/// slot's counter; the consumer takes them in order.
+fn queue(world: &Job) -> Outcome {
+    const SLOTS: usize = 64;
+    const EACH: usize = 40;
+    let (me, producers) = (world.rank(), world.size() - 1);
+    let (tail, all) = (SLOTS, producers * EACH);
+    let win = Window::<u64>::allocate(world, if me == 0 { SLOTS + 2 } else { 0 })?;
+    win.set_num_notify(if me == 0 { SLOTS } else { 0 })?;
+    win.lock_all(|epoch| {
+        if me == 0 {
+            let mut seen = vec![0; producers];
+            for item in 0..all {
+                let slot = item % SLOTS;
+                win.notices().wait(slot, (item / SLOTS) as u64 + 1)?;
+                let mut value = [0];
+                win.load(slot, &mut value)?;
+                let (from, number) = ((value[0] >> 32) as usize, value[0] & 0xffff_ffff);
+                assert_eq!(number, seen[from - 1] + 1, "items of rank {from} come in order");
+                seen[from - 1] = number;
+                // The slot is free again.
+                epoch.fetch_add(0, tail + 1, 1)?;
+            }
+            return Ok(());
+        }
+        for number in 1..=EACH as u64 {
+            let item = epoch.fetch_add(0, tail, 1)?;
+            while epoch.fetch_value(0, tail + 1)? + SLOTS as u64 <= item {
+                std::thread::yield_now();
+            }
+            let value = [(me as u64) << 32 | number];
+            let slot = item as usize % SLOTS;
+            epoch.scope(|part| part.put_notify(0, slot, &value, Notice(slot)))?;
+        }
+        Ok(())
+    })?;
+    world.barrier()?;
+    Ok(win.free()?)
+}
+
+/// The waits: for a threshold, for one of several, without waiting, and as a request among others.
+fn waits(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let next = (me + 1) % size;
+    let win = Window::<u64>::allocate(world, 4)?;
+    win.set_num_notify(4)?;
+    let notices = win.notices();
+    ensure(!notices.try_wait(1, 1)? && notices.try_wait(1, 0)?, "nothing has come")?;
+    let mut third = notices.request(2, 3)?;
+    ensure(!third.test()? && third.is_active(), "nothing has come")?;
+    world.barrier()?;
+    win.lock_all(|epoch| {
+        let put = |index| epoch.scope(|part| part.put_notify(next, 0, &[1], Notice(index)));
+        put(1)?;
+        assert_eq!(notices.wait_any(&[(0, 1), (2, 1), (1, 1)])?, 2);
+        // The neighbour must not be ahead.
+        world.barrier()?;
+        put(2)?;
+        put(2)?;
+        notices.wait(2, 2)?;
+        assert!(!third.test()?, "two of three");
+        world.barrier()?;
+        put(2)?;
+        let mut both = [notices.request(3, 1)?, third];
+        assert_eq!(Request::wait_any(&mut both)?, Some(1));
+        assert!(!both[1].is_active() && both[0].is_active());
+        world.barrier()?;
+        put(3)?;
+        Request::wait_all(&mut both)
+    })?;
+    world.barrier()?;
+    let refused = notices.wait_any(&[]).expect_err("of nothing");
+    same("class", &refused.class(), &Class::Arg)?;
+    Ok(win.free()?)
+}
+
+/// Notices that come while the counter is zeroed are counted once, before or after.
+fn resets(world: &Job) -> Outcome {
+    const EACH: u64 = 500;
+    let me = world.rank();
+    let win = Window::<u64>::allocate(world, world.size())?;
+    win.set_num_notify(usize::from(me == 0))?;
+    win.lock_all(|epoch| {
+        if me > 0 {
+            let put = |turn: [u64; 1]| epoch.scope(|part| part.put_notify(0, me, &turn, Notice(0)));
+            return (0..EACH).try_for_each(|turn| put([turn]));
+        }
+        let mut left = EACH * (world.size() as u64 - 1);
+        while left > 0 {
+            win.notices().wait(0, 1)?;
+            left -= win.notices().reset(0)?;
+        }
+        Ok(())
+    })?;
+    world.barrier()?;
+    if me == 0 {
+        same("left", &win.notices().value(0)?, &0)?;
+    }
+    Ok(win.free()?)
+}
+
+/// Each rank has its own number, all ranks can ask for it, and each change zeroes all counters.
+fn numbers(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let win = Window::<u8>::allocate(world, 1)?;
+    same("before the first call", &win.num_notify(size - 1)?, &0)?;
+    for turn in 0..4 {
+        let of = |rank: usize| if turn == 2 { 4096 } else { rank * 3 + turn };
+        win.set_num_notify(of(me))?;
+        for rank in 0..size {
+            same("number", &win.num_notify(rank)?, &of(rank))?;
+        }
+        let next = (me + 1) % size;
+        if of(next) > 0 {
+            let last = Notice(of(next) - 1);
+            win.lock(Lock::Shared, next, |epoch| epoch.put_notify(next, 0, &[1], last))?;
+        }
+        if of(me) > 0 {
+            win.notices().wait(of(me) - 1, 1)?;
+        }
+        world.barrier()?;
+    }
+    let refused = win.set_num_notify(if me == size - 1 { 4097 } else { 1 }).expect_err("too many");
+    same("class", &refused.class(), &if me == size - 1 { Class::Arg } else { Class::Other })?;
+    same("number", &win.num_notify(me)?, &(me * 3 + 3))?;
+    same("rank", &win.num_notify(size).expect_err("no rank").class(), &Class::Rank)?;
+    Ok(win.free()?)
+}
+
+/// A counter that the target lacks, bytes outside of its part, and a window without counters: an
+/// error, nothing written and nothing counted.
+fn refused(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let next = (me + 1) % size;
+    let win = Window::<u64>::allocate(world, 4)?;
+    let none = win.lock_all(|epoch| epoch.put_notify(next, 0, &[1], Notice(0))).expect_err("no counters");
+    same("class", &none.class(), &Class::RmaNotification)?;
+    win.set_num_notify(me + 1)?;
+    for index in [next + 1, usize::MAX] {
+        let refused = win.lock_all(|epoch| epoch.put_notify(next, 0, &[1], Notice(index))).expect_err("no counter");
+        same("class", &refused.class(), &Class::RmaNotification)?;
+        let told = format!("rank {next} has {} counters", next + 1);
+        ensure(refused.to_string().contains(&told), &refused.to_string())?;
+    }
+    let outside = win.lock_all(|epoch| epoch.put_notify(next, 4, &[1], Notice(0))).expect_err("outside");
+    same("class", &outside.class(), &Class::RmaRange)?;
+    let mine = win.notices().wait(me + 1, 1).expect_err("no such counter here");
+    same("class", &mine.class(), &Class::RmaNotification)?;
+    world.barrier()?;
+    let mut found = [9; 4];
+    win.load(0, &mut found)?;
+    same("data", &found, &[0; 4])?;
+    same("count", &win.notices().value(0)?, &0)?;
+    Ok(win.free()?)
+}
+
+/// User memory goes by cross-memory attach or XPMEM, and in the separate model; shared windows
+/// only within a node.
+fn flavors(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let next = (me + 1) % size;
+    let separate = Info::new().with("transom_model", "separate");
+    let windows = [
+        Window::<u64>::create(world, vec![0; 500])?,
+        Window::<u64>::allocate_with(world, 500, &separate)?,
+        Window::<u64>::create_with(world, vec![0; 500], &separate)?,
+    ];
+    for win in windows {
+        win.set_num_notify(1)?;
+        let data = vec![me as u64 + 1; 500];
+        for (turn, len) in [1, 500, 20].into_iter().enumerate() {
+            win.lock_all(|epoch| epoch.put_notify(next, 0, &data[..len], Notice(0)))?;
+            win.notices().wait(0, turn as u64 + 1)?;
+            win.sync();
+            let mut came = vec![0; len];
+            win.load(0, &mut came)?;
+            same("data", &came, &vec![((me + size - 1) % size) as u64 + 1; len])?;
+            world.barrier()?;
+        }
+        ensure(win.flavor() != Flavor::Dynamic, "made")?;
+        win.free()?;
+    }
+    Ok(())
+}
+
+/// The semantics of OpenSHMEM's `put_signal` with an added signal, by one call: the signal is
+/// updated after the data, and `signal_wait_until` is a wait for a threshold.
+fn put_signal(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let root = 0;
+    let win = Window::<u64>::allocate(world, 10)?;
+    win.set_num_notify(1)?;
+    win.lock_all(|epoch| {
+        // A broadcast along a chain: the root starts, each rank passes on the data that came.
+        let mut data = [0u64; 10];
+        if me == root {
+            data = std::array::from_fn(|i| i as u64 + 5);
+            win.store(0, &data)?;
+        } else {
+            win.notices().wait(0, 1)?;
+            win.load(0, &mut data)?;
+        }
+        if me + 1 < size { epoch.scope(|part| part.put_notify(me + 1, 0, &data, Notice(0))) } else { Ok(()) }
+    })?;
+    let mut mine = [0; 10];
+    win.load(0, &mut mine)?;
+    same("data", &mine, &std::array::from_fn(|i| i as u64 + 5))?;
+    Ok(win.free()?)
+}
+
+/// The draft allows notified operations in passive epochs only.
+fn passive_only(world: &Job) -> Outcome {
+    let next = (world.rank() + 1) % world.size();
+    let win = RawWindow::allocate(world, 64, 1, &Info::new())?;
+    win.set_num_notify(1)?;
+    let data = [1u8; 8];
+    // SAFETY: the data outlives the flush of its epoch, and nobody writes it.
+    let put = || unsafe { win.put_notify(data.as_ptr(), 8, next, 0, Notice(0)) };
+    same("no epoch", &put().expect_err("no epoch").class(), &Class::RmaSync)?;
+    win.fence(Assert::NONE)?;
+    same("fence", &put().expect_err("a fence").class(), &Class::RmaSync)?;
+    win.fence(Assert::NONE)?;
+    same("counted", &win.notices().value(0)?, &0)?;
+    world.barrier()?;
+    win.lock(Lock::Shared, next, Assert::NONE)?;
+    put()?;
+    win.unlock(next)?;
+    win.notices().wait(0, 1)?;
+    Ok(win.free()?)
+}
+
+/// The request forms by items of a type; the last one's notice comes after its data.
+fn byte_level(world: &Job) -> Outcome {
+    let next = (world.rank() + 1) % world.size();
+    let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
+    win.set_num_notify(2)?;
+    let ty = Datatype::basic(BasicType::Uint64);
+    let (data, mut got, mut old) = ([3u64; 4], [0u64; 4], [0u64; 4]);
+    let at = At::new(next, 0, 4, &ty);
+    let from = Items::of(data.as_ptr().cast(), 4, &ty);
+    let (into, before) =
+        (Items::of_mut(got.as_mut_ptr().cast(), 4, &ty), Items::of_mut(old.as_mut_ptr().cast(), 4, &ty));
+    win.lock_all(Assert::NONE)?;
+    // SAFETY: the buffers outlive their requests, and nothing else accesses them meanwhile.
+    unsafe {
+        win.rput_notify(from, at, Notice(0))?.wait()?;
+        win.raccumulate_notify(from, at, Op::Sum, Notice(0))?.wait()?;
+        win.rget_accumulate_notify(from, before, at, Op::Sum, Notice(0))?.wait()?;
+        win.rget_notify(into, at, Notice(1))?.wait()?;
+    }
+    win.notices().wait(0, 3)?;
+    win.notices().request(1, 1)?.wait()?;
+    win.unlock_all()?;
+    same("before", &old, &[6; 4])?;
+    same("got", &got, &[9; 4])?;
+    world.barrier()?;
+    Ok(win.free()?)
+}
