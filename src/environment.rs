@@ -73,7 +73,8 @@ pub const VARIABLES: [Variable; 13] = [
     Variable {
         name: ATOMICS,
         default: "auto",
-        meaning: "who performs atomics: cpu (of the target), nic (the provider), or auto (ARCHITECTURE.md says how)",
+        meaning: "who performs atomics on integers and locks of windows: cpu (of the target), nic (the device, also for ranks of a node), \
+                  or auto (docs/protocols.md says how)",
     },
     Variable {
         name: XPMEM,

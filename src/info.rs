@@ -8,6 +8,7 @@ pub use crate::environment::{VARIABLES, Variable};
 use crate::error::{JobError, Result};
 use crate::interfaces;
 pub use crate::routes::Amos;
+pub use crate::routes::NetAtomics;
 use crate::routes::{self, Actor};
 
 /// The transports found to work on a machine, for [`outlook`].
@@ -16,9 +17,9 @@ pub struct Found {
     /// Whether processes can map each other's memory.
     pub shm: bool,
     /// The atomics of the RDMA device that can be opened; `None` if none can.
-    pub verbs: Option<Amos>,
+    pub verbs: Option<NetAtomics>,
     /// The atomics of libfabric's provider that can be opened; `None` if none can.
-    pub ofi: Option<Amos>,
+    pub ofi: Option<NetAtomics>,
 }
 
 /// The transport and actor that a window would use.
@@ -48,15 +49,15 @@ pub fn check_variables() -> Result<()> {
 pub fn outlook(found: Found, get: impl Fn(&str) -> Option<OsString>) -> Result<Outlook> {
     let settings = Settings::read(get)?;
     if settings.shm && found.shm {
-        let actor = routes::actor(settings.atomics, &[0, 0], Amos::None).map_err(JobError::from)?;
+        let actor = routes::actor(settings.atomics, true, NetAtomics::NO_NET).map_err(JobError::from)?;
         return Ok(Outlook { route: "shared memory", actor });
     }
-    let (route, amos) = match (found.verbs.filter(|_| settings.verbs), found.ofi.filter(|_| settings.ofi)) {
-        (Some(amos), _) => ("verbs", amos),
-        (None, Some(amos)) => ("libfabric", amos),
+    let (route, net) = match (found.verbs.filter(|_| settings.verbs), found.ofi.filter(|_| settings.ofi)) {
+        (Some(net), _) => ("verbs", net),
+        (None, Some(net)) => ("libfabric", net),
         (None, None) => return Err(JobError::NoNet.into()),
     };
-    Ok(Outlook { route, actor: routes::actor(settings.atomics, &[0, 1], amos).map_err(JobError::from)? })
+    Ok(Outlook { route, actor: routes::actor(settings.atomics, false, net).map_err(JobError::from)? })
 }
 
 /// The addresses of this machine that ranks of other machines may use to reach it, the best first,
@@ -75,15 +76,20 @@ pub fn addresses(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<String>> 
 mod tests {
     use super::*;
 
-    fn told(shm: bool, nets: [Option<Amos>; 2], variables: &[(&str, &str)]) -> Option<(&'static str, Actor)> {
+    fn told(shm: bool, nets: [Option<NetAtomics>; 2], variables: &[(&str, &str)]) -> Option<(&'static str, Actor)> {
         let value =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
         let [verbs, ofi] = nets;
         outlook(Found { shm, verbs, ofi }, value).map(|Outlook { route, actor }| (route, actor)).ok()
     }
 
-    const OFI: [Option<Amos>; 2] = [None, Some(Amos::Native)];
-    const BOTH: [Option<Amos>; 2] = [Some(Amos::Words), Some(Amos::Software)];
+    const fn net(amos: Amos, coherent: bool) -> Option<NetAtomics> {
+        Some(NetAtomics { amos, coherent })
+    }
+
+    const OFI: [Option<NetAtomics>; 2] = [None, net(Amos::Native, false)];
+    const BOTH: [Option<NetAtomics>; 2] = [net(Amos::Words, false), net(Amos::Software, false)];
+    const COHERENT: [Option<NetAtomics>; 2] = [net(Amos::Words, true), None];
 
     /// Shows T5.
     #[test]
@@ -93,6 +99,7 @@ mod tests {
         assert_eq!(told(false, OFI, &[]), Some(("libfabric", Actor::Nic)));
         assert_eq!(told(true, OFI, &[excluded]), Some(("libfabric", Actor::Nic)));
         assert_eq!(told(true, BOTH, &[excluded]), Some(("verbs", Actor::Nic)));
+        assert_eq!(told(true, COHERENT, &[excluded]), Some(("verbs", Actor::Both)));
         assert_eq!(told(true, BOTH, &[("TRANSOM_TRANSPORTS", "ofi")]), Some(("libfabric", Actor::Cpu)));
         assert_eq!(told(true, OFI, &[excluded, ("TRANSOM_ATOMICS", "cpu")]), Some(("libfabric", Actor::Cpu)));
     }

@@ -13,8 +13,12 @@ use crate::error::AtomicsError;
 pub enum Actor {
     /// The CPU: by atomics on mapped memory, else by messages that the target's CPU executes.
     Cpu,
-    /// The provider or device, also for a rank's own part.
+    /// The provider or device, also for a rank's own part and for ranks of its node, which the
+    /// device reaches through its loopback.
     Nic,
+    /// The CPU within a node and the device between nodes, on the same words: for devices whose
+    /// atomics are atomic with those of the CPU (`IBV_ATOMIC_GLOB` in verbs' terms).
+    Both,
 }
 
 impl std::fmt::Display for Actor {
@@ -22,6 +26,7 @@ impl std::fmt::Display for Actor {
         f.write_str(match self {
             Actor::Cpu => "cpu",
             Actor::Nic => "nic",
+            Actor::Both => "cpu and nic",
         })
     }
 }
@@ -80,22 +85,49 @@ impl Amos {
     }
 }
 
+/// The atomics of a net.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetAtomics {
+    /// The atomics that the net has at every rank.
+    pub amos: Amos,
+    /// Whether these are atomic with the CPU's on the same word, at every rank.
+    pub coherent: bool,
+}
+
+impl NetAtomics {
+    /// No net is open.
+    pub(crate) const NO_NET: NetAtomics = NetAtomics { amos: Amos::None, coherent: false };
+}
+
 /// The actor of accumulates on integers of 64 bits, and of 32 bits where the net has those, and of
 /// atomics on windows' control words. The target's CPU performs accumulates on all other types.
+/// `one_node`: whether the window's ranks share a node.
 ///
 /// # Errors
 /// The reason why the wanted actor is impossible.
-pub(crate) fn actor(wanted: Atomics, nodes: &[usize], amos: Amos) -> Result<Actor, AtomicsError> {
-    let alone = nodes.iter().enumerate().all(|(rank, &node)| rank == node);
-    let one_node = nodes.iter().all(|&node| node == 0);
+pub(crate) fn actor(wanted: Atomics, one_node: bool, net: NetAtomics) -> Result<Actor, AtomicsError> {
     match wanted {
         Atomics::Cpu => Ok(Actor::Cpu),
-        Atomics::Auto if one_node || !alone || amos < Amos::Words => Ok(Actor::Cpu),
+        Atomics::Auto if one_node || net.amos < Amos::Words => Ok(Actor::Cpu),
+        Atomics::Auto if net.coherent => Ok(Actor::Both),
         Atomics::Auto => Ok(Actor::Nic),
-        Atomics::Nic if one_node => Err(AtomicsError::OneNode),
-        Atomics::Nic if !alone => Err(AtomicsError::SharedNodes),
-        Atomics::Nic if amos == Amos::None => Err(AtomicsError::Provider),
+        Atomics::Nic if net.amos == Amos::None && one_node => Err(AtomicsError::OneNode),
+        Atomics::Nic if net.amos == Amos::None => Err(AtomicsError::Provider),
         Atomics::Nic => Ok(Actor::Nic),
+    }
+}
+
+/// The reason of the choice of [`actor`], in words.
+pub(crate) fn reason(wanted: Atomics, one_node: bool, net: NetAtomics) -> &'static str {
+    match wanted {
+        Atomics::Cpu | Atomics::Nic => "as TRANSOM_ATOMICS asks",
+        Atomics::Auto if one_node => "all ranks share a node",
+        Atomics::Auto => match net.amos {
+            Amos::None => "the net lacks atomics",
+            Amos::Software => "the provider performs atomics by software",
+            Amos::Words | Amos::Native if net.coherent => "the device's atomics are atomic with the CPU's",
+            Amos::Words | Amos::Native => "the device's atomics are not atomic with the CPU's",
+        },
     }
 }
 
@@ -165,18 +197,26 @@ mod tests {
     }
 
     #[test]
-    fn the_actor_follows_the_three_rules() {
+    fn the_actor_follows_the_rules() {
         use Amos::{Native, None, Software, Words};
         use Atomics::{Auto, Cpu, Nic};
-        assert_eq!(actor(Auto, &[0, 0, 0], Native), Ok(Actor::Cpu));
-        assert_eq!(actor(Auto, &[0, 1, 2], Native), Ok(Actor::Nic));
-        assert_eq!(actor(Auto, &[0, 1, 2], Words), Ok(Actor::Nic));
-        assert_eq!(actor(Auto, &[0, 1, 2], Software), Ok(Actor::Cpu));
-        assert_eq!(actor(Auto, &[0, 1, 2], None), Ok(Actor::Cpu));
-        assert_eq!(actor(Auto, &[0, 0, 2], Native), Ok(Actor::Cpu));
-        assert_eq!(actor(Cpu, &[0, 1, 2], Native), Ok(Actor::Cpu));
-        assert_eq!(actor(Nic, &[0, 1, 2], Software), Ok(Actor::Nic));
-        assert!(actor(Nic, &[0, 1, 2], None).is_err() && actor(Nic, &[0, 0], Native).is_err());
-        assert!(actor(Nic, &[0, 0, 2], Native).is_err(), "ranks of one node reach each other by no net");
+        let [apart, one_node] = [false, true];
+        let net = |amos| NetAtomics { amos, coherent: false };
+        let coherent = |amos| NetAtomics { amos, coherent: true };
+        assert_eq!(actor(Auto, one_node, net(Native)), Ok(Actor::Cpu));
+        assert_eq!(actor(Auto, one_node, coherent(Native)), Ok(Actor::Cpu));
+        assert_eq!(actor(Auto, apart, net(Native)), Ok(Actor::Nic));
+        assert_eq!(actor(Auto, apart, net(Words)), Ok(Actor::Nic));
+        assert_eq!(actor(Auto, apart, coherent(Words)), Ok(Actor::Both));
+        assert_eq!(actor(Auto, apart, coherent(Software)), Ok(Actor::Cpu));
+        assert_eq!(actor(Auto, apart, NetAtomics::NO_NET), Ok(Actor::Cpu));
+        assert_eq!(actor(Cpu, apart, coherent(Native)), Ok(Actor::Cpu));
+        assert_eq!(actor(Nic, apart, net(Software)), Ok(Actor::Nic));
+        assert_eq!(actor(Nic, apart, coherent(Words)), Ok(Actor::Nic), "a program may ask for the device alone");
+        assert_eq!(actor(Nic, one_node, net(Native)), Ok(Actor::Nic), "the device's loopback");
+        assert!(actor(Nic, apart, net(None)).is_err() && actor(Nic, one_node, NetAtomics::NO_NET).is_err());
+        let reasons = [(Auto, one_node, Native), (Auto, apart, Words), (Auto, apart, Software), (Nic, apart, Native)]
+            .map(|(wanted, one_node, amos)| reason(wanted, one_node, net(amos)));
+        assert!(reasons.iter().enumerate().all(|(i, one)| !reasons[..i].contains(one)), "{reasons:?}");
     }
 }

@@ -185,7 +185,7 @@ fn long_ones(world: &Job) -> Outcome {
     use BasicType::{Complex64, DoubleInt, Float64, Int32, Int64, ShortInt, Uint8};
     on_every_window(world, 40_000, |world, part, what| {
         // The net executes single elements and has no blocks.
-        let most = if part.win().actor() == Actor::Nic { 600 } else { 14_000 };
+        let most = if part.win().actor() != Actor::Cpu { 600 } else { 14_000 };
         for (ty, op) in [
             (Uint8, Op::Bxor),
             (Int32, Op::Sum),

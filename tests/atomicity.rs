@@ -69,7 +69,7 @@ fn windows(world: &Job, size: usize) -> Vec<(Flavor, Info)> {
 
 /// Elements of a "many" operation. Fewer with the net's atomics, which execute one element each.
 fn many(world: &Job, info: &Info) -> usize {
-    let by_net = info.get("transom_atomics").map_or(world.actor() == Actor::Nic, |actor| actor == "nic");
+    let by_net = info.get("transom_atomics").map_or(world.actor() != Actor::Cpu, |actor| actor == "nic");
     if by_net { 20 } else { LEN }
 }
 

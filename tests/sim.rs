@@ -23,7 +23,11 @@ mod simulated;
 #[test]
 fn the_actor_follows_the_nets_atomics() {
     for options in nets() {
-        let expected = if options.amo != SimAmo::None { Actor::Nic } else { Actor::Cpu };
+        let expected = match options.amo {
+            SimAmo::None => Actor::Cpu,
+            SimAmo::All(Coherence::WithCpu) | SimAmo::Only64(Coherence::WithCpu) => Actor::Both,
+            SimAmo::All(_) | SimAmo::Only64(_) => Actor::Nic,
+        };
         run(2, &options, move |world| {
             let win = Window::<u64>::allocate(world, 1)?;
             same("the actor", &(world.actor(), win.actor()), &(expected, expected))?;

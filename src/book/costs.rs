@@ -55,7 +55,7 @@
 //! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | one operation for each block of 1 KiB or more; smaller blocks packed into few puts, gets or messages. Over verbs, blocks up to 128 KiB (4 KiB with on-demand paging) are combined too, where they are contiguous at the target |
 //! | one element of the accumulate family | a lock word, a load, a store | a lock word, two system calls | a request and its reply |
 //! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB |
-//! | one or many elements, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net | not applicable: no two ranks share a node then | one atomic of the device for each element; a loop of its compare-and-swap for operations that the device lacks |
+//! | one or many elements, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net, through the device's loopback | as on the net, through the device's loopback | one atomic of the device for each element; a loop of its compare-and-swap for operations that the device lacks |
 //!
 //! The target's CPU executes requests: its progress thread does so while the program computes. The
 //! thread exists where a job needs a net, and within a node for dynamic windows and for created
@@ -67,7 +67,8 @@
 //!
 //! `p` is the number of ranks of the window. A *signal* is a store within a node and a message
 //! between nodes. A *word* is one atomic on a control word of another rank: of the CPU within a
-//! node; between nodes of the device where it performs atomics, otherwise a request and its reply.
+//! node; between nodes of the device where it performs atomics, otherwise a request and its reply. In
+//! a window across nodes whose device is not atomic with the CPU, the device performs all of them.
 //!
 //! | call | cost at one rank |
 //! |---|---|

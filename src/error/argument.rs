@@ -338,9 +338,6 @@ pub enum AtomicsError {
     /// All ranks share one node.
     #[error("atomics by nic are wanted, but all ranks share one node and no net is open")]
     OneNode,
-    /// Some ranks share a node.
-    #[error("atomics by nic are wanted, but ranks share nodes, between which no net leads")]
-    SharedNodes,
     /// The provider lacks atomics.
     #[error("atomics by nic are wanted, but the provider does not perform all atomics")]
     Provider,

@@ -28,7 +28,7 @@ use crate::failures::beacon::Beacon;
 use crate::interfaces::Interface;
 use crate::messages::Messages;
 use crate::progress::Progress;
-use crate::routes::{self, Actor, Amos};
+use crate::routes::{self, Actor, NetAtomics};
 use crate::sync::barrier;
 use crate::sync::words::Words;
 use crate::transport::{Lane, NetMemory, NetRegion, Posted, ShmRegion, SpinBudget, Wire};
@@ -71,7 +71,6 @@ struct Leaves(Arc<JobCore>);
 pub(crate) struct JobCore {
     pub(crate) rank: usize,
     pub(crate) size: usize,
-    pub(crate) actor: Actor,
     pub(crate) wire: Arc<Wire>,
     pub(crate) messages: Arc<Messages>,
     pub(crate) progress: Progress,
@@ -79,7 +78,7 @@ pub(crate) struct JobCore {
     world: Arc<Team>,
     pub(crate) settings: Settings,
     /// The atomics that the net has at every rank.
-    pub(crate) amos: Amos,
+    pub(crate) atomics: NetAtomics,
     peers: Peers,
     pub(crate) block: Block,
     pub(crate) presence: Presence,
@@ -150,7 +149,7 @@ impl fmt::Debug for Job {
 
 impl fmt::Debug for JobCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Job(rank {} of {}, actor {})", self.rank, self.size, self.actor)
+        write!(f, "Job(rank {} of {}, actor {})", self.rank, self.size, self.actor(&self.world))
     }
 }
 
@@ -213,6 +212,16 @@ impl Job {
         start::start(bootstrap, Settings::default(), Some(net)).map(Job::new)
     }
 
+    /// [`Job::simulated`] with ranks that are dealt in turn to `nodes` nodes. Ranks of a node share
+    /// memory, as processes of a machine do.
+    ///
+    /// # Errors
+    /// As for [`init`].
+    pub fn simulated_on(nodes: usize, net: Arc<SimDomain>, bootstrap: Box<dyn Bootstrap>) -> Result<Job> {
+        let settings = Settings { pretended_nodes: Some(nodes), ..Settings::default() };
+        start::start(bootstrap, settings, Some(net)).map(Job::new)
+    }
+
     /// This process's rank, from 0. In a subset, the number in the subset.
     pub fn rank(&self) -> usize {
         self.team.me
@@ -271,7 +280,7 @@ impl Job {
     /// [`Window::actor`](crate::Window::actor) of windows that do not choose another by the hint
     /// `transom_atomics`.
     pub fn actor(&self) -> Actor {
-        self.core.actor
+        self.core.actor(&self.team)
     }
 
     /// The provider's name of the open net.
@@ -456,11 +465,30 @@ impl JobCore {
         barrier::dissemination(team.me, team.size, turn, tells, &words)
     }
 
+    /// The job block of a rank, as the net reaches it: that of a rank of this node through the
+    /// net's loopback.
+    pub(crate) fn block_by_net(&self, rank: usize) -> Result<&NetMemory> {
+        match &**self.link(rank)? {
+            Link::Net(block) => Ok(block),
+            Link::Shm(_) => self.peers.looped(&self.wire, rank).map_err(|error| self.progress.or_death(error)),
+        }
+    }
+
+    /// The actor of windows of a team without a hint, and of their control words.
+    pub(crate) fn actor(&self, team: &Team) -> Actor {
+        // The start of the job has refused a setting that is impossible.
+        routes::actor(self.settings.atomics, self.is_one_node(team), self.atomics).unwrap_or(Actor::Cpu)
+    }
+
     /// The atomicity actor of a window: the hint's choice, or without a hint the job's.
-    pub(crate) fn actor_for(&self, hint: Option<Atomics>) -> Result<Actor> {
-        let Some(wanted) = hint else { return Ok(self.actor) };
-        routes::actor(wanted, &self.peers.nodes, self.amos)
-            .map_err(|reason| Error::argument(Class::InfoValue, "info", reason))
+    pub(crate) fn actor_for(&self, team: &Team, hint: Option<Atomics>) -> Result<Actor> {
+        routes::actor(hint.unwrap_or(self.settings.atomics), self.is_one_node(team), self.atomics)
+            .map_err(|why| Error::argument(Class::InfoValue, "info", why))
+    }
+
+    /// Whether a team's ranks share this rank's node.
+    pub(crate) fn is_one_node(&self, team: &Team) -> bool {
+        team.is_one_node(|rank| self.lane(rank) != Some(Lane::Net))
     }
 }
 

@@ -36,11 +36,13 @@ pub(crate) struct Peers {
     pub(super) nodes: Vec<usize>,
     cards: Vec<Card>,
     links: PeerMap<(Peer, Arc<Link>)>,
+    /// Job blocks of ranks of this node, as the net reaches them.
+    looped: PeerMap<(Peer, NetMemory)>,
 }
 
 impl Peers {
     pub(super) fn new(me: usize, nodes: Vec<usize>, cards: Vec<Card>) -> Peers {
-        Peers { me, nodes, cards, links: PeerMap::new() }
+        Peers { me, nodes, cards, links: PeerMap::new(), looped: PeerMap::new() }
     }
 
     /// The lane to a rank; `None` for the rank itself.
@@ -66,6 +68,18 @@ impl Peers {
             Ok::<_, Error>((peer, Arc::new(link)))
         });
         found.map(|(_, link)| link)
+    }
+
+    /// The job block of another rank of this node through the net, which is connected to the rank
+    /// at the first call.
+    pub(super) fn looped(&self, wire: &Wire, rank: usize) -> Result<&NetMemory> {
+        let peer = peer(rank);
+        let found = self.looped.get_or_try_insert(peer, || {
+            let card = &self.cards[rank];
+            wire.connect_net(peer, &card.net_address)?;
+            Ok::<_, Error>((peer, wire.import_net(peer, &card.net_block)?))
+        });
+        found.map(|(_, block)| block)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::JobCore;
+use crate::routes;
 use crate::transport::{Lane, Net};
 
 /// The text that `TRANSOM_INFO=1` prints.
@@ -26,6 +27,8 @@ pub(super) fn in_words(job: &JobCore) -> String {
         let at = if net.goes_by_ip() { format!(" at {}", job.presence.source) } else { String::new() };
         let _ = writeln!(text, "  {far} other ranks: {}{at}, which {passive}", Net::name(net));
     }
-    let _ = writeln!(text, "  atomics of windows over all ranks: {}", job.actor);
+    let one_node = far == 0;
+    let why = routes::reason(job.settings.atomics, one_node, job.atomics);
+    let _ = writeln!(text, "  atomics of windows over all ranks: {}, since {why}", job.actor(&job.world));
     text
 }

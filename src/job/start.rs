@@ -23,15 +23,15 @@ use crate::failures::{Detector, Process};
 use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
 use crate::progress::Progress;
-use crate::routes::{self, Actor, Amos};
+use crate::routes::{self, Amos, NetAtomics};
 use crate::sync::stripe::{self, Visitor};
 use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, Wire, topology};
 
 type Boot = Box<dyn Bootstrap>;
 type Exchanging<'a> = Exchange<HeapCopies<'a>>;
 
-/// Starts this rank. With `simulated` every rank is a node of its own on that net, and no memory is
-/// shared.
+/// Starts this rank. With `simulated` the net between nodes is that one. Every rank is then a node
+/// of its own, and no memory is shared, unless the settings pretend a number of nodes.
 pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
     let (rank, size) = (boot.rank(), boot.size());
     // Ranks travel in 32 bits, and the job's own barrier has slots for 2^32 ranks.
@@ -39,8 +39,8 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         return Err(JobError::TooManyRanks { ranks: size }.into());
     }
     let shm = match simulated {
-        Some(_) => None,
-        None => Some(transport::open_shm(peer(rank), settings.populate, settings.without_xpmem(rank))?),
+        Some(_) if settings.pretended_nodes.is_none() => None,
+        _ => Some(transport::open_shm(peer(rank), settings.populate, settings.without_xpmem(rank))?),
     };
     // The block must exist before the complete wire does: the wire takes the net, which is opened
     // once nodes are known.
@@ -62,16 +62,15 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
     };
     let wire = Arc::new(Wire::new(shm, net));
     let beacon = light(&wire, &source, rank, &cards);
-    let (block_net, amos) = join_net(&mut boot, &wire, &block, &mut cards, beacon.as_ref())?;
-    let actor = routes::actor(settings.atomics, &nodes, amos).map_err(JobError::from)?;
+    let (block_net, atomics) = join_net(&mut boot, &wire, &block, &mut cards, beacon.as_ref())?;
+    routes::actor(settings.atomics, one_node, atomics).map_err(JobError::from)?;
     let (boot, copies) = boot.into_parts();
     let on_machine = cards.iter().filter(|card| card.machine == cards[rank].machine).count();
     let core = assemble(Assembly {
         boot,
         settings,
         wire,
-        actor,
-        amos,
+        atomics,
         nodes,
         cards,
         block,
@@ -92,8 +91,7 @@ struct Assembly {
     boot: Boot,
     settings: Settings,
     wire: Arc<Wire>,
-    actor: Actor,
-    amos: Amos,
+    atomics: NetAtomics,
     nodes: Vec<usize>,
     cards: Vec<Card>,
     block: Memory,
@@ -129,13 +127,12 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         rank: me,
         size,
         world: Arc::new(Team::world(me, size)),
-        actor: parts.actor,
         wire: parts.wire,
         messages,
         progress,
         spin,
         settings: parts.settings,
-        amos: parts.amos,
+        atomics: parts.atomics,
         peers: Peers::new(me, parts.nodes, parts.cards),
         block: Block::new(me, size, parts.block, visitor),
         presence: Presence {
@@ -379,29 +376,36 @@ fn join_net(
     block: &Memory,
     cards: &mut [Card],
     beacon: Option<&Beacon>,
-) -> Result<(Option<NetRegion>, Amos)> {
-    let Some(net) = wire.net() else { return Ok((None, Amos::None)) };
+) -> Result<(Option<NetRegion>, NetAtomics)> {
+    let Some(net) = wire.net() else { return Ok((None, NetAtomics::NO_NET)) };
     let region = wire.register_net(block)?;
     let key = region.as_ref().map(NetRegion::key).unwrap_or_default();
-    let amos = region.as_ref().map_or(Amos::None, |region| net.amos(region));
+    let mut all = region.as_ref().map_or(NetAtomics::NO_NET, |region| net.atomics(region));
     let name = net.kind();
     let seen_at = beacon.map(|beacon| beacon.at.to_string()).unwrap_or_default();
     let token = beacon.map(|beacon| &beacon.token[..]).unwrap_or_default();
-    let mine = pack(&[name.as_bytes(), &[amos as u8], &net.address(), &key_bytes(&key), seen_at.as_bytes(), token]);
-    let mut all_amos = amos;
+    let mine = pack(&[
+        name.as_bytes(),
+        &[all.amos as u8, u8::from(all.coherent)],
+        &net.address(),
+        &key_bytes(&key),
+        seen_at.as_bytes(),
+        token,
+    ]);
     for (rank, value) in boot.allgather("transom.net", &mine)?.iter().enumerate() {
-        let [theirs, amos, address, key, seen_at, token] = unpack::<6>(value).ok_or_else(|| unreadable(rank))?;
+        let [theirs, atomics, address, key, seen_at, token] = unpack::<6>(value).ok_or_else(|| unreadable(rank))?;
         if theirs != name.as_bytes() {
             let theirs = String::from_utf8_lossy(&theirs).into_owned();
             return Err(JobError::NetsDiffer { rank, theirs, own_rank: boot.rank(), own: name }.into());
         }
-        let amos = amos.first().copied().and_then(Amos::of_number);
-        all_amos = all_amos.min(amos.unwrap_or(Amos::None));
+        let amos = atomics.first().copied().and_then(Amos::of_number);
+        all.amos = all.amos.min(amos.unwrap_or(Amos::None));
+        all.coherent &= atomics.get(1) == Some(&1);
         cards[rank].net_address = address;
         cards[rank].net_block = key_from(&key);
         cards[rank].beacon = String::from_utf8_lossy(&seen_at).parse().ok().zip(token.try_into().ok());
     }
     // The Nic actor accesses this rank's own part through the net too.
     net.connect(peer(boot.rank()), &net.address())?;
-    Ok((region, all_amos))
+    Ok((region, all))
 }

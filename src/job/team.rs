@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::Job;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result};
@@ -28,6 +28,8 @@ pub(crate) struct Team {
     windows: AtomicU64,
     /// Whether a thread of this process is in a collective call of the team.
     busy: AtomicBool,
+    /// Whether all members share a node, once it was asked.
+    one_node: OnceLock<bool>,
 }
 
 /// Distinguishes teams of the same list. It is equal at all members.
@@ -106,7 +108,7 @@ impl Team {
 
     fn new(key: u64, me: usize, size: usize, ranks: Option<Box<[usize]>>) -> Team {
         let (barriers, windows) = (AtomicU32::new(0), AtomicU64::new(0));
-        Team { key, me, size, ranks, barriers, windows, busy: AtomicBool::new(false) }
+        Team { key, me, size, ranks, barriers, windows, busy: AtomicBool::new(false), one_node: OnceLock::new() }
     }
 
     /// Some ranks of the job. All of them call this with the same list and the same name.
@@ -125,6 +127,11 @@ impl Team {
         };
         let key = SUBSET | hash(&(ranks, name()?));
         Ok(Team::new(key, me, ranks.len(), Some(ranks.into())))
+    }
+
+    /// Whether all members are `near`, by their ranks in the job. Asked once.
+    pub(super) fn is_one_node(&self, near: impl Fn(usize) -> bool) -> bool {
+        *self.one_node.get_or_init(|| (0..self.size).all(|member| near(self.rank(member))))
     }
 
     /// Begins a collective call of this team, which lasts until the result is dropped.

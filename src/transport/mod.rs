@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{
-    AmoKind, Domain, FabricError, Fault, Handler, Memory, Peer, PeerMap, Port, Post, Region, RegionKey, Span, Width,
+    AmoKind, Coherence, Domain, FabricError, Fault, Handler, Memory, Peer, PeerMap, Port, Post, Region, RegionKey,
+    Span, Width,
 };
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 use transom_verbs::{VerbsDomain, VerbsOptions};
 
-use crate::routes::Amos;
+use crate::routes::{Amos, NetAtomics};
 pub(crate) use pieces::{get_pieces, put_pieces};
 pub(crate) use remote::{Near, NetMemory, NodeMemory, touch};
 
@@ -172,16 +173,19 @@ impl Net {
     }
 
     /// The atomics that the net has on a region.
-    pub(crate) fn amos(&self, region: &NetRegion) -> Amos {
+    pub(crate) fn atomics(&self, region: &NetRegion) -> NetAtomics {
         let both = |kind: &AmoKind| region.has(*kind, Width::W32) && region.has(*kind, Width::W64);
         let all = AmoKind::ALL.iter().all(both);
         let words = [AmoKind::Sum, AmoKind::Read, AmoKind::CompareSwap];
-        match self {
+        let amos = match self {
             Net::Ofi(domain) => Amos::of_provider(&domain.provider(), all),
             Net::Verbs(_) | Net::Sim(_) if all => Amos::Native,
             Net::Verbs(_) | Net::Sim(_) if words.iter().all(|&kind| region.has(kind, Width::W64)) => Amos::Words,
             Net::Verbs(_) | Net::Sim(_) => Amos::None,
-        }
+        };
+        let with_cpu = |kind, width| region.coherence(kind, width) != Some(Coherence::DeviceOnly);
+        let coherent = AmoKind::ALL.iter().all(|&kind| with_cpu(kind, Width::W32) && with_cpu(kind, Width::W64));
+        NetAtomics { amos, coherent: coherent && amos != Amos::None }
     }
 
     /// The work that the device was asked to do for a peer so far; `None` if the device does not
@@ -217,10 +221,15 @@ impl NetRegion {
 
     /// Whether the net performs an atomic on the region.
     fn has(&self, kind: AmoKind, width: Width) -> bool {
+        self.coherence(kind, width).is_some()
+    }
+
+    /// The other atomics with which an atomic on the region is atomic; `None` if the net lacks it.
+    fn coherence(&self, kind: AmoKind, width: Width) -> Option<Coherence> {
         match self {
-            NetRegion::Verbs(region) => region.amo(kind, width).is_some(),
-            NetRegion::Ofi(region) => region.amo(kind, width).is_some(),
-            NetRegion::Sim(region) => region.amo(kind, width).is_some(),
+            NetRegion::Verbs(region) => region.amo(kind, width),
+            NetRegion::Ofi(region) => region.amo(kind, width),
+            NetRegion::Sim(region) => region.amo(kind, width),
         }
     }
 }
@@ -280,6 +289,11 @@ impl Wire {
             Ok((peer, lane))
         })?;
         Ok(())
+    }
+
+    /// Connects the net to a rank of this node, whose messages go by shared memory all the same.
+    pub(crate) fn connect_net(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
+        self.net.as_ref().ok_or_else(|| absent(Lane::Net))?.connect(peer, address)
     }
 
     /// Sets the way to each rank, after all have published their addresses.

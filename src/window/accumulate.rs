@@ -21,6 +21,7 @@ use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
 use crate::memory::layout::{Layout, together};
 use crate::messages::{Landing, Request};
 use crate::reduce::{BasicType, Op};
+use crate::routes::Actor;
 
 /// Elements up to this size travel in a register.
 const REGISTER: usize = 8;
@@ -53,15 +54,17 @@ impl Target {
     #[inline(always)]
     pub(super) fn place<'t>(&'t self, core: &'t Core, ty: BasicType) -> Option<Place<'t>> {
         let Reach::Mapped(memory, link) = &self.reach else { return None };
-        if core.nic_width(ty).is_some() {
+        let by_device = core.nic_width(ty).is_some();
+        if by_device && core.actor == Actor::Nic {
             return None;
         }
         let words = match link {
             Some(link) => self.words_of(core, link)?,
             None => core.job.block.words(core.own.place),
         };
-        let (per_element, visitor) = (core.hints.per_element, core.job.block.visitor);
-        Some(Place { memory, words, visitor, per_element, base: 0 })
+        // The device's atomics are atomic with the CPU's on single words, not with the stripes.
+        let per_element = by_device || core.hints.per_element;
+        Some(Place { memory, words, visitor: core.job.block.visitor, per_element, base: 0 })
     }
 
     /// Whether byte `at` is aligned for an element of `ty`.

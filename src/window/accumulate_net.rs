@@ -26,7 +26,7 @@ impl Core {
             return None;
         }
         match ty {
-            BasicType::Int32 | BasicType::Uint32 if self.job.amos != Amos::Words => Some(Width::W32),
+            BasicType::Int32 | BasicType::Uint32 if self.job.atomics.amos != Amos::Words => Some(Width::W32),
             BasicType::Int64 | BasicType::Uint64 => Some(Width::W64),
             _ => None,
         }
@@ -43,7 +43,7 @@ impl Core {
     fn net_kind(&self, op: Op) -> Option<AmoKind> {
         match op {
             Op::Sum => Some(AmoKind::Sum),
-            Op::Replace if self.job.amos != Amos::Words => Some(AmoKind::Replace),
+            Op::Replace if self.job.atomics.amos != Amos::Words => Some(AmoKind::Replace),
             Op::NoOp => Some(AmoKind::Read),
             _ => None,
         }

@@ -12,6 +12,7 @@ use super::own::Own;
 use super::permit::Permit;
 use super::target::{Far, Reach, Target};
 use super::targets::Targets;
+use crate::directory::Part;
 use crate::epoch::Access;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flavor::Flavor;
@@ -31,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) flavor: Flavor,
     /// The actor of accumulates on integers.
     pub(super) actor: Actor,
+    /// The actor of atomics on control words.
+    pub(super) control: Actor,
     /// Whether all parts of the node's ranks are mapped by the other ranks of the node.
     pub(super) mapped: bool,
     pub(crate) own: Own,
@@ -48,23 +51,39 @@ impl fmt::Debug for Core {
 }
 
 impl Core {
-    /// Makes the own part reachable through the net, if the net performs atomics on it.
-    pub(super) fn import_own(&self) -> Result<()> {
-        if self.actor == Actor::Nic && self.own.part.size > 0 {
-            let own = self.job.wire.import_net(peer(self.job.rank), &self.own.part.net)?;
-            // Set once, by the first contact with the own rank.
-            let _ = self.targets.own.set(own);
+    /// Makes the part of a rank of this node, or of this rank, reachable through the net, if the
+    /// net performs atomics on it.
+    pub(super) fn import_looped(&self, rank: usize, part: &Part, reach: &Reach) -> Result<()> {
+        if part.size == 0 || !self.is_looped(reach) {
+            return Ok(());
         }
+        let job_rank = self.team.rank(rank);
+        // Connects the net to the rank.
+        self.job.block_by_net(job_rank)?;
+        self.targets.looped.get_or_try_insert(peer(rank), || {
+            let memory = self.job.wire.import_net(peer(job_rank), &part.net)?;
+            Ok::<_, Error>((peer(rank), memory))
+        })?;
         Ok(())
     }
 
-    /// A target's part through the net, if the net is the actor.
+    /// Whether the net performs atomics on memory of this node that is reached so.
+    fn is_looped(&self, reach: &Reach) -> bool {
+        match (self.actor, reach) {
+            (Actor::Nic, Reach::Mapped(..)) => true,
+            // No discipline of the CPU on memory that it does not map is atomic with the device.
+            (Actor::Nic | Actor::Both, Reach::Far(Far::Near(_) | Far::Messages)) => true,
+            _ => false,
+        }
+    }
+
+    /// A target's part through the net, if the net is the actor for it.
     #[inline]
     pub(super) fn by_nic<'t>(&'t self, target: &'t Target) -> Option<&'t NetMemory> {
         match &target.reach {
-            _ if self.actor != Actor::Nic => None,
+            _ if self.actor == Actor::Cpu => None,
             Reach::Far(Far::Posted(memory)) => Some(memory),
-            Reach::Mapped(_, None) => self.targets.own.get(),
+            reach if self.is_looped(reach) => self.targets.looped.get(peer(target.rank())).map(|(_, memory)| memory),
             _ => None,
         }
     }

@@ -131,7 +131,7 @@ impl Core {
             | noncontig
             | model
             | PER_ELEMENT.bit(self.hints.per_element)
-            | BY_NIC.bit(self.actor == Actor::Nic)
+            | BY_NIC.bit(self.actor != Actor::Cpu)
     }
 
     /// Whether this rank's part is user memory that ranks of the node can't map.
@@ -197,7 +197,7 @@ impl Core {
             None => (None, None, None),
         };
         let regions = regions(job, wanted.flavor, &memory, segment.is_some().then_some(region))?;
-        let actor = job.actor_for(hints.atomics)?;
+        let actor = job.actor_for(team, hints.atomics)?;
         let part = Part {
             size: if dynamic { u64::MAX } else { memory.len() as u64 },
             unit: wanted.unit,
@@ -230,6 +230,7 @@ impl Core {
             id,
             flavor: wanted.flavor,
             actor,
+            control: job.actor(team),
             mapped: false,
             own: Own { memory, separate, part, place, words, exposed, attached, segment, regions },
             targets: Targets::new(),

@@ -60,7 +60,7 @@ impl Core {
     /// do.
     #[inline]
     fn here(&self, rank: usize) -> Option<(&Target, Here<'_>)> {
-        if self.job.actor == Actor::Nic {
+        if self.control == Actor::Nic {
             return None;
         }
         let target = self.known(rank)?;
@@ -323,7 +323,7 @@ impl Core {
             Place::Master => (0, words::MASTER),
             Place::Groups => (0, words::GROUPS),
         };
-        if self.job.actor == Actor::Nic {
+        if self.control == Actor::Nic {
             return None;
         }
         Some(self.known(rank)?.words(self)?.word64(at))
@@ -390,7 +390,7 @@ impl Words for Core {
         let (target, at) = self.word(place)?;
         let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
         self.post_control(target, at, amo, Sink::NONE, &target.tally)?;
-        if self.job.actor == Actor::Nic {
+        if self.control != Actor::Cpu {
             // A port may delay a request until the next progress call, which this rank may make
             // late while others wait for the lock.
             self.job.progress.poll_and_leave()?;

@@ -13,7 +13,6 @@ use crate::epoch::{Access, Call, Exposure};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::job::{PROC_NULL, peer};
 use crate::messages::{Messages, Notice};
-use crate::routes::Actor;
 use crate::sync::notices;
 use crate::sync::words::Words;
 use crate::transport::Lane;
@@ -145,10 +144,11 @@ impl Core {
         self.job.send(self.team.rank(rank), &Messages::notice(self.id, number(self.team.me), notice))
     }
 
-    /// The control words of a rank of this node, as this CPU changes them. A rank without words is
-    /// notified by message, which fails if the rank can't be contacted.
+    /// The control words of a rank of this node. CPUs of the node alone change those of notices,
+    /// whoever performs the window's atomics. A rank without words is notified by message, which
+    /// fails if the rank can't be contacted.
     fn words_near(&self, rank: usize) -> Option<Words<'_>> {
-        if self.job.actor == Actor::Nic || self.job.lane(self.team.rank(rank)) != Some(Lane::Shm) {
+        if self.job.lane(self.team.rank(rank)) != Some(Lane::Shm) {
             return None;
         }
         self.target("post", rank).ok()??.words(self)

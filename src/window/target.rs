@@ -13,7 +13,7 @@ use crate::flavor::Flavor;
 use crate::job::{Link, peer};
 use crate::routes::Actor;
 use crate::sync::words::Words;
-use crate::transport::{self, Lane, Near, NetMemory, NodeMemory};
+use crate::transport::{self, Near, NetMemory, NodeMemory};
 
 /// With its tally a target has 96 bytes; the table of targets may be a third larger than its
 /// entries. 128 bytes are the limit (tests/sim_costs.rs).
@@ -132,12 +132,10 @@ impl Target {
         let reach = match own {
             // The target resolves addresses of a dynamic window.
             true if core.flavor == Flavor::Dynamic => Reach::Far(Far::Dynamic(None)),
-            true => {
-                core.import_own()?;
-                Reach::Mapped(core.own.memory.clone(), None)
-            }
+            true => Reach::Mapped(core.own.memory.clone(), None),
             false => elsewhere(core, job_rank, &part)?,
         };
+        core.import_looped(rank, &part, &reach)?;
         Ok(Target {
             number: peer(rank).0,
             unit: part.unit,
@@ -211,13 +209,15 @@ impl Target {
 
     /// How its control words are changed.
     pub(super) fn control<'t>(&'t self, core: &'t Core) -> Result<Control<'t>> {
-        if core.job.actor == Actor::Nic
-            && core.job.wire.has(Lane::Net)
-            && let Link::Net(block) = &**core.job.link(core.team.rank(self.rank()))?
-        {
-            return Ok(Control::Post(block, core.job.block.words_at(usize::from(self.place)) as u64));
-        }
-        Ok(self.words(core).map_or(Control::Messages, Control::Memory))
+        let here = if core.control == Actor::Nic { None } else { self.words(core) };
+        Ok(match (here, core.control) {
+            (Some(words), _) => Control::Memory(words),
+            (None, Actor::Cpu) => Control::Messages,
+            (None, Actor::Nic | Actor::Both) => {
+                let block = core.job.block_by_net(core.team.rank(self.rank()))?;
+                Control::Post(block, core.job.block.words_at(usize::from(self.place)) as u64)
+            }
+        })
     }
 }
 

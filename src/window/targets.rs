@@ -1,7 +1,7 @@
 //! The targets of a window: those that this rank has contacted, and the operations in flight to
 //! them.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use transom_fabric::{Peer, PeerMap, Places, Tally, TallyRef};
 
@@ -17,8 +17,9 @@ pub(crate) struct Targets {
     contacted: PeerMap<Target>,
     /// Operations in flight to all targets.
     pub(crate) tally: TallyRef,
-    /// The own part through the net, where the net performs the atomics on its integers.
-    pub(super) own: OnceLock<NetMemory>,
+    /// Parts of this rank and of ranks of its node through the net, where the net performs the
+    /// atomics on their integers.
+    pub(super) looped: PeerMap<(Peer, NetMemory)>,
     /// Places with atomics in flight at the net.
     pub(super) busy: Places,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
@@ -31,7 +32,7 @@ impl Targets {
         Targets {
             contacted: PeerMap::new(),
             tally: Tally::new(),
-            own: OnceLock::new(),
+            looped: PeerMap::new(),
             busy: Places::default(),
             regions: PeerMap::new(),
         }

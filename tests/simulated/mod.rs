@@ -76,6 +76,16 @@ fn stand(stands: &[Mutex<String>], rank: usize, what: impl Into<String>) {
 /// Runs `body` at each of `ranks` ranks; the first failure, or the deadline, is reported with every
 /// rank's position.
 pub(crate) fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Outcome + Send + Sync + 'static) {
+    run_on(None, ranks, options, body);
+}
+
+/// [`run`] with the ranks dealt in turn to `nodes` nodes, within which they share memory.
+pub(crate) fn run_on(
+    nodes: Option<usize>,
+    ranks: usize,
+    options: &SimOptions,
+    body: impl Fn(&Rank) -> Outcome + Send + Sync + 'static,
+) {
     let (net, board, body) = (SimNet::new(ranks, options.clone()), Board::new(ranks), Arc::new(body));
     let stands: Arc<Vec<_>> = Arc::new((0..ranks).map(|_| Mutex::new("starting".to_owned())).collect());
     let (tell, told) = mpsc::channel();
@@ -83,7 +93,7 @@ pub(crate) fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Ou
         let (net, board, body, stands) = (Arc::clone(&net), Arc::clone(&board), Arc::clone(&body), Arc::clone(&stands));
         let tell = tell.clone();
         let thread = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| one(rank, &net, &board, &*body, &stands)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| one(nodes, rank, &net, &board, &*body, &stands)));
             let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into())).map_err(|error| format!("{error:#}"));
             // A runner that gave up no longer receives.
             let _ = tell.send((rank, outcome));
@@ -108,6 +118,7 @@ pub(crate) fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Ou
 }
 
 fn one(
+    nodes: Option<usize>,
     rank: usize,
     net: &Arc<SimNet>,
     board: &Arc<Board>,
@@ -116,7 +127,11 @@ fn one(
 ) -> Outcome {
     let boot = Counted::new(Box::new(board.rank(rank)), 1);
     let asked = boot.asked();
-    let job = Job::simulated(net.domain(peer(rank))?, Box::new(boot))?;
+    let (domain, boot) = (net.domain(peer(rank))?, Box::new(boot));
+    let job = match nodes {
+        None => Job::simulated(domain, boot)?,
+        Some(nodes) => Job::simulated_on(nodes, domain, boot)?,
+    };
     let me = Rank { job, net: Arc::clone(net), stands: Arc::clone(stands), asked: asked() };
     me.step("body");
     if let Err(error) = body(&me) {

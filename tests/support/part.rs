@@ -312,7 +312,7 @@ pub(crate) fn disciplines(world: &Job) -> Vec<(Flavor, Info)> {
     let mut all = Vec::from(FLAVORS.map(|flavor| (flavor, Info::new())));
     all.extend(FLAVORS.map(|flavor| (flavor, by_elements.clone())));
     let [cpu, nic] = ["cpu", "nic"].map(|actor| Info::new().with("transom_atomics", actor));
-    if world.actor() == Actor::Nic {
+    if world.actor() != Actor::Cpu {
         all.extend([Flavor::Allocate, Flavor::Create].map(|flavor| (flavor, cpu.clone())));
         return all;
     }

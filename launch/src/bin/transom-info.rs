@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use transom::info;
-use transom_fabric::{AmoKind, Domain, FabricError, Memory, Peer, Port, Region, Width};
+use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Port, Region, Width};
 use transom_ofi::{Offer, OfiDomain, OfiOptions, OfiRegion, ProviderInfo, SONAME};
 use transom_shm::{Heap, HeapOptions, ShmDomain, topology};
 use transom_verbs::{PortInfo, VerbsDomain, VerbsOptions};
@@ -130,7 +130,7 @@ fn try_shared_memory() -> Result<Result<(), FabricError>, FabricError> {
 
 /// Lists the ports of RDMA devices. Returns the atomics of the device that jobs would open; `None`
 /// if none opens.
-fn verbs(out: &mut impl Write) -> io::Result<Option<info::Amos>> {
+fn verbs(out: &mut impl Write) -> io::Result<Option<info::NetAtomics>> {
     let ports = transom_verbs::ports();
     if ports.is_empty() {
         writeln!(out, "verbs: no RDMA device")?;
@@ -148,10 +148,12 @@ fn verbs(out: &mut impl Write) -> io::Result<Option<info::Amos>> {
         }
     };
     let region = domain.register(&Memory::private(64)).ok();
-    let atomics = region.is_some_and(|region| region.amo(AmoKind::Sum, Width::W64).is_some());
-    let amos = if atomics { info::Amos::Words } else { info::Amos::None };
-    writeln!(out, "  {} would be used; atomics: {}", domain.name(), in_words(amos))?;
-    Ok(Some(amos))
+    let sum = region.and_then(|region| region.amo(AmoKind::Sum, Width::W64));
+    let amos = if sum.is_some() { info::Amos::Words } else { info::Amos::None };
+    let coherent = sum == Some(Coherence::WithCpu);
+    let with = if coherent { ", atomic with the CPU's" } else { "" };
+    writeln!(out, "  {} would be used; atomics: {}{with}", domain.name(), in_words(amos))?;
+    Ok(Some(info::NetAtomics { amos, coherent }))
 }
 
 /// The user's list of devices.
@@ -177,7 +179,7 @@ fn of_port(port: &PortInfo) -> String {
 
 /// Lists libfabric's providers. Returns the atomics of the provider that jobs would open; `None` if
 /// none opens.
-fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::Amos>> {
+fn libfabric(out: &mut impl Write, library: &str) -> io::Result<Option<info::NetAtomics>> {
     let (version, providers) = match transom_ofi::providers(library) {
         Ok(found) => found,
         Err(error) => {
@@ -214,7 +216,7 @@ fn offer(provider: &ProviderInfo) -> String {
 }
 
 /// Prints the results of the probe of the opened provider. Returns its atomics.
-fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::Amos> {
+fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::NetAtomics> {
     let has = |region: &OfiRegion| {
         AmoKind::ALL.iter().all(|&kind| [Width::W32, Width::W64].iter().all(|&width| region.amo(kind, width).is_some()))
     };
@@ -226,7 +228,7 @@ fn probed(out: &mut impl Write, domain: &OfiDomain) -> io::Result<info::Amos> {
     writeln!(out, "  {} would be used; a probe shows:", domain.name())?;
     writeln!(out, "    targets that make no call: {served}")?;
     writeln!(out, "    atomics: {atomics}")?;
-    Ok(amos)
+    Ok(info::NetAtomics { amos, coherent: false })
 }
 
 fn in_words(amos: info::Amos) -> &'static str {

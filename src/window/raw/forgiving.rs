@@ -8,7 +8,7 @@ use super::super::create::Wanted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
-use crate::job::{Job, JobCore};
+use crate::job::{Job, JobCore, Team};
 
 /// Creates a window by `make`. If a forgiving info differs among the ranks, it tries again with the
 /// value that is right for all. Every rank learns of the same hint at the same time, so that all
@@ -21,7 +21,7 @@ pub(super) fn agreeing(
     if !wanted.info.is_forgiving() {
         return make(wanted);
     }
-    let mut info = usable(job.core(), wanted.flavor, wanted.info);
+    let mut info = usable(job.core(), job.team(), wanted.flavor, wanted.info);
     loop {
         match make(&Wanted { info: &info, ..*wanted }) {
             Err(error) => match error.kind() {
@@ -48,10 +48,10 @@ fn common(hint: &str) -> &'static str {
 }
 
 /// The hints with legal values. The others are dropped with a warning.
-pub(super) fn usable(job: &JobCore, flavor: Flavor, info: &Info) -> Info {
+pub(super) fn usable(job: &JobCore, team: &Team, flavor: Flavor, info: &Info) -> Info {
     let fits = |one: &Info| {
         let hints = Hints::at_creation(one, flavor)?;
-        job.actor_for(hints.atomics).map(drop)
+        job.actor_for(team, hints.atomics).map(drop)
     };
     let (usable, wrong): (Info, Option<Error>) = info.usable(fits);
     if let Some(wrong) = wrong {

@@ -202,7 +202,7 @@ impl RawWindow {
         if !self.core.hints.is_forgiving() {
             return self.core.hints.set(info);
         }
-        self.core.hints.set(&usable(&self.core.job, self.core.flavor, info))
+        self.core.hints.set(&usable(&self.core.job, &self.core.team, self.core.flavor, info))
     }
 
     /// The part of `rank` as this process loads and stores it. For `PROC_NULL`, the part of the
