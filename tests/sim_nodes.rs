@@ -1,7 +1,7 @@
 //! Several ranks a node on simulated nets, whose atomics are not atomic with the CPU's unless the
 //! net says so. All origins work on the same words, from the target's node and from others.
 //!
-//! Route: sim and shared memory.
+//! Route: sim, shm.
 
 use family::Kind;
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use pairs::{Meaning, Mode, Setup, Stage, all_pairs};
 use support::part::Part;
 use transom::ops::{Replace, Sum};
-use transom::{Actor, BasicType, Flavor, Info, Job, Op, Window};
+use transom::{Actor, BasicType, Flavor, Info, Job, Lock, Op, Window};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 #[path = "atomicity/family.rs"]
@@ -22,10 +22,14 @@ const fn test(name: &'static str, fails: Option<&'static str>, body: fn(&Job) ->
     Test { name, ranks: &[2], env: &[], fails, body }
 }
 
+/// Ranks act in turn as if on two nodes: shared memory within them, the device between them.
+const TWO_NODES: &[(&str, &str)] = &[("TRANSOM_TRANSPORTS", "verbs,shm"), ("TRANSOM_TEST_NODES", "2")];
+
 static TESTS: &[Test] = &[
     test("all_pairs_by_the_device", None, by_the_device),
     test("all_pairs_by_the_cpu", None, by_the_cpu),
     test("mixed_actors_are_caught", Some("the sum of both: Ok("), mixed),
+    Test { name: "several_ranks_a_node", ranks: &[4], env: TWO_NODES, fails: None, body: on_two_nodes },
 ];
 
 /// Attempts with mixed actors: one suffices where device and CPU work at the same time.
@@ -56,6 +60,36 @@ fn by_the_device(world: &Job) -> Outcome {
     sums(world, &Info::new())?;
     swaps(world, &Info::new())?;
     together(world, one_actor(world, "nic")?, 2)
+}
+
+/// All origins of two nodes work on the same words by the device, those of the target's node
+/// through its loopback. Locks of all of them exclude each other.
+/// Shows M3, S2, T4.
+fn on_two_nodes(world: &Job) -> Outcome {
+    same("the actor", &world.actor(), &Actor::Nic)?;
+    same("ranks of the node", &world.node_ranks().len(), &2)?;
+    for flavor in [Flavor::Allocate, Flavor::Create] {
+        let setup = Setup { flavor, info: Info::new(), len: 6, turns: 6 };
+        let sum = Mode { op: Sum, combine: i64::wrapping_add, meaning: Meaning::Sum };
+        all_pairs::<i64, _>(stage(world), &setup, &sum)?;
+        all_pairs(stage(world), &setup, &Mode { op: Replace, combine: |_, new: i64| new, meaning: Meaning::Replace })?;
+    }
+    const TURNS: u64 = 20;
+    let win = Window::<u64>::allocate(world, 1)?;
+    for turn in 0..TURNS {
+        step(format!("lock {turn}"));
+        win.lock(Lock::Exclusive, 1, |epoch| {
+            let mut seen = [0];
+            epoch.scope(|part| part.get(1, 0, &mut seen))?;
+            epoch.put_value(1, 0, seen[0] + 1)
+        })?;
+    }
+    world.barrier()?;
+    same("increments", &win.lock_all(|epoch| epoch.fetch_value(1, 0))?, &(TURNS * 4))?;
+    world.barrier()?;
+    let near = world.subset(&world.node_ranks())?;
+    same("the actor within a node", &near.actor(), &Actor::Cpu)?;
+    Ok(win.free()?)
 }
 
 /// Shows M3, T4.

@@ -67,8 +67,8 @@
 //!
 //! `p` is the number of ranks of the window. A *signal* is a store within a node and a message
 //! between nodes. A *word* is one atomic on a control word of another rank: of the CPU within a
-//! node; between nodes of the device where it performs atomics, otherwise a request and its reply. In
-//! a window across nodes whose device is not atomic with the CPU, the device performs all of them.
+//! node; between nodes of the device where it performs atomics, otherwise a request and its reply.
+//! In a window across nodes whose device is not atomic with the CPU, the device performs all words.
 //!
 //! | call | cost at one rank |
 //! |---|---|

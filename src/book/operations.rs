@@ -98,5 +98,5 @@
 //! accumulates run as vector code. Under the hint `mpi_accumulate_granularity` of 1 to 8, elements
 //! that are aligned words of 4 or 8 bytes are combined one by one by the CPU's atomics: better for
 //! many ranks that change single counters, worse for long vectors. [`actor`](crate::Window::actor)
-//! tells whether the CPU, the device, or both together perform atomics on integers of 64 bits, and of
-//! 32 if the device has those. The CPU performs those on all other types.
+//! tells whether the CPU, the device, or both together perform atomics on integers of 64 bits, and
+//! of 32 if the device has those. The CPU performs those on all other types.
