@@ -25,8 +25,8 @@ pub(super) struct Card {
     pub(super) net_address: Vec<u8>,
     /// The job block through the net.
     pub(super) net_block: RegionKey,
-    /// The address of this rank's failure detector with its token; `None` where all ranks are on one
-    /// machine.
+    /// The address of this rank's failure detector with its token; `None` where all ranks are on
+    /// one machine.
     pub(super) beacon: Option<(SocketAddr, Token)>,
 }
 
