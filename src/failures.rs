@@ -1,7 +1,7 @@
 //! Failure detector (requirement E3): ranks of this machine by pidfd, ranks of other machines by
-//! one idle TCP connection each ([`connections`], [`beacon`]), on every route and for every cause of
-//! death. Only a call that waits looks. All ranks leave the job together, so a process that has ended
-//! before has died.
+//! one idle TCP connection each ([`connections`], [`beacon`]), on every route and for every cause
+//! of death. Only a call that waits looks. All ranks leave the job together, so a process that has
+//! ended before has died.
 
 pub(crate) mod beacon;
 pub(crate) mod connections;
