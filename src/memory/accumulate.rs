@@ -3,9 +3,9 @@
 //! operations run vector code, or, where the window was created with element granularity, by the
 //! CPU's atomics. A type has one of the two disciplines in a window, never both.
 //!
-//! Integers that are words of the CPU have both sides of the stripes' gates: one element is changed
-//! by one atomic, with the lock or past it, and vector code runs when no operation passes. Other
-//! types always take the lock.
+//! Integers that are words of the CPU have both sides of the stripes' gates: while the gate is open
+//! one element is changed by one atomic, and vector code runs when no operation passes. Other types
+//! always take the lock.
 
 use std::sync::atomic::Ordering;
 
@@ -62,12 +62,6 @@ impl<'a> Place<'a> {
     // no registers here.
     #[inline(always)]
     pub(crate) fn one(&self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
-        if is_word(ty) && !self.per_element {
-            return match stripe::pass(self.words, self.base + at, self.visitor) {
-                Some(_visit) => self.atomic(at, op, ty, operand),
-                None => (*self).one_word_locked(at, op, ty, operand),
-            };
-        }
         if self.by_atomics(ty) {
             return self.one_by_atomics(at, op, ty, operand);
         }
@@ -77,19 +71,20 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// `self` by value, here and in the functions beside, so that the hot path need not store the
-    /// place in memory.
+    /// The rest of [`Place::one`], where the lock is held or an operation may pass it.
+    // `self` by value, so that the hot path need not store the place in memory.
     #[inline(never)]
-    fn one_word_locked(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
-        let held = self.lock(at);
-        let old = self.atomic(at, op, ty, operand);
-        stripe::count_one(&held, self.words, self.base + at, self.visitor);
-        old
-    }
-
-    #[cold]
     fn one_contended(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {
-        self.one_locked(&self.lock(at), at, op, ty, operand)
+        if !is_word(ty) {
+            return self.one_locked(&self.lock(at), at, op, ty, operand);
+        }
+        if let Some(_visit) = stripe::pass(self.words, self.base + at, self.visitor) {
+            return self.atomic(at, op, ty, operand);
+        }
+        let mut held = self.lock(at);
+        let old = self.atomic(at, op, ty, operand);
+        stripe::count_one(&mut held, self.words, self.base + at, self.visitor);
+        old
     }
 
     #[inline(always)]
@@ -104,16 +99,17 @@ impl<'a> Place<'a> {
     /// Stores `new` if the value is `expected`, comparing bits; returns the previous value.
     #[inline]
     pub(crate) fn swap(&self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
-        if is_word(ty) && !self.per_element {
-            return match stripe::pass(self.words, self.base + at, self.visitor) {
-                Some(_visit) => self.memory.amo(at, Amo::compare_swap(width(ty), expected, new)),
-                None => (*self).swap_word_locked(at, ty, expected, new),
-            };
-        }
         if self.by_atomics(ty) {
             return self.memory.amo(at, Amo::compare_swap(width(ty), expected, new));
         }
-        let _held = self.lock(at);
+        match stripe::try_lock(self.words, self.base + at) {
+            Some(held) => self.swap_locked(&held, at, ty, expected, new),
+            None => (*self).swap_contended(at, ty, expected, new),
+        }
+    }
+
+    #[inline(always)]
+    fn swap_locked(&self, _held: &stripe::Held<'_>, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
         let old = load(self.memory, at, ty.size());
         if old == truncate(expected, ty.size()) {
             store(self.memory, at, ty.size(), new);
@@ -122,10 +118,17 @@ impl<'a> Place<'a> {
     }
 
     #[inline(never)]
-    fn swap_word_locked(self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
-        let held = self.lock(at);
-        let old = self.memory.amo(at, Amo::compare_swap(width(ty), expected, new));
-        stripe::count_one(&held, self.words, self.base + at, self.visitor);
+    fn swap_contended(self, at: usize, ty: BasicType, expected: u64, new: u64) -> u64 {
+        if !is_word(ty) {
+            return self.swap_locked(&self.lock(at), at, ty, expected, new);
+        }
+        let swap = Amo::compare_swap(width(ty), expected, new);
+        if let Some(_visit) = stripe::pass(self.words, self.base + at, self.visitor) {
+            return self.memory.amo(at, swap);
+        }
+        let mut held = self.lock(at);
+        let old = self.memory.amo(at, swap);
+        stripe::count_one(&mut held, self.words, self.base + at, self.visitor);
         old
     }
 
@@ -194,20 +197,20 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether `len` bytes of elements are combined one by one although the window has stripes: one
-    /// word always is, and a few are while the gate is open.
+    /// Whether `len` bytes of elements are combined one by one although the window has stripes: a
+    /// few words are while the gate is open.
     #[inline]
     fn passes(&self, at: usize, ty: BasicType, len: usize) -> bool {
-        is_word(ty) && (len == ty.size() || len <= FEW * ty.size() && stripe::is_open(self.words, self.base + at))
+        is_word(ty) && len <= FEW * ty.size() && stripe::is_open(self.words, self.base + at)
     }
 
     /// Locks the block of byte `at` for `len` bytes of elements, so that no operation on the same
     /// elements runs elsewhere.
     #[inline]
     fn lock_many(&self, at: usize, ty: BasicType, len: usize) -> stripe::Held<'a> {
-        let held = self.lock(at);
+        let mut held = self.lock(at);
         if is_word(ty) {
-            stripe::be_alone(&held, self.words, self.base + at, self.visitor);
+            stripe::be_alone(&mut held, self.words, self.base + at, self.visitor);
             if len > FEW * ty.size() {
                 stripe::end_row(&held, self.words, self.base + at);
             }

@@ -5,11 +5,13 @@
 //! a process that died. Elements are stored whole, so only the dead rank's own accumulate stays
 //! unfinished. Knows no types.
 //!
-//! Operations on one element that is a word of the CPU pass the lock by the gate of its stripe
-//! (`transom_fabric::gate`), once [`FIRST`] of them have taken the lock without a longer operation
-//! in between. A longer operation closes the gate, which costs about a microsecond. Each time the
-//! gate closes, it takes twice as many to open it again, up to a limit: the cost of a program that
-//! mixes both stays bounded, and a program that changes its habit gets the faster way again.
+//! Where ranks meet at a lock, operations on one element that is a word of the CPU pass it by the
+//! gate of its stripe (`transom_fabric::gate`). The gate opens once [`FIRST`] of them have found the
+//! lock held, without a longer operation in between. A longer operation closes the gate, which costs
+//! about a microsecond. Each time the gate closes, it takes twice as many to open it again, up to a
+//! limit: the cost of a program that mixes both stays bounded, and a program that changes its habit
+//! gets the faster way again. A lock that is free says whether its gate may be open, so that an
+//! operation that meets nobody pays nothing for the gate.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,12 +29,14 @@ pub(crate) const BLOCK: usize = 4096;
 const FIRST: u32 = 64;
 /// The most doublings of that number.
 const DOUBLINGS: u32 = 7;
-/// Words of a stripe, beside its lock: the operations on one element in a row, and the number of
-/// doublings. Both are changed under the lock.
+/// Words of a stripe, beside its lock: the operations on one element in a row that found the lock
+/// held, and the number of doublings. Both are changed under the lock.
 const ROW: usize = 4;
 const DOUBLED: usize = 8;
 
+/// A free lock whose gate is closed, and one whose gate may be open.
 const FREE: u32 = 0;
+const FREE_BY_GATE: u32 = 1 << 30;
 /// The most pauses of the CPU between two looks at a lock. They double from look to look, so that
 /// waiters disturb the holder less the longer they wait.
 const LONGEST_PAUSE: u32 = 64;
@@ -55,12 +59,16 @@ pub(crate) fn introduce() {
 }
 
 /// A held lock; dropping it unlocks.
-pub(crate) struct Held<'m>(&'m AtomicU32);
+pub(crate) struct Held<'m> {
+    word: &'m AtomicU32,
+    /// The word of the free lock: [`FREE`] where the gate is closed, which only a holder changes.
+    free: u32,
+}
 
 /// Locks the block of byte `at` of the part; `words` are the part's control words.
 #[inline]
 pub(crate) fn lock(words: Words<'_>, at: usize) -> Held<'_> {
-    try_lock(words, at).unwrap_or_else(|| wait(word(words, at)))
+    try_lock(words, at).unwrap_or_else(|| wait(words, at))
 }
 
 /// Locks all blocks of the byte ranges that begin at `places`. All holders of several locks take
@@ -78,9 +86,9 @@ pub(crate) fn lock_all(
     }
     std::array::from_fn(|stripe| {
         touched[stripe].then(|| {
-            let held = lock(words, stripe * BLOCK);
+            let mut held = lock(words, stripe * BLOCK);
             if let Some(visitor) = alone {
-                be_alone(&held, words, stripe * BLOCK, visitor);
+                be_alone(&mut held, words, stripe * BLOCK, visitor);
             }
             held
         })
@@ -140,15 +148,16 @@ pub(crate) fn is_open(words: Words<'_>, at: usize) -> bool {
     gate(words, at).is_open()
 }
 
-/// Counts an operation on one element that took the lock, and may open the gate. The holder's
+/// Counts an operation on one element that found the lock held, and may open the gate. The holder's
 /// change of memory is one atomic.
 #[inline]
-pub(crate) fn count_one(_held: &Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
+pub(crate) fn count_one(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
     // Relaxed, here and below: the lock orders its holders.
     let (row, doubled) = (beside(words, at, ROW), beside(words, at, DOUBLED));
     let count = row.load(Ordering::Relaxed).saturating_add(1);
     row.store(count, Ordering::Relaxed);
     if count >= FIRST << doubled.load(Ordering::Relaxed).min(DOUBLINGS) && visitor.own != 0 {
+        held.free = FREE_BY_GATE;
         gate(words, at).open();
     }
 }
@@ -156,8 +165,8 @@ pub(crate) fn count_one(_held: &Held<'_>, words: Words<'_>, at: usize, visitor: 
 /// Returns when no operation passes the lock any more. The row of operations on one element goes
 /// on: see [`end_row`].
 #[inline]
-pub(crate) fn be_alone(held: &Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
-    if !gate(words, at).is_closed() {
+pub(crate) fn be_alone(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
+    if held.free != FREE {
         close(held, words, at, visitor);
     }
 }
@@ -169,7 +178,7 @@ pub(crate) fn end_row(_held: &Held<'_>, words: Words<'_>, at: usize) {
 }
 
 #[cold]
-fn close(held: &Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
+fn close(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
     let gate = gate(words, at);
     gate.begin_to_close();
     gate::rendezvous();
@@ -184,18 +193,24 @@ fn close(held: &Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
         }
     }
     gate.close();
+    held.free = FREE;
     end_row(held, words, at);
     let doubled = beside(words, at, DOUBLED);
     doubled.store(doubled.load(Ordering::Relaxed).saturating_add(1).min(DOUBLINGS), Ordering::Relaxed);
 }
 
-/// [`lock`] without waiting: `None` where the lock is held.
+/// [`lock`] without waiting, where the gate is closed; `None` where the lock is held or its gate may
+/// be open.
 #[inline(always)]
 pub(crate) fn try_lock(words: Words<'_>, at: usize) -> Option<Held<'_>> {
     let word = word(words, at);
+    // Relaxed: a look, which leaves the line with all ranks that pass.
+    if word.load(Ordering::Relaxed) != FREE {
+        return None;
+    }
     // Acquire: pairs with the Release in `drop`: the previous holder's writes are visible.
     match word.compare_exchange(FREE, own(), Ordering::Acquire, Ordering::Relaxed) {
-        Ok(_) => Some(Held(word)),
+        Ok(_) => Some(Held { word, free: FREE }),
         Err(_) => None,
     }
 }
@@ -226,19 +241,22 @@ impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `lock` and `wait`.
-        self.0.store(FREE, Ordering::Release);
+        self.word.store(self.free, Ordering::Release);
     }
 }
 
 #[cold]
-fn wait(word: &AtomicU32) -> Held<'_> {
+fn wait(words: Words<'_>, at: usize) -> Held<'_> {
+    let word = word(words, at);
     let mut looks = 0u32;
     loop {
         // Relaxed: only looks; the exchange orders.
         let holder = word.load(Ordering::Relaxed);
-        let free = holder == FREE || is_left(holder, looks);
+        let free = holder & HELD == 0 || is_left(holder, looks);
         if free && word.compare_exchange(holder, own(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            return Held(word);
+            // A holder that died may have left the gate closing.
+            let free = if gate(words, at).is_closed() { FREE } else { FREE_BY_GATE };
+            return Held { word, free };
         }
         looks = pause(looks);
     }
@@ -383,7 +401,7 @@ mod tests {
         (0..)
             .find(|_| {
                 is_open(words, 0) || {
-                    count_one(&lock(words, 0), words, 0, visitor);
+                    count_one(&mut lock(words, 0), words, 0, visitor);
                     false
                 }
             })
@@ -398,10 +416,10 @@ mod tests {
             assert!(pass(words, 0, visitor).is_none());
             assert_eq!(open(words, visitor), FIRST << doubled);
             assert!(pass(words, 0, visitor).is_some() && pass(words, BLOCK, visitor).is_none());
-            be_alone(&lock(words, 0), words, 0, visitor);
+            be_alone(&mut lock(words, 0), words, 0, visitor);
         }
         let nobody = Visitor::new(crate::sync::words::bytes(1), 2, None);
-        (0..FIRST << DOUBLINGS).for_each(|_| count_one(&lock(words, 0), words, 0, nobody));
+        (0..FIRST << DOUBLINGS).for_each(|_| count_one(&mut lock(words, 0), words, 0, nobody));
         assert!(!is_open(words, 0), "a rank that may not pass opens no gate");
     }
 
@@ -409,7 +427,7 @@ mod tests {
     fn a_long_operation_ends_the_row() {
         let (memory, [visitor, _]) = with_visitors();
         let words = Words::at(&memory, 0);
-        (1..FIRST).for_each(|_| count_one(&lock(words, 0), words, 0, visitor));
+        (1..FIRST).for_each(|_| count_one(&mut lock(words, 0), words, 0, visitor));
         end_row(&lock(words, 0), words, 0);
         assert_eq!(open(words, visitor), FIRST);
     }
@@ -424,7 +442,7 @@ mod tests {
         let mut dead = std::process::Command::new("true").spawn().expect("true");
         dead.wait().expect("it ends");
         words.of_memory(other.own as usize + 8).store(dead.id() | HELD, Ordering::Relaxed);
-        be_alone(&lock(words, 0), words, 0, visitor);
+        be_alone(&mut lock(words, 0), words, 0, visitor);
         assert!(pass(words, 0, other).is_none());
         assert!(visitor.words(words).all(|visit| visit.load(Ordering::Relaxed) == gate::NO_VISIT));
     }
@@ -455,16 +473,16 @@ mod tests {
                             count.fetch_add(1, Ordering::Relaxed);
                             passed.fetch_add(1, Ordering::Relaxed);
                         } else {
-                            let held = lock(words, 0);
+                            let mut held = lock(words, 0);
                             count.fetch_add(1, Ordering::Relaxed);
-                            count_one(&held, words, 0, visitor);
+                            count_one(&mut held, words, 0, visitor);
                         }
                     }
                 });
             }
             for _ in 0..200 {
-                let held = lock(words, 0);
-                be_alone(&held, words, 0, visitors[1]);
+                let mut held = lock(words, 0);
+                be_alone(&mut held, words, 0, visitors[1]);
                 count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             }
         });

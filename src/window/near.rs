@@ -125,8 +125,8 @@ impl Core {
         let piece = [Piece { at, from: 0, into: 0, len: new.len() }];
         let mut scratch = [0; LARGEST];
         let scratch = &mut scratch[..new.len()];
-        let held = stripe::lock(beside.words, index(at));
-        stripe::be_alone(&held, beside.words, index(at), self.job.block.visitor);
+        let mut held = stripe::lock(beside.words, index(at));
+        stripe::be_alone(&mut held, beside.words, index(at), self.job.block.visitor);
         self.read_near(beside, &piece, scratch)?;
         into.fill_from(scratch);
         if scratch == expected { self.write_near(beside, &piece, new) } else { Ok(()) }
