@@ -23,7 +23,7 @@ pub(crate) struct Place<'a> {
     /// The control words of the part that the memory belongs to.
     pub(crate) words: Words<'a>,
     /// This rank, as it passes the stripes' locks.
-    pub(crate) visitor: Visitor,
+    pub(crate) visitor: &'a Visitor,
     /// Elements that are whole words of 4 and 8 bytes go by the CPU's atomics instead of the
     /// stripes' locks.
     pub(crate) per_element: bool,
@@ -78,12 +78,12 @@ impl<'a> Place<'a> {
         if !is_word(ty) {
             return self.one_locked(&self.lock(at), at, op, ty, operand);
         }
-        if let Some(_visit) = stripe::pass(self.words, self.base + at, self.visitor) {
+        if let Some(_visit) = stripe::pass(self.words, self.base + at, *self.visitor) {
             return self.atomic(at, op, ty, operand);
         }
         let mut held = self.lock(at);
         let old = self.atomic(at, op, ty, operand);
-        stripe::count_one(&mut held, self.words, self.base + at, self.visitor);
+        stripe::count_one(&mut held, self.words, self.base + at, *self.visitor);
         old
     }
 
@@ -123,12 +123,12 @@ impl<'a> Place<'a> {
             return self.swap_locked(&self.lock(at), at, ty, expected, new);
         }
         let swap = Amo::compare_swap(width(ty), expected, new);
-        if let Some(_visit) = stripe::pass(self.words, self.base + at, self.visitor) {
+        if let Some(_visit) = stripe::pass(self.words, self.base + at, *self.visitor) {
             return self.memory.amo(at, swap);
         }
         let mut held = self.lock(at);
         let old = self.memory.amo(at, swap);
-        stripe::count_one(&mut held, self.words, self.base + at, self.visitor);
+        stripe::count_one(&mut held, self.words, self.base + at, *self.visitor);
         old
     }
 
@@ -210,7 +210,7 @@ impl<'a> Place<'a> {
     fn lock_many(&self, at: usize, ty: BasicType, len: usize) -> stripe::Held<'a> {
         let mut held = self.lock(at);
         if is_word(ty) {
-            stripe::be_alone(&mut held, self.words, self.base + at, self.visitor);
+            stripe::be_alone(&mut held, self.words, self.base + at, *self.visitor);
             if len > FEW * ty.size() {
                 stripe::end_row(&held, self.words, self.base + at);
             }
@@ -408,7 +408,7 @@ mod tests {
         for per_element in [false, true] {
             let (memory, words) = memories();
             let place =
-                Place { memory: &memory, words: Words::at(&words, 0), visitor: Visitor::NONE, per_element, base: 0 };
+                Place { memory: &memory, words: Words::at(&words, 0), visitor: &Visitor::NONE, per_element, base: 0 };
             let operand: Vec<u8> = (0..1000u64).flat_map(u64::to_ne_bytes).collect();
             let mut before = Vec::new();
             let mut old = |at: usize, bytes: &[u8]| {
@@ -436,7 +436,7 @@ mod tests {
         for (ty, per_element) in types.into_iter().flat_map(|ty| [(ty, false), (ty, true)]) {
             let (memory, words) = memories();
             let place =
-                Place { memory: &memory, words: Words::at(&words, 0), visitor: Visitor::NONE, per_element, base: 0 };
+                Place { memory: &memory, words: Words::at(&words, 0), visitor: &Visitor::NONE, per_element, base: 0 };
             let at = 16;
             assert_eq!(place.one(at, Op::Sum, ty, truncate(u64::MAX, ty.size())), 0);
             assert_eq!(place.one(at, Op::Sum, ty, 3), truncate(u64::MAX, ty.size()));

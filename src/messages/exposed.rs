@@ -261,7 +261,7 @@ impl Exposed {
         Place {
             memory: &block.memory,
             words: Words::at(of_rank, *words_at),
-            visitor: *visitor,
+            visitor,
             per_element: *per_element,
             base: block.base,
         }

@@ -54,17 +54,15 @@ impl Target {
     #[inline(always)]
     pub(super) fn place<'t>(&'t self, core: &'t Core, ty: BasicType) -> Option<Place<'t>> {
         let Reach::Mapped(memory, link) = &self.reach else { return None };
-        let by_device = core.nic_width(ty).is_some();
-        if by_device && core.actor == Actor::Nic {
-            return None;
-        }
         let words = match link {
             Some(link) => self.words_of(core, link)?,
             None => core.job.block.words(core.own.place),
         };
-        // The device's atomics are atomic with the CPU's on single words, not with the stripes.
-        let per_element = by_device || core.hints.per_element;
-        Some(Place { memory, words, visitor: core.job.block.visitor, per_element, base: 0 })
+        let per_element = match core.actor {
+            Actor::Cpu => core.hints.per_element,
+            Actor::Both | Actor::Nic => core.per_element_beside_device(ty)?,
+        };
+        Some(Place { memory, words, visitor: &core.job.block.visitor, per_element, base: 0 })
     }
 
     /// Whether byte `at` is aligned for an element of `ty`.
@@ -75,6 +73,18 @@ impl Target {
 }
 
 impl Core {
+    /// Whether CPUs change elements of `ty` by their atomics in a window on which the device acts
+    /// too; `None` where the device alone does. The device's atomics are atomic with the CPU's on
+    /// single words, not with the stripes.
+    #[cold]
+    fn per_element_beside_device(&self, ty: BasicType) -> Option<bool> {
+        match (self.nic_width(ty), self.actor) {
+            (Some(_), Actor::Nic) => None,
+            (Some(_), _) => Some(true),
+            (None, _) => Some(self.hints.per_element),
+        }
+    }
+
     /// The target and offset of one element, checked against size and alignment.
     pub(super) fn locate_element(
         &self,
@@ -458,7 +468,7 @@ impl Core {
     /// The place of bytes of an attached region.
     pub(super) fn place_within<'m>(&'m self, target: &'m Target, there: &'m Within) -> Result<Place<'m>> {
         let words = target.words(self).ok_or(JobError::WordsUnmapped { rank: target.rank() })?;
-        let (per_element, visitor) = (self.hints.per_element, self.job.block.visitor);
+        let (per_element, visitor) = (self.hints.per_element, &self.job.block.visitor);
         Ok(Place { memory: &there.memory, words, visitor, per_element, base: there.base })
     }
 

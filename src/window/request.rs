@@ -4,6 +4,7 @@
 //! holds only that state.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use transom_fabric::TallyRef;
@@ -22,31 +23,40 @@ use crate::job::JobCore;
 /// nothing, and the functions on several requests ignore it.
 #[must_use = "an operation is complete when its request was waited for, or its epoch ended"]
 pub struct Request {
-    state: State,
+    /// Dropped by [`Request::discard`]: a request that holds nothing costs a look.
+    state: ManuallyDrop<State>,
 }
 
 enum State {
     /// Complete since its creation; neither tested nor waited for yet.
     Done,
-    /// In flight.
+    /// Not over when this process looked last.
     Pending(Pending),
-    /// Waits for a counter.
-    Awaited(Arc<Core>, Awaited),
     /// Its completion was reported.
     Inactive,
 }
 
 struct Pending {
     job: Arc<JobCore>,
-    tally: TallyRef,
+    until: Until,
+}
+
+/// What ends a request.
+enum Until {
+    /// The operation is complete.
+    Complete(TallyRef),
+    /// A counter of the window has reached a value. Boxed: the common requests are small.
+    Counted(Box<(Arc<Core>, Awaited)>),
 }
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match &self.state {
+        f.write_str(match &*self.state {
             State::Done => "Request(complete)",
+            State::Pending(Pending { until: Until::Counted(counted), .. }) => {
+                return write!(f, "Request({:?})", counted.1);
+            }
             State::Pending(_) => "Request(in flight)",
-            State::Awaited(_, awaited) => return write!(f, "Request({awaited:?})"),
             State::Inactive => "Request(inactive)",
         })
     }
@@ -57,19 +67,21 @@ impl Request {
     pub(crate) fn new(job: &Arc<JobCore>, tally: Option<TallyRef>) -> Request {
         let state = match tally {
             None => State::Done,
-            Some(tally) => State::Pending(Pending { job: Arc::clone(job), tally }),
+            Some(tally) => State::Pending(Pending { job: Arc::clone(job), until: Until::Complete(tally) }),
         };
-        Request { state }
+        Request { state: ManuallyDrop::new(state) }
     }
 
     /// A request that is complete when a counter has reached a value.
     pub(super) fn awaiting(core: &Arc<Core>, awaited: Awaited) -> Request {
-        Request { state: State::Awaited(Arc::clone(core), awaited) }
+        let until = Until::Counted(Box::new((Arc::clone(core), awaited)));
+        let state = State::Pending(Pending { job: Arc::clone(&core.job), until });
+        Request { state: ManuallyDrop::new(state) }
     }
 
     /// Whether its completion has not been reported yet.
     pub fn is_active(&self) -> bool {
-        !matches!(self.state, State::Inactive)
+        !matches!(*self.state, State::Inactive)
     }
 
     /// Waits until the operation is complete (`MPI_WAIT`).
@@ -78,18 +90,20 @@ impl Request {
     /// The operation failed: the target is gone or refused it.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
-        if let State::Pending(_) | State::Awaited(..) = &self.state {
+        if let State::Pending(_) = *self.state {
             return self.wait_pending();
         }
-        self.state = State::Inactive;
+        self.state = ManuallyDrop::new(State::Inactive);
         Ok(())
     }
 
     #[cold]
     fn wait_pending(&mut self) -> Result<()> {
-        match std::mem::replace(&mut self.state, State::Inactive) {
-            State::Pending(Pending { job, tally }) => job.progress.complete(&tally),
-            State::Awaited(core, awaited) => core.await_notices(&awaited),
+        match std::mem::replace(&mut *self.state, State::Inactive) {
+            State::Pending(Pending { job, until }) => match until {
+                Until::Complete(tally) => job.progress.complete(&tally),
+                Until::Counted(counted) => counted.0.await_notices(&counted.1),
+            },
             State::Done | State::Inactive => Ok(()),
         }
     }
@@ -175,19 +189,33 @@ impl Request {
         outcome.map(|()| done)
     }
 
+    /// Drops what a request in flight holds.
+    #[cold]
+    fn discard(&mut self) {
+        *self.state = State::Inactive;
+    }
+
     fn job(&self) -> Option<&JobCore> {
-        match &self.state {
+        match &*self.state {
             State::Pending(pending) => Some(&pending.job),
-            State::Awaited(core, _) => Some(&core.job),
             _ => None,
         }
     }
 
     fn is_over(&self) -> bool {
-        match &self.state {
-            State::Pending(pending) => pending.tally.idle(),
-            State::Awaited(core, awaited) => core.has_reached(awaited),
+        match &*self.state {
+            State::Pending(Pending { until: Until::Complete(tally), .. }) => tally.idle(),
+            State::Pending(Pending { until: Until::Counted(counted), .. }) => counted.0.has_reached(&counted.1),
             _ => true,
+        }
+    }
+}
+
+impl Drop for Request {
+    #[inline]
+    fn drop(&mut self) {
+        if let State::Pending(_) = *self.state {
+            self.discard();
         }
     }
 }
