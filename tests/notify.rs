@@ -112,7 +112,7 @@ fn producers(world: &Job) -> Outcome {
     let at = 8 * world.rank();
     win.lock_all(|epoch| {
         for turn in 0..TIMES {
-            let data = [turn as u32; 4];
+            let data = [u32::try_from(turn).unwrap_or(u32::MAX); 4];
             for target in 0..size {
                 epoch.scope(|part| part.put_notify(target, at, &data, Notice(turn % 3)))?;
             }
@@ -159,7 +159,7 @@ fn queue(world: &Job) -> Outcome {
                 std::thread::yield_now();
             }
             let value = [(me as u64) << 32 | number];
-            let slot = item as usize % SLOTS;
+            let slot = usize::try_from(item).unwrap_or(0) % SLOTS;
             epoch.scope(|part| part.put_notify(0, slot, &value, Notice(slot)))?;
         }
         Ok(())

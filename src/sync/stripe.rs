@@ -6,12 +6,12 @@
 //! unfinished. Knows no types.
 //!
 //! Where ranks meet at a lock, operations on one element that is a word of the CPU pass it by the
-//! gate of its stripe (`transom_fabric::gate`). The gate opens once [`FIRST`] of them have found the
-//! lock held, without a longer operation in between. A longer operation closes the gate, which costs
-//! about a microsecond. Each time the gate closes, it takes twice as many to open it again, up to a
-//! limit: the cost of a program that mixes both stays bounded, and a program that changes its habit
-//! gets the faster way again. A lock that is free says whether its gate may be open, so that an
-//! operation that meets nobody pays nothing for the gate.
+//! gate of its stripe (`transom_fabric::gate`). The gate opens once [`FIRST`] of them have found
+//! the lock held, without a longer operation in between. A longer operation closes the gate, which
+//! costs about a microsecond. Each time the gate closes, it takes twice as many to open it again,
+//! up to a limit: the cost of a program that mixes both stays bounded, and a program that changes
+//! its habit gets the faster way again. A lock that is free says whether its gate may be open, so
+//! that an operation that meets nobody pays nothing for the gate.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -199,8 +199,8 @@ fn close(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
     doubled.store(doubled.load(Ordering::Relaxed).saturating_add(1).min(DOUBLINGS), Ordering::Relaxed);
 }
 
-/// [`lock`] without waiting, where the gate is closed; `None` where the lock is held or its gate may
-/// be open.
+/// [`lock`] without waiting, where the gate is closed; `None` where the lock is held or its gate
+/// may be open.
 #[inline(always)]
 pub(crate) fn try_lock(words: Words<'_>, at: usize) -> Option<Held<'_>> {
     let word = word(words, at);
