@@ -9,7 +9,7 @@
 //! closed take the lock. Only a holder of the lock changes the gate.
 //!
 //! Knows neither the lock nor the operations. The lock stays valid where its holder died: a gate
-//! that was left [`CLOSING`] is closed again by the next holder.
+//! that was left closing is closed again by the next holder.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
