@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use transom_fabric::gate::{self, Gate, Visit};
 
-use super::words::{LINE, STRIPE_GATES, STRIPE_LOCKS, STRIPES, Words};
+use super::words::{GATE, LINE, STRIPE_GATES, STRIPE_LOCKS, STRIPES, Words};
 use crate::failures;
 
 /// Bytes of a block, which one lock covers.
@@ -234,7 +234,7 @@ fn beside(words: Words<'_>, at: usize, word: usize) -> &AtomicU32 {
 
 #[inline(always)]
 fn gate(words: Words<'_>, at: usize) -> Gate<'_> {
-    Gate::at(words.word32(STRIPE_GATES + at / BLOCK % STRIPES * LINE))
+    Gate::at(words.word32(STRIPE_GATES + at / BLOCK % STRIPES * GATE))
 }
 
 impl Drop for Held<'_> {

@@ -73,14 +73,16 @@ pub(crate) const STRIPE_LOCKS: usize = 5 * LINE;
 /// The number of stripes: blocks of the window share them in turn.
 pub(crate) const STRIPES: usize = 8;
 /// The first of the words by which single elements pass those locks, one for each stripe. They are
-/// read often and written seldom.
+/// read often and written seldom, so they share a line.
 pub(crate) const STRIPE_GATES: usize = STRIPE_LOCKS + STRIPES * LINE;
+/// Bytes of one of them.
+pub(crate) const GATE: usize = 4;
 /// The first slot of the fences.
-pub(crate) const FENCE: usize = STRIPE_GATES + STRIPES * LINE;
+pub(crate) const FENCE: usize = STRIPE_GATES + LINE;
 /// The distance in bytes between words of different writers: a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// The bytes of a window's words in a job of `ranks` ranks: 1344, and two cache lines for each
+/// The bytes of a window's words in a job of `ranks` ranks: 896, and two cache lines for each
 /// doubling of the ranks.
 pub(crate) const fn bytes(ranks: usize) -> usize {
     FENCE + barrier::slots(ranks) * LINE
@@ -97,15 +99,16 @@ mod tests {
         assert!(bytes(1 << 20) <= 4096, "{} bytes", bytes(1 << 20));
     }
 
-    /// Each purpose has lines of its own, and each stripe and each fence slot has one.
+    /// Each purpose has lines of its own, and each stripe's lock and each fence slot has one.
     #[test]
     fn words_of_different_purpose_share_no_line() {
-        let words = [LOCK, MASTER, VERSION, COMPLETED, POSTED].into_iter();
-        let stripes = (0..STRIPES).flat_map(|stripe| [STRIPE_LOCKS, STRIPE_GATES].map(|first| first + stripe * LINE));
+        let words = [LOCK, MASTER, VERSION, COMPLETED, POSTED, STRIPE_GATES].into_iter();
+        let stripes = (0..STRIPES).map(|stripe| STRIPE_LOCKS + stripe * LINE);
         let fences = (0..barrier::slots(512)).map(|slot| FENCE + slot * LINE);
         let mut lines: Vec<usize> = words.chain(stripes).chain(fences).map(|at| at / LINE).collect();
         lines.sort_unstable();
         assert_eq!(lines, (0..bytes(512) / LINE).collect::<Vec<_>>(), "each line once, and no others");
         assert_eq!(POSTED_SLOTS * 8, LINE);
+        const { assert!(STRIPES * GATE <= LINE) };
     }
 }

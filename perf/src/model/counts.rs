@@ -67,11 +67,11 @@ pub(crate) fn launcher_requests(ranks: u64) -> u64 {
 
 /// Bytes of a window's control words and directory slot in the job's block of each rank.
 pub(crate) fn control_bytes(ranks: u64) -> u64 {
-    704 + 128 * rounds(ranks) + 128
+    896 + 128 * rounds(ranks) + 128
 }
 
 /// Most bytes that a window keeps beside those at each rank.
-pub(crate) const WINDOW_BYTES: u64 = 1536;
+pub(crate) const WINDOW_BYTES: u64 = 1792;
 
 /// Most bytes for each target that a window has contacted.
 pub(crate) const TARGET_BYTES: u64 = 128;
