@@ -39,8 +39,8 @@ fn options(help: &str) -> Vec<String> {
 
 /// Shows P1.
 pub(crate) fn manuals_have_every_option() {
-    let programs =
-        [("transom-run", None), ("transom-info", None), ("transom-perf", None), ("transom-perf", Some("compare"))];
+    let perf = [None, Some("compare"), Some("model")].map(|subcommand| ("transom-perf", subcommand));
+    let programs = [("transom-run", None), ("transom-info", None)].into_iter().chain(perf);
     for (program, subcommand) in programs {
         let mut command = Command::new(installed().prefix.join("bin").join(program));
         let output = command.args(subcommand).arg("--help").stdin(Stdio::null()).output().expect("the program starts");
