@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use transom::{Actor, At, BasicType, Datatype, Job, LockAllEpoch, Posted, Route, Window, ops};
+use transom::{Actor, At, BasicType, Datatype, Job, Lock, LockAllEpoch, Posted, Route, Window, ops};
 use transom_harness::{Outcome, Test, ensure, same, step};
 
 const fn test(name: &'static str, body: fn(&Job) -> Outcome) -> Test {
@@ -16,6 +16,7 @@ static TESTS: &[Test] = &[
     test("many_and_a_flush_are_as_many_requests_and_one_completion", many),
     test("an_atomic_of_the_device_is_one_request", atomics),
     test("many_blocks_for_one_run_of_the_target_are_one_request", blocks),
+    test("the_release_of_a_lock_is_posted_when_unlock_returns", releases),
 ];
 
 fn main() -> ExitCode {
@@ -170,4 +171,32 @@ fn atomics(world: &Job) -> Outcome {
             .and(same("accumulate", &put, &one))
             .and(same("values", &(added, swapped, last), &(7, 7, 10))))
     })
+}
+
+/// The device changes the lock's word. The origin makes no call after the unlock, so a request that
+/// the port still held would let other origins wait for the lock. Every round counts: a progress
+/// thread would post a held request in some of them.
+/// Shows S2.
+fn releases(world: &Job) -> Outcome {
+    let one = counted(world, Posted { requests: 1, signaled: 0 })?.map(|posted| posted.requests);
+    let win = Window::<u64>::allocate(world, 1)?;
+    let mut outcome = Ok(());
+    if world.rank() == 0 {
+        for round in 0..ROUNDS as u64 {
+            for kind in [Lock::Exclusive, Lock::Shared] {
+                step(format!("round {round}, {kind:?}"));
+                let flushed = win.lock(kind, 1, |epoch| {
+                    epoch.put_value(1, 0, round)?;
+                    epoch.flush(1)?;
+                    world.posted(1)
+                })?;
+                let posted = flushed.zip(world.posted(1)?).map(|(before, after)| after.requests - before.requests);
+                // The first round makes the contact.
+                outcome = outcome.and(if round == 0 { Ok(()) } else { same("requests of an unlock", &posted, &one) });
+            }
+        }
+    }
+    world.barrier()?;
+    win.free()?;
+    outcome
 }
