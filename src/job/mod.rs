@@ -8,6 +8,8 @@ mod exchange;
 mod peers;
 mod posting;
 mod report;
+#[cfg(test)]
+mod scale;
 mod signals;
 mod start;
 mod team;

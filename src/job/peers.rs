@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use transom_fabric::{Memory, Peer, PeerMap};
+use transom_fabric::{Memory, Peer, PeerMap, RegionKey};
 
 use super::cards::Card;
 use super::peer;
@@ -29,12 +29,29 @@ impl Link {
     }
 }
 
+/// What first contact with a rank needs beside its address. The other fields of a card are dropped
+/// when the job has started.
+#[derive(Debug)]
+enum Contact {
+    /// A rank of another node: its job block through the net.
+    Far(RegionKey),
+    /// A rank of this node.
+    Near(Box<Near>),
+}
+
+#[derive(Debug)]
+struct Near {
+    shm_block: RegionKey,
+    net_address: Vec<u8>,
+    net_block: RegionKey,
+}
+
 /// The ranks of the job.
 pub(crate) struct Peers {
     me: usize,
     /// The node of each rank, identified by the rank of its leader.
     pub(super) nodes: Vec<usize>,
-    cards: Vec<Card>,
+    contacts: Vec<Contact>,
     links: PeerMap<(Peer, Arc<Link>)>,
     /// Job blocks of ranks of this node, as the net reaches them.
     looped: PeerMap<(Peer, NetMemory)>,
@@ -42,7 +59,16 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub(super) fn new(me: usize, nodes: Vec<usize>, cards: Vec<Card>) -> Peers {
-        Peers { me, nodes, cards, links: PeerMap::new(), looped: PeerMap::new() }
+        let contact = |(rank, card): (usize, Card)| match nodes[rank] == nodes[me] {
+            true => Contact::Near(Box::new(Near {
+                shm_block: card.shm_block,
+                net_address: card.net_address,
+                net_block: card.net_block,
+            })),
+            false => Contact::Far(card.net_block),
+        };
+        let contacts = cards.into_iter().enumerate().map(contact).collect();
+        Peers { me, nodes, contacts, links: PeerMap::new(), looped: PeerMap::new() }
     }
 
     /// The lane to a rank; `None` for the rank itself.
@@ -60,10 +86,13 @@ impl Peers {
     pub(super) fn link(&self, wire: &Wire, rank: usize) -> Result<&Arc<Link>> {
         let peer = peer(rank);
         let found = self.links.get_or_try_insert(peer, || {
-            let card = &self.cards[rank];
-            let link = match wire.reach(peer)? {
-                Lane::Shm => Link::Shm(wire.import_shm(peer, &card.shm_block)?.mapped().ok_or_else(|| unmapped(rank))?),
-                Lane::Net => Link::Net(wire.import_net(peer, &card.net_block)?),
+            let lane = wire.reach(peer)?;
+            let link = match (lane, &self.contacts[rank]) {
+                (Lane::Shm, Contact::Near(near)) => {
+                    Link::Shm(wire.import_shm(peer, &near.shm_block)?.mapped().ok_or_else(|| unmapped(rank))?)
+                }
+                (Lane::Net, Contact::Near(near)) => Link::Net(wire.import_net(peer, &near.net_block)?),
+                (_, Contact::Far(block)) => Link::Net(wire.import_net(peer, block)?),
             };
             Ok::<_, Error>((peer, Arc::new(link)))
         });
@@ -75,9 +104,10 @@ impl Peers {
     pub(super) fn looped(&self, wire: &Wire, rank: usize) -> Result<&NetMemory> {
         let peer = peer(rank);
         let found = self.looped.get_or_try_insert(peer, || {
-            let card = &self.cards[rank];
-            wire.connect_net(peer, &card.net_address)?;
-            Ok::<_, Error>((peer, wire.import_net(peer, &card.net_block)?))
+            // Only ranks of the node have a loop.
+            let Contact::Near(near) = &self.contacts[rank] else { return Err(unmapped(rank)) };
+            wire.connect_net(peer, &near.net_address)?;
+            Ok::<_, Error>((peer, wire.import_net(peer, &near.net_block)?))
         });
         found.map(|(_, block)| block)
     }

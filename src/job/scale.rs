@@ -1,0 +1,157 @@
+//! The memory of one process in a job of 16,384 ranks, 128 of them on its node, measured: rank 0
+//! starts for real, and a bootstrap of the test makes up what the other ranks put. The test runs
+//! itself in a process of its own, so that no other test's memory counts.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::process::Command;
+use std::sync::Arc;
+
+use transom_fabric::Peer;
+use transom_fabric::sim::{SimNet, SimOptions};
+
+use super::block::block_bytes;
+use super::start::start;
+use crate::bootstrap::counted::{Asked, Counted, noise};
+use crate::bootstrap::fields::{pack, unpack_all};
+use crate::bootstrap::{Bootstrap, BootstrapError};
+use crate::environment::Settings;
+use crate::failures::Process;
+
+const RANKS: usize = 16_384;
+const PER_NODE: usize = 128;
+/// Set in the process that measures: the file for its counts.
+const CHILD: &str = "TRANSOM_SCALE_CHILD";
+const NAME: &str = "job::scale::a_process_among_16384_ranks_needs_at_most_64_mib";
+const MIB: u64 = 1 << 20;
+/// Buffers and completion queue of a process over verbs (fabric/verbs/src/lib.rs, "Memory").
+const VERBS: u64 = 10 * MIB + 4096 * 64;
+/// A connected peer over Soft-RoCE, which takes most (fabric/verbs/src/lib.rs, "Memory").
+const CONNECTION: u64 = 26 * 1024;
+
+/// The launcher as rank 0 sees it.
+#[derive(Debug, Default)]
+struct MadeUp {
+    /// What this rank put first under each name of an allgather.
+    own: HashMap<String, Vec<u8>>,
+}
+
+impl MadeUp {
+    /// What rank `rank` would have put where this rank put `own`.
+    fn value(name: &str, own: &[u8], rank: usize) -> Vec<u8> {
+        let mut fields = unpack_all(own).expect("fields");
+        let node = rank / PER_NODE;
+        match name {
+            "transom.card" if node > 0 => {
+                fields[2] = format!("{node:08x}{}", &Process::own().kernel[8..]).into_bytes();
+                fields[3] = format!("a-machine-{node:06}").into_bytes();
+                fields[7] = format!("{node:08x} net:[1]\nib0=10.1.{}.{}/16", node / 250, node % 250).into_bytes();
+            }
+            // As long as an address of verbs.
+            "transom.net" => fields[2] = noise(rank, 37),
+            _ => {}
+        }
+        pack(&fields)
+    }
+}
+
+impl Bootstrap for MadeUp {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        RANKS
+    }
+
+    fn value_limit(&self) -> usize {
+        1 << 30
+    }
+
+    fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError> {
+        if let Some(name) = key.strip_suffix(".0.0.0") {
+            let packed = lz4_flex::block::decompress_size_prepended(&value[4..]).expect("a block");
+            self.own.insert(name.to_owned(), unpack_all(&packed).expect("one value").remove(0));
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> Result<(), BootstrapError> {
+        Ok(())
+    }
+
+    /// The block of values that begins with that of rank `from`.
+    fn get(&mut self, from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
+        let mut parts = key.rsplitn(4, '.');
+        let level = parts.nth(2).and_then(|level| level.parse().ok()).expect("NAME.LEVEL.RANK.PIECE");
+        let name = parts.next().expect("a name");
+        let ranks = from..RANKS.min(from + 8usize.pow(level));
+        let values: Vec<_> = ranks.map(|rank| MadeUp::value(name, &self.own[name], rank)).collect();
+        let block = lz4_flex::block::compress_prepend_size(&pack(&values));
+        let length = u32::try_from(block.len()).expect("a short block");
+        Ok(Some([&length.to_le_bytes()[..], &block].concat()))
+    }
+
+    fn finalize(&mut self) -> Result<(), BootstrapError> {
+        Ok(())
+    }
+
+    fn abort(&mut self, _code: i32, _why: &str) -> Result<(), BootstrapError> {
+        Ok(())
+    }
+}
+
+/// Bytes of this process in memory: now, and the most so far.
+fn resident() -> [u64; 2] {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells");
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a field");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    };
+    [field("VmRSS:"), field("VmHWM:")]
+}
+
+fn measure(file: OsString) {
+    let boot = Counted::new(Box::new(MadeUp::default()), PER_NODE);
+    let asked = boot.asked();
+    let net = SimNet::new(1, SimOptions::default());
+    let settings = Settings { pretended_nodes: Some(1), ..Settings::default() };
+    let [before, _] = resident();
+    let domain = net.domain(Peer(0)).expect("one rank");
+    let job = start(Box::new(boot), settings, Some(domain)).expect("a job");
+    let [after, most] = resident();
+    let near = (0..RANKS).filter(|&rank| job.lane(rank) == Some(crate::transport::Lane::Shm)).count();
+    assert_eq!((job.size, near), (RANKS, PER_NODE - 1));
+    let Asked { puts, gets, barriers } = asked();
+    let told = format!("{} {} {}", after - before, most - before, puts + gets + barriers);
+    std::fs::write(file, told).expect("a file for the parent");
+    // Its ranks do not exist, so it can't be left.
+    std::mem::forget(Arc::clone(&job));
+}
+
+/// The measured start, and what contact with all ranks of the node and with the partners of the
+/// barriers adds at most: the whole control memory, pinned, and the connections.
+#[test]
+fn a_process_among_16384_ranks_needs_at_most_64_mib() {
+    if let Some(file) = std::env::var_os(CHILD) {
+        return measure(file);
+    }
+    let own = std::env::current_exe().expect("this program");
+    let file = std::env::temp_dir().join(format!("transom-scale-{}", std::process::id()));
+    let out = Command::new(own).args(["--exact", NAME]).env(CHILD, &file).output().expect("a process");
+    let told = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {out:?}"));
+    std::fs::remove_file(&file).expect("made by the child");
+    let counts: Vec<u64> = told.split(' ').map(|number| number.parse().expect("a number")).collect();
+    let [kept, most, asked] = counts[..] else { panic!("{told}") };
+    let rounds = u64::from(RANKS.ilog2());
+    let connected = 2 * rounds * CONNECTION + VERBS;
+    // Of a rank of the node: its identity page and ring, and the pages of its control words that
+    // this rank uses, with their page tables.
+    let mapped = (PER_NODE as u64 - 1) * 4 * 4096;
+    let control = block_bytes(RANKS) as u64;
+    let all = kept + connected + mapped + control;
+    assert!(all <= 64 * MIB, "{all} bytes: {kept} after the start, {control} of control words, {connected}");
+    assert!(most <= 64 * MIB, "{most} bytes while it starts");
+    // Four exchanges, of which each takes O(log p) requests.
+    assert!(asked <= 4 * (3 * 3 * rounds + 10), "{asked} requests");
+}
