@@ -88,12 +88,15 @@ fn every_operation(world: &Job) -> Outcome {
         assert!(old.iter().zip(&data).all(|(old, put)| *old == put + 1), "{old:?}");
         epoch.scope(|part| part.put_notify(next, 64, &[], Notice(7)))?;
         epoch.scope(|part| part.put_notify(PROC_NULL, 0, &data, Notice(8)))?;
-        let first = [0, 1, 2, 3, 4, 5, 6, 7];
+        epoch.raccumulate_notify(next, 8, &ones, ops::Sum, Notice(9))?.wait()?;
+        let sums = epoch.rget_accumulate_notify(next, 8, &ones, vec![9; 8], ops::Sum, Notice(10))?.wait()?;
+        assert!(sums.iter().zip(&data).all(|(sum, put)| *sum == put + 1), "{sums:?}");
+        let first = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10];
         first.into_iter().try_for_each(|index| win.notices().wait(index, 1))
     })?;
     world.barrier()?;
     let counts = (0..12).map(|index| win.notices().value(index)).collect::<transom::Result<Vec<_>>>()?;
-    same("counts", &counts, &[1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0].to_vec())?;
+    same("counts", &counts, &[1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 0].to_vec())?;
     let mut mine = [0; 24];
     win.load(0, &mut mine)?;
     let before = ((me + size - 1) % size * 100) as u64;
@@ -371,18 +374,25 @@ fn byte_level(world: &Job) -> Outcome {
     let (into, before) =
         (Items::of_mut(got.as_mut_ptr().cast(), 4, &ty), Items::of_mut(old.as_mut_ptr().cast(), 4, &ty));
     win.lock_all(Assert::NONE)?;
-    // SAFETY: the buffers outlive their requests, and nothing else accesses them meanwhile.
+    // SAFETY: the buffers outlive their operations, and nothing else accesses them meanwhile.
     unsafe {
         win.rput_notify(from, at, Notice(0))?.wait()?;
         win.raccumulate_notify(from, at, Op::Sum, Notice(0))?.wait()?;
         win.rget_accumulate_notify(from, before, at, Op::Sum, Notice(0))?.wait()?;
         win.rget_notify(into, at, Notice(1))?.wait()?;
+        assert_eq!((old, got), ([6; 4], [9; 4]));
+        win.put_notify(data.as_ptr().cast(), 32, next, 4, Notice(0))?;
+        win.rput_bytes_notify(data.as_ptr().cast(), 32, next, 0, Notice(0))?.wait()?;
+        win.put_items_notify(from, at, Notice(0))?;
+        win.accumulate_notify(from, at, Op::Prod, Notice(0))?;
+        win.get_accumulate_notify(from, before, at, Op::Replace, Notice(0))?;
+        win.get_items_notify(into, at, Notice(1))?;
     }
-    win.notices().wait(0, 3)?;
-    win.notices().request(1, 1)?.wait()?;
+    win.notices().wait(0, 8)?;
+    win.notices().request(1, 2)?.wait()?;
     win.unlock_all()?;
-    same("before", &old, &[6; 4])?;
-    same("got", &got, &[9; 4])?;
+    same("before", &old, &[9; 4])?;
+    same("got", &got, &[3; 4])?;
     world.barrier()?;
     Ok(win.free()?)
 }

@@ -13,9 +13,12 @@
 //! [`get_notify`](crate::Passive::get_notify),
 //! [`accumulate_notify`](crate::Passive::accumulate_notify),
 //! [`get_accumulate_notify`](crate::Passive::get_accumulate_notify),
-//! [`rput_notify`](crate::Passive::rput_notify), [`rget_notify`](crate::Passive::rget_notify). The
-//! notice of a get says that its data has been read, so that the target may overwrite it. An
-//! operation of no elements only counts.
+//! and with requests [`rput_notify`](crate::Passive::rput_notify),
+//! [`rget_notify`](crate::Passive::rget_notify),
+//! [`raccumulate_notify`](crate::Passive::raccumulate_notify) and
+//! [`rget_accumulate_notify`](crate::Passive::rget_accumulate_notify). The notice of a get says that
+//! its data has been read, so that the target may overwrite it. An operation of no elements only
+//! counts.
 //!
 //! The target waits by [`notices`](crate::Window::notices), in or outside of an epoch:
 //!

@@ -165,4 +165,55 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
             core.accumulate(permit, displacement as u64, &accumulate, count)
         })
     }
+
+    /// [`Passive::accumulate_notify`] with a request (`MPI_Raccumulate_notify`).
+    ///
+    /// # Errors
+    /// As for [`Passive::accumulate_notify`].
+    pub fn raccumulate_notify<R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: usize,
+        source: &'scope [T],
+        _op: R,
+        notice: Notice,
+    ) -> Result<Request> {
+        const CALL: &str = "raccumulate_notify";
+        let permit = self.0.admit(CALL, target)?;
+        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let accumulate = whole::<T>(CALL, R::OP, Some(from), None, size_of_val(source));
+        let core = self.0.core;
+        let mut tally = None;
+        core.notified(CALL, permit, notice.0, Count::Request(&mut tally), |count| {
+            core.accumulate(permit, displacement as u64, &accumulate, count)
+        })?;
+        Ok(Request::new(&core.job, tally))
+    }
+
+    /// [`Passive::get_accumulate_notify`] into a buffer that the request gives back with the
+    /// previous values (`MPI_Rget_accumulate_notify`).
+    ///
+    /// # Errors
+    /// As for [`Passive::get_accumulate_notify`].
+    pub fn rget_accumulate_notify<R: Reduction<T>>(
+        &self,
+        target: usize,
+        displacement: usize,
+        source: &'scope [T],
+        result: Vec<T>,
+        _op: R,
+        notice: Notice,
+    ) -> Result<BufferRequest<T>> {
+        const CALL: &str = "rget_accumulate_notify";
+        let permit = self.0.admit(CALL, target)?;
+        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let core = self.0.core;
+        BufferRequest::lend(&core.job, result, |result, tally| {
+            let into = Into::contiguous(result.sink());
+            let accumulate = whole::<T>(CALL, R::OP, Some(from), Some(into), size_of_val(source));
+            core.notified(CALL, permit, notice.0, Count::Request(tally), |count| {
+                core.accumulate(permit, displacement as u64, &accumulate, count)
+            })
+        })
+    }
 }

@@ -60,52 +60,121 @@ impl RawWindow {
         self.core.put_notify(permit, displacement, from, notice.0, Count::Target)
     }
 
-    /// [`RawWindow::rput`], then one added to a counter of the target (`MPI_Rput_notify`).
+    /// [`RawWindow::put_items`], then one added to a counter of the target (`MPI_Put_notify`). The
+    /// call waits for the transfer.
     ///
     /// # Errors
-    /// As for [`RawWindow::rput`] and [`RawWindow::put_notify`].
+    /// As for [`RawWindow::put_items`] and [`RawWindow::put_notify`].
     ///
     /// # Safety
-    /// As for [`RawWindow::rput`].
+    /// As for [`RawWindow::put_items`].
+    pub unsafe fn put_items_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.put_counted(origin, target, notice, Count::Target) }
+    }
+
+    /// [`RawWindow::get_items`], then one added to a counter of the target, which says there that
+    /// the data has been read (`MPI_Get_notify`). The call waits for the data.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::get_items`] and [`RawWindow::put_notify`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::get_items`].
+    pub unsafe fn get_items_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.get_counted(origin, target, notice, Count::Target) }
+    }
+
+    /// [`RawWindow::accumulate`], then one added to a counter of the target
+    /// (`MPI_Accumulate_notify`). The call waits for the operation.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::accumulate`] and [`RawWindow::put_notify`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::accumulate`].
+    pub unsafe fn accumulate_notify(&self, origin: Items<'_>, target: At<'_>, op: Op, notice: Notice) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.combine_counted((origin, None), target, op, notice, Count::Target) }
+    }
+
+    /// [`RawWindow::get_accumulate`], then one added to a counter of the target
+    /// (`MPI_Get_accumulate_notify`). The call waits for the operation.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::get_accumulate`] and [`RawWindow::put_notify`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::get_accumulate`].
+    pub unsafe fn get_accumulate_notify(
+        &self,
+        origin: Items<'_>,
+        result: Items<'_>,
+        target: At<'_>,
+        op: Op,
+        notice: Notice,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.combine_counted((origin, Some(result)), target, op, notice, Count::Target) }
+    }
+}
+
+/// Notified operations with requests. A request is complete when its buffers may be used again; a
+/// request of a get form, when the data has arrived.
+impl RawWindow {
+    /// [`RawWindow::put_notify`] with a request (`MPI_Rput_notify`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put_notify`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put_notify`].
+    pub unsafe fn rput_bytes_notify(
+        &self,
+        origin: *const u8,
+        len: usize,
+        target: usize,
+        displacement: u64,
+        notice: Notice,
+    ) -> Result<Request> {
+        let permit = self.core.begin_request("rput_notify", target)?;
+        // SAFETY: the caller's promise.
+        let from = unsafe { Source::promised(origin, len) };
+        self.requested(|count| self.core.put_notify(permit, displacement, from, notice.0, count))
+    }
+
+    /// [`RawWindow::put_items_notify`] with a request (`MPI_Rput_notify`).
+    ///
+    /// # Errors
+    /// As for [`RawWindow::put_items_notify`].
+    ///
+    /// # Safety
+    /// As for [`RawWindow::put_items_notify`].
     pub unsafe fn rput_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
-        const CALL: &str = "put_notify";
-        let permit = self.core.begin_request(CALL, target.rank)?;
         // SAFETY: the caller's promise.
-        let from = unsafe { origin.source() };
-        self.requested(|count| {
-            self.core.notified(CALL, permit, notice.0, count, |count| {
-                self.core.put_layout(permit, target.displacement, &from, &target.layout(), count)
-            })
-        })
+        self.requested(|count| unsafe { self.put_counted(origin, target, notice, count) })
     }
 
-    /// [`RawWindow::rget`], then one added to a counter of the target (`MPI_Rget_notify`).
+    /// [`RawWindow::get_items_notify`] with a request (`MPI_Rget_notify`).
     ///
     /// # Errors
-    /// As for [`RawWindow::rget`] and [`RawWindow::put_notify`].
+    /// As for [`RawWindow::get_items_notify`].
     ///
     /// # Safety
-    /// As for [`RawWindow::rget`].
+    /// As for [`RawWindow::get_items_notify`].
     pub unsafe fn rget_notify(&self, origin: Items<'_>, target: At<'_>, notice: Notice) -> Result<Request> {
-        const CALL: &str = "get_notify";
-        let permit = self.core.begin_request(CALL, target.rank)?;
         // SAFETY: the caller's promise.
-        let into = unsafe { origin.sink() };
-        self.requested(|count| {
-            self.core.notified(CALL, permit, notice.0, count, |count| {
-                self.core.get_layout(permit, target.displacement, &into, &target.layout(), count)
-            })
-        })
+        self.requested(|count| unsafe { self.get_counted(origin, target, notice, count) })
     }
 
-    /// [`RawWindow::raccumulate`], then one added to a counter of the target
-    /// (`MPI_Raccumulate_notify`).
+    /// [`RawWindow::accumulate_notify`] with a request (`MPI_Raccumulate_notify`).
     ///
     /// # Errors
-    /// As for [`RawWindow::raccumulate`] and [`RawWindow::put_notify`].
+    /// As for [`RawWindow::accumulate_notify`].
     ///
     /// # Safety
-    /// As for [`RawWindow::raccumulate`].
+    /// As for [`RawWindow::accumulate_notify`].
     pub unsafe fn raccumulate_notify(
         &self,
         origin: Items<'_>,
@@ -113,24 +182,17 @@ impl RawWindow {
         op: Op,
         notice: Notice,
     ) -> Result<Request> {
-        const CALL: &str = "accumulate_notify";
-        let permit = self.core.begin_request(CALL, target.rank)?;
-        self.requested(|count| {
-            // SAFETY: the caller's promise.
-            self.core.notified(CALL, permit, notice.0, count, |count| unsafe {
-                self.combine(permit, CALL, Some(origin), None, target, op, count)
-            })
-        })
+        // SAFETY: the caller's promise.
+        self.requested(|count| unsafe { self.combine_counted((origin, None), target, op, notice, count) })
     }
 
-    /// [`RawWindow::rget_accumulate`], then one added to a counter of the target
-    /// (`MPI_Rget_accumulate_notify`).
+    /// [`RawWindow::get_accumulate_notify`] with a request (`MPI_Rget_accumulate_notify`).
     ///
     /// # Errors
-    /// As for [`RawWindow::rget_accumulate`] and [`RawWindow::put_notify`].
+    /// As for [`RawWindow::get_accumulate_notify`].
     ///
     /// # Safety
-    /// As for [`RawWindow::rget_accumulate`].
+    /// As for [`RawWindow::get_accumulate_notify`].
     pub unsafe fn rget_accumulate_notify(
         &self,
         origin: Items<'_>,
@@ -139,13 +201,52 @@ impl RawWindow {
         op: Op,
         notice: Notice,
     ) -> Result<Request> {
-        const CALL: &str = "get_accumulate_notify";
+        // SAFETY: the caller's promise.
+        self.requested(|count| unsafe { self.combine_counted((origin, Some(result)), target, op, notice, count) })
+    }
+}
+
+/// What both forms of an operation share.
+impl RawWindow {
+    /// # Safety
+    /// As for [`RawWindow::put_items_notify`].
+    unsafe fn put_counted(&self, origin: Items<'_>, target: At<'_>, notice: Notice, count: Count<'_>) -> Result<()> {
+        const CALL: &str = "put_notify";
         let permit = self.core.begin_request(CALL, target.rank)?;
-        self.requested(|count| {
-            // SAFETY: the caller's promise.
-            self.core.notified(CALL, permit, notice.0, count, |count| unsafe {
-                self.combine(permit, CALL, Some(origin), Some(result), target, op, count)
-            })
+        // SAFETY: the caller's promise.
+        let from = unsafe { origin.source() };
+        self.core.notified(CALL, permit, notice.0, count, |count| {
+            self.core.put_layout(permit, target.displacement, &from, &target.layout(), count)
+        })
+    }
+
+    /// # Safety
+    /// As for [`RawWindow::get_items_notify`].
+    unsafe fn get_counted(&self, origin: Items<'_>, target: At<'_>, notice: Notice, count: Count<'_>) -> Result<()> {
+        const CALL: &str = "get_notify";
+        let permit = self.core.begin_request(CALL, target.rank)?;
+        // SAFETY: the caller's promise.
+        let into = unsafe { origin.sink() };
+        self.core.notified(CALL, permit, notice.0, count, |count| {
+            self.core.get_layout(permit, target.displacement, &into, &target.layout(), count)
+        })
+    }
+
+    /// # Safety
+    /// As for [`RawWindow::accumulate_notify`], and `get_accumulate_notify` with a result.
+    unsafe fn combine_counted(
+        &self,
+        (origin, result): (Items<'_>, Option<Items<'_>>),
+        target: At<'_>,
+        op: Op,
+        notice: Notice,
+        count: Count<'_>,
+    ) -> Result<()> {
+        let call = if result.is_some() { "get_accumulate_notify" } else { "accumulate_notify" };
+        let permit = self.core.begin_request(call, target.rank)?;
+        // SAFETY: the caller's promise.
+        self.core.notified(call, permit, notice.0, count, |count| unsafe {
+            self.combine(permit, call, Some(origin), result, target, op, count)
         })
     }
 }
