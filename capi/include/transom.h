@@ -109,6 +109,9 @@
 // A defect of the library: it caught a panic of its own. The call may be half done.
 #define TRANSOM_ERR_INTERN 20
 
+// A counter of notified operations that the target does not have.
+#define TRANSOM_ERR_RMA_NOTIFICATION 21
+
 // The null rank (MPI_PROC_NULL): an operation on it does nothing, successfully.
 #define TRANSOM_PROC_NULL -1
 
@@ -815,6 +818,192 @@ int transom_request_test_some(uint64_t count, transom_request **requests, uint64
 // # Safety
 // `request` points to a live handle or to NULL.
 int transom_request_free(transom_request **request);
+
+// transom_put in a passive epoch, then one added to counter notice of target, whose rank sees the
+// data when it sees the count. No items move no data, and count.
+//
+// # Safety
+// As for transom_put.
+int transom_put_notify(const transom_window *window,
+                       const void *origin,
+                       uint64_t origin_count,
+                       const transom_datatype *origin_type,
+                       int target,
+                       uint64_t displacement,
+                       uint64_t target_count,
+                       const transom_datatype *target_type,
+                       int notice);
+
+// transom_get in a passive epoch, then one added to counter notice of target, which says there
+// that the data has been read. It waits for the data.
+//
+// # Safety
+// As for transom_get.
+int transom_get_notify(const transom_window *window,
+                       void *origin,
+                       uint64_t origin_count,
+                       const transom_datatype *origin_type,
+                       int target,
+                       uint64_t displacement,
+                       uint64_t target_count,
+                       const transom_datatype *target_type,
+                       int notice);
+
+// transom_accumulate in a passive epoch, then one added to counter notice of target. It waits for
+// the operation.
+//
+// # Safety
+// As for transom_accumulate.
+int transom_accumulate_notify(const transom_window *window,
+                              const void *origin,
+                              uint64_t origin_count,
+                              const transom_datatype *origin_type,
+                              int target,
+                              uint64_t displacement,
+                              uint64_t target_count,
+                              const transom_datatype *target_type,
+                              int op,
+                              int notice);
+
+// transom_get_accumulate in a passive epoch, then one added to counter notice of target, for
+// TRANSOM_NO_OP too. It waits for the operation.
+//
+// # Safety
+// As for transom_get_accumulate.
+int transom_get_accumulate_notify(const transom_window *window,
+                                  const void *origin,
+                                  uint64_t origin_count,
+                                  const transom_datatype *origin_type,
+                                  void *result,
+                                  uint64_t result_count,
+                                  const transom_datatype *result_type,
+                                  int target,
+                                  uint64_t displacement,
+                                  uint64_t target_count,
+                                  const transom_datatype *target_type,
+                                  int op,
+                                  int notice);
+
+// transom_put_notify with a request.
+//
+// # Safety
+// As for transom_put; `request` may be written.
+int transom_rput_notify(const transom_window *window,
+                        const void *origin,
+                        uint64_t origin_count,
+                        const transom_datatype *origin_type,
+                        int target,
+                        uint64_t displacement,
+                        uint64_t target_count,
+                        const transom_datatype *target_type,
+                        int notice,
+                        transom_request **request);
+
+// transom_get_notify with a request.
+//
+// # Safety
+// As for transom_get; `request` may be written.
+int transom_rget_notify(const transom_window *window,
+                        void *origin,
+                        uint64_t origin_count,
+                        const transom_datatype *origin_type,
+                        int target,
+                        uint64_t displacement,
+                        uint64_t target_count,
+                        const transom_datatype *target_type,
+                        int notice,
+                        transom_request **request);
+
+// transom_accumulate_notify with a request.
+//
+// # Safety
+// As for transom_accumulate; `request` may be written.
+int transom_raccumulate_notify(const transom_window *window,
+                               const void *origin,
+                               uint64_t origin_count,
+                               const transom_datatype *origin_type,
+                               int target,
+                               uint64_t displacement,
+                               uint64_t target_count,
+                               const transom_datatype *target_type,
+                               int op,
+                               int notice,
+                               transom_request **request);
+
+// transom_get_accumulate_notify with a request.
+//
+// # Safety
+// As for transom_get_accumulate; `request` may be written.
+int transom_rget_accumulate_notify(const transom_window *window,
+                                   const void *origin,
+                                   uint64_t origin_count,
+                                   const transom_datatype *origin_type,
+                                   void *result,
+                                   uint64_t result_count,
+                                   const transom_datatype *result_type,
+                                   int target,
+                                   uint64_t displacement,
+                                   uint64_t target_count,
+                                   const transom_datatype *target_type,
+                                   int op,
+                                   int notice,
+                                   transom_request **request);
+
+// Gives this rank as many counters, at most 4096 and by each rank a number of its own, and zeroes
+// all counters of the window. Collective. No notified operation is in flight.
+//
+// # Safety
+// `window` is a live handle.
+int transom_window_set_num_notify(const transom_window *window, int counters);
+
+// How many counters a rank has: *counters.
+//
+// # Safety
+// `window` is a live handle; `counters` may be written.
+int transom_window_get_num_notify(const transom_window *window, int target, int *counters);
+
+// The value of an own counter: *value. Makes progress, does not wait.
+//
+// # Safety
+// `window` is a live handle; `value` may be written.
+int transom_window_notify_value(const transom_window *window, int notice, uint64_t *value);
+
+// Zeroes an own counter; *value is its value from before, fetched in the same atomic step.
+//
+// # Safety
+// `window` is a live handle; `value` may be written.
+int transom_window_notify_reset(const transom_window *window, int notice, uint64_t *value);
+
+// Waits until an own counter has reached value, which it keeps.
+//
+// # Safety
+// `window` is a live handle.
+int transom_window_notify_wait(const transom_window *window, int notice, uint64_t value);
+
+// Whether an own counter has reached value: *done. Makes progress, does not wait.
+//
+// # Safety
+// `window` is a live handle; `done` may be written.
+int transom_window_notify_test(const transom_window *window, int notice, uint64_t value, int *done);
+
+// Waits until one of several own counters has reached the value at the same place of values;
+// *index is the first such place.
+//
+// # Safety
+// `window` is a live handle; `notices` and `values` have `count` numbers each; `index` may be
+// written.
+int transom_window_notify_wait_any(const transom_window *window,
+                                   uint64_t count,
+                                   const int *notices,
+                                   const uint64_t *values,
+                                   uint64_t *index);
+
+// A request that is complete when an own counter has reached value. It is completed or freed
+// before transom_window_free.
+//
+// # Safety
+// `window` is a live handle; `request` may be written.
+int transom_window_notify_threshold(const transom_window *window, int notice, uint64_t value, transom_request **request);
 
 // Ends the fence epoch and perhaps opens another. Collective. Assertions: TRANSOM_MODE_NOSTORE,
 // _NOPUT, _NOPRECEDE, _NOSUCCEED.

@@ -50,6 +50,8 @@ pub const TRANSOM_ERR_INFO_VALUE: c_int = 18;
 pub const TRANSOM_ERR_OTHER: c_int = 19;
 /// A defect of the library: it caught a panic of its own. The call may be half done.
 pub const TRANSOM_ERR_INTERN: c_int = 20;
+/// A counter of notified operations that the target does not have.
+pub const TRANSOM_ERR_RMA_NOTIFICATION: c_int = 21;
 
 /// The failure of a call.
 #[derive(Debug)]
@@ -92,13 +94,14 @@ fn number(class: Class) -> c_int {
         Class::RmaFlavor => TRANSOM_ERR_RMA_FLAVOR,
         Class::RmaRange => TRANSOM_ERR_RMA_RANGE,
         Class::RmaSync => TRANSOM_ERR_RMA_SYNC,
+        Class::RmaNotification => TRANSOM_ERR_RMA_NOTIFICATION,
         Class::InfoValue => TRANSOM_ERR_INFO_VALUE,
         _ => TRANSOM_ERR_OTHER,
     }
 }
 
 /// The classes in the order of their numbers, from 0.
-const STRINGS: [&CStr; 21] = [
+const STRINGS: [&CStr; 22] = [
     c"TRANSOM_SUCCESS: no error",
     c"TRANSOM_ERR_WIN: invalid window",
     c"TRANSOM_ERR_BASE: invalid base",
@@ -120,6 +123,7 @@ const STRINGS: [&CStr; 21] = [
     c"TRANSOM_ERR_INFO_VALUE: invalid value of a hint or variable",
     c"TRANSOM_ERR_OTHER: the job, a transport, or a peer failed",
     c"TRANSOM_ERR_INTERN: internal error",
+    c"TRANSOM_ERR_RMA_NOTIFICATION: no such counter at the target",
 ];
 
 thread_local! {
@@ -207,17 +211,19 @@ mod tests {
             (TRANSOM_ERR_RMA_RANGE, "TRANSOM_ERR_RMA_RANGE:"),
             (TRANSOM_ERR_RMA_SYNC, "TRANSOM_ERR_RMA_SYNC:"),
             (TRANSOM_ERR_INTERN, "TRANSOM_ERR_INTERN:"),
+            (TRANSOM_ERR_RMA_NOTIFICATION, "TRANSOM_ERR_RMA_NOTIFICATION:"),
         ];
         for (class, begin) in named {
             let index = usize::try_from(class).expect("a class");
             assert!(STRINGS[index].to_str().expect("text").starts_with(begin), "{class}");
         }
-        assert_eq!(STRINGS.len(), usize::try_from(TRANSOM_ERR_INTERN).expect("a class") + 1);
+        assert_eq!(STRINGS.len(), usize::try_from(TRANSOM_ERR_RMA_NOTIFICATION).expect("a class") + 1);
     }
 
     /// Programs are compiled with the numbers of the classes.
     #[test]
     fn the_numbers_of_classes_stay() {
         assert!(Class::ALL.into_iter().map(number).eq(1..=19));
+        assert_eq!(number(Class::RmaNotification), 21);
     }
 }

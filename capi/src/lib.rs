@@ -41,6 +41,12 @@ pub mod requested;
 pub mod request;
 
 #[allow(unsafe_code)]
+pub mod notified;
+
+#[allow(unsafe_code)]
+pub mod counters;
+
+#[allow(unsafe_code)]
 pub mod synchronize;
 
 #[allow(unsafe_code)]

@@ -53,7 +53,10 @@ fn plain(base: *const c_void, len: u64) -> Result<usize, Failure> {
 /// The bytes of a transfer whose items are as many of the same predefined type at both ends: what
 /// programs do most often, and then needs no look at layouts.
 #[inline]
-fn dense(origin: (*const c_void, u64, *const DatatypeHandle), target: (u64, *const DatatypeHandle)) -> Option<usize> {
+pub(crate) fn dense(
+    origin: (*const c_void, u64, *const DatatypeHandle),
+    target: (u64, *const DatatypeHandle),
+) -> Option<usize> {
     let (base, count, ty) = origin;
     if (count, ty.addr()) != (target.0, target.1.addr()) || base.is_null() {
         return None;

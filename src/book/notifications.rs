@@ -16,9 +16,9 @@
 //! and with requests [`rput_notify`](crate::Passive::rput_notify),
 //! [`rget_notify`](crate::Passive::rget_notify),
 //! [`raccumulate_notify`](crate::Passive::raccumulate_notify) and
-//! [`rget_accumulate_notify`](crate::Passive::rget_accumulate_notify). The notice of a get says that
-//! its data has been read, so that the target may overwrite it. An operation of no elements only
-//! counts.
+//! [`rget_accumulate_notify`](crate::Passive::rget_accumulate_notify). The notice of a get says
+//! that its data has been read, so that the target may overwrite it. An operation of no elements
+//! only counts.
 //!
 //! The target waits by [`notices`](crate::Window::notices), in or outside of an epoch:
 //!
@@ -75,6 +75,9 @@
 //! data is put first, and the call waits until it has come. Where the device is the actor of
 //! atomics, the call waits for the data, then posts an atomic. In the separate memory model the
 //! target calls [`sync`](crate::Window::sync) after the wait, as after every other signal.
+//!
+//! In C the calls are `transom_put_notify`, `transom_window_set_num_notify`,
+//! `transom_window_notify_wait` and their kin.
 //!
 //! OpenSHMEM's `put_signal` with an added signal is `put_notify`, and `signal_wait_until` for a
 //! value at least as large is `wait`.

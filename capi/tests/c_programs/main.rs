@@ -19,12 +19,13 @@ struct Program(&'static str, &'static [&'static str], &'static str);
 /// A name in the tests, and its program.
 type Named = (&'static str, fn() -> Program);
 
-const PROGRAMS: [Named; 8] = [
+const PROGRAMS: [Named; 9] = [
     ("windows", windows),
     ("synchronization", synchronization),
     ("operations", operations),
     ("layouts", layouts),
     ("requests", requests),
+    ("notified", notified),
     ("errors", errors),
     ("threads", threads),
     ("gups", gups),
@@ -58,6 +59,12 @@ fn layouts() -> Program {
 /// Route: shm, tcp.
 fn requests() -> Program {
     Program("tests/requests.c", &[], "requests: passed")
+}
+
+/// Shows A2, O1, O2, O6, E1.
+/// Route: shm, tcp.
+fn notified() -> Program {
+    Program("tests/notified.c", &[], "notified: passed")
 }
 
 /// Shows A2, E1, E2, O7.

@@ -1,0 +1,174 @@
+//! The counters that notified operations raise: their numbers, their values, and waiting for them.
+
+use std::ffi::c_int;
+
+use transom::{Notice, RawWindow};
+
+use crate::constants::{number, rank};
+use crate::error::{Failure, TRANSOM_ERR_ARG, TRANSOM_ERR_RMA_NOTIFICATION, guarded};
+use crate::pointers::{array, out};
+use crate::request::{RequestHandle, handle};
+use crate::window::{WindowHandle, window};
+
+/// The counter of an index.
+#[inline]
+pub(crate) fn notice(index: c_int) -> Result<Notice, Failure> {
+    let refused = |_| Failure::new(TRANSOM_ERR_RMA_NOTIFICATION, format!("there is no counter {index}"));
+    usize::try_from(index).map(Notice).map_err(refused)
+}
+
+/// Gives this rank as many counters, at most 4096 and by each rank a number of its own, and zeroes
+/// all counters of the window. Collective. No notified operation is in flight.
+///
+/// # Safety
+/// `window` is a live handle.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_set_num_notify(window: *const WindowHandle, counters: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { set_number(self::window(window)?, counters) })
+}
+
+/// The call is collective: a negative number is told to all ranks as one that is too large.
+fn set_number(window: &RawWindow, counters: c_int) -> Result<(), Failure> {
+    let done = window.set_num_notify(usize::try_from(counters).unwrap_or(usize::MAX));
+    if counters < 0 && done.is_err() {
+        return Err(Failure::new(TRANSOM_ERR_ARG, format!("set_num_notify: {counters} counters")));
+    }
+    Ok(done?)
+}
+
+/// How many counters a rank has: *counters.
+///
+/// # Safety
+/// `window` is a live handle; `counters` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_get_num_notify(
+    window: *const WindowHandle,
+    target: c_int,
+    counters: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot) = (self::window(window)?, out(counters, "counters")?);
+        slot.set(number(window.num_notify(rank(target)?)?));
+        Ok(())
+    })
+}
+
+/// The value of an own counter: *value. Makes progress, does not wait.
+///
+/// # Safety
+/// `window` is a live handle; `value` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_notify_value(
+    window: *const WindowHandle,
+    notice: c_int,
+    value: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot) = (self::window(window)?, out(value, "value")?);
+        slot.set(window.notices().value(self::notice(notice)?.0)?);
+        Ok(())
+    })
+}
+
+/// Zeroes an own counter; *value is its value from before, fetched in the same atomic step.
+///
+/// # Safety
+/// `window` is a live handle; `value` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_notify_reset(
+    window: *const WindowHandle,
+    notice: c_int,
+    value: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot) = (self::window(window)?, out(value, "value")?);
+        slot.set(window.notices().reset(self::notice(notice)?.0)?);
+        Ok(())
+    })
+}
+
+/// Waits until an own counter has reached value, which it keeps.
+///
+/// # Safety
+/// `window` is a live handle.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_notify_wait(window: *const WindowHandle, notice: c_int, value: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { Ok(self::window(window)?.notices().wait(self::notice(notice)?.0, value)?) })
+}
+
+/// Whether an own counter has reached value: *done. Makes progress, does not wait.
+///
+/// # Safety
+/// `window` is a live handle; `done` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_notify_test(
+    window: *const WindowHandle,
+    notice: c_int,
+    value: u64,
+    done: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot) = (self::window(window)?, out(done, "done")?);
+        slot.set(c_int::from(window.notices().try_wait(self::notice(notice)?.0, value)?));
+        Ok(())
+    })
+}
+
+/// Waits until one of several own counters has reached the value at the same place of values;
+/// *index is the first such place.
+///
+/// # Safety
+/// `window` is a live handle; `notices` and `values` have `count` numbers each; `index` may be
+/// written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_notify_wait_any(
+    window: *const WindowHandle,
+    count: u64,
+    notices: *const c_int,
+    values: *const u64,
+    index: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot) = (self::window(window)?, out(index, "index")?);
+        let (notices, values) = (array(notices, count, "notices")?, array(values, count, "values")?);
+        let awaited = notices.iter().zip(values).map(|(&notice, &value)| Ok((self::notice(notice)?.0, value)));
+        let awaited = awaited.collect::<Result<Vec<_>, Failure>>()?;
+        slot.set(window.notices().wait_any(&awaited)? as u64);
+        Ok(())
+    })
+}
+
+/// A request that is complete when an own counter has reached value. It is completed or freed
+/// before transom_window_free.
+///
+/// # Safety
+/// `window` is a live handle; `request` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_window_notify_threshold(
+    window: *const WindowHandle,
+    notice: c_int,
+    value: u64,
+    request: *mut *mut RequestHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot) = (self::window(window)?, out(request, "request")?);
+        slot.set(handle(window.notices().request(self::notice(notice)?.0, value)?));
+        Ok(())
+    })
+}

@@ -1,0 +1,256 @@
+//! Notified operations, with and without requests, in passive epochs only: the operation as its
+//! plain form does it, then one added to one counter of the target. `counters` reads the counters.
+
+use std::ffi::{c_int, c_void};
+
+use crate::constants::{op, rank};
+use crate::counters::notice;
+use crate::datatype::DatatypeHandle;
+use crate::error::guarded;
+use crate::operate::{at, dense, items, operand};
+use crate::pointers::out;
+use crate::request::{RequestHandle, handle};
+use crate::window::{WindowHandle, window};
+
+/// transom_put in a passive epoch, then one added to counter notice of target, whose rank sees the
+/// data when it sees the count. No items move no data, and count.
+///
+/// # Safety
+/// As for transom_put.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_put_notify(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    notice: c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, notice) = (self::window(window)?, self::notice(notice)?);
+        if let Some(len) = dense((origin, origin_count, origin_type), (target_count, target_type)) {
+            return Ok(window.put_notify(origin.cast(), len, rank(target)?, displacement, notice)?);
+        }
+        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let target = at(target, displacement, target_count, target_type)?;
+        Ok(window.put_items_notify(origin, target, notice)?)
+    })
+}
+
+/// transom_get in a passive epoch, then one added to counter notice of target, which says there
+/// that the data has been read. It waits for the data.
+///
+/// # Safety
+/// As for transom_get.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_get_notify(
+    window: *const WindowHandle,
+    origin: *mut c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    notice: c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, notice) = (self::window(window)?, self::notice(notice)?);
+        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let target = at(target, displacement, target_count, target_type)?;
+        Ok(window.get_items_notify(origin, target, notice)?)
+    })
+}
+
+/// transom_accumulate in a passive epoch, then one added to counter notice of target. It waits for
+/// the operation.
+///
+/// # Safety
+/// As for transom_accumulate.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_accumulate_notify(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    op: c_int,
+    notice: c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, notice) = (self::window(window)?, self::notice(notice)?);
+        let op = self::op(op)?;
+        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let target = at(target, displacement, target_count, target_type)?;
+        Ok(window.accumulate_notify(origin, target, op, notice)?)
+    })
+}
+
+/// transom_get_accumulate in a passive epoch, then one added to counter notice of target, for
+/// TRANSOM_NO_OP too. It waits for the operation.
+///
+/// # Safety
+/// As for transom_get_accumulate.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_get_accumulate_notify(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    result: *mut c_void,
+    result_count: u64,
+    result_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    op: c_int,
+    notice: c_int,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, notice) = (self::window(window)?, self::notice(notice)?);
+        let op = self::op(op)?;
+        let result = items(result, result_count, result_type, "result")?;
+        let origin = operand(origin, origin_count, origin_type, result, op)?;
+        let target = at(target, displacement, target_count, target_type)?;
+        Ok(window.get_accumulate_notify(origin, result, target, op, notice)?)
+    })
+}
+
+/// transom_put_notify with a request.
+///
+/// # Safety
+/// As for transom_put; `request` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_rput_notify(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    notice: c_int,
+    request: *mut *mut RequestHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
+        if let Some(len) = dense((origin, origin_count, origin_type), (target_count, target_type)) {
+            slot.set(handle(window.rput_bytes_notify(origin.cast(), len, rank(target)?, displacement, notice)?));
+            return Ok(());
+        }
+        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let target = at(target, displacement, target_count, target_type)?;
+        slot.set(handle(window.rput_notify(origin, target, notice)?));
+        Ok(())
+    })
+}
+
+/// transom_get_notify with a request.
+///
+/// # Safety
+/// As for transom_get; `request` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_rget_notify(
+    window: *const WindowHandle,
+    origin: *mut c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    notice: c_int,
+    request: *mut *mut RequestHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
+        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let target = at(target, displacement, target_count, target_type)?;
+        slot.set(handle(window.rget_notify(origin, target, notice)?));
+        Ok(())
+    })
+}
+
+/// transom_accumulate_notify with a request.
+///
+/// # Safety
+/// As for transom_accumulate; `request` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_raccumulate_notify(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    op: c_int,
+    notice: c_int,
+    request: *mut *mut RequestHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
+        let op = self::op(op)?;
+        let origin = items(origin, origin_count, origin_type, "origin")?;
+        let target = at(target, displacement, target_count, target_type)?;
+        slot.set(handle(window.raccumulate_notify(origin, target, op, notice)?));
+        Ok(())
+    })
+}
+
+/// transom_get_accumulate_notify with a request.
+///
+/// # Safety
+/// As for transom_get_accumulate; `request` may be written.
+// SAFETY: no other symbol has this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn transom_rget_accumulate_notify(
+    window: *const WindowHandle,
+    origin: *const c_void,
+    origin_count: u64,
+    origin_type: *const DatatypeHandle,
+    result: *mut c_void,
+    result_count: u64,
+    result_type: *const DatatypeHandle,
+    target: c_int,
+    displacement: u64,
+    target_count: u64,
+    target_type: *const DatatypeHandle,
+    op: c_int,
+    notice: c_int,
+    request: *mut *mut RequestHandle,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    guarded(|| unsafe {
+        let (window, slot, notice) = (self::window(window)?, out(request, "request")?, self::notice(notice)?);
+        let op = self::op(op)?;
+        let result = items(result, result_count, result_type, "result")?;
+        let origin = operand(origin, origin_count, origin_type, result, op)?;
+        let target = at(target, displacement, target_count, target_type)?;
+        slot.set(handle(window.rget_accumulate_notify(origin, result, target, op, notice)?));
+        Ok(())
+    })
+}
