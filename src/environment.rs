@@ -32,6 +32,11 @@ const ATOMICS: &str = "TRANSOM_ATOMICS";
 const XPMEM: &str = "TRANSOM_XPMEM";
 const CMA: &str = "TRANSOM_CMA";
 const POPULATE: &str = "TRANSOM_POPULATE";
+const GID_INDEX: &str = "TRANSOM_RDMA_GID_INDEX";
+const SERVICE_LEVEL: &str = "TRANSOM_RDMA_SERVICE_LEVEL";
+const TRAFFIC_CLASS: &str = "TRANSOM_RDMA_TRAFFIC_CLASS";
+const PARTITION: &str = "TRANSOM_RDMA_PARTITION_KEY";
+const MTU: &str = "TRANSOM_RDMA_MTU";
 const SILENCE: &str = "TRANSOM_SILENCE";
 /// Read by the library that serves the windows of MPI programs (capi/mpi).
 const MPI: &str = "TRANSOM_MPI";
@@ -39,7 +44,7 @@ const MPI: &str = "TRANSOM_MPI";
 const EARLY_READS: &str = "TRANSOM_EARLY_READS";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 13] = [
+pub const VARIABLES: [Variable; 18] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -48,7 +53,8 @@ pub const VARIABLES: [Variable; 13] = [
     },
     Variable {
         name: DEVICES,
-        default: "the first active port, near to the process's NUMA node if there is one; of several cxi, ranks take turns",
+        default: "the first active port, near to the process's NUMA node if there is one; of several equal ones of one InfiniBand subnet, \
+                  or several cxi, ranks take turns",
         meaning: "the devices to choose from, a list of RDMA ports device[:port] or of Slingshot's cxi0, cxi1 ...; ^ before the \
                   list excludes instead",
     },
@@ -93,6 +99,27 @@ pub const VARIABLES: [Variable; 13] = [
         meaning: "window memory up to this size (bytes, or with k, m, g) gets its pages at creation, larger on first touch",
     },
     Variable {
+        name: GID_INDEX,
+        default: "on RoCE an identifier of version 2, of IPv4 where there is one; on InfiniBand 0",
+        meaning: "the place of the global identifier in the table of the RDMA port, 0 to 255",
+    },
+    Variable { name: SERVICE_LEVEL, default: "0", meaning: "the service level of packets of RDMA devices, 0 to 15" },
+    Variable {
+        name: TRAFFIC_CLASS,
+        default: "0",
+        meaning: "the traffic class of RDMA packets with a global header, 0 to 255; on RoCE four times the DSCP, and some bits of ECN",
+    },
+    Variable {
+        name: PARTITION,
+        default: "the first of the port's table",
+        meaning: "the InfiniBand partition of RDMA packets by its key, such as 0x8007; the bit of full membership does not count",
+    },
+    Variable {
+        name: MTU,
+        default: "as the port has it",
+        meaning: "the most bytes of a packet of RDMA devices: 256, 512, 1024, 2048 or 4096",
+    },
+    Variable {
         name: SILENCE,
         default: "6; 2 for a connection between RDMA devices",
         meaning: "how many seconds another machine may be silent before its ranks count as gone, 2 to 600",
@@ -135,10 +162,39 @@ pub(crate) struct Settings {
     pub(crate) xpmem: bool,
     pub(crate) cma: bool,
     pub(crate) populate: usize,
+    pub(crate) rdma: Rdma,
     /// How long another machine may be silent, if the user sets it.
     pub(crate) silence: Option<Duration>,
     pub(crate) pretended_nodes: Option<usize>,
     pub(crate) refused_xpmem: Option<usize>,
+}
+
+/// What an administrator asks of RDMA ports and of the paths from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rdma {
+    pub(crate) gid_index: Option<u8>,
+    pub(crate) service_level: u8,
+    pub(crate) traffic_class: u8,
+    pub(crate) partition: Option<u16>,
+    pub(crate) mtu: Option<u16>,
+}
+
+impl Rdma {
+    fn read(get: impl Fn(&'static str) -> Result<Option<String>>) -> Result<Rdma> {
+        let small = |name, most| Ok::<_, Error>(number(name, get(name)?, 0, most)?.and_then(|n| u8::try_from(n).ok()));
+        let mtu = number(MTU, get(MTU)?, 256, 4096)?;
+        if let Some(bytes) = mtu.filter(|bytes| !bytes.is_power_of_two()) {
+            let choices = SettingError::NotOneOf(&["256", "512", "1024", "2048", "4096"]);
+            return Err(invalid(MTU, &bytes.to_string(), choices));
+        }
+        Ok(Rdma {
+            gid_index: small(GID_INDEX, 255)?,
+            service_level: small(SERVICE_LEVEL, 15)?.unwrap_or(0),
+            traffic_class: small(TRAFFIC_CLASS, 255)?.unwrap_or(0),
+            partition: number(PARTITION, get(PARTITION)?, 1, u16::MAX)?,
+            mtu,
+        })
+    }
 }
 
 /// The user's choice of the atomicity actor.
@@ -164,6 +220,7 @@ impl Default for Settings {
             xpmem: true,
             cma: true,
             populate: 64 << 20,
+            rdma: Rdma::default(),
             silence: None,
             pretended_nodes: None,
             refused_xpmem: None,
@@ -208,6 +265,7 @@ impl Settings {
                 seconds.ok_or_else(|| invalid(SILENCE, &value, SettingError::NotSeconds { least: 2, most: 600 }))?;
             settings.silence = Some(Duration::from_secs(seconds));
         }
+        settings.rdma = Rdma::read(filled)?;
         if let Some(value) = get(TEST_NODES)? {
             let nodes = value.parse().ok().filter(|&nodes: &usize| nodes > 0);
             settings.pretended_nodes = Some(nodes.ok_or_else(|| invalid(TEST_NODES, &value, SettingError::NotNodes))?);
@@ -311,6 +369,17 @@ fn switch(name: &'static str, value: &str) -> Result<bool> {
     }
 }
 
+/// A number within bounds, decimal or with 0x hexadecimal.
+fn number(name: &'static str, value: Option<String>, least: u16, most: u16) -> Result<Option<u16>> {
+    let Some(text) = value else { return Ok(None) };
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    let found = parsed.ok().filter(|number| (least..=most).contains(number));
+    found.map(Some).ok_or_else(|| invalid(name, &text, SettingError::NotNumber { least, most }))
+}
+
 fn size(name: &'static str, value: &str) -> Result<usize> {
     let (digits, shift) = match value.to_ascii_lowercase().as_str() {
         text if text.ends_with('k') => (text[..text.len() - 1].to_owned(), 10),
@@ -363,6 +432,25 @@ mod tests {
         let silence = |value| with(SILENCE, value).map(|s| s.silence).ok();
         assert_eq!(silence("30"), Some(Some(Duration::from_secs(30))));
         assert!(silence("1").is_none() && silence("601").is_none() && silence("soon").is_none());
+    }
+
+    #[test]
+    fn settings_of_rdma_are_read_within_their_bounds() {
+        let rdma = |name, value| with(name, value).map(|settings| settings.rdma).map_err(|error| error.to_string());
+        let none = Rdma::default();
+        assert_eq!(rdma(GID_INDEX, "3"), Ok(Rdma { gid_index: Some(3), ..none }));
+        assert_eq!(rdma(SERVICE_LEVEL, "15"), Ok(Rdma { service_level: 15, ..none }));
+        assert_eq!(rdma(TRAFFIC_CLASS, "104"), Ok(Rdma { traffic_class: 104, ..none }));
+        assert_eq!(rdma(PARTITION, "0x8007"), Ok(Rdma { partition: Some(0x8007), ..none }));
+        assert_eq!(rdma(MTU, "1024"), Ok(Rdma { mtu: Some(1024), ..none }));
+        assert_eq!(rdma(MTU, ""), Ok(none));
+        let refused =
+            [(GID_INDEX, "256"), (SERVICE_LEVEL, "16"), (PARTITION, "0"), (PARTITION, "0x10000"), (MTU, "8192")];
+        assert!(refused.iter().all(|(name, value)| rdma(name, value).is_err()));
+        let words = rdma(MTU, "1500").expect_err("no power of two");
+        assert!(words.ends_with("it is 256, 512, 1024, 2048 or 4096"), "{words}");
+        let words = rdma(SERVICE_LEVEL, "high").expect_err("no number");
+        assert!(words.ends_with("it is a number, 0 to 15"), "{words}");
     }
 
     #[test]

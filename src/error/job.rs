@@ -144,6 +144,14 @@ pub enum SettingError {
         /// The most seconds.
         most: u64,
     },
+    /// Not a number, or outside of the bounds.
+    #[error("it is a number, {least} to {most}")]
+    NotNumber {
+        /// The smallest.
+        least: u16,
+        /// The largest.
+        most: u16,
+    },
     /// Not a number of nodes.
     #[error("it is a number of nodes")]
     NotNodes,

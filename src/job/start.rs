@@ -331,7 +331,7 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
     if !settings.verbs {
         return Ok(Err(None));
     }
-    let opened = transport::open_verbs(peer(boot.rank()), settings.devices.as_deref(), settings.silence);
+    let opened = transport::open_verbs(peer(boot.rank()), settings);
     let said = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
     let told = boot.allgather("transom.verbs", said.as_bytes())?;
     let Some(first) = told.iter().position(|reason| !reason.is_empty()) else {

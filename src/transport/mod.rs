@@ -19,8 +19,9 @@ use transom_fabric::{
 };
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
-use transom_verbs::{VerbsDomain, VerbsOptions};
+use transom_verbs::{PathOptions, VerbsDomain, VerbsOptions};
 
+use crate::environment::{Rdma, Settings};
 use crate::routes::{Amos, NetAtomics};
 pub(crate) use pieces::{get_pieces, put_pieces};
 pub(crate) use remote::{Near, NetMemory, NodeMemory, touch};
@@ -85,10 +86,12 @@ macro_rules! each_net {
 }
 
 /// Opens a verbs device: one of `devices`, or without a list the first that works.
-pub(crate) fn open_verbs(me: Peer, devices: Option<&str>, silence: Option<Duration>) -> Result<Net, FabricError> {
+pub(crate) fn open_verbs(me: Peer, settings: &Settings) -> Result<Net, FabricError> {
     let usual = VerbsOptions::default();
-    let silence = silence.unwrap_or(usual.silence);
-    let options = VerbsOptions { rank: me, devices: devices.map(str::to_owned), silence, ..usual };
+    let silence = settings.silence.unwrap_or(usual.silence);
+    let Rdma { gid_index, service_level, traffic_class, partition, mtu } = settings.rdma;
+    let paths = PathOptions { gid_index, service_level, traffic_class, partition, mtu };
+    let options = VerbsOptions { rank: me, devices: settings.devices.clone(), silence, paths, ..usual };
     VerbsDomain::open(&options).map(Net::Verbs)
 }
 
@@ -145,6 +148,14 @@ impl Net {
             Net::Verbs(_) => "verbs".into(),
             Net::Ofi(domain) => format!("libfabric {}", domain.agreement()),
             Net::Sim(_) => "sim".into(),
+        }
+    }
+
+    /// The settings of the paths from this process in words, where the net tells them.
+    pub(crate) fn paths(&self) -> Option<String> {
+        match self {
+            Net::Verbs(domain) => Some(domain.paths()),
+            Net::Ofi(_) | Net::Sim(_) => None,
         }
     }
 

@@ -41,7 +41,11 @@ impl BarePair {
     /// As for [`VerbsDomain::open`](crate::VerbsDomain::open).
     pub fn open(options: &VerbsOptions, sends: u32, memory: &Memory) -> Result<BarePair, FabricError> {
         let library = Library::open(&options.library)?;
-        let device = Device::open(&library, &choice::choose(options.devices.as_deref())?)?;
+        let device = Device::open(
+            &library,
+            &choice::choose(options.devices.as_deref(), options.paths.gid_index, options.rank)?,
+            options.paths,
+        )?;
         let queue = Queue::create(&device, sends)?;
         let depth = Depth { sends, receives: 0, inline: INLINE, list: 1 };
         let (pair, inline) = Pair::reliable(&queue, &Receives::create(&device, 1)?, depth, options.rank)?;

@@ -1,9 +1,9 @@
 //! The choice of device and port by their attributes in sysfs. Safe code; it opens no device.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use transom_fabric::FabricError;
 use transom_fabric::devices::{Wanted, entries, line, name, near_node, numa_node};
+use transom_fabric::{FabricError, Peer};
 
 use crate::library::TRANSPORT;
 
@@ -27,21 +27,28 @@ pub struct PortInfo {
 
 /// All ports of all devices, in the order of their names.
 pub fn ports() -> Vec<PortInfo> {
-    scan(Path::new(DEVICES))
+    scan(Path::new(DEVICES), None)
 }
 
-/// The port to use: the first that works of those in `wanted`, or of all. Where the user named
-/// none, ports near the NUMA node of this process come first.
-pub(crate) fn choose(wanted: Option<&str>) -> Result<PortInfo, FabricError> {
+/// The folder of a port in sysfs.
+pub(crate) fn folder(port: &PortInfo) -> PathBuf {
+    Path::new(DEVICES).join(&port.device).join("ports").join(port.port.to_string())
+}
+
+/// The port to use: the first that works of those that the user lists, or of all. Where the user
+/// named none, ports near the NUMA node of this process come first, and ranks take turns in equally
+/// good ones.
+pub(crate) fn choose(wanted: Option<&str>, gid_index: Option<u8>, rank: Peer) -> Result<PortInfo, FabricError> {
     let unavailable = |reason: String| FabricError::unavailable(TRANSPORT, reason);
-    let found = ports();
+    let found = scan(Path::new(DEVICES), gid_index);
     if found.is_empty() {
         return Err(unavailable(format!("this machine has no RDMA device ({DEVICES} is empty)")));
     }
-    pick(&found, &Wanted::parse(wanted.unwrap_or_default()).map_err(unavailable)?, near_node()).map_err(unavailable)
+    let wanted = Wanted::parse(wanted.unwrap_or_default()).map_err(unavailable)?;
+    pick(&found, &wanted, near_node(), rank).map_err(unavailable)
 }
 
-fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>) -> Result<PortInfo, String> {
+fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>, rank: Peer) -> Result<PortInfo, String> {
     let mut candidates: Vec<(usize, &PortInfo)> = found
         .iter()
         .filter_map(|info| {
@@ -51,8 +58,10 @@ fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>) -> Result<PortIn
         .collect();
     // A stable sort: equal ports stay in the order of their names.
     candidates.sort_by_key(|(order, _)| *order);
-    if let Some((_, info)) = candidates.iter().find(|(_, info)| info.gid.is_ok()) {
-        return Ok((*info).clone());
+    candidates.retain(|(_, info)| info.gid.is_ok());
+    if let Some(first) = candidates.first() {
+        let equal: Vec<_> = candidates.iter().filter(|other| are_equal(first, other)).collect();
+        return Ok(equal[rank.index() % equal.len()].1.clone());
     }
     let all: Vec<_> = found
         .iter()
@@ -64,7 +73,16 @@ fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>) -> Result<PortIn
     Err(format!("no port can be used: {}", all.join("; ")))
 }
 
-fn scan(root: &Path) -> Vec<PortInfo> {
+/// Whether ranks take turns in two ports: both are equally good and of one subnet of InfiniBand,
+/// where every port reaches every other one. Interfaces of Ethernet may lead to networks that are
+/// apart, so that only the first of these is used.
+fn are_equal(first: &(usize, &PortInfo), other: &(usize, &PortInfo)) -> bool {
+    let subnet = |info: &PortInfo| info.gid.as_ref().ok().filter(|_| !info.ethernet).map(|(_, gid)| gid[..8].to_vec());
+    let same = std::ptr::eq(first.1, other.1);
+    same || (first.0 == other.0 && subnet(first.1).is_some() && subnet(first.1) == subnet(other.1))
+}
+
+fn scan(root: &Path, index: Option<u8>) -> Vec<PortInfo> {
     let mut found = Vec::new();
     for device in entries(root) {
         let kind = line(&device.join("node_type"));
@@ -73,7 +91,7 @@ fn scan(root: &Path) -> Vec<PortInfo> {
             let Ok(number) = name(&port).parse() else { continue };
             let ethernet = line(&port.join("link_layer")) == "Ethernet";
             let gid = if kind.starts_with("1:") {
-                usable(&port, ethernet)
+                usable(&port, ethernet, index)
             } else {
                 Err(format!("is no channel adapter (its type is `{kind}`)"))
             };
@@ -85,12 +103,17 @@ fn scan(root: &Path) -> Vec<PortInfo> {
 
 /// The identifier of an active port: on Ethernet one of RoCE version 2, preferably of an IPv4
 /// address, and a link-local one last.
-fn usable(port: &Path, ethernet: bool) -> Result<(u8, [u8; 16]), String> {
+///
+/// With an `index` the identifier of that place in the port's table, of whatever kind.
+fn usable(port: &Path, ethernet: bool, index: Option<u8>) -> Result<(u8, [u8; 16]), String> {
     let state = line(&port.join("state"));
     if !state.starts_with("4:") {
         return Err(format!("is not active (`{state}`)"));
     }
     let gid = |index: u8| gid_of(&line(&port.join(format!("gids/{index}")))).filter(|gid| gid[8..] != [0; 8]);
+    if let Some(index) = index {
+        return gid(index).map(|gid| (index, gid)).ok_or_else(|| format!("has no global identifier {index}"));
+    }
     if !ethernet {
         return gid(0).map(|gid| (0, gid)).ok_or_else(|| "has no global identifier".into());
     }
@@ -119,7 +142,6 @@ fn gid_of(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
 
     use super::*;
 
@@ -129,7 +151,7 @@ mod tests {
 
     fn chosen(found: &[PortInfo], wanted: &str, near: Option<u32>) -> Result<String, String> {
         let wanted = Wanted::parse(wanted)?;
-        pick(found, &wanted, near).map(|info| format!("{}:{}", info.device, info.port))
+        pick(found, &wanted, near, Peer(1)).map(|info| format!("{}:{}", info.device, info.port))
     }
 
     #[test]
@@ -146,6 +168,23 @@ mod tests {
         let error = chosen(&found, "b", None).expect_err("it is down");
         assert!(error.contains("b:1 is not active (`1: DOWN`)") && error.contains("a:1 was not asked for"), "{error}");
         assert!(chosen(&found, "b:x", None).is_err());
+    }
+
+    /// Four ports of InfiniBand, two at each NUMA node, one of which is of another subnet.
+    #[test]
+    fn ranks_take_turns_in_equal_ports_of_a_subnet() {
+        let port = |number: u32| PortInfo { ethernet: false, ..info(&format!("mlx5_{number}"), number / 2) };
+        let mut found: Vec<_> = (0..4).map(port).collect();
+        let of = |found: &[PortInfo], wanted, near, rank| {
+            pick(found, &Wanted::parse(wanted).expect("a list"), near, Peer(rank)).expect("a port").device
+        };
+        assert_eq!([0, 1, 2].map(|rank| of(&found, "", Some(1), rank)), ["mlx5_2", "mlx5_3", "mlx5_2"]);
+        assert_eq!([0, 3, 5].map(|rank| of(&found, "", None, rank)), ["mlx5_0", "mlx5_3", "mlx5_1"]);
+        assert_eq!([0, 1].map(|rank| of(&found, "mlx5_3,mlx5_1", Some(1), rank)), ["mlx5_3", "mlx5_3"]);
+        found[3].gid = Ok((0, [2; 16]));
+        assert_eq!([0, 1].map(|rank| of(&found, "", Some(1), rank)), ["mlx5_2", "mlx5_2"]);
+        found[2].ethernet = true;
+        assert_eq!([0, 1].map(|rank| of(&found, "^mlx5_3", Some(1), rank)), ["mlx5_2", "mlx5_2"]);
     }
 
     /// A tree as in sysfs, in a temporary folder that drop removes.
@@ -189,12 +228,15 @@ mod tests {
             ("siw0/node_type", "4: RNIC"),
             ("siw0/ports/1/state", "4: ACTIVE"),
         ]);
-        let found = scan(&tree.0);
+        let found = scan(&tree.0, None);
         let names: Vec<_> = found.iter().map(|info| (info.device.as_str(), info.port, info.numa_node)).collect();
         assert_eq!(names, [("mlx5_1", 2, Some(3)), ("rxe0", 1, None), ("siw0", 1, None)]);
         assert_eq!(found[1].gid, Ok((2, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 77, 0, 1])));
         assert_eq!(found[0].gid, Err("is not active (`1: DOWN`)".into()));
         assert_eq!(found[2].gid, Err("is no channel adapter (its type is `4: RNIC`)".into()));
-        assert!(scan(&tree.0.join("none")).is_empty());
+        let second = |index| scan(&tree.0, Some(index)).remove(1).gid;
+        assert_eq!(second(1).map(|(index, _)| index), Ok(1), "of the older RoCE, since it is asked for");
+        assert_eq!(second(9), Err("has no global identifier 9".into()));
+        assert!(scan(&tree.0.join("none"), None).is_empty());
     }
 }

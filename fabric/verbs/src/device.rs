@@ -11,8 +11,9 @@ use std::sync::Arc;
 use transom_fabric::{FabricError, Peer};
 
 use crate::address::Address;
-use crate::choice::PortInfo;
+use crate::choice::{self, PortInfo};
 use crate::library::Library;
+use crate::path::{PathOptions, Sender};
 use crate::sys;
 
 /// An opened device, with its protection domain.
@@ -21,7 +22,10 @@ pub(crate) struct Device {
     pub(crate) port: PortInfo,
     pub(crate) attributes: sys::ibv_device_attr,
     pub(crate) port_attributes: sys::ibv_port_attr,
-    gid_index: u8,
+    sender: Sender,
+    paths: PathOptions,
+    /// The place of the partition in the port's table.
+    pub(crate) partition: u16,
     pub(crate) context: *mut sys::ibv_context,
     pub(crate) pd: *mut sys::ibv_pd,
 }
@@ -80,9 +84,15 @@ impl Device {
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn open(library: &Arc<Library>, port: &PortInfo) -> Result<Arc<Device>, FabricError> {
+    pub(crate) fn open(
+        library: &Arc<Library>,
+        port: &PortInfo,
+        paths: PathOptions,
+    ) -> Result<Arc<Device>, FabricError> {
         let what = |call: &str| format!("{call} of {}", port.device);
-        let (gid_index, _) = port.gid.clone().map_err(|reason| FabricError::failed(what("using a port"), reason))?;
+        let unusable = |reason| FabricError::failed(what("using a port"), reason);
+        let (gid_index, gid) = port.gid.clone().map_err(unusable)?;
+        let partition = paths.partition_index(&choice::folder(port)).map_err(unusable)?;
         let context = Device::context(library, &port.device)?;
         // SAFETY: attributes are numbers, for which all zeroes are valid.
         let (attributes, port_attributes) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -91,7 +101,9 @@ impl Device {
             port: port.clone(),
             attributes,
             port_attributes,
-            gid_index,
+            sender: Sender { gid, gid_index, port: port.port, header: false },
+            paths,
+            partition,
             context,
             pd: std::ptr::null_mut(),
         };
@@ -105,6 +117,7 @@ impl Device {
             rustix::fs::fcntl_setfl(BorrowedFd::borrow_raw((*context).async_fd), rustix::fs::OFlags::NONBLOCK)
                 .map_err(|error| FabricError::failed(what("setting the event descriptor"), error))?;
         }
+        device.sender.header = device.port_attributes.flags & sys::IBV_QPF_GRH_REQUIRED != 0;
         if device.pd.is_null() {
             return Err(failed(what("ibv_alloc_pd")));
         }
@@ -145,10 +158,10 @@ impl Device {
         let reads = self.attributes.max_qp_rd_atom.clamp(1, 16);
         Address {
             token,
-            gid: self.port.gid.as_ref().map_or([0; 16], |(_, gid)| *gid),
+            gid: self.sender.gid,
             number,
             lid: self.port_attributes.lid,
-            mtu: u8::try_from(self.port_attributes.active_mtu).unwrap_or(1),
+            mtu: self.paths.mtu(u8::try_from(self.port_attributes.active_mtu).unwrap_or(1)),
             reads: u8::try_from(reads).unwrap_or(1),
             ethernet: self.port_attributes.link_layer == sys::IBV_LINK_LAYER_ETHERNET,
         }
@@ -156,22 +169,19 @@ impl Device {
 
     /// The address vector from this port to an address.
     pub(crate) fn path(&self, to: &Address) -> sys::ibv_ah_attr {
-        let grh = sys::ibv_global_route {
-            dgid: sys::ibv_gid(to.gid),
-            flow_label: 0,
-            sgid_index: self.gid_index,
-            hop_limit: 64,
-            traffic_class: 0,
-        };
-        sys::ibv_ah_attr {
-            grh,
-            dlid: to.lid,
-            sl: 0,
-            src_path_bits: 0,
-            static_rate: 0,
-            is_global: u8::from(to.ethernet),
-            port_num: self.port.port,
-        }
+        self.paths.vector(&self.sender, to)
+    }
+
+    /// The settings of the port and of its paths in words.
+    pub(crate) fn in_words(&self) -> String {
+        let kind = if self.port.ethernet { "RoCE" } else { "InfiniBand" };
+        let (Sender { gid_index, .. }, PathOptions { service_level, traffic_class, .. }) = (self.sender, self.paths);
+        let bytes = 128u32 << self.address(0, 0).mtu;
+        format!(
+            "{kind}, global identifier {gid_index}, partition {}, service level {service_level}, traffic class \
+             {traffic_class}, packets of {bytes} bytes",
+            self.partition
+        )
     }
 
     /// The access rights of peers: all that the device supports.

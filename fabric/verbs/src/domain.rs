@@ -13,6 +13,7 @@ use crate::greeter::{Greeter, HELLOS};
 use crate::library::{Library, SONAME};
 use crate::opened::{MESSAGE, MESSAGES, Open};
 use crate::pair::{Depth, Pair, Quality};
+use crate::path::PathOptions;
 use crate::pool::{Pool, Pools};
 use crate::port::VerbsPort;
 use crate::queue::{Queue, Receives};
@@ -27,7 +28,8 @@ const COMPLETIONS: u32 = 4096;
 pub struct VerbsOptions {
     /// The ports to choose from: a list of `device[:port]`, of which the first that works is taken;
     /// `^` before the list excludes them. `None`: the first active port, preferably one near the
-    /// NUMA node to which this process is bound.
+    /// NUMA node to which this process is bound. Ranks take turns in equally good ports of
+    /// InfiniBand with one subnet.
     pub devices: Option<String>,
     /// This process's rank, which each message and connection carries; below 2^30.
     pub rank: Peer,
@@ -38,6 +40,8 @@ pub struct VerbsOptions {
     /// How long a peer may take to answer a connection request, which needs the peer's process and
     /// not only its device.
     pub patience: Duration,
+    /// The administrator's settings of the port and of its paths.
+    pub paths: PathOptions,
     /// The library's name for the dynamic loader.
     pub library: String,
 }
@@ -45,7 +49,8 @@ pub struct VerbsOptions {
 impl Default for VerbsOptions {
     fn default() -> Self {
         let (silence, patience) = (Duration::from_secs(2), Duration::from_secs(30));
-        VerbsOptions { devices: None, rank: Peer(0), silence, patience, library: SONAME.into() }
+        let (paths, library) = (PathOptions::default(), SONAME.into());
+        VerbsOptions { devices: None, rank: Peer(0), silence, patience, paths, library }
     }
 }
 
@@ -74,7 +79,11 @@ impl VerbsDomain {
     /// `Failed` where opening failed.
     pub fn open(options: &VerbsOptions) -> Result<Arc<VerbsDomain>, FabricError> {
         let library = Library::open(&options.library)?;
-        let device = Device::open(&library, &choice::choose(options.devices.as_deref())?)?;
+        let device = Device::open(
+            &library,
+            &choice::choose(options.devices.as_deref(), options.paths.gid_index, options.rank)?,
+            options.paths,
+        )?;
         let count = |device: i32| u32::try_from(device).unwrap_or(0);
         let completions = COMPLETIONS.min(count(device.attributes.max_cqe));
         let messages = MESSAGES.min(count(device.attributes.max_srq_wr));
@@ -114,6 +123,11 @@ impl VerbsDomain {
     /// The memory that this crate keeps for each connected peer, in bytes, beside the queue pair.
     pub fn bytes_per_peer() -> usize {
         Contacts::BYTES_PER_PEER
+    }
+
+    /// The settings of the port and of its paths in words, for users.
+    pub fn paths(&self) -> String {
+        self.port.device().in_words()
     }
 
     /// The device and port, as `mlx5_0:1`.

@@ -69,12 +69,14 @@ mod contacts;
 mod domain;
 mod handshake;
 mod opened;
+mod path;
 mod remote;
 mod ticket;
 
 pub use choice::{PortInfo, ports};
 pub use domain::{VerbsDomain, VerbsOptions, VerbsRegion};
 pub use library::SONAME;
+pub use path::PathOptions;
 pub use port::VerbsPort;
 pub use remote::VerbsRemote;
 pub use sending::Posted;

@@ -49,6 +49,7 @@ impl Library {
         // IBVERBS_1.1, keeps them.
         let call = unsafe {
             functions!(
+                fork_init,
                 get_device_list,
                 free_device_list,
                 get_device_name,
@@ -79,6 +80,12 @@ impl Library {
                 event_type_str,
             )
         };
+        if pins_across_forks(&rustix::system::uname().release().to_string_lossy()) {
+            // A refusal leaves children of `fork` as they were: the program may have registered
+            // memory by itself before.
+            // SAFETY: no memory is registered by this crate yet (man ibv_fork_init).
+            let _ = unsafe { (call.fork_init)() };
+        }
         // The library stays loaded, as its providers do, and other users of it may have open
         // objects.
         std::mem::forget(dynamic);
@@ -98,6 +105,16 @@ impl Library {
     }
 }
 
+/// Whether a process of this kernel loses registered pages to the children of `fork`, so that the
+/// library must keep these from them: before Linux 5.12, which copies such pages for the child.
+fn pins_across_forks(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) < (5, 12),
+        _ => false,
+    }
+}
+
 /// # Safety
 /// Null, or a C string.
 unsafe fn words(text: *const std::ffi::c_char) -> String {
@@ -113,6 +130,12 @@ fn cause(error: &libloading::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forks_are_guarded_on_old_kernels_only() {
+        let releases = ["4.18.0-553.el8.x86_64", "5.11.22", "5.12.0-rc1", "6.1.0-13-amd64", "6"];
+        assert_eq!(releases.map(pins_across_forks), [true, true, false, false, false]);
+    }
 
     #[test]
     fn a_missing_library_is_told_with_how_to_get_it() {

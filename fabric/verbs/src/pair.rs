@@ -91,6 +91,7 @@ impl Pair {
         let mut attributes = blank();
         attributes.qp_state = sys::IBV_QPS_INIT;
         attributes.port_num = queue.device.port.port;
+        attributes.pkey_index = queue.device.partition;
         attributes.qp_access_flags = queue.device.access();
         let mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_ACCESS_FLAGS;
         pair.modify("ibv_modify_qp to INIT", &mut attributes, mask)?;
@@ -106,6 +107,7 @@ impl Pair {
         let mut attributes = blank();
         attributes.qp_state = sys::IBV_QPS_INIT;
         attributes.port_num = queue.device.port.port;
+        attributes.pkey_index = queue.device.partition;
         attributes.qkey = QKEY;
         let mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_QKEY;
         pair.modify("ibv_modify_qp to INIT", &mut attributes, mask)?;

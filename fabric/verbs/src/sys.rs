@@ -57,6 +57,9 @@ pub const IBV_SEND_INLINE: u32 = 1 << 3;
 
 pub const IBV_WC_SUCCESS: u32 = 0;
 
+/// All packets of the port need a global header.
+pub const IBV_QPF_GRH_REQUIRED: u8 = 1;
+
 pub const IBV_EVENT_CQ_ERR: u32 = 0;
 pub const IBV_EVENT_QP_FATAL: u32 = 1;
 pub const IBV_EVENT_QP_REQ_ERR: u32 = 2;
@@ -184,7 +187,8 @@ pub struct ibv_port_attr {
     pub sm_lid: u16,
     pub bytes: [u8; 8],
     pub link_layer: u8,
-    pub room: [u8; 64],
+    pub flags: u8,
+    pub room: [u8; 63],
 }
 
 #[repr(C, align(8))]
@@ -359,6 +363,7 @@ pub struct ibv_async_event {
 
 /// The functions that are exported symbols.
 pub struct Functions {
+    pub fork_init: unsafe extern "C" fn() -> c_int,
     pub get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut ibv_device,
     pub free_device_list: unsafe extern "C" fn(*mut *mut ibv_device),
     pub get_device_name: unsafe extern "C" fn(*mut ibv_device) -> *const c_char,

@@ -1,0 +1,151 @@
+//! What an administrator asks of a port and of the paths from it, and the address vectors that
+//! follow. Safe code; it opens no device.
+
+use std::path::Path;
+
+use transom_fabric::devices::{entries, line, name};
+
+use crate::address::Address;
+use crate::sys;
+
+/// The routers that a packet may pass.
+const HOPS: u8 = 64;
+
+/// Settings of a port and of its paths. By default the port's own values hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathOptions {
+    /// The place of the global identifier in the port's table. `None`: on Ethernet one of RoCE
+    /// version 2, of an IPv4 address where there is one; on InfiniBand the first.
+    pub gid_index: Option<u8>,
+    /// The service level of all packets, 0 to 15.
+    pub service_level: u8,
+    /// The traffic class of packets with a global header; on RoCE its upper six bits are the DSCP.
+    pub traffic_class: u8,
+    /// The partition, by its key; the bit of full membership does not count. `None`: the first of
+    /// the port's table.
+    pub partition: Option<u16>,
+    /// The most bytes of a packet: 256, 512, 1024, 2048 or 4096. `None`: as the port has it. A
+    /// connection takes the smaller value of its two ends.
+    pub mtu: Option<u16>,
+}
+
+impl PathOptions {
+    /// The largest packet, as the enumeration value of verbs, of a port that has `active`.
+    pub(crate) fn mtu(&self, active: u8) -> u8 {
+        // 256 bytes are 1, and each doubling is one more.
+        let most = self.mtu.map_or(u8::MAX, |bytes| u8::try_from(bytes.max(256).ilog2() - 7).unwrap_or(1));
+        active.min(most)
+    }
+
+    /// The address vector from the port `own`, number `port`, to another one. Packets have a global
+    /// header where `own` requires it, on Ethernet, and to another subnet, which a router of
+    /// InfiniBand reaches by the header.
+    pub(crate) fn vector(&self, own: &Sender, to: &Address) -> sys::ibv_ah_attr {
+        let subnet = |gid: &[u8; 16]| u64::from_be_bytes(*gid.first_chunk().unwrap_or(&[0; 8]));
+        let global = to.ethernet || own.header || subnet(&own.gid) != subnet(&to.gid);
+        let grh = sys::ibv_global_route {
+            dgid: sys::ibv_gid(to.gid),
+            flow_label: 0,
+            sgid_index: own.gid_index,
+            hop_limit: HOPS,
+            traffic_class: self.traffic_class,
+        };
+        sys::ibv_ah_attr {
+            grh,
+            dlid: to.lid,
+            sl: self.service_level,
+            src_path_bits: 0,
+            static_rate: 0,
+            is_global: u8::from(global),
+            port_num: own.port,
+        }
+    }
+
+    /// The place of the partition in the table of a port, by the port's folder in sysfs.
+    ///
+    /// # Errors
+    /// The port is no member of the partition; its partitions.
+    pub(crate) fn partition_index(&self, port: &Path) -> Result<u16, String> {
+        let Some(wanted) = self.partition else { return Ok(0) };
+        let key = |entry: &Path| u16::from_str_radix(line(entry).strip_prefix("0x")?, 16).ok();
+        let table = entries(&port.join("pkeys"));
+        let keys = || table.iter().filter_map(|entry| Some((name(entry).parse::<u16>().ok()?, key(entry)?)));
+        let found = keys().filter(|(_, key)| (key ^ wanted) & MEMBERS == 0).max_by_key(|(_, key)| *key);
+        found.map(|(index, _)| index).ok_or_else(|| {
+            let mut all: Vec<_> = keys().filter(|(_, key)| key & MEMBERS != 0).collect();
+            all.sort_unstable();
+            let all: Vec<_> = all.iter().map(|(_, key)| format!("{key:#06x}")).collect();
+            format!("is not in the partition {wanted:#06x}, but in {}", all.join(", "))
+        })
+    }
+}
+
+/// The bits of a partition's key that name the partition. The other one says full membership.
+const MEMBERS: u16 = 0x7fff;
+
+/// The port from which packets go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender {
+    pub(crate) gid: [u8; 16],
+    pub(crate) gid_index: u8,
+    pub(crate) port: u8,
+    /// The port requires a global header of all packets.
+    pub(crate) header: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const SUBNET: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    const OTHER: [u8; 16] = [0xfe, 0xc0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2];
+
+    fn sender(header: bool) -> Sender {
+        Sender { gid: SUBNET, gid_index: 3, port: 2, header }
+    }
+
+    fn to(gid: [u8; 16], ethernet: bool) -> Address {
+        Address { gid, ethernet, lid: 9, ..Address::default() }
+    }
+
+    /// Infiniband architecture 1.5, 8.4: packets between subnets have the global header.
+    #[test]
+    fn packets_have_a_global_header_where_they_need_one() {
+        let global = |own: &Sender, to: &Address| PathOptions::default().vector(own, to).is_global;
+        assert_eq!(global(&sender(false), &to(SUBNET, false)), 0);
+        assert_eq!(global(&sender(false), &to(OTHER, false)), 1, "a router is between");
+        assert_eq!(global(&sender(true), &to(SUBNET, false)), 1, "the port requires it");
+        assert_eq!(global(&sender(false), &to(SUBNET, true)), 1, "RoCE");
+    }
+
+    #[test]
+    fn what_the_administrator_asks_is_in_the_address_vector() {
+        let asked = PathOptions { service_level: 5, traffic_class: 104, ..PathOptions::default() };
+        let vector = asked.vector(&sender(false), &to(OTHER, false));
+        assert_eq!((vector.sl, vector.grh.traffic_class, vector.grh.sgid_index), (5, 104, 3));
+        assert_eq!((vector.dlid, vector.port_num, vector.grh.hop_limit, vector.grh.dgid.0), (9, 2, 64, OTHER));
+    }
+
+    #[test]
+    fn packets_are_no_longer_than_port_and_administrator_allow() {
+        let mtu = |bytes, active| PathOptions { mtu: bytes, ..PathOptions::default() }.mtu(active);
+        assert_eq!([mtu(None, 5), mtu(Some(256), 5), mtu(Some(1024), 5), mtu(Some(4096), 3)], [5, 1, 3, 3]);
+    }
+
+    #[test]
+    fn the_partition_is_found_by_its_key() {
+        let port = std::env::temp_dir().join(format!("transom-pkeys-{}", std::process::id()));
+        fs::create_dir_all(port.join("pkeys")).expect("a folder");
+        for (index, key) in ["0xffff", "0x0007", "0x8007", "0x0000"].iter().enumerate() {
+            fs::write(port.join(format!("pkeys/{index}")), format!("{key}\n")).expect("a file");
+        }
+        let index = |key| PathOptions { partition: key, ..PathOptions::default() }.partition_index(&port);
+        assert_eq!([index(None), index(Some(0x7fff)), index(Some(0xffff))], [Ok(0), Ok(0), Ok(0)]);
+        assert_eq!([index(Some(7)), index(Some(0x8007))], [Ok(2), Ok(2)], "full membership before limited");
+        let refused = index(Some(0x8009)).expect_err("no member");
+        assert!(refused.contains("0x8009") && refused.contains("0x0007, 0x8007"), "{refused}");
+        fs::remove_dir_all(port).expect("made by this test");
+    }
+}
