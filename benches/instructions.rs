@@ -5,7 +5,7 @@
 //! two ranks are threads of one process on the simulated net.
 
 use transom::bootstrap::local::Board;
-use transom::{At, BasicType, Datatype, Job, Lock, LockAllEpoch, Route, Window};
+use transom::{At, BasicType, Datatype, Job, Lock, LockAllEpoch, Notice, Route, Window};
 use transom_fabric::Peer;
 use transom_fabric::sim::{SimNet, SimOptions};
 
@@ -36,6 +36,7 @@ fn main() -> transom::Result<()> {
 /// What each rank does.
 fn rank(world: Job) -> transom::Result<()> {
     let win = Window::<u64>::allocate(&world, 2 + 2 * BLOCKS)?;
+    win.set_num_notify(1)?;
     if world.rank() == 0 {
         let target = world.size() - 1;
         let source = [7u64];
@@ -51,9 +52,11 @@ fn rank(world: Job) -> transom::Result<()> {
             // First contact is not part of the hot path.
             epoch.put(target, 0, &source)?;
             epoch.fetch_add(target, 1, 0u64)?;
+            epoch.put_notify(target, 0, &source, Notice(0))?;
             epoch.flush(target)?;
             measured::empty(target);
             measured::put(epoch, target, &source)?;
+            measured::put_notify(epoch, target, &source)?;
             measured::flush(epoch, target)?;
             measured::get(epoch, target, &mut result)?;
             measured::fetch_add(epoch, target)?;
@@ -76,6 +79,9 @@ fn finish(world: Job, win: Window<u64>) -> transom::Result<()> {
         eprintln!("turns {TURNS}");
     }
     world.barrier()?;
+    if world.rank() + 1 == world.size() && win.route(0)? != Route::Net {
+        assert_eq!(win.notices().value(0)?, TURNS as u64 + 1, "every notified put counted");
+    }
     win.free()?;
     world.finalize()
 }
@@ -96,7 +102,7 @@ fn over_net(win: &Window<u64>, target: usize, source: &[u64]) -> transom::Result
 
 /// The counted functions; callgrind switches its counting on and off by their names.
 mod measured {
-    use super::{At, BATCH, BLOCKS, Datatype, Lock, LockAllEpoch, TURNS, Window};
+    use super::{At, BATCH, BLOCKS, Datatype, Lock, LockAllEpoch, Notice, TURNS, Window};
     use std::hint::black_box;
     use transom::{Result, ops};
 
@@ -116,7 +122,15 @@ mod measured {
         Ok(())
     }
 
-    /// A batch of them.
+    #[inline(never)]
+    pub(super) fn put_notify<'e>(epoch: &LockAllEpoch<'e, '_, u64>, target: usize, source: &'e [u64]) -> Result<()> {
+        for _ in 0..TURNS {
+            epoch.put_notify(black_box(target), 0, black_box(source), Notice(0))?;
+        }
+        Ok(())
+    }
+
+    /// A batch of puts.
     #[inline(never)]
     pub(super) fn put_net<'e>(epoch: &LockAllEpoch<'e, '_, u64>, target: usize, source: &'e [u64]) -> Result<()> {
         for _ in 0..BATCH {

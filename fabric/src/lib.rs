@@ -35,6 +35,8 @@ mod memory;
 #[allow(unsafe_code)]
 mod peer_map;
 mod places;
+#[allow(unsafe_code)]
+mod row;
 pub mod secret;
 pub mod sim;
 mod tally;
@@ -47,6 +49,7 @@ pub use keys::{KeyChoice, KeyRange, Keys};
 pub use memory::{Blocks, Memory, Span, WeakMemory};
 pub use peer_map::{Keyed, PeerMap};
 pub use places::{Places, Posting};
+pub use row::{Row, Word};
 pub use tally::{Post, Tally, TallyRef};
 
 /// A process of the job, by its rank in the job, 0-based.

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`heap`], `ranges`, `mapping` | the memfd, its free ranges, its mappings |
 //! | `node`, `contact` | node identity; a peer's heap, opened and proven |
-//! | `ring`, [`event`], `word` | messages, and words that can be waited for |
+//! | `ring`, `bell`, [`event`], `word` | messages, and words that can be waited for |
 //! | `xpmem` | user memory of peers, mapped by the XPMEM module, and guarded against their end |
 //! | `pipe` | what ends a sleep on a net's descriptors |
 //! | `cma` | cross-memory attach |
@@ -17,6 +17,7 @@
 //! | `domain`, `port`, `remote` | the contract, and puts and gets of many pieces |
 //! | [`topology`] | processors and NUMA nodes |
 
+mod bell;
 #[allow(unsafe_code)]
 mod cma;
 mod contact;
@@ -39,6 +40,7 @@ mod word;
 #[allow(unsafe_code)]
 mod xpmem;
 
+pub use bell::Bell;
 pub use domain::{ShmDomain, ShmRegion};
 pub use heap::{Heap, HeapOptions};
 pub use mapping::touch;

@@ -11,6 +11,7 @@ use transom_fabric::{
     TallyRef, Width,
 };
 
+use crate::bell::Bell;
 use crate::cma;
 use crate::contact::Contact;
 use crate::heap::Heap;
@@ -129,6 +130,11 @@ impl ShmPort {
         if let Ok(contact) = self.contact(peer) {
             ring::knock(&contact.ring);
         }
+    }
+
+    /// The bell of a connected peer.
+    pub fn bell(&self, peer: Peer) -> Option<Bell> {
+        Bell::of(&self.contact(peer).ok()?.ring)
     }
 
     /// Whether user memory of peers is mapped, by the XPMEM module.

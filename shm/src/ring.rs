@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use transom_fabric::Memory;
+use transom_fabric::{Memory, Row};
 
 use crate::pipe::{Pipe, Place};
 use crate::word::{Word32, Word64, fence};
@@ -45,7 +45,7 @@ const LENGTH_AT: usize = 12;
 const PAYLOAD_AT: usize = 16;
 
 /// The doorbell: nobody sleeps.
-const AWAKE: u32 = 0;
+pub(crate) const AWAKE: u32 = 0;
 /// The doorbell: somebody is asleep on the word, or about to.
 const ASLEEP: u32 = 1;
 /// The doorbell: somebody is asleep on descriptors, the owner's pipe among them, or about to.
@@ -212,6 +212,11 @@ impl Shared {
         let at = page * usize::try_from(OFFSET_PAGES).ok()?;
         let memory = header.slice(at, usize::try_from(BYTES).ok()?)?;
         Some(Shared { memory, pid, pipe: Arc::default() })
+    }
+
+    /// The bell as a row of one word.
+    pub(crate) fn bell_word(&self) -> Option<Row<AtomicU32, 4, 1>> {
+        Row::of(&self.memory, BELL_AT)
     }
 
     /// The owner's pipe, for the owner: made at the first call. `None` where the system has none.

@@ -26,6 +26,7 @@ use crate::routes::{Amos, NetAtomics};
 pub(crate) use pieces::{get_pieces, put_pieces};
 pub(crate) use remote::{Near, NetMemory, NodeMemory, touch};
 
+pub(crate) use transom_shm::Bell;
 pub(crate) use transom_shm::event;
 pub(crate) use transom_shm::event::SpinBudget;
 pub(crate) use transom_shm::topology;
@@ -440,6 +441,11 @@ impl Wire {
         if let Some(shm) = &self.shm {
             shm.port().knock(peer);
         }
+    }
+
+    /// The bell of a peer of this node, to which a way was opened.
+    pub(crate) fn bell(&self, peer: Peer) -> Option<Bell> {
+        self.shm.as_ref()?.port().bell(peer)
     }
 
     /// Wakes another thread.

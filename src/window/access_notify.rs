@@ -25,7 +25,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// # Errors
     /// As for [`Access::put`](crate::Access::put); `RmaNotification` for a counter that the target
     /// does not have. Nothing is written then, and nothing counted.
-    #[inline]
+    #[inline(always)]
     pub fn put_notify(&self, target: usize, displacement: usize, source: &'scope [T], notice: Notice) -> Result<()> {
         let permit = self.0.admit("put_notify", target)?;
         let source = self.0.scope.source(bytemuck::cast_slice(source));

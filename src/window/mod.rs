@@ -34,6 +34,7 @@ mod request;
 mod room;
 mod segment;
 mod shared;
+mod shortcut;
 mod target;
 mod targets;
 mod transfer;

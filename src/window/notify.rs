@@ -17,6 +17,7 @@ use super::core::{Core, index as offset};
 use super::create::Wanted;
 use super::permit::Permit;
 use super::segment::Draft;
+use super::shortcut::Shortcut;
 use super::target::{Far, Reach, Target};
 use super::transfer::Count;
 use crate::buffers::{self, Source};
@@ -49,6 +50,8 @@ pub(crate) struct Counters {
     turn: AtomicU32,
     /// The numbers of the targets that this CPU does not map.
     known: PeerMap<Known>,
+    /// The short ways of puts to ranks that this CPU maps.
+    shortcuts: PeerMap<Shortcut>,
 }
 
 /// The number of counters of a target, with the turn in which it was asked for, as one word.
@@ -73,6 +76,7 @@ impl Counters {
             zeros: (0..counters::MOST).map(|_| AtomicU64::new(0)).collect(),
             turn: AtomicU32::new(0),
             known: PeerMap::new(),
+            shortcuts: PeerMap::new(),
         })
     }
 
@@ -187,7 +191,7 @@ impl Core {
 /// Notified operations. Each is told to a rank that has the counter, or has no effect.
 impl Core {
     /// Puts contiguous bytes, then adds one to counter `index` of the target (`MPI_Put_notify`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put_notify(
         &self,
         permit: Permit,
@@ -198,14 +202,13 @@ impl Core {
     ) -> Result<()> {
         let rank = permit.rank();
         if let Some(counters) = self.counters.get()
-            && let Some(Reach::Mapped(theirs, _)) = counters.window.known(rank).map(|target| &target.reach)
-            && index < counters::number(theirs)
-            && let Some((target, at)) = self.located(rank, displacement, from.len())
-            && let Reach::Mapped(memory, _) = &target.reach
+            && rank < self.team.size
+            && let Some(shortcut) = counters.shortcuts.get(peer(rank))
+            && let Some(may_sleep) = shortcut.put(displacement, from.bytes(), index)
         {
-            memory.write(offset(at), from.bytes());
-            counters::raise(theirs, index);
-            self.knock(rank);
+            if may_sleep {
+                self.wake_sleeper(rank);
+            }
             return Ok(());
         }
         self.put_notify_far(permit, displacement, from, index, count)
@@ -223,6 +226,9 @@ impl Core {
         const CALL: &str = "put_notify";
         let rank = permit.rank();
         let Some((target, at)) = self.locate(CALL, rank, displacement, from.len())? else { return Ok(()) };
+        if let Reach::Mapped(..) = &target.reach {
+            self.shorten(target)?;
+        }
         if let Reach::Far(Far::Posted(_)) = &target.reach {
             self.check_notice(CALL, rank, index)?;
             let room = self.message_max(target).saturating_sub(OVERHEAD + STRIP + INDEX);
@@ -235,6 +241,20 @@ impl Core {
             }
         }
         self.notified(CALL, permit, index, count, |count| self.put(permit, displacement, from, count))
+    }
+
+    /// Makes the shortcut for later notified puts to a target, where there is one.
+    fn shorten(&self, target: &Target) -> Result<()> {
+        let rank = target.rank();
+        // Another thread of this rank has no bell.
+        let Some(counters) = self.counters.get().filter(|_| rank != self.team.me) else { return Ok(()) };
+        if let Some(counts) = counters.window.target("put_notify", rank)?
+            && let Some(bell) = self.job.wire.bell(peer(self.team.rank(rank)))
+            && let Some(shortcut) = Shortcut::to(target, counts, bell)
+        {
+            counters.shortcuts.get_or_try_insert(peer(rank), || Ok::<_, Error>(shortcut))?;
+        }
+        Ok(())
     }
 
     /// Performs an operation by `post`, then adds one to counter `index` of the target. Where the
@@ -293,8 +313,14 @@ impl Core {
         self.ask(target, 0, request, Landing::Nowhere, tally)
     }
 
+    /// A separate function, so that the hot path of a notified put has no wake-up in it.
+    #[cold]
+    #[inline(never)]
+    fn wake_sleeper(&self, rank: usize) {
+        self.knock(rank);
+    }
+
     /// Wakes a rank of this node that waits for a counter.
-    #[inline]
     fn knock(&self, rank: usize) {
         if rank != self.team.me {
             self.job.wire.knock(peer(self.team.rank(rank)));

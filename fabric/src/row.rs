@@ -1,0 +1,98 @@
+//! Atomic words at equal distances in memory that others write. Their places are checked once, when
+//! the row is made, so that an access costs no check but that of a variable index.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::Memory;
+
+/// `COUNT` words of type `W`, each `STRIDE` bytes after the one before.
+#[derive(Clone)]
+pub struct Row<W, const STRIDE: usize, const COUNT: usize> {
+    /// From the first word on.
+    memory: Memory,
+    _words: PhantomData<W>,
+}
+
+impl<W, const STRIDE: usize, const COUNT: usize> fmt::Debug for Row<W, STRIDE, COUNT> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Row({COUNT} words in {:?})", self.memory)
+    }
+}
+
+/// An atomic word of a row.
+pub trait Word: Sized {
+    /// The word at `place`.
+    ///
+    /// # Safety
+    /// The word at `place` is aligned, and valid for `'a`; other accesses to it are atomic.
+    unsafe fn at<'a>(place: *mut u8) -> &'a Self;
+}
+
+impl Word for AtomicU32 {
+    #[inline]
+    unsafe fn at<'a>(place: *mut u8) -> &'a AtomicU32 {
+        // SAFETY: the caller's promise.
+        unsafe { AtomicU32::from_ptr(place.cast()) }
+    }
+}
+
+impl Word for AtomicU64 {
+    #[inline]
+    unsafe fn at<'a>(place: *mut u8) -> &'a AtomicU64 {
+        // SAFETY: the caller's promise.
+        unsafe { AtomicU64::from_ptr(place.cast()) }
+    }
+}
+
+impl<W: Word, const STRIDE: usize, const COUNT: usize> Row<W, STRIDE, COUNT> {
+    const BYTES: usize = {
+        assert!(STRIDE >= size_of::<W>() && STRIDE.is_multiple_of(align_of::<W>()), "words are aligned and apart");
+        STRIDE * (COUNT - 1) + size_of::<W>()
+    };
+
+    /// The words from byte `at` on; `None` where not all are inside the memory, or aligned.
+    pub fn of(memory: &Memory, at: usize) -> Option<Self> {
+        let memory = memory.slice(at, Self::BYTES)?;
+        memory.as_ptr().cast::<W>().is_aligned().then_some(Row { memory, _words: PhantomData })
+    }
+
+    /// A word by its index.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&W> {
+        // SAFETY: the memory has the words up to `COUNT` (`of`), and lives as long as `self`; the
+        // first one is aligned (`of`), and so are the others by `STRIDE`. Others access them by
+        // atomics.
+        (index < COUNT).then(|| unsafe { W::at(self.memory.as_ptr().add(index * STRIDE)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn words_of_a_row_are_those_of_the_memory() {
+        let memory = Memory::private(72);
+        let row = Row::<AtomicU64, 16, 4>::of(&memory, 8).expect("inside");
+        for index in 0..4 {
+            row.get(index).expect("a word").store(index as u64 + 1, Ordering::Relaxed);
+        }
+        assert!(row.get(4).is_none() && row.get(usize::MAX).is_none());
+        assert_eq!([8, 24, 40, 56].map(|at| memory.word64(at).load(Ordering::Relaxed)), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn rows_outside_or_misaligned_are_refused() {
+        let memory = Memory::private(64);
+        assert!(Row::<AtomicU64, 64, 1>::of(&memory, 56).is_some());
+        assert!(Row::<AtomicU64, 64, 1>::of(&memory, 64).is_none());
+        assert!(Row::<AtomicU64, 64, 2>::of(&memory, 0).is_none());
+        assert!(Row::<AtomicU32, 4, 2>::of(&memory, 60).is_none());
+        assert!(Row::<AtomicU32, 4, 1>::of(&memory, 2).is_none());
+        assert!(Row::<AtomicU32, 4, 1>::of(&memory, usize::MAX).is_none());
+    }
+}

@@ -1,0 +1,55 @@
+//! The bell of a peer's ring, for those who often change a word for which the peer waits: one load
+//! says whether there is anybody to wake.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use transom_fabric::Row;
+
+use crate::ring::{AWAKE, Shared};
+
+/// Whether a [`ShmPort::knock`](crate::ShmPort::knock) has somebody to wake.
+#[derive(Debug)]
+pub struct Bell(Row<AtomicU32, 4, 1>);
+
+impl Bell {
+    pub(crate) fn of(ring: &Shared) -> Option<Bell> {
+        ring.bell_word().map(Bell)
+    }
+
+    /// Whether the peer sleeps, or is about to. The caller has changed a word of the peer before,
+    /// by a sequentially consistent operation.
+    #[inline]
+    pub fn is_heard(&self) -> bool {
+        // SeqCst: stands for the fence of `ring::knock`. The caller's change precedes this load in
+        // the order of such operations, in which the fence of `ring::still` is too: either the
+        // sleeper sees the change, or this load sees the announced sleep.
+        self.0.get(0).is_some_and(|bell| bell.load(Ordering::SeqCst) != AWAKE)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use transom_fabric::Memory;
+
+    use super::*;
+    use crate::ring;
+
+    /// The bell is heard from the announcement of a sleep until a knock.
+    #[test]
+    fn heard_while_the_owner_sleeps() {
+        let page = rustix::param::page_size();
+        let ring = Shared::in_header(&Memory::private(page * 64), 0).expect("room");
+        let bell = Bell::of(&ring).expect("room");
+        assert!(!bell.is_heard());
+        let mut heard = false;
+        ring::sleep(&ring, Some(Duration::from_millis(1)), || {
+            heard = bell.is_heard();
+            true
+        });
+        assert!(heard);
+        ring::knock(&ring);
+        assert!(!bell.is_heard());
+    }
+}
