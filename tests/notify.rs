@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use transom::{
     Assert, At, BasicType, Class, Datatype, Flavor, Info, Items, Job, Lock, Notice, Op, PROC_NULL, RawWindow, Request,
-    Window, ops,
+    Route, Window, ops,
 };
 use transom_harness::{Outcome, Test, ensure, same, step};
 
@@ -21,6 +21,7 @@ static TESTS: &[Test] = &[
     test("the_data_is_there_when_the_counter_says_so", &[1, 2, 3], data_first),
     test("every_operation_counts_once", &[1, 2, 3], every_operation),
     test("many_producers_are_counted_exactly", &[2, 4], producers),
+    test("a_million_notices_are_counted_exactly", &[4, 16], million),
     test("a_queue_of_several_producers", &[2, 4], queue),
     test("waits_of_one_and_of_several_counters", &[1, 2, 3], waits),
     test("a_counter_is_fetched_and_zeroed_at_once", &[2, 3], resets),
@@ -128,6 +129,31 @@ fn producers(world: &Job) -> Outcome {
     world.barrier()?;
     let all: u64 = (0..3).map(|index| win.notices().reset(index)).sum::<transom::Result<u64>>()?;
     same("counted", &all, &((size * TIMES) as u64))?;
+    Ok(win.free()?)
+}
+
+/// All ranks raise two counters of rank 0, a million times in all within a node, and less often
+/// over a net. The end of the epoch completes the notices.
+fn million(world: &Job) -> Outcome {
+    let (me, size) = (world.rank(), world.size());
+    let win = Window::<u64>::allocate(world, size + 1)?;
+    win.set_num_notify(2)?;
+    let near = win.route(usize::from(me == 0))? == Route::Shm;
+    let each = if near { 1_000_000 / size } else { 4_000 / size };
+    let data = [each as u64];
+    win.lock_all(|epoch| {
+        epoch.fetch_add(0, size, each as u64)?;
+        (0..each).try_for_each(|turn| epoch.put_notify(0, me, &data, Notice(turn % 2)))
+    })?;
+    world.barrier()?;
+    if me == 0 {
+        let mut words = vec![0; size + 1];
+        win.load(0, &mut words)?;
+        let all = words.pop().unwrap_or(0);
+        same("data", &words.iter().sum(), &all)?;
+        ensure(!near || all == 1_000_000, "a million within a node")?;
+        same("counters", &[win.notices().value(0)?, win.notices().value(1)?], &[all.div_ceil(2), all / 2])?;
+    }
     Ok(win.free()?)
 }
 
