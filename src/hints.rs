@@ -99,6 +99,10 @@ pub(crate) struct Hints {
     pub(crate) model: Model,
     /// `None`: the job's setting.
     pub(crate) atomics: Option<Atomics>,
+    /// What the program says about its counters of notified operations: the most at a rank, and
+    /// whether all ranks have as many. Kept for `in_force`; nothing relies on it.
+    most_notices: Option<u64>,
+    same_notices: Option<bool>,
     /// Whether the program may break its promises.
     forgiving: bool,
 }
@@ -118,6 +122,8 @@ impl Default for Hints {
             alignment: 1,
             model: Model::Unified,
             atomics: None,
+            most_notices: None,
+            same_notices: None,
             forgiving: false,
         }
     }
@@ -162,6 +168,8 @@ impl Hints {
                 "same_size" => new.same_size = switch(key, value)?,
                 "same_disp_unit" => new.same_disp_unit = switch(key, value)?,
                 "accumulate_ordering" => new.ordering = ordering(key, value)?,
+                "mpi_assert_max_num_notify" => new.most_notices = Some(number(key, value)?),
+                "mpi_assert_same_num_notifications" => new.same_notices = Some(switch(key, value)?),
                 "accumulate_ops" => {
                     new.same_op = match value {
                         "same_op" => true,
@@ -186,7 +194,7 @@ impl Hints {
             Some(Atomics::Cpu) => "cpu",
             Some(Atomics::Nic) => "nic",
         };
-        Info::new()
+        let mut told = Info::new()
             .with("no_locks", switch(self.no_locks))
             .with("accumulate_ordering", if kept.is_empty() { "none".to_owned() } else { kept.join(",") })
             .with("accumulate_ops", if self.same_op { "same_op" } else { "same_op_no_op" })
@@ -196,7 +204,14 @@ impl Hints {
             .with("mpi_accumulate_granularity", self.granularity.to_string())
             .with("mpi_minimum_alignment", self.alignment.to_string())
             .with("transom_model", if self.model == Model::Separate { "separate" } else { "unified" })
-            .with("transom_atomics", atomics)
+            .with("transom_atomics", atomics);
+        if let Some(most) = self.most_notices {
+            told = told.with("mpi_assert_max_num_notify", most.to_string());
+        }
+        if let Some(same) = self.same_notices {
+            told = told.with("mpi_assert_same_num_notifications", switch(same));
+        }
+        told
     }
 
     /// Whether locks are errors.
@@ -278,6 +293,10 @@ mod tests {
         let told = hints.in_force();
         assert_eq!((told.get("no_locks"), told.get("color")), (Some("true"), None));
         assert_eq!(told.get("accumulate_ordering"), Some("rar,waw"));
+        let info = Info::new().with("mpi_assert_max_num_notify", "7").with("mpi_assert_same_num_notifications", "true");
+        let told = Hints::at_creation(&info, Flavor::Allocate).expect("fine").in_force();
+        assert_eq!(told.get("mpi_assert_same_num_notifications"), Some("true"));
+        assert_eq!(told.get("mpi_assert_max_num_notify"), Some("7"));
     }
 
     /// Shows W6.

@@ -77,7 +77,9 @@
 //! target calls [`sync`](crate::Window::sync) after the wait, as after every other signal.
 //!
 //! In C the calls are `transom_put_notify`, `transom_window_set_num_notify`,
-//! `transom_window_notify_wait` and their kin.
+//! `transom_window_notify_wait` and their kin. MPI programs under `libtransom_mpi.so` call
+//! `MPI_Put_notify`, `MPI_Win_set_num_notify`, `MPI_Win_notify_threshold` and the others of the
+//! draft, which `transom_mpi_notify.h` declares.
 //!
 //! OpenSHMEM's `put_signal` with an added signal is `put_notify`, and `signal_wait_until` for a
 //! value at least as large is `wait`.

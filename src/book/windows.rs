@@ -126,6 +126,8 @@
 //! | `alloc_shared_noncontig` * | `false`, `true` | `true`: parts of a shared window lie apart |
 //! | `mpi_accumulate_granularity` * | `0`, a number of bytes | 1 to 8: [single elements](super::operations#long-or-single) go by the CPU's atomics |
 //! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | alignment of the library's memory, at least a page; in a contiguous shared window, of the first part. `mpi_minimum_memory_alignment` is a synonym |
+//! | `mpi_assert_max_num_notify` | a number of counters | reported by `info` where it was given |
+//! | `mpi_assert_same_num_notifications` | `false`, `true` | reported by `info` where it was given |
 //! | `transom_model` * | `unified`, `separate` | [the two copies](super::copies) |
 //! | `transom_atomics` * | `auto`, `cpu`, `nic` | the actor that performs atomics on integers of 64 bits, and of 32 if the device has those; overrides the job's setting |
 //!

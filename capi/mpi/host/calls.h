@@ -112,6 +112,7 @@ PASS(Info_get_valuelen, (MPI_Info info, const char *key, int *length, int *flag)
 PASS(Type_free, (MPI_Datatype *type), (type))
 PASS(Type_set_attr, (MPI_Datatype type, int keyval, void *value), (type, keyval, value))
 
+PASS(Add_error_class, (int *class), (class))
 PASS(Add_error_code, (int class, int *code), (class, code))
 PASS(Add_error_string, (int code, const char *text), (code, text))
 

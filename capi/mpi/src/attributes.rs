@@ -28,8 +28,39 @@ pub(crate) fn attribute(window: &Window, keyval: c_int) -> Option<*mut c_void> {
     Some(address.cast_mut())
 }
 
+/// The keys of the attributes of the draft of RMA notification, as include/transom_mpi_notify.h has
+/// them. No host gives an attribute such a key.
+const NOTIFICATION_NUM_SB: c_int = -7001;
+const NOTIFICATION_NUM_UB: c_int = -7002;
+const NOTIFICATION_VALUE_UB: c_int = -7003;
+
+/// The most counters of a window at one rank; fewer are no faster.
+static MOST_COUNTERS: c_int = 4096;
+
+/// The highest value of a counter (`MPI_Count`).
+static HIGHEST_COUNT: i64 = i64::MAX;
+
+/// The address of the value of one of these attributes.
+fn notification(keyval: c_int) -> Option<*mut c_void> {
+    let value: *const c_void = match keyval {
+        NOTIFICATION_NUM_SB | NOTIFICATION_NUM_UB => (&raw const MOST_COUNTERS).cast(),
+        NOTIFICATION_VALUE_UB => (&raw const HIGHEST_COUNT).cast(),
+        _ => return None,
+    };
+    Some(value.cast_mut())
+}
+
 #[unsafe(export_name = "PMPI_Win_get_attr")]
 pub(crate) unsafe extern "C" fn get_attr(win: Win, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int {
+    if let Some(found) = notification(keyval) {
+        // SAFETY: the caller has room for an address and a number. A window of the host lacks the
+        // attribute.
+        unsafe {
+            *flag = c_int::from(find(win).is_some());
+            *value.cast::<*mut c_void>() = found;
+        }
+        return SUCCESS;
+    }
     let Some(found) = find(win).and_then(|window| attribute(window, keyval)) else {
         // SAFETY: the caller's arguments, as MPI defines them; so in all entry points.
         return unsafe { host_Win_get_attr(win, keyval, value, flag) };

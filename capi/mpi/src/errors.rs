@@ -3,13 +3,14 @@
 //! printed before.
 
 use std::ffi::{CString, c_int};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use transom::{Class, Error, diagnostics};
 
 use crate::host::{
-    Comm, Errhandler, Win, constants, host_Add_error_code, host_Add_error_string, host_Comm_call_errhandler,
-    host_Comm_get_errhandler, host_Errhandler_free, host_Win_call_errhandler, host_Win_get_errhandler,
+    Comm, Errhandler, Win, constants, host_Add_error_class, host_Add_error_code, host_Add_error_string,
+    host_Comm_call_errhandler, host_Comm_get_errhandler, host_Errhandler_free, host_Win_call_errhandler,
+    host_Win_get_errhandler,
 };
 use crate::process;
 
@@ -17,7 +18,26 @@ use crate::process;
 const LONGEST: usize = 250;
 
 /// The code of each class, after its first use. A code's string is that of its last failure.
-static CODES: Mutex<[Option<c_int>; Class::ALL.len()]> = Mutex::new([None; Class::ALL.len()]);
+static CODES: Mutex<[Option<c_int>; CLASSES]> = Mutex::new([None; CLASSES]);
+
+/// The classes of MPI-4.1, and that of notified operations.
+const CLASSES: usize = Class::ALL.len() + 1;
+
+/// `MPI_ERR_RMA_NOTIFICATION`, which hosts lack: a class that is added at its first use, so that
+/// programs without notified operations see no class but the host's.
+pub(crate) fn notification_class() -> c_int {
+    static ADDED: OnceLock<c_int> = OnceLock::new();
+    *ADDED.get_or_init(|| {
+        let mut class = constants().classes[Class::ALL.len() - 1];
+        // SAFETY: the calls write a number, and copy a text that ends with a zero byte.
+        unsafe {
+            if host_Add_error_class(&raw mut class) == crate::host::SUCCESS {
+                host_Add_error_string(class, c"MPI_ERR_RMA_NOTIFICATION: no such counter at the target".as_ptr());
+            }
+        }
+        class
+    })
+}
 
 /// The failure of a call.
 #[derive(Debug)]
@@ -49,8 +69,11 @@ impl Failure {
         if cfg!(int_handles) { class } else { self.explained(place, class) }
     }
 
-    /// The place of the failure's class in [`Class::ALL`], and the host's number of it.
+    /// The place of the failure's class in `CODES`, and the host's number of it.
     fn placed(&self) -> (usize, c_int) {
+        if self.class == Class::RmaNotification {
+            return (Class::ALL.len(), notification_class());
+        }
         let other = Class::ALL.len() - 1;
         let place = Class::ALL.iter().position(|&class| class == self.class).unwrap_or(other);
         (place, constants().classes[place])

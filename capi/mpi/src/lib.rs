@@ -23,6 +23,7 @@
 //! | `memory` | memory that programs allocate before windows |
 //! | `types` | datatypes, decoded |
 //! | `operate` | operations |
+//! | `notified`, `counters` | notified operations, and their counters |
 //! | `forms` | the entry points that MPI has with `int` and with large counts |
 //! | `synchronize` | synchronization |
 //! | `attributes` | predefined attributes, parts and hints of a window |
@@ -39,6 +40,8 @@ mod boot;
 #[cfg(not(open_mpi))]
 #[allow(unsafe_code)]
 mod cached;
+#[allow(unsafe_code)]
+mod counters;
 #[allow(unsafe_code)]
 mod create;
 #[allow(unsafe_code)]
@@ -57,6 +60,8 @@ mod lifecycle;
 mod members;
 #[allow(unsafe_code)]
 mod memory;
+#[allow(unsafe_code)]
+mod notified;
 #[allow(unsafe_code)]
 mod operate;
 #[allow(unsafe_code)]

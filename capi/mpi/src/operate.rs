@@ -58,7 +58,7 @@ fn counted(count: i64) -> Outcome<usize> {
 /// The size of a transfer that is contiguous and equally long at both sides; `None` for other
 /// transfers.
 #[inline(always)]
-fn plain(here: &Here, there: &There) -> Option<(usize, usize, u64)> {
+pub(crate) fn plain(here: &Here, there: &There) -> Option<(usize, usize, u64)> {
     let len = types::dense(here.ty, here.count).filter(|&len| len > 0)?;
     let same = here.ty == there.ty && here.count == there.count;
     if !same && types::dense(there.ty, there.count)? != len {
@@ -74,7 +74,7 @@ fn items(base: *mut c_void, count: usize, ty: &Datatype) -> Items<'_> {
 }
 
 /// The two sides of a transfer, as bytes.
-struct Sides {
+pub(crate) struct Sides {
     here: Found,
     there: Found,
     counts: (usize, usize),
@@ -82,17 +82,17 @@ struct Sides {
 }
 
 impl Sides {
-    fn of(here: &Here, there: &There) -> Outcome<Sides> {
+    pub(crate) fn of(here: &Here, there: &There) -> Outcome<Sides> {
         let (ours, theirs) = (types::find(here.ty)?, types::find(there.ty)?);
         let counts = (counted(here.count)?, counted(there.count)?);
         Ok(Sides { here: ours, there: theirs, counts, at: place(there.rank, there.displacement)? })
     }
 
-    fn items(&self, base: *mut c_void) -> Items<'_> {
+    pub(crate) fn items(&self, base: *mut c_void) -> Items<'_> {
         items(base, self.counts.0, &self.here.bytes)
     }
 
-    fn at(&self) -> At<'_> {
+    pub(crate) fn at(&self) -> At<'_> {
         At::new(self.at.0, self.at.1, self.counts.1, &self.there.bytes)
     }
 }
@@ -105,7 +105,7 @@ pub(crate) struct Typed {
     there: Found,
     count: usize,
     at: (usize, u64),
-    op: Op,
+    pub(crate) op: Op,
 }
 
 impl Typed {
@@ -135,19 +135,22 @@ impl Typed {
         }
     }
 
-    fn at(&self) -> Outcome<At<'_>> {
-        Ok(At::new(self.at.0, self.at.1, self.count, typed(&self.there)?))
+    /// The sides: origin, result, target.
+    pub(crate) fn sides(&self) -> Outcome<(Items<'_>, Option<Items<'_>>, At<'_>)> {
+        let result = self.result.is_some().then(|| self.items(&self.result)).transpose()?;
+        let at = At::new(self.at.0, self.at.1, self.count, typed(&self.there)?);
+        Ok((self.items(&self.origin)?, result, at))
     }
 
     /// # Safety
     /// As for [`transom::RawWindow::accumulate`] and `get_accumulate`.
     unsafe fn perform(&self, window: &Window) -> Outcome<()> {
-        let (origin, at) = (self.items(&self.origin)?, self.at()?);
+        let (origin, result, at) = self.sides()?;
         // SAFETY: the caller's promise.
         Ok(unsafe {
-            match &self.result {
+            match result {
                 None => window.raw.accumulate(origin, at, self.op),
-                Some(_) => window.raw.get_accumulate(origin, self.items(&self.result)?, at, self.op),
+                Some(result) => window.raw.get_accumulate(origin, result, at, self.op),
             }
         }?)
     }
@@ -155,12 +158,12 @@ impl Typed {
     /// # Safety
     /// As for [`transom::RawWindow::raccumulate`] and `rget_accumulate`.
     pub(crate) unsafe fn request(&self, window: &Window) -> Outcome<Request> {
-        let (origin, at) = (self.items(&self.origin)?, self.at()?);
+        let (origin, result, at) = self.sides()?;
         // SAFETY: the caller's promise.
         Ok(unsafe {
-            match &self.result {
+            match result {
                 None => window.raw.raccumulate(origin, at, self.op),
-                Some(_) => window.raw.rget_accumulate(origin, self.items(&self.result)?, at, self.op),
+                Some(result) => window.raw.rget_accumulate(origin, result, at, self.op),
             }
         }?)
     }

@@ -17,7 +17,7 @@ use crate::forms::large;
 #[cfg(not(int_handles))]
 use crate::fortran;
 use crate::host::host_tool;
-use crate::{attributes, create, lifecycle, memory, operate, requests, synchronize};
+use crate::{attributes, counters, create, lifecycle, memory, notified, operate, requests, synchronize};
 
 #[cfg(all(target_arch = "x86_64", not(int_handles)))]
 macro_rules! jump {
@@ -183,4 +183,50 @@ routed! {
     "MPI_Win_allocate_c" => large::allocate;
     "MPI_Win_allocate_shared_c" => large::allocate_shared;
     "MPI_Win_shared_query_c" => large::shared_query;
+}
+
+// Notified operations, under the draft's names and those for what MPI does not have yet.
+routed! {
+    "MPI_Put_notify" => notified::int::put;
+    "MPI_Get_notify" => notified::int::get;
+    "MPI_Accumulate_notify" => notified::int::accumulate;
+    "MPI_Get_accumulate_notify" => notified::int::get_accumulate;
+    "MPI_Rput_notify" => notified::int::rput;
+    "MPI_Rget_notify" => notified::int::rget;
+    "MPI_Raccumulate_notify" => notified::int::raccumulate;
+    "MPI_Rget_accumulate_notify" => notified::int::rget_accumulate;
+    "MPI_Put_notify_c" => notified::large::put;
+    "MPI_Get_notify_c" => notified::large::get;
+    "MPI_Accumulate_notify_c" => notified::large::accumulate;
+    "MPI_Get_accumulate_notify_c" => notified::large::get_accumulate;
+    "MPI_Rput_notify_c" => notified::large::rput;
+    "MPI_Rget_notify_c" => notified::large::rget;
+    "MPI_Raccumulate_notify_c" => notified::large::raccumulate;
+    "MPI_Rget_accumulate_notify_c" => notified::large::rget_accumulate;
+    "MPI_Win_set_num_notify" => counters::set_num;
+    "MPI_Win_get_num_notify" => counters::get_num;
+    "MPI_Win_get_notify_value" => counters::get_value;
+    "MPI_Win_reset_notify_value" => counters::reset_value;
+    "MPI_Win_notify_threshold" => counters::threshold;
+    "MPIX_Put_notify" => notified::int::put;
+    "MPIX_Get_notify" => notified::int::get;
+    "MPIX_Accumulate_notify" => notified::int::accumulate;
+    "MPIX_Get_accumulate_notify" => notified::int::get_accumulate;
+    "MPIX_Rput_notify" => notified::int::rput;
+    "MPIX_Rget_notify" => notified::int::rget;
+    "MPIX_Raccumulate_notify" => notified::int::raccumulate;
+    "MPIX_Rget_accumulate_notify" => notified::int::rget_accumulate;
+    "MPIX_Put_notify_c" => notified::large::put;
+    "MPIX_Get_notify_c" => notified::large::get;
+    "MPIX_Accumulate_notify_c" => notified::large::accumulate;
+    "MPIX_Get_accumulate_notify_c" => notified::large::get_accumulate;
+    "MPIX_Rput_notify_c" => notified::large::rput;
+    "MPIX_Rget_notify_c" => notified::large::rget;
+    "MPIX_Raccumulate_notify_c" => notified::large::raccumulate;
+    "MPIX_Rget_accumulate_notify_c" => notified::large::rget_accumulate;
+    "MPIX_Win_set_num_notify" => counters::set_num;
+    "MPIX_Win_get_num_notify" => counters::get_num;
+    "MPIX_Win_get_notify_value" => counters::get_value;
+    "MPIX_Win_reset_notify_value" => counters::reset_value;
+    "MPIX_Win_notify_threshold" => counters::threshold;
 }

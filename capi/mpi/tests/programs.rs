@@ -51,6 +51,7 @@ static PROGRAMS: &[Program] = &[
     Program { alone: Alone::None, ..c("types") },
     Program { nodes: true, alone: Alone::None, ..c("every_type") },
     Program { nodes: true, alone: Alone::New, ..c("requests") },
+    Program { nodes: true, ..c("notified") },
     c("errors"),
     Program { alone: Alone::New, ..c("nobody") },
     // MPICH gives an address for shared memory of no bytes; MPICH 5 answers for created windows.
@@ -91,6 +92,7 @@ const ONCE: &[Named] = &[
     ("two_and_three_ranks", two_and_three_ranks),
     ("threads_over_sockets", threads_over_sockets),
     ("memory_of_fortran_is_mapped", memory_of_fortran),
+    ("notified_operations_by_every_route", notified),
     ("switched_off", switched_off),
     ("variables_of_any_bytes", variables_of_any_bytes),
     ("a_job_that_cannot_start", refused_start),
@@ -185,6 +187,18 @@ fn memory_of_fortran(host: &'static Host) {
         let mapped = windows.iter().filter(|line| !line.contains("not all mapped")).count();
         assert_eq!((windows.len(), mapped), (if only { 1 } else { 2 }, 1), "{said}");
     }
+}
+
+/// Two and four ranks, over shared memory and over sockets; and windows that the host serves.
+/// Shows O1, O2, O6, E1.
+/// Route: shm, tcp.
+fn notified(host: &'static Host) {
+    let run = |ranks| Run::of(host, host.program("notified", Language::C), ranks).served().told();
+    verified(&run(2), true);
+    for ranks in [2, 4] {
+        verified(&run(ranks).with("TRANSOM_TRANSPORTS", "^shm"), true);
+    }
+    verified(&run(2).with("TRANSOM_MPI", "off"), false);
 }
 
 fn switched_off(host: &'static Host) {

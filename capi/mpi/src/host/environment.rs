@@ -78,6 +78,7 @@ unsafe extern "C" {
         length: *mut c_int,
         flag: *mut c_int,
     ) -> c_int;
+    pub(crate) fn host_Add_error_class(class: *mut c_int) -> c_int;
     pub(crate) fn host_Add_error_code(class: c_int, code: *mut c_int) -> c_int;
     pub(crate) fn host_Add_error_string(code: c_int, text: *const c_char) -> c_int;
 }

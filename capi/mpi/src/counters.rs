@@ -1,0 +1,121 @@
+//! The counters that notified operations raise (the MPI Forum's draft of RMA notification): their
+//! numbers and values, and requests that await a value.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use transom::{Class, Notice, Notices};
+
+use crate::attributes::info_of;
+use crate::errors::{Failure, Outcome, coded, notification_class};
+use crate::host::{InfoHandle, RequestHandle, Win, constants, host_Win_sync};
+use crate::process;
+use crate::requests::hand_over;
+use crate::windows::{self, Window, find};
+
+/// Polls of a counter between two chances of the host to make progress.
+const EVERY: u32 = 64;
+
+/// The counter of an index.
+pub(crate) fn notice(index: c_int) -> Outcome<Notice> {
+    let refused = |_| Failure::new(Class::RmaNotification, format!("there is no counter {index}"));
+    usize::try_from(index).map(Notice).map_err(refused)
+}
+
+/// Fails on a window that transom does not serve.
+#[cold]
+pub(crate) fn unserved(win: Win) -> c_int {
+    if win == constants().null_win {
+        // SAFETY: the host refuses the handle as it refuses it everywhere.
+        return unsafe { host_Win_sync(win) };
+    }
+    let why = "the window has no counters: the MPI itself serves it, which has no notified operations";
+    Failure::new(Class::RmaNotification, why).raise(win)
+}
+
+/// Does the work of a call on a window that transom serves.
+fn on(win: Win, work: impl FnOnce(&Window) -> Outcome<()>) -> c_int {
+    match find(win) {
+        Some(window) => coded(win, work(window)),
+        None => unserved(win),
+    }
+}
+
+/// For programs, as `MPI_ERR_RMA_NOTIFICATION` of the header.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_mpi_err_rma_notification() -> c_int {
+    notification_class()
+}
+
+#[unsafe(export_name = "PMPI_Win_set_num_notify")]
+pub(crate) unsafe extern "C" fn set_num(win: Win, info: InfoHandle, number: c_int) -> c_int {
+    on(win, |window| {
+        let hints = window.raw.set_info(&info_of(info)).map_err(Failure::from);
+        // Collective: a negative number is told to all ranks, as one that is too large.
+        let done = window.raw.set_num_notify(usize::try_from(number).unwrap_or(usize::MAX));
+        if number < 0 && done.is_err() {
+            return Err(Failure::new(Class::Arg, format!("set_num_notify: {number} counters")));
+        }
+        done?;
+        hints
+    })
+}
+
+#[unsafe(export_name = "PMPI_Win_get_num_notify")]
+pub(crate) unsafe extern "C" fn get_num(win: Win, target: c_int, number: *mut c_int) -> c_int {
+    on(win, |window| {
+        let counters = window.raw.num_notify(windows::rank(target)?)?;
+        // SAFETY: the caller has room for a number.
+        unsafe { *number = c_int::try_from(counters).unwrap_or(c_int::MAX) };
+        Ok(())
+    })
+}
+
+/// Reads an own counter by `read`. Programs poll by this, so the host gets its chances too.
+///
+/// # Safety
+/// There is room for the value.
+unsafe fn read(
+    win: Win,
+    index: c_int,
+    value: *mut i64,
+    read: impl FnOnce(Notices<'_>, usize) -> transom::Result<u64>,
+) -> c_int {
+    static POLLS: AtomicU32 = AtomicU32::new(0);
+    on(win, |window| {
+        let found = read(window.raw.notices(), notice(index)?.0)?;
+        // SAFETY: the caller's promise.
+        unsafe { *value = i64::try_from(found).unwrap_or(i64::MAX) };
+        // Relaxed: the count orders nothing.
+        if POLLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) {
+            process::progress();
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(export_name = "PMPI_Win_get_notify_value")]
+pub(crate) unsafe extern "C" fn get_value(win: Win, index: c_int, value: *mut i64) -> c_int {
+    // SAFETY: the caller's arguments, as the draft defines them; so below.
+    unsafe { read(win, index, value, |notices, index| notices.value(index)) }
+}
+
+#[unsafe(export_name = "PMPI_Win_reset_notify_value")]
+pub(crate) unsafe extern "C" fn reset_value(win: Win, index: c_int, value: *mut i64) -> c_int {
+    // SAFETY: as in `get_value`.
+    unsafe { read(win, index, value, |notices, index| notices.reset(index)) }
+}
+
+#[unsafe(export_name = "PMPI_Win_notify_threshold")]
+pub(crate) unsafe extern "C" fn threshold(win: Win, index: c_int, value: i64, out: *mut RequestHandle) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: the caller has room for a handle.
+        unsafe { *out = constants().null_request };
+        return unserved(win);
+    };
+    // A counter has reached every negative value.
+    let value = u64::try_from(value).unwrap_or(0);
+    let awaited = notice(index).and_then(|notice| Ok(window.raw.notices().request(notice.0, value)?));
+    hand_over((win, 0), awaited, out)
+}

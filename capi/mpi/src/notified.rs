@@ -1,0 +1,219 @@
+//! Notified operations, of the MPI Forum's draft of RMA notification, under the draft's names and,
+//! from `profiled`, with `MPIX_` too. Hosts have none: on a window that the host serves they fail.
+//! Both forms, with `int` and with large counts, exist under every host. `counters` has the calls
+//! on counters.
+
+use std::ffi::{c_int, c_void};
+
+use transom::{Notice, Request};
+
+use crate::counters::{notice, unserved};
+use crate::errors::{Outcome, coded_at};
+use crate::host::{OpHandle, RequestHandle, Type, Win, constants};
+use crate::operate::{Here, Sides, There, Typed, plain};
+use crate::requests::hand_over;
+use crate::windows::{Window, find};
+
+/// An operation that is posted with a notice, without a request and with one.
+trait Notified {
+    /// # Safety
+    /// As for the operation's plain form.
+    unsafe fn perform(&self, window: &Window, notice: Notice) -> Outcome<()>;
+
+    /// # Safety
+    /// As for the operation's plain form.
+    unsafe fn request(&self, window: &Window, notice: Notice) -> Outcome<Request>;
+}
+
+struct Put(Here, There);
+
+impl Notified for Put {
+    unsafe fn perform(&self, window: &Window, notice: Notice) -> Outcome<()> {
+        let Put(here, there) = self;
+        if let Some((len, rank, displacement)) = plain(here, there) {
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { window.raw.put_notify(here.base.cast(), len, rank, displacement, notice) }?);
+        }
+        let sides = Sides::of(here, there)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { window.raw.put_items_notify(sides.items(here.base), sides.at(), notice) }?)
+    }
+
+    unsafe fn request(&self, window: &Window, notice: Notice) -> Outcome<Request> {
+        let Put(here, there) = self;
+        if let Some((len, rank, displacement)) = plain(here, there) {
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { window.raw.rput_bytes_notify(here.base.cast(), len, rank, displacement, notice) }?);
+        }
+        let sides = Sides::of(here, there)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { window.raw.rput_notify(sides.items(here.base), sides.at(), notice) }?)
+    }
+}
+
+struct Get(Here, There);
+
+impl Notified for Get {
+    unsafe fn perform(&self, window: &Window, notice: Notice) -> Outcome<()> {
+        let sides = Sides::of(&self.0, &self.1)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { window.raw.get_items_notify(sides.items(self.0.base), sides.at(), notice) }?)
+    }
+
+    unsafe fn request(&self, window: &Window, notice: Notice) -> Outcome<Request> {
+        let sides = Sides::of(&self.0, &self.1)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { window.raw.rget_notify(sides.items(self.0.base), sides.at(), notice) }?)
+    }
+}
+
+struct Combine(Here, Option<Here>, There, OpHandle);
+
+impl Combine {
+    fn typed(&self) -> Outcome<Typed> {
+        Typed::of(&self.0, self.1.as_ref(), &self.2, self.3)
+    }
+}
+
+impl Notified for Combine {
+    unsafe fn perform(&self, window: &Window, notice: Notice) -> Outcome<()> {
+        let typed = self.typed()?;
+        let (origin, result, at) = typed.sides()?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe {
+            match result {
+                None => window.raw.accumulate_notify(origin, at, typed.op, notice),
+                Some(result) => window.raw.get_accumulate_notify(origin, result, at, typed.op, notice),
+            }
+        }?)
+    }
+
+    unsafe fn request(&self, window: &Window, notice: Notice) -> Outcome<Request> {
+        let typed = self.typed()?;
+        let (origin, result, at) = typed.sides()?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe {
+            match result {
+                None => window.raw.raccumulate_notify(origin, at, typed.op, notice),
+                Some(result) => window.raw.rget_accumulate_notify(origin, result, at, typed.op, notice),
+            }
+        }?)
+    }
+}
+
+/// # Safety
+/// As for the operation's plain form.
+#[inline]
+unsafe fn perform(operation: &impl Notified, win: Win, rank: c_int, index: c_int) -> c_int {
+    let Some(window) = find(win) else { return unserved(win) };
+    // SAFETY: the caller's promise.
+    coded_at(win, rank, notice(index).and_then(|notice| unsafe { operation.perform(window, notice) }))
+}
+
+/// # Safety
+/// As for the operation's plain form; there is room for a handle.
+unsafe fn request(operation: &impl Notified, win: Win, rank: c_int, index: c_int, out: *mut RequestHandle) -> c_int {
+    let Some(window) = find(win) else {
+        // SAFETY: the caller's promise.
+        unsafe { *out = constants().null_request };
+        return unserved(win);
+    };
+    // SAFETY: the caller's promise.
+    hand_over((win, rank), notice(index).and_then(|notice| unsafe { operation.request(window, notice) }), out)
+}
+
+/// Defines functions in the modules `int` and `large`. In a function's parameters, `Count` is the
+/// type of the form.
+macro_rules! both_forms {
+    ($($functions:tt)*) => {
+        pub(crate) mod int {
+            use super::*;
+
+            type Count = c_int;
+
+            entry_points! { "" $($functions)* }
+        }
+
+        pub(crate) mod large {
+            use super::*;
+
+            type Count = i64;
+
+            entry_points! { "_c" $($functions)* }
+        }
+    };
+}
+
+/// The functions of one form. Their MPI names end with the suffix.
+macro_rules! entry_points {
+    ($suffix:literal $(fn $name:ident = $mpi:literal($($parameter:ident: $ty:ty),* $(,)?) $work:block)*) => {$(
+        // SAFETY: no other function has this name.
+        #[unsafe(export_name = concat!("PMPI_", $mpi, $suffix))]
+        pub(crate) unsafe extern "C" fn $name($($parameter: $ty),*) -> c_int {
+            // SAFETY: the caller's arguments, as the draft defines them.
+            unsafe { $work }
+        }
+    )*};
+}
+
+both_forms! {
+    fn put = "Put_notify"(
+        origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, index: c_int,
+        win: Win,
+    ) {
+        perform(&Put(Here::new(origin, n, ty), There::new(rank, at, m, target_ty)), win, rank, index)
+    }
+
+    fn get = "Get_notify"(
+        origin: *mut c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, index: c_int,
+        win: Win,
+    ) {
+        perform(&Get(Here::new(origin, n, ty), There::new(rank, at, m, target_ty)), win, rank, index)
+    }
+
+    fn accumulate = "Accumulate_notify"(
+        origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, op: OpHandle,
+        index: c_int, win: Win,
+    ) {
+        let there = There::new(rank, at, m, target_ty);
+        perform(&Combine(Here::new(origin, n, ty), None, there, op), win, rank, index)
+    }
+
+    fn get_accumulate = "Get_accumulate_notify"(
+        origin: *const c_void, n: Count, ty: Type, result: *mut c_void, k: Count, result_ty: Type, rank: c_int,
+        at: isize, m: Count, target_ty: Type, op: OpHandle, index: c_int, win: Win,
+    ) {
+        let (result, there) = (Here::new(result, k, result_ty), There::new(rank, at, m, target_ty));
+        perform(&Combine(Here::new(origin, n, ty), Some(result), there, op), win, rank, index)
+    }
+
+    fn rput = "Rput_notify"(
+        origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, index: c_int,
+        win: Win, out: *mut RequestHandle,
+    ) {
+        request(&Put(Here::new(origin, n, ty), There::new(rank, at, m, target_ty)), win, rank, index, out)
+    }
+
+    fn rget = "Rget_notify"(
+        origin: *mut c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, index: c_int,
+        win: Win, out: *mut RequestHandle,
+    ) {
+        request(&Get(Here::new(origin, n, ty), There::new(rank, at, m, target_ty)), win, rank, index, out)
+    }
+
+    fn raccumulate = "Raccumulate_notify"(
+        origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, op: OpHandle,
+        index: c_int, win: Win, out: *mut RequestHandle,
+    ) {
+        let there = There::new(rank, at, m, target_ty);
+        request(&Combine(Here::new(origin, n, ty), None, there, op), win, rank, index, out)
+    }
+
+    fn rget_accumulate = "Rget_accumulate_notify"(
+        origin: *const c_void, n: Count, ty: Type, result: *mut c_void, k: Count, result_ty: Type, rank: c_int,
+        at: isize, m: Count, target_ty: Type, op: OpHandle, index: c_int, win: Win, out: *mut RequestHandle,
+    ) {
+        let (result, there) = (Here::new(result, k, result_ty), There::new(rank, at, m, target_ty));
+        request(&Combine(Here::new(origin, n, ty), Some(result), there, op), win, rank, index, out)
+    }
+}
