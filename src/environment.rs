@@ -66,7 +66,7 @@ pub const VARIABLES: [Variable; 18] = [
     },
     Variable {
         name: PROVIDER,
-        default: "the first that is there of cxi, tcp;ofi_rxm, tcp, net, sockets, verbs;ofi_rxm",
+        default: "the first that is there of cxi, efa, opx, tcp;ofi_rxm, tcp, net, sockets, verbs;ofi_rxm",
         meaning: "the libfabric provider, by the name that fi_info prints",
     },
     Variable { name: INFO, default: "n", meaning: "y or 1: rank 0 prints routes and the atomicity actor at start" },

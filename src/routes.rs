@@ -74,9 +74,10 @@ impl Amos {
 
     /// The atomics of a libfabric provider, of which `all` says whether it offers all. Providers
     /// over sockets perform them by software, and so do the layers that add messages to other
-    /// providers.
+    /// providers, and the libraries of EFA and Omni-Path, whose devices have none.
     pub fn of_provider(provider: &str, all: bool) -> Amos {
-        const SOFTWARE: [&str; 7] = ["ofi_rxm", "ofi_rxd", "tcp", "udp", "net", "sockets", "shm"];
+        const SOFTWARE: [&str; 12] =
+            ["ofi_rxm", "ofi_rxd", "tcp", "udp", "net", "sockets", "shm", "efa", "opx", "psm2", "psm3", "lnx"];
         match all {
             false => Amos::None,
             true if provider.split(';').any(|part| SOFTWARE.contains(&part)) => Amos::Software,
@@ -191,7 +192,10 @@ mod tests {
     #[test]
     fn atomics_are_the_devices_unless_a_provider_is_known_to_emulate_them() {
         let all = |provider| Amos::of_provider(provider, true);
-        assert_eq!(["tcp;ofi_rxm", "verbs;ofi_rxm", "sockets"].map(all), [Amos::Software; 3]);
+        assert_eq!(
+            ["tcp;ofi_rxm", "verbs;ofi_rxm", "sockets", "efa", "opx", "psm3", "lnx"].map(all),
+            [Amos::Software; 7]
+        );
         assert_eq!(all("cxi"), Amos::Native);
         assert_eq!(Amos::of_provider("cxi", false), Amos::None);
     }

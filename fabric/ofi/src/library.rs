@@ -15,6 +15,8 @@ use crate::sys;
 /// The library's name for the dynamic loader.
 pub const SONAME: &str = "libfabric.so.1";
 const TRANSPORT: &str = "libfabric";
+/// The oldest version that is used.
+const OLDEST: u32 = sys::version(1, 15);
 
 /// `fi_getinfo`.
 pub type GetInfo =
@@ -80,7 +82,9 @@ impl Library {
             // The library stays loaded: its initializers allocate at each load, and its threads
             // outlive its objects.
             std::mem::forget(dynamic);
-            Ok(Library::of(version(), functions))
+            let version = version();
+            check(version)?;
+            Ok(Library::of(version, functions))
         }
     }
 
@@ -98,12 +102,12 @@ impl Library {
 
     /// The library's version, as `1.17`.
     pub fn version(&self) -> String {
-        format!("{}.{}", self.version >> 16, self.version & 0xffff)
+        words(self.version)
     }
 
     /// The requested interface version: 1.17, or the library's where that is older.
     pub fn api(&self) -> u32 {
-        self.version.min(sys::version(1, 17))
+        asked_of(self.version)
     }
 
     /// The meaning of an error number, negative or positive.
@@ -167,6 +171,25 @@ impl Library {
         }
         entries
     }
+}
+
+/// A version, as `1.17`.
+fn words(version: u32) -> String {
+    format!("{}.{}", version >> 16, version & 0xffff)
+}
+
+/// The interface version to ask of a library: 1.17, or its own where that is older.
+fn asked_of(version: u32) -> u32 {
+    version.min(sys::version(1, 17))
+}
+
+/// Checks that a library is not older than the structures of `sys`, which are those of 1.15 to 2.x.
+fn check(version: u32) -> Result<(), FabricError> {
+    if version >= OLDEST {
+        return Ok(());
+    }
+    let why = format!("libfabric {} is too old; {} is the oldest that is used", words(version), words(OLDEST));
+    Err(FabricError::unavailable(TRANSPORT, why))
 }
 
 /// The loader's message, which is the error's source and not in its text.
@@ -243,5 +266,30 @@ impl Drop for Info {
     fn drop(&mut self) {
         // SAFETY: from `fi_getinfo`, freed once.
         unsafe { (self.library.functions.freeinfo)(self.raw) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Man fi_getinfo: the version that is asked for is at most the library's.
+    /// Shows T3.
+    #[test]
+    fn the_interface_version_is_the_lower_of_both() {
+        let versions = [(1, 15), (1, 17), (1, 22), (2, 0), (2, 5)].map(|(major, minor)| sys::version(major, minor));
+        let known = sys::version(1, 17);
+        assert_eq!(versions.map(asked_of), [versions[0], known, known, known, known]);
+        assert!(versions.map(check).iter().all(Result::is_ok));
+    }
+
+    /// Shows T3.
+    #[test]
+    fn a_library_that_is_too_old_is_refused_by_its_version() {
+        for (major, minor) in [(0, 0), (1, 14)] {
+            let error = check(sys::version(major, minor)).expect_err("too old");
+            let error = format!("{error:#}");
+            assert!(error.contains(&format!("libfabric {major}.{minor} is too old; 1.15 is")), "{error}");
+        }
     }
 }

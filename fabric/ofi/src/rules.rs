@@ -1,8 +1,8 @@
 //! The differences between providers, as one table: hints, fulfilled modes, and the meaning of
 //! attributes. Plain data; the same code serves all providers.
 //!
-//! The rules of `cxi` (HPE Slingshot) follow its documentation, man fi_cxi: no such hardware has
-//! run them.
+//! The rules of `cxi` (HPE Slingshot), `efa` (AWS), `opx` (Omni-Path) and `psm3` follow their
+//! documentation, man fi_cxi, fi_efa, fi_opx, fi_psm3: no such hardware has run them.
 
 use std::ffi::c_int;
 
@@ -47,6 +47,7 @@ pub(crate) struct Devices {
 /// Providers over sockets honour manual data progress: they then start no thread, which would delay
 /// every operation, and a descriptor reports when a thread of ours must call.
 const MANUAL_FIRST: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
+const MANUAL: &[u32] = &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_UNSPEC];
 const AUTO_FIRST: &[u32] = &[sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
 
 /// The receives that rxm posts for a process: over sockets the default is 4096 of 16 KiB each,
@@ -75,7 +76,7 @@ const OTHER: Rules = Rules {
 /// neither.
 const CXI: Rules = Rules {
     name: "cxi",
-    progress: &[sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_UNSPEC],
+    progress: MANUAL,
     mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
     ip: false,
     manual_is_manual: false,
@@ -92,9 +93,34 @@ const CXI: Rules = Rules {
 const VERBS: Rules =
     Rules { name: "verbs;ofi_rxm", ip: false, variables: &[], in_software: &[("FI_UNIVERSE_SIZE", "16")], ..OTHER };
 
+/// Elastic Fabric Adapter. Its addresses are the device's. It claims automatic progress, which its
+/// documentation calls an error, and has no descriptor to sleep on; where the device writes by
+/// itself is its own choice for each transfer, so that targets make calls.
+const EFA: Rules = Rules { name: "efa", progress: MANUAL, ip: false, variables: &[], ..OTHER };
+
+/// Omni-Path. Automatic progress would start a thread for each queue. Its only registration mode is
+/// the scalable one, which goes with no other: offsets, and keys of the process.
+const OPX: Rules =
+    Rules { name: "opx", progress: MANUAL_FIRST, mr_mode: sys::FI_MR_SCALABLE, ip: false, variables: &[], ..OTHER };
+
+/// Intel's library over Ethernet: used where the user names it, because it may run over any
+/// interface.
+const PSM3: Rules = Rules { name: "psm3", progress: MANUAL_FIRST, ip: false, variables: &[], ..OTHER };
+
+/// Processes of one machine, by names: used where the user names it, for tests.
+const SHM: Rules = Rules { name: "shm", ..EFA };
+
+/// Shared memory and another provider linked: its addresses are both of theirs.
+const LNX: Rules = Rules { name: "lnx", ..EFA };
+
+/// Providers that are never chosen but may be named.
+const NAMED: [Rules; 3] = [PSM3, SHM, LNX];
+
 /// Providers in the order of attempts where the user names none.
-pub(crate) const TABLE: [Rules; 6] = [
+pub(crate) const TABLE: [Rules; 8] = [
     CXI,
+    EFA,
+    OPX,
     Rules { name: "tcp;ofi_rxm", progress: MANUAL_FIRST, ..OTHER },
     Rules { name: "tcp", progress: MANUAL_FIRST, ..OTHER },
     Rules { name: "net", ..OTHER },
@@ -108,7 +134,8 @@ pub(crate) const TABLE: [Rules; 6] = [
 pub(crate) fn of(name: &str) -> &'static Rules {
     const OTHERS: &Rules = &OTHER;
     const KNOWN: &[Rules] = &TABLE;
-    KNOWN.iter().find(|rules| rules.name == name).unwrap_or(OTHERS)
+    const SELDOM: &[Rules] = &NAMED;
+    KNOWN.iter().chain(SELDOM).find(|rules| rules.name == name).unwrap_or(OTHERS)
 }
 
 /// The hints of `fi_getinfo`. All others are left to the provider and to the user's variables:
@@ -193,6 +220,26 @@ mod tests {
         assert!(
             of("verbs;ofi_rxm").hints("verbs;ofi_rxm", Some("10.0.0.1"), AUTO_FIRST).all(|hints| hints.node.is_none())
         );
+    }
+
+    /// Man fi_efa, "Progress": the claim of automatic progress is an error. Man fi_opx, "Progress":
+    /// automatic progress starts a thread. Man fi_shm and fi_lnx, "Address Format": names.
+    /// Shows T3.
+    #[test]
+    fn devices_with_names_are_asked_for_no_interface_and_for_manual_progress() {
+        for name in ["efa", "opx", "psm3", "shm", "lnx"] {
+            let rules = of(name);
+            let hints: Vec<_> = rules.hints(name, Some("10.0.0.1"), rules.progress).collect();
+            assert_eq!(rules.name, name);
+            assert!(hints.iter().all(|hints| hints.node.is_none()), "{name}");
+            assert_eq!(hints[0].progress, sys::FI_PROGRESS_MANUAL, "{name}");
+            assert!(rules.targets_call(true, unset), "{name}");
+        }
+        assert!(EFA.hints("efa", None, EFA.progress).all(|hints| hints.progress != sys::FI_PROGRESS_AUTO));
+        // Man fi_opx, "Memory registration modes"; man fi_mr: the scalable mode stands alone.
+        assert_eq!(OPX.hints("opx", None, OPX.progress).map(|hints| hints.mr_mode).max(), Some(1 << 1));
+        let chosen = |name| TABLE.iter().any(|rules| rules.name == name);
+        assert!(chosen("efa") && chosen("opx") && !chosen("psm3") && !chosen("shm") && !chosen("lnx"));
     }
 
     /// A provider over sockets is believed. Slingshot is probed, unless the user's setting requires

@@ -28,6 +28,7 @@ pub const FI_COMPARE_ATOMIC: u64 = 1 << 59;
 pub const FI_CONTEXT: u64 = 1 << 59;
 pub const FI_CONTEXT2: u64 = 1 << 52;
 
+pub const FI_MR_SCALABLE: c_int = 1 << 1;
 pub const FI_MR_LOCAL: c_int = 1 << 2;
 pub const FI_MR_VIRT_ADDR: c_int = 1 << 4;
 pub const FI_MR_ALLOCATED: c_int = 1 << 5;
