@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use transom::{Job, Route};
 
 use crate::host::{host_poll_with, host_poll_without};
+use crate::windows;
 
 /// Makes progress for transom while the host waits, if the host lets other libraries do that.
 static POLLER: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
@@ -21,8 +22,12 @@ const EAGER: u32 = 64;
 /// collective call by the same function.
 static TURNS: AtomicBool = AtomicBool::new(false);
 
-/// Called by the host while it waits.
+/// Called by the host while it waits. Where the host serves all windows of this process, nobody's
+/// operation waits for a poll.
 extern "C" fn poll() -> c_int {
+    if !windows::any() {
+        return 0;
+    }
     static LOOKS: AtomicU32 = AtomicU32::new(0);
     static LAST: AtomicU32 = AtomicU32::new(0);
     // Relaxed, all: the counts order nothing. Of several waiting threads one may poll too often.
@@ -49,7 +54,7 @@ pub(crate) fn begin(job: &Job) -> bool {
     by_host
 }
 
-/// Whether waiting calls test the host and poll transom in turns.
+/// Whether waiting calls test the host and poll transom in turns, while transom serves a window.
 #[inline]
 pub(crate) fn waits_in_turns() -> bool {
     TURNS.load(Ordering::Relaxed)
@@ -57,7 +62,7 @@ pub(crate) fn waits_in_turns() -> bool {
 
 /// Polls transom between two tests of the host. Returns whether more polls are needed.
 pub(crate) fn turn() -> bool {
-    let wanted = waits_in_turns();
+    let wanted = waits_in_turns() && windows::any();
     if wanted {
         poll();
     }

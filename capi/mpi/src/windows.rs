@@ -1,6 +1,7 @@
 //! A window: transom's, its face at the host, and the data that calls on it need.
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use transom::{Class, Flavor, Model, PROC_NULL, RawWindow};
 
@@ -11,6 +12,8 @@ use crate::members;
 
 /// The windows that transom serves, by their faces.
 static WINDOWS: Handles<Window> = Handles::new();
+/// The number of values of `Window` of this process.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// A window that transom serves.
 #[derive(Debug)]
@@ -55,6 +58,8 @@ impl Window {
             model: if raw.model() == Model::Separate { host.separate } else { host.unified },
         };
         let mapped = raw.is_mapped();
+        // Relaxed, as in `drop` and `any`: the count orders nothing.
+        ALIVE.fetch_add(1, Ordering::Relaxed);
         Window { raw, face, group, attributes, mapped }
     }
 
@@ -75,7 +80,14 @@ impl Drop for Window {
     fn drop(&mut self) {
         // SAFETY: the group was made for this window.
         unsafe { host_Group_free(&raw mut self.group) };
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Whether transom serves a window of this process.
+#[inline]
+pub(crate) fn any() -> bool {
+    ALIVE.load(Ordering::Relaxed) != 0
 }
 
 /// The window with this face, if transom serves it.

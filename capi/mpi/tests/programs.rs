@@ -91,6 +91,7 @@ const WAYS: [Way; 3] = [("served", served), ("alone", alone), ("two_nodes", two_
 const ONCE: &[Named] = &[
     ("two_and_three_ranks", two_and_three_ranks),
     ("threads_over_sockets", threads_over_sockets),
+    ("polls_only_for_windows_of_the_library", polls),
     ("memory_of_fortran_is_mapped", memory_of_fortran),
     ("notified_operations_by_every_route", notified),
     ("switched_off", switched_off),
@@ -172,6 +173,16 @@ fn threads_over_sockets(host: &'static Host) {
     for program in ["turns", "crowd", "duplicates"].into_iter().filter(|&program| !crashes(program)) {
         let run = Run::of(host, host.program(program, Language::C), 2).served().told();
         verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
+    }
+}
+
+/// The older hosts use no libfabric, whose polls the program counts.
+/// Shows T4.
+/// Route: tcp.
+fn polls(host: &'static Host) {
+    if host.is_old {
+        let run = Run::of(host, host.program("polls", Language::C), 2).served();
+        verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), false);
     }
 }
 

@@ -1,0 +1,50 @@
+/* While a program waits in MPI, the library polls its nets only for windows that it serves itself: a
+   program whose windows are all the MPI's own pays nothing for the library. The program's epoll_wait
+   stands before libc's, so it counts the system calls of each poll of libfabric's tcp. */
+#define _GNU_SOURCE
+#include "check.h"
+#include <dlfcn.h>
+#include <sys/epoll.h>
+
+enum { ROUNDS = 300 };
+
+/* The calls of the thread that waits in MPI; other threads of the library wait for their descriptors. */
+static _Thread_local long polled_;
+
+int epoll_wait(int set, struct epoll_event *events, int most, int timeout) {
+    static int (*real)(int, struct epoll_event *, int, int);
+    if (real == NULL) *(void **)&real = dlsym(RTLD_NEXT, "epoll_wait");
+    polled_++;
+    return real(set, events, most, timeout);
+}
+
+/* The calls within many barriers and messages around the ring. */
+static long polls(void) {
+    long before = polled_, token = 0;
+    int right = (rank_ + 1) % size_, left = (rank_ + size_ - 1) % size_;
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Request sent;
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Isend(&i, 1, MPI_INT, right, 3, MPI_COMM_WORLD, &sent);
+        MPI_Recv(&token, 1, MPI_INT, left, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Wait(&sent, MPI_STATUS_IGNORE);
+    }
+    return polled_ - before;
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    long none = polls();
+    MPI_Win win;
+    long *part;
+    MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
+    long some = polls();
+    MPI_Win_free(&win);
+    long freed = polls();
+    printf("rank %d: %ld polls without a window, %ld with one, %ld after it\n", rank_, none, some, freed);
+    /* An MPI polls its own sockets now and then. */
+    check("waits poll no net before the first window", none > ROUNDS / 10);
+    check("waits poll the net for a window", some < ROUNDS);
+    check("waits poll no net after the last window", freed > ROUNDS / 10);
+    return end();
+}
