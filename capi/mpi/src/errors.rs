@@ -8,9 +8,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use transom::{Class, Error, diagnostics};
 
 use crate::host::{
-    Comm, Errhandler, Win, constants, host_Add_error_class, host_Add_error_code, host_Add_error_string,
-    host_Comm_call_errhandler, host_Comm_get_errhandler, host_Errhandler_free, host_Win_call_errhandler,
-    host_Win_get_errhandler,
+    Comm, Errhandler, SUCCESS, Win, constants, host_Abort, host_Add_error_class, host_Add_error_code,
+    host_Add_error_string, host_Comm_call_errhandler, host_Comm_get_errhandler, host_Errhandler_free,
+    host_Win_call_errhandler, host_Win_get_errhandler,
 };
 use crate::process;
 
@@ -31,7 +31,7 @@ pub(crate) fn notification_class() -> c_int {
         let mut class = constants().classes[Class::ALL.len() - 1];
         // SAFETY: the calls write a number, and copy a text that ends with a zero byte.
         unsafe {
-            if host_Add_error_class(&raw mut class) == crate::host::SUCCESS {
+            if host_Add_error_class(&raw mut class) == SUCCESS {
                 host_Add_error_string(class, c"MPI_ERR_RMA_NOTIFICATION: no such counter at the target".as_ptr());
             }
         }
@@ -104,23 +104,17 @@ impl Failure {
     /// Calls the window's error handler. Returns the code, if the handler returns.
     #[cold]
     pub(crate) fn raise(&self, win: Win) -> c_int {
-        let mut handler = constants().fatal;
         // SAFETY: the window is one of the host's; the calls write a handle.
-        unsafe {
-            let mut code = self.code();
-            if host_Win_get_errhandler(win, &raw mut handler) == 0 {
-                code = self.told(handler, code);
-                host_Errhandler_free(&raw mut handler);
-            }
-            host_Win_call_errhandler(win, code);
-            code
-        }
+        self.handled(
+            |handler| unsafe { host_Win_get_errhandler(win, handler) },
+            |code| unsafe { host_Win_call_errhandler(win, code) },
+        )
     }
 
     /// [`Failure::raise`] for a call on one target.
     #[cold]
     pub(crate) fn raise_at(&self, win: Win, target: c_int) -> c_int {
-        if self.is_nothing(target) { crate::host::SUCCESS } else { self.raise(win) }
+        if self.is_nothing(target) { SUCCESS } else { self.raise(win) }
     }
 
     /// Whether only an epoch was missing for a call that does nothing, because its target is
@@ -132,29 +126,46 @@ impl Failure {
     /// [`Failure::raise`] on a communicator, when there is no window yet.
     #[cold]
     pub(crate) fn raise_on(&self, comm: Comm) -> c_int {
-        let mut handler = constants().fatal;
         // SAFETY: as in `raise`.
-        unsafe {
-            let mut code = self.code();
-            if host_Comm_get_errhandler(comm, &raw mut handler) == 0 {
-                code = self.told(handler, code);
-                host_Errhandler_free(&raw mut handler);
-            }
-            host_Comm_call_errhandler(comm, code);
+        self.handled(
+            |handler| unsafe { host_Comm_get_errhandler(comm, handler) },
+            |code| unsafe { host_Comm_call_errhandler(comm, code) },
+        )
+    }
+
+    /// Gives the failure to the error handler of an object, which `find` looks up and `call` calls.
+    /// Returns the code, if the handler returns.
+    fn handled(&self, find: impl Fn(*mut Errhandler) -> c_int, call: impl Fn(c_int) -> c_int) -> c_int {
+        let mut handler = constants().fatal;
+        let found = find(&raw mut handler) == SUCCESS;
+        let ends = found && (handler == constants().fatal || handler == constants().abort);
+        if found {
+            // SAFETY: the handle was made by `find`.
+            unsafe { host_Errhandler_free(&raw mut handler) };
+        }
+        // Hosts print little about codes that are not their own.
+        if ends || process::get().is_some_and(|process| process.info) {
+            diagnostics::error("transom::mpi", &self.text);
+        }
+        if ends {
+            self.end(call)
+        } else {
+            let code = self.code();
+            call(code);
             code
         }
     }
 
-    /// Prints the failure if the handler will end the program, or if the user asked for
-    /// information. Hosts print little about codes that are not their own. Returns what the handler
-    /// gets: `code`, or the class if the handler ends the program, because hosts make the exit
-    /// status of it.
-    fn told(&self, handler: Errhandler, code: c_int) -> c_int {
-        let ends = handler == constants().fatal || handler == constants().abort;
-        if ends || process::get().is_some_and(|process| process.info) {
-            diagnostics::error("transom::mpi", &self.text);
-        }
-        if ends { self.placed().1 } else { code }
+    /// Ends the program by an error handler that does so. The handler gets the class, because hosts
+    /// make the exit status of it.
+    fn end(&self, call: impl Fn(c_int) -> c_int) -> ! {
+        let (_, class) = self.placed();
+        call(class);
+        // MPICH 5 goes on until its launcher has ended the process. Calls of the program would
+        // follow the failed one.
+        // SAFETY: the host has started.
+        unsafe { host_Abort(constants().world, class) };
+        std::process::exit(class) // tidy-allow(exit): MPI's error handler ends the program
     }
 }
 
@@ -163,7 +174,7 @@ impl Failure {
 #[inline]
 pub(crate) fn coded_at(win: Win, target: c_int, outcome: Outcome<()>) -> c_int {
     match outcome {
-        Ok(()) => crate::host::SUCCESS,
+        Ok(()) => SUCCESS,
         Err(failure) => failure.raise_at(win, target),
     }
 }
@@ -172,7 +183,7 @@ pub(crate) fn coded_at(win: Win, target: c_int, outcome: Outcome<()>) -> c_int {
 #[inline]
 pub(crate) fn coded(win: Win, outcome: Outcome<()>) -> c_int {
     match outcome {
-        Ok(()) => crate::host::SUCCESS,
+        Ok(()) => SUCCESS,
         Err(failure) => failure.raise(win),
     }
 }

@@ -73,6 +73,11 @@ fn any(patterns: &[String], text: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, text))
 }
 
+/// The library's outcome that a case asks for: its parameter `wants`, with `+` between words.
+fn wanted(case: &str) -> Option<String> {
+    case.split_once(" wants=").map(|(_, wants)| wants.replace('+', " "))
+}
+
 /// A difference without a row: both outcomes.
 type Difference = (String, String);
 
@@ -113,8 +118,12 @@ impl<'a> Judge<'a> {
             let text = &cases[number];
             let case = format!("{text} ranks={ranks}");
             let (host, library) = (alone.get(number), served.get(number));
-            let row = self.rows_of(text).find(|(_, row)| any(&row.host, host) && any(&row.library, library));
-            if host == library && (library == "ok" || !self.is_legal) {
+            // Where a case has `wants`, the library's outcome is that in any row.
+            let wanted = wanted(text);
+            let is_wanted = wanted.as_deref().is_none_or(|wanted| library == wanted);
+            let fits = |row: &Row| any(&row.host, host) && any(&row.library, library);
+            let row = self.rows_of(text).find(|(_, row)| is_wanted && fits(row));
+            if host == library && is_wanted && (library == "ok" || !self.is_legal) {
                 self.equal += 1;
             } else if let Some((place, _)) = row {
                 self.used[place] += 1;

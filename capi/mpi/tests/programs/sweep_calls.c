@@ -5,6 +5,7 @@
  */
 #include "sweep_issue.h"
 #include "sweep_places.h"
+#include <ctype.h>
 
 enum state { NO_EPOCH, FENCE, LOCK_TARGET, LOCK_ALL, PSCW, STATES };
 static const char *const state_names[STATES] = {"no_epoch", "fence", "lock", "lock_all", "pscw"};
@@ -71,36 +72,74 @@ static struct test test_of(long number) {
     return t;
 }
 
-/* Whether MPI permits the sequence, on a window of one rank without further calls between. */
-static int is_sequence_legal(const struct test *t) {
-    enum { NONE, FENCED, LOCKED, ALL } access = NONE;
-    int posted = 0, started = 0, is_completed = 0, issued = 0;
+/* The epochs of a window of one rank, as a program sees them. */
+struct epochs {
+    enum { NONE, FENCED, LOCKED, ALL } access;
+    int posted, started, is_completed, issued;
+};
+
+/* Whether MPI permits a call in these epochs (section 12.5). */
+static int is_permitted(const struct epochs *e, enum call c) {
+    int passive = e->access == LOCKED || e->access == ALL;
+    switch (c) {
+    case S_FENCE: case S_FENCE_END: return !passive && !e->posted && !e->started;
+    case S_LOCK: case S_LOCK_ALL: return !passive && !e->started && !e->posted && !e->issued;
+    case S_UNLOCK: return e->access == LOCKED;
+    case S_UNLOCK_ALL: return e->access == ALL;
+    case S_FLUSH: case S_FLUSH_ALL: case S_FLUSH_LOCAL: case S_SYNC: return passive;
+    case S_POST: return !e->posted && !passive && !e->issued;
+    case S_START: return !e->started && !passive && e->posted && !e->issued;
+    case S_COMPLETE: return e->started;
+    case S_TEST: return e->posted;
+    case S_PUT: return e->access != NONE || e->started;
+    default: return 0;
+    }
+}
+
+/* The epochs after a call that MPI permits. */
+static void take(struct epochs *e, enum call c) {
+    if (c == S_FENCE) e->access = FENCED, e->issued = 0;
+    if (c == S_FENCE_END) e->access = NONE, e->issued = 0;
+    if (c == S_LOCK) e->access = LOCKED;
+    if (c == S_LOCK_ALL) e->access = ALL;
+    if (c == S_UNLOCK || c == S_UNLOCK_ALL) e->access = NONE;
+    if (c == S_POST) e->posted = 1, e->access = NONE;
+    if (c == S_START) e->started = 1;
+    if (c == S_COMPLETE) e->started = 0, e->is_completed = 1;
+    if (c == S_TEST && e->is_completed) e->posted = e->is_completed = 0;
+    if (c == S_PUT && e->access == FENCED) e->issued = 1;
+}
+
+/* The class of an argument that is wrong in any epoch, or NULL. */
+static const char *fault_of(enum call c) {
+    return c == S_BAD_ASSERT ? "ASSERT" : c == S_LOCK_TYPE ? "LOCKTYPE" : c == S_LOCK_RANK ? "RANK" : NULL;
+}
+
+/* The outcome that MPI's text asks of the sequence, with `+` between words. Returns whether MPI
+ * permits all of it. MPI_Win_sync outside of an epoch does nothing and is no error. */
+static int sequence_wants(const struct test *t, char text[PARAMETERS]) {
+    static const char *const names[CALLS] = {
+        "Win_fence", "Win_fence", "Win_lock", "Win_lock_all", "Win_unlock", "Win_unlock_all", "Win_post", "Win_start",
+        "Win_complete", "Win_test", "Win_flush", "Win_flush_all", "Win_flush_local", "Win_sync", "Put", "Win_lock",
+        "Win_lock", "Win_lock",
+    };
+    struct epochs e = {NONE, 0, 0, 0, 0};
+    int is_legal = 1;
+    text[0] = 0;
     for (int i = 0; i < 3; i++) {
         enum call c = t->calls[i];
-        int passive = access == LOCKED || access == ALL;
-        if (c >= S_BAD_ASSERT) return 0;
-        if ((c == S_FENCE || c == S_FENCE_END) && (passive || posted || started)) return 0;
-        if ((c == S_LOCK || c == S_LOCK_ALL) && (passive || started || posted || issued)) return 0;
-        if (c == S_UNLOCK && access != LOCKED) return 0;
-        if (c == S_UNLOCK_ALL && access != ALL) return 0;
-        if ((c == S_FLUSH || c == S_FLUSH_ALL || c == S_FLUSH_LOCAL || c == S_SYNC) && !passive) return 0;
-        if (c == S_POST && (posted || passive || issued)) return 0;
-        if (c == S_START && (started || passive || !posted || issued)) return 0;
-        if (c == S_COMPLETE && !started) return 0;
-        if (c == S_TEST && !posted) return 0;
-        if (c == S_PUT && access == NONE && !started) return 0;
-        if (c == S_FENCE) access = FENCED, issued = 0;
-        if (c == S_FENCE_END) access = NONE, issued = 0;
-        if (c == S_LOCK) access = LOCKED;
-        if (c == S_LOCK_ALL) access = ALL;
-        if (c == S_UNLOCK || c == S_UNLOCK_ALL) access = NONE;
-        if (c == S_POST) posted = 1, access = NONE;
-        if (c == S_START) started = 1;
-        if (c == S_COMPLETE) started = 0, is_completed = 1;
-        if (c == S_TEST && is_completed) posted = is_completed = 0;
-        if (c == S_PUT && access == FENCED) issued = 1;
+        char word[64] = "";
+        int permitted = is_permitted(&e, c);
+        const char *class = fault_of(c) ? fault_of(c) : "RMA_SYNC";
+        if (!permitted && c != S_SYNC) snprintf(word, sizeof word, "%s=%s", names[c], class);
+        if (c == S_TEST) snprintf(word + strlen(word), sizeof word - strlen(word), "%s%s", *word ? "+" : "",
+                                  permitted && e.is_completed ? "done" : "not+done");
+        if (permitted) take(&e, c);
+        is_legal &= permitted;
+        if (*word) snprintf(text + strlen(text), PARAMETERS - strlen(text), "%s%s", *text ? "+" : "", word);
     }
-    return 1;
+    if (!*text) strcpy(text, "ok");
+    return is_legal;
 }
 
 /* A start waits for its post: without a post it waits for ever, as MPI requires. */
@@ -135,17 +174,44 @@ static int has_epoch(const struct test *t) {
     return t->state != NO_EPOCH;
 }
 
+/* The class that the operation wants, or NULL where it wants success. A wrong argument that needs no
+ * window is found before the epoch is looked at; types that were not committed are known anyhow. */
+static const char *class_wanted(const struct test *t) {
+    switch (t->fault) {
+    case RANK_NEGATIVE: return "RANK";
+    case COUNT_NEGATIVE: return "COUNT";
+    case ORIGIN_NO_TYPE: case TARGET_NO_TYPE: return "TYPE";
+    case ORIGIN_RAW: if (is_single(t->op)) return "TYPE"; break;
+    case NO_OP_AT_ALL: case USER_OP: case WRONG_OP: return "OP";
+    case MIXED_TYPES: if (has_epoch(t)) return "TYPE"; break;
+    case RANK_BEYOND: return has_epoch(t) ? "RANK" : "RMA_SYNC";
+    default: break;
+    }
+    if (t->target == NOBODY) return NULL;
+    if (t->fault == DISP_NEGATIVE) return "DISP";
+    if (!has_epoch(t)) return "RMA_SYNC";
+    return t->fault == DISP_BEYOND || t->fault == COUNT_BEYOND ? "RMA_RANGE" : NULL;
+}
+
+/* Cases that MPI forbids tell what the library's outcome is. */
 static void describe(long number, char text[PARAMETERS]) {
     struct test t = test_of(number);
+    char wants[PARAMETERS];
     if (!is_asked(&t)) {
         snprintf(text, PARAMETERS, "calls none");
     } else if (t.is_sequence) {
-        snprintf(text, PARAMETERS, "calls %s sequence %s,%s,%s", is_sequence_legal(&t) ? "legal" : "illegal", call_names[t.calls[0]],
+        int is_legal = sequence_wants(&t, wants);
+        snprintf(text, PARAMETERS, "calls %s sequence %s,%s,%s", is_legal ? "legal" : "illegal", call_names[t.calls[0]],
                  call_names[t.calls[1]], call_names[t.calls[2]]);
+        if (!is_legal) snprintf(text + strlen(text), PARAMETERS - strlen(text), " wants=%s", wants);
     } else {
-        snprintf(text, PARAMETERS, "calls %s %s %s %s %s to=%s", has_epoch(&t) && is_legal(&t) ? "legal" : "illegal",
-                 fault_names[t.fault], place_names[t.place], state_names[t.state], operation_names[t.op],
-                 target_names[t.target]);
+        const char *class = class_wanted(&t), *name = operation_names[t.op];
+        int legal = has_epoch(&t) && is_legal(&t);
+        snprintf(text, PARAMETERS, "calls %s %s %s %s %s to=%s", legal ? "legal" : "illegal", fault_names[t.fault],
+                 place_names[t.place], state_names[t.state], name, target_names[t.target]);
+        if (class) snprintf(wants, sizeof wants, "%c%s=%s", toupper((unsigned char)*name), name + 1, class);
+        else strcpy(wants, "ok");
+        if (!legal) snprintf(text + strlen(text), PARAMETERS - strlen(text), " wants=%s", wants);
     }
 }
 
