@@ -7,6 +7,27 @@ use transom_harness::{Outcome, ensure, same, step};
 
 use crate::{fetch, word};
 
+/// Adds 1 to both words of a target under its exclusive lock. Within the lock the words differ for
+/// a while.
+fn raise_pair(win: &Window<u64>, target: usize) -> transom::Result<()> {
+    win.lock(Lock::Exclusive, target, |epoch| {
+        let value = epoch.fetch_value(target, 0)? + 1;
+        epoch.put_value(target, 0, value)?;
+        epoch.flush(target)?;
+        std::thread::yield_now();
+        epoch.put_value(target, 1, value)
+    })
+}
+
+/// Fails where the two words of a rank differ under the lock of all ranks.
+fn no_half(win: &Window<u64>, size: usize) -> Outcome {
+    let pairs = win.lock_all(|epoch| {
+        let pair = |rank| Ok([epoch.fetch_value(rank, 0)?, epoch.fetch_value(rank, 1)?]);
+        (0..size).map(pair).collect::<transom::Result<Vec<_>>>()
+    })?;
+    ensure(pairs.iter().all(|[first, second]| first == second), &format!("no half of a pair in {pairs:?}"))
+}
+
 /// MPI-4.1 §12.5.3: a counter that is read and written under exclusive locks loses no increment.
 /// Shows S2.
 pub(crate) fn exclusive_locks_exclude(world: &Job) -> Outcome {
@@ -125,19 +146,9 @@ pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
         step(format!("turn {turn}"));
         let target = usize::try_from(turn)? % size;
         if me % 2 == 1 {
-            win.lock(Lock::Exclusive, target, |epoch| {
-                let value = epoch.fetch_value(target, 0)? + 1;
-                epoch.put_value(target, 0, value)?;
-                epoch.flush(target)?;
-                std::thread::yield_now();
-                epoch.put_value(target, 1, value)
-            })?;
+            raise_pair(&win, target)?;
         } else {
-            let pairs = win.lock_all(|epoch| {
-                let pair = |rank| Ok([epoch.fetch_value(rank, 0)?, epoch.fetch_value(rank, 1)?]);
-                (0..size).map(pair).collect::<transom::Result<Vec<_>>>()
-            })?;
-            ensure(pairs.iter().all(|[first, second]| first == second), &format!("no half of a pair in {pairs:?}"))?;
+            no_half(&win, size)?;
         }
     }
     world.barrier()?;
@@ -153,27 +164,15 @@ pub(crate) fn lock_all_excludes(world: &Job) -> Outcome {
 pub(crate) fn few_of_all(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let win = Window::<u64>::allocate(world, 2)?;
-    let write = |target: usize| {
-        win.lock(Lock::Exclusive, target, |epoch| {
-            let value = epoch.fetch_value(target, 0)? + 1;
-            epoch.put_value(target, 0, value)?;
-            epoch.flush(target)?;
-            epoch.put_value(target, 1, value)
-        })
-    };
     for turn in 0..12 {
         step(format!("turn {turn}"));
-        (0..16).try_for_each(|_| write((me + 1) % size))?;
+        (0..16).try_for_each(|_| raise_pair(&win, (me + 1) % size))?;
         if me + 1 < size {
             // In the order of ranks, so that no two wait for each other's targets.
-            win.lock(Lock::Exclusive, me, |_| write(me + 1))?;
+            win.lock(Lock::Exclusive, me, |_| raise_pair(&win, me + 1))?;
         }
         if turn % size == me {
-            let pairs = win.lock_all(|epoch| {
-                let pair = |rank| Ok([epoch.fetch_value(rank, 0)?, epoch.fetch_value(rank, 1)?]);
-                (0..size).map(pair).collect::<transom::Result<Vec<_>>>()
-            })?;
-            ensure(pairs.iter().all(|[first, second]| first == second), &format!("no half of a pair in {pairs:?}"))?;
+            no_half(&win, size)?;
         }
     }
     world.barrier()?;
