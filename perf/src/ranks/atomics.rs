@@ -19,10 +19,25 @@ pub(super) fn same(what: &str, found: u64, expected: u64) -> Outcome<()> {
 }
 
 /// Sum over all ranks. Collective.
-pub(super) fn sum(world: &Job, count: u64) -> Outcome<u64> {
+fn sum(world: &Job, count: u64) -> Outcome<u64> {
     let mut sum = [count];
     world.reduce(&mut sum, ops::Sum)?;
     Ok(sum[0])
+}
+
+/// Fails unless the first words of the parts hold the additions of all ranks, each of which made
+/// `done`. `hot`: all ranks added to the word of rank 0; otherwise each one to its neighbour's.
+/// Collective.
+pub(super) fn counted(world: &Job, win: &Window<u64>, hot: bool, done: u64) -> Outcome<()> {
+    let all = sum(world, done)?;
+    let mut found = [0];
+    win.load(0, &mut found)?;
+    match (hot, world.rank()) {
+        // The neighbour that added here made as many additions as this rank.
+        (false, _) => same("the word", found[0], done),
+        (true, 0) => same("the word of all", found[0], all),
+        _ => Ok(()),
+    }
 }
 
 /// Adds 1 to a word of a rank.
@@ -81,15 +96,7 @@ impl Work for Words {
     }
 
     fn check(&mut self, world: &Job) -> Outcome<()> {
-        let all = sum(world, self.done)?;
-        let mut found = [0];
-        self.win.load(0, &mut found)?;
-        match (self.hot, world.rank()) {
-            // All ranks add equally often.
-            (false, _) => same("the word", found[0], self.done),
-            (true, 0) => same("the word of all", found[0], all),
-            _ => Ok(()),
-        }
+        counted(world, &self.win, self.hot, self.done)
     }
 
     fn spoil(&mut self) -> Outcome<()> {

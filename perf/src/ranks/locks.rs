@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use transom::{Job, Lock, Window};
 
 use super::Work;
-use super::atomics::{same, sum};
+use super::atomics::counted;
 use super::clock::{Tick, tick};
 use crate::Outcome;
 use crate::floor::Everyone;
@@ -49,15 +49,7 @@ impl Work for Locks {
     }
 
     fn check(&mut self, world: &Job) -> Outcome<()> {
-        let all = sum(world, self.done)?;
-        let mut found = [0];
-        self.win.load(0, &mut found)?;
-        match (self.hot, world.rank()) {
-            // All ranks lock equally often.
-            (false, _) => same("the word", found[0], self.done),
-            (true, 0) => same("the word of all", found[0], all),
-            _ => Ok(()),
-        }
+        counted(world, &self.win, self.hot, self.done)
     }
 
     fn spoil(&mut self) -> Outcome<()> {
