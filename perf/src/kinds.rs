@@ -30,6 +30,8 @@ pub(crate) enum Test {
     FenceLatency,
     /// Post, start, one put of 8 bytes, complete, wait.
     Pscw,
+    /// A notified put of 8 bytes, for whose count the target waits, and the same back.
+    NotifyPingpong,
     /// Puts in flight, then one completion.
     PutBw,
     /// Gets in flight, then one completion.
@@ -136,7 +138,8 @@ impl Test {
 
     /// Whether there is one size only.
     pub(crate) fn is_word(self) -> bool {
-        let word = matches!(self, Test::FopLatency | Test::CasLatency | Test::FenceLatency | Test::Lock | Test::Pscw);
+        use Test::{CasLatency, FenceLatency, FopLatency, Lock, NotifyPingpong, Pscw};
+        let word = matches!(self, FopLatency | CasLatency | FenceLatency | Lock | Pscw | NotifyPingpong);
         word || self.of_ranks().is_some_and(|of| !of.is_sized)
     }
 
@@ -147,8 +150,9 @@ impl Test {
 
     /// Whether `-s` has a say.
     pub(crate) fn takes_synchronization(self) -> bool {
-        use Test::{FenceLatency, Lock, Pscw, RequestGet, RequestPut};
-        !matches!(self, FenceLatency | Pscw | Lock | RequestPut | RequestGet) && self.of_ranks().is_none()
+        use Test::{FenceLatency, Lock, NotifyPingpong, Pscw, RequestGet, RequestPut};
+        !matches!(self, FenceLatency | Pscw | NotifyPingpong | Lock | RequestPut | RequestGet)
+            && self.of_ranks().is_none()
     }
 
     /// What the floor is, where it is not the same operation by bare means.
@@ -162,6 +166,7 @@ impl Test {
             Test::Lock => "one atomic add and one atomic subtract on the other process's memory",
             Test::FenceLatency => "a barrier of two flags",
             Test::Pscw => "a flag there, a store and a flag back",
+            Test::NotifyPingpong => "a store and a flag there, a store and a flag back",
             _ => return None,
         })
     }

@@ -15,6 +15,7 @@ mod iterations;
 mod kinds;
 mod measure;
 mod model;
+mod notified;
 mod options;
 mod output;
 mod passive;

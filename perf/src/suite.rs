@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::pattern;
 use crate::perftest::Perftest;
 use crate::report::{self, Row};
-use crate::{combined, requests, synchronization};
+use crate::{combined, notified, requests, synchronization};
 
 /// Runs the test that was asked for; whether all was as it should be.
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
@@ -40,6 +40,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         Test::Floor => floors(world, options, floor.as_ref(), &mut show)?,
         Test::FenceLatency => show(options, synchronization::fence(world, options, floor.as_ref())?)?,
         Test::Pscw => show(options, synchronization::pscw(world, options, floor.as_ref())?)?,
+        Test::NotifyPingpong => show(options, notified::pingpong(world, options, floor.as_ref())?)?,
         Test::Lock => synchronization::locks(world, options, floor.as_ref(), &mut show)?,
         Test::FopLatency | Test::CasLatency => {
             let row = atomic(world, options, floor.as_ref())?;

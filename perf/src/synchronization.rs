@@ -15,7 +15,7 @@ use crate::report::Row;
 
 /// Rounds of what both ranks do together: a count that both know, since the budget of time would
 /// let them choose differently.
-const ROUNDS: usize = 15;
+pub(crate) const ROUNDS: usize = 15;
 
 /// Fences with one put of 8 bytes to each other, beside barriers of two flags, or of two writes
 /// that tell of themselves. Both ranks run the same rounds.
@@ -133,6 +133,6 @@ pub(crate) fn locks(
     Ok(win.free()?)
 }
 
-fn per_round(options: &Options) -> usize {
+pub(crate) fn per_round(options: &Options) -> usize {
     options.iterations.unwrap_or(3000).div_ceil(ROUNDS)
 }

@@ -116,4 +116,26 @@ impl BareShm {
             }
         }
     }
+
+    /// Round trips: rank 0 stores 8 bytes and signals, rank 1 waits for that and does the same.
+    pub(crate) fn pingpong(&self, count: usize) {
+        let (flag, own) = (self.memory.theirs.word32(FLAG), self.memory.mine.word32(FLAG));
+        for _ in 0..count {
+            // Relaxed, Release and Acquire: as in `barriers`.
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
+            let told = || {
+                while own.load(Ordering::Acquire) < turn {
+                    std::hint::spin_loop();
+                }
+            };
+            if self.rank == 1 {
+                told();
+            }
+            self.memory.theirs.word64(WORD).store(u64::from(turn), Ordering::Relaxed);
+            flag.store(turn, Ordering::Release);
+            if self.rank == 0 {
+                told();
+            }
+        }
+    }
 }

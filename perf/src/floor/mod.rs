@@ -35,7 +35,8 @@ pub(crate) enum Floor {
 impl Floor {
     /// Opens the floor of the job's route, with `room` bytes at each of ranks 0 and 1, and as many
     /// for each of `flight` gets. Collective; usable after the next barrier. On libfabric a thread
-    /// of rank 1 serves the origin, except in a test whose floor both sides call.
+    /// of rank 1 serves the origin, except in a test whose floor both sides
+    /// call, or that has none.
     pub(crate) fn open(world: &Job, test: Test, room: usize, flight: usize) -> Outcome<Option<Floor>> {
         let exchange = |mine: &[u8]| swap_cards(world, mine);
         if world.rank() > 1 {
@@ -48,7 +49,7 @@ impl Floor {
                 Floor::Verbs(BareVerbs::open(world.rank(), room, flight, exchange)?)
             }
             _ => {
-                let serve = world.rank() == 1 && test != Test::FenceLatency;
+                let serve = world.rank() == 1 && !matches!(test, Test::FenceLatency | Test::NotifyPingpong);
                 Floor::Ofi(BareOfi::open(world.rank(), room, flight, serve, exchange)?)
             }
         }))
@@ -79,19 +80,20 @@ impl Floor {
             (_, Test::Accumulate | Test::StridedPut) => false,
             (Floor::Shm(_), _) => true,
             (Floor::Verbs(verbs), Test::FopLatency | Test::CasLatency) => verbs.has_atomics(),
-            (Floor::Verbs(_), Test::Lock | Test::Pscw | Test::FenceLatency) => false,
+            (Floor::Verbs(_), Test::Lock | Test::Pscw | Test::NotifyPingpong | Test::FenceLatency) => false,
             (Floor::Verbs(_), _) => true,
             (Floor::Ofi(ofi), Test::FopLatency | Test::CasLatency) => ofi.has_atomics(),
-            (Floor::Ofi(_), Test::Lock | Test::Pscw) => false,
+            (Floor::Ofi(_), Test::Lock | Test::Pscw | Test::NotifyPingpong) => false,
             (Floor::Ofi(_), _) => true,
         }
     }
 
-    /// Takes part in `count` bare synchronizations of the test, a fence or
-    /// post-start-complete-wait; both sides call it.
+    /// Takes part in `count` bare synchronizations of the test, a fence,
+    /// post-start-complete-wait or a round trip; both sides call it.
     pub(crate) fn together(&self, test: Test, count: usize) -> Outcome<()> {
         match (self, test) {
             (Floor::Shm(shm), Test::Pscw) => shm.turns(count),
+            (Floor::Shm(shm), Test::NotifyPingpong) => shm.pingpong(count),
             (Floor::Shm(shm), _) => shm.barriers(count),
             (Floor::Ofi(ofi), Test::FenceLatency) => ofi.barriers(count)?,
             (Floor::Verbs(_) | Floor::Ofi(_), _) => {}

@@ -1,0 +1,71 @@
+//! Notified puts: a ping-pong between ranks 0 and 1, beside one of stores and flags.
+
+use std::time::Instant;
+
+use transom::{Job, Notice};
+
+use crate::Outcome;
+use crate::floor::Floor;
+use crate::iterations::window;
+use crate::kinds::Test;
+use crate::measure::Times;
+use crate::options::Options;
+use crate::report::Row;
+use crate::synchronization::{ROUNDS, per_round};
+
+/// Round trips of 8 bytes: a notified put there, whose target waits for its count and answers by
+/// the same. Both ranks run the same rounds, each of the library's beside one of the floor's.
+pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
+    let win = window::<u64>(world, options, 1)?;
+    win.set_num_notify(1)?;
+    let (me, each) = (world.rank(), per_round(options));
+    let floor = floor.filter(|floor| floor.has(Test::NotifyPingpong));
+    let (mut turn, mut times) = (0u64, (Vec::new(), Vec::new()));
+    // A bare round that failed, with the rounds that were to follow.
+    let mut failed = None;
+    win.lock_all(|epoch| {
+        if me > 1 {
+            return Ok(());
+        }
+        for round in 0..=ROUNDS {
+            let start = Instant::now();
+            for _ in 0..each {
+                turn += 1;
+                if me == 1 {
+                    win.notices().wait(0, turn)?;
+                }
+                let data = [turn];
+                epoch.scope(|part| part.put_notify(1 - me, 0, &data, Notice(0)))?;
+                if me == 0 {
+                    win.notices().wait(0, turn)?;
+                }
+            }
+            let library = start.elapsed();
+            let start = Instant::now();
+            if let Some(Err(error)) = floor.map(|floor| floor.together(Test::NotifyPingpong, each)) {
+                failed = Some(error);
+                break;
+            }
+            // The first round warms up.
+            if round > 0 {
+                times.0.push(library);
+                times.1.push(start.elapsed());
+            }
+        }
+        Ok(())
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    world.barrier()?;
+    let mut last = [0];
+    win.load(0, &mut last)?;
+    let counted = win.notices().value(0)?;
+    if options.check && me < 2 && (last[0], counted) != (turn, turn) {
+        return Err(format!("after {turn} puts the last is {}, and {counted} are counted", last[0]).into());
+    }
+    world.barrier()?;
+    win.free()?;
+    let bare = floor.map(|_| Times::of_durations(&times.1, each));
+    Ok((me == 0).then(|| Row::new(8, Times::of_durations(&times.0, each), bare)))
+}
