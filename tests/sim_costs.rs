@@ -12,7 +12,7 @@ use std::sync::{Barrier, Mutex};
 use simulated::{Outcome, Rank, cost, messages, run, same};
 use transom::{Assert, Info, Lock, RawWindow, Window};
 use transom_fabric::Coherence;
-use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
+use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
 
 #[path = "../perf/src/model/counts.rs"]
 #[allow(dead_code)]
@@ -103,6 +103,82 @@ fn groups(world: &Rank) -> Outcome {
     Ok(win.free()?)
 }
 
+/// A net on which operations stay in flight until their targets have polled for long.
+fn slow(ordered: bool) -> SimOptions {
+    let mail = SimMail { ordered, ..SimMail::default() };
+    SimOptions { mail, delay: 40, done_one_in: 0, passive_target: false, ..with(SimAmo::None) }
+}
+
+/// A word of the own part.
+fn word(win: &RawWindow, at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    win.load(at * 8, &mut bytes);
+    u64::from_ne_bytes(bytes)
+}
+
+/// Puts `value` into this rank's word at `target`, and gets the word behind it into `into`.
+fn transfer(win: &RawWindow, me: usize, target: usize, value: &u64, into: Option<&mut u64>) -> transom::Result<()> {
+    // SAFETY: the caller keeps the value until the epoch has ended.
+    unsafe { win.put(std::ptr::from_ref(value).cast(), 8, target, me as u64)? };
+    match into {
+        // SAFETY: the caller leaves the place alone until the epoch has ended.
+        Some(into) => unsafe { win.get(std::ptr::from_mut(into).cast(), 8, target, 15) },
+        None => Ok(()),
+    }
+}
+
+/// Groups of all other ranks: `complete` costs one message for each target. The result is the
+/// number of these messages that followed puts in flight, in many epochs. `gets`: each epoch has a
+/// get beside the put.
+fn completes(world: &Rank, gets: bool) -> Result<u64, Box<dyn std::error::Error>> {
+    let (me, size) = (world.rank(), world.size());
+    let win = RawWindow::allocate(world, 128, 8, &Info::new())?;
+    let others: Vec<usize> = (1..size).map(|step| (me + step) % size).collect();
+    let mut behind = 0;
+    for turn in 1..=30 {
+        world.step(format!("turn {turn}"));
+        let (value, mut got) = (turn << 8 | me as u64, vec![7; if gets { size } else { 0 }]);
+        win.post(&others, Assert::NONE)?;
+        win.start(&others, Assert::NONE)?;
+        others.iter().try_for_each(|&to| transfer(&win, me, to, &value, got.get_mut(to)))?;
+        let found = cost(world, || win.complete())?;
+        behind += found.behind;
+        same("complete", &(found.messages, found.puts), &(others.len() as u64, 0))?;
+        same("gets", &got.iter().filter(|&&got| got == 0).count(), &if gets { others.len() } else { 0 })?;
+        win.wait()?;
+        let there = others.iter().all(|&from| word(&win, from) == turn << 8 | from as u64);
+        same("the data is there when the target has waited", &there, &true)?;
+        world.barrier()?;
+    }
+    win.free()?;
+    Ok(behind)
+}
+
+/// Fences with puts to the ranks `steps` further on: what [`completes`] says of its messages, for
+/// the signals of the fence.
+fn fences(world: &Rank, steps: &[usize]) -> Result<u64, Box<dyn std::error::Error>> {
+    let (me, size) = (world.rank(), world.size());
+    let win = RawWindow::allocate(world, 128, 8, &Info::new())?;
+    let rounds = u64::from(size.next_power_of_two().trailing_zeros());
+    let mut behind = 0;
+    win.fence(Assert::NONE)?;
+    for turn in 1..=30 {
+        world.step(format!("turn {turn}"));
+        let value = turn << 8 | me as u64;
+        steps.iter().try_for_each(|step| transfer(&win, me, (me + step) % size, &value, None))?;
+        let found = cost(world, || win.fence(Assert::NONE))?;
+        behind += found.behind;
+        same("fence", &(found.messages, found.puts), &(rounds, 0))?;
+        let mut origins = steps.iter().map(|step| (me + size - step) % size);
+        let there = origins.all(|from| word(&win, from) == turn << 8 | from as u64);
+        same("the data is there after the fence", &there, &true)?;
+        win.fence(Assert::NONE)?;
+    }
+    win.fence(Assert::NOSUCCEED)?;
+    win.free()?;
+    Ok(behind)
+}
+
 /// Costs of uncontended locks; `one` is the cost of one operation on a control word of another
 /// rank. Rank 1 counts while the others wait for it, so that its count has no answers to their
 /// messages.
@@ -188,6 +264,37 @@ fn groups_cost_a_message_per_member() {
     for ranks in SIZES {
         run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), groups);
         run(ranks, &with(SimAmo::None), groups);
+    }
+}
+
+/// A notice does not wait for puts that it follows on the same way. It does where the net keeps no
+/// order, and for gets in flight, whose target may change the data once it is told.
+/// Shows S1.
+#[test]
+fn complete_follows_puts_where_the_net_keeps_order() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (ordered, gets) in [(true, false), (true, true), (false, false)] {
+        for ranks in [2, 3, 5] {
+            run(ranks, &slow(ordered), move |world| {
+                same("notices followed puts", &(completes(world, gets)? > 0), &(ordered && !gets))
+            });
+        }
+    }
+}
+
+/// The first signal of a fence follows puts to its receiver, and waits for puts to any other rank.
+/// Shows S1.
+#[test]
+fn a_fence_follows_puts_to_the_receiver_of_its_first_signal() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (ordered, ranks, steps) in
+        [(true, 2, &[1][..]), (true, 3, &[1]), (true, 5, &[1]), (true, 3, &[2]), (true, 5, &[1, 2]), (false, 2, &[1])]
+    {
+        run(ranks, &slow(ordered), move |world| {
+            let followed = fences(world, steps)? > 0;
+            // Of puts to two ranks those to the second may be complete before the fence.
+            same("signals followed puts", &followed, &(ordered && steps[0] == 1 && (steps.len() == 1 || followed)))
+        });
     }
 }
 

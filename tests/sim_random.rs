@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use transom::Job;
 use transom::bootstrap::local::Board;
-use transom_fabric::sim::{SimAmo, SimNet, SimOptions};
+use transom_fabric::sim::{SimAmo, SimMail, SimNet, SimOptions};
 use transom_fabric::{Coherence, Peer};
 
 #[path = "random/mod.rs"]
@@ -44,7 +44,7 @@ fn net(seed: u64) -> SimOptions {
     SimOptions {
         reorder: seed >> 28 & 7 != 0,
         passive_target: seed >> 32 & 1 == 0,
-        mailbox: (seed >> 36 & 3 == 0).then_some(3),
+        mail: SimMail { most: (seed >> 36 & 3 == 0).then_some(3), ordered: seed >> 52 & 1 == 0 },
         inline_max: [24, 4][usize::try_from(seed >> 44 & 1).unwrap_or(0)],
         packed_max: [100, 32][usize::try_from(seed >> 45 & 1).unwrap_or(0)],
         transfer_max: [1000, 128][usize::try_from(seed >> 46 & 1).unwrap_or(0)],

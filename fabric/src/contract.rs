@@ -33,6 +33,9 @@ pub struct Limits {
     /// (shown by a probe, not taken from a provider's attributes). `false`: the target must call
     /// [`Port::progress`].
     pub passive_target: bool,
+    /// A message arrives only when its target has the data of all puts that this process had posted
+    /// to that target before. Gets and atomics keep no order.
+    pub ordered: bool,
 }
 
 /// An opened device or provider of this process.
@@ -73,9 +76,9 @@ pub trait Handler {
 /// The way to the peers. All methods may be called from several threads at once.
 ///
 /// Nothing is ordered: neither two operations to one target nor a message after a put, unless the
-/// caller waited for the [`Tally`](crate::Tally) of the first. A count that falls means that the
-/// target has the data, which is visible to every process that then looks, and that the origin's
-/// buffer is free.
+/// caller waited for the [`Tally`](crate::Tally) of the first, or a message follows puts on a port
+/// whose limits say [`Limits::ordered`]. A count that falls means that the target has the data,
+/// which is visible to every process that then looks, and that the origin's buffer is free.
 ///
 /// Offsets and lengths are bytes within the remote region, checked by the caller against the
 /// window's size; backends check them against the region again where that costs nothing.

@@ -35,10 +35,15 @@ const FAILED: u64 = 1 << 63;
 /// tally.
 const MARKED: u64 = 1 << 62;
 
+/// Bit of a tally's state: an operation other than a put was counted, so the outstanding operations
+/// may be more than puts.
+const MIXED: u64 = 1 << 61;
+
 /// Counts operations that were posted and are not complete at the target.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The number of outstanding operations, with the bits [`FAILED`] and [`MARKED`].
+    /// The number of outstanding operations, with the bits [`FAILED`],
+    /// [`MARKED`] and [`MIXED`].
     state: AtomicU64,
     parent: Option<TallyRef>,
 }
@@ -96,6 +101,32 @@ impl Tally {
         self.finish();
     }
 
+    /// Notes that an operation other than a put was counted here and above.
+    #[inline]
+    pub fn mix(&self) {
+        // Relaxed: the thread that asks is the one that posted, or was ordered after it by the
+        // program.
+        for tally in self.upwards().filter(|tally| tally.state.load(Ordering::Relaxed) & MIXED == 0) {
+            tally.state.fetch_or(MIXED, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets operations other than puts, where nothing is outstanding.
+    pub fn unmix(&self) {
+        let counted = |state: u64| state & !(FAILED | MARKED | MIXED) != 0;
+        // Relaxed: as in `mix`.
+        let _ = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
+            (state & MIXED != 0 && !counted(state)).then_some(state & !MIXED)
+        });
+    }
+
+    /// Whether all outstanding operations are puts.
+    #[inline]
+    pub fn only_puts(&self) -> bool {
+        // Relaxed: as in `mix`.
+        self.state.load(Ordering::Relaxed) & MIXED == 0
+    }
+
     fn record(&self, failure: &Failure) {
         // The lock is held until the marks are set: a call that takes the failure clears them.
         let mut waiting = waiting();
@@ -129,14 +160,14 @@ impl Tally {
     #[inline]
     pub fn outstanding(&self) -> u64 {
         // Acquire: pairs with the Release in `finish`.
-        self.state.load(Ordering::Acquire) & !(FAILED | MARKED)
+        self.state.load(Ordering::Acquire) & !(FAILED | MARKED | MIXED)
     }
 
     /// Whether no operation is outstanding and no failure waits to be reported.
     #[inline]
     pub fn settled(&self) -> bool {
         // Acquire: pairs with the Release in `finish` and `record`.
-        self.state.load(Ordering::Acquire) & !MARKED == 0
+        self.state.load(Ordering::Acquire) & !(MARKED | MIXED) == 0
     }
 
     /// Whether an operation of this tally failed and the failure has not been reported.
@@ -206,6 +237,30 @@ mod tests {
         a.refuse(&fault);
         assert_eq!(a.take_failure(), Some(Failure::Refused(fault)));
         assert!(window.take_failure().is_none() && !window.has_failed(), "told by its child before");
+    }
+
+    /// A get of a request counts above too, until the count is zero and forgotten.
+    #[test]
+    fn puts_are_told_from_other_operations() {
+        let window = Tally::new();
+        let (a, b) = (Tally::within(&window), Tally::within(&window));
+        let request = Tally::within(&a);
+        b.begin();
+        assert!(a.only_puts() && b.only_puts() && window.only_puts());
+        request.begin();
+        request.mix();
+        assert!(!a.only_puts() && !window.only_puts() && b.only_puts());
+        assert_eq!((a.outstanding(), window.outstanding()), (1, 2));
+        a.unmix();
+        assert!(!a.only_puts(), "the get is in flight");
+        request.finish();
+        assert!(a.idle() && a.settled() && !a.only_puts());
+        a.unmix();
+        window.unmix();
+        assert!(a.only_puts() && !window.only_puts(), "a put of the window is in flight");
+        b.fail(&Fault::new(Peer(3), "gone"));
+        window.unmix();
+        assert!(window.only_puts() && window.has_failed());
     }
 
     /// A failure reported by one child leaves the failures of the others waiting, in the parent

@@ -76,6 +76,7 @@ impl ShmPort {
                 list_max: PIECES,
                 message_max: MESSAGE_MAX,
                 passive_target: true,
+                ordered: false,
             },
             contacts: PeerMap::new(),
             ring,

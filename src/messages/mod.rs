@@ -118,6 +118,7 @@ impl Messages {
         let token = requests.next;
         requests.next += 1;
         tally.begin();
+        tally.mix();
         requests.waiting.insert(token, Waiting { from: to, into, tally: tally.clone() });
         drop(requests);
         (token, Message::Request { token, window, order, request }.encode())

@@ -3,6 +3,8 @@
 //! special, and for two ranks it is the exchange of two flags. Independent of the transport of
 //! signals.
 
+use std::cell::OnceCell;
+
 use crate::error::Result;
 
 /// The slots that barriers of `ranks` ranks use: one for each round, of even and of odd barriers.
@@ -21,6 +23,37 @@ pub(crate) trait Signals {
     /// Waits until this rank's slot, which `peer` writes, has reached `value`; returns the slot's
     /// value.
     fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32>;
+}
+
+/// Signals of a barrier whose first signal precedes the completion of operations: `complete` waits
+/// for them before anything else of the barrier.
+pub(crate) struct Behind<S, F> {
+    signals: S,
+    complete: F,
+    outcome: OnceCell<Result<()>>,
+}
+
+impl<S, F: Fn() -> Result<()>> Behind<S, F> {
+    pub(crate) fn new(signals: S, complete: F) -> Behind<S, F> {
+        Behind { signals, complete, outcome: OnceCell::new() }
+    }
+
+    /// Waits for the operations unless the barrier has; the result.
+    pub(crate) fn complete(mut self) -> Result<()> {
+        self.outcome.take().unwrap_or_else(self.complete)
+    }
+}
+
+impl<S: Signals, F: Fn() -> Result<()>> Signals for Behind<S, F> {
+    fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()> {
+        self.signals.raise(peer, slot, value)
+    }
+
+    fn await_from(&self, peer: usize, slot: usize, value: u32) -> Result<u32> {
+        // The first wait is behind the first signal.
+        self.outcome.get_or_init(&self.complete);
+        self.signals.await_from(peer, slot, value)
+    }
 }
 
 /// The bits that a rank may send to all others in a barrier.

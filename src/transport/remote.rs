@@ -134,7 +134,7 @@ impl NetMemory {
     /// Posts a get.
     #[inline]
     pub(crate) fn get(&self, offset: u64, into: &Sink, tally: &TallyRef) -> Post {
-        each_port!(self, port, at => buffers::post_get(port, at, offset, into, tally))
+        mixed(each_port!(self, port, at => buffers::post_get(port, at, offset, into, tally)), tally)
     }
 
     /// Posts a put from several places.
@@ -144,17 +144,26 @@ impl NetMemory {
 
     /// Posts a get into several places.
     pub(crate) fn get_list(&self, offset: u64, into: &Parts<Sink>, tally: &TallyRef) -> Post {
-        each_port!(self, port, at => buffers::post_get_list(port, at, offset, into, tally))
+        mixed(each_port!(self, port, at => buffers::post_get_list(port, at, offset, into, tally)), tally)
     }
 
     /// Posts a get into several places through the port's buffers.
     pub(crate) fn get_scattered(&self, offset: u64, into: &Parts<Sink>, tally: &TallyRef) -> Post {
-        each_port!(self, port, at => buffers::post_get_scattered(port, at, offset, into, tally))
+        mixed(each_port!(self, port, at => buffers::post_get_scattered(port, at, offset, into, tally)), tally)
     }
 
     /// Posts an atomic.
     #[inline]
     pub(crate) fn amo(&self, offset: u64, amo: Amo, into: &Sink, tally: &TallyRef) -> Post {
-        each_port!(self, port, at => buffers::post_amo(port, at, offset, amo, into, tally))
+        mixed(each_port!(self, port, at => buffers::post_amo(port, at, offset, amo, into, tally)), tally)
     }
+}
+
+/// Notes in the tally that an operation other than a put is in flight.
+#[inline]
+fn mixed(post: Post, tally: &TallyRef) -> Post {
+    if matches!(post, Post::Pending) {
+        tally.mix();
+    }
+    post
 }

@@ -19,7 +19,7 @@ use crate::flavor::Flavor;
 use crate::job::{self, BarrierWords, JobCore, Route, Team, peer};
 use crate::memory::layout::Layout;
 use crate::routes::Actor;
-use crate::sync::barrier;
+use crate::sync::barrier::{self, Signals};
 use crate::sync::words::{self, Words};
 use crate::transport::{Lane, NetMemory};
 
@@ -203,9 +203,54 @@ impl Core {
     /// §12.5.1).
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {
+        // The window's count is read before the first target's: a completion lowers that one first.
+        let outstanding = self.targets.tally.outstanding();
+        if outstanding != 0 && self.all_follow_to_first(outstanding) {
+            return self.fence_behind();
+        }
         let flushed = self.flush_all();
+        if outstanding != 0 {
+            self.forget_first();
+        }
         self.own.publish();
-        self.barrier_over(0, |member| Ok(self.target("fence", member)?.and_then(|target| target.words(self))))?;
+        self.disseminate(0, &self.signals(|member| self.words_for_fence(member)))?;
+        self.own.refresh();
+        flushed
+    }
+
+    fn words_for_fence(&self, member: usize) -> Result<Option<Words<'_>>> {
+        Ok(self.target("fence", member)?.and_then(|target| target.words(self)))
+    }
+
+    /// The receiver of the first signal of this rank's barriers, if first contact has been made.
+    fn first(&self) -> Option<&Target> {
+        self.known((self.team.me + 1) % self.team.size)
+    }
+
+    /// Whether all operations in flight are puts to the receiver of the first signal, and that
+    /// signal arrives behind them.
+    #[cold]
+    fn all_follow_to_first(&self, outstanding: u64) -> bool {
+        self.first().is_some_and(|first| first.orders_messages() && first.tally.outstanding() == outstanding)
+    }
+
+    #[cold]
+    fn forget_first(&self) {
+        if let Some(first) = self.first() {
+            first.tally.unmix();
+        }
+    }
+
+    /// [`Core::fence`] whose first signal travels behind the puts in flight. They are complete
+    /// before the second signal, since its receiver may tell ranks whose operations would not
+    /// follow the puts.
+    #[cold]
+    fn fence_behind(&self) -> Result<()> {
+        self.own.publish();
+        let signals = barrier::Behind::new(self.signals(|member| self.words_for_fence(member)), || self.flush_all());
+        let passed = self.disseminate(0, &signals);
+        let flushed = signals.complete();
+        passed?;
         self.own.refresh();
         flushed
     }
@@ -218,7 +263,7 @@ impl Core {
 
     /// [`Core::barrier`] that returns the union of the bits that ranks tell.
     pub(super) fn barrier_telling(&self, tells: u32) -> Result<u32> {
-        self.barrier_over(tells, |member| {
+        let signals = self.signals(|member| {
             if let Some(target) = self.known(member) {
                 return Ok(target.words(self));
             }
@@ -226,19 +271,25 @@ impl Core {
             let (_, place) = self.job.lookup(rank, self.id)?;
             let block = self.job.link(rank)?.block();
             Ok(block.map(|block| Words::at(block, self.job.block.words_at(place))))
-        })
+        });
+        self.disseminate(tells, &signals)
     }
 
-    /// A barrier of the window's ranks, with the control words of the ranks of this node.
+    /// The signals of a barrier of the window's ranks, with the control words of the ranks of this
+    /// node.
     #[inline]
-    fn barrier_over<'w>(&'w self, tells: u32, words: impl Fn(usize) -> Result<Option<Words<'w>>>) -> Result<u32> {
-        let theirs = |member: usize| match self.job.lane(self.team.rank(member)) {
+    fn signals<'w>(&'w self, words: impl Fn(usize) -> Result<Option<Words<'w>>> + 'w) -> impl Signals {
+        let theirs = move |member: usize| match self.job.lane(self.team.rank(member)) {
             Some(Lane::Net) => Ok(None),
             _ => Ok(words(member)?.map(|words| words.from(words::FENCE))),
         };
         let mine = Some(Words::at(&self.own.words, words::FENCE));
-        let words = BarrierWords { job: &self.job, team: &self.team, key: self.id, mine, theirs };
-        barrier::dissemination(self.team.me, self.team.size, job::next(&self.epochs.fences), tells, &words)
+        BarrierWords { job: &self.job, team: &self.team, key: self.id, mine, theirs }
+    }
+
+    #[inline]
+    fn disseminate(&self, tells: u32, signals: &impl Signals) -> Result<u32> {
+        barrier::dissemination(self.team.me, self.team.size, job::next(&self.epochs.fences), tells, signals)
     }
 
     /// The way to a rank's data.

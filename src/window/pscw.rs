@@ -1,8 +1,9 @@
 //! Generalized active target synchronization (MPI-4.1 §12.5.2). `post` notifies each origin. An
 //! origin looks for the notice only at its first operation on the target, or at `complete`.
-//! `complete` notifies each target after the operations are complete there; `wait` counts these
-//! notices. A notice is one atomic on a word of the receiving rank within a node, and one message
-//! otherwise. The state per window is the groups themselves and nothing per rank.
+//! `complete` notifies each target after the operations are complete there, or behind its last put
+//! where the net keeps their order; `wait` counts these notices. A notice is one atomic on a word
+//! of the receiving rank within a node, and one message otherwise. The state per window is the
+//! groups themselves and nothing per rank.
 
 use std::sync::atomic::Ordering;
 
@@ -66,10 +67,21 @@ impl Core {
         let Some(targets) = self.epochs.group_of_start().take() else {
             return Err(misused("complete", "another thread completes this epoch (MPI-4.1 §12.5.2)"));
         };
-        let mut outcome = self.flush_all();
+        let mut outcome = Ok(());
+        for target in targets.iter().filter_map(|&rank| self.known(rank)) {
+            if target.hold() == Hold::Open && target.orders_messages() {
+                target.set_hold(Hold::None);
+                outcome = outcome.and(self.notify(target.rank(), Notice::Completed));
+            }
+        }
+        outcome = outcome.and(self.flush_all());
         for &rank in &targets {
             // `start` has contacted all targets.
             let Some(target) = self.known(rank) else { continue };
+            target.tally.unmix();
+            if target.hold() == Hold::None {
+                continue;
+            }
             if target.hold() == Hold::Started {
                 // The target's post belongs to this epoch even if the epoch had no operation on it.
                 outcome = outcome.and(self.await_post(target));

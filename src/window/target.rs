@@ -189,6 +189,12 @@ impl Target {
         self.hold.compare_exchange(found as u8, none, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
+    /// Whether a message to the target arrives behind all operations in flight to it.
+    pub(super) fn orders_messages(&self) -> bool {
+        let Reach::Far(Far::Posted(memory)) = &self.reach else { return false };
+        memory.limits().ordered && self.tally.only_puts()
+    }
+
     /// The target's control words where this CPU reaches them, which is within the node.
     #[inline]
     pub(crate) fn words<'t>(&'t self, core: &'t Core) -> Option<Words<'t>> {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use transom::Job;
 use transom::bootstrap::counted::{Asked, Counted};
 use transom::bootstrap::local::Board;
-use transom_fabric::sim::{SimAmo, SimCounters, SimNet, SimOptions};
+use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimNet, SimOptions};
 use transom_fabric::{Coherence, Peer};
 
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
@@ -182,7 +182,7 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
         tear_words: seed.is_multiple_of(2),
         passive_target: (seed / 4).is_multiple_of(2),
         inline_max: if seed % 3 == 1 { 4 } else { 24 },
-        mailbox: (seed % 4 == 1 || seed % 4 == 2).then_some(3),
+        mail: SimMail { most: (seed % 4 == 1 || seed % 4 == 2).then_some(3), ordered: seed % 3 != 1 },
         amo: AMOS[usize::try_from(seed % 4).expect("small")],
         ..SimOptions::default()
     })
@@ -204,6 +204,7 @@ pub(crate) fn cost(world: &Rank, call: impl FnOnce() -> transom::Result<()>) -> 
         gets: after.gets - before.gets,
         amos: after.amos - before.amos,
         messages: after.messages - before.messages,
+        behind: after.behind - before.behind,
         bytes: 0,
     })
 }

@@ -137,6 +137,8 @@ impl Library {
             (*asked).caps = hints.caps;
             (*asked).mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
             (*(*asked).ep_attr).type_ = sys::FI_EP_RDM;
+            (*(*asked).tx_attr).msg_order = hints.order;
+            (*(*asked).rx_attr).msg_order = hints.order;
             let domain = &mut *(*asked).domain_attr;
             domain.mr_mode = hints.mr_mode;
             domain.threading = sys::FI_THREAD_SAFE;

@@ -23,6 +23,8 @@ pub struct Offer {
     pub list: usize,
     /// The most posted receives.
     pub receives: usize,
+    /// Order kept between operations on one peer, as bits (man fi_endpoint).
+    pub order: u64,
     /// The registration mode bits (man fi_mr).
     pub mr_mode: i32,
     /// The length of a region's key in bytes.
@@ -71,10 +73,16 @@ impl Offer {
             list: transmit.iov_limit,
             transfer: info.endpoint().max_msg_size,
             receives: info.receive().size,
+            order: transmit.msg_order,
             mr_mode: domain.mr_mode,
             key_bytes: domain.mr_key_size,
             manual_progress: domain.data_progress == sys::FI_PROGRESS_MANUAL,
         }
+    }
+
+    /// Whether a message arrives behind the writes posted before it to the same peer.
+    pub(crate) fn sends_follow_writes(&self) -> bool {
+        self.order & sys::FI_ORDER_SAW != 0
     }
 
     /// How memory is registered. Keys below `fast` are the provider's fast ones, where the process
@@ -121,6 +129,7 @@ mod tests {
             list: 1,
             transfer: (1 << 32) - 1,
             receives: 1024,
+            order: 0,
             mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
             key_bytes: 4,
             manual_progress: true,
@@ -150,6 +159,16 @@ mod tests {
         assert_eq!(paged.check(rules::of("cxi").mr_mode), Ok(()));
         let provider_keys = Offer { mr_mode: cxi().mr_mode | sys::FI_MR_PROV_KEY, key_bytes: 8, ..cxi() };
         assert_eq!(provider_keys.registering(100).keys, KeyRange::SECRET);
+    }
+
+    /// What a provider promises counts, not what was asked. The bits are those of `tcp;ofi_rxm`
+    /// without and with the hint.
+    /// Shows T3.
+    #[test]
+    fn order_is_what_the_provider_promises() {
+        assert!(!Offer { order: 0x124, ..rxm() }.sends_follow_writes());
+        assert!(Offer { order: 0x1b7, ..rxm() }.sends_follow_writes());
+        assert!(!cxi().sends_follow_writes());
     }
 
     /// Shows T3.

@@ -19,7 +19,7 @@ use crate::posting::{LIST, Posted, RESULT, vector};
 use crate::progress::Progress;
 use crate::remote::{OfiRemote, TAG, inside, outside};
 use crate::slots::{HEADER, Local, Purpose, Slot};
-use crate::sys;
+use crate::{rules, sys};
 
 /// Longest address of a provider, in bytes.
 const ADDRESS: usize = 256 - 8;
@@ -55,6 +55,7 @@ impl OfiPort {
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
             message_max: MESSAGE.min(offer.transfer) - HEADER,
             passive_target: how.passive,
+            ordered: rules::of(&endpoint.info().provider()).order != 0 && offer.sends_follow_writes(),
         };
         let open = Open::new(endpoint, &offer)?;
         let progress = Progress::new(Arc::clone(&open), how.rank)?;

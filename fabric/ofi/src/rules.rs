@@ -21,6 +21,9 @@ pub(crate) struct Rules {
     pub(crate) ip: bool,
     /// Manual data progress means that an idle target is not served, so no probe is needed.
     pub(crate) manual_is_manual: bool,
+    /// The order to ask for (man fi_endpoint, message ordering): a message behind writes, where the
+    /// provider keeps it at no cost because all operations on a peer travel in one stream.
+    pub(crate) order: u64,
     /// The variable by which a user requires calls at targets.
     pub(crate) calls_at_target: Option<&'static str>,
     /// Regions whose keys are below this number are fast.
@@ -61,6 +64,7 @@ const OTHER: Rules = Rules {
     mr_mode: sys::FI_MR_LOCAL | sys::FI_MR_VIRT_ADDR | sys::FI_MR_ALLOCATED | sys::FI_MR_PROV_KEY,
     ip: true,
     manual_is_manual: true,
+    order: 0,
     calls_at_target: None,
     fast_keys: 0,
     devices: None,
@@ -80,6 +84,7 @@ const CXI: Rules = Rules {
     mr_mode: sys::FI_MR_ENDPOINT | sys::FI_MR_ALLOCATED,
     ip: false,
     manual_is_manual: false,
+    order: 0,
     calls_at_target: Some("FI_CXI_MR_MATCH_EVENTS"),
     fast_keys: 100,
     devices: Some(Devices { class: "/sys/class/cxi", granted: "SLINGSHOT_DEVICES" }),
@@ -121,9 +126,9 @@ pub(crate) const TABLE: [Rules; 8] = [
     CXI,
     EFA,
     OPX,
-    Rules { name: "tcp;ofi_rxm", progress: MANUAL_FIRST, ..OTHER },
-    Rules { name: "tcp", progress: MANUAL_FIRST, ..OTHER },
-    Rules { name: "net", ..OTHER },
+    Rules { name: "tcp;ofi_rxm", progress: MANUAL_FIRST, order: sys::FI_ORDER_SAW, ..OTHER },
+    Rules { name: "tcp", progress: MANUAL_FIRST, order: sys::FI_ORDER_SAW, ..OTHER },
+    Rules { name: "net", order: sys::FI_ORDER_SAW, ..OTHER },
     Rules { name: "sockets", ..OTHER },
     // Last: where every rank has such a device, libibverbs was chosen before, unless the user names
     // this provider.
@@ -139,7 +144,7 @@ pub(crate) fn of(name: &str) -> &'static Rules {
 }
 
 /// The hints of `fi_getinfo`. All others are left to the provider and to the user's variables:
-/// order (none), sizes of queues, authorization keys.
+/// sizes of queues, authorization keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hints<'h> {
     pub(crate) provider: &'h str,
@@ -148,10 +153,12 @@ pub(crate) struct Hints<'h> {
     pub(crate) caps: u64,
     pub(crate) mr_mode: c_int,
     pub(crate) progress: u32,
+    pub(crate) order: u64,
 }
 
 impl Rules {
-    /// All hints for `provider` in the order of preference: atomics matter more than progress.
+    /// All hints for `provider` in the order of preference: atomics matter more than progress, and
+    /// progress more than the order of operations.
     pub(crate) fn hints<'h>(
         &self,
         provider: &'h str,
@@ -161,7 +168,11 @@ impl Rules {
         let (mr_mode, node) = (self.mr_mode, source.filter(|_| self.ip));
         [sys::FI_ATOMIC, 0].into_iter().flat_map(move |atomics| {
             let caps = sys::FI_MSG | sys::FI_RMA | atomics;
-            progress.iter().map(move |&progress| Hints { provider, node, caps, mr_mode, progress })
+            let orders = std::iter::once(self.order).chain((self.order != 0).then_some(0));
+            progress.iter().flat_map(move |&progress| {
+                let hints = move |order| Hints { provider, node, caps, mr_mode, progress, order };
+                orders.clone().map(hints)
+            })
         })
     }
 
@@ -203,6 +214,7 @@ mod tests {
             caps: sys::FI_MSG | sys::FI_RMA | sys::FI_ATOMIC,
             mr_mode: 1 << 9 | 1 << 5,
             progress: sys::FI_PROGRESS_MANUAL,
+            order: 0,
         };
         assert_eq!(hints.first(), Some(&first));
         assert!(hints.iter().all(|hints| hints.progress != sys::FI_PROGRESS_AUTO && hints.node.is_none()));
@@ -213,9 +225,13 @@ mod tests {
     fn providers_over_sockets_are_asked_for_their_interface_and_atomics_first() {
         let rules = of("tcp;ofi_rxm");
         let hints: Vec<_> = rules.hints("tcp;ofi_rxm", Some("10.0.0.1"), rules.progress).collect();
-        let asked: Vec<_> = hints.iter().map(|hints| (hints.caps & sys::FI_ATOMIC != 0, hints.progress)).collect();
+        let (ordered, unordered): (Vec<_>, Vec<_>) = hints.iter().partition(|hints| hints.order != 0);
+        let kinds = |hints: &[&Hints<'_>]| -> Vec<_> {
+            hints.iter().map(|hints| (hints.caps & sys::FI_ATOMIC != 0, hints.progress)).collect()
+        };
         let order = [sys::FI_PROGRESS_MANUAL, sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
-        assert_eq!(asked, [order.map(|progress| (true, progress)), order.map(|progress| (false, progress))].concat());
+        let expected = [order.map(|progress| (true, progress)), order.map(|progress| (false, progress))].concat();
+        assert_eq!((kinds(&ordered), kinds(&unordered)), (expected.clone(), expected));
         assert!(hints.iter().all(|hints| hints.node == Some("10.0.0.1")));
         assert!(
             of("verbs;ofi_rxm").hints("verbs;ofi_rxm", Some("10.0.0.1"), AUTO_FIRST).all(|hints| hints.node.is_none())
@@ -240,6 +256,20 @@ mod tests {
         assert_eq!(OPX.hints("opx", None, OPX.progress).map(|hints| hints.mr_mode).max(), Some(1 << 1));
         let chosen = |name| TABLE.iter().any(|rules| rules.name == name);
         assert!(chosen("efa") && chosen("opx") && !chosen("psm3") && !chosen("shm") && !chosen("lnx"));
+    }
+
+    /// The order of messages behind writes is asked for where one TCP stream leads to a peer. Man
+    /// fi_cxi: ordered operations cost; other providers may use several ways to a peer.
+    /// Shows T3.
+    #[test]
+    fn order_is_asked_for_over_tcp_alone() {
+        let asked: Vec<_> = TABLE.iter().filter(|rules| rules.order == sys::FI_ORDER_SAW).map(|it| it.name).collect();
+        assert_eq!(asked, ["tcp;ofi_rxm", "tcp", "net"]);
+        let others = ["cxi", "efa", "opx", "psm3", "shm", "lnx", "sockets", "verbs;ofi_rxm", "some other provider"];
+        assert!(others.iter().all(|name| of(name).order == 0));
+        let rules = of("tcp");
+        let orders: Vec<_> = rules.hints("tcp", None, rules.progress).map(|hints| hints.order).collect();
+        assert_eq!(orders, [sys::FI_ORDER_SAW, 0].repeat(6), "a provider that refuses it is opened without");
     }
 
     /// A provider over sockets is believed. Slingshot is probed, unless the user's setting requires

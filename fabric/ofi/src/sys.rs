@@ -21,6 +21,8 @@ pub const FI_SEND: u64 = 1 << 11;
 pub const FI_REMOTE_READ: u64 = 1 << 12;
 pub const FI_REMOTE_WRITE: u64 = 1 << 13;
 pub const FI_COMPLETION: u64 = 1 << 24;
+/// Sends after writes (man fi_endpoint, message ordering).
+pub const FI_ORDER_SAW: u64 = 1 << 7;
 pub const FI_DELIVERY_COMPLETE: u64 = 1 << 28;
 pub const FI_SOURCE: u64 = 1 << 57;
 pub const FI_FETCH_ATOMIC: u64 = 1 << 58;

@@ -72,6 +72,8 @@ pub(super) struct Flight {
     /// Steps until the next piece is applied.
     pub(super) left: u32,
     pub(super) tally: TallyRef,
+    /// The operation's place among all posts of the net.
+    pub(super) stamp: u64,
 }
 
 impl Flight {

@@ -75,12 +75,21 @@ pub struct SimOptions {
     pub list_max: usize,
     /// The longest message, in bytes.
     pub message_max: usize,
-    /// The most messages that wait for a rank; further senders get `Again`. `None`: no limit.
-    pub mailbox: Option<usize>,
+    /// The delivery of messages.
+    pub mail: SimMail,
     /// The atomics of regions.
     pub amo: SimAmo,
     /// The number of regions, and their keys.
     pub regions: SimRegions,
+}
+
+/// The delivery of messages by a net.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SimMail {
+    /// The most messages that wait for a rank; further senders get `Again`. `None`: no limit.
+    pub most: Option<usize>,
+    /// A message waits for the puts that its sender posted to the same rank before.
+    pub ordered: bool,
 }
 
 /// The registration of memory with a net.
@@ -108,7 +117,7 @@ impl Default for SimOptions {
             transfer_max: 1000,
             list_max: 3,
             message_max: 128,
-            mailbox: None,
+            mail: SimMail::default(),
             amo: SimAmo::All(Coherence::WithCpu),
             regions: SimRegions { most: None, keys: KeyRange::PLENTY },
         }
@@ -143,6 +152,7 @@ impl SimOptions {
             list_max: self.list_max,
             message_max: self.message_max,
             passive_target: self.passive_target,
+            ordered: self.mail.ordered,
         }
     }
 }
@@ -158,6 +168,9 @@ pub struct SimCounters {
     pub amos: u64,
     /// Messages.
     pub messages: u64,
+    /// Messages that were sent while puts of the sender to the same rank were in flight, on a net
+    /// that keeps them behind those puts.
+    pub behind: u64,
     /// Bytes of all operations and messages; an atomic counts its width.
     pub bytes: u64,
 }

@@ -38,6 +38,8 @@ impl fmt::Debug for SimNet {
 struct State {
     chance: Chance,
     ranks: Vec<Rank>,
+    /// The number of operations and messages that were posted.
+    posts: u64,
 }
 
 struct Rank {
@@ -63,6 +65,8 @@ pub(super) struct Letter {
     pub(super) from: Peer,
     pub(super) bytes: Vec<u8>,
     left: u32,
+    /// The message's place among all posts of the net.
+    stamp: u64,
 }
 
 impl SimNet {
@@ -78,6 +82,7 @@ impl SimNet {
             state: Mutex::new(State {
                 chance: Chance::new(options.seed),
                 ranks: (0..ranks).map(|_| Rank::new(options.regions.keys)).collect(),
+                posts: 0,
             }),
             bells: (0..ranks).map(|_| Condvar::new()).collect(),
             observer: OnceLock::new(),
@@ -256,6 +261,7 @@ impl SimNet {
             left: state.chance.steps(self.options.delay),
             work,
             tally: tally.clone(),
+            stamp: state.stamp(),
         };
         let here = self.options.passive_target || to.peer == me;
         if here && state.chance.one_in(self.options.done_one_in) {
@@ -280,15 +286,18 @@ impl SimNet {
             return Post::Broken(Box::new(fault));
         }
         let waiting = state.ranks[to.index()].inbox.len();
-        let full = self.options.mailbox.is_some_and(|most| waiting >= most);
+        let full = self.options.mail.most.is_some_and(|most| waiting >= most);
         if self.push_back(&mut state, me) || full {
             state.ranks[me.index()].woken = true;
             return Post::Again;
         }
+        let (left, stamp) = (state.chance.steps(self.options.delay), state.stamp());
+        let letter = Letter { from: me, bytes: message.to_vec(), left, stamp };
+        let behind = self.options.mail.ordered && state.puts_before(&letter, to);
         let counters = &mut state.ranks[me.index()].counters;
         counters.messages += 1;
+        counters.behind += u64::from(behind);
         counters.bytes += message.len() as u64;
-        let letter = Letter { from: me, bytes: message.to_vec(), left: state.chance.steps(self.options.delay) };
         state.ranks[to.index()].inbox.push(letter);
         self.bells[to.index()].notify_all();
         Post::Done
@@ -449,11 +458,31 @@ impl State {
     }
 
     fn deliver(&mut self, options: &SimOptions, me: Peer) -> Vec<Letter> {
-        let inbox = &mut self.ranks[me.index()].inbox;
+        let mut inbox = std::mem::take(&mut self.ranks[me.index()].inbox);
+        let held: Vec<_> =
+            inbox.extract_if(.., |letter| options.mail.ordered && self.puts_before(letter, me)).collect();
         if options.reorder {
-            self.chance.shuffle(inbox);
+            self.chance.shuffle(&mut inbox);
         }
-        due(inbox, options.reorder, |letter| &mut letter.left)
+        let arrived = due(&mut inbox, options.reorder, |letter| &mut letter.left);
+        inbox.extend(held);
+        self.ranks[me.index()].inbox = inbox;
+        arrived
+    }
+
+    /// Whether puts of the sender to rank `me` are in flight that were posted before the message.
+    fn puts_before(&self, letter: &Letter, me: Peer) -> bool {
+        let mut underway = [me, letter.from].into_iter().flat_map(|rank| &self.ranks[rank.index()].underway);
+        underway.any(|flight| {
+            let between = flight.origin == letter.from && flight.target == me;
+            between && matches!(flight.work, Work::Put(_)) && flight.stamp < letter.stamp
+        })
+    }
+
+    /// The number of a post.
+    fn stamp(&mut self) -> u64 {
+        self.posts += 1;
+        self.posts
     }
 }
 

@@ -45,6 +45,7 @@ impl VerbsPort {
             // The device serves puts, gets and atomics by itself, but opening a connection takes
             // the target's process.
             passive_target: false,
+            ordered: false,
         };
         while let Some(buffer) = open.messages.take() {
             open.expect_message(buffer)?;

@@ -52,8 +52,8 @@ macro_rules! conformance {
                 gets_and_puts_of_different_ranges_overlap;
             atomics: every_kind_does_what_apply_says, tickets_are_given_once, compare_swap_increments_are_not_lost,
                 capabilities_agree, device_atomics_are_coherent_with_the_cpu_where_promised;
-            messages: messages_arrive_once, messages_of_every_length, a_handler_may_post, a_message_ends_a_wait,
-                wake_ends_a_wait;
+            messages: messages_arrive_once, messages_of_every_length, messages_follow_puts_where_promised,
+                a_handler_may_post, a_message_ends_a_wait, wake_ends_a_wait;
             completion: again_is_not_counted, ten_thousand_outstanding, targets_are_flushed_one_by_one,
                 the_own_rank_is_a_target;
             limits: limits_make_sense, connecting_twice_changes_nothing, foreign_keys_are_refused,

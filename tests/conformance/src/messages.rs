@@ -4,9 +4,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use transom_fabric::{Domain, Peer, Port};
+use transom_fabric::{Domain, Peer, Port, Tally};
 
-use crate::team::{lengths, pattern};
+use crate::team::{bytes, filled, lengths, pattern};
 use crate::{Fixture, Rank, run};
 
 fn arrived<F: Fixture>(rank: &Rank<'_, F>) -> usize {
@@ -67,6 +67,59 @@ pub fn messages_of_every_length(fixture: &impl Fixture) {
             expected.sort();
             assert!(take(rank) == expected, "the messages differ");
         }
+    });
+}
+
+/// "A message arrives only when its target has the data of all puts that this process had posted to
+/// that target before": bursts of puts of several lengths, each with a message right behind it.
+pub fn messages_follow_puts_where_promised(fixture: &impl Fixture) {
+    const BURSTS: usize = 40;
+    const SMALL: usize = 6;
+    run(fixture, 2, |rank| {
+        let limits = rank.domain().port().limits();
+        let long = limits.transfer_max.min(100_000);
+        let step = SMALL * 8 + long.next_multiple_of(8);
+        let window = rank.window(BURSTS * step);
+        if !limits.ordered {
+            return;
+        }
+        let (remote, tally) = (&window.remotes[1], Tally::new());
+        if rank.me.0 == 0 {
+            for burst in 0..BURSTS {
+                rank.step(format!("burst {burst}"));
+                let data = pattern(burst, step);
+                // In turns the long put is the first, the last, or absent.
+                let order: &[bool] = [&[true, false][..], &[false, true], &[false]][burst % 3];
+                for &is_long in order {
+                    if is_long {
+                        let part = filled(&data[SMALL * 8..][..long]);
+                        rank.put(remote, (burst * step + SMALL * 8) as u64, &part, &tally);
+                    } else {
+                        for at in (0..SMALL * 8).step_by(8) {
+                            rank.put(remote, (burst * step + at) as u64, &filled(&data[at..][..8]), &tally);
+                        }
+                    }
+                }
+                rank.send(Peer(1), &[u8::try_from(burst).expect("few bursts")]);
+            }
+            rank.flush(&tally);
+        } else {
+            let mut seen = 0;
+            while seen < BURSTS {
+                rank.until("the next message", || arrived(rank) > 0);
+                for (_, letter) in take(rank) {
+                    let burst = usize::from(letter[0]);
+                    let len = if burst % 3 == 2 { SMALL * 8 } else { SMALL * 8 + long };
+                    let expected = &pattern(burst, step)[..len];
+                    assert!(
+                        bytes(&window.memory, burst * step, len) == expected,
+                        "burst {burst} is behind its message"
+                    );
+                    seen += 1;
+                }
+            }
+        }
+        rank.barrier();
     });
 }
 

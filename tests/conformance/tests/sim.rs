@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use transom_conformance::{Fixture, conformance};
-use transom_fabric::sim::{SimAmo, SimDomain, SimNet, SimOptions, SimRegions};
+use transom_fabric::sim::{SimAmo, SimDomain, SimMail, SimNet, SimOptions, SimRegions};
 use transom_fabric::{Coherence, Domain, Memory, Peer, Port};
 
 struct Sim(SimOptions);
@@ -53,7 +53,7 @@ fn mixes() -> impl Iterator<Item = Sim> {
             passive_target: seed % 3 != 1,
             packed_max: [100, 5000][seed as usize % 2],
             transfer_max: [1000, 70_000][seed as usize / 10],
-            mailbox: (seed % 7 == 6).then_some(16),
+            mail: SimMail { most: (seed % 7 == 6).then_some(16), ordered: seed % 4 < 2 },
             amo: amo[(seed as usize + seed as usize / 4) % 4],
             regions: SimRegions { most: (seed % 4 == 3).then_some(1), ..small.regions },
             ..small
