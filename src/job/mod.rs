@@ -3,6 +3,7 @@
 
 mod block;
 mod cards;
+mod delayed;
 mod descriptors;
 mod exchange;
 mod peers;
@@ -35,6 +36,7 @@ use crate::sync::barrier;
 use crate::sync::words::Words;
 use crate::transport::{Lane, NetMemory, NetRegion, Posted, ShmRegion, SpinBudget, Wire};
 use block::{Block, missing};
+pub(crate) use delayed::{Delayed, TakesLock};
 pub(crate) use peers::Link;
 use peers::Peers;
 pub(crate) use signals::{BarrierWords, next};
@@ -85,6 +87,7 @@ pub(crate) struct JobCore {
     pub(crate) block: Block,
     pub(crate) presence: Presence,
     made: team::Made,
+    pub(crate) delayed: Delayed,
     flags: Flags,
     bootstrap: Mutex<Box<dyn Bootstrap>>,
 }

@@ -12,7 +12,7 @@ use super::block::{self, Block, block_bytes};
 use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
 use super::peers::Peers;
-use super::{Flags, JobCore, Presence, Team, descriptors, peer, report, team};
+use super::{Delayed, Flags, JobCore, Presence, Team, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
@@ -142,6 +142,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
             _beacon: parts.beacon,
         },
         made: team::Made::default(),
+        delayed: Delayed::default(),
         flags: Flags {
             serial: AtomicBool::new(false),
             polls: AtomicBool::new(has_net),

@@ -44,11 +44,38 @@ pub(crate) enum Request<'a> {
     /// Answers with the number of regions attached to the dynamic window, and with address and
     /// length of at most `most` of them, from region `first` on.
     Regions { first: u64, most: u64 },
+    /// Takes the window's lock if it is free, performs the operations, and releases the lock again
+    /// if `release`. Answers with what became of the lock, then of each operation (`carried`).
+    Carry { exclusive: bool, release: bool, parts: Vec<Request<'a>> },
 }
 
 impl Request<'_> {
+    /// Whether a request that carries a lock may carry this one.
+    pub(crate) fn may_be_carried(&self) -> bool {
+        use Request::{Combine, Gather, Scatter, Swap, SwapWide};
+        matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Swap { .. } | SwapWide { .. })
+    }
+
+    /// Whether the request keeps its order among others of its origin (MPI-4.1 §12.7.2).
+    pub(crate) fn is_ordered(&self) -> bool {
+        matches!(self, Request::Combine { .. } | Request::Swap { .. } | Request::SwapWide { .. })
+    }
+
+    /// An upper bound of its length as a part of another one.
+    pub(crate) fn most_bytes(&self) -> usize {
+        let (strips, data) = match self {
+            Request::Scatter { strips, data }
+            | Request::Notify { strips, data, .. }
+            | Request::Combine { strips, data, .. } => (strips.len(), data.len()),
+            Request::Gather { strips } | Request::Check { strips } => (strips.len(), 0),
+            Request::SwapWide { data, .. } => (0, data.len()),
+            _ => (0, 0),
+        };
+        OVERHEAD + STRIP * strips + data
+    }
+
     /// The request with its own data, which outlives the message.
-    pub(super) fn into_owned(self) -> Request<'static> {
+    pub(crate) fn into_owned(self) -> Request<'static> {
         fn own<T: ToOwned + ?Sized>(operand: Cow<'_, T>) -> Cow<'static, T> {
             Cow::Owned(operand.into_owned())
         }
@@ -64,6 +91,9 @@ impl Request<'_> {
             Request::Control { at, amo } => Request::Control { at, amo },
             Request::Check { strips } => Request::Check { strips: own(strips) },
             Request::Regions { first, most } => Request::Regions { first, most },
+            Request::Carry { exclusive, release, parts } => {
+                Request::Carry { exclusive, release, parts: parts.into_iter().map(Request::into_owned).collect() }
+            }
         }
     }
 }
@@ -123,6 +153,7 @@ const REFUSAL: u8 = 10;
 const CHECK: u8 = 11;
 const SWAP_WIDE: u8 = 12;
 const NOTIFY: u8 = 13;
+const CARRY: u8 = 14;
 
 impl<'a> Message<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -131,7 +162,7 @@ impl<'a> Message<'a> {
             Message::Notice { window, member, notice } => {
                 words(NOTICE, &[*window, u64::from(*member) << 1 | u64::from(*notice == Notice::Completed)])
             }
-            Message::Request { token, window, order, request } => encode_request(*token, *window, *order, request),
+            Message::Request { token, window, order, request } => encode_request(&[*token, *window, *order], request),
             Message::Reply { token, bytes } => with_bytes(words(REPLY, &[*token]), bytes),
             Message::Refusal { token, reason } => with_words(words(REFUSAL, &[*token]), &reason.to_words()),
         }
@@ -161,8 +192,9 @@ impl<'a> Message<'a> {
     }
 }
 
-fn encode_request(token: u64, window: u64, order: u64, request: &Request<'_>) -> Vec<u8> {
-    let start = |kind| words(kind, &[token, window, order]);
+/// A request after the words `head`, of which a part of another request has none.
+pub(super) fn encode_request(head: &[u64], request: &Request<'_>) -> Vec<u8> {
+    let start = |kind| words(kind, head);
     // Four bytes follow the words: operation, type, flag, and number of strips.
     let how = |kind, op: u8, ty: u8, flag: bool| with_bytes(start(kind), &[op, ty, u8::from(flag), 0]);
     match request {
@@ -186,7 +218,29 @@ fn encode_request(token: u64, window: u64, order: u64, request: &Request<'_>) ->
             with_words(how, &[*at, amo.operand, amo.compare])
         }
         Request::Regions { first, most } => with_words(how(REGIONS, 0, 0, false), &[*first, *most]),
+        Request::Carry { exclusive, release, parts } => {
+            let how = how(CARRY, u8::from(*exclusive), 0, *release);
+            parts.iter().fold(how, |out, part| {
+                let part = encode_request(&[], part);
+                with_bytes(with_words(out, &[part.len() as u64]), &part)
+            })
+        }
     }
+}
+
+/// The parts of a request that carries a lock.
+fn decode_parts<'a>(reader: &mut Reader<'a>) -> Option<Vec<Request<'a>>> {
+    let mut parts = Vec::new();
+    while !reader.0.is_empty() {
+        let len = usize::try_from(reader.word()?).ok()?;
+        let (part, rest) = reader.0.split_at_checked(len)?;
+        *reader = Reader(rest);
+        let (&kind, part) = part.split_first()?;
+        // No part has parts.
+        let part = if kind == CARRY { None } else { decode_request(kind, &mut Reader(part)) };
+        parts.push(part.filter(Request::may_be_carried)?);
+    }
+    Some(parts)
 }
 
 fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> {
@@ -221,6 +275,7 @@ fn decode_request<'a>(kind: u8, reader: &mut Reader<'a>) -> Option<Request<'a>> 
             Request::Control { at, amo: Amo { kind: *AmoKind::ALL.get(usize::from(op))?, width, operand, compare } }
         }
         REGIONS => Request::Regions { first: reader.word()?, most: reader.word()? },
+        CARRY => Request::Carry { exclusive: op == 1, release: flag == 1, parts: decode_parts(reader)? },
         _ => return None,
     })
 }
@@ -248,16 +303,16 @@ fn with_strips(mut out: Vec<u8>, strips: &[Strip]) -> Vec<u8> {
     strips.iter().fold(out, |out, strip| with_words(out, &strip.encode()))
 }
 
-struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
-    fn word(&mut self) -> Option<u64> {
+    pub(super) fn word(&mut self) -> Option<u64> {
         let (word, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
         Some(u64::from_ne_bytes(*word))
     }
 
-    fn refusal(&mut self) -> Option<Refusal> {
+    pub(super) fn refusal(&mut self) -> Option<Refusal> {
         Some(Refusal::of_words([self.word()?, self.word()?, self.word()?, self.word()?]))
     }
 
@@ -310,11 +365,27 @@ mod tests {
             Request::Control { at: 8, amo: Amo::compare_swap(Width::W64, 7, u64::MAX) },
             Request::Control { at: 8, amo: Amo::new(AmoKind::Read, Width::W32, 0) },
             Request::Regions { first: 1000, most: 7 },
+            Request::Carry { exclusive: true, release: false, parts: Vec::new() },
+            Request::Carry {
+                exclusive: false,
+                release: true,
+                parts: vec![
+                    Request::Scatter { strips: strips(), data: b"data".into() },
+                    Request::Swap { ty: BasicType::Uint8, at: 3, expected: 1, new: u64::MAX },
+                    Request::Gather { strips: strips() },
+                ],
+            },
         ];
         for request in requests {
             let message = Message::Request { token: 5, window: u64::MAX, order: 9, request: request.clone() };
             assert_eq!(Message::decode(&message.encode()), Some(message));
             assert_eq!(request.clone().into_owned(), request);
+            let part = Request::Carry { exclusive: false, release: true, parts: vec![request.clone()] };
+            let message = Message::Request { token: 5, window: 1, order: 0, request: part };
+            let bytes = message.encode();
+            assert!(bytes.len() <= OVERHEAD + request.most_bytes(), "{request:?}");
+            let decoded = Message::decode(&bytes);
+            assert_eq!(decoded, request.may_be_carried().then_some(message), "a part that is no operation");
         }
         let scatter = Request::Scatter { strips: strips(), data: b"data".into() };
         let message = Message::Request { token: 5, window: 6, order: 0, request: scatter };

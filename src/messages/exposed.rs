@@ -10,14 +10,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 use transom_fabric::{Memory, Peer};
 
 use super::codec::{Notice, Request};
-use super::locked;
+use super::{carried, locked};
 use crate::datatype::{Pieces, Strip, Strips, Walk};
 use crate::error::Refusal;
 use crate::memory::accumulate::{Operand, Place, bytes_of};
 use crate::memory::attached::Attached;
 use crate::reduce::{BasicType, Op};
+use crate::sync::lock::{self, Tried};
 use crate::sync::stripe::Visitor;
-use crate::sync::words::Words;
+use crate::sync::words::{self, Words};
 use crate::sync::{counters, notices};
 
 /// Most bytes that a request moves: more than fit any port's message.
@@ -229,7 +230,23 @@ impl Exposed {
                 let words = regions.iter().flat_map(|region| region.to_words());
                 Ok(std::iter::once(attached.len() as u64).chain(words).flat_map(u64::to_ne_bytes).collect())
             }
+            Request::Carry { exclusive, release, parts } => Ok(self.carry(*exclusive, *release, parts)),
         }
+    }
+
+    /// Performs operations under the window's lock, which it takes only if it is free: a request
+    /// never waits here.
+    fn carry(&self, exclusive: bool, release: bool, parts: &[Request<'_>]) -> Vec<u8> {
+        let word = Words::at(&self.words, 0).word64(words::LOCK);
+        let tried = if exclusive { lock::try_biased(word) } else { lock::try_shared(word) };
+        if tried != Tried::Taken {
+            return carried::refused(tried);
+        }
+        let answer = carried::answer(parts.iter().map(|part| self.execute(part)));
+        if release {
+            lock::tried_end(word, exclusive);
+        }
+        answer
     }
 
     fn combine(&self, op: Op, ty: BasicType, fetch: bool, strips: &[Strip], data: &[u8]) -> Result<Vec<u8>, Refusal> {
@@ -334,7 +351,7 @@ mod tests {
     use transom_fabric::{Amo, AmoKind, Width};
 
     fn exposed(len: usize) -> Exposed {
-        let words = Memory::private(crate::sync::words::bytes(4));
+        let words = Memory::private(words::bytes(4));
         let atomicity = Atomicity::of_words(&words, false);
         Exposed::new(Space::Part(Memory::private(len)), words, atomicity)
     }
@@ -420,7 +437,7 @@ mod tests {
         let memory = Memory::private(32);
         let address = memory.as_ptr().addr() as u64;
         attached.attach(memory, |_| Opened::default()).expect("the first");
-        let words = Memory::private(crate::sync::words::bytes(4));
+        let words = Memory::private(words::bytes(4));
         let atomicity = Atomicity::of_words(&words, false);
         let window = Exposed::new(Space::Attached(Arc::clone(&attached)), words, atomicity);
         let at = |offset: u64| Cow::Owned(vec![Strip::one((address + offset).cast_signed(), 8)]);

@@ -119,6 +119,17 @@ fn len(strips: &[Strip]) -> usize {
 
 /// A request that a target performs.
 fn correct() -> impl Strategy<Value = Request<'static>> {
+    let parts = prop::collection::vec(single().prop_filter("an operation", Request::may_be_carried), 0..4);
+    let carry = (any::<bool>(), any::<bool>(), parts).prop_map(|(exclusive, release, parts)| Request::Carry {
+        exclusive,
+        release,
+        parts,
+    });
+    prop_oneof![9 => single(), 1 => carry]
+}
+
+/// A request without others in it.
+fn single() -> impl Strategy<Value = Request<'static>> {
     use BasicType::{Complex64, Float64, Int8, Int32, Uint64};
     let types = prop::sample::select(vec![Int8, Int32, Uint64, Float64]);
     let combine = (types.clone(), prop::sample::select(vec![Op::Sum, Op::Replace, Op::NoOp]), any::<bool>())
@@ -194,6 +205,10 @@ fn by_address(mut request: Request<'static>, address: u64) -> Request<'static> {
         }
         Request::Swap { at, .. } | Request::SwapWide { at, .. } => *at += address,
         Request::Control { .. } | Request::Regions { .. } => {}
+        Request::Carry { parts, .. } => {
+            let there = std::mem::take(parts).into_iter().map(|part| by_address(part, address));
+            *parts = there.collect();
+        }
     }
     request
 }
@@ -303,7 +318,7 @@ fn every_request_is_performed_and_refused() {
     };
     runner(2000).run(&sent(), count).expect("counting does not fail");
     let seen = seen.into_inner();
-    assert!(seen.len() == 9 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
+    assert!(seen.len() == 10 && seen.values().flatten().all(|&times| times > 0), "{seen:?}");
 }
 
 fn name(request: &Request<'_>) -> &'static str {
@@ -317,5 +332,6 @@ fn name(request: &Request<'_>) -> &'static str {
         Request::Control { .. } => "control",
         Request::Check { .. } => "check",
         Request::Regions { .. } => "regions",
+        Request::Carry { .. } => "carry",
     }
 }

@@ -3,6 +3,7 @@
 //! ranks (`exposed`). A handler never posts: it queues its answer, and the thread that makes
 //! progress sends it.
 
+mod carried;
 mod codec;
 mod exposed;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use transom_fabric::{Cause, Fault, Handler, Peer, Post, TallyRef, diagnostics};
 use crate::buffers::Sink;
 use crate::error::Refusal;
 use crate::sync::barrier;
+pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Space};
@@ -34,6 +36,8 @@ pub(crate) enum Landing {
     One(Sink),
     /// Several buffers, one after another.
     Pieces(Vec<Sink>),
+    /// To the operations that a request carries beside a lock.
+    Carried(Arc<Carried>),
 }
 
 /// A request that waits for its reply.
@@ -110,7 +114,7 @@ impl Messages {
         to: Peer,
         window: u64,
         order: u64,
-        request: Request<'_>,
+        request: &Request<'_>,
         into: Landing,
         tally: &TallyRef,
     ) -> (u64, Vec<u8>) {
@@ -121,7 +125,7 @@ impl Messages {
         tally.mix();
         requests.waiting.insert(token, Waiting { from: to, into, tally: tally.clone() });
         drop(requests);
-        (token, Message::Request { token, window, order, request }.encode())
+        (token, codec::encode_request(&[token, window, order], request))
     }
 
     /// Fails a request whose peer can't be reached.
@@ -199,17 +203,30 @@ impl Messages {
     fn answered(&self, token: u64, outcome: Result<&[u8], Fault>) {
         let Some(waiting) = locked(&self.requests).waiting.remove(&token) else { return };
         match outcome {
-            Ok(bytes) => {
-                waiting.into.fill(bytes);
-                waiting.tally.finish();
-            }
+            Ok(bytes) => match waiting.into.fill(bytes) {
+                Ok(()) => waiting.tally.finish(),
+                Err(reason) => waiting.tally.refuse(&Fault::new(waiting.from, Cause::Answer(reason.to_words()))),
+            },
             Err(fault) => waiting.tally.refuse(&fault),
         }
     }
 }
 
 impl Landing {
-    fn fill(self, bytes: &[u8]) {
+    /// The bytes that it takes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Landing::Nowhere | Landing::Carried(_) => 0,
+            Landing::One(into) => into.len(),
+            Landing::Pieces(pieces) => pieces.iter().map(Sink::len).sum(),
+        }
+    }
+
+    /// Stores the bytes of a reply.
+    ///
+    /// # Errors
+    /// The reply tells of an operation that was refused.
+    fn fill(self, bytes: &[u8]) -> Result<(), Refusal> {
         match self {
             Landing::Nowhere => {}
             Landing::One(into) => into.fill_from(bytes),
@@ -221,7 +238,9 @@ impl Landing {
                     rest = tail;
                 }
             }
+            Landing::Carried(carried) => return carried.fill(bytes),
         }
+        Ok(())
     }
 }
 
@@ -282,7 +301,7 @@ mod tests {
         let (origin, target) = (Messages::default(), Messages::default());
         let tally = Tally::new();
         let request = Request::Gather { strips: Cow::default() };
-        let (_, message) = origin.request(Peer(1), 4, 0, request, Landing::Nowhere, &tally);
+        let (_, message) = origin.request(Peer(1), 4, 0, &request, Landing::Nowhere, &tally);
         assert!(!target.owes_answers());
         target.message(Peer(0), &message);
         assert!(target.owes_answers(), "until it is sent");

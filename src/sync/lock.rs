@@ -29,7 +29,7 @@
 //! other through the waiting ones. Another thread may take such a lock while this thread waits, so
 //! each look asks `nested` again.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::error::Result;
 
@@ -130,6 +130,16 @@ impl Bias {
             gave: AtomicBool::new(false),
             least,
         }
+    }
+
+    /// Whether the next exclusive lock is likely to need the target's word alone.
+    pub(crate) fn is_expected(&self) -> bool {
+        self.expected.load(Ordering::Relaxed)
+    }
+
+    /// A target was found without the bias.
+    pub(crate) fn is_lost(&self) {
+        self.expected.store(false, Ordering::Relaxed);
     }
 
     /// Locks a target exclusively by its word alone, if it has the bias; returns whether it had.
@@ -390,6 +400,42 @@ fn exclusive_later(words: &impl Words, target: usize, needs: u64) -> Result<Opti
             word = words.read(place)?;
         }
     }
+}
+
+/// What a try to take a lock found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tried {
+    /// The lock was free, and is taken.
+    Taken,
+    /// Others are in or wait.
+    Busy,
+    /// The target has no bias, without which an exclusive lock needs the master word.
+    NoBias,
+}
+
+/// Takes the lock of the word's target shared if no writer is in or waits. For the target's CPU,
+/// which acts for an origin and never waits.
+pub(crate) fn try_shared(word: &AtomicU64) -> Tried {
+    // SeqCst, as all changes of these words.
+    let free = |word: u64| (word & (WRITER | WAITING_WRITERS) == 0).then(|| word + READER);
+    match word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, free) {
+        Ok(_) => Tried::Taken,
+        Err(_) => Tried::Busy,
+    }
+}
+
+/// Takes the lock of the word's target exclusively by the bias if nobody is in or waits.
+pub(crate) fn try_biased(word: &AtomicU64) -> Tried {
+    match word.compare_exchange(BIAS, BIAS | WRITER, Ordering::SeqCst, Ordering::SeqCst) {
+        Ok(_) => Tried::Taken,
+        Err(found) if found & BIAS == 0 => Tried::NoBias,
+        Err(_) => Tried::Busy,
+    }
+}
+
+/// Releases a lock that a try has taken.
+pub(crate) fn tried_end(word: &AtomicU64, exclusive: bool) {
+    word.fetch_sub(if exclusive { WRITER } else { READER }, Ordering::SeqCst);
 }
 
 /// Changes a word as soon as `to` gives a new value.

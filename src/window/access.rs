@@ -126,9 +126,14 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// Those of `body` and of completing its operations.
     #[inline]
     pub fn scope<'s, R>(&'s self, body: impl for<'part> FnOnce(&Access<'part, 's, T>) -> Result<R>) -> Result<R> {
-        Access::run(self.core, self.checked, |access: &Access<'_, 's, T>| {
-            let done = body(access);
-            let flushed = access.core.flush_all();
+        // Also where `body` unwinds: no operation that is kept may refer to a buffer of this part.
+        let ends = || {
+            drop(self.core.take_any_wanted());
+            self.core.settle();
+        };
+        buffers::scoped(ends, |scope| {
+            let done = body(&Access { core: self.core, scope, checked: self.checked, _elements: PhantomData });
+            let flushed = self.core.flush_epoch();
             done.and_then(|done| flushed.map(|()| done))
         })
     }
@@ -348,7 +353,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As for [`Passive::flush`].
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
-        self.0.core.flush_all()
+        self.0.core.flush_epoch()
     }
 
     /// Completes all operations to `target` at the origin: buffers may be used again
@@ -368,7 +373,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As for [`Passive::flush`].
     #[inline]
     pub fn flush_local_all(&self) -> Result<()> {
-        self.0.core.flush_all()
+        self.0.core.flush_epoch()
     }
 
     /// As [`Window::sync`](crate::Window::sync) (`MPI_WIN_SYNC`).

@@ -344,7 +344,7 @@ impl Core {
         tally: &TallyRef,
     ) -> Result<()> {
         let request = Request::Swap { ty, at, expected: truncate(expected, ty.size()), new };
-        self.ask(target, self.next_order(target), request, Landing::One(into), tally)
+        self.ask(target, request, Landing::One(into), tally)
     }
 
     /// Accumulates contiguous elements of a type that `op` is defined on, without the values from
@@ -449,7 +449,7 @@ impl Core {
             let landing = batch.landing();
             let (strips, data) = ((&batch.strips).into(), (&batch.data).into());
             let request = Request::Combine { op: it.op, ty: it.ty, fetch: it.into.is_some(), strips, data };
-            self.ask(target, self.next_order(target), request, landing, tally)?;
+            self.ask(target, request, landing, tally)?;
         }
         Ok(())
     }

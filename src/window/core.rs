@@ -2,8 +2,8 @@
 //! memory are in `transfer` and `accumulate`. The protocols are in `lock`, `pscw` and here (fence).
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Weak};
 
 use super::active_hints::ActiveHints;
 use super::epoch_state::EpochState;
@@ -42,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) hints: ActiveHints,
     /// The counters of notified operations.
     pub(super) counters: notify::Place,
+    /// The window itself, for others that keep it.
+    pub(super) me: Weak<Core>,
 }
 
 impl fmt::Debug for Core {

@@ -5,7 +5,7 @@
 //! two cases: large parts, since the ranks of a machine together may ask for more memory than it
 //! has; and a window of which ranks of a node map some parts and not others.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use transom_fabric::{Memory, RegionKey, diagnostics};
 
@@ -77,7 +77,10 @@ impl Core {
             let told = tell(job, if ready.is_ok() { 0 } else { FAILED })?;
             ready.and_then(|()| agreed(id, &told)).inspect_err(|_| core.withdraw())?;
         }
-        Ok(Arc::new(core))
+        Ok(Arc::new_cyclic(|me| {
+            core.me = Weak::clone(me);
+            core
+        }))
     }
 
     /// The steps of creation that need the choices of all ranks.
@@ -237,6 +240,7 @@ impl Core {
             epochs: EpochState::new(team.size, job.is_serial()),
             hints: ActiveHints::new(hints),
             counters: OnceLock::new(),
+            me: Weak::new(),
         })
     }
 

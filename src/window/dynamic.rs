@@ -209,7 +209,7 @@ impl Core {
         layout.for_strips(|strip| strips.push(Strip { offset: at.wrapping_add(strip.offset), ..strip }));
         let tally = Tally::within(&target.tally);
         for strips in strips.chunks(MAX_STRIPS.min((most - OVERHEAD) / STRIP)) {
-            self.ask(target, 0, Request::Check { strips: strips.into() }, Landing::Nowhere, &tally)?;
+            self.ask(target, Request::Check { strips: strips.into() }, Landing::Nowhere, &tally)?;
         }
         self.job.progress.complete(&tally)
     }
@@ -251,7 +251,7 @@ impl Core {
                 || self.job.finish(&tally),
                 |scope| {
                     let into = Landing::One(scope.sink(bytemuck::cast_slice_mut(&mut reply)));
-                    self.ask(target, 0, request, into, &tally)
+                    self.ask(target, request, into, &tally)
                 },
             )?;
             self.job.progress.complete(&tally)?;

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::wanted::Wanting;
 use crate::epoch::{self, Access, Books, Call, Exposure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock::Bias;
@@ -20,6 +21,8 @@ pub(crate) struct EpochState {
     pub(super) fences: AtomicU32,
     /// What this process guesses of the bias of targets.
     pub(super) bias: Bias,
+    /// The lock that is wanted and not taken yet.
+    pub(super) wanting: Wanting,
     /// Whether `lock_all` is recorded in the master's word.
     pub(super) holds_all: AtomicBool,
     /// Whether `PROC_NULL` is locked. The lock counts in the books.
@@ -39,6 +42,7 @@ impl EpochState {
             serial,
             fences: AtomicU32::new(0),
             bias: Bias::new(ranks),
+            wanting: Wanting::default(),
             holds_all: AtomicBool::new(false),
             holds_nobody: AtomicBool::new(false),
             started: Mutex::default(),

@@ -95,6 +95,7 @@ impl Core {
         tally: &TallyRef,
     ) -> Result<()> {
         match far {
+            Far::Posted(_) if self.travels(target, to.len())? => self.scatter(target, at, from, to, tally),
             Far::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
             Far::Near(near) => self.put_near(near, at, from, to),
             Far::Messages => self.scatter(target, at, from, to, tally),
@@ -233,6 +234,7 @@ impl Core {
         tally: &TallyRef,
     ) -> Result<()> {
         match far {
+            Far::Posted(_) if self.travels(target, from.len())? => self.gather(target, at, into, from, tally),
             Far::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
             Far::Near(near) => self.get_near(near, at, into, from),
             Far::Messages => self.gather(target, at, into, from, tally),

@@ -71,6 +71,7 @@ impl Core {
     /// lock, so that the books hold nothing while it waits.
     #[inline]
     fn lock_here(&self, kind: Lock, target: &Target, here: &Here<'_>) -> Result<()> {
+        self.job.delayed.take_first()?;
         let (hold, books) = match kind {
             Lock::Shared => {
                 lock::shared(here, target.rank(), || self.is_nested())?;
@@ -107,28 +108,39 @@ impl Core {
         let held = target.hold() != Hold::None;
         self.epochs.check("lock", Call::Lock { held, own: rank == self.team.me })?;
         self.may_lock("lock")?;
-        let hold = match (check, kind) {
-            (false, _) => Hold::Unchecked,
-            (true, Lock::Shared) => {
-                lock::shared(self, rank, || self.is_nested())?;
-                Hold::Shared
-            }
-            (true, Lock::Exclusive) if self.epochs.bias.exclusive(self, rank)? => Hold::Biased,
-            (true, Lock::Exclusive) => {
-                self.announce()?;
-                let locked = self.epochs.bias.announced_exclusive(self, rank);
-                locked.inspect_err(|_| drop(self.unannounce()))?;
-                Hold::Exclusive
-            }
+        if check {
+            self.job.delayed.take_first()?;
+        }
+        let hold = match check {
+            false => Hold::Unchecked,
+            true if self.want(target, kind)? => Hold::Wanted,
+            true => self.take(kind, rank)?,
         };
         self.granted(target, hold)?;
         self.own.refresh();
         Ok(())
     }
 
+    /// Takes a target's lock, and waits for it.
+    pub(super) fn take(&self, kind: Lock, rank: usize) -> Result<Hold> {
+        Ok(match kind {
+            Lock::Shared => {
+                lock::shared(self, rank, || self.is_nested())?;
+                Hold::Shared
+            }
+            Lock::Exclusive if self.epochs.bias.exclusive(self, rank)? => Hold::Biased,
+            Lock::Exclusive => {
+                self.announce()?;
+                let locked = self.epochs.bias.announced_exclusive(self, rank);
+                locked.inspect_err(|_| drop(self.unannounce()))?;
+                Hold::Exclusive
+            }
+        })
+    }
+
     /// Whether this process holds a lock of the window.
     fn is_nested(&self) -> bool {
-        self.epochs.books().locks() > 0
+        self.epochs.books().locks() > self.epochs.wanting.pending()
     }
 
     /// Makes an exclusive lock known to the master: by the announcement that this process has made
@@ -172,6 +184,10 @@ impl Core {
                 Hold::Shared => lock::shared_end(self, target.rank()),
                 Hold::Exclusive => lock::exclusive_end(self, target.rank(), false).and_then(|()| self.unannounce()),
                 Hold::Biased => lock::biased_end(self, target.rank()),
+                Hold::Wanted => {
+                    self.end_wanting();
+                    Ok(())
+                }
                 _ => Ok(()),
             });
         })
@@ -218,11 +234,12 @@ impl Core {
     #[inline(never)]
     fn unlock_checked(&self, rank: usize) -> Result<()> {
         let Some(target) = self.target("unlock", rank)? else { return self.unlock_nobody() };
-        let hold = target.hold();
         let last = self.epochs.books().locks() == 1;
-        self.epochs.check("unlock", Call::Unlock { held: hold != Hold::None, last })?;
+        self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last })?;
+        let carried = if target.hold() == Hold::Wanted { self.take_wanted(target, true) } else { Ok(()) };
+        let hold = target.hold();
         // As above, the lock is released even after a failed flush.
-        let flushed = self.complete_to("unlock", rank);
+        let flushed = carried.and(self.complete_to("unlock", rank));
         self.own.publish();
         // Another thread may have unlocked the target meanwhile.
         let held = target.unclaim(hold);
@@ -274,6 +291,7 @@ impl Core {
         self.epochs.check("lock_all", Call::LockAll)?;
         self.may_lock("lock_all")?;
         if check {
+            self.job.delayed.take_first()?;
             lock::all(self)?;
         }
         // Another thread may have opened an epoch meanwhile.
@@ -359,9 +377,7 @@ impl Core {
                 while !self.job.taken(block.amo(base + at as u64, amo, &into, tally))? {}
                 Ok(())
             }
-            Control::Messages => {
-                self.ask(target, 0, Request::Control { at: at as u64, amo }, Landing::One(into), tally)
-            }
+            Control::Messages => self.send(target, &Request::Control { at: at as u64, amo }, Landing::One(into), tally),
         }
     }
 }

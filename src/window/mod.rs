@@ -40,6 +40,7 @@ mod targets;
 mod transfer;
 #[allow(unsafe_code)]
 mod typed;
+mod wanted;
 mod wide;
 
 pub use access::{Access, Passive};

@@ -237,7 +237,7 @@ impl Core {
                 let strips = [Strip::one(at.cast_signed(), from.len())];
                 let request =
                     Request::Notify { index: index as u64, strips: (&strips).into(), data: from.bytes().into() };
-                return self.ask(target, 0, request, Landing::Nowhere, count.tally(target));
+                return self.ask(target, request, Landing::Nowhere, count.tally(target));
             }
         }
         self.notified(CALL, permit, index, count, |count| self.put(permit, displacement, from, count))
@@ -310,7 +310,7 @@ impl Core {
             return Ok(());
         }
         let request = Request::Notify { index: index as u64, strips: (&[]).into(), data: (&[]).into() };
-        self.ask(target, 0, request, Landing::Nowhere, tally)
+        self.ask(target, request, Landing::Nowhere, tally)
     }
 
     /// A separate function, so that the hot path of a notified put has no wake-up in it.

@@ -4,7 +4,7 @@
 use transom_fabric::{Fault, TallyRef};
 
 use super::core::Core;
-use super::target::Target;
+use super::target::{Hold, Target};
 use super::transfer::{From, Into};
 use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
@@ -28,7 +28,7 @@ impl Core {
         let mut pieces = together(to, Some(&from.layout), None);
         while batch.fill(&mut pieces, at, Some(from), None) {
             let request = Request::Scatter { strips: (&batch.strips).into(), data: (&batch.data).into() };
-            self.ask(target, 0, request, Landing::Nowhere, tally)?;
+            self.ask(target, request, Landing::Nowhere, tally)?;
         }
         Ok(())
     }
@@ -47,20 +47,26 @@ impl Core {
         while batch.fill(&mut pieces, at, None, Some(into)) {
             let landing = batch.landing();
             let request = Request::Gather { strips: (&batch.strips).into() };
-            self.ask(target, 0, request, landing, tally)?;
+            self.ask(target, request, landing, tally)?;
         }
         Ok(())
     }
 
+    /// Has the target's CPU execute a request: by a message of its own, or by the message of the
+    /// lock that is wanted.
+    pub(super) fn ask(&self, target: &Target, request: Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
+        if target.hold() != Hold::Wanted {
+            return self.send(target, &request, into, tally);
+        }
+        match self.keep(target, request, into, tally)? {
+            None => Ok(()),
+            Some((request, into)) => self.send(target, &request, into, tally),
+        }
+    }
+
     /// Sends a request that the target's CPU executes.
-    pub(super) fn ask(
-        &self,
-        target: &Target,
-        order: u64,
-        request: Request<'_>,
-        into: Landing,
-        tally: &TallyRef,
-    ) -> Result<()> {
+    pub(super) fn send(&self, target: &Target, request: &Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
+        let order = if request.is_ordered() { self.next_order(target) } else { 0 };
         let rank = self.team.rank(target.rank());
         let (token, message) = self.job.messages.request(peer(rank), self.id, order, request, into, tally);
         self.job.send(rank, &message).inspect_err(|error| {

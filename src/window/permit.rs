@@ -3,7 +3,7 @@
 
 use super::access;
 use super::core::Core;
-use super::target::Hold;
+use super::target::{Hold, Target};
 use crate::epoch::{Access, Call};
 use crate::error::{ErrorKind, Result};
 
@@ -81,7 +81,7 @@ impl Core {
         let permit = Permit { rank };
         let Some(target) = self.target(name, rank)? else { return Ok(permit) };
         match target.hold() {
-            Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked | Hold::Open => Ok(permit),
+            Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked | Hold::Open | Hold::Wanted => Ok(permit),
             Hold::Started => self.await_post(target).map(|()| permit),
             Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
                 call: name,
@@ -104,10 +104,14 @@ impl Core {
     /// A separate function, so that the common case saves no registers for it.
     #[cold]
     fn may_flush_checked(&self, call: &'static str, rank: usize) -> Result<Permit> {
-        let held = match self.epochs.state().0 {
-            Access::Lock => self.target(call, rank)?.is_none_or(|target| target.hold() != Hold::None),
-            _ => true,
+        let hold = match self.epochs.state().0 {
+            Access::Lock => self.target(call, rank)?.map(Target::hold),
+            _ => None,
         };
-        self.epochs.check(call, Call::Flush { held }).map(|_| Permit { rank })
+        self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) })?;
+        if hold == Some(Hold::Wanted) {
+            self.take_any_wanted()?;
+        }
+        Ok(Permit { rank })
     }
 }

@@ -37,6 +37,8 @@ pub(crate) enum Hold {
     Open = 5,
     /// An exclusive lock by the target's bias.
     Biased = 6,
+    /// A lock that is not taken yet (`wanted`).
+    Wanted = 7,
 }
 
 /// The way to change a target's control words: the same actor at every rank.
@@ -166,6 +168,7 @@ impl Target {
             4 => Hold::Started,
             5 => Hold::Open,
             6 => Hold::Biased,
+            7 => Hold::Wanted,
             _ => Hold::None,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use transom_fabric::{Peer, PeerMap, Places, Tally, TallyRef};
 
 use super::dynamic::Known;
-use super::target::Target;
+use super::target::{Hold, Target};
 use crate::error::Result;
 use crate::job::peer;
 use crate::transport::NetMemory;
@@ -47,6 +47,11 @@ impl Targets {
     /// A rank of the window, with `contact` if that was not made. The rank exists.
     pub(super) fn get_or_contact(&self, rank: usize, contact: impl FnOnce() -> Result<Target>) -> Result<&Target> {
         self.contacted.get_or_try_insert(peer(rank), contact)
+    }
+
+    /// The target whose lock is wanted.
+    pub(super) fn wanted(&self) -> Option<&Target> {
+        self.contacted.values().find(|target| target.hold() == Hold::Wanted)
     }
 
     /// Discards the targets' records of a failure that was reported for all targets, so that it is

@@ -102,8 +102,13 @@ impl Core {
     #[inline(never)]
     fn put_far(&self, target: &Target, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         match far {
-            Far::Posted(memory) if memory.put_carried(at, from, tally) => Ok(()),
-            Far::Posted(memory) => self.put_run(memory, at, from, tally),
+            Far::Posted(memory) if !self.travels(target, from.len())? => {
+                if memory.put_carried(at, from, tally) {
+                    Ok(())
+                } else {
+                    self.put_run(memory, at, from, tally)
+                }
+            }
             _ => {
                 let (from, to) = (From::contiguous(from), Layout::Bytes(from.len()));
                 self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
@@ -132,7 +137,9 @@ impl Core {
                 memory.write(index(at), bytes);
                 Ok(())
             }
-            Reach::Far(Far::Posted(memory)) if bytes.len() <= memory.limits().inline_max => {
+            Reach::Far(Far::Posted(memory))
+                if bytes.len() <= memory.limits().inline_max && !self.travels(target, bytes.len())? =>
+            {
                 while !self.job.taken(memory.put_inline(at, bytes, &target.tally))? {}
                 Ok(())
             }
@@ -185,7 +192,9 @@ impl Core {
                 into.fill(memory, index(at));
                 Ok(())
             }
-            Reach::Far(Far::Posted(memory)) => self.get_run(memory, at, &into, count.tally(target)),
+            Reach::Far(Far::Posted(memory)) if !self.travels(target, into.len())? => {
+                self.get_run(memory, at, &into, count.tally(target))
+            }
             Reach::Far(far) => {
                 let from = Layout::Bytes(into.len());
                 let into = Into::contiguous(into);

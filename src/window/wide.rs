@@ -55,7 +55,7 @@ impl Core {
                     return self.swap_bytes_near(&near, at, both, into);
                 }
                 let request = Request::SwapWide { ty, at, data: both.concat().into() };
-                self.ask(target, self.next_order(target), request, Landing::One(into), &tally)
+                self.ask(target, request, Landing::One(into), &tally)
             },
         )?;
         self.job.progress.complete(&tally)

@@ -128,7 +128,7 @@ impl RawWindow {
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
         self.core.epochs.check("flush_all", Call::FlushAll)?;
-        self.core.flush_all()
+        self.core.flush_epoch()
     }
 
     /// Completes operations to `target` at the origin, whose buffers may then be used again
@@ -149,7 +149,7 @@ impl RawWindow {
     #[inline]
     pub fn flush_local_all(&self) -> Result<()> {
         self.core.epochs.check("flush_local_all", Call::FlushAll)?;
-        self.core.flush_all()
+        self.core.flush_epoch()
     }
 
     /// Orders this rank's own accesses with those of other processes (`MPI_WIN_SYNC`, MPI-4.1

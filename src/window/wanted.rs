@@ -1,0 +1,236 @@
+//! Locks that travel with operations (MPI-4.1 §12.5.3 lets a lock wait for the first operation).
+//! Where the target's CPU changes the words of the lock, `lock` only notes that the lock is wanted.
+//! Small operations are kept, with their data, as long as they fit into one message. The unlock
+//! then sends them with the lock: the target takes the lock if it is free, performs the operations,
+//! releases the lock and answers once. Everything else first takes the lock, together with the
+//! operations kept until then: a flush, an operation whose result the call returns, one that does
+//! not fit. A target that finds its lock taken performs nothing, and the origin takes the lock as
+//! in `lock`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use transom_fabric::{Tally, TallyRef};
+
+use super::core::Core;
+use super::lock::Lock;
+use super::target::{Control, Far, Hold, Reach, Target};
+use crate::error::Result;
+use crate::job::TakesLock;
+use crate::messages::{CARRIED, Carried, Landing, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
+use crate::routes::Actor;
+use crate::sync::lock::Tried;
+
+impl TakesLock for Core {
+    fn take_delayed(&self) -> Result<()> {
+        self.take_any_wanted()
+    }
+}
+
+/// The lock that a window's process wants, at most one at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Wanting {
+    /// None also while a thread takes the lock.
+    slot: Mutex<Option<Box<Wanted>>>,
+    /// Whether the books count a lock that is not granted yet.
+    pending: AtomicBool,
+}
+
+/// A wanted lock, and the operations that travel with it.
+#[derive(Debug)]
+struct Wanted {
+    kind: Lock,
+    kept: Vec<(Request<'static>, Landing)>,
+    /// Bytes of the request, and of its reply, at most.
+    bytes: usize,
+    back: usize,
+}
+
+impl Wanting {
+    fn slot(&self) -> MutexGuard<'_, Option<Box<Wanted>>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a wanted lock; false where another one is wanted.
+    fn want(&self, kind: Lock) -> bool {
+        // Relaxed: of threads that want a lock at the same time one finds false.
+        if self.pending.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        let wanted = Wanted { kind, kept: Vec::new(), bytes: OVERHEAD, back: REPLY_OVERHEAD + 1 };
+        *self.slot() = Some(Box::new(wanted));
+        true
+    }
+
+    /// The wanted lock, for the thread that takes it.
+    fn begin(&self) -> Option<Box<Wanted>> {
+        self.slot().take()
+    }
+
+    /// Ends what [`Wanting::want`] began. The books then count granted locks alone.
+    pub(super) fn end(&self) {
+        *self.slot() = None;
+        // Release: pairs with the acquire of a thread that waits for the lock.
+        self.pending.store(false, Ordering::Release);
+    }
+
+    /// How many locks the books count that are not granted.
+    pub(super) fn pending(&self) -> u64 {
+        // Relaxed: a reader decides by it only whether to defer to waiting processes.
+        u64::from(self.pending.load(Ordering::Relaxed))
+    }
+
+    /// Keeps an operation, or gives it back where the message has no room for it.
+    fn keep<'r>(&self, request: Request<'r>, into: Landing, most: usize) -> Option<(Request<'r>, Landing)> {
+        let mut slot = self.slot();
+        let Some(wanted) = &mut *slot else { return Some((request, into)) };
+        let bytes = wanted.bytes + request.most_bytes();
+        let back = wanted.back + CARRIED + into.len();
+        if bytes > most || back > most || !request.may_be_carried() {
+            return Some((request, into));
+        }
+        (wanted.bytes, wanted.back) = (bytes, back);
+        wanted.kept.push((request.into_owned(), into));
+        None
+    }
+}
+
+impl Core {
+    /// Notes that the lock of a target is wanted, if it may travel with operations: it is the only
+    /// one of this process, and an exclusive one needs no word but the target's.
+    pub(super) fn want(&self, target: &Target, kind: Lock) -> Result<bool> {
+        let far = self.control == Actor::Cpu
+            && self.actor == Actor::Cpu
+            && matches!(target.reach, Reach::Far(Far::Posted(_)))
+            && self.epochs.books().locks() == 0
+            && (kind == Lock::Shared || self.epochs.bias.is_expected());
+        if !far || !matches!(target.control(self)?, Control::Messages) || !self.epochs.wanting.want(kind) {
+            return Ok(false);
+        }
+        let is_noted = self.job.delayed.note(Weak::<Core>::clone(&self.me));
+        if !is_noted {
+            self.epochs.wanting.end();
+        }
+        Ok(is_noted)
+    }
+
+    /// Ends what [`Core::want`] began.
+    pub(super) fn end_wanting(&self) {
+        self.epochs.wanting.end();
+        self.job.delayed.forget();
+    }
+
+    /// Whether an operation of `len` bytes travels as a message, with the lock that is wanted. If
+    /// not, the lock is held on return.
+    #[inline]
+    pub(super) fn travels(&self, target: &Target, len: usize) -> Result<bool> {
+        if target.hold() == Hold::Wanted { self.travels_wanted(target, len) } else { Ok(false) }
+    }
+
+    #[cold]
+    fn travels_wanted(&self, target: &Target, len: usize) -> Result<bool> {
+        let most = self.message_max(target);
+        // As `keep` counts an operation with one strip.
+        if 2 * OVERHEAD + STRIP + CARRIED + len <= most {
+            return Ok(true);
+        }
+        self.take_wanted(target, false)?;
+        Ok(false)
+    }
+
+    /// Keeps a request for the message of the wanted lock. A request that completes by itself is
+    /// complete on return. Gives back a request that is still to be sent; the lock is then held.
+    #[cold]
+    pub(super) fn keep<'r>(
+        &self,
+        target: &Target,
+        request: Request<'r>,
+        into: Landing,
+        tally: &TallyRef,
+    ) -> Result<Option<(Request<'r>, Landing)>> {
+        let left = self.epochs.wanting.keep(request, into, self.message_max(target));
+        // The epoch's end, or a flush, waits for the target's tally. Others wait for their own.
+        if left.is_some() || !std::ptr::eq(tally, &raw const target.tally) {
+            self.take_wanted(target, false)?;
+        }
+        Ok(left)
+    }
+
+    /// Takes the lock of a target if it is still wanted, and performs the kept operations;
+    /// `release`: the epoch ends, and needs no lock afterwards. If the lock can't be had, the epoch
+    /// goes on without it, and the failure is told here.
+    #[cold]
+    pub(super) fn take_wanted(&self, target: &Target, release: bool) -> Result<()> {
+        let Some(wanted) = self.epochs.wanting.begin() else {
+            // Another thread takes it.
+            return self.job.progress.until(|| target.hold() != Hold::Wanted);
+        };
+        let (hold, done) = self.carry(target, *wanted, release);
+        self.end_wanting();
+        target.set_hold(hold);
+        done
+    }
+
+    /// [`Core::take_wanted`] for whichever target's lock is wanted.
+    pub(super) fn take_any_wanted(&self) -> Result<()> {
+        if self.epochs.wanting.pending() == 0 {
+            return Ok(());
+        }
+        self.targets.wanted().map_or(Ok(()), |target| self.take_wanted(target, false))
+    }
+
+    /// Completes all operations of an epoch that goes on.
+    #[inline]
+    pub(crate) fn flush_epoch(&self) -> Result<()> {
+        let taken = self.take_any_wanted();
+        taken.and(self.flush_all())
+    }
+
+    /// Takes a lock with its operations by one request, or, where it is not free, by its words.
+    /// Returns what is held, and whether the operations are complete.
+    fn carry(&self, target: &Target, wanted: Wanted, release: bool) -> (Hold, Result<()>) {
+        let Wanted { kind, kept, .. } = wanted;
+        if kept.is_empty() && !release {
+            return self.take_with(target, kind, kept);
+        }
+        let (parts, landings): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
+        let carried = Arc::new(Carried::new(landings));
+        let request = Request::Carry { exclusive: kind == Lock::Exclusive, release, parts };
+        let tally = Tally::within(&target.tally);
+        let sent = self.send(target, &request, Landing::Carried(Arc::clone(&carried)), &tally);
+        let done = sent.and(self.job.progress.complete(&tally));
+        if done.is_err() {
+            // An answer that still comes would be stored in the users' buffers.
+            self.job.finish(&tally);
+        }
+        let again = || {
+            let Request::Carry { parts, .. } = request else { return Vec::new() };
+            parts.into_iter().zip(carried.landings()).collect()
+        };
+        match (carried.outcome(), kind) {
+            (Some(Tried::Busy), _) => self.take_with(target, kind, again()),
+            (Some(Tried::NoBias), _) => {
+                self.epochs.bias.is_lost();
+                self.take_with(target, kind, again())
+            }
+            (Some(Tried::Taken), Lock::Shared) if !release => (Hold::Shared, done),
+            (Some(Tried::Taken), Lock::Exclusive) if !release => (Hold::Biased, done),
+            (Some(Tried::Taken) | None, _) => (Hold::Unchecked, done),
+        }
+    }
+
+    /// Waits for a lock, then performs the operations that were kept for it.
+    fn take_with(&self, target: &Target, kind: Lock, kept: Vec<(Request<'_>, Landing)>) -> (Hold, Result<()>) {
+        let hold = match self.take(kind, target.rank()) {
+            Ok(hold) => hold,
+            Err(error) => return (Hold::Unchecked, Err(error)),
+        };
+        let mut kept = kept.into_iter();
+        let sent = kept.try_for_each(|(request, into)| self.send(target, &request, into, &target.tally));
+        let done = sent.and(self.job.progress.complete(&target.tally));
+        if done.is_err() {
+            self.job.finish(&target.tally);
+        }
+        (hold, done)
+    }
+}

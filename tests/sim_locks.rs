@@ -1,0 +1,267 @@
+//! Locks that travel with operations (MPI-4.1 §12.5.3), where the target's CPU changes the words of
+//! locks: what an epoch costs, and that no update is lost on adversarial nets.
+//!
+//! Route: sim.
+
+use simulated::{Outcome, Rank, cost, messages, on_every_net, run, same};
+use transom::ops::Sum;
+use transom::{Assert, Class, Lock, LockEpoch, Window};
+use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
+
+mod simulated;
+
+/// A net without atomics, whose messages have room for some operations.
+fn net() -> SimOptions {
+    SimOptions { amo: SimAmo::None, message_max: 1024, ..SimOptions::default() }
+}
+
+type Body = fn(&LockEpoch<'_, '_, u64>) -> transom::Result<()>;
+
+/// The cost of an epoch of rank 1 at the last rank, or of the next one where rank 1 is the last.
+fn epoch(world: &Rank, win: &Window<u64>, kind: Lock, body: Body) -> Result<SimCounters, transom::Error> {
+    cost(world, || win.lock(kind, target(world), |epoch| body(epoch)))
+}
+
+fn target(world: &Rank) -> usize {
+    if world.size() > 2 { world.size() - 1 } else { 0 }
+}
+
+/// Rank 1 counts while the others wait, so that its counts have no answers to their messages.
+fn costs(world: &Rank) -> Outcome {
+    let win = Window::<u64>::allocate(world, 256)?;
+    if world.rank() == 1 {
+        let there = target(world);
+        for kind in [Lock::Shared, Lock::Exclusive] {
+            // Until the target has the bias.
+            (0..64).try_for_each(|_| win.lock(kind, there, |_| Ok(())))?;
+            win.lock_all(|epoch| epoch.flush_all())?;
+            (0..16).try_for_each(|_| win.lock(kind, there, |_| Ok(())))?;
+            let count = |what: &str, number: u64, body: Body| -> Outcome {
+                world.step(format!("{what}, {kind:?}"));
+                // An earlier unlock may still be in flight.
+                win.lock_all_with(Assert::NOCHECK, |epoch| epoch.flush_all())?;
+                same(what, &epoch(world, &win, kind, body)?, &messages(number))
+            };
+            costs_of_one(world, &count)?;
+        }
+    }
+    world.barrier()?;
+    Ok(win.free()?)
+}
+
+const SEVEN: &[u64] = &[7];
+
+fn costs_of_one(world: &Rank, count: &dyn Fn(&str, u64, Body) -> Outcome) -> Outcome {
+    // The closures are functions, and know the job by its size alone.
+    if world.size() > 2 {
+        return costs_at::<2>(count);
+    }
+    costs_at::<0>(count)
+}
+
+fn costs_at<const THERE: usize>(count: &dyn Fn(&str, u64, Body) -> Outcome) -> Outcome {
+    count("no operation", 1, |_| Ok(()))?;
+    count("put", 1, |epoch| epoch.put(THERE, 0, SEVEN))?;
+    count("put of a value", 1, |epoch| epoch.put_value(THERE, 0, 7))?;
+    count("accumulate", 1, |epoch| epoch.accumulate(THERE, 1, SEVEN, Sum))?;
+    count("several operations", 1, |epoch| {
+        (0..4).try_for_each(|at| epoch.put(THERE, at, SEVEN))?;
+        epoch.accumulate(THERE, 0, SEVEN, Sum)
+    })?;
+    // The call needs the result, so that the unlock has a message of its own.
+    count("fetch_and_op", 2, |epoch| epoch.fetch_add(THERE, 0, 1).map(drop))?;
+    count("compare_and_swap", 2, |epoch| epoch.compare_and_swap(THERE, 0, 15, 9).map(drop))?;
+    count("put and flush", 2, |epoch| epoch.put(THERE, 0, SEVEN).and(epoch.flush(THERE)))?;
+    count("put and flush_all", 2, |epoch| epoch.put(THERE, 0, SEVEN).and(epoch.flush_all()))?;
+    count("a flush of nothing", 2, |epoch| epoch.flush(THERE))
+}
+
+/// Shows S2.
+#[test]
+fn a_lock_its_operations_and_its_unlock_are_one_request() {
+    for ranks in [2, 3] {
+        run(ranks, &net(), costs);
+    }
+}
+
+/// A get whose result is needed after the epoch alone travels too, and has its data.
+#[test]
+fn results_come_with_the_answer_to_the_unlock() {
+    run(2, &net(), |world| {
+        let win = Window::<u64>::allocate(world, 256)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            win.lock(Lock::Shared, 0, |epoch| epoch.put(0, 3, SEVEN))?;
+            let (mut got, mut old, mut swapped) = ([0], 0, 0);
+            let cost = cost(world, || {
+                win.lock(Lock::Shared, 0, |epoch| {
+                    epoch.get(0, 3, &mut got)?;
+                    epoch.start_fetch_and_op(0, 3, 5, &mut old, Sum)?;
+                    epoch.start_compare_and_swap(0, 3, 12, 40, &mut swapped)
+                })
+            })?;
+            same("one request", &cost, &messages(1))?;
+            same("results", &(got, old, swapped), &([7], 7, 12))?;
+            // A part of an epoch ends with its operations complete.
+            let (mut first, mut second) = ([0], [0]);
+            win.lock(Lock::Shared, 0, |epoch| {
+                epoch.scope(|part| part.get(0, 3, &mut first))?;
+                same_now(first[0], 40)?;
+                epoch.get(0, 3, &mut second)
+            })?;
+            same("after the part", &second, &[40])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+fn same_now(found: u64, expected: u64) -> transom::Result<()> {
+    assert_eq!(found, expected, "a part of an epoch is complete");
+    Ok(())
+}
+
+/// An operation that does not fit takes the lock first, and those before it are performed.
+#[test]
+fn what_does_not_fit_takes_the_lock_first() {
+    run(2, &net(), |world| {
+        let win = Window::<u64>::allocate(world, 256)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            win.lock(Lock::Shared, 0, |_| Ok(()))?;
+            let long: Vec<u64> = (0..125).collect();
+            let cost = cost(world, || {
+                win.lock(Lock::Shared, 0, |epoch| {
+                    epoch.put(0, 200, SEVEN)?;
+                    epoch.put(0, 0, &long)?;
+                    epoch.put(0, 201, SEVEN)
+                })
+            })?;
+            same("lock with a put, two puts, unlock", &cost, &SimCounters { puts: 2, messages: 2, ..cost })?;
+            let outside = win.lock(Lock::Shared, 0, |epoch| {
+                let error = epoch.put(0, 256, SEVEN).expect_err("it is outside");
+                assert_eq!(error.class(), Class::RmaRange, "{error}");
+                epoch.put(0, 202, SEVEN)
+            });
+            outside?;
+        }
+        world.barrier()?;
+        if world.rank() == 0 {
+            let mut found = vec![0; 256];
+            win.load(0, &mut found)?;
+            same("long", &found[..125].to_vec(), &(0..125).collect())?;
+            same("short", &found[199..204].to_vec(), &vec![0, 7, 7, 7, 0])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// A panic within a part of an epoch: what was kept no longer refers to the part's buffers.
+#[test]
+fn a_part_that_unwinds_leaves_nothing_kept() {
+    run(2, &net(), |world| {
+        let win = Window::<u64>::allocate(world, 8)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            // First contact reads the target's directory.
+            win.lock(Lock::Shared, 0, |_| Ok(()))?;
+            let mut got = [0; 1];
+            let cost = cost(world, || {
+                win.lock(Lock::Shared, 0, |epoch| {
+                    epoch.put(0, 0, SEVEN)?;
+                    let part = std::panic::AssertUnwindSafe(|| {
+                        epoch.scope::<()>(|part| {
+                            part.get(0, 0, &mut got)?;
+                            std::panic::resume_unwind(Box::new("a part ends early"));
+                        })
+                    });
+                    assert!(std::panic::catch_unwind(part).is_err());
+                    assert_eq!(got, [7], "the get is over");
+                    Ok(())
+                })
+            })?;
+            same("the lock with its operations, and the unlock", &cost, &messages(2))?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// All ranks change one word of rank 0 under exclusive locks of every form, beside shared locks and
+/// `lock_all`: no change is lost, and no reader sees a change in part.
+/// Shows S2.
+#[test]
+fn no_change_under_a_lock_is_lost() {
+    const TURNS: u64 = 24;
+    on_every_net(4, |world| {
+        let win = Window::<u64>::allocate(world, 8)?;
+        world.barrier()?;
+        for turn in 0..TURNS {
+            world.step(format!("turn {turn}"));
+            let mut pair = [0; 2];
+            win.lock(Lock::Exclusive, 0, |epoch| {
+                let seen = epoch.scope(|part| part.get(0, 0, &mut pair)).map(|()| pair);
+                let next = seen?[0] + 1;
+                epoch.put_value(0, 0, next)?;
+                epoch.put_value(0, 1, next)
+            })?;
+            win.lock(Lock::Exclusive, 0, |epoch| {
+                epoch.accumulate(0, 2, SEVEN, Sum)?;
+                epoch.accumulate(0, 3, SEVEN, Sum)
+            })?;
+            let mut seen = [0; 4];
+            if turn % 5 == 4 {
+                win.lock_all(|epoch| epoch.get(0, 0, &mut seen))?;
+            } else {
+                win.lock(Lock::Shared, 0, |epoch| epoch.get(0, 0, &mut seen))?;
+            }
+            same("both words of a change", &(seen[0], seen[2]), &(seen[1], seen[3]))?;
+        }
+        world.barrier()?;
+        if world.rank() == 0 {
+            let mut found = [0; 4];
+            win.load(0, &mut found)?;
+            let changes = TURNS * world.size() as u64;
+            same("all changes", &found, &[changes, changes, 7 * changes, 7 * changes])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Ranks lock two windows, or two targets of one window, in the same order, and need the first lock
+/// only once they have the second. A first lock that was still to be taken would be taken last, and
+/// ranks would wait for each other.
+/// Shows S2.
+#[test]
+fn locks_are_taken_in_the_programs_order() {
+    const TURNS: u64 = 40;
+    on_every_net(4, |world| {
+        let (first, second) = (Window::<u64>::allocate(world, 1)?, Window::<u64>::allocate(world, 1)?);
+        world.barrier()?;
+        let both = |outer: &Window<u64>, inner: &Window<u64>, inner_target: usize| {
+            outer.lock(Lock::Exclusive, 0, |before| {
+                inner.lock(Lock::Exclusive, inner_target, |after| {
+                    after.flush(inner_target)?;
+                    before.flush(0)?;
+                    before.accumulate(0, 0, &[1], Sum)
+                })
+            })
+        };
+        for turn in 0..TURNS {
+            world.step(format!("turn {turn}"));
+            both(&first, &second, 0)?;
+            both(&first, &first, 1)?;
+        }
+        world.barrier()?;
+        if world.rank() == 0 {
+            let mut sum = [0];
+            first.load(0, &mut sum)?;
+            same("additions", &sum, &[2 * TURNS * world.size() as u64])?;
+        }
+        world.barrier()?;
+        first.free()?;
+        Ok(second.free()?)
+    });
+}
