@@ -63,7 +63,8 @@
 //! Several origins may hold a shared lock; an exclusive lock admits one origin alone. Locks bind
 //! only origins that lock. Readers and writers take turns, so that no rank starves. A rank may lock
 //! several targets at once; to avoid deadlock, all ranks lock them in the same order, as with any
-//! lock. (One rank alone can't show the exclusion.)
+//! lock. Over a net a lock may be taken only with the first operation or with the epoch's end, so
+//! it is no mutex for files or messages. (One rank alone can't show the exclusion.)
 //!
 //! ```
 //! use transom::{Lock, Window};

@@ -69,7 +69,8 @@ impl Request<'_> {
             | Request::Combine { strips, data, .. } => (strips.len(), data.len()),
             Request::Gather { strips } | Request::Check { strips } => (strips.len(), 0),
             Request::SwapWide { data, .. } => (0, data.len()),
-            _ => (0, 0),
+            // At most three words.
+            _ => (0, 24),
         };
         OVERHEAD + STRIP * strips + data
     }

@@ -57,6 +57,8 @@ impl<T: RmaElem> Window<T> {
 
     /// An access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3), passive. Other targets may be
     /// locked within it. All operations on the target are complete at both sides on return.
+    /// Over a net the lock may be taken with the first operation, or with the epoch's end: it
+    /// excludes other origins from the target's part, and orders nothing outside of the window.
     ///
     /// # Errors
     /// As for [`Window::lock_all`]; `RmaSync` where this rank has locked the target already;

@@ -72,7 +72,9 @@ impl RawWindow {
     }
 
     /// Opens a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). A process may
-    /// lock several targets at once.
+    /// lock several targets at once. Over a net the lock may be taken with the first operation, or
+    /// with the unlock: it excludes other origins from the target's part, and orders nothing
+    /// outside of the window.
     ///
     /// # Errors
     /// `RmaSync` within another epoch, or if this process has the target locked; `LockType` if the
