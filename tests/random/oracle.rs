@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::program::{
     Act, BIT_AT, BLOCK, CHAIN_AT, CHAINS, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, MARKS, PEAK_AT, Phase, Program,
-    REPLACED, VECTOR_AT,
+    REPLACED, VECTOR_AT, Work,
 };
 
 /// The record of a fetching operation: the target, the element, the operand or new value, the
@@ -34,6 +34,11 @@ impl Parts {
         Parts(vec![vec![0; LEN]; ranks])
     }
 
+    /// A rank's part.
+    pub(crate) fn of(&self, rank: usize) -> &[u64] {
+        &self.0[rank]
+    }
+
     /// A block's current value.
     pub(crate) fn block(&self, target: usize, block: usize) -> &[u64] {
         &self.0[target][block * BLOCK..(block + 1) * BLOCK]
@@ -53,7 +58,9 @@ impl Parts {
     pub(crate) fn after(&mut self, phase: &Phase) {
         for (_, act) in acts(phase) {
             match *act {
-                Act::Put { target, block, value, .. } | Act::PutGet { target, block, value } => {
+                Act::Put { target, block, value, .. }
+                | Act::PutGet { target, block, value }
+                | Act::Notified { target, work: Work::Put { block, value, .. }, .. } => {
                     self.write(target, block, value);
                 }
                 Act::Count { target, counter, operand } => self.0[target][COUNTER_AT + counter] += operand,
@@ -62,7 +69,8 @@ impl Parts {
                     *element = (*element).max(operand);
                 }
                 Act::Bits { target, bit, operand } => self.0[target][BIT_AT + bit] ^= operand,
-                Act::Vector { target, first, len, .. } => {
+                Act::Vector { target, first, len, .. }
+                | Act::Notified { target, work: Work::Vector { first, len, .. }, .. } => {
                     self.0[target][VECTOR_AT + first..][..len].iter_mut().for_each(|element| *element += 1);
                 }
                 Act::Bump { target } => self.0[target][LOCKED_AT] += 1,
@@ -72,6 +80,8 @@ impl Parts {
                 | Act::Get { .. }
                 | Act::Steady { .. }
                 | Act::Flush { .. }
+                | Act::Notified { .. }
+                | Act::Await { .. }
                 | Act::Swap { .. }
                 | Act::Compare { .. } => {}
             }

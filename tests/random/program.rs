@@ -78,6 +78,30 @@ pub(crate) fn layouts(shape: Shape) -> transom::Result<(usize, Datatype, Datatyp
     })
 }
 
+/// The operation of a notified one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Writes a whole block with values from `value` on.
+    Put { block: usize, value: u64, shape: Shape },
+    /// Reads a block that no rank writes in the phase.
+    Get { block: usize },
+    /// Adds 1 to elements of the vector.
+    Vector { first: usize, len: usize, fetch: bool },
+    /// Puts no elements.
+    Nothing,
+}
+
+impl Work {
+    /// Its first element at the target.
+    pub(crate) fn at(self) -> usize {
+        match self {
+            Work::Put { block, .. } | Work::Get { block } => block * BLOCK,
+            Work::Vector { first, .. } => VECTOR_AT + first,
+            Work::Nothing => 0,
+        }
+    }
+}
+
 /// One operation of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
@@ -170,6 +194,20 @@ pub(crate) enum Act {
     Flush {
         target: usize,
     },
+    /// An operation that adds 1 to a counter of the target; `request`: in the request-based form.
+    Notified {
+        target: usize,
+        notice: usize,
+        request: bool,
+        work: Work,
+    },
+    /// Waits within the epoch for the notices of all acts that precede this one, at any rank, by
+    /// their place in their rank's list. All ranks' acts then complete in the order of their
+    /// places.
+    Await {
+        target: usize,
+        notice: usize,
+    },
 }
 
 impl Act {
@@ -189,6 +227,8 @@ impl Act {
             | Act::Steady { target, .. }
             | Act::Mark { target, .. }
             | Act::Last { target, .. }
+            | Act::Notified { target, .. }
+            | Act::Await { target, .. }
             | Act::Flush { target } => Some(target),
             Act::Store { .. } => None,
         }
@@ -204,6 +244,12 @@ pub(crate) struct Phase {
     pub(crate) late: Vec<bool>,
     /// Whether each act is a passive epoch of its own.
     pub(crate) single: bool,
+    /// How many counters of notified operations each rank has.
+    pub(crate) numbers: Vec<usize>,
+    /// Whether the ranks set these numbers anew, which zeroes the counters, even if none differs.
+    pub(crate) renews: bool,
+    /// Whether each rank fetches and zeroes its counters after the phase.
+    pub(crate) resets: bool,
 }
 
 /// The window whose accumulates are unordered.
@@ -245,10 +291,18 @@ impl Program {
     /// The program of a seed.
     pub(crate) fn new(seed: u64, ranks: usize) -> Program {
         let mut random = Random(seed);
-        let (window, raw) = (random.next() % 4, random.one_in(2));
+        let (window, raw, of_phases) = (random.next() % 4, random.one_in(2), random.below(4));
         let mut unique = 1u64 << 32;
-        let phases =
-            (0..3 + random.below(4)).map(|_| phase(&mut random, ranks, window == UNORDERED, &mut unique)).collect();
+        let mut numbers = Vec::new();
+        let mut of_phase = || {
+            let renews = numbers.is_empty() || random.one_in(3);
+            if renews {
+                numbers = (0..ranks).map(|_| [1, 2, 3, 0, 4096][random.below(5)]).collect();
+            }
+            let phase = phase(&mut random, &numbers, window == UNORDERED, &mut unique);
+            Phase { renews, ..phase }
+        };
+        let phases = (0..3 + of_phases).map(|_| of_phase()).collect();
         Program { seed, ranks, window, raw, phases }
     }
 
@@ -283,13 +337,15 @@ impl Program {
     }
 }
 
-fn phase(random: &mut Random, ranks: usize, unordered: bool, unique: &mut u64) -> Phase {
+fn phase(random: &mut Random, numbers: &[usize], unordered: bool, unique: &mut u64) -> Phase {
+    let ranks = numbers.len();
     let passive = [Sync::LockAll, Sync::Shared, Sync::Exclusive];
-    let syncs = match random.below(8) {
+    let syncs = match random.below(10) {
         0 | 1 => vec![Sync::Fence; ranks],
         // A job of one rank has no other rank to post to.
         2 | 3 if ranks > 1 => vec![Sync::Pscw; ranks],
         4 => vec![passive[random.below(3)]; ranks],
+        5 | 6 => vec![Sync::LockAll; ranks],
         _ => (0..ranks).map(|_| passive[random.below(3)]).collect(),
     };
     // The writer of each block of each rank in this phase; `None`: every rank may read the block.
@@ -300,31 +356,37 @@ fn phase(random: &mut Random, ranks: usize, unordered: bool, unique: &mut u64) -
     let turn = random.below(ranks);
     // Some passive phases concern one rank, whose lock many ranks request.
     let hot = Some(random.below(ranks)).filter(|_| random.one_in(2) && !syncs[0].is_active());
+    let waits = syncs.iter().all(|&sync| sync == Sync::LockAll);
     let mut of = |me: usize, sync: Sync| {
-        let mut here = Here { me, ranks, sync, writers: &writers, unordered, turn, hot, written: Vec::new() };
+        let mut here = Here { me, sync, writers: &writers, unordered, turn, hot, numbers, waits, written: Vec::new() };
         (0..random.below(14)).map(|_| here.act(random, unique)).collect()
     };
     let acts = syncs.iter().enumerate().map(|(me, &sync)| of(me, sync)).collect();
     let late = (0..ranks).map(|_| random.one_in(6)).collect();
-    Phase { syncs, acts, late, single: hot.is_some() || random.one_in(4) }
+    let single = hot.is_some() || random.one_in(4);
+    Phase { syncs, acts, late, single, numbers: numbers.to_vec(), renews: false, resets: random.one_in(3) }
 }
 
 /// The inputs of a rank's acts.
 struct Here<'p> {
     me: usize,
-    ranks: usize,
     sync: Sync,
     writers: &'p [Vec<Option<usize>>],
     unordered: bool,
     turn: usize,
     hot: Option<usize>,
+    /// How many counters each rank has.
+    numbers: &'p [usize],
+    /// Whether acts may wait for other ranks: no lock of the phase excludes another.
+    waits: bool,
     /// Blocks that it puts, each once: puts of an epoch are unordered.
     written: Vec<(usize, usize)>,
 }
 
 impl Here<'_> {
     fn act(&mut self, random: &mut Random, unique: &mut u64) -> Act {
-        let Here { me, ranks, sync, .. } = *self;
+        let Here { me, sync, .. } = *self;
+        let ranks = self.numbers.len();
         // An epoch of post and start is with other ranks; other epochs reach this rank's own part
         // too.
         let target = match sync {
@@ -333,7 +395,8 @@ impl Here<'_> {
         };
         *unique += 1000;
         let value = *unique;
-        match random.below(15) {
+        match random.below(18) {
+            _ if self.waits && random.one_in(3) => self.notified(random, target, value),
             _ if self.hot.is_some() && !random.one_in(3) => self.kept(random, target, value),
             0..4 => self.block(random, target, value),
             4 | 5 => Act::Count { target, counter: random.below(COUNTERS), operand: 1 + random.next() % 1000 },
@@ -349,6 +412,7 @@ impl Here<'_> {
                 Act::Last { target: (me + self.turn) % ranks, last: random.below(LASTS), value }
             }
             12 | 13 => self.kept(random, target, value),
+            14..17 => self.notified(random, target, value),
             _ => Act::Flush { target },
         }
     }
@@ -356,7 +420,7 @@ impl Here<'_> {
     /// Acts that need locks: changes by holders of one kind and reads by the other; or stores that
     /// others see later.
     fn kept(&self, random: &mut Random, target: usize, value: u64) -> Act {
-        let marked = (self.me + self.turn) % self.ranks;
+        let marked = (self.me + self.turn) % self.numbers.len();
         match (self.sync, random.one_in(2)) {
             (Sync::Fence | Sync::Pscw, _) => Act::Store { block: random.below(BLOCKS), value },
             (Sync::Exclusive, true) => Act::Bump { target },
@@ -364,6 +428,35 @@ impl Here<'_> {
             (_, true) if self.hot.is_none_or(|hot| hot == marked) => Act::Mark { target: marked, value },
             _ => Act::Steady { target, first: LOCKED_AT, len: 1 },
         }
+    }
+
+    /// An operation with a notice, or a wait for notices.
+    fn notified(&mut self, random: &mut Random, target: usize, value: u64) -> Act {
+        let waits = self.waits && random.one_in(3);
+        let target = if waits { self.me } else { target };
+        if self.sync.is_active() || self.numbers[target] == 0 {
+            return Act::Flush { target };
+        }
+        let last = self.numbers[target] - 1;
+        let notice = [0, 1, last][random.below(3)].min(last);
+        if waits {
+            return Act::Await { target, notice };
+        }
+        let block = random.below(BLOCKS);
+        let shape = [Shape::Plain, Shape::Spread, Shape::Turned][random.below(3)];
+        let work = match self.writers[target][block] {
+            _ if random.one_in(4) => {
+                let first = random.below(VECTOR - 1);
+                Work::Vector { first, len: 1 + random.below(VECTOR - first), fetch: random.one_in(2) }
+            }
+            None => Work::Get { block },
+            Some(writer) if writer == self.me && !self.written.contains(&(target, block)) => {
+                self.written.push((target, block));
+                Work::Put { block, value, shape }
+            }
+            Some(_) => Work::Nothing,
+        };
+        Act::Notified { target, notice, request: random.one_in(2), work }
     }
 
     /// Acts on a block of the target.

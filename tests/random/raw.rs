@@ -3,10 +3,10 @@
 
 #![allow(unsafe_code)]
 
-use transom::{Assert, At, BasicType, Datatype, Info, Items, Job, Lock, Op, RawWindow, Window};
+use transom::{Assert, At, BasicType, Datatype, Info, Items, Job, Lock, Notice, Notices, Op, RawWindow, Window};
 
 use super::memory::Block;
-use super::program::{LEN, Phase, Shape, Sync, UNORDERED, layouts};
+use super::program::{BLOCK, LEN, Phase, Shape, Sync, UNORDERED, Work, layouts};
 use super::run::{Epoch, Face, Rank, epochs, every};
 
 const WORD: usize = 8;
@@ -65,33 +65,45 @@ impl Face for Raw {
         self.win.sync();
     }
 
+    fn notices(&self) -> Notices<'_> {
+        self.win.notices()
+    }
+
+    fn num_notify(&self, rank: usize) -> transom::Result<usize> {
+        self.win.num_notify(rank)
+    }
+
+    fn set_num_notify(&self, number: usize) -> transom::Result<()> {
+        self.win.set_num_notify(number)
+    }
+
     fn epoch(&self, job: &Job, phase: &Phase, rank: &mut Rank, lent: &mut [Vec<u64>]) -> transom::Result<()> {
         let (win, me, sync) = (&self.win, job.rank(), phase.syncs[job.rank()]);
         let open = Open { raw: self, passive: !sync.is_active() };
         match sync {
             Sync::Fence => {
                 win.fence(Assert::NOPRECEDE)?;
-                rank.acts(&open, every(phase, me, lent))?;
+                rank.acts(self, &open, every(phase, me, lent))?;
                 win.fence(Assert::NOSUCCEED)
             }
             Sync::Pscw => {
                 let others: Vec<usize> = (0..job.size()).filter(|&rank| rank != me).collect();
                 win.post(&others, Assert::NONE)?;
                 win.start(&others, Assert::NONE)?;
-                rank.acts(&open, every(phase, me, lent))?;
+                rank.acts(self, &open, every(phase, me, lent))?;
                 win.complete()?;
                 win.wait()
             }
             Sync::LockAll => epochs(phase, me, lent).into_iter().try_for_each(|(_, acts)| {
                 win.lock_all(Assert::NONE)?;
-                rank.acts(&open, acts)?;
+                rank.acts(self, &open, acts)?;
                 win.unlock_all()
             }),
             Sync::Shared | Sync::Exclusive => {
                 let kind = if sync == Sync::Shared { Lock::Shared } else { Lock::Exclusive };
                 epochs(phase, me, lent).into_iter().try_for_each(|(target, acts)| {
                     win.lock(kind, target, Assert::NONE)?;
-                    rank.acts(&open, acts)?;
+                    rank.acts(self, &open, acts)?;
                     win.unlock(target)
                 })
             }
@@ -168,5 +180,61 @@ impl<'env> Epoch<'env> for Open<'_> {
 
     fn exchange(&self, target: usize, at: usize, from: &[u64], old: &mut [u64], op: Op) -> transom::Result<()> {
         super::memory::get_accumulate(&self.raw.win, target, self.raw.at(target, at), from, old, op)
+    }
+
+    fn notified(
+        &self,
+        target: usize,
+        notice: Notice,
+        request: bool,
+        work: Work,
+        lent: &'env mut [u64],
+    ) -> transom::Result<()> {
+        let (win, at) = (&self.raw.win, self.raw.at(target, work.at()));
+        let (shape, len) = match work {
+            Work::Put { shape, .. } => (shape, BLOCK),
+            _ => (Shape::Plain, lent.len()),
+        };
+        let (count, ours, theirs) = layouts(shape)?;
+        let word = Datatype::basic(BasicType::Uint64);
+        let (count, to) = match shape {
+            Shape::Plain => (len, At::new(target, at, len, &word)),
+            _ => (count, At::new(target, at, 1, &theirs)),
+        };
+        let items = Items::of_mut(lent.as_mut_ptr().cast(), count, &ours);
+        let mut old = vec![0u64; len];
+        let before = Items::of_mut(old.as_mut_ptr().cast(), count, &ours);
+        // SAFETY: `lent` outlives the epoch and is read only after it; the flush or the request
+        // completes the operation that fills `old`, which is leaked where either fails.
+        let done = unsafe {
+            match (work, request) {
+                (Work::Put { shape: Shape::Plain, .. } | Work::Nothing, false) => {
+                    win.put_notify(lent.as_ptr().cast(), size_of_val(lent), target, at, notice)
+                }
+                (Work::Nothing, true) => {
+                    let put = win.rput_bytes_notify(lent.as_ptr().cast(), size_of_val(lent), target, at, notice);
+                    put.and_then(|mut request| request.wait())
+                }
+                (Work::Put { .. }, false) => win.put_items_notify(items, to, notice),
+                (Work::Put { .. }, true) => win.rput_notify(items, to, notice).and_then(|mut request| request.wait()),
+                (Work::Get { .. }, false) => win.get_items_notify(items, to, notice),
+                (Work::Get { .. }, true) => win.rget_notify(items, to, notice).and_then(|mut request| request.wait()),
+                (Work::Vector { fetch: false, .. }, false) => win.accumulate_notify(items, to, Op::Sum, notice),
+                (Work::Vector { fetch: false, .. }, true) => {
+                    win.raccumulate_notify(items, to, Op::Sum, notice).and_then(|mut request| request.wait())
+                }
+                (Work::Vector { .. }, false) => {
+                    let call = win.get_accumulate_notify(items, before, to, Op::Sum, notice);
+                    call.and_then(|()| win.flush(target))
+                }
+                (Work::Vector { .. }, true) => win
+                    .rget_accumulate_notify(items, before, to, Op::Sum, notice)
+                    .and_then(|mut request| request.wait()),
+            }
+        };
+        if done.is_err() {
+            std::mem::forget(old);
+        }
+        done
     }
 }

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
 
-use transom::{Job, Op, Window};
+use transom::{Job, Notice, Notices, Op, Window};
 
+use super::notified::Counters;
 use super::oracle::{Parts, Seen, check_seen};
 use super::program::{
     Act, BIT_AT, BLOCK, CHAIN_AT, COUNTER_AT, LAST_AT, LEN, LOCKED_AT, MARK_AT, MARKS, PEAK_AT, Phase, Program,
-    REPLACED, Shape, Sync, VECTOR_AT,
+    REPLACED, Shape, Sync, VECTOR_AT, Work,
 };
 use super::raw::Raw;
 use super::typed::Typed;
@@ -25,6 +26,7 @@ pub(super) struct Rank {
     seen: Vec<Seen>,
     /// Elements that other ranks do not change during this epoch, by target.
     steady: BTreeMap<usize, Vec<u64>>,
+    counters: Counters,
     wrong: Option<String>,
 }
 
@@ -33,6 +35,10 @@ pub(super) trait Face {
     fn load(&self, into: &mut [u64]) -> transom::Result<()>;
     fn store(&self, first: usize, from: &[u64]) -> transom::Result<()>;
     fn sync(&self);
+    fn notices(&self) -> Notices<'_>;
+    fn num_notify(&self, rank: usize) -> transom::Result<usize>;
+    /// Collective.
+    fn set_num_notify(&self, number: usize) -> transom::Result<()>;
 
     /// Opens the phase's epoch of this rank, runs its acts, and ends it. Buffers are lent for the
     /// whole epoch, so that only flushes and the end complete the operations that use them.
@@ -90,6 +96,15 @@ pub(super) trait Epoch<'env> {
     fn read(&self, target: usize, at: usize, into: &mut [u64], request: bool) -> transom::Result<()>;
     /// A `get_accumulate` that is complete on return, as for `get`.
     fn exchange(&self, target: usize, at: usize, from: &[u64], old: &mut [u64], op: Op) -> transom::Result<()>;
+    /// An operation with a notice, complete on return if `request` is set. Only for passive epochs.
+    fn notified(
+        &self,
+        target: usize,
+        notice: Notice,
+        request: bool,
+        work: Work,
+        lent: &'env mut [u64],
+    ) -> transom::Result<()>;
 }
 
 /// Executes the program with the other ranks. `step` is called with this rank's position.
@@ -104,18 +119,24 @@ pub(crate) fn execute(job: &Job, program: &Program, step: &dyn Fn(String)) -> Ou
 }
 
 fn phases(job: &Job, program: &Program, step: &dyn Fn(String), win: impl Face) -> Outcome {
-    let mut rank =
-        Rank { me: job.rank(), parts: Parts::new(job.size()), seen: Vec::new(), steady: BTreeMap::new(), wrong: None };
+    let mut rank = Rank {
+        me: job.rank(),
+        parts: Parts::new(job.size()),
+        seen: Vec::new(),
+        steady: BTreeMap::new(),
+        counters: Counters::default(),
+        wrong: None,
+    };
     let mut outcome = Ok(());
     for (number, phase) in program.phases.iter().enumerate() {
         step(format!("seed {:#x}, phase {number}, {:?}", program.seed, phase.syncs[rank.me]));
         rank.parts.stored(phase);
+        rank.counters.begin(&win, phase, rank.me)?;
         rank.phase(job, &win, phase)?;
-        rank.parts.after(phase);
         if !phase.syncs[rank.me].is_active() {
-            job.barrier()?;
-            win.sync();
+            rank.notices(job, &win, phase, program.seed.wrapping_add(number as u64))?;
         }
+        rank.parts.after(phase);
         let mut found = vec![0; LEN];
         win.load(&mut found)?;
         let told = rank.wrong.take().map_or_else(|| rank.parts.check(job.rank(), &found), Err);
@@ -151,7 +172,27 @@ impl Rank {
                 let expected = laid(self.parts.block(target, block), shape);
                 self.expect("read", act, lent, &expected);
             }
+            if let Act::Notified { target, work: Work::Get { block }, .. } = *act {
+                let expected = self.parts.block(target, block).to_vec();
+                self.expect("read", act, lent, &expected);
+            }
         }
+        Ok(())
+    }
+
+    /// After the epochs of a passive phase: waits for all notices of the phase, with the data that
+    /// they announce, then for all ranks. `kind` chooses how.
+    fn notices(&mut self, job: &Job, win: &impl Face, phase: &Phase, kind: u64) -> transom::Result<()> {
+        let told = self.counters.wait(win, self.parts.of(self.me), kind)?;
+        self.wrong = self.wrong.take().or(told);
+        // What others have read may be overwritten as soon as their notices have come.
+        let read = self.counters.only_read(phase, self.me);
+        read.iter().try_for_each(|block| win.store(block * BLOCK, &[u64::MAX; BLOCK]))?;
+        job.barrier()?;
+        win.sync();
+        read.iter().try_for_each(|&block| win.store(block * BLOCK, self.parts.block(self.me, block)))?;
+        let told = self.counters.end(win, phase)?;
+        self.wrong = self.wrong.take().or(told);
         Ok(())
     }
 
@@ -167,9 +208,24 @@ impl Rank {
     }
 
     /// Runs the acts of an epoch.
-    pub(super) fn acts<'env>(&mut self, epoch: &impl Epoch<'env>, acts: Vec<Lent<'_, 'env>>) -> transom::Result<()> {
+    pub(super) fn acts<'env>(
+        &mut self,
+        win: &impl Face,
+        epoch: &impl Epoch<'env>,
+        acts: Vec<Lent<'_, 'env>>,
+    ) -> transom::Result<()> {
         self.steady.clear();
-        acts.into_iter().try_for_each(|(act, lent)| self.act(epoch, act, lent))
+        acts.into_iter().try_for_each(|(act, lent)| match *act {
+            Act::Await { .. } => {
+                let told = self.counters.wait_within(win, self.parts.of(self.me))?;
+                self.wrong = self.wrong.take().or(told);
+                Ok(())
+            }
+            Act::Notified { target, notice, request, work } => {
+                epoch.notified(target, Notice(notice), request, work, lent)
+            }
+            _ => self.act(epoch, act, lent),
+        })
     }
 
     fn act<'env>(&mut self, epoch: &impl Epoch<'env>, act: &Act, lent: &'env mut [u64]) -> transom::Result<()> {
@@ -238,7 +294,7 @@ impl Rank {
                 lent.chunks(1).try_for_each(|value| epoch.accumulate(target, at, value, Op::Replace))
             }
             Act::Flush { target } => epoch.flush(target),
-            Act::Store { .. } => Ok(()),
+            Act::Store { .. } | Act::Notified { .. } | Act::Await { .. } => Ok(()),
         }
     }
 
@@ -297,18 +353,21 @@ impl Rank {
     }
 }
 
-fn values(value: u64) -> [u64; BLOCK] {
+pub(super) fn values(value: u64) -> [u64; BLOCK] {
     std::array::from_fn(|index| value + index as u64)
 }
 
 /// The buffers that an act lends to its epoch: operands, or space for results.
 fn buffer(act: &Act) -> Vec<u64> {
     match *act {
-        Act::Put { value, shape, .. } => laid(&values(value), shape),
+        Act::Put { value, shape, .. } | Act::Notified { work: Work::Put { value, shape, .. }, .. } => {
+            laid(&values(value), shape)
+        }
         Act::PutGet { value, .. } => values(value).to_vec(),
         Act::Get { shape, .. } => laid(&[0; BLOCK], shape),
         Act::Peak { operand, .. } => vec![operand],
-        Act::Vector { len, .. } => vec![1; len],
+        Act::Vector { len, .. } | Act::Notified { work: Work::Vector { len, .. }, .. } => vec![1; len],
+        Act::Notified { work: Work::Get { .. }, .. } => vec![0; BLOCK],
         Act::Bump { .. } => vec![0],
         Act::Mark { value, .. } => vec![value; MARKS],
         Act::Last { value, .. } => (value..value + REPLACED).collect(),

@@ -1,0 +1,198 @@
+//! The counters of notified operations in programs: the values that they must have, and the data
+//! that must be there when they have them (the MPI Forum's draft of RMA notification). The order
+//! of notified operations is free. A counter that has moved by `k` therefore says that at least `k`
+//! of the operations that raise it are complete, and all of them when it has moved by their number.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use transom::Request;
+
+use super::program::{Act, BLOCK, LEN, Phase, VECTOR_AT, Work};
+use super::run::{Face, values};
+
+/// What a rank knows of the counters.
+#[derive(Default)]
+pub(super) struct Counters {
+    /// How many counters each rank has.
+    numbers: Vec<usize>,
+    /// Values of own counters before the phase, where they are not 0.
+    before: BTreeMap<usize, u64>,
+    /// The phase's operations that raise each own counter.
+    raised: BTreeMap<usize, Vec<Work>>,
+    /// The counter of each wait within the phase's epochs, and by how much it moves before.
+    waits: VecDeque<(usize, u64)>,
+}
+
+/// The counters of a rank that acts raise before the place `end` in their rank's list, with the
+/// operations.
+fn raised(phase: &Phase, rank: usize, end: usize) -> BTreeMap<usize, Vec<Work>> {
+    let mut all: BTreeMap<usize, Vec<Work>> = BTreeMap::new();
+    for act in phase.acts.iter().flat_map(|acts| acts.iter().take(end)) {
+        match *act {
+            Act::Notified { target, notice, work, .. } if target == rank => all.entry(notice).or_default().push(work),
+            _ => {}
+        }
+    }
+    all
+}
+
+impl Counters {
+    /// Before a phase: sets the numbers of counters where the program does, and compares those of
+    /// all ranks.
+    pub(super) fn begin(
+        &mut self,
+        win: &impl Face,
+        phase: &Phase,
+        me: usize,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        if phase.renews || self.numbers != phase.numbers {
+            win.set_num_notify(phase.numbers[me])?;
+            self.numbers.clone_from(&phase.numbers);
+            self.before.clear();
+        }
+        for (rank, &number) in self.numbers.iter().enumerate() {
+            let told = win.num_notify(rank)?;
+            if told != number {
+                return Err(format!("rank {rank} has {number} counters, and {told} are told").into());
+            }
+        }
+        self.raised = raised(phase, me, usize::MAX);
+        let acts = phase.acts[me].iter().enumerate();
+        let waits = acts.filter_map(|(place, act)| match *act {
+            Act::Await { notice, .. } => {
+                Some((notice, raised(phase, me, place).get(&notice).map_or(0, |all| all.len() as u64)))
+            }
+            _ => None,
+        });
+        self.waits = waits.collect();
+        Ok(())
+    }
+
+    /// The value of a counter before the phase.
+    fn before(&self, notice: usize) -> u64 {
+        self.before.get(&notice).copied().unwrap_or(0)
+    }
+
+    /// The next wait of an epoch; returns what is wrong. `part` is the own part before the phase.
+    pub(super) fn wait_within(&mut self, win: &impl Face, part: &[u64]) -> transom::Result<Option<String>> {
+        let Some((notice, moved)) = self.waits.pop_front() else { return Ok(None) };
+        win.notices().wait(notice, self.before(notice) + moved)?;
+        self.compared(win, part, notice)
+    }
+
+    /// Waits for all notices of the phase, in one of several ways; returns what is wrong.
+    pub(super) fn wait(&self, win: &impl Face, part: &[u64], kind: u64) -> transom::Result<Option<String>> {
+        let notices = win.notices();
+        let end = |(&notice, works): (&usize, &Vec<Work>)| (notice, self.before(notice) + works.len() as u64);
+        let mut left: Vec<(usize, u64)> = self.raised.iter().map(end).collect();
+        match kind % 4 {
+            0 => left.iter().try_for_each(|&(notice, value)| notices.wait(notice, value))?,
+            1 => {
+                let requests = left.iter().map(|&(notice, value)| notices.request(notice, value));
+                Request::wait_all(&mut requests.collect::<transom::Result<Vec<_>>>()?)?;
+            }
+            2 => {
+                while !left.is_empty() {
+                    left.remove(notices.wait_any(&left)?);
+                }
+            }
+            _ => {
+                for (notice, value) in left {
+                    while !notices.try_wait(notice, value)? {
+                        std::thread::yield_now();
+                    }
+                }
+            }
+        }
+        for &notice in self.raised.keys() {
+            let told = self.compared(win, part, notice)?;
+            if told.is_some() {
+                return Ok(told);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Compares the own part with a counter that is read before.
+    fn compared(&self, win: &impl Face, part: &[u64], notice: usize) -> transom::Result<Option<String>> {
+        let works = self.raised.get(&notice).map_or(&[][..], Vec::as_slice);
+        let moved = win.notices().value(notice)? - self.before(notice);
+        win.sync();
+        let mut found = vec![0; LEN];
+        win.load(&mut found)?;
+        let incomplete: Vec<&Work> = works.iter().filter(|&&work| !may_be_complete(work, part, &found)).collect();
+        let all = works.len() as u64;
+        if moved > all || incomplete.len() as u64 > all - moved || (moved == all && lacks(works, part, &found)) {
+            let told = format!("counter {notice} has moved by {moved} of {all}, and incomplete are {incomplete:?}");
+            return Ok(Some(format!("{told}; of {works:?}; the part was {part:?} and is {found:?}")));
+        }
+        Ok(None)
+    }
+
+    /// The own blocks that ranks read by notified gets and nobody accesses else.
+    pub(super) fn only_read(&self, phase: &Phase, me: usize) -> Vec<usize> {
+        let mut blocks: Vec<usize> = Vec::new();
+        let mut others: Vec<usize> = Vec::new();
+        for (rank, act) in
+            phase.acts.iter().enumerate().flat_map(|(rank, acts)| acts.iter().map(move |act| (rank, act)))
+        {
+            match *act {
+                Act::Notified { target, work: Work::Get { block }, .. } if target == me => blocks.push(block),
+                Act::Put { target, block, .. }
+                | Act::Get { target, block, .. }
+                | Act::PutGet { target, block, .. }
+                | Act::Notified { target, work: Work::Put { block, .. }, .. }
+                    if target == me =>
+                {
+                    others.push(block);
+                }
+                Act::Store { block, .. } if rank == me => others.push(block),
+                _ => {}
+            }
+        }
+        blocks.retain(|block| !others.contains(block));
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks
+    }
+
+    /// After all ranks' epochs: each counter has moved by the number of its operations. Fetches and
+    /// zeroes them where the program does.
+    pub(super) fn end(&mut self, win: &impl Face, phase: &Phase) -> transom::Result<Option<String>> {
+        for (&notice, works) in &self.raised {
+            *self.before.entry(notice).or_default() += works.len() as u64;
+        }
+        let mut wrong = None;
+        for (&notice, &expected) in &self.before {
+            let notices = win.notices();
+            let found = if phase.resets { notices.reset(notice)? } else { notices.value(notice)? };
+            if found != expected {
+                wrong = Some(format!("counter {notice} has {found}, where {expected} operations were told"));
+            }
+        }
+        if phase.resets {
+            self.before.clear();
+        }
+        Ok(wrong)
+    }
+}
+
+/// Whether nothing in memory says that an operation is not complete.
+fn may_be_complete(work: Work, part: &[u64], found: &[u64]) -> bool {
+    match work {
+        Work::Put { block, value, .. } => found[block * BLOCK..][..BLOCK] == values(value),
+        Work::Vector { first, len, .. } => (VECTOR_AT + first..VECTOR_AT + first + len).all(|at| found[at] > part[at]),
+        Work::Get { .. } | Work::Nothing => true,
+    }
+}
+
+/// Whether an element lacks one of the additions.
+fn lacks(works: &[Work], part: &[u64], found: &[u64]) -> bool {
+    let mut least = part.to_vec();
+    for work in works {
+        if let Work::Vector { first, len, .. } = *work {
+            least[VECTOR_AT + first..][..len].iter_mut().for_each(|element| *element += 1);
+        }
+    }
+    least.iter().zip(found).skip(VECTOR_AT).take(super::program::VECTOR).any(|(least, found)| found < least)
+}
