@@ -13,12 +13,18 @@ use transom::{
 };
 use transom_harness::{Outcome, Test, ensure, same, step};
 
+mod support;
+#[path = "notify/visible.rs"]
+mod visible;
+
 const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Outcome) -> Test {
     Test { name, ranks, env: &[], fails: None, body }
 }
 
 static TESTS: &[Test] = &[
     test("the_data_is_there_when_the_counter_says_so", &[1, 2, 3], data_first),
+    test("the_data_of_every_operation_and_layout_comes_first", &[1, 2, 3], every_layout),
+    test("as_many_puts_in_flight_are_complete_as_are_counted", &[1, 2, 3], in_flight),
     test("every_operation_counts_once", &[1, 2, 3], every_operation),
     test("many_producers_are_counted_exactly", &[2, 4], producers),
     test("a_million_notices_are_counted_exactly", &[4, 16], million),
@@ -63,6 +69,15 @@ fn data_first(world: &Job) -> Outcome {
     })?;
     same("counted", &win.notices().value(0)?, &24)?;
     Ok(win.free()?)
+}
+
+/// Shorter than a message of every net, longer, and longer than several messages.
+fn every_layout(world: &Job) -> Outcome {
+    visible::data_first(world, &[1, 20, 3000, 20_000], &|what| step(what))
+}
+
+fn in_flight(world: &Job) -> Outcome {
+    [100, 50_000].into_iter().try_for_each(|len| visible::in_flight(world, len, &|what| step(what)))
 }
 
 /// Puts, gets, accumulates, their request forms, typed items and empty ones: each adds one.

@@ -7,6 +7,9 @@ use simulated::{on_every_net, same};
 use transom::{Notice, Window, ops};
 
 mod simulated;
+mod support;
+#[path = "notify/visible.rs"]
+mod visible;
 
 /// Each rank checks all data as soon as the counter has moved; operations that are not notified are
 /// in flight beside.
@@ -44,6 +47,19 @@ fn the_counter_moves_after_the_data() {
         let counts = (0..3).map(|index| win.notices().reset(index)).collect::<transom::Result<Vec<_>>>()?;
         same("counts", &counts, &vec![10; 3])?;
         Ok(win.free()?)
+    });
+}
+
+/// Every operation in every layout: shorter than a message, and in several transfers.
+#[test]
+fn the_data_of_every_operation_and_layout_comes_first() {
+    on_every_net(2, |world| visible::data_first(world, &[3, 150], &|what| world.step(what)));
+}
+
+#[test]
+fn as_many_puts_in_flight_are_complete_as_are_counted() {
+    on_every_net(2, |world| {
+        [3, 300].into_iter().try_for_each(|len| visible::in_flight(world, len, &|what| world.step(what)))
     });
 }
 

@@ -5,7 +5,8 @@
 use std::ptr::NonNull;
 
 use transom::{
-    Actor, Assert, At, BasicType, Class, Datatype, Error, Flavor, Info, Items, Job, Op, RawWindow, Result, Window,
+    Actor, Assert, At, BasicType, Class, Datatype, Error, Flavor, Info, Items, Job, Notice, Op, RawWindow, Result,
+    Window,
 };
 
 /// Every flavor.
@@ -68,6 +69,15 @@ pub(crate) struct Call<'b> {
     pub(crate) old: Option<&'b mut [u8]>,
     /// The operation.
     pub(crate) op: Op,
+}
+
+/// An operation with a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notified {
+    Put,
+    Get,
+    Accumulate(Op),
+    GetAccumulate(Op),
 }
 
 impl Part {
@@ -218,6 +228,43 @@ impl Part {
     pub(crate) fn rget_accumulate(&self, from: Source<'_>, into: Sink<'_>, to: To<'_>, op: Op) -> Result<()> {
         // SAFETY: both spans were checked; the wait completes it while both buffers are borrowed.
         unsafe { self.win.rget_accumulate(source(from), sink(into), self.target(to), op)?.wait() }
+    }
+
+    /// An operation that adds one to a counter of the target, from `from` or into `into` or both;
+    /// `is_request`: in its request form.
+    pub(crate) fn notified(
+        &self,
+        call: Notified,
+        from: Source<'_>,
+        into: Sink<'_>,
+        to: To<'_>,
+        notice: Notice,
+        is_request: bool,
+    ) -> Result<()> {
+        let (target, from, into) = (self.target(to), source(from), sink(into));
+        // SAFETY: both spans were checked; the wait and the flush complete the operation while both
+        // buffers are borrowed.
+        let request = unsafe {
+            match (call, is_request) {
+                (Notified::Put, false) => self.win.put_items_notify(from, target, notice).map(|()| None),
+                (Notified::Get, false) => self.win.get_items_notify(into, target, notice).map(|()| None),
+                (Notified::Accumulate(op), false) => {
+                    self.win.accumulate_notify(from, target, op, notice).map(|()| None)
+                }
+                (Notified::GetAccumulate(op), false) => {
+                    self.win.get_accumulate_notify(from, into, target, op, notice).map(|()| None)
+                }
+                (Notified::Put, true) => self.win.rput_notify(from, target, notice).map(Some),
+                (Notified::Get, true) => self.win.rget_notify(into, target, notice).map(Some),
+                (Notified::Accumulate(op), true) => self.win.raccumulate_notify(from, target, op, notice).map(Some),
+                (Notified::GetAccumulate(op), true) => {
+                    self.win.rget_accumulate_notify(from, into, target, op, notice).map(Some)
+                }
+            }
+        };
+        let waited = request.and_then(|request| request.map_or(Ok(()), |mut request| request.wait()));
+        self.win.flush(target.rank)?;
+        waited
     }
 
     /// Posts all calls on elements of a type at one place, and waits only after the last one.
