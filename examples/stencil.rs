@@ -1,16 +1,17 @@
 //! Heat in two dimensions: Jacobi's five-point stencil, with rows distributed over the ranks and
-//! halos exchanged by puts between fences.
+//! halos exchanged by puts: between fences, within post/start/complete/wait epochs, or with
+//! notices.
 //!
-//! `transom-run -n 4 target/release/examples/stencil [N [STEPS]]`: an N x N plate (default 128)
-//! with a hot upper edge, and STEPS steps (default 200). Rank 0 gets all rows and compares them,
-//! bit by bit, with a serial run.
+//! `transom-run -n 4 target/release/examples/stencil [N [STEPS [fence|pscw|notify]]]`: an N x N
+//! plate (default 128) with a hot upper edge, and STEPS steps (default 200). Rank 0 gets all rows
+//! and compares them, bit by bit, with a serial run.
 
 use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use transom::{Job, Window};
+use transom::{Access, Job, Notice, Window};
 
 /// One step for one row of `n` cells between its neighbours.
 fn relax(above: &[f64], row: &[f64], below: &[f64], out: &mut [f64]) {
@@ -51,53 +52,169 @@ fn owner(row: usize, size: usize, n: usize) -> usize {
     (0..size).find(|&rank| (rows(rank, size, n).0..rows(rank, size, n).1).contains(&row)).unwrap_or(0)
 }
 
-/// Computes this rank's rows. The window has two halo rows: the one above the first row, and the
-/// one below the last.
-fn compute(world: &Job, n: usize, steps: usize) -> Result<Vec<f64>, Box<dyn Error>> {
-    let (rank, size) = (world.rank(), world.size());
-    let (first, last) = rows(rank, size, n);
-    let mine = last - first;
-    let halo = Window::<f64>::allocate(world, 2 * n)?;
-    let mut plate: Vec<f64> = (first..last).flat_map(|row| initial(n, row)).collect();
-    let mut next = plate.clone();
-    let mut edges = vec![0.0; 2 * n];
-    let terminal = std::io::stderr().is_terminal() || std::env::var_os("TRANSOM_STDERR_IS_TERMINAL").is_some();
-    // Rank 0 reports progress: on a terminal each second, else every 5 seconds.
-    let mut next_word = Instant::now() + Duration::from_secs(2);
-    halo.fence(|epoch| {
+/// How neighbours exchange the rows at their edges.
+#[derive(Clone, Copy)]
+enum Exchange {
+    /// Puts between fences, for which all ranks wait.
+    Fence,
+    /// Post, start, complete and wait, among neighbours.
+    Pscw,
+    /// Puts with a notice: nobody waits but for the rows that it needs.
+    Notify,
+}
+
+/// This rank's rows, and the halo rows above the first and below the last.
+struct Rows {
+    n: usize,
+    first: usize,
+    last: usize,
+    plate: Vec<f64>,
+    next: Vec<f64>,
+    edges: Vec<f64>,
+    /// The ranks of the rows above and below.
+    above: Option<usize>,
+    below: Option<usize>,
+    progress: Option<Progress>,
+}
+
+impl Rows {
+    fn new(world: &Job, n: usize) -> Rows {
+        let (rank, size) = (world.rank(), world.size());
+        let (first, last) = rows(rank, size, n);
+        let plate: Vec<f64> = (first..last).flat_map(|row| initial(n, row)).collect();
+        Rows {
+            n,
+            first,
+            last,
+            next: plate.clone(),
+            edges: vec![0.0; 2 * n],
+            above: (first > 0 && first < last).then(|| owner(first - 1, size, n)),
+            below: (last < n && first < last).then(|| owner(last, size, n)),
+            plate,
+            progress: (rank == 0).then(Progress::new),
+        }
+    }
+
+    fn neighbours(&self) -> Vec<usize> {
+        self.above.into_iter().chain(self.below).collect()
+    }
+
+    fn top(&self) -> &[f64] {
+        &self.plate[..self.n]
+    }
+
+    fn bottom(&self) -> &[f64] {
+        &self.plate[self.plate.len() - self.n..]
+    }
+
+    /// Puts the rows at the edges into the halos of the neighbours.
+    fn put<'part>(&'part self, part: &Access<'part, '_, f64>) -> transom::Result<()> {
+        self.above.map_or(Ok(()), |rank| part.put(rank, self.n, self.top()))?;
+        self.below.map_or(Ok(()), |rank| part.put(rank, 0, self.bottom()))
+    }
+
+    /// One step, with the halos that have come.
+    fn relax(&mut self, step: usize, steps: usize) {
+        let (n, mine) = (self.n, self.last - self.first);
+        for row in (0..mine).filter(|row| (1..n - 1).contains(&(self.first + row))) {
+            let at = row * n;
+            let above = if row == 0 { &self.edges[..n] } else { &self.plate[at - n..at] };
+            let below = if row + 1 == mine { &self.edges[n..] } else { &self.plate[at + n..at + 2 * n] };
+            relax(above, &self.plate[at..at + n], below, &mut self.next[at..at + n]);
+        }
+        std::mem::swap(&mut self.plate, &mut self.next);
+        if let Some(progress) = &mut self.progress {
+            progress.report(step, steps);
+        }
+    }
+
+    fn fences(&mut self, halo: &Window<f64>, steps: usize) -> transom::Result<()> {
+        halo.fence(|epoch| {
+            for step in 0..steps {
+                epoch.scope(|part| self.put(part))?;
+                epoch.fence()?;
+                halo.load(0, &mut self.edges)?;
+                // The halos have been read: neighbours may write the next step's from here on.
+                epoch.fence()?;
+                self.relax(step, steps);
+            }
+            Ok(())
+        })
+    }
+
+    fn pscw(&mut self, halo: &Window<f64>, steps: usize) -> transom::Result<()> {
+        let neighbours = self.neighbours();
         for step in 0..steps {
-            if mine > 0 {
-                epoch.scope(|part| {
-                    if first > 0 {
-                        part.put(owner(first - 1, size, n), n, &plate[..n])?;
-                    }
-                    if last < n {
-                        part.put(owner(last, size, n), 0, &plate[(mine - 1) * n..])?;
-                    }
-                    Ok(())
-                })?;
-            }
-            epoch.fence()?;
-            halo.load(0, &mut edges)?;
             // The halos have been read: neighbours may write the next step's from here on.
-            epoch.fence()?;
-            for row in (0..mine).filter(|row| (1..n - 1).contains(&(first + row))) {
-                let at = row * n;
-                let above = if row == 0 { &edges[..n] } else { &plate[at - n..at] };
-                let below = if row + 1 == mine { &edges[n..] } else { &plate[at + n..at + 2 * n] };
-                relax(above, &plate[at..at + n], below, &mut next[at..at + n]);
-            }
-            std::mem::swap(&mut plate, &mut next);
-            if rank == 0 && Instant::now() >= next_word {
-                let (end, pause) = if terminal { ('\r', 1) } else { ('\n', 5) };
-                next_word = Instant::now() + Duration::from_secs(pause);
-                eprint!("step {step} of {steps}{end}");
-            }
+            halo.post(&neighbours)?;
+            halo.start(&neighbours, |epoch| self.put(epoch))?;
+            halo.wait()?;
+            halo.load(0, &mut self.edges)?;
+            self.relax(step, steps);
         }
         Ok(())
-    })?;
+    }
+
+    /// Steps use two pairs of halos in turn. A neighbour that puts the rows of the step after the
+    /// next has seen the next step's rows of this rank, which came after this step's halos were
+    /// read.
+    fn notices(&mut self, halo: &Window<f64>, steps: usize) -> transom::Result<()> {
+        const FROM_ABOVE: usize = 0;
+        const FROM_BELOW: usize = 1;
+        let n = self.n;
+        halo.set_num_notify(2)?;
+        halo.lock_all(|epoch| {
+            for step in 0..steps {
+                let (pair, count) = (step % 2 * 2 * n, step as u64 + 1);
+                epoch.scope(|part| {
+                    let (up, down) = (Notice(FROM_BELOW), Notice(FROM_ABOVE));
+                    self.above.map_or(Ok(()), |rank| part.put_notify(rank, pair + n, self.top(), up))?;
+                    self.below.map_or(Ok(()), |rank| part.put_notify(rank, pair, self.bottom(), down))
+                })?;
+                self.above.map_or(Ok(()), |_| halo.notices().wait(FROM_ABOVE, count))?;
+                self.below.map_or(Ok(()), |_| halo.notices().wait(FROM_BELOW, count))?;
+                halo.load(pair, &mut self.edges)?;
+                self.relax(step, steps);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The word of rank 0 on how far it is: on a terminal each second, else every 5 seconds.
+struct Progress {
+    is_terminal: bool,
+    next: Instant,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        let is_terminal = std::io::stderr().is_terminal() || std::env::var_os("TRANSOM_STDERR_IS_TERMINAL").is_some();
+        Progress { is_terminal, next: Instant::now() + Duration::from_secs(2) }
+    }
+
+    fn report(&mut self, step: usize, steps: usize) {
+        if Instant::now() >= self.next {
+            let (end, pause) = if self.is_terminal { ('\r', 1) } else { ('\n', 5) };
+            self.next = Instant::now() + Duration::from_secs(pause);
+            eprint!("step {step} of {steps}{end}");
+        }
+    }
+}
+
+/// Computes this rank's rows. The window has two pairs of halo rows: those above the first row, and
+/// those below the last. Only notices use the second pair.
+fn compute(world: &Job, n: usize, steps: usize, exchange: Exchange) -> transom::Result<Vec<f64>> {
+    let halo = Window::<f64>::allocate(world, 4 * n)?;
+    let mut rows = Rows::new(world, n);
+    match exchange {
+        Exchange::Fence => rows.fences(&halo, steps)?,
+        Exchange::Pscw => rows.pscw(&halo, steps)?,
+        Exchange::Notify => rows.notices(&halo, steps)?,
+    }
+    world.barrier()?;
     halo.free()?;
-    Ok(plate)
+    Ok(rows.plate)
 }
 
 /// All rows at rank 0, by gets.
@@ -126,13 +243,19 @@ fn run() -> Result<bool, Box<dyn Error>> {
     let mut args = std::env::args_os().map(|text| text.to_string_lossy().into_owned()).skip(1);
     let n: usize = args.next().map_or(Ok(128), |text| text.parse())?;
     let steps: usize = args.next().map_or(Ok(200), |text| text.parse())?;
+    let (name, exchange) = match args.next().as_deref() {
+        None | Some("fence") => ("fence", Exchange::Fence),
+        Some("pscw") => ("pscw", Exchange::Pscw),
+        Some("notify") => ("notify", Exchange::Notify),
+        Some(other) => return Err(format!("{other} is not fence, pscw or notify").into()),
+    };
     if !(3..=100_000).contains(&n) {
         return Err(format!("N is {n}; it is 3 to 100000").into());
     }
     let world = transom::init()?;
     world.barrier()?;
     let begin = Instant::now();
-    let mine = compute(&world, n, steps)?;
+    let mine = compute(&world, n, steps, exchange)?;
     let seconds = begin.elapsed().as_secs_f64();
     let plate = gather(&world, n, &mine)?;
     if world.rank() != 0 {
@@ -140,7 +263,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
     }
     let passed = plate.iter().map(|cell| cell.to_bits()).eq(serial(n, steps).iter().map(|cell| cell.to_bits()));
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{} ranks, {n} x {n} cells, {steps} steps in {seconds:.3} s", world.size())?;
+    writeln!(out, "{} ranks, {n} x {n} cells, {steps} steps by {name} in {seconds:.3} s", world.size())?;
     writeln!(out, "checksum {:.12e}", plate.iter().sum::<f64>())?;
     writeln!(out, "Verification: {}", if passed { "passed" } else { "FAILED" })?;
     Ok(passed)

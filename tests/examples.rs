@@ -43,11 +43,36 @@ fn gups_verifies_at_any_number_of_ranks() {
 /// Shows A1.
 #[test]
 fn stencil_equals_the_serial_run_bit_by_bit() {
-    for ranks in [1, 2, 3, 4] {
-        verified(ranks, "stencil", &["24", "20"]);
+    for exchange in ["fence", "pscw", "notify"] {
+        for ranks in [1, 2, 3, 4] {
+            verified(ranks, "stencil", &["24", "20", exchange]);
+        }
+        // More ranks than rows.
+        verified(7, "stencil", &["5", "9", exchange]);
     }
-    // More ranks than rows.
-    verified(7, "stencil", &["5", "9"]);
+    verified(2, "stencil", &["24", "20"]);
+}
+
+/// Each slot is used many times.
+#[test]
+fn the_queue_gives_each_item_once_and_in_order() {
+    for (ranks, items) in [(1, "5"), (2, "3000"), (4, "1000"), (5, "1")] {
+        verified(ranks, "queue", &[items]);
+    }
+}
+
+/// Both programs that wait for notices, where no memory is shared.
+/// Route: tcp.
+#[test]
+fn notices_come_over_sockets() {
+    for (name, args) in [("stencil", &["24", "20", "notify"][..]), ("queue", &["300"])] {
+        let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
+        launcher.args(["-n", "3", "--bind", "none", "--timeout", "100"]).arg(example(name)).args(args);
+        let output = launcher.env("TRANSOM_TRANSPORTS", "^shm").stdin(Stdio::null()).output().expect("it starts");
+        let out = String::from_utf8_lossy(&output.stdout);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && out.contains("Verification: passed"), "{name}: {out}{said}");
+    }
 }
 
 /// Regression: `gups` over sockets was silent for minutes.
@@ -67,9 +92,14 @@ fn long_work_says_how_far_it_is() {
 
 #[test]
 fn a_bad_size_is_an_error_and_not_a_run() {
-    for (name, arg) in
-        [("gups", &b"99"[..]), ("stencil", b"1"), ("gups", b"x"), ("gups", b"\xff"), ("stencil", b"\xff")]
-    {
+    for (name, arg) in [
+        ("gups", &b"99"[..]),
+        ("stencil", b"1"),
+        ("gups", b"x"),
+        ("gups", b"\xff"),
+        ("stencil", b"\xff"),
+        ("queue", b"0"),
+    ] {
         let arg = OsStr::from_bytes(arg);
         let output = Command::new(example(name)).arg(arg).stdin(Stdio::null()).output().expect("the example starts");
         assert!(!output.status.success(), "{name} {}", arg.display());
