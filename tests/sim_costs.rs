@@ -181,10 +181,9 @@ fn fences(world: &Rank, steps: &[usize]) -> Result<u64, Box<dyn std::error::Erro
 
 /// Costs of uncontended locks; `one` is the cost of one operation on a control word of another
 /// rank. Rank 1 counts while the others wait for it, so that its count has no answers to their
-/// messages. `travels`: a lock that needs the target's word alone waits for the first operation,
-/// flush or unlock.
-fn locks(world: &Rank, one: fn(u64) -> SimCounters, travels: bool) -> Outcome {
-    let (size, at_once, later) = (world.size(), u64::from(!travels), u64::from(travels));
+/// messages.
+fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
+    let size = world.size();
     let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
     if world.rank() == 1 {
         // The part of another rank, and where there are three ranks, of a third; the master word is
@@ -193,8 +192,8 @@ fn locks(world: &Rank, one: fn(u64) -> SimCounters, travels: bool) -> Outcome {
         contact(&win, &[first, second])?;
         let lock = |kind, rank| cost(world, || win.lock(kind, rank, Assert::NONE));
         let unlock = |rank| cost(world, || win.unlock(rank));
-        same("lock shared", &lock(Lock::Shared, first)?, &one(at_once))?;
-        same("flush", &cost(world, || win.flush(first))?, &one(later))?;
+        same("lock shared", &lock(Lock::Shared, first)?, &one(1))?;
+        same("flush", &cost(world, || win.flush(first))?, &one(0))?;
         same("flush_all", &cost(world, || win.flush_all())?, &one(0))?;
         same("unlock shared", &unlock(first)?, &one(1))?;
         settle(&win)?;
@@ -215,7 +214,7 @@ fn locks(world: &Rank, one: fn(u64) -> SimCounters, travels: bool) -> Outcome {
             win.unlock(first)
         })?;
         same("a lock without a check", &unchecked, &one(0))?;
-        locks_by_the_bias(world, &win, one, at_once)?;
+        locks_by_the_bias(world, &win, one)?;
     }
     world.barrier()?;
     Ok(win.free()?)
@@ -223,7 +222,7 @@ fn locks(world: &Rank, one: fn(u64) -> SimCounters, travels: bool) -> Outcome {
 
 /// After some exclusive locks of a target, each costs one operation on its word, and none at the
 /// first rank. The `lock_all` that takes the bias visits targets, and the next one does not.
-fn locks_by_the_bias(world: &Rank, win: &RawWindow, one: fn(u64) -> SimCounters, at_once: u64) -> Outcome {
+fn locks_by_the_bias(world: &Rank, win: &RawWindow, one: fn(u64) -> SimCounters) -> Outcome {
     // Not the own rank, whose words no operation of the net changes.
     let target = if world.size() > 2 { world.size() - 1 } else { 0 };
     let lock = || cost(world, || win.lock(Lock::Exclusive, target, Assert::NONE));
@@ -232,7 +231,7 @@ fn locks_by_the_bias(world: &Rank, win: &RawWindow, one: fn(u64) -> SimCounters,
         lock().and_then(|_| unlock())?;
     }
     settle(win)?;
-    same("an exclusive lock by the bias", &lock()?, &one(at_once))?;
+    same("an exclusive lock by the bias", &lock()?, &one(1))?;
     same("its unlock", &unlock()?, &one(1))?;
     settle(win)?;
     win.lock_all(Assert::NONE)?;
@@ -304,7 +303,7 @@ fn a_fence_follows_puts_to_the_receiver_of_its_first_signal() {
 fn locks_cost_one_or_two_atomics_of_the_net() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), |world| locks(world, amos, false));
+        run(ranks, &with(SimAmo::All(Coherence::DeviceOnly)), |world| locks(world, amos));
     }
 }
 
@@ -313,7 +312,7 @@ fn locks_cost_one_or_two_atomics_of_the_net() {
 fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for ranks in SIZES {
-        run(ranks, &with(SimAmo::None), |world| locks(world, messages, true));
+        run(ranks, &with(SimAmo::None), |world| locks(world, messages));
     }
 }
 

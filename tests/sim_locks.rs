@@ -35,10 +35,13 @@ fn costs(world: &Rank) -> Outcome {
             // Until the target has the bias.
             (0..64).try_for_each(|_| win.lock(kind, there, |_| Ok(())))?;
             win.lock_all(|epoch| epoch.flush_all())?;
-            (0..16).try_for_each(|_| win.lock(kind, there, |_| Ok(())))?;
+            let used = || win.lock(kind, there, |epoch| epoch.accumulate(there, 0, &[0], Sum));
+            (0..16).try_for_each(|_| used())?;
             let count = |what: &str, number: u64, body: Body| -> Outcome {
                 world.step(format!("{what}, {kind:?}"));
-                // An earlier unlock may still be in flight.
+                // A lock is delayed after an epoch with an operation. An earlier unlock may still
+                // be in flight.
+                used()?;
                 win.lock_all_with(Assert::NOCHECK, |epoch| epoch.flush_all())?;
                 same(what, &epoch(world, &win, kind, body)?, &messages(number))
             };
@@ -128,7 +131,7 @@ fn what_does_not_fit_takes_the_lock_first() {
         let win = Window::<u64>::allocate(world, 256)?;
         world.barrier()?;
         if world.rank() == 1 {
-            win.lock(Lock::Shared, 0, |_| Ok(()))?;
+            win.lock(Lock::Shared, 0, |epoch| epoch.put(0, 0, SEVEN))?;
             let long: Vec<u64> = (0..125).collect();
             let cost = cost(world, || {
                 win.lock(Lock::Shared, 0, |epoch| {
@@ -164,8 +167,8 @@ fn a_part_that_unwinds_leaves_nothing_kept() {
         let win = Window::<u64>::allocate(world, 8)?;
         world.barrier()?;
         if world.rank() == 1 {
-            // First contact reads the target's directory.
-            win.lock(Lock::Shared, 0, |_| Ok(()))?;
+            // First contact reads the target's directory, and a first lock is taken at once.
+            win.lock(Lock::Shared, 0, |epoch| epoch.put(0, 1, SEVEN))?;
             let mut got = [0; 1];
             let cost = cost(world, || {
                 win.lock(Lock::Shared, 0, |epoch| {

@@ -1,9 +1,13 @@
 //! The lock that this process has asked for and not taken. Whoever waits for another lock takes the
 //! delayed one first, so that locks are taken in the program's order: processes that all lock in
 //! one order would else wait for each other.
+//!
+//! Only programs whose locks come from one thread delay them. A thread that completes the
+//! operations of another thread would have to take that thread's lock, and might wait for a process
+//! that waits for a lock of its own.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 
 use crate::error::Result;
@@ -18,21 +22,35 @@ pub(crate) trait TakesLock: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Delayed {
     is_noted: AtomicBool,
-    noted: Mutex<Option<(ThreadId, Weak<dyn TakesLock>)>>,
+    noted: Mutex<Option<Weak<dyn TakesLock>>>,
+    /// The thread that delayed a lock first.
+    thread: OnceLock<ThreadId>,
+    /// Whether another thread has locked since. It stays so.
+    is_shared: AtomicBool,
 }
 
 impl Delayed {
-    fn noted(&self) -> MutexGuard<'_, Option<(ThreadId, Weak<dyn TakesLock>)>> {
+    fn noted(&self) -> MutexGuard<'_, Option<Weak<dyn TakesLock>>> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a lock of this thread; false where another lock is delayed.
+    /// Whether all locks came from this thread so far.
+    fn is_alone(&self) -> bool {
+        let me = thread::current().id();
+        // Relaxed both: the next lock of either thread finds the flag.
+        if *self.thread.get_or_init(|| me) != me {
+            self.is_shared.store(true, Ordering::Relaxed);
+        }
+        !self.is_shared.load(Ordering::Relaxed)
+    }
+
+    /// Notes a lock of this thread; false where another lock is delayed, or several threads lock.
     pub(crate) fn note(&self, window: Weak<dyn TakesLock>) -> bool {
         // Relaxed: of threads that note a lock at the same time one finds false.
-        if self.is_noted.swap(true, Ordering::Relaxed) {
+        if !self.is_alone() || self.is_noted.swap(true, Ordering::Relaxed) {
             return false;
         }
-        *self.noted() = Some((thread::current().id(), window));
+        *self.noted() = Some(window);
         true
     }
 
@@ -42,20 +60,17 @@ impl Delayed {
         self.is_noted.store(false, Ordering::Relaxed);
     }
 
-    /// Takes the delayed lock before this thread waits for another one. Locks of other threads are
-    /// left: this thread must not wait for what they wait for.
+    /// Takes the delayed lock before this thread waits for another one.
     #[inline]
     pub(crate) fn take_first(&self) -> Result<()> {
-        // Relaxed: the flag of this thread's own lock.
+        // Relaxed: a thread that misses another thread's lock marks both at its own.
         if self.is_noted.load(Ordering::Relaxed) { self.take_noted() } else { Ok(()) }
     }
 
     #[cold]
     fn take_noted(&self) -> Result<()> {
-        let window = match &*self.noted() {
-            Some((thread, window)) if *thread == thread::current().id() => window.upgrade(),
-            _ => None,
-        };
+        self.is_alone();
+        let window = self.noted().as_ref().and_then(Weak::upgrade);
         window.map_or(Ok(()), |window| window.take_delayed())
     }
 }

@@ -280,6 +280,7 @@ impl Core {
         if core.is_freed() {
             return;
         }
+        core.give_up_wanted();
         core.settle();
         core.job.lost();
         std::mem::forget(Arc::clone(core));

@@ -113,8 +113,7 @@ impl Core {
         }
         let hold = match check {
             false => Hold::Unchecked,
-            true if self.want(target, kind)? => Hold::Wanted,
-            true => self.take(kind, rank)?,
+            true => self.want_or_take(target, kind)?,
         };
         self.granted(target, hold)?;
         self.own.refresh();
@@ -180,7 +179,7 @@ impl Core {
                 target.set_hold(Hold::None);
             }
             // The first failure is reported; a failure of the release is dropped.
-            drop(match hold {
+            drop(match hold.used() {
                 Hold::Shared => lock::shared_end(self, target.rank()),
                 Hold::Exclusive => lock::exclusive_end(self, target.rank(), false).and_then(|()| self.unannounce()),
                 Hold::Biased => lock::biased_end(self, target.rank()),
@@ -237,12 +236,16 @@ impl Core {
         let last = self.epochs.books().locks() == 1;
         self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last })?;
         let carried = if target.hold() == Hold::Wanted { self.take_wanted(target, true) } else { Ok(()) };
-        let hold = target.hold();
+        let found = target.hold();
+        let hold = found.used();
+        if found != hold {
+            self.was_unused();
+        }
         // As above, the lock is released even after a failed flush.
         let flushed = carried.and(self.complete_to("unlock", rank));
         self.own.publish();
         // Another thread may have unlocked the target meanwhile.
-        let held = target.unclaim(hold);
+        let held = target.unclaim(found);
         self.epochs.check("unlock", Call::Unlock { held, last })?;
         let last = self.unlocked(hold)?;
         flushed.and(match hold {

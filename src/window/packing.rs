@@ -4,7 +4,7 @@
 use transom_fabric::{Fault, TallyRef};
 
 use super::core::Core;
-use super::target::{Hold, Target};
+use super::target::Target;
 use super::transfer::{From, Into};
 use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
@@ -55,7 +55,7 @@ impl Core {
     /// Has the target's CPU execute a request: by a message of its own, or by the message of the
     /// lock that is wanted.
     pub(super) fn ask(&self, target: &Target, request: Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
-        if target.hold() != Hold::Wanted {
+        if !target.awaits_use() || self.use_taken(target) {
             return self.send(target, &request, into, tally);
         }
         match self.keep(target, request, into, tally)? {

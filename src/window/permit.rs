@@ -81,7 +81,8 @@ impl Core {
         let permit = Permit { rank };
         let Some(target) = self.target(name, rank)? else { return Ok(permit) };
         match target.hold() {
-            Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked | Hold::Open | Hold::Wanted => Ok(permit),
+            Hold::Shared | Hold::Exclusive | Hold::Biased | Hold::Unchecked | Hold::Open => Ok(permit),
+            Hold::Wanted | Hold::UnusedShared | Hold::UnusedBiased => Ok(permit),
             Hold::Started => self.await_post(target).map(|()| permit),
             Hold::None if self.epochs.state().0 == Access::Start => Err(ErrorKind::Epoch {
                 call: name,

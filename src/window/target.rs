@@ -39,6 +39,30 @@ pub(crate) enum Hold {
     Biased = 6,
     /// A lock that is not taken yet (`wanted`).
     Wanted = 7,
+    /// `Shared`, and could have been `Wanted`; without an operation so far.
+    UnusedShared = 8,
+    /// The same of `Biased`.
+    UnusedBiased = 9,
+}
+
+impl Hold {
+    /// A lock as it is before the first operation under it, if it could have been `Wanted`.
+    pub(super) fn unused(self) -> Hold {
+        match self {
+            Hold::Shared => Hold::UnusedShared,
+            Hold::Biased => Hold::UnusedBiased,
+            other => other,
+        }
+    }
+
+    /// A lock as it is from the first operation on.
+    pub(super) fn used(self) -> Hold {
+        match self {
+            Hold::UnusedShared => Hold::Shared,
+            Hold::UnusedBiased => Hold::Biased,
+            other => other,
+        }
+    }
 }
 
 /// The way to change a target's control words: the same actor at every rank.
@@ -169,8 +193,17 @@ impl Target {
             5 => Hold::Open,
             6 => Hold::Biased,
             7 => Hold::Wanted,
+            8 => Hold::UnusedShared,
+            9 => Hold::UnusedBiased,
             _ => Hold::None,
         }
+    }
+
+    /// Whether the first operation on the target changes the state of its lock.
+    #[inline]
+    pub(super) fn awaits_use(&self) -> bool {
+        // Relaxed: as for the window's epoch.
+        self.hold.load(Ordering::Relaxed) >= Hold::Wanted as u8
     }
 
     pub(crate) fn set_hold(&self, hold: Hold) {
@@ -179,17 +212,19 @@ impl Target {
 
     /// Sets the state if nothing is held; whether nothing was held.
     pub(super) fn claim(&self, hold: Hold) -> bool {
-        // Relaxed: of threads that claim at the same time exactly one succeeds.
-        let none = Hold::None as u8;
-        self.hold.compare_exchange(none, hold as u8, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.shift(Hold::None, hold)
+    }
+
+    /// Changes the state `from` to `to`; false where the state is another one.
+    pub(super) fn shift(&self, from: Hold, to: Hold) -> bool {
+        // Relaxed: of threads that change a state at the same time exactly one succeeds.
+        self.hold.compare_exchange(from as u8, to as u8, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Releases the state `found` unless another thread has released it before; whether this thread
     /// did.
     pub(super) fn unclaim(&self, found: Hold) -> bool {
-        // Relaxed: as above.
-        let none = Hold::None as u8;
-        self.hold.compare_exchange(found as u8, none, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.shift(found, Hold::None)
     }
 
     /// Whether a message to the target arrives behind all operations in flight to it.

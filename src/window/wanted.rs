@@ -6,6 +6,9 @@
 //! operations kept until then: a flush, an operation whose result the call returns, one that does
 //! not fit. A target that finds its lock taken performs nothing, and the origin takes the lock as
 //! in `lock`.
+//!
+//! Programs also use locks to guard what is not in the window: data of other windows, files. Such
+//! epochs have no operations. A lock is therefore delayed only if the epoch before it had one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -34,6 +37,9 @@ pub(crate) struct Wanting {
     slot: Mutex<Option<Box<Wanted>>>,
     /// Whether the books count a lock that is not granted yet.
     pending: AtomicBool,
+    /// Whether the last epoch that could tell had an operation, so that locks guard the window.
+    /// Relaxed everywhere: a guess.
+    guards: AtomicBool,
 }
 
 /// A wanted lock, and the operations that travel with it.
@@ -96,22 +102,39 @@ impl Wanting {
 }
 
 impl Core {
-    /// Notes that the lock of a target is wanted, if it may travel with operations: it is the only
-    /// one of this process, and an exclusive one needs no word but the target's.
-    pub(super) fn want(&self, target: &Target, kind: Lock) -> Result<bool> {
+    /// The state of a target's lock on return from `lock`: the lock is taken, or only wanted if it
+    /// may travel with operations.
+    pub(super) fn want_or_take(&self, target: &Target, kind: Lock) -> Result<Hold> {
+        if !self.may_travel(target, kind)? {
+            return self.take(kind, target.rank());
+        }
+        if self.epochs.wanting.guards.load(Ordering::Relaxed) && self.want(kind) {
+            return Ok(Hold::Wanted);
+        }
+        self.take(kind, target.rank()).map(Hold::unused)
+    }
+
+    /// Whether the lock of a target may travel with operations: it is the only one of this process,
+    /// and an exclusive one needs no word but the target's.
+    fn may_travel(&self, target: &Target, kind: Lock) -> Result<bool> {
         let far = self.control == Actor::Cpu
             && self.actor == Actor::Cpu
             && matches!(target.reach, Reach::Far(Far::Posted(_)))
             && self.epochs.books().locks() == 0
             && (kind == Lock::Shared || self.epochs.bias.is_expected());
-        if !far || !matches!(target.control(self)?, Control::Messages) || !self.epochs.wanting.want(kind) {
-            return Ok(false);
+        Ok(far && matches!(target.control(self)?, Control::Messages))
+    }
+
+    /// Notes a wanted lock; false where the process must not delay it.
+    fn want(&self, kind: Lock) -> bool {
+        if !self.epochs.wanting.want(kind) {
+            return false;
         }
         let is_noted = self.job.delayed.note(Weak::<Core>::clone(&self.me));
         if !is_noted {
             self.epochs.wanting.end();
         }
-        Ok(is_noted)
+        is_noted
     }
 
     /// Ends what [`Core::want`] began.
@@ -120,15 +143,25 @@ impl Core {
         self.job.delayed.forget();
     }
 
+    /// Gives up the lock that is wanted with the operations kept for it: their epoch has no end.
+    pub(super) fn give_up_wanted(&self) {
+        if self.epochs.wanting.pending() > 0 {
+            self.end_wanting();
+        }
+    }
+
     /// Whether an operation of `len` bytes travels as a message, with the lock that is wanted. If
     /// not, the lock is held on return.
     #[inline]
     pub(super) fn travels(&self, target: &Target, len: usize) -> Result<bool> {
-        if target.hold() == Hold::Wanted { self.travels_wanted(target, len) } else { Ok(false) }
+        if target.awaits_use() { self.travels_wanted(target, len) } else { Ok(false) }
     }
 
     #[cold]
     fn travels_wanted(&self, target: &Target, len: usize) -> Result<bool> {
+        if self.use_taken(target) {
+            return Ok(false);
+        }
         let most = self.message_max(target);
         // As `keep` counts an operation with one strip.
         if 2 * OVERHEAD + STRIP + CARRIED + len <= most {
@@ -136,6 +169,22 @@ impl Core {
         }
         self.take_wanted(target, false)?;
         Ok(false)
+    }
+
+    /// Records the first operation under a lock that is taken; false for a wanted lock.
+    pub(super) fn use_taken(&self, target: &Target) -> bool {
+        let hold = target.hold();
+        if hold == Hold::Wanted {
+            return false;
+        }
+        target.shift(hold, hold.used());
+        self.epochs.wanting.guards.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// Records that an epoch has ended without an operation.
+    pub(super) fn was_unused(&self) {
+        self.epochs.wanting.guards.store(false, Ordering::Relaxed);
     }
 
     /// Keeps a request for the message of the wanted lock. A request that completes by itself is
@@ -165,6 +214,9 @@ impl Core {
             // Another thread takes it.
             return self.job.progress.until(|| target.hold() != Hold::Wanted);
         };
+        if release && wanted.kept.is_empty() {
+            self.was_unused();
+        }
         let (hold, done) = self.carry(target, *wanted, release);
         self.end_wanting();
         target.set_hold(hold);

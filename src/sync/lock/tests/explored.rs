@@ -174,6 +174,36 @@ impl Process<'_> {
         shared_end(self, target)
     }
 
+    /// A lock by the target's CPU, which tries it and does not wait; where that fails, by words.
+    fn carried(&self, target: usize, write: bool) -> Result<()> {
+        let mut tried = Tried::Busy;
+        self.change(Place::Target(target), |word| {
+            let word = AtomicU64::new(word);
+            tried = if write { try_biased(&word) } else { try_shared(&word) };
+            word.into_inner()
+        })?;
+        if tried == Tried::NoBias {
+            self.bias.is_lost();
+        }
+        match (tried, write) {
+            (Tried::Taken, _) => self.carried_on(target, write),
+            (_, true) => self.write(target, None),
+            (_, false) => self.read_one(target),
+        }
+    }
+
+    /// The operations of a request that has taken the lock, and its release.
+    fn carried_on(&self, target: usize, write: bool) -> Result<()> {
+        self.look(target..target + 1, write)?;
+        self.step(|state| state.by_bias += u32::from(write))?;
+        let end = |word| {
+            let word = AtomicU64::new(word);
+            tried_end(&word, write);
+            word.into_inner()
+        };
+        self.change(Place::Target(target), end).map(drop)
+    }
+
     fn read_all(&self) -> Result<()> {
         all(self)?;
         self.look(0..2, false)?;
@@ -312,6 +342,24 @@ fn writers_of_two_targets_do_not_wait_for_each_other_through_one_that_wants_all(
 fn readers_and_writers_by_the_bias_take_turns() {
     explore(
         &[|it| it.write(0, None), |it| it.read_one(0), |it| it.read_all().and_then(|()| it.write(0, None))],
+        true,
+        3,
+    );
+}
+
+/// Locks that travel with their operations exclude each other, locks by words and holders of all,
+/// and one that finds others in waits by words.
+/// Shows S2.
+#[test]
+fn locks_of_requests_and_locks_by_words_exclude_each_other() {
+    explore(
+        &[|it| it.carried(0, true).and_then(|()| it.carried(0, true)), |it| it.carried(0, false), |it| it.read_all()],
+        true,
+        3,
+    );
+    explore(&[|it| it.carried(0, true), |it| it.write(0, None), |it| it.read_all()], true, 3);
+    explore(
+        &[|it| it.carried(0, false), |it| it.carried(0, true), |it| it.read_all().and_then(|()| it.write(0, None))],
         true,
         3,
     );

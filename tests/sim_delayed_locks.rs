@@ -1,0 +1,293 @@
+//! Delayed locks (MPI-4.1 §12.5.3) beside other threads, a target that dies, and programs whose
+//! locks guard something else than the window.
+//!
+//! Route: sim.
+
+#![allow(unsafe_code)]
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use simulated::{Outcome, Rank, cost, messages, on_every_net, run, same};
+use transom::ops::Sum;
+use transom::{Assert, Class, Info, Lock, RawWindow, Window};
+use transom_fabric::sim::{SimAmo, SimOptions};
+
+mod simulated;
+
+const SEVEN: &[u8] = &[7; 8];
+
+fn net() -> SimOptions {
+    SimOptions { amo: SimAmo::None, message_max: 1024, ..SimOptions::default() }
+}
+
+/// Locks of either kind that the process delays from here on.
+fn delayed(win: &Window<u64>, kind: Lock, target: usize) -> transom::Result<()> {
+    (0..64).try_for_each(|_| win.lock(kind, target, |epoch| epoch.accumulate(target, 0, &[0], Sum)))
+}
+
+/// One thread locks rank 0 and goes on only after another thread has locked rank 1, used the lock
+/// and released it. All ranks do so, and no addition is lost.
+/// Shows S2.
+#[test]
+fn threads_lock_two_targets_of_a_window_at_once() {
+    const TURNS: u64 = 12;
+    on_every_net(3, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        let turns = Barrier::new(2);
+        for kind in [Lock::Shared, Lock::Exclusive] {
+            world.step(format!("{kind:?}"));
+            delayed(&win, kind, 0)?;
+            world.barrier()?;
+            let first = || {
+                (0..TURNS).try_for_each(|_| {
+                    win.lock(kind, 0, |epoch| {
+                        let kept = epoch.accumulate(0, 1, &[1], Sum);
+                        turns.wait();
+                        turns.wait();
+                        kept.and(epoch.flush(0))?;
+                        epoch.accumulate(0, 2, &[1], Sum)
+                    })
+                })
+            };
+            let second = || {
+                (0..TURNS).try_for_each(|_| {
+                    turns.wait();
+                    let done = win.lock(kind, 1, |epoch| {
+                        epoch.accumulate(1, 1, &[1], Sum)?;
+                        epoch.flush(1)
+                    });
+                    turns.wait();
+                    done
+                })
+            };
+            std::thread::scope(|threads| {
+                let other = threads.spawn(second);
+                first().and(other.join().expect("no thread panics"))
+            })?;
+        }
+        world.barrier()?;
+        let (mut found, additions) = ([0; 4], 2 * TURNS * world.size() as u64);
+        win.load(0, &mut found)?;
+        let expected = [[0, additions, additions, 0], [0, additions, 0, 0], [0; 4]];
+        same("additions", &found, &expected[world.rank()])?;
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Threads operate under one delayed lock, and one of them flushes: each operation is performed
+/// once, by whichever thread takes the lock.
+/// Shows S2.
+#[test]
+fn threads_share_a_delayed_lock() {
+    const THREADS: usize = 3;
+    const TURNS: u64 = 12;
+    on_every_net(2, |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        for kind in [Lock::Shared, Lock::Exclusive] {
+            world.step(format!("{kind:?}"));
+            delayed(&win, kind, 0)?;
+            for _ in 0..TURNS {
+                win.lock(kind, 0, |epoch| {
+                    std::thread::scope(|threads| {
+                        let add = |thread: usize| {
+                            threads.spawn(move || {
+                                let added = epoch.accumulate(0, thread, &[1], Sum);
+                                if thread == 1 { added.and(epoch.flush(0)) } else { added }
+                            })
+                        };
+                        let started: Vec<_> = (0..THREADS).map(add).collect();
+                        started.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
+                    })
+                })?;
+            }
+        }
+        world.barrier()?;
+        if world.rank() == 0 {
+            let mut found = [0; 4];
+            win.load(0, &mut found)?;
+            let additions = 2 * TURNS * world.size() as u64;
+            same("additions", &found, &[additions, additions, additions, 0])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// The target of a delayed lock is cut off. The call that takes the lock names the rank, and the
+/// calls after it answer.
+/// Shows E1.
+#[test]
+fn a_target_that_dies_before_its_lock_is_taken_is_named() {
+    for (call, kind) in (0..4).flat_map(|call| [(call, Lock::Shared), (call, Lock::Exclusive)]) {
+        let idle = AtomicBool::new(false);
+        run(2, &net(), move |world| died(world, call, kind, &idle));
+    }
+}
+
+fn died(world: &Rank, call: u32, kind: Lock, idle: &AtomicBool) -> Outcome {
+    let win = Window::<u64>::allocate(world, 4)?;
+    let other = RawWindow::allocate(world, 32, 8, &Info::new())?;
+    world.barrier()?;
+    if world.rank() == 1 {
+        delayed(&win, kind, 0)?;
+    }
+    world.barrier()?;
+    if world.rank() == 0 {
+        // Relaxed: pairs with the load of rank 1; nothing else is published with the flag.
+        idle.store(true, Ordering::Relaxed);
+    } else {
+        while !idle.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        world.step(format!("call {call}, {kind:?}"));
+        let mut told = None;
+        let ended = win.lock(kind, 0, |epoch| {
+            epoch.put_value(0, 1, 7)?;
+            world.kill(0);
+            told = match call {
+                0 => None,
+                1 => epoch.flush(0).err(),
+                2 => epoch.fetch_value(0, 1).err(),
+                _ => other.lock(Lock::Shared, 1, Assert::NONE).err(),
+            };
+            Ok(())
+        });
+        let told = told.or(ended.err()).ok_or("nothing is told")?;
+        same("the rank is named", &format!("{told:#}").contains("rank 0"), &true)?;
+        let next = win.lock(kind, 0, |epoch| epoch.put_value(0, 1, 7)).expect_err("nobody reaches it");
+        same("the class", &next.class(), &Class::Other)?;
+    }
+    // `free` would wait for the rank that is cut off.
+    drop((win, other));
+    Ok(())
+}
+
+/// A window is dropped with a delayed lock: the lock is given up, and others are delayed again.
+/// Shows S2.
+#[test]
+fn a_dropped_window_gives_up_its_delayed_lock() {
+    run(2, &net(), |world| {
+        let (win, dropped) = (Window::<u64>::allocate(world, 4)?, RawWindow::allocate(world, 32, 8, &Info::new())?);
+        world.barrier()?;
+        if world.rank() == 1 {
+            delayed(&win, Lock::Shared, 0)?;
+            // SAFETY: the bytes are a constant.
+            let put = || unsafe { dropped.put(SEVEN.as_ptr(), SEVEN.len(), 0, 0) };
+            dropped.lock(Lock::Shared, 0, Assert::NONE)?;
+            put().and(dropped.unlock(0))?;
+            dropped.lock(Lock::Shared, 0, Assert::NONE)?;
+            put()?;
+        }
+        drop(dropped);
+        if world.rank() == 1 {
+            let cost = cost(world, || win.lock(Lock::Shared, 0, |epoch| epoch.put_value(0, 1, 7)))?;
+            same("one request", &cost, &messages(1))?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// A lock is delayed if the epoch before it had an operation.
+/// Shows S2.
+#[test]
+fn a_lock_is_delayed_after_an_epoch_with_an_operation() {
+    run(2, &net(), |world| {
+        let win = Window::<u64>::allocate(world, 4)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            for kind in [Lock::Shared, Lock::Exclusive] {
+                delayed(&win, kind, 0)?;
+                let count = |what: &str, used: bool, number: u64| -> Outcome {
+                    // An earlier unlock may still be in flight.
+                    win.lock_all_with(Assert::NOCHECK, |epoch| epoch.flush_all())?;
+                    let body =
+                        || win.lock(kind, 0, |epoch| if used { epoch.accumulate(0, 0, &[1], Sum) } else { Ok(()) });
+                    same(&format!("{what}, {kind:?}"), &cost(world, body)?, &messages(number))
+                };
+                count("nothing, after an operation", false, 1)?;
+                count("nothing, after nothing", false, 2)?;
+                count("an operation, after nothing", true, 3)?;
+                count("an operation, after an operation", true, 1)?;
+            }
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Locks without operations guard data of another window: a word that all ranks read and write by
+/// turns. A lock that was still to be taken would exclude nobody.
+/// Shows S2.
+#[test]
+fn a_lock_without_operations_is_taken_at_once() {
+    const TURNS: u64 = 40;
+    on_every_net(3, |world| {
+        let (guard, data) = (Window::<u64>::allocate(world, 1)?, Window::<u64>::allocate(world, 1)?);
+        world.barrier()?;
+        let there = world.size() - 1;
+        data.lock_all(|epoch| {
+            (0..TURNS).try_for_each(|turn| {
+                world.step(format!("turn {turn}"));
+                guard.lock(Lock::Exclusive, 0, |_| {
+                    let next = epoch.fetch_value(there, 0)? + 1;
+                    epoch.put_value(there, 0, next)?;
+                    epoch.flush(there)
+                })
+            })
+        })?;
+        world.barrier()?;
+        if world.rank() == there {
+            let mut found = [0];
+            data.load(0, &mut found)?;
+            same("changes", &found, &[TURNS * world.size() as u64])?;
+        }
+        world.barrier()?;
+        guard.free()?;
+        Ok(data.free()?)
+    });
+}
+
+/// Each thread of a rank locks one target at a time, and completes the operations of all: no thread
+/// waits for another thread's lock while it holds its own.
+/// Shows S2.
+#[test]
+fn threads_flush_all_targets_beside_each_others_locks() {
+    const TURNS: u64 = 40;
+    on_every_net(4, |world| {
+        let win = Window::<u64>::allocate(world, 2)?;
+        world.barrier()?;
+        for kind in [Lock::Shared, Lock::Exclusive] {
+            delayed(&win, kind, 0)?;
+        }
+        world.barrier()?;
+        let turns = |thread: usize| {
+            let win = &win;
+            move || {
+                (0..TURNS).try_for_each(|turn| {
+                    let kind = if turn % 3 == 0 { Lock::Shared } else { Lock::Exclusive };
+                    win.lock(kind, thread, |epoch| {
+                        epoch.accumulate(thread, 1, &[1], Sum)?;
+                        epoch.flush_all()
+                    })
+                })
+            }
+        };
+        std::thread::scope(|threads| {
+            let other = threads.spawn(turns(1));
+            turns(0)().and(other.join().expect("no thread panics"))
+        })?;
+        world.barrier()?;
+        if world.rank() < 2 {
+            let mut found = [0; 2];
+            win.load(0, &mut found)?;
+            same("additions", &found, &[0, TURNS * world.size() as u64])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
