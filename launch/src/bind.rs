@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::Bind;
+use crate::job::Bind;
 
 /// The CPU of each rank, by rank; `None` where ranks are not bound. `allowed` are the CPUs of this
 /// process.

@@ -5,7 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::{Bind, Host, Job, LaunchError, REMOTE, serve_remote};
+use crate::hosts::{Host, REMOTE};
+use crate::job::{Bind, Job};
+use crate::outcome::LaunchError;
+use crate::remote::serve as serve_remote;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, ValueEnum};
 

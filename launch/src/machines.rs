@@ -14,10 +14,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use super::door::{Door, Guest};
 use super::guard::Guard;
-use super::hosts::{self, Host, Meeting, Order};
 use super::output::{Sink, Style};
 use super::ranks::{Conn, Feed, forward};
-use super::{Job, LaunchError, io_error};
+use crate::hosts::{self, Host};
+use crate::job::Job;
+use crate::order::{Meeting, Order};
+use crate::outcome::{LaunchError, io_error};
 use transom::launching::{Words, from_hex};
 
 /// The parts of a job on other machines. Drop kills the agents, and with them the parts.

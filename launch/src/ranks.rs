@@ -14,7 +14,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpgid, kill_process, pidfd_open
 
 use super::bind::Bound;
 use super::output::{Sink, Splitter, Style};
-use super::{Job, LaunchError, io_error};
+use crate::job::Job;
+use crate::outcome::{LaunchError, io_error};
 use transom::launching::{LineBuffer, SECRET};
 
 /// Variables of other launchers, or of this one in another role, which would mislead a rank.

@@ -15,10 +15,11 @@ use rustix::process::Signal;
 use rustix::stdio::{stderr, stdin, stdout};
 
 use super::guard::Guard;
-use super::hosts::{Meeting, Order};
 use super::output::{Sink, duplicate};
 use super::ranks::{Conn, Rank, forward};
-use super::{LaunchError, bind, io_error};
+use crate::bind;
+use crate::order::{Meeting, Order};
+use crate::outcome::{LaunchError, io_error};
 use transom::launching::{Words, to_hex};
 
 /// Time limit of one address of the launcher.

@@ -24,7 +24,9 @@ use super::ranks::{Rank, forward};
 use super::server::{Replies, Request, Server};
 use super::signals::{self, Signals};
 use super::stdin::Input;
-use super::{Bind, Failure, Job, LaunchError, Outcome, bind, io_error};
+use crate::bind;
+use crate::job::{Bind, Job};
+use crate::outcome::{Failure, LaunchError, Outcome, io_error};
 
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
@@ -32,8 +34,30 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Interval of checks whether a terminal has returned to this process group.
 const SUSPENDED: Duration = Duration::from_millis(500);
 
+impl Job {
+    /// Starts the ranks, serves and watches them, and returns when no process of the job is left.
+    /// Output and messages about failures go to this process's standard output and error, so the
+    /// caller should flush its own buffers before.
+    ///
+    /// A machine of a job [`on`](Job::on) several machines that does not answer for 6 s counts as
+    /// lost.
+    ///
+    /// During the run, SIGINT, SIGTERM and SIGHUP to this process end the job instead of the
+    /// process (they have no effect afterwards), and orphaned descendants become children of this
+    /// process. Descendants that leave the ranks' process group or session are out of its control.
+    ///
+    /// # Errors
+    /// The job could not be started; later failures are in the [`Outcome`].
+    pub fn run(&self) -> Result<Outcome, LaunchError> {
+        if self.size == 0 {
+            return Err(LaunchError::NoRanks);
+        }
+        run(self)
+    }
+}
+
 /// Starts `job` and returns when all of its processes are gone.
-pub(super) fn run(job: &Job) -> Result<Outcome, LaunchError> {
+fn run(job: &Job) -> Result<Outcome, LaunchError> {
     let mut supervisor = Supervisor::start(job)?;
     while supervisor.is_busy() {
         supervisor.turn().map_err(io_error("poll"))?;

@@ -6,11 +6,11 @@ use std::cell::Cell;
 
 use transom::{At, BasicType, Datatype, Job, ops};
 
-use crate::Outcome;
 use crate::floor::loops;
 use crate::iterations::{complete, counts, in_epochs, window};
 use crate::measure::Batch;
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::report::Row;
 
 /// Accumulates of `size` bytes of f64 by SUM: the row at the origin.

@@ -2,9 +2,9 @@
 
 use transom::{Job, LockAllEpoch, RmaElem, Window};
 
-use crate::Outcome;
 use crate::measure::{Batch, Counts, Times, alternate};
 use crate::options::{Creation, Options, Synchronization};
+use crate::outcome::Outcome;
 
 /// OSU's counts: fewer for long messages, and a tenth where each iteration is a window of
 /// operations.

@@ -17,6 +17,7 @@ mod measure;
 mod model;
 mod notified;
 mod options;
+mod outcome;
 mod output;
 mod passive;
 mod pattern;
@@ -34,9 +35,7 @@ use transom_launch as launch;
 
 use kinds::Test;
 use options::Options;
-
-/// What the parts of the program answer.
-type Outcome<T> = Result<T, Box<dyn Error>>;
+use outcome::Outcome;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();

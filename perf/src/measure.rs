@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Rounds of each kind, at least.
 const ROUNDS: usize = 15;

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use transom::{Job, Notice};
 
-use crate::Outcome;
 use crate::floor::Floor;
 use crate::iterations::window;
 use crate::kinds::Test;
 use crate::measure::Times;
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::report::Row;
 use crate::synchronization::{ROUNDS, per_round};
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use transom::{Job, Window};
 
-use crate::Outcome;
 use crate::options::{Creation, Options};
+use crate::outcome::Outcome;
 use crate::report;
 
 /// How long the target computes.

@@ -1,6 +1,6 @@
 //! The data that is put and got, and how it is verified.
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Bytes that tell their place and the turn they belong to.
 pub(crate) fn fill(bytes: &mut [u8], turn: usize) {

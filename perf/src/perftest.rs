@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use transom::Job;
 use transom_verbs::PortInfo;
 
-use crate::Outcome;
 use crate::floor::swap_cards;
 use crate::kinds::Test;
 use crate::options::Options;
+use crate::outcome::Outcome;
 
 /// How long one of its programs may take.
 const LIMIT: Duration = Duration::from_secs(20);

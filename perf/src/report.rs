@@ -5,10 +5,10 @@ use std::io::Write;
 use serde::Serialize;
 use transom::{Job, Route};
 
-use crate::Outcome;
 use crate::kinds::Test;
 use crate::measure::Times;
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::output::output;
 use crate::perftest::Perftest;
 

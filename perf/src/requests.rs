@@ -3,11 +3,11 @@
 
 use transom::{Job, Window};
 
-use crate::Outcome;
 use crate::iterations::{counts, window};
 use crate::kinds::Test;
 use crate::measure::{Batch, alternate};
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::pattern;
 use crate::report::Row;
 

@@ -3,12 +3,12 @@
 
 use transom::{Job, LockAllEpoch, Window};
 
-use crate::Outcome;
 use crate::floor::Floor;
 use crate::iterations::{complete, counts, in_epochs, window};
 use crate::kinds::Test;
 use crate::measure::{Batch, Counts, alternate};
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::pattern;
 use crate::perftest::Perftest;
 use crate::report::{self, Row};

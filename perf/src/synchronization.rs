@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use transom::{Job, Lock, Window};
 
-use crate::Outcome;
 use crate::floor::Floor;
 use crate::iterations::{counts, window};
 use crate::kinds::Test;
 use crate::measure::{Batch, Times, alternate};
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::report::Row;
 
 /// Rounds of what both ranks do together: a count that both know, since the budget of time would

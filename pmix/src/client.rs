@@ -4,8 +4,9 @@
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 
-use crate::library::Library;
-use crate::{Error, SONAME, sys};
+use crate::error::Error;
+use crate::library::{Library, SONAME};
+use crate::sys;
 
 /// The connection of this process.
 #[derive(Debug)]

@@ -6,7 +6,8 @@ use std::fmt;
 
 use libloading::Library as Dynamic;
 
-use crate::{Error, sys};
+use crate::error::Error;
+use crate::sys;
 
 /// The library's name for the dynamic loader.
 pub const SONAME: &str = "libpmix.so.2";
@@ -75,6 +76,14 @@ impl Library {
         let text = unsafe { CStr::from_ptr((self.call.error_string)(status)) };
         Err(Error::Failed { during, status, text: text.to_string_lossy().into_owned() })
     }
+}
+
+/// The version string of the installed libpmix. No launcher is contacted.
+///
+/// # Errors
+/// `Unavailable`, with instructions to install it.
+pub fn version() -> Result<String, Error> {
+    Library::open(SONAME).map(|library| library.version())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::Transport;
 use super::answers::{Answer, Said, parse};
 use super::hosts::Host;
 use super::plan::Line;
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// The benchmark, which is built where it runs.
 const SOURCES: [(&str, &str); 4] = [

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::output::{output, parsed};
 use answers::{Answer, combined};
 use hosts::Host;

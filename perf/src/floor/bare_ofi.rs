@@ -19,8 +19,8 @@ use transom_fabric::{Domain, Memory, Peer, Region};
 use transom_ofi::endpoint::Endpoint;
 use transom_ofi::{OfiDomain, OfiOptions, OfiRegion, PassiveProbe, sys};
 
-use crate::Outcome;
 use crate::kinds::Test;
+use crate::outcome::Outcome;
 
 /// Polling time of the target's thread after each wake-up. Traffic to memory does not appear in its
 /// queue, so the cost of a wake-up is spread over this time.

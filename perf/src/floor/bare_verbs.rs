@@ -5,8 +5,8 @@ use transom_fabric::{Memory, Peer};
 use transom_verbs::bare::BarePair;
 use transom_verbs::{VerbsOptions, sys};
 
-use crate::Outcome;
 use crate::kinds::Test;
+use crate::outcome::Outcome;
 
 /// Requests in flight at once.
 const DEPTH: usize = 64;

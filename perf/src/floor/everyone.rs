@@ -9,7 +9,7 @@ use transom::Job;
 
 use super::gather_cards;
 use super::mapped::Parts;
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Where things are in each block, each on lines of its own: a word, a lock, the flags of a ring,
 /// those of barriers, the data.

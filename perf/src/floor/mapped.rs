@@ -6,7 +6,7 @@ use std::sync::Arc;
 use transom_fabric::{Domain, Memory, Peer, Port, Region, RegionKey};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// A block of each of several ranks.
 pub(crate) struct Parts {

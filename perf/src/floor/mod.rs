@@ -16,9 +16,9 @@ mod mapped;
 
 use transom::{Job, Route, Window};
 
-use crate::Outcome;
 use crate::kinds::Test;
 use crate::options::Options;
+use crate::outcome::Outcome;
 use bare_ofi::BareOfi;
 use bare_shm::BareShm;
 use bare_verbs::BareVerbs;

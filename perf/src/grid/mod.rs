@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use transom::Job;
 
-use crate::Outcome;
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::report;
 use part::{Buffers, Part};
 use signals::{Signals, Word};

@@ -11,7 +11,7 @@ use transom::{Assert, At, BasicType, Datatype, Info, Items, Job, Lock, Op, RawWi
 use transom_fabric::Memory;
 
 use super::{Creation, Operation, Synchronization};
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Bytes of the part, and the offset of each operation's data.
 const BYTES: usize = LONG_AT + LONG * 8;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use transom::Job;
 
-use crate::Outcome;
 use crate::floor::{Mapped, swap_cards};
+use crate::outcome::Outcome;
 
 /// Bytes between words.
 const LINE: usize = 64;

@@ -5,7 +5,7 @@ use std::path::Path;
 use transom_launch as launch;
 
 use super::loggp::LogGp;
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// A long put, in bytes, whose time is that of its bytes.
 const LONG: f64 = 1_048_576.0;

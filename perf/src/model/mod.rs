@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::Outcome;
 use crate::chart::{self, BOTTOM, COLORS, Curve, HEIGHT, LEFT, RIGHT, TOP, WIDTH};
+use crate::outcome::Outcome;
 use crate::output::{output, parsed};
 use counts::{Call, shape};
 use goal::Schedule;

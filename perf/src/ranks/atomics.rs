@@ -7,11 +7,11 @@ use transom::{Job, Window, ops};
 
 use super::Work;
 use super::clock::{Tick, tick};
-use crate::Outcome;
 use crate::floor::Everyone;
 use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
+use crate::outcome::Outcome;
 
 /// Fails where a count is another.
 pub(super) fn same(what: &str, found: u64, expected: u64) -> Outcome<()> {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use transom::{Job, ops};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Buckets for each doubling of the time: one holds times that differ by 3 per cent at most.
 const FINE: u32 = 5;

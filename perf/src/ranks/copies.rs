@@ -4,11 +4,11 @@ use transom::{Job, Window};
 
 use super::Work;
 use super::clock::{Tick, tick};
-use crate::Outcome;
 use crate::floor::Everyone;
 use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
+use crate::outcome::Outcome;
 
 /// Word `at` of the data of a rank.
 fn word(rank: usize, at: usize) -> u64 {

@@ -5,10 +5,10 @@ use transom::{Job, Window};
 use super::Work;
 use super::atomics::same;
 use super::clock::{Tick, tick};
-use crate::Outcome;
 use crate::floor::Everyone;
 use crate::iterations::window;
 use crate::options::Options;
+use crate::outcome::Outcome;
 
 /// Puts a number that grows to the right neighbour.
 struct Epochs {

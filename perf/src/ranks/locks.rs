@@ -7,11 +7,11 @@ use transom::{Job, Lock, Window};
 use super::Work;
 use super::atomics::counted;
 use super::clock::{Tick, tick};
-use crate::Outcome;
 use crate::floor::Everyone;
 use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
+use crate::outcome::Outcome;
 
 /// Adds 1 to a word of a rank by a get and a put, which only the lock makes one.
 struct Locks {

@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use transom::{Job, ops};
 
-use crate::Outcome;
 use crate::floor::Everyone;
 use crate::kinds::Test;
 use crate::measure::Times;
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::output;
 use clock::{Clock, Tick};
 use table::Line;

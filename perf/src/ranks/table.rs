@@ -7,10 +7,10 @@ use transom::Job;
 
 use super::as_f64;
 use super::clock::SHARES;
-use crate::Outcome;
 use crate::kinds::{Test, Unit};
 use crate::measure::Times;
 use crate::options::Options;
+use crate::outcome::Outcome;
 use crate::report;
 
 /// One line of the table.

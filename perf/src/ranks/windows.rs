@@ -9,10 +9,10 @@ use transom_fabric::Memory;
 use super::atomics::same;
 use super::clock::{Tick, tick};
 use super::{Work, as_f64};
-use crate::Outcome;
 use crate::floor::Everyone;
 use crate::iterations::window;
 use crate::options::Options;
+use crate::outcome::Outcome;
 
 /// Creates and frees windows.
 struct Creation<'j> {

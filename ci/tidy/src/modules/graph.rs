@@ -1,9 +1,13 @@
 //! The graph of a crate's top-level modules: who names whom. Owns the way from a file to its
 //! module, and the search for circles. Independent of rules.
 
+use super::facade;
 use super::paths::{firsts, from_root, split, test_files};
 use crate::source::{Source, words};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The root of a crate in the graph: the items that it defines itself.
+const ROOT: &str = "the root";
 
 /// A module that names another, with the first place where it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +37,9 @@ impl Graph {
         let mut graph =
             Graph { modules: files().map(|(_, (module, _))| module.to_owned()).collect(), edges: Vec::new() };
         let roots = ["lib.rs", "main.rs"].map(|name| format!("{root}{name}"));
-        let hidden: BTreeMap<&str, &str> =
-            sources.iter().filter(|source| roots.contains(&source.path)).flat_map(|it| exports(&it.code)).collect();
+        let of_root = || sources.iter().filter(|source| roots.contains(&source.path));
+        let hidden: BTreeMap<&str, &str> = of_root().flat_map(|it| exports(&it.code)).collect();
+        let items: BTreeSet<&str> = of_root().flat_map(|it| facade::items(&it.code)).collect();
         for (source, (module, depth)) in files() {
             for named in from_root(&source.code, depth) {
                 let to = *hidden.get(named.first).unwrap_or(&named.first);
@@ -44,6 +49,16 @@ impl Graph {
                     all.iter().for_each(|to| graph.add(module, to, &source.path, line));
                 } else if to != module && graph.modules.contains(to) {
                     graph.add(module, to, &source.path, line);
+                } else if items.contains(named.first) {
+                    graph.add(module, ROOT, &source.path, line);
+                }
+            }
+        }
+        for source in of_root() {
+            for used in facade::used(&source.code) {
+                let to = if used.begins { Some(&used.name) } else { hidden.get(used.name) };
+                if let Some(to) = to.filter(|&&to| graph.modules.contains(to)) {
+                    graph.add(ROOT, to, &source.path, source.line(used.at));
                 }
             }
         }
@@ -185,7 +200,7 @@ mod tests {
             ("a/src/d.rs", "use crate::{Renamed};"),
             ("a/src/e.rs", "use super::Other;"),
         ];
-        assert_eq!(edges(&files), [pair("c", "b"), pair("d", "b"), pair("e", "c")]);
+        assert_eq!(edges(&files), [pair("c", "b"), pair("d", "b"), pair("e", "c"), pair(ROOT, "c")]);
     }
 
     #[test]
@@ -215,6 +230,22 @@ mod tests {
             ("a/src/whole/mod.rs", "use crate::c;"),
         ];
         assert_eq!(edges(&files), [pair("c", "b")]);
+    }
+
+    #[test]
+    fn an_item_of_the_root_and_its_use_of_a_module_are_a_circle() {
+        let c = ("a/src/c.rs", "");
+        for (root, module, circles) in [
+            ("mod b; mod c; struct S; fn f() { b::g() }", "use crate::S;", 1),
+            ("mod b; mod c; use b::B; type S = B;", "fn f(it: &super::S) {}", 1),
+            ("mod b; mod c; pub use b::B; pub struct S; pub fn f(it: B) {}", "use crate::S;", 1),
+            // A re-export alone is no use.
+            ("mod b; mod c; pub use b::B; struct S; fn f() { c::g() }", "use crate::S;", 0),
+            ("mod b; mod c; struct S; #[cfg(test)] mod tests { use crate::b::B; }", "use crate::S;", 0),
+        ] {
+            let graph = graph(&[("a/src/lib.rs", root), ("a/src/b.rs", module), c]);
+            assert_eq!(graph.circles().len(), circles, "{root}");
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! which may use any module. Owns the reader for `crate::x`, `crate::{x, y::z}`, and `super::x`
 //! from the depth at which it stands. Independent of modules and rules.
 
+use std::ops::Range;
+
 use crate::source::{closing_brace, words};
 
 /// A path below the root of the crate: its first segment, and where it stands.
@@ -16,8 +18,7 @@ pub(crate) struct Named<'c> {
 /// The paths of `code` that begin at the root. `depth`: how many modules the file is below the
 /// root.
 pub(crate) fn from_root(code: &str, depth: usize) -> Vec<Named<'_>> {
-    let inner = inner_modules(code);
-    let tests: Vec<_> = inner.iter().filter(|&&(open, _)| is_for_tests(&code[..open])).collect();
+    let (inner, tests) = (inner_modules(code), in_unit_tests(code));
     let mut found = Vec::new();
     let mut supers = 0;
     for (at, word) in words(code) {
@@ -31,7 +32,7 @@ pub(crate) fn from_root(code: &str, depth: usize) -> Vec<Named<'_>> {
             "super" => 1,
             _ => 0,
         };
-        if tests.iter().any(|&&(open, close)| open < at && at < close) {
+        if tests.iter().any(|test| test.contains(&at)) {
             continue;
         }
         let nested = inner.iter().filter(|&&(open, close)| open < at && at < close).count();
@@ -75,6 +76,12 @@ pub(crate) fn split(inside: &str) -> Vec<&str> {
     }
     parts.push(&inside[from..]);
     parts
+}
+
+/// The bodies of modules that are written in the file and for tests only.
+pub(crate) fn in_unit_tests(code: &str) -> Vec<Range<usize>> {
+    let inner = inner_modules(code).into_iter().filter(|&(open, _)| is_for_tests(&code[..open]));
+    inner.map(|(open, close)| open..close).collect()
 }
 
 /// The modules of `code` that are files of their own and for tests only.
