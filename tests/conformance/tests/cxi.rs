@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use transom_conformance::{Fixture, conformance};
+use transom_conformance::{Fixture, Window, conformance, run};
 use transom_fabric::{AmoKind, Coherence, Domain, Memory, Peer, Port, Post, Region, Tally, Width};
 use transom_ofi::{OfiDomain, OfiOptions};
 
@@ -53,7 +53,7 @@ fn it_is_preferred_and_ranks_take_turns_in_devices() {
     let names = [0, 1, 2].map(|rank| open(rank, None).name());
     assert_eq!(names, ["cxi cxi0", "cxi cxi1", "cxi cxi0"]);
     assert_eq!(open(0, Some("cxi1")).name(), "cxi cxi1");
-    assert_eq!(open(0, None).agreement(), "cxi");
+    assert_eq!((open(0, None).provider().as_str(), open(0, None).agreed().count()), ("cxi", 0));
     let options = OfiOptions { devices: Some("mlx5_0".into()), ..OfiOptions::default() };
     let error = OfiDomain::open_of(&slingshot::library(), &options).expect_err("a device of others");
     let error = format!("{error:#}");
@@ -107,6 +107,31 @@ fn regions_beyond_the_fast_ones_serve_too() {
     drop(regions);
     let again: Vec<_> = memories.iter().map(|memory| target.register(memory).expect("room for all")).collect();
     assert!(again.iter().map(|region| region.key().0[1]).eq(keys), "the same keys again");
+}
+
+/// A put of the caller's bytes takes two functions of the port before libfabric. Above the port it
+/// takes six (tests/sim_frames.rs), so that the way from the public call to `fi_writemsg` has
+/// eight functions.
+#[test]
+fn a_put_reaches_libfabric_by_two_functions_of_the_port() {
+    run(&Cxi, 2, |rank| {
+        let long = rank.domain().port().limits().copied_max + 1;
+        let window: Window<Cxi> = rank.window(long);
+        rank.barrier();
+        if rank.me.0 == 0 {
+            let (source, tally) = (Memory::private(long), Tally::new());
+            let called = slingshot::watch(|| rank.put(&window.remotes[1], 0, &source, &tally));
+            let text = called.expect("one write").to_string();
+            let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("at "));
+            let names: Vec<&str> = lines.map(|line| line.split_once(": ").map_or(line, |(_, name)| name)).collect();
+            let place = |of: &str| names.iter().position(|name| name.ends_with(of)).expect(of);
+            let (library, port) = (place("objects::write"), place("Port>::put"));
+            assert_eq!(port - library, 2, "{text}");
+            assert!(names[library + 1].ends_with("Open>::write"), "{text}");
+            rank.flush(&tally);
+        }
+        rank.barrier();
+    });
 }
 
 struct Nobody;

@@ -15,6 +15,8 @@ mod info;
 mod net;
 mod objects;
 
+use std::backtrace::Backtrace;
+use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
@@ -39,6 +41,26 @@ const EAVAIL: isize = 259;
 const EKEYREJECTED: c_int = 129;
 const ENOKEY: c_int = 266;
 const EIO: c_int = 5;
+
+thread_local! {
+    /// Where this thread called `fi_writemsg` last, once [`watch`] was called.
+    static CALLED: Cell<Option<Backtrace>> = const { Cell::new(None) };
+    static WATCHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The backtrace of the last `fi_writemsg` that `post` calls in this thread.
+pub(crate) fn watch(post: impl FnOnce()) -> Option<Backtrace> {
+    WATCHED.set(true);
+    post();
+    WATCHED.set(false);
+    CALLED.take()
+}
+
+fn observe() {
+    if WATCHED.get() {
+        CALLED.set(Some(Backtrace::force_capture()));
+    }
+}
 
 /// The library, as version 2.0.
 pub(crate) fn library() -> Arc<Library> {

@@ -516,6 +516,7 @@ fn delivered(flags: u64) -> bool {
 /// # Safety
 /// Called as libfabric documents it.
 unsafe extern "C" fn write(endpoint: *mut sys::fid_ep, message: *const sys::fi_msg_rma, flags: u64) -> isize {
+    super::observe();
     // SAFETY: the caller's message, of one vector at each side, and an open endpoint.
     unsafe {
         let message = &*message;
