@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use family::Kind;
 use hammer::Blows;
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
-use pairs::{Meaning, Mode, Setup, Stage, all_pairs};
+use pairs::{Meaning, Setup, Stage, pairs_of};
 use support::part::{FLAVORS, disciplines};
 use transom::ops::{Max, MaxLoc, Min, MinLoc, Reduction, Replace, Sum};
 use transom::reduce::DoubleInt;
@@ -76,7 +76,7 @@ fn many(world: &Job, info: &Info) -> usize {
 fn run<T: Kind, R: Reduction<T> + Copy>(world: &Job, meaning: Meaning, op: R, combine: fn(T, T) -> T) -> Outcome {
     for (flavor, info) in windows(world, size_of::<T>()) {
         let setup = Setup { flavor, len: many(world, &info), info, turns: 8 };
-        all_pairs(stage(world), &setup, &Mode { op, combine, meaning })?;
+        pairs_of(stage(world), &setup, meaning, op, combine)?;
     }
     Ok(())
 }

@@ -4,11 +4,10 @@
 //!
 //! Route: sim.
 
-use family::Kind;
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
-use pairs::{Meaning, Mode, Setup, Stage, all_pairs};
+use pairs::{Meaning, Setup, Stage, pairs_of};
 use simulated::{Outcome, Rank, nets, run};
-use transom::ops::{Max, MaxLoc, Min, Reduction, Replace, Sum};
+use transom::ops::{Max, MaxLoc, Min, Replace, Sum};
 use transom::reduce::DoubleInt;
 use transom::{Complex, Flavor, Info};
 
@@ -36,15 +35,8 @@ fn everywhere(ranks: usize, flavors: &'static [Flavor], body: fn(Stage<'_>, Flav
 const TYPED: &[Flavor] = &[Flavor::Allocate, Flavor::Create];
 const ALL: &[Flavor] = &[Flavor::Allocate, Flavor::Create, Flavor::Dynamic];
 
-fn pairs<T: Kind, R: Reduction<T> + Copy>(
-    stage: Stage<'_>,
-    (flavor, info): (Flavor, &Info),
-    meaning: Meaning,
-    op: R,
-    combine: fn(T, T) -> T,
-) -> Outcome {
-    let setup = Setup { flavor, info: info.clone(), len: 21, turns: 8 };
-    all_pairs(stage, &setup, &Mode { op, combine, meaning })
+fn setup(flavor: Flavor, info: &Info) -> Setup {
+    Setup { flavor, info: info.clone(), len: 21, turns: 8 }
 }
 
 /// MPI-4.1 §12.3.4, §12.7.1: types that the net may perform itself.
@@ -52,8 +44,8 @@ fn pairs<T: Kind, R: Reduction<T> + Copy>(
 #[test]
 fn all_pairs_of_words_are_exact() {
     everywhere(3, ALL, |stage, flavor, info| {
-        pairs::<i64, _>(stage, (flavor, info), Meaning::Sum, Sum, i64::wrapping_add)?;
-        pairs::<i32, _>(stage, (flavor, info), Meaning::Replace, Replace, |_, new| new)
+        pairs_of::<i64, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, i64::wrapping_add)?;
+        pairs_of::<i32, _>(stage, &setup(flavor, info), Meaning::Replace, Replace, |_, new| new)
     });
 }
 
@@ -62,9 +54,9 @@ fn all_pairs_of_words_are_exact() {
 #[test]
 fn all_pairs_of_other_types_are_exact() {
     everywhere(3, ALL, |stage, flavor, info| {
-        pairs::<u8, _>(stage, (flavor, info), Meaning::Replace, Replace, |_, new| new)?;
-        pairs::<f64, _>(stage, (flavor, info), Meaning::Sum, Sum, |a, b| a + b)?;
-        pairs::<Complex<f64>, _>(stage, (flavor, info), Meaning::Sum, Sum, |a, b| a + b)
+        pairs_of::<u8, _>(stage, &setup(flavor, info), Meaning::Replace, Replace, |_, new| new)?;
+        pairs_of::<f64, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, |a, b| a + b)?;
+        pairs_of::<Complex<f64>, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, |a, b| a + b)
     });
 }
 
@@ -73,10 +65,10 @@ fn all_pairs_of_other_types_are_exact() {
 #[test]
 fn all_pairs_of_extremes_are_exact() {
     everywhere(2, ALL, |stage, flavor, info| {
-        pairs::<i64, _>(stage, (flavor, info), Meaning::Max, Max, i64::max)?;
-        pairs::<i32, _>(stage, (flavor, info), Meaning::Min, Min, i32::min)?;
+        pairs_of::<i64, _>(stage, &setup(flavor, info), Meaning::Max, Max, i64::max)?;
+        pairs_of::<i32, _>(stage, &setup(flavor, info), Meaning::Min, Min, i32::min)?;
         let larger = |old: DoubleInt, new: DoubleInt| if new.value() > old.value() { new } else { old };
-        pairs::<DoubleInt, _>(stage, (flavor, info), Meaning::Max, MaxLoc, larger)
+        pairs_of::<DoubleInt, _>(stage, &setup(flavor, info), Meaning::Max, MaxLoc, larger)
     });
 }
 

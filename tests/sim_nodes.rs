@@ -3,11 +3,10 @@
 //!
 //! Route: sim, shm.
 
-use family::Kind;
 use order::{order_of_bytes, program_order, reads_in_order, sums_without_order};
-use pairs::{Meaning, Mode, Setup, Stage, all_pairs};
+use pairs::{Meaning, Setup, Stage, pairs_of};
 use simulated::{Outcome, Rank, cost, nets, run_on, same};
-use transom::ops::{Max, Reduction, Replace, Sum};
+use transom::ops::{Max, Replace, Sum};
 use transom::{Actor, Flavor, Info, Lock, Window};
 use transom_fabric::Coherence;
 use transom_fabric::sim::{SimAmo, SimCounters, SimOptions};
@@ -47,15 +46,8 @@ fn everywhere(body: fn(Stage<'_>, Flavor, &Info) -> Outcome) {
     }
 }
 
-fn pairs<T: Kind, R: Reduction<T> + Copy>(
-    stage: Stage<'_>,
-    (flavor, info): (Flavor, &Info),
-    meaning: Meaning,
-    op: R,
-    combine: fn(T, T) -> T,
-) -> Outcome {
-    let setup = Setup { flavor, info: info.clone(), len: 9, turns: 4 };
-    all_pairs(stage, &setup, &Mode { op, combine, meaning })
+fn setup(flavor: Flavor, info: &Info) -> Setup {
+    Setup { flavor, info: info.clone(), len: 9, turns: 4 }
 }
 
 /// MPI-4.1 §12.3.4, §12.7.1: types that the net may perform, and one that it never performs.
@@ -63,10 +55,10 @@ fn pairs<T: Kind, R: Reduction<T> + Copy>(
 #[test]
 fn all_pairs_are_exact() {
     everywhere(|stage, flavor, info| {
-        pairs::<i64, _>(stage, (flavor, info), Meaning::Sum, Sum, i64::wrapping_add)?;
-        pairs::<i64, _>(stage, (flavor, info), Meaning::Max, Max, i64::max)?;
-        pairs::<i32, _>(stage, (flavor, info), Meaning::Replace, Replace, |_, new| new)?;
-        pairs::<f64, _>(stage, (flavor, info), Meaning::Sum, Sum, |a, b| a + b)
+        pairs_of::<i64, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, i64::wrapping_add)?;
+        pairs_of::<i64, _>(stage, &setup(flavor, info), Meaning::Max, Max, i64::max)?;
+        pairs_of::<i32, _>(stage, &setup(flavor, info), Meaning::Replace, Replace, |_, new| new)?;
+        pairs_of::<f64, _>(stage, &setup(flavor, info), Meaning::Sum, Sum, |a, b| a + b)
     });
 }
 

@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 
-use pairs::{Meaning, Mode, Setup, Stage, all_pairs};
+use pairs::{Meaning, Setup, Stage, pairs_of};
 use support::part::Part;
 use transom::ops::{Replace, Sum};
 use transom::{Actor, BasicType, Flavor, Info, Job, Lock, Op, Window};
@@ -42,12 +42,12 @@ fn main() -> ExitCode {
 fn sums(world: &Job, info: &Info) -> Outcome {
     ensure(world.net().is_some_and(|net| net.starts_with("verbs")), "the net is verbs")?;
     let setup = Setup { flavor: Flavor::Create, info: info.clone(), len: 20, turns: 24 };
-    all_pairs::<i64, _>(stage(world), &setup, &Mode { op: Sum, combine: i64::wrapping_add, meaning: Meaning::Sum })
+    pairs_of::<i64, _>(stage(world), &setup, Meaning::Sum, Sum, i64::wrapping_add)
 }
 
 fn swaps(world: &Job, info: &Info) -> Outcome {
     let setup = Setup { flavor: Flavor::Create, info: info.clone(), len: 20, turns: 24 };
-    all_pairs::<i64, _>(stage(world), &setup, &Mode { op: Replace, combine: |_, new| new, meaning: Meaning::Replace })
+    pairs_of::<i64, _>(stage(world), &setup, Meaning::Replace, Replace, |_, new| new)
 }
 
 fn stage(world: &Job) -> Stage<'_> {
@@ -70,9 +70,8 @@ fn on_two_nodes(world: &Job) -> Outcome {
     same("ranks of the node", &world.node_ranks().len(), &2)?;
     for flavor in [Flavor::Allocate, Flavor::Create] {
         let setup = Setup { flavor, info: Info::new(), len: 6, turns: 6 };
-        let sum = Mode { op: Sum, combine: i64::wrapping_add, meaning: Meaning::Sum };
-        all_pairs::<i64, _>(stage(world), &setup, &sum)?;
-        all_pairs(stage(world), &setup, &Mode { op: Replace, combine: |_, new: i64| new, meaning: Meaning::Replace })?;
+        pairs_of::<i64, _>(stage(world), &setup, Meaning::Sum, Sum, i64::wrapping_add)?;
+        pairs_of(stage(world), &setup, Meaning::Replace, Replace, |_, new: i64| new)?;
     }
     const TURNS: u64 = 20;
     let win = Window::<u64>::allocate(world, 1)?;

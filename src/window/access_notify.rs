@@ -3,6 +3,7 @@
 //! the target. The counter moves after the operation is complete at the target.
 
 use super::access::{Passive, whole};
+use super::accumulate::Accumulate;
 use super::element::RmaElem;
 use super::notices::Notice;
 use super::raw::At;
@@ -130,14 +131,9 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<()> {
-        const CALL: &str = "accumulate_notify";
-        let permit = self.0.admit(CALL, target)?;
         let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
-        let accumulate = whole::<T>(CALL, R::OP, Some(from), None, size_of_val(source));
-        let core = self.0.core;
-        core.notified(CALL, permit, notice.0, Count::Target, |count| {
-            core.accumulate(permit, displacement as u64, &accumulate, count)
-        })
+        let accumulate = whole::<T>("accumulate_notify", R::OP, Some(from), None, size_of_val(source));
+        self.counted(target, displacement, &accumulate, notice, Count::Target)
     }
 
     /// [`Access::get_accumulate`](crate::Access::get_accumulate), then one added to a counter of
@@ -155,15 +151,10 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<()> {
-        const CALL: &str = "get_accumulate_notify";
-        let permit = self.0.admit(CALL, target)?;
         let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         let into = Into::contiguous(self.0.scope.sink(bytemuck::cast_slice_mut(result)));
-        let accumulate = whole::<T>(CALL, R::OP, Some(from), Some(into), size_of_val(source));
-        let core = self.0.core;
-        core.notified(CALL, permit, notice.0, Count::Target, |count| {
-            core.accumulate(permit, displacement as u64, &accumulate, count)
-        })
+        let accumulate = whole::<T>("get_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
+        self.counted(target, displacement, &accumulate, notice, Count::Target)
     }
 
     /// [`Passive::accumulate_notify`] with a request (`MPI_Raccumulate_notify`).
@@ -178,16 +169,11 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<Request> {
-        const CALL: &str = "raccumulate_notify";
-        let permit = self.0.admit(CALL, target)?;
         let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
-        let accumulate = whole::<T>(CALL, R::OP, Some(from), None, size_of_val(source));
-        let core = self.0.core;
+        let accumulate = whole::<T>("raccumulate_notify", R::OP, Some(from), None, size_of_val(source));
         let mut tally = None;
-        core.notified(CALL, permit, notice.0, Count::Request(&mut tally), |count| {
-            core.accumulate(permit, displacement as u64, &accumulate, count)
-        })?;
-        Ok(Request::new(&core.job, tally))
+        self.counted(target, displacement, &accumulate, notice, Count::Request(&mut tally))?;
+        Ok(Request::new(&self.0.core.job, tally))
     }
 
     /// [`Passive::get_accumulate_notify`] into a buffer that the request gives back with the
@@ -204,16 +190,27 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<BufferRequest<T>> {
-        const CALL: &str = "rget_accumulate_notify";
-        let permit = self.0.admit(CALL, target)?;
         let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
-        let core = self.0.core;
-        BufferRequest::lend(&core.job, result, |result, tally| {
+        BufferRequest::lend(&self.0.core.job, result, |result, tally| {
             let into = Into::contiguous(result.sink());
-            let accumulate = whole::<T>(CALL, R::OP, Some(from), Some(into), size_of_val(source));
-            core.notified(CALL, permit, notice.0, Count::Request(tally), |count| {
-                core.accumulate(permit, displacement as u64, &accumulate, count)
-            })
+            let accumulate = whole::<T>("rget_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
+            self.counted(target, displacement, &accumulate, notice, Count::Request(tally))
+        })
+    }
+
+    /// An accumulate of any form, then one added to a counter of the target.
+    fn counted(
+        &self,
+        target: usize,
+        displacement: usize,
+        accumulate: &Accumulate<'_>,
+        notice: Notice,
+        count: Count<'_>,
+    ) -> Result<()> {
+        let permit = self.0.admit(accumulate.call, target)?;
+        let core = self.0.core;
+        core.notified(accumulate.call, permit, notice.0, count, |count| {
+            core.accumulate(permit, displacement as u64, accumulate, count)
         })
     }
 }

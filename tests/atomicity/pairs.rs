@@ -34,13 +34,13 @@ pub(crate) struct Setup {
 
 /// An operation and its meaning on numbers.
 #[derive(Debug)]
-pub(crate) struct Mode<T, R> {
+struct Mode<T, R> {
     /// The operation.
-    pub(crate) op: R,
+    op: R,
     /// The operation's effect on an element.
-    pub(crate) combine: fn(T, T) -> T,
+    combine: fn(T, T) -> T,
     /// The operand of a rank's call.
-    pub(crate) meaning: Meaning,
+    meaning: Meaning,
 }
 
 /// The invariant of an operation's outcome.
@@ -104,11 +104,7 @@ impl Plan<'_> {
 const TOP: u64 = 127;
 
 /// Runs all pairs of functions; does nothing where the flavor is impossible.
-pub(crate) fn all_pairs<T: Kind, R: Reduction<T> + Copy>(
-    stage: Stage<'_>,
-    setup: &Setup,
-    mode: &Mode<T, R>,
-) -> Outcome {
+fn all_pairs<T: Kind, R: Reduction<T> + Copy>(stage: Stage<'_>, setup: &Setup, mode: &Mode<T, R>) -> Outcome {
     let world = stage.world;
     let Some(win) = Ground::new(world, setup.flavor, setup.len, &setup.info)? else { return Ok(()) };
     let seen = Window::<u64>::allocate(world, 2 * setup.turns * world.size())?;
@@ -122,6 +118,17 @@ pub(crate) fn all_pairs<T: Kind, R: Reduction<T> + Copy>(
     }
     win.free()?;
     Ok(seen.free()?)
+}
+
+/// [`all_pairs`] of an operation of which `combine` is the effect on an element.
+pub(crate) fn pairs_of<T: Kind, R: Reduction<T> + Copy>(
+    stage: Stage<'_>,
+    setup: &Setup,
+    meaning: Meaning,
+    op: R,
+    combine: fn(T, T) -> T,
+) -> Outcome {
+    all_pairs(stage, setup, &Mode { op, combine, meaning })
 }
 
 /// Values that an observer must not have seen, as their numbers.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use transom_fabric::Memory;
 
 use super::mapped::Mapped;
-use crate::Outcome;
 use crate::kinds::Test;
+use crate::outcome::Outcome;
 
 /// Offset of the data; the flags and the atomics' word are before it.
 const FLAG: usize = 128;
@@ -88,9 +88,7 @@ impl BareShm {
             // Release and Acquire: each store of a flag pairs with the peer's load of it, as in any
             // barrier.
             flag.store(turn, Ordering::Release);
-            while own.load(Ordering::Acquire) < turn {
-                std::hint::spin_loop();
-            }
+            poll(own, turn);
         }
     }
 
@@ -101,18 +99,13 @@ impl BareShm {
         for _ in 0..count {
             // Relaxed, Release and Acquire: as in `barriers`.
             let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
-            let told = || {
-                while own.load(Ordering::Acquire) < turn {
-                    std::hint::spin_loop();
-                }
-            };
             if self.rank == 0 {
-                told();
+                poll(own, turn);
                 self.memory.theirs.word64(WORD).store(u64::from(turn), Ordering::Relaxed);
                 flag.store(turn, Ordering::Release);
             } else {
                 flag.store(turn, Ordering::Release);
-                told();
+                poll(own, turn);
             }
         }
     }
@@ -123,19 +116,22 @@ impl BareShm {
         for _ in 0..count {
             // Relaxed, Release and Acquire: as in `barriers`.
             let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
-            let told = || {
-                while own.load(Ordering::Acquire) < turn {
-                    std::hint::spin_loop();
-                }
-            };
             if self.rank == 1 {
-                told();
+                poll(own, turn);
             }
             self.memory.theirs.word64(WORD).store(u64::from(turn), Ordering::Relaxed);
             flag.store(turn, Ordering::Release);
             if self.rank == 0 {
-                told();
+                poll(own, turn);
             }
         }
+    }
+}
+
+/// Polls the own flag until the peer has stored `turn` or more.
+fn poll(own: &AtomicU32, turn: u32) {
+    // Acquire: pairs with the Release of the peer's store.
+    while own.load(Ordering::Acquire) < turn {
+        std::hint::spin_loop();
     }
 }
