@@ -5,11 +5,13 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use transom_fabric::{Amo, Tally, TallyRef};
+use transom_fabric::{Tally, TallyRef};
 
+use super::accumulate_net::{ByNet, width_by_net};
 use super::core::{Core, index};
 use super::dynamic::{Resolved, Within};
 use super::layouts::no_overlap;
+use super::near::Beside;
 use super::packing::Batch;
 use super::permit::Permit;
 use super::target::{Reach, Target};
@@ -78,7 +80,7 @@ impl Core {
     /// single words, not with the stripes.
     #[cold]
     fn per_element_beside_device(&self, ty: BasicType) -> Option<bool> {
-        match (self.nic_width(ty), self.actor) {
+        match (width_by_net(self, ty), self.actor) {
             (Some(_), Actor::Nic) => None,
             (Some(_), _) => Some(true),
             (None, _) => Some(self.hints.per_element),
@@ -176,7 +178,9 @@ impl Core {
             || self.job.finish(&tally),
             |scope| {
                 let into = scope.sink(old);
-                if let Some(posted) = self.fetch_by_net(target, at, (op, ty), operand, &into, &tally) {
+                if let Some(net) = ByNet::of(self, target, ty)
+                    && let Some(posted) = net.fetch(at, op, operand, &into, &tally)
+                {
                     return posted;
                 }
                 let accumulate = Accumulate {
@@ -211,7 +215,9 @@ impl Core {
             into.fill_from(bytes_of(&old, ty.size()));
             return Ok(());
         }
-        if let Some(posted) = self.fetch_by_net(target, at, (op, ty), operand, &into, &target.tally) {
+        if let Some(net) = ByNet::of(self, target, ty)
+            && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
+        {
             return posted;
         }
         // The operand is copied before the call returns, as for every accumulate.
@@ -323,12 +329,11 @@ impl Core {
                 }
             }
         }
-        if let Some((remote, width)) = self.by_net(target, ty) {
-            let amo = Amo::compare_swap(width, expected, new);
-            return self.post_amo(target, remote, at, amo, &into, tally);
+        if let Some(net) = ByNet::of(self, target, ty) {
+            return net.swap(at, (expected, new), &into, tally);
         }
-        if let Some(near) = self.near(target) {
-            return self.swap_near(&near, at, ty, (expected, new), into);
+        if let Some(near) = Beside::of(self, target) {
+            return near.swap(at, ty, (expected, new), into);
         }
         self.ask_swap(target, at, ty, (expected, new), into, tally)
     }
@@ -432,11 +437,11 @@ impl Core {
                 }
             }
         }
-        if let Some((remote, width)) = self.by_net(target, it.ty) {
-            return self.accumulate_by_net(target, remote, width, at, it, tally);
+        if let Some(net) = ByNet::of(self, target, it.ty) {
+            return net.accumulate(at, it, tally);
         }
-        if let Some(near) = self.near(target) {
-            return self.accumulate_near(&near, at, it);
+        if let Some(near) = Beside::of(self, target) {
+            return near.accumulate(at, it);
         }
         self.combine(target, at, it, tally)
     }

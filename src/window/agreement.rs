@@ -64,8 +64,8 @@ pub(super) fn tell(job: &Job, tells: u32) -> Result<Told> {
     Ok(Told { bits, failed })
 }
 
-/// The lowest rank with `of_them`. Its bits are found from the highest: where a candidate has a 0,
-/// candidates with a 1 drop out.
+/// The lowest rank with `of_them`. The bits of its number are found from the highest: where a
+/// candidate has a 0, candidates with a 1 drop out.
 fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
     let mut lowest = 0;
     for bit in (0..usize::BITS - job.size().leading_zeros()).rev() {

@@ -40,7 +40,7 @@ pub struct Allocation {
 
 impl Job {
     /// Allocates memory of this process that other ranks of the node can map (`MPI_ALLOC_MEM`,
-    /// MPI-4.1 §9.2). Local. It begins on a page; at a multiple of more with the hint
+    /// MPI-4.1 §9.2). Local. The memory begins on a page; at a multiple of more with the hint
     /// `mpi_minimum_memory_alignment`, a power of two.
     ///
     /// # Errors

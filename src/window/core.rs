@@ -10,11 +10,12 @@ use super::epoch_state::EpochState;
 use super::notify;
 use super::own::Own;
 use super::permit::Permit;
+use super::shared::SharedPart;
 use super::target::{Far, Reach, Target};
 use super::targets::Targets;
 use crate::directory::Part;
 use crate::epoch::Access;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::job::{self, BarrierWords, JobCore, Route, Team, peer};
 use crate::memory::layout::Layout;
@@ -243,8 +244,8 @@ impl Core {
         }
     }
 
-    /// [`Core::fence`] whose first signal travels behind the puts in flight. They are complete
-    /// before the second signal, since its receiver may tell ranks whose operations would not
+    /// [`Core::fence`] whose first signal travels behind the puts in flight. The puts are
+    /// complete before the second signal, since its receiver may tell ranks whose operations would not
     /// follow the puts.
     #[cold]
     fn fence_behind(&self) -> Result<()> {
@@ -304,6 +305,27 @@ impl Core {
         })
     }
 
+    /// The part of a rank as memory of this process; for `PROC_NULL`, that of the lowest rank whose
+    /// part has bytes (MPI-4.1 §12.2.3).
+    pub(crate) fn shared_query(&self, rank: usize) -> Result<SharedPart> {
+        const CALL: &str = "shared_query";
+        if self.flavor == Flavor::Dynamic {
+            return Err(Error::argument(Class::RmaFlavor, CALL, ArgumentError::DynamicUnshared));
+        }
+        if rank != job::PROC_NULL {
+            let part = self.target(CALL, rank)?.map(|target| self.own.shared(self.team.me, target));
+            return part.unwrap_or_else(|| Err(Error::argument(Class::Rank, CALL, ArgumentError::ProcNull)));
+        }
+        for rank in 0..self.team.size {
+            if let Some(target) = self.target(CALL, rank)?
+                && target.size > 0
+            {
+                return self.own.shared(self.team.me, target);
+            }
+        }
+        Ok(self.own.shared_nothing())
+    }
+
     /// Whether operations were started since the last fence.
     pub(crate) fn in_fence_epoch(&self) -> bool {
         self.epochs.state().0 == Access::Fence
@@ -323,7 +345,7 @@ impl Core {
     }
 }
 
-/// A checked offset as an index. It is below the size of memory that is mapped here, so it fits.
+/// A checked offset as an index, which fits because the memory is mapped here.
 #[inline]
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn index(at: u64) -> usize {

@@ -1,6 +1,6 @@
 //! Dynamic windows (MPI-4.1 §12.2.4): memory is attached at its owner, and accessed by address. An
 //! origin of the same node keeps a list of the regions that a target has attached and maps those
-//! that it can. It loads one word of the target to know that the list is still valid. Between nodes
+//! that it can. The origin loads one word of the target to know that the list is still valid. Between nodes
 //! the target checks each message itself, and the origin asks it before an access that takes
 //! several messages. An access outside of attached regions is therefore an error, and no part of it
 //! is performed.
@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use transom_fabric::{Amo, AmoKind, Keyed, Memory, Tally, Width};
 
 use super::core::{Core, index};
+use super::near::Beside;
 use super::target::Target;
 use crate::datatype::Strip;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
@@ -31,8 +32,8 @@ pub(crate) struct Known {
     regions: Vec<Extent>,
     /// The regions that were accessed, by address; `None` where a region can't be mapped.
     mapped: BTreeMap<u64, Option<Memory>>,
-    /// Whether this CPU stores to mapped regions. It does not where other accesses go as messages,
-    /// since their order with its own stores would be lost.
+    /// Whether this CPU stores to mapped regions: not where other accesses go as messages, whose
+    /// order with the stores would be lost.
     direct: bool,
 }
 
@@ -154,7 +155,7 @@ impl Core {
                 None => return Err(outside(address, len)),
             }
         }
-        let near = self.near(target).is_some();
+        let near = Beside::of(self, target).is_some();
         *direct &= all || near;
         Ok(match (*direct, across) {
             (true, false) if all => Resolved::Mapped,
@@ -216,7 +217,7 @@ impl Core {
 
     /// Asks the target for its regions, and again if they changed meanwhile.
     fn learn(&self, target: &Target, words: Words<'_>, known: &mut Known) -> Result<()> {
-        let attaches = self.near(target).is_some();
+        let attaches = Beside::of(self, target).is_some();
         if !attaches {
             // Operations sent as messages must complete before this CPU may store directly.
             self.job.progress.complete(&target.tally)?;

@@ -132,7 +132,7 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Exposes this rank's part to `origins` until [`Window::wait`] (`MPI_WIN_POST`, MPI-4.1
-    /// §12.5.2). It does not wait.
+    /// §12.5.2), without waiting.
     ///
     /// # Errors
     /// `RmaSync` within an exposure epoch, a fence epoch, or while this rank has its own part

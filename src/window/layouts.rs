@@ -6,21 +6,16 @@ use transom_fabric::{Memory, TallyRef};
 
 use super::core::Core;
 use super::dynamic::Resolved;
+use super::near::Attached;
 use super::permit::Permit;
+use super::posted::{BLOCK_BY_ITSELF, Posted};
 use super::target::{Far, Reach, Target};
 use super::transfer::{Count, From, Into};
-use crate::buffers::{Lent, Parts, Steps};
-use crate::datatype::{Pieces, Run};
+use crate::buffers::Steps;
+use crate::datatype::Run;
 use crate::error::{ArgumentError, Class, Error, Result, Side};
 use crate::memory::layout::Layout;
 use crate::transport::NetMemory;
-
-/// Blocks from this length on are not copied, unless the port would do so anyway; shorter ones are
-/// packed.
-const BLOCK_BY_ITSELF: usize = 1024;
-/// Maximum number of destinations of one get. For small blocks the bookkeeping is twice as long as
-/// the data.
-const PLACES: usize = 2048;
 
 impl Core {
     /// Both sides as one run of equal blocks with the same data, in memory that is mapped, and
@@ -97,7 +92,7 @@ impl Core {
         match far {
             Far::Posted(_) if self.travels(target, to.len())? => self.scatter(target, at, from, to, tally),
             Far::Posted(memory) => self.put_layout_posted(target, memory, at, from, to, tally),
-            Far::Near(near) => self.put_near(near, at, from, to),
+            Far::Near(near) => Attached::of(&self.job, near).put(at, from, to),
             Far::Messages => self.scatter(target, at, from, to, tally),
             Far::Dynamic(near) => match (self.resolve("put", target, at, to)?, near) {
                 (Resolved::Mapped, _) => self.put_within(target, at, from, to),
@@ -105,7 +100,7 @@ impl Core {
                     self.scatter(target, at, from, to, tally)?;
                     self.job.progress.complete(tally)
                 }
-                (Resolved::Far, Some(near)) => self.put_near(near, at, from, to),
+                (Resolved::Far, Some(near)) => Attached::of(&self.job, near).put(at, from, to),
                 (Resolved::Far, None) => self.scatter(target, at, from, to, tally),
             },
         }
@@ -120,17 +115,15 @@ impl Core {
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        let block = to.longest().min(from.layout.longest());
+        let (block, memory) = (to.longest().min(from.layout.longest()), Posted::of(&self.job, memory));
         match to.contiguous() {
-            Some(offset) if is_packed(memory, block) => {
-                self.put_packed(memory, (at + offset).cast_unsigned(), from, tally)
-            }
+            Some(offset) if memory.packs(block) => memory.put_packed((at + offset).cast_unsigned(), from, tally),
             Some(offset) if from.layout.contiguous().is_none() => {
-                self.put_listed(memory, (at + offset).cast_unsigned(), from, tally)
+                memory.put_listed((at + offset).cast_unsigned(), from, tally)
             }
             None if block < BLOCK_BY_ITSELF => self.scatter(target, at, from, to, tally),
             _ => to.beside(&from.layout).try_for_each(|([theirs, ours], len)| {
-                self.put_run(memory, (at + theirs).cast_unsigned(), from.part(ours, len), tally)
+                memory.put((at + theirs).cast_unsigned(), from.part(ours, len), tally)
             }),
         }
     }
@@ -151,35 +144,6 @@ impl Core {
             into.part(ours, len).fill(&there.memory, there.at);
             Ok(())
         })
-    }
-
-    /// Puts small blocks of the origin into one run of the target, gathered in the send buffer.
-    fn put_packed(&self, memory: &NetMemory, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
-        let most = memory.limits().packed_max;
-        let (mut pieces, mut at, mut left) = (from.layout.pieces(), at, from.layout.len());
-        while left > 0 {
-            let len = left.min(most);
-            // A refused post may have advanced its cursor, so each attempt begins with a new one.
-            let post = || {
-                let mut pieces = pieces.clone();
-                let fill = |buffer: &mut [u8]| {
-                    let mut done = 0;
-                    while let Some((ours, len)) = pieces.next_at_most(buffer.len() - done) {
-                        buffer[done..done + len].copy_from_slice(from.part(ours, len).bytes());
-                        done += len;
-                    }
-                };
-                memory.put_packed(at, len, fill, tally)
-            };
-            while !self.job.taken(post())? {}
-            let mut skip = len;
-            while let Some((_, len)) = pieces.next_at_most(skip) {
-                skip -= len;
-            }
-            at += len as u64;
-            left -= len;
-        }
-        Ok(())
     }
 
     /// Gets with layouts at both sides.
@@ -236,7 +200,7 @@ impl Core {
         match far {
             Far::Posted(_) if self.travels(target, from.len())? => self.gather(target, at, into, from, tally),
             Far::Posted(memory) => self.get_layout_posted(target, memory, at, into, from, tally),
-            Far::Near(near) => self.get_near(near, at, into, from),
+            Far::Near(near) => Attached::of(&self.job, near).get(at, into, from),
             Far::Messages => self.gather(target, at, into, from, tally),
             Far::Dynamic(near) => match (self.resolve("get", target, at, from)?, near) {
                 (Resolved::Mapped, _) => self.get_within(target, at, into, from),
@@ -244,7 +208,7 @@ impl Core {
                     self.gather(target, at, into, from, tally)?;
                     self.job.progress.complete(tally)
                 }
-                (Resolved::Far, Some(near)) => self.get_near(near, at, into, from),
+                (Resolved::Far, Some(near)) => Attached::of(&self.job, near).get(at, into, from),
                 (Resolved::Far, None) => self.gather(target, at, into, from, tally),
             },
         }
@@ -259,104 +223,20 @@ impl Core {
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
-        let block = from.longest().min(into.layout.longest());
+        let (block, memory) = (from.longest().min(into.layout.longest()), Posted::of(&self.job, memory));
         match from.contiguous() {
             Some(offset) if into.layout.contiguous().is_none() => {
                 let at = (at + offset).cast_unsigned();
-                if is_packed(memory, block) {
-                    self.get_scattered(memory, at, into, tally)
+                if memory.packs(block) {
+                    memory.get_scattered(at, into, tally)
                 } else {
-                    self.get_listed(memory, at, into, tally)
+                    memory.get_listed(at, into, tally)
                 }
             }
             None if block < BLOCK_BY_ITSELF => self.gather(target, at, into, from, tally),
             _ => from.beside(&into.layout).try_for_each(|([theirs, ours], len)| {
-                self.get_run(memory, (at + theirs).cast_unsigned(), &into.part(ours, len), tally)
+                memory.get((at + theirs).cast_unsigned(), &into.part(ours, len), tally)
             }),
-        }
-    }
-
-    /// Gets one run of the target into many blocks of the origin, by way of the port's buffers.
-    fn get_scattered(&self, memory: &NetMemory, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
-        let group = Group { bytes: memory.limits().packed_max, parts: PLACES };
-        group.each(
-            into.layout.pieces(),
-            |ours, len| into.part(ours, len),
-            |done, places| {
-                while !self.job.taken(memory.get_scattered(at + done, places, tally))? {}
-                Ok(())
-            },
-        )
-    }
-
-    /// Gets one run of the target into long blocks of the origin, in one operation for as many
-    /// blocks as the port takes.
-    fn get_listed(&self, memory: &NetMemory, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
-        Group::listed(memory).each(
-            into.layout.pieces(),
-            |ours, len| into.part(ours, len),
-            |done, places| {
-                while !self.job.taken(memory.get_list(at + done, places, tally))? {}
-                Ok(())
-            },
-        )
-    }
-
-    /// Puts long blocks of the origin into one run of the target, in one operation for as many
-    /// blocks as the port takes.
-    fn put_listed(&self, memory: &NetMemory, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
-        Group::listed(memory).each(
-            from.layout.pieces(),
-            |ours, len| from.part(ours, len),
-            |done, blocks| {
-                while !self.job.taken(memory.put_list(at + done, blocks, tally))? {}
-                Ok(())
-            },
-        )
-    }
-}
-
-/// Whether blocks of the origin are packed for one run of the target: short blocks, and blocks that
-/// the port copies anyway.
-fn is_packed(memory: &NetMemory, block: usize) -> bool {
-    block < BLOCK_BY_ITSELF || block <= memory.limits().copied_max
-}
-
-/// Limits of one post of several parts.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    bytes: usize,
-    parts: usize,
-}
-
-impl Group {
-    /// The limits of a list.
-    fn listed(memory: &NetMemory) -> Group {
-        let limits = memory.limits();
-        Group { bytes: limits.transfer_max, parts: limits.list_max }
-    }
-
-    /// Calls `post` with pieces of our side, made parts by `part`, in groups of this size, and how
-    /// many bytes went before them.
-    fn each<S: Lent>(
-        self,
-        mut pieces: Pieces<'_>,
-        part: impl Fn(i64, usize) -> S,
-        mut post: impl FnMut(u64, &Parts<S>) -> Result<()>,
-    ) -> Result<()> {
-        let (mut done, mut parts) = (0, Parts::new());
-        loop {
-            let room = if parts.count() < self.parts { self.bytes - parts.len() } else { 0 };
-            if let Some((ours, len)) = pieces.next_at_most(room) {
-                parts.add(part(ours, len));
-                continue;
-            }
-            if parts.len() == 0 {
-                return Ok(());
-            }
-            post(done, &parts)?;
-            done += parts.len() as u64;
-            parts.clear();
         }
     }
 }

@@ -27,6 +27,7 @@ mod notify;
 mod own;
 mod packing;
 mod permit;
+mod posted;
 mod pscw;
 #[allow(unsafe_code)]
 mod raw;

@@ -9,8 +9,9 @@ use super::accumulate::{Accumulate, LARGEST};
 use super::core::{Core, index};
 use super::target::Target;
 use super::transfer::{From, Into};
-use crate::buffers::{Sink, scoped};
+use crate::buffers::{Sink, Source, scoped};
 use crate::error::Result;
+use crate::job::JobCore;
 use crate::memory::accumulate::{bytes_of, is_word};
 use crate::memory::layout::Layout;
 use crate::reduce::kernel::combine;
@@ -23,10 +24,16 @@ use crate::transport::{self, Near};
 const BYTES: usize = 64 << 10;
 const PIECES: usize = 64;
 
-/// A target whose memory is reached by cross-memory attach, with the words that make accumulates on
-/// it atomic.
-pub(super) struct Beside<'t> {
+/// Memory of another process that cross-memory attach reaches, and the job that explains failures.
+#[derive(Clone, Copy)]
+pub(super) struct Attached<'t> {
+    job: &'t JobCore,
     memory: &'t Near,
+}
+
+/// Such memory with the words that make accumulates on it atomic.
+pub(super) struct Beside<'t> {
+    memory: Attached<'t>,
     words: Words<'t>,
 }
 
@@ -40,29 +47,49 @@ struct Piece {
     len: usize,
 }
 
-impl Core {
+impl<'t> Attached<'t> {
+    pub(super) fn of(job: &'t JobCore, memory: &'t Near) -> Attached<'t> {
+        Attached { job, memory }
+    }
+
+    pub(super) fn put(self, at: i64, from: &From<'_>, to: &Layout<'_>) -> Result<()> {
+        let pieces = to.beside(&from.layout);
+        self.write(pieces.map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), from.part(ours, len))))
+    }
+
+    pub(super) fn get(self, at: i64, into: &Into<'_>, from: &Layout<'_>) -> Result<()> {
+        let pieces = from.beside(&into.layout);
+        self.read(pieces.map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), into.part(ours, len))))
+    }
+
+    /// Writes pieces, each to its offset.
+    fn write(self, pieces: impl Iterator<Item = (u64, Source)>) -> Result<()> {
+        self.ended(transport::put_pieces(self.memory, pieces))
+    }
+
+    /// Reads pieces, each from its offset.
+    fn read(self, pieces: impl Iterator<Item = (u64, Sink)>) -> Result<()> {
+        self.ended(transport::get_pieces(self.memory, pieces))
+    }
+
+    fn ended(self, answer: Post) -> Result<()> {
+        match answer {
+            Post::Broken(fault) => Err(self.job.progress.explained(*fault)),
+            Post::Done | Post::Pending | Post::Again => Ok(()),
+        }
+    }
+}
+
+impl<'t> Beside<'t> {
     /// The target, if accumulates on it go by cross-memory attach: its control words are mapped and
     /// its memory is not. Locks make all types atomic there, since the kernel can't perform the
     /// CPU's atomics on elements.
-    pub(super) fn near<'t>(&'t self, target: &'t Target) -> Option<Beside<'t>> {
-        let memory = target.reach.near().filter(|_| !self.hints.per_element)?;
-        Some(Beside { memory, words: target.words(self)? })
+    pub(super) fn of(core: &'t Core, target: &'t Target) -> Option<Beside<'t>> {
+        let memory = target.reach.near().filter(|_| !core.hints.per_element)?;
+        Some(Beside { memory: Attached::of(&core.job, memory), words: target.words(core)? })
     }
 
-    pub(super) fn put_near(&self, near: &Near, at: i64, from: &From<'_>, to: &Layout<'_>) -> Result<()> {
-        let pieces =
-            to.beside(&from.layout).map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), from.part(ours, len)));
-        self.ended(transport::put_pieces(near, pieces))
-    }
-
-    pub(super) fn get_near(&self, near: &Near, at: i64, into: &Into<'_>, from: &Layout<'_>) -> Result<()> {
-        let pieces = from
-            .beside(&into.layout)
-            .map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), into.part(ours, len)));
-        self.ended(transport::get_pieces(near, pieces))
-    }
-
-    pub(super) fn accumulate_near(&self, beside: &Beside<'_>, at: i64, it: &Accumulate<'_>) -> Result<()> {
+    pub(super) fn accumulate(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
         let (most, mut pieces) = (BYTES / it.ty.size() * it.ty.size(), it.pieces());
         loop {
             let (mut hand, mut bytes) = (Vec::new(), 0);
@@ -75,17 +102,17 @@ impl Core {
             if hand.is_empty() {
                 return Ok(());
             }
-            self.combine_near(beside, it, &hand, bytes)?;
+            self.combine(it, &hand, bytes)?;
         }
     }
 
     /// Combines pieces, `bytes` bytes in all, in one read and one write.
-    fn combine_near(&self, beside: &Beside<'_>, it: &Accumulate<'_>, pieces: &[Piece], bytes: usize) -> Result<()> {
+    fn combine(&self, it: &Accumulate<'_>, pieces: &[Piece], bytes: usize) -> Result<()> {
         let mut scratch = vec![0; bytes];
-        let alone = is_word(it.ty).then_some(self.job.block.visitor);
-        let _held = stripe::lock_all(beside.words, pieces.iter().map(|piece| (index(piece.at), piece.len)), alone);
+        let alone = is_word(it.ty).then_some(self.memory.job.block.visitor);
+        let _held = stripe::lock_all(self.words, pieces.iter().map(|piece| (index(piece.at), piece.len)), alone);
         if it.into.is_some() || !matches!(it.op, Op::Replace | Op::NoOp) {
-            self.read_near(beside, pieces, &mut scratch)?;
+            self.read(pieces, &mut scratch)?;
         }
         let mut done = 0;
         for piece in pieces {
@@ -98,69 +125,47 @@ impl Core {
             }
             done += piece.len;
         }
-        if matches!(it.op, Op::NoOp) { Ok(()) } else { self.write_near(beside, pieces, &scratch) }
+        if matches!(it.op, Op::NoOp) { Ok(()) } else { self.write(pieces, &scratch) }
     }
 
     /// Stores `new` if the element equals `expected`. The previous value goes to `into`.
-    pub(super) fn swap_near(
-        &self,
-        beside: &Beside<'_>,
-        at: u64,
-        ty: BasicType,
-        (expected, new): (u64, u64),
-        into: Sink,
-    ) -> Result<()> {
+    pub(super) fn swap(&self, at: u64, ty: BasicType, (expected, new): (u64, u64), into: Sink) -> Result<()> {
         let both = [expected, new].map(u64::to_ne_bytes);
-        self.swap_bytes_near(beside, at, both.each_ref().map(|word| bytes_of(word, ty.size())), into)
+        self.swap_bytes(at, both.each_ref().map(|word| bytes_of(word, ty.size())), into)
     }
 
-    /// [`Core::swap_near`] for elements of any size, as bytes.
-    pub(super) fn swap_bytes_near(
-        &self,
-        beside: &Beside<'_>,
-        at: u64,
-        [expected, new]: [&[u8]; 2],
-        into: Sink,
-    ) -> Result<()> {
+    /// [`Beside::swap`] for elements of any size, as bytes.
+    pub(super) fn swap_bytes(&self, at: u64, [expected, new]: [&[u8]; 2], into: Sink) -> Result<()> {
         let piece = [Piece { at, from: 0, into: 0, len: new.len() }];
         let mut scratch = [0; LARGEST];
         let scratch = &mut scratch[..new.len()];
-        let mut held = stripe::lock(beside.words, index(at));
-        stripe::be_alone(&mut held, beside.words, index(at), self.job.block.visitor);
-        self.read_near(beside, &piece, scratch)?;
+        let mut held = stripe::lock(self.words, index(at));
+        stripe::be_alone(&mut held, self.words, index(at), self.memory.job.block.visitor);
+        self.read(&piece, scratch)?;
         into.fill_from(scratch);
-        if scratch == expected { self.write_near(beside, &piece, new) } else { Ok(()) }
+        if scratch == expected { self.write(&piece, new) } else { Ok(()) }
     }
 
     /// Reads the pieces into `bytes`, one after the other.
-    fn read_near(&self, beside: &Beside<'_>, pieces: &[Piece], bytes: &mut [u8]) -> Result<()> {
+    fn read(&self, pieces: &[Piece], bytes: &mut [u8]) -> Result<()> {
         scoped(
             || (),
             |scope| {
                 let into = scope.sink(bytes);
-                let pieces = placed(pieces).map(|(piece, at)| (piece.at, into.part(at, piece.len)));
-                self.ended(transport::get_pieces(beside.memory, pieces))
+                self.memory.read(placed(pieces).map(|(piece, at)| (piece.at, into.part(at, piece.len))))
             },
         )
     }
 
     /// Writes the pieces from `bytes`, in which they are contiguous.
-    fn write_near(&self, beside: &Beside<'_>, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
+    fn write(&self, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
         scoped(
             || (),
             |scope| {
                 let from = scope.source(bytes);
-                let pieces = placed(pieces).map(|(piece, at)| (piece.at, from.part(at, piece.len)));
-                self.ended(transport::put_pieces(beside.memory, pieces))
+                self.memory.write(placed(pieces).map(|(piece, at)| (piece.at, from.part(at, piece.len))))
             },
         )
-    }
-
-    fn ended(&self, answer: Post) -> Result<()> {
-        match answer {
-            Post::Broken(fault) => Err(self.job.progress.explained(*fault)),
-            Post::Done | Post::Pending | Post::Again => Ok(()),
-        }
     }
 }
 

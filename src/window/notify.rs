@@ -10,8 +10,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use transom_fabric::{Amo, AmoKind, Keyed, Peer, PeerMap, Tally, TallyRef, Width};
+use transom_fabric::{Keyed, Peer, PeerMap, Tally, TallyRef};
 
+use super::accumulate_net::ByNet;
 use super::agreement::FAILED;
 use super::core::{Core, index as offset};
 use super::create::Wanted;
@@ -289,7 +290,7 @@ impl Core {
     fn is_told_by_message(&self, rank: usize) -> bool {
         let Some(counters) = self.counters.get() else { return false };
         counters.window.known(rank).is_some_and(|target| {
-            target.reach.memory().is_none() && counters.window.by_net(target, BasicType::Uint64).is_none()
+            target.reach.memory().is_none() && ByNet::of(&counters.window, target, BasicType::Uint64).is_none()
         })
     }
 
@@ -304,10 +305,8 @@ impl Core {
             return Ok(());
         }
         let tally: &TallyRef = &target.tally;
-        if let Some((net, _)) = counters.window.by_net(theirs, BasicType::Uint64) {
-            let (at, one) = (counters::by_net(index) as u64, Amo::new(AmoKind::Sum, Width::W64, 1));
-            while !self.job.taken(net.amo(at, one, &buffers::Sink::NONE, tally))? {}
-            return Ok(());
+        if let Some(net) = ByNet::of(&counters.window, theirs, BasicType::Uint64) {
+            return net.count(counters::by_net(index) as u64, tally);
         }
         let request = Request::Notify { index: index as u64, strips: (&[]).into(), data: (&[]).into() };
         self.ask(target, request, Landing::Nowhere, tally)

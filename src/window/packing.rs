@@ -1,7 +1,7 @@
 //! Puts and gets as messages that the target's CPU executes: small scattered blocks, and operations
 //! that can't be posted, packed into as few messages as possible.
 
-use transom_fabric::{Fault, TallyRef};
+use transom_fabric::{Fault, Reason, TallyRef};
 
 use super::core::Core;
 use super::target::Target;
@@ -69,9 +69,8 @@ impl Core {
         let order = if request.is_ordered() { self.next_order(target) } else { 0 };
         let rank = self.team.rank(target.rank());
         let (token, message) = self.job.messages.request(peer(rank), self.id, order, request, into, tally);
-        self.job.send(rank, &message).inspect_err(|error| {
-            let fault = Fault::new(peer(rank), format!("{error:#}"));
-            self.job.messages.fail(token, &fault);
+        self.job.send(rank, &message).inspect_err(|_| {
+            self.job.messages.fail(token, &Fault::new(peer(rank), Reason::NotSent));
         })
     }
 

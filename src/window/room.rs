@@ -36,20 +36,19 @@ pub(super) fn aligned(
     make: fn(&Wire, usize) -> std::result::Result<Memory, FabricError>,
 ) -> Result<Memory> {
     let failed = |source| Error::from(ErrorKind::Memory { call, rank: job.rank, bytes, source });
-    let refused = |why: &str| failed(TransportError::Refused(why.to_owned()));
     if bytes >= LARGE
         && let Some(available) = available().filter(|&available| bytes as u64 > available)
     {
-        return Err(refused(&format!("{available} bytes of memory are available")));
+        return Err(failed(TransportError::OutOfMemory { available }));
     }
     // Blocks begin on pages.
     if hints.alignment <= 4096 || bytes == 0 {
         return make(&job.wire, bytes).map_err(|error| failed(error.into()));
     }
-    let room = bytes.checked_add(hints.alignment).ok_or_else(|| refused("the size overflows"))?;
+    let room = bytes.checked_add(hints.alignment).ok_or_else(|| failed(TransportError::SizeOverflow))?;
     let block = make(&job.wire, room).map_err(|error| failed(error.into()))?;
     let skip = block.as_ptr().addr().next_multiple_of(hints.alignment) - block.as_ptr().addr();
-    block.slice(skip, bytes).ok_or_else(|| refused("no room for the alignment"))
+    block.slice(skip, bytes).ok_or_else(|| failed(TransportError::SizeOverflow))
 }
 
 /// As [`available`], by the files below these two.

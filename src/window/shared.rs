@@ -3,11 +3,9 @@
 
 use transom_fabric::{Memory, Span};
 
-use super::core::Core;
+use super::own::Own;
 use super::target::{Reach, Target};
 use crate::error::{ArgumentError, Class, Error, Result};
-use crate::flavor::Flavor;
-use crate::job::PROC_NULL;
 
 /// A part that this process can load and store (`MPI_WIN_SHARED_QUERY`).
 #[derive(Clone, Debug)]
@@ -42,43 +40,25 @@ impl SharedPart {
     }
 }
 
-impl Core {
-    /// The part of a rank; for `PROC_NULL`, that of the lowest rank whose part has bytes (MPI-4.1
-    /// §12.2.3).
-    pub(crate) fn shared_query(&self, rank: usize) -> Result<SharedPart> {
-        if self.flavor == Flavor::Dynamic {
-            return Err(Error::argument(Class::RmaFlavor, "shared_query", ArgumentError::DynamicUnshared));
+impl Own {
+    /// The part of a target, as this rank `me` loads and stores it.
+    pub(super) fn shared(&self, me: usize, target: &Target) -> Result<SharedPart> {
+        let rank = target.rank();
+        let memory = if rank == me { Some(self.local()) } else { target.reach.memory() };
+        let refused = |reason| Err(Error::argument(Class::RmaShared, "shared_query", reason));
+        match (memory, self.separate.is_some() && rank != me, &target.reach) {
+            (Some(memory), false, _) => Ok(self.found(rank, memory.clone(), target.unit)),
+            (_, _, Reach::Mapped(..)) => refused(ArgumentError::SeparateCopy { rank }),
+            _ => refused(ArgumentError::NotShared { rank }),
         }
-        if rank != PROC_NULL {
-            let part = self.target("shared_query", rank)?.map(|target| self.part_of(target));
-            return part.unwrap_or_else(|| Err(Error::argument(Class::Rank, "shared_query", ArgumentError::ProcNull)));
-        }
-        for rank in 0..self.team.size {
-            if let Some(target) = self.target("shared_query", rank)?
-                && target.size > 0
-            {
-                return self.part_of(target);
-            }
-        }
-        Ok(self.found(0, Memory::private(0), self.own.part.unit))
+    }
+
+    /// The part of no bytes that stands for all parts where none has bytes.
+    pub(super) fn shared_nothing(&self) -> SharedPart {
+        self.found(0, Memory::private(0), self.part.unit)
     }
 
     fn found(&self, rank: usize, memory: Memory, unit: u32) -> SharedPart {
-        SharedPart { rank, place: self.own.place_of(&memory), memory, unit }
-    }
-
-    fn part_of(&self, target: &Target) -> Result<SharedPart> {
-        let memory = if target.rank() == self.team.me { Some(self.own.local()) } else { target.reach.memory() };
-        match (memory, self.own.separate.is_some() && target.rank() != self.team.me, &target.reach) {
-            (Some(memory), false, _) => Ok(self.found(target.rank(), memory.clone(), target.unit)),
-            (_, _, Reach::Mapped(..)) => {
-                let reason = ArgumentError::SeparateCopy { rank: target.rank() };
-                Err(Error::argument(Class::RmaShared, "shared_query", reason))
-            }
-            _ => {
-                let reason = ArgumentError::NotShared { rank: target.rank() };
-                Err(Error::argument(Class::RmaShared, "shared_query", reason))
-            }
-        }
+        SharedPart { rank, place: self.place_of(&memory), memory, unit }
     }
 }

@@ -5,11 +5,11 @@ use transom_fabric::{Tally, TallyRef};
 
 use super::core::{Core, index};
 use super::permit::Permit;
+use super::posted::Posted;
 use super::target::{Far, Reach, Target};
 use crate::buffers::{Sink, Source};
 use crate::error::Result;
 use crate::memory::layout::Layout;
-use crate::transport::NetMemory;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
 /// the operation does not complete at once.
@@ -106,7 +106,7 @@ impl Core {
                 if memory.put_carried(at, from, tally) {
                     Ok(())
                 } else {
-                    self.put_run(memory, at, from, tally)
+                    Posted::of(&self.job, memory).put(at, from, tally)
                 }
             }
             _ => {
@@ -150,26 +150,6 @@ impl Core {
         }
     }
 
-    /// Posts a put of bytes that are contiguous at both sides.
-    #[inline]
-    pub(super) fn put_run(&self, memory: &NetMemory, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        if from.len() > memory.limits().transfer_max {
-            return self.put_cut(memory, at, from, tally);
-        }
-        // A put of no bytes posts nothing.
-        while from.len() > 0 && !self.job.taken(memory.put(at, from, tally))? {}
-        Ok(())
-    }
-
-    /// Posts a put that is longer than one transfer.
-    #[cold]
-    fn put_cut(&self, memory: &NetMemory, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
-        let most = memory.limits().transfer_max;
-        (0..from.len())
-            .step_by(most)
-            .try_for_each(|done| self.put_run(memory, at + done as u64, from.part(done, most), tally))
-    }
-
     /// Gets (MPI-4.1 §12.3.2).
     #[inline(always)]
     pub(crate) fn get(&self, permit: Permit, displacement: u64, into: Sink, count: Count<'_>) -> Result<()> {
@@ -193,7 +173,7 @@ impl Core {
                 Ok(())
             }
             Reach::Far(Far::Posted(memory)) if !self.travels(target, into.len())? => {
-                self.get_run(memory, at, &into, count.tally(target))
+                Posted::of(&self.job, memory).get(at, &into, count.tally(target))
             }
             Reach::Far(far) => {
                 let from = Layout::Bytes(into.len());
@@ -201,17 +181,5 @@ impl Core {
                 self.get_layout_far(target, far, at.cast_signed(), &into, &from, count.tally(target))
             }
         }
-    }
-
-    /// Posts a get of bytes that are contiguous at both sides.
-    pub(super) fn get_run(&self, memory: &NetMemory, at: u64, into: &Sink, tally: &TallyRef) -> Result<()> {
-        let most = memory.limits().transfer_max;
-        let mut done = 0;
-        while done < into.len() {
-            let part = into.part(done, most);
-            while !self.job.taken(memory.get(at + done as u64, &part, tally))? {}
-            done += part.len();
-        }
-        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use transom_fabric::Tally;
 
 use super::core::{Core, index};
 use super::dynamic::Resolved;
+use super::near::Beside;
 use super::permit::Permit;
 use super::target::Target;
 use crate::buffers::scoped;
@@ -51,8 +52,8 @@ impl Core {
             || self.job.finish(&tally),
             |scope| {
                 let into = scope.sink(old);
-                if let Some(near) = self.near(target) {
-                    return self.swap_bytes_near(&near, at, both, into);
+                if let Some(near) = Beside::of(self, target) {
+                    return near.swap_bytes(at, both, into);
                 }
                 let request = Request::SwapWide { ty, at, data: both.concat().into() };
                 self.ask(target, request, Landing::One(into), &tally)

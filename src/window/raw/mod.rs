@@ -152,7 +152,7 @@ impl RawWindow {
 impl RawWindow {
     /// The first byte of this rank's part, which is its private copy in the separate model
     /// (`MPI_WIN_BASE`). For a part of no bytes, it is the base given to [`RawWindow::create`], the
-    /// part's place in a contiguous shared segment, or else null. It is null for a dynamic window
+    /// part's place in a contiguous shared segment, or else null. A dynamic window has null
     /// (`MPI_BOTTOM`).
     pub fn base(&self) -> *mut u8 {
         let found = match self.given {
@@ -241,8 +241,8 @@ impl RawWindow {
         self.core.route(rank)
     }
 
-    /// Whether all parts of the node's ranks are mapped by the other ranks of the node. They are
-    /// for memory of the library, and for created windows if all parts of a node lie within such
+    /// Whether all parts of the node's ranks are mapped by the other ranks of the node. So are
+    /// parts in memory of the library, and for created windows if all parts of a node lie within such
     /// memory ([`Job::alloc_mem`]). Ranks of the node access other parts by XPMEM, by system calls,
     /// or by messages where the kernel forbids those.
     pub fn is_mapped(&self) -> bool {

@@ -45,8 +45,8 @@ impl RawWindow {
         self.core.start(targets, !assert.has(Assert::NOCHECK))
     }
 
-    /// Ends the epoch of [`RawWindow::start`] (`MPI_WIN_COMPLETE`). Its operations are then
-    /// complete at origin and target.
+    /// Ends the epoch of [`RawWindow::start`] (`MPI_WIN_COMPLETE`). The epoch's operations are
+    /// then complete at origin and target.
     ///
     /// # Errors
     /// `RmaSync` without `start`; the error of an operation that could not be completed.
@@ -95,7 +95,7 @@ impl RawWindow {
     }
 
     /// Opens a passive access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI-4.1 §12.5.3). Not
-    /// collective. It costs one remote operation, or none with NOCHECK.
+    /// collective. The call costs one remote operation, or none with NOCHECK.
     ///
     /// # Errors
     /// As for [`RawWindow::lock`].
