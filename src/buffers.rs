@@ -1,9 +1,9 @@
 //! Users' buffers in the form that ports take.
 //!
-//! A port reads and writes a buffer after the call that posted the operation has returned. That is
-//! sound because a [`Source`] or [`Sink`] is made in one of two ways: by a [`Scope`], whose end
-//! waits for every operation in flight, also when it unwinds; or by an unsafe function whose caller
-//! promises that the buffer stays. This module knows no windows.
+//! A port reads and writes a buffer after the call that posted the operation has returned. The
+//! late access is sound because a [`Source`] or [`Sink`] is made in one of two ways: by a
+//! [`Scope`], whose end waits for every operation in flight, also when it unwinds; or by an unsafe
+//! function whose caller promises that the buffer stays. Knows no windows.
 
 use std::marker::PhantomData;
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use crate::bootstrap::pmi1::SECRET;
-use crate::error::{Error, ErrorKind, Result, SettingError};
+use crate::error::{Error, ErrorKind, Result, SettingError, SharedSettings};
 
 /// One variable, as `transom-info --env` lists it.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +147,7 @@ const TEST_WITHOUT_XPMEM: &str = "TRANSOM_TEST_WITHOUT_XPMEM";
 /// Variables that the launcher sets.
 pub(crate) const FROM_LAUNCHER: [&str; 3] = ["TRANSOM_LAUNCHER", "TRANSOM_STDERR_IS_TERMINAL", SECRET];
 
-/// The settings in force. They must agree at all ranks of a job, which `init` checks.
+/// The settings in force. `init` checks that those of [`Settings::shared`] agree at all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) shm: bool,
@@ -197,7 +197,7 @@ impl Rdma {
     }
 }
 
-/// The user's choice of the atomicity actor.
+/// The user's choice of the atomicity actor, in the order of [`SharedSettings::ATOMICS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Atomics {
     Auto,
@@ -292,10 +292,10 @@ impl Settings {
         }
     }
 
-    /// The settings on which all ranks must agree, as text to compare.
-    pub(crate) fn agreement(&self) -> String {
-        let Settings { shm, verbs, ofi, atomics, cma, .. } = self;
-        format!("transports shm={shm} verbs={verbs} ofi={ofi}, atomics {atomics:?}, cma {cma}")
+    /// The settings on which all ranks must agree.
+    pub(crate) fn shared(&self) -> SharedSettings {
+        let Settings { shm, verbs, ofi, cma, .. } = *self;
+        SharedSettings { shm, verbs, ofi, atomics: SharedSettings::ATOMICS[self.atomics as usize], cma }
     }
 }
 

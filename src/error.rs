@@ -7,11 +7,14 @@ use std::net::IpAddr;
 use transom_fabric::{FabricError, Fault};
 
 use crate::bootstrap::BootstrapError;
+pub use agreement::{NetName, SharedSettings};
 pub use argument::{ArgumentError, AtomicsError, Side};
 pub use job::{JobError, SettingError, UnreachableError};
 pub use refusal::Refusal;
+pub use transom_fabric::Reason as TransportReason;
 pub use transport::TransportError;
 
+mod agreement;
 mod argument;
 mod job;
 mod refusal;
@@ -157,7 +160,7 @@ pub enum ErrorKind {
         /// The size of the target's window in bytes.
         limit: u64,
     },
-    /// A call in an epoch in which MPI does not allow it. It had no effect.
+    /// A call in an epoch in which MPI does not allow it. The call had no effect.
     #[error("{call}: {reason}")]
     Epoch {
         /// The call.
@@ -263,7 +266,7 @@ pub enum ErrorKind {
         host: String,
     },
     /// A rank of another machine does not answer while this rank waits for it, or for ranks that
-    /// may wait for it. Its machine, or the network to it, is down.
+    /// may wait for it. The machine, or the network to it, is down.
     #[error("rank {rank} on {host} can't be reached at {at} from {from}: {reason}")]
     RankUnreachable {
         /// The first rank that does not answer, as a rank of the whole job.
@@ -310,9 +313,9 @@ fn listed(ranks: &[usize]) -> String {
 
 /// An error of this library. One word wide, so that the calls that return it stay cheap.
 ///
-/// It displays its own layer, and with `{:#}` the messages of its sources too, separated by colons.
-/// Its debug form is all of that and the MPI class, because that is the form in which Rust prints
-/// an error that `main` returns; [`Error::kind`] has the data.
+/// Displays its own layer, and with `{:#}` the messages of its sources too, separated by colons.
+/// The debug form is all layers and the MPI class, because Rust prints that form of an error that
+/// `main` returns; [`Error::kind`] has the data.
 pub struct Error(Box<ErrorKind>);
 
 impl std::error::Error for Error {

@@ -96,8 +96,8 @@ mod window;
 pub use bytemuck;
 pub use datatype::Datatype;
 pub use error::{
-    ArgumentError, AtomicsError, Class, Error, ErrorKind, JobError, Refusal, Result, SettingError, Side,
-    TransportError, UnreachableError,
+    ArgumentError, AtomicsError, Class, Error, ErrorKind, JobError, NetName, Refusal, Result, SettingError,
+    SharedSettings, Side, TransportError, TransportReason, UnreachableError,
 };
 pub use flavor::Flavor;
 pub use hints::{Info, Model};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Cause, Failure, Fault, Peer, Tally, diagnostics};
+use transom_fabric::{Cause, Failure, Fault, Peer, Reason, Tally, diagnostics};
 
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::failures::Detector;
@@ -33,8 +33,9 @@ const BUSY_LOOKS: u32 = 4096;
 /// Maximum time between the closing of a dying process's sockets, which its peers notice first, and
 /// its end.
 const DYING: Duration = Duration::from_millis(800);
-/// Initial time that the progress thread keeps away from polling callers. It doubles while they
-/// poll, so that an origin waits no longer after the last caller than the callers have polled.
+/// Initial time that the progress thread keeps away from polling callers. The time doubles while
+/// callers poll, so that an origin waits no longer after the last caller than the callers have
+/// polled.
 const KEEP_AWAY: Duration = Duration::from_micros(32);
 /// Maximum time that the progress thread keeps away. The end of a single longer call wakes the
 /// thread.
@@ -42,7 +43,7 @@ const KEEP_AWAY_MAX: Duration = Duration::from_micros(256);
 /// Maximum sleep of the progress thread.
 const IDLE: Duration = Duration::from_millis(500);
 /// Initial sleep of the progress thread where replies wait for room at their origins, which no
-/// event reports. It doubles while no room appears.
+/// event reports. The sleep doubles while no room appears.
 const RETRY: Duration = Duration::from_micros(64);
 
 /// Polls, waits, and owns the progress threads.
@@ -165,12 +166,12 @@ impl Progress {
     fn told(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {
         look.map_err(|died| {
             let (lost, reason) = match &died {
-                ErrorKind::RankDied { ranks, .. } => (ranks.as_slice(), "it died"),
-                ErrorKind::RankUnreachable { rank, .. } => (std::slice::from_ref(rank), "it can't be reached"),
-                _ => (&[][..], ""),
+                ErrorKind::RankDied { ranks, .. } => (ranks.as_slice(), Reason::Died),
+                ErrorKind::RankUnreachable { rank, .. } => (std::slice::from_ref(rank), Reason::Unreachable),
+                _ => (&[][..], Reason::Died),
             };
             let peers = lost.iter().filter_map(|&rank| u32::try_from(rank).ok());
-            peers.for_each(|rank| self.messages.give_up(&Fault::new(Peer(rank), reason)));
+            peers.for_each(|rank| self.messages.give_up(&Fault::new(Peer(rank), reason.clone())));
             died.into()
         })
     }
@@ -352,8 +353,8 @@ fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// The callers inside blocking calls. They poll by themselves, so the progress thread waits here
-/// until they have left.
+/// The callers inside blocking calls, which poll by themselves. The progress thread waits here
+/// until all callers have left.
 #[derive(Default)]
 struct Callers {
     inside: AtomicU32,

@@ -1,4 +1,4 @@
-//! The three traits of a backend. They lie below MPI: bytes, offsets, peers and counts.
+//! The three traits of a backend, below MPI: bytes, offsets, peers and counts.
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -65,9 +65,9 @@ pub trait Region: Send + Sync + Debug + 'static {
     fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence>;
 }
 
-/// Receives messages. [`Port::progress`] calls it, from any thread that makes progress. It must not
-/// block and not call `progress`. It may post, and must queue a post that is answered
-/// [`Post::Again`].
+/// Receives messages. [`Port::progress`] calls it, from any thread that makes progress. A handler
+/// must not block and not call `progress`. A handler may post, and must queue a post that is
+/// answered [`Post::Again`].
 pub trait Handler {
     /// A message from `from`. The bytes are valid during the call only.
     fn message(&self, from: Peer, bytes: &[u8]);
@@ -187,7 +187,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     }
 
     /// Sleeps until `progress` may find an event, [`Port::wake`] is called, or `limit` has passed.
-    /// It may return early.
+    /// The call may return early.
     fn wait(&self, limit: Duration);
 
     /// [`Port::wait`] that also ends when `other` is readable; false where `limit` passed instead.

@@ -7,11 +7,11 @@ use std::{fmt, io};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::Peer;
+use crate::{Peer, Reason};
 
-/// The reason why a transport failed. It names the peer where there is one.
+/// The reason why a transport failed. It names the peer where there is one. Its kinds, and those of
+/// [`Cause`], are all known to the crates above, so that a translation covers each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum FabricError {
     /// The transport does not exist on this machine: a library, device or right is missing.
     Unavailable {
@@ -33,7 +33,6 @@ pub enum FabricError {
 
 /// Who refused, with the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Cause {
     /// The kernel.
     System(Errno),
@@ -55,8 +54,13 @@ pub enum Cause {
         /// The answer of the system or the library.
         cause: Box<Cause>,
     },
-    /// The transport itself, in words.
-    Refused(String),
+    /// The standard library, without a number of the kernel.
+    Io(io::ErrorKind),
+    /// The transport itself.
+    Refused(Reason),
+    /// The setup of this machine: a library, device, right or setting is missing. In words for the
+    /// people who can change it, of all places that were tried.
+    Setup(String),
     /// The peer itself, by an answer of the layer above, which knows what the words say.
     Answer([u64; 4]),
     /// A part of the action, which failed.
@@ -116,7 +120,12 @@ impl Cause {
         match self {
             Cause::Limited { cause, .. } => Some(cause),
             Cause::Within(error) => error.source(),
-            Cause::System(_) | Cause::Library { .. } | Cause::Refused(_) | Cause::Answer(_) => None,
+            Cause::System(_)
+            | Cause::Library { .. }
+            | Cause::Io(_)
+            | Cause::Refused(_)
+            | Cause::Setup(_)
+            | Cause::Answer(_) => None,
         }
     }
 }
@@ -166,7 +175,9 @@ impl fmt::Display for Cause {
             Cause::System(errno) => write!(f, "{}", io::Error::from(*errno))?,
             Cause::Library { text, .. } => f.write_str(text)?,
             Cause::Limited { resource, limit, .. } => f.write_str(&Cause::limit_text(resource, *limit))?,
-            Cause::Refused(why) => f.write_str(why)?,
+            Cause::Io(kind) => write!(f, "{kind}")?,
+            Cause::Refused(reason) => write!(f, "{reason}")?,
+            Cause::Setup(text) => f.write_str(text)?,
             Cause::Answer(words) => write!(f, "the peer's answer {words:?}")?,
             Cause::Within(error) => write!(f, "{error}")?,
         }
@@ -214,19 +225,13 @@ impl From<Errno> for Cause {
 
 impl From<io::Error> for Cause {
     fn from(error: io::Error) -> Cause {
-        Errno::from_io_error(&error).map_or_else(|| Cause::Refused(error.to_string()), Cause::System)
+        Errno::from_io_error(&error).map_or_else(|| Cause::Io(error.kind()), Cause::System)
     }
 }
 
-impl From<String> for Cause {
-    fn from(why: String) -> Cause {
-        Cause::Refused(why)
-    }
-}
-
-impl From<&str> for Cause {
-    fn from(why: &str) -> Cause {
-        Cause::Refused(why.to_owned())
+impl From<Reason> for Cause {
+    fn from(reason: Reason) -> Cause {
+        Cause::Refused(reason)
     }
 }
 
@@ -256,7 +261,7 @@ mod tests {
         let nomem = io::Error::from(Errno::NOMEM).to_string();
         assert_eq!(layers, ["a connection to rank 3", "fstat of the heap", &*nomem]);
         assert_eq!(format!("{error:#}"), layers.join(": "));
-        let fault = Fault::new(Peer(2), "it was killed");
-        assert_eq!(format!("{:#}", FabricError::from(fault)), "rank 2: it was killed");
+        let fault = Fault::new(Peer(2), Reason::Died);
+        assert_eq!(format!("{:#}", FabricError::from(fault)), "rank 2: its process has ended");
     }
 }

@@ -108,7 +108,7 @@ mod tests {
     use crate::Peer;
 
     fn failure(peer: u32) -> Failure {
-        Failure::Refused(Fault::new(Peer(peer), "no"))
+        Failure::Refused(Fault::new(Peer(peer), crate::Reason::Died))
     }
 
     #[test]

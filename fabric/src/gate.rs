@@ -1,12 +1,12 @@
 //! A gate beside a lock: an asymmetric barrier between operations that are short and many, and
 //! operations that must be alone.
 //!
-//! While the gate is open, a short operation takes no lock. It writes its *visit*, a word that only
-//! its thread writes, looks at the gate, and is done when it has cleared the visit. An operation
-//! that must be alone takes the lock, closes the gate and waits for all visits. A visit costs two
-//! plain stores: [`rendezvous`], which the closing side calls, makes the kernel run a full barrier
-//! on every CPU that may be between a visit and its look. Short operations that find the gate
-//! closed take the lock. Only a holder of the lock changes the gate.
+//! While the gate is open, a short operation takes no lock. The operation writes its *visit*, a
+//! word that only its thread writes, looks at the gate, and is done when it has cleared the visit.
+//! An operation that must be alone takes the lock, closes the gate and waits for all visits. A
+//! visit costs two plain stores: [`rendezvous`], which the closing side calls, makes the kernel run
+//! a full barrier on every CPU that may be between a visit and its look. Short operations that find
+//! the gate closed take the lock. Only a holder of the lock changes the gate.
 //!
 //! Knows neither the lock nor the operations. The lock stays valid where its holder died: a gate
 //! that was left closing is closed again by the next holder.

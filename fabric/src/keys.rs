@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use crate::{FabricError, secret};
+use crate::{FabricError, Reason, secret};
 
 /// The keys of one endpoint.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Keys {
         if self.range.choice == KeyChoice::Secret {
             return Ok(secret::word()? % self.range.end);
         }
-        let used_up = || FabricError::failed("a key for memory", "all that the provider has are in use");
+        let used_up = || FabricError::failed("a key for memory", Reason::NoKey);
         self.take_within(1, self.range.end).ok_or_else(used_up)
     }
 

@@ -35,6 +35,7 @@ mod memory;
 #[allow(unsafe_code)]
 mod peer_map;
 mod places;
+mod reason;
 #[allow(unsafe_code)]
 mod row;
 pub mod secret;
@@ -49,6 +50,7 @@ pub use keys::{KeyChoice, KeyRange, Keys};
 pub use memory::{Blocks, Memory, Span, WeakMemory};
 pub use peer_map::{Keyed, PeerMap};
 pub use places::{Places, Posting};
+pub use reason::Reason;
 pub use row::{Row, Word};
 pub use tally::{Post, Tally, TallyRef};
 

@@ -44,7 +44,7 @@ pub struct PeerMap<T> {
     _owns: PhantomData<Box<T>>,
 }
 
-/// Its pointers come from `Box::into_raw`.
+/// A table of peers, whose pointers come from `Box::into_raw`.
 struct Table<T> {
     /// A power of two.
     slots: Box<[AtomicPtr<T>]>,

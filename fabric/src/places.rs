@@ -19,7 +19,7 @@ const CLEARING: u64 = 1 << 63;
 #[derive(Debug, Default)]
 pub struct Places(AtomicU64);
 
-/// A thread that is posting on a place. Its operation is counted in a tally before this is dropped.
+/// A thread that is posting on a place. A tally counts the operation before the value is dropped.
 #[derive(Debug)]
 pub struct Posting<'p> {
     places: &'p Places,

@@ -1,4 +1,4 @@
-//! Atomic words at equal distances in memory that others write. Their places are checked once, when
+//! Atomic words at equal distances in memory that others write. The places are checked once, when
 //! the row is made, so that an access costs no check but that of a variable index.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Completion by counting: the number of outstanding operations, and the answers of a post.
 //!
-//! A [`Tally`] belongs to one target of one window. Its parent counts the whole window, so that a
+//! A [`Tally`] belongs to one target of one window. The parent counts the whole window, so that a
 //! flush of all targets looks at one number and a flush of one target at another; neither walks a
 //! list.
 
@@ -28,8 +28,8 @@ pub enum Post {
 /// every window has a tally.
 pub type TallyRef = triomphe::Arc<Tally>;
 
-/// Bit of a tally's state: an operation failed. It shares a word with the count, so that a flush
-/// loads one word.
+/// Bit of a tally's state: an operation failed. The bit shares a word with the count, so that a
+/// flush loads one word.
 const FAILED: u64 = 1 << 63;
 /// Bit of a tally's state: an operation has failed before, so [`WAITING`] may have entries of the
 /// tally.
@@ -214,6 +214,7 @@ fn waiting() -> MutexGuard<'static, Failures> {
 mod tests {
     use super::*;
     use crate::Peer;
+    use crate::Reason;
 
     #[test]
     fn a_child_counts_in_its_parent() {
@@ -225,11 +226,11 @@ mod tests {
         assert!(a.idle());
         assert!(!b.idle());
         assert_eq!(window.outstanding(), 1);
-        b.fail(&Fault::new(Peer(3), "gone"));
+        b.fail(&Fault::new(Peer(3), Reason::Died));
         assert!(window.idle() && !window.settled(), "a failure waits");
         assert_eq!(window.fault().map(|f| f.peer), Some(Peer(3)));
         assert!(a.fault().is_none() && b.has_failed() && !a.has_failed());
-        let fault = Fault::new(Peer(3), "gone");
+        let fault = Fault::new(Peer(3), Reason::Died);
         assert_eq!(window.take_failure(), Some(Failure::Broken(fault.clone())));
         assert!(window.take_failure().is_none() && !window.has_failed() && window.settled(), "told once");
         assert!(b.take_failure().is_none(), "told by its parent before");
@@ -258,7 +259,7 @@ mod tests {
         a.unmix();
         window.unmix();
         assert!(a.only_puts() && !window.only_puts(), "a put of the window is in flight");
-        b.fail(&Fault::new(Peer(3), "gone"));
+        b.fail(&Fault::new(Peer(3), Reason::Died));
         window.unmix();
         assert!(window.only_puts() && window.has_failed());
     }
@@ -270,7 +271,7 @@ mod tests {
         let window = Tally::new();
         let (a, b) = (Tally::within(&window), Tally::within(&window));
         let (first, second) = (Tally::within(&a), Tally::within(&a));
-        let fault = |peer| Fault::new(Peer(peer), "no");
+        let fault = |peer| Fault::new(Peer(peer), Reason::Died);
         let refuse = |tally: &Tally, peer| {
             tally.begin();
             tally.refuse(&fault(peer));

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
-use transom_fabric::{Memory, Peer};
+use transom_fabric::{Memory, Peer, Reason};
 
 use crate::cma;
 use crate::heap::{MAGIC, NAME, Token};
@@ -86,7 +86,7 @@ impl Contact {
         self.user.get_or_init(open).as_ref().map_err(String::clone)?.memory(at, len)
     }
 
-    /// Whether cross-memory attach reaches the peer. It is tried once, on the peer's token.
+    /// Whether cross-memory attach reaches the peer. The first call tries it, on the peer's token.
     ///
     /// # Errors
     /// The reason why it does not.
@@ -141,10 +141,10 @@ fn map(file: &File, offset: u64, len: u64) -> Result<Memory, String> {
 }
 
 /// Checks that `wanted` bytes from `at` on are inside of `len` bytes.
-pub(crate) fn part_of(len: u64, at: u64, wanted: usize) -> Result<(), String> {
+pub(crate) fn part_of(len: u64, at: u64, wanted: usize) -> Result<(), Reason> {
     let wanted = wanted as u64;
     match at.checked_add(wanted) {
         Some(end) if end <= len => Ok(()),
-        _ => Err(format!("{wanted} bytes at {at} of a region of {len} bytes")),
+        _ => Err(Reason::Outside { at, length: wanted, limit: len }),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Region, RegionKey, Width};
+use transom_fabric::{AmoKind, Coherence, Domain, FabricError, Memory, Peer, Reason, Region, RegionKey, Width};
 
 use crate::heap::Heap;
 use crate::port::ShmPort;
@@ -47,7 +47,7 @@ impl ShmDomain {
     fn open(heap: Arc<Heap>, me: Peer, xpmem: Result<&'static Xpmem, String>) -> Result<Arc<ShmDomain>, FabricError> {
         if !heap.claim() {
             let what = format!("opening shared memory for {me}");
-            return Err(FabricError::failed(what, "the heap has a domain already"));
+            return Err(FabricError::failed(what, Reason::Opened));
         }
         let regions = Arc::new(Regions::default());
         let port = ShmPort::new(&heap, me, Arc::clone(&regions), xpmem)?;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use transom_fabric::{Cause, FabricError, Memory, Span, WeakMemory};
+use transom_fabric::{Cause, FabricError, Memory, Reason, Span, WeakMemory};
 
 use crate::mapping::{self, Mapping};
 use crate::ranges::Ranges;
@@ -83,7 +83,7 @@ struct Entry {
     len: usize,
 }
 
-/// A range of pages that returns to the heap when it is dropped. Its mapping is gone by then.
+/// A range of pages that returns to the heap when it is dropped. The mapping is gone by then.
 #[derive(Debug)]
 struct Block {
     core: Arc<Core>,
@@ -151,7 +151,7 @@ impl Heap {
         };
         let Some(block) = Core::take(core, len) else {
             let left = core.book().free.free_pages() * core.page;
-            return Err(refused(format!("no range of that length is free; {left} bytes are, in pieces").into()));
+            return Err(refused(Reason::Fragmented { free: left }.into()));
         };
         // Rounded to pages, a length exceeds the address space only if `len` did, for which no
         // range was free.
@@ -297,7 +297,7 @@ fn file_size(capacity: u64, header: u64, page: u64) -> Result<u64, FabricError> 
     if most < header + page {
         return Err(FabricError::failed(
             format!("making a heap with a header of {header} bytes"),
-            format!("RLIMIT_FSIZE allows files of {most} bytes"),
+            Reason::FileSize { limit: most },
         ));
     }
     let wanted = capacity.min(most - header).next_multiple_of(page);

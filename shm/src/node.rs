@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use transom_fabric::FabricError;
+use transom_fabric::{Cause, FabricError};
 
 use crate::heap::{Heap, MAGIC, Token};
 
@@ -111,7 +111,7 @@ impl Address {
 
 /// The error for a peer that is not on this node.
 pub(crate) fn not_here(reason: &str) -> FabricError {
-    FabricError::unavailable("shm", format!("the peer's memory can't be mapped here: {reason}"))
+    FabricError::unavailable("shm", Cause::Setup(format!("the peer's memory can't be mapped here: {reason}")))
 }
 
 /// Fowler-Noll-Vo, 64 bits: equal on every machine, unlike the standard library's hashes.

@@ -26,7 +26,7 @@ impl Pipe {
     /// The pipe of process `pid`.
     ///
     /// # Errors
-    /// It can't be opened, or the descriptor is another file by now.
+    /// The pipe can't be opened, or the descriptor is another file by now.
     pub(crate) fn of_process(pid: i32, place: Place) -> io::Result<Pipe> {
         let Place { number, inode } = place;
         let path = format!("/proc/{pid}/fd/{number}");
@@ -39,13 +39,13 @@ impl Pipe {
 
     /// Makes the pipe readable.
     pub(crate) fn fill(&self) {
-        // It fails where the pipe is full, and then it is readable.
+        // The write fails where the pipe is full, and then the pipe is readable.
         let _ = (&self.0).write(&[1]);
     }
 
     /// Takes what is in the pipe.
     pub(crate) fn empty(&self) {
-        // It fails where nothing is there. What is beyond these bytes ends one sleep more.
+        // The read fails where nothing is there. Bytes that it leaves end one sleep more.
         let _ = (&self.0).read(&mut [0; 64]);
     }
 }

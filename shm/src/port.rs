@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port, Post, RegionKey, Span,
-    TallyRef, Width,
+    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port, Post, Reason,
+    RegionKey, Span, TallyRef, Width,
 };
 
 use crate::bell::Bell;
@@ -64,7 +64,7 @@ impl ShmPort {
     ) -> Result<ShmPort, FabricError> {
         let address = Address::of(heap, xpmem.as_ref().map_or(0, |xpmem| xpmem.segment()));
         let ring = ring::Shared::in_header(heap.header(), address.pid)
-            .ok_or_else(|| FabricError::failed("opening shared memory", "no room for the ring"))?;
+            .ok_or_else(|| FabricError::failed("opening shared memory", Reason::NoRing))?;
         let port = ShmPort {
             me,
             address,
@@ -173,7 +173,7 @@ impl ShmPort {
 
     fn contact(&self, peer: Peer) -> Result<&Contact, Fault> {
         let contact = self.contacts.get(peer).map(|(_, contact)| contact);
-        contact.ok_or_else(|| Fault::new(peer, "not connected over shared memory"))
+        contact.ok_or_else(|| Fault::new(peer, Reason::NotConnected))
     }
 }
 
@@ -200,22 +200,22 @@ impl Port for ShmPort {
     }
 
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<ShmRemote, FabricError> {
-        let refused = |reason: String| FabricError::failed(format!("importing a region of {peer}"), reason);
+        let refused = |cause: Cause| FabricError::failed(format!("importing a region of {peer}"), cause);
         let contact = self.contact(peer)?;
         let parts = Key::unpack(key)
             .filter(|parts| parts.owner == owner_check(contact.address.token))
-            .ok_or_else(|| refused(format!("{key:x?} is not a key of its shared memory")))?;
+            .ok_or_else(|| refused(Reason::ForeignKey.into()))?;
         let mut amo = parts.amo();
         let route = if peer == self.me {
             let own = self.regions.find(&parts);
-            Route::Memory(own.ok_or_else(|| refused("it is not registered any more".into()))?)
+            Route::Memory(own.ok_or_else(|| refused(Reason::NotRegistered.into()))?)
         } else if parts.kind == Kind::Mapped {
-            Route::Memory(contact.map(parts.at, parts.len).map_err(refused)?)
+            Route::Memory(contact.map(parts.at, parts.len).map_err(Cause::Setup).map_err(refused)?)
         } else if let Some(memory) = self.user_region(peer, key) {
             amo = Some(Coherence::WithCpu);
             Route::Memory(memory)
         } else {
-            contact.attach().map_err(refused)?;
+            contact.attach().map_err(Cause::Setup).map_err(refused)?;
             Route::Attached { pid: contact.address.pid, address: parts.at, len: parts.len }
         };
         Ok(ShmRemote { peer, amo, route })
@@ -319,7 +319,7 @@ impl Port for ShmPort {
     #[inline]
     unsafe fn amo(&self, on: &ShmRemote, offset: u64, amo: Amo, into: Span, _tally: &TallyRef) -> Post {
         let (Route::Memory(memory), Some(_)) = (&on.route, on.amo) else {
-            let reason = "no atomic reaches memory that is not of the heap";
+            let reason = Reason::NoAtomic { width: amo.width.bytes() };
             return on.broken(offset, amo.width.bytes(), "an atomic on", reason);
         };
         let before = memory.amo(byte(offset), amo);

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use transom_fabric::{Cause, Coherence, FabricError, Fault, Memory, Peer, Post, Span};
+use transom_fabric::{Cause, Coherence, FabricError, Fault, Memory, Peer, Post, Reason, Span};
 
 use crate::cma::{self, Vector};
 use crate::contact::part_of;
@@ -95,7 +95,7 @@ impl ShmRemote {
 
     /// Checks that `len` bytes at `offset` are inside of an attached region, whose bounds the
     /// kernel does not know. Mapped memory checks its own bounds.
-    pub(crate) fn holds(&self, offset: u64, len: usize) -> Result<(), String> {
+    pub(crate) fn holds(&self, offset: u64, len: usize) -> Result<(), Reason> {
         match self.route {
             Route::Memory(_) => Ok(()),
             Route::Attached { len: limit, .. } => part_of(limit, offset, len),

@@ -131,8 +131,8 @@ pub(crate) fn receive(ring: &impl Cells, into: &mut [u8]) -> Option<(u32, usize)
 }
 
 /// Sleeps until there is a message, somebody calls [`knock`], or `limit` has passed. `stay` is
-/// asked after the sleep was announced: what is written before a `knock` is seen by it. It may
-/// return early.
+/// asked after the sleep was announced: what is written before a `knock` is seen by it. The
+/// sleep may end early.
 pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnce() -> bool) {
     // Relaxed: the fence in `still` orders it.
     let bell = ring.bell().fetch_or(ASLEEP, Ordering::Relaxed) | ASLEEP;

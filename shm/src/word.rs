@@ -20,8 +20,8 @@ pub(crate) trait Word32 {
     /// `Ok` where the word held `current` and holds `new` now; else what it holds. Relaxed on
     /// failure.
     fn compare_exchange(&self, current: u32, new: u32, success: Ordering) -> Result<u32, u32>;
-    /// Sleeps while the word holds `expected`, at most `limit` (`None`: for ever). It may return
-    /// early.
+    /// Sleeps while the word holds `expected`, at most `limit` (`None`: for ever). The sleep may
+    /// end early.
     fn sleep(&self, expected: u32, limit: Option<Duration>);
     /// Wakes all who sleep on the word.
     fn wake_all(&self);

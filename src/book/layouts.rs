@@ -1,7 +1,7 @@
 //! Layouts: data that is not contiguous, at the origin, at the target, or at both.
 //!
-//! A [`Datatype`](crate::Datatype) lists basic types with their offsets in bytes from a base. It is
-//! built from a [`BasicType`](crate::BasicType) or from other datatypes:
+//! A [`Datatype`](crate::Datatype) lists basic types with their offsets in bytes from a base. A
+//! datatype is built from a [`BasicType`](crate::BasicType) or from other datatypes:
 //! [`contiguous`](crate::Datatype::contiguous), [`vector`](crate::Datatype::vector),
 //! [`indexed`](crate::Datatype::indexed), [`structure`](crate::Datatype::structure),
 //! [`subarray`](crate::Datatype::subarray) and their relatives. There is no commit and no free: a
@@ -9,7 +9,7 @@
 //!
 //! An operation takes two counts and datatypes: of the items at the origin, and of those at the
 //! target ([`At`](crate::At)). The *signatures* of both sides must be equal: the same basic types
-//! in the same order. Their offsets may differ. In this example a contiguous buffer becomes a
+//! in the same order. The offsets may differ. In this example a contiguous buffer becomes a
 //! column, which is then read in reverse order:
 //!
 //! ```

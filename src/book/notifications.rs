@@ -8,13 +8,12 @@
 //! which no released MPI has.
 //!
 //! [`set_num_notify`](crate::Window::set_num_notify) gives each rank its counters, at most 4096 for
-//! a window, and zeroes them. It is collective. Notified operations exist only in passive epochs,
-//! of `lock` and `lock_all`: [`put_notify`](crate::Passive::put_notify),
+//! a window, and zeroes them. The call is collective. Notified operations exist only in passive
+//! epochs, of `lock` and `lock_all`: [`put_notify`](crate::Passive::put_notify),
 //! [`get_notify`](crate::Passive::get_notify),
 //! [`accumulate_notify`](crate::Passive::accumulate_notify),
-//! [`get_accumulate_notify`](crate::Passive::get_accumulate_notify),
-//! and with requests [`rput_notify`](crate::Passive::rput_notify),
-//! [`rget_notify`](crate::Passive::rget_notify),
+//! [`get_accumulate_notify`](crate::Passive::get_accumulate_notify), and with requests
+//! [`rput_notify`](crate::Passive::rput_notify), [`rget_notify`](crate::Passive::rget_notify),
 //! [`raccumulate_notify`](crate::Passive::raccumulate_notify) and
 //! [`rget_accumulate_notify`](crate::Passive::rget_accumulate_notify). The notice of a get says
 //! that its data has been read, so that the target may overwrite it. An operation of no elements

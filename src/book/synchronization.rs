@@ -9,7 +9,7 @@
 //!
 //! If unsure: open `lock_all` once around the main loop, flush where an operation must be complete,
 //! and use the [accumulate family](super::operations#atomicity) for locations that several ranks
-//! change. This costs least on every route.
+//! change. This choice costs least on every route.
 //!
 //! # Fence
 //!

@@ -34,11 +34,11 @@
 //! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
 //! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory comes and goes, lists and trees: [`dynamic`](super::dynamic) |
 //!
-//! Within a node, the other ranks map allocated and shared parts, so that a put is a store. They
-//! also map created and attached memory of [`Job::alloc_mem`](crate::Job::alloc_mem), and other
-//! memory where the kernel has the XPMEM module. Elsewhere such memory is reached by a system call
-//! (cross-memory attach), or by messages where the kernel forbids that call. It stays as it is,
-//! whatever the program does with it. [`costs`](super::costs) has the table.
+//! Within a node, the other ranks map allocated and shared parts, so that a put is a store. The
+//! other ranks also map created and attached memory of [`Job::alloc_mem`](crate::Job::alloc_mem),
+//! and other memory where the kernel has the XPMEM module. Elsewhere such memory is reached by a
+//! system call (cross-memory attach), or by messages where the kernel forbids that call. User
+//! memory stays as it is, whatever the program does with it. [`costs`](super::costs) has the table.
 //!
 //! # Memory ahead of its windows
 //!

@@ -8,7 +8,7 @@ use super::solo::Solo;
 use super::{Bootstrap, BootstrapError};
 
 /// The connection to the launcher of this process: [`Pmi1`] where `PMI_FD` or `PMI_PORT` is set,
-/// [`Pmix`] where `PMIX_NAMESPACE` is set, [`Solo`] where no launcher is detected. It takes the
+/// [`Pmix`] where `PMIX_NAMESPACE` is set, [`Solo`] where no launcher is detected. Takes the
 /// inherited descriptor, so it works once per process.
 ///
 /// # Errors

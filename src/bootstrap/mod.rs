@@ -83,7 +83,7 @@ pub trait Bootstrap: Send + Debug {
     /// A launcher that is gone.
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError>;
 
-    /// Gives every rank the values of all ranks, by rank. Collective. It takes O(log p) puts,
+    /// Gives every rank the values of all ranks, by rank. Collective. Takes O(log p) puts,
     /// barriers and gets at each rank, and one more for each further piece of
     /// [`value_limit`](Self::value_limit) bytes of the compressed values. Values have up to
     /// [`MAX_GATHERED`] bytes and may differ in length. `name` (1 to 40 characters of a key) is

@@ -106,7 +106,7 @@ impl Layout {
         Layout { loops: Vec::new(), strips: vec![Strip::one(0, bytes)] }
     }
 
-    /// This layout `count` times, `distance` bytes apart. Its bytes must have been found to have
+    /// This layout `count` times, `distance` bytes apart. The bytes must have been found to have
     /// `i64` offsets.
     pub(crate) fn repeated(mut self, count: usize, distance: i64) -> Layout {
         if count == 0 || self.strips.is_empty() {
@@ -152,7 +152,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Appends `layout`, `by` bytes further. Its loops are written out; `call` is for the error
+    /// Appends `layout`, `by` bytes further. Loops are written out; `call` is for the error
     /// where that is too much.
     pub(crate) fn append(&mut self, call: &'static str, layout: &Layout, by: i64) -> Result<()> {
         if layout.strips.is_empty() {

@@ -1,5 +1,5 @@
 //! Layouts side by side: the one walk of every operation that moves or combines data of derived
-//! types. Its sides are, for instance, a target, an origin and a result. No allocation, and no
+//! types. The sides are, for instance, a target, an origin and a result. No allocation, and no
 //! division for a piece.
 
 use super::layout::Strip;

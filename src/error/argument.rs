@@ -27,6 +27,10 @@ impl std::fmt::Display for Side {
 }
 
 /// Why an argument is invalid: the reason in [`ErrorKind::Argument`](crate::ErrorKind::Argument).
+///
+/// One enum has all rules, because one call may break rules of several topics: a put those of its
+/// target, its buffers and its layouts. Programs that branch on the topic match the MPI class,
+/// which `ErrorKind::Argument` has beside the reason.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArgumentError {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::error::AtomicsError;
+use crate::error::{AtomicsError, NetName, SharedSettings};
 
 /// Why the ranks can't work together: the reason in [`ErrorKind::Job`](crate::ErrorKind::Job).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,17 +14,29 @@ pub enum JobError {
         /// The number of ranks.
         ranks: usize,
     },
-    /// Ranks have other versions of the library, or other settings on which all must agree.
+    /// Ranks have other versions of the library.
+    #[error("the ranks differ in their version: rank {rank} has {theirs}; rank {own_rank} has {own}")]
+    VersionsDiffer {
+        /// A rank that differs.
+        rank: usize,
+        /// Its version.
+        theirs: String,
+        /// This rank.
+        own_rank: usize,
+        /// The version of this rank.
+        own: &'static str,
+    },
+    /// Ranks have other settings on which all must agree.
     #[error("the ranks differ in their settings: rank {rank} has {theirs}; rank {own_rank} has {own}")]
     SettingsDiffer {
         /// A rank that differs.
         rank: usize,
-        /// Its version and settings.
-        theirs: String,
+        /// Its settings.
+        theirs: SharedSettings,
         /// This rank.
         own_rank: usize,
-        /// The version and settings of this rank.
-        own: String,
+        /// The settings of this rank.
+        own: SharedSettings,
     },
     /// A rank could not make its counters of notified operations.
     #[error("window {window:x}: another rank could not make its counters, so that no rank has new ones")]
@@ -38,11 +50,11 @@ pub enum JobError {
         /// A rank that differs.
         rank: usize,
         /// Its net.
-        theirs: String,
+        theirs: Box<NetName>,
         /// This rank.
         own_rank: usize,
         /// The net of this rank.
-        own: String,
+        own: Box<NetName>,
     },
     /// What a rank told of itself can't be read.
     #[error("rank {rank} told something that this version can't read; do all run the same program?")]
@@ -193,13 +205,13 @@ fn listed(words: &[&str], last: &str) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnreachableError {
-    /// It did not answer the first connection.
+    /// The rank did not answer the first connection.
     #[error("no answer within {seconds} s")]
     NoAnswer {
         /// The time that it had.
         seconds: u64,
     },
-    /// It answered before, and does not any more.
+    /// The rank answered before, and does not any more.
     #[error("it answered before, and does no more")]
     Silent,
     /// The connection was refused.

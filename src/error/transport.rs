@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::{fmt, io};
 
-use transom_fabric::{Cause, FabricError};
+use transom_fabric::{Cause, FabricError, Reason};
+
+use crate::error::Refusal;
 
 /// Why a transport failed: the content of [`ErrorKind::Transport`](crate::ErrorKind::Transport),
 /// whose words and sources are those of this type, and the source of
@@ -30,8 +32,31 @@ pub enum TransportError {
         /// Its text for the number.
         text: String,
     },
+    /// The setup of this machine lacks a library, a device, a right or a setting.
+    Setup {
+        /// The missing parts of all places that were tried, for the people who can change them.
+        text: String,
+    },
     /// The transport itself refused.
-    Refused(String),
+    Refused(Reason),
+    /// A rank can't use verbs, and `TRANSOM_TRANSPORTS` excludes libfabric.
+    OfiExcluded {
+        /// The rank.
+        rank: usize,
+        /// Why it can't use verbs, as it told the other ranks.
+        told: String,
+    },
+    /// `TRANSOM_TRANSPORTS` excludes all nets.
+    NetsExcluded,
+    /// Memory that the machine, or the control group of the process, does not have.
+    OutOfMemory {
+        /// The bytes that can still be had.
+        available: u64,
+    },
+    /// The size with the alignment is more than an address space.
+    SizeOverflow,
+    /// The peer's answer: it refused to execute an operation.
+    Answer(Refusal),
 }
 
 impl TransportError {
@@ -40,7 +65,7 @@ impl TransportError {
         match self {
             TransportError::Action { reason, .. } => reason.system(),
             TransportError::System(error) => Some(error),
-            TransportError::Library { .. } | TransportError::Refused(_) => None,
+            _ => None,
         }
     }
 
@@ -66,8 +91,16 @@ impl fmt::Display for TransportError {
         match self {
             TransportError::Action { what: text, .. }
             | TransportError::Library { text, .. }
-            | TransportError::Refused(text) => f.write_str(text)?,
+            | TransportError::Setup { text } => f.write_str(text)?,
             TransportError::System(error) => write!(f, "{error}")?,
+            TransportError::Refused(reason) => write!(f, "{reason}")?,
+            TransportError::OfiExcluded { rank, told } => {
+                write!(f, "rank {rank}: {told}, and TRANSOM_TRANSPORTS excludes ofi")?;
+            }
+            TransportError::NetsExcluded => f.write_str("TRANSOM_TRANSPORTS excludes verbs and ofi")?,
+            TransportError::OutOfMemory { available } => write!(f, "{available} bytes of memory are available")?,
+            TransportError::SizeOverflow => f.write_str("the size overflows")?,
+            TransportError::Answer(refusal) => write!(f, "{refusal}")?,
         }
         transom_fabric::rest(self, f)
     }
@@ -83,7 +116,10 @@ impl From<Cause> for TransportError {
                 let what = Cause::limit_text(resource, limit);
                 TransportError::action(what, *cause)
             }
-            other => TransportError::Refused(format!("{other:#}")),
+            Cause::Io(kind) => TransportError::System(kind.into()),
+            Cause::Refused(reason) => TransportError::Refused(reason),
+            Cause::Setup(text) => TransportError::Setup { text },
+            Cause::Answer(words) => TransportError::Answer(Refusal::of_words(words)),
         }
     }
 }
@@ -98,7 +134,6 @@ impl From<FabricError> for TransportError {
             FabricError::Broken(fault) => {
                 TransportError::action(format_args!("reaching {} failed", fault.peer), fault.cause)
             }
-            other => TransportError::Refused(format!("{other:#}")),
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Beacon {
     /// The address to which others connect.
     pub(crate) at: SocketAddr,
     pub(crate) token: Token,
-    /// Its end ends the thread.
+    /// The end of this pipe ends the thread.
     _life: PipeWriter,
 }
 

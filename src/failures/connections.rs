@@ -47,16 +47,16 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(super) enum Fate {
     Died,
-    /// It can't be reached; the reason.
+    /// The rank can't be reached; the reason.
     Silent(Silence),
 }
 
 /// Why a rank can't be reached.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Silence {
-    /// It did not answer for so long.
+    /// The rank did not answer for so long.
     Never(Duration),
-    /// It answered before.
+    /// The rank answered before.
     NoMore,
     /// The kernel's answer.
     System(Errno),

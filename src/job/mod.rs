@@ -176,10 +176,10 @@ impl Job {
     }
 
     /// Sets a hook that calls of this library run now and then while they wait, in the thread that
-    /// waits: first after about 50 us, then about once a millisecond. It is for programs with
-    /// another library that makes progress only within its own calls and would make none while this
-    /// one waits. `hook` must not wait, and must call nothing of this library. Only the first hook
-    /// of a job is taken.
+    /// waits: first after about 50 us, then about once a millisecond. The hook is for programs
+    /// with another library that makes progress only within its own calls and would make none while
+    /// this one waits. `hook` must not wait, and must call nothing of this library. Only the first
+    /// hook of a job is taken.
     pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.core.progress.while_waiting(Box::new(hook));
     }
@@ -196,7 +196,7 @@ impl Job {
     /// A function that makes progress for this job once, without waiting: for a program that waits
     /// in another library and can call it now and then. Without it a thread serves the rank, which
     /// must be woken for that. The function runs no hook, and does nothing after the job has ended.
-    /// It returns whether something arrived, in which case more may be on its way.
+    /// The function returns whether something arrived, in which case more may be on its way.
     pub fn poller(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let core = Arc::downgrade(&self.core);
         move || {
@@ -245,8 +245,8 @@ impl Job {
         ranks.filter(|&rank| core.lane(rank) != Some(Lane::Net)).collect()
     }
 
-    /// Waits until all ranks have called it. It synchronizes processes, not memory: end an epoch or
-    /// call `sync` to see what other ranks put (MPI-4.1 §12.7).
+    /// Waits until all ranks have made this call, which synchronizes processes, not memory: end an
+    /// epoch or call `sync` to see what other ranks put (MPI-4.1 §12.7).
     ///
     /// # Errors
     /// `Arg` if another thread of this rank is in a barrier or a window creation of the same ranks;

@@ -125,7 +125,7 @@ fn measure(file: OsString) {
     let Asked { puts, gets, barriers } = asked();
     let told = format!("{} {} {}", after - before, most - before, puts + gets + barriers);
     std::fs::write(file, told).expect("a file for the parent");
-    // Its ranks do not exist, so it can't be left.
+    // The other ranks do not exist, so the job can't be left.
     std::mem::forget(Arc::clone(&job));
 }
 

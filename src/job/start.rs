@@ -1,6 +1,6 @@
 //! The start of a job: own memory, nodes, the net where one is needed, and the agreement of all
-//! ranks. It takes at most four exchanges and a value of rank 0; a job on one node opens no net and
-//! takes two exchanges.
+//! ranks. A start takes at most four exchanges and a value of rank 0; a job on one node opens no
+//! net and takes two exchanges.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use super::{Delayed, Flags, JobCore, Presence, Team, descriptors, peer, report, 
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
-use crate::error::{Error, ErrorKind, JobError, Result, TransportError};
+use crate::error::{Error, ErrorKind, JobError, NetName, Result, SharedSettings, TransportError};
 use crate::failures::beacon::Beacon;
 use crate::failures::connections::{Lines, Place, SILENCE};
 use crate::failures::{Detector, Process};
@@ -216,7 +216,7 @@ fn exchange_cards(
     let key = block.as_ref().map(transport::shm_key).unwrap_or_default();
     let mine = pack(&[
         env!("CARGO_PKG_VERSION").as_bytes(),
-        settings.agreement().as_bytes(),
+        &settings.shared().encode(),
         process.kernel.as_bytes(),
         process.host.as_bytes(),
         &[u64::from(process.pid.cast_unsigned()), process.began, u64::from(gate::is_supported())]
@@ -228,16 +228,13 @@ fn exchange_cards(
     ]);
     let mut cards = Vec::with_capacity(boot.size());
     for (rank, value) in boot.allgather("transom.card", &mine)?.iter().enumerate() {
-        let [version, agreement, kernel, host, numbers, address, key, site] =
+        let [version, shared, kernel, host, numbers, address, key, site] =
             unpack::<8>(value).ok_or_else(|| unreadable(rank))?;
-        let (version, agreement) = (String::from_utf8_lossy(&version), String::from_utf8_lossy(&agreement));
-        if version != env!("CARGO_PKG_VERSION") || agreement != settings.agreement() {
-            let own = format!("version {}, {}", env!("CARGO_PKG_VERSION"), settings.agreement());
-            let (theirs, own_rank) = (format!("version {version}, {agreement}"), boot.rank());
+        if let Err(error) = agreed(settings, boot.rank(), rank, &version, &shared) {
             // Every rank finds a rank whose settings differ from its own. All ranks meet before any
             // ends: a launcher would end the others before they have printed the error.
             drop(boot.meet());
-            return Err(JobError::SettingsDiffer { rank, theirs, own_rank, own }.into());
+            return Err(error.into());
         }
         let [pid, began, has_barrier, ..] = key_from(&numbers).0;
         let process = Process {
@@ -320,15 +317,35 @@ fn open_net(boot: &mut Exchanging<'_>, settings: &Settings, nodes: &[usize], sou
     if settings.ofi {
         return open_ofi(boot, settings, source, apart);
     }
-    let why = match without {
-        Some(reason) => format!("{reason}, and TRANSOM_TRANSPORTS excludes ofi"),
-        None => "TRANSOM_TRANSPORTS excludes verbs and ofi".to_owned(),
+    let source = match without {
+        Some((rank, told)) => TransportError::OfiExcluded { rank, told },
+        None => TransportError::NetsExcluded,
     };
-    Err(ErrorKind::Net { first: 0, second: apart, source: TransportError::Refused(why) }.into())
+    Err(ErrorKind::Net { first: 0, second: apart, source }.into())
 }
 
-/// Opens verbs if all ranks can; otherwise returns the reason, where verbs was tried.
-fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::result::Result<Net, Option<String>>> {
+/// Whether another rank has this version, and the settings that must be the same.
+fn agreed(
+    settings: &Settings,
+    own_rank: usize,
+    rank: usize,
+    version: &[u8],
+    shared: &[u8],
+) -> std::result::Result<(), JobError> {
+    let own = env!("CARGO_PKG_VERSION");
+    if version != own.as_bytes() {
+        let theirs = String::from_utf8_lossy(version).into_owned();
+        return Err(JobError::VersionsDiffer { rank, theirs, own_rank, own });
+    }
+    let (theirs, own) = (SharedSettings::decode(shared).ok_or(JobError::Unreadable { rank })?, settings.shared());
+    if theirs == own { Ok(()) } else { Err(JobError::SettingsDiffer { rank, theirs, own_rank, own }) }
+}
+
+/// A rank that can't use verbs, and why, as it told the others.
+type Without = (usize, String);
+
+/// Opens verbs if all ranks can; otherwise returns the first that can't, where verbs was tried.
+fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::result::Result<Net, Option<Without>>> {
     if !settings.verbs {
         return Ok(Err(None));
     }
@@ -336,17 +353,17 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
     let said = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
     let told = boot.allgather("transom.verbs", said.as_bytes())?;
     let Some(first) = told.iter().position(|reason| !reason.is_empty()) else {
-        return Ok(opened.map_err(|error| Some(format!("{error:#}"))));
+        return Ok(opened.map_err(|_| Some((boot.rank(), said))));
     };
-    let reason = format!("rank {first}: {}", String::from_utf8_lossy(&told[first]));
+    let reason = String::from_utf8_lossy(&told[first]).into_owned();
     // A job without any device is the usual case and no fallback. A device that the user named, or
     // that other ranks have, is missed.
     if boot.rank() == 0 && settings.ofi && (settings.devices.is_some() || told.iter().any(Vec::is_empty)) {
         // A fallback is never silent (requirement T5)
-        let what = format!("libfabric is used, since not every rank can use verbs: {reason}");
+        let what = format!("libfabric is used, since not every rank can use verbs: rank {first}: {reason}");
         diagnostics::warn("transom::job", &what);
     }
-    Ok(Err(Some(reason)))
+    Ok(Err(Some((first, reason))))
 }
 
 /// Opens libfabric. Rank 0 opens first, because its probe of idle targets serves all ranks.
@@ -382,11 +399,11 @@ fn join_net(
     let region = wire.register_net(block)?;
     let key = region.as_ref().map(NetRegion::key).unwrap_or_default();
     let mut all = region.as_ref().map_or(NetAtomics::NO_NET, |region| net.atomics(region));
-    let name = net.kind();
+    let name = net.shared_name();
     let seen_at = beacon.map(|beacon| beacon.at.to_string()).unwrap_or_default();
     let token = beacon.map(|beacon| &beacon.token[..]).unwrap_or_default();
     let mine = pack(&[
-        name.as_bytes(),
+        name.encode().as_slice(),
         &[all.amos as u8, u8::from(all.coherent)],
         &net.address(),
         &key_bytes(&key),
@@ -395,9 +412,10 @@ fn join_net(
     ]);
     for (rank, value) in boot.allgather("transom.net", &mine)?.iter().enumerate() {
         let [theirs, atomics, address, key, seen_at, token] = unpack::<6>(value).ok_or_else(|| unreadable(rank))?;
-        if theirs != name.as_bytes() {
-            let theirs = String::from_utf8_lossy(&theirs).into_owned();
-            return Err(JobError::NetsDiffer { rank, theirs, own_rank: boot.rank(), own: name }.into());
+        let theirs = NetName::decode(&theirs);
+        if theirs != name {
+            let (theirs, own) = (Box::new(theirs), Box::new(name));
+            return Err(JobError::NetsDiffer { rank, theirs, own_rank: boot.rank(), own }.into());
         }
         let amos = atomics.first().copied().and_then(Amos::of_number);
         all.amos = all.amos.min(amos.unwrap_or(Amos::None));
@@ -409,4 +427,22 @@ fn join_net(
     // The Nic actor accesses this rank's own part through the net too.
     net.connect(peer(boot.rank()), &net.address())?;
     Ok((region, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_other_versions_or_settings_are_told_with_both() {
+        let settings = Settings::default();
+        let (own, shared) = (env!("CARGO_PKG_VERSION"), settings.shared().encode());
+        assert_eq!(agreed(&settings, 2, 1, own.as_bytes(), &shared), Ok(()));
+        let other = agreed(&settings, 2, 1, b"0.1.9", &[]);
+        assert_eq!(other, Err(JobError::VersionsDiffer { rank: 1, theirs: "0.1.9".into(), own_rank: 2, own }));
+        let theirs = SharedSettings { cma: !settings.cma, ..settings.shared() };
+        let differs = JobError::SettingsDiffer { rank: 1, theirs, own_rank: 2, own: settings.shared() };
+        assert_eq!(agreed(&settings, 2, 1, own.as_bytes(), &theirs.encode()), Err(differs));
+        assert_eq!(agreed(&settings, 2, 1, own.as_bytes(), &[7]), Err(JobError::Unreadable { rank: 1 }));
+    }
 }

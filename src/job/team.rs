@@ -1,5 +1,5 @@
 //! Teams: the ranks of collective calls and windows, all of the job or some of them (MPI's groups
-//! and communicators, as far as windows need them). A team numbers its members from 0. It knows no
+//! and communicators, as far as windows need them). A team numbers its members from 0. Knows no
 //! transport.
 
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub(crate) struct Team {
     one_node: OnceLock<bool>,
 }
 
-/// Distinguishes teams of the same list. It is equal at all members.
+/// Distinguishes teams of the same list, and is equal at all members of a team.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Name {
     /// The caller's tag, and how often the tag was used with the list before.
@@ -43,8 +43,8 @@ pub(crate) enum Name {
 
 impl Job {
     /// Some ranks of the job as a job of their own, for windows and barriers among them
-    /// (`MPI_COMM_CREATE_GROUP`). They are numbered in the order of `ranks`, which are ranks of the
-    /// whole job. Exactly these ranks call it, with the same list; no communication takes place.
+    /// (`MPI_COMM_CREATE_GROUP`), numbered in the order of `ranks`, which are ranks of the whole
+    /// job. Exactly these ranks call it, with the same list; no communication takes place.
     /// All of them make calls with the same list in the same order. Threads that may call at the
     /// same time use [`Job::subset_tagged`].
     ///

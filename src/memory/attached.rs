@@ -1,5 +1,5 @@
 //! The regions that are attached to a dynamic window at one rank (MPI-4.1 §12.2.4), ordered by
-//! address. They never overlap.
+//! address, without overlap.
 
 use std::any::Any;
 use std::collections::BTreeMap;

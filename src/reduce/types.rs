@@ -6,7 +6,7 @@ use BasicType::{
     LongInt, ShortInt, TwoInt, Uint8, Uint16, Uint32, Uint64,
 };
 
-/// A predefined type: the type of one element of an accumulate. Its layout in memory is that of the
+/// A predefined type: the type of one element of an accumulate. The layout in memory is that of the
 /// C type on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -111,7 +111,7 @@ pub(crate) struct Bias {
     interval: AtomicU32,
     /// Whether this process gave the bias to a target at its last look.
     gave: AtomicBool,
-    /// The least interval. It grows with the targets that a mark makes `lock_all` visit.
+    /// The least interval, which grows with the targets that a mark makes `lock_all` visit.
     least: u32,
 }
 

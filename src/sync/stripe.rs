@@ -1,8 +1,8 @@
 //! Locks over stripes of a rank's part, which make accumulates atomic for each element. An
 //! execution of an accumulate takes the lock of its block and may run vector code over the whole
 //! block. A lock word lies in shared memory and costs an uncontended operation one locked
-//! instruction. It holds the process number of its holder, so that a waiter takes over the lock of
-//! a process that died. Elements are stored whole, so only the dead rank's own accumulate stays
+//! instruction. The word has the process number of its holder, so that a waiter takes over the lock
+//! of a process that died. Elements are stored whole, so only the dead rank's own accumulate stays
 //! unfinished. Knows no types.
 //!
 //! Where ranks meet at a lock, operations on one element that is a word of the CPU pass it by the
@@ -37,8 +37,8 @@ const DOUBLED: usize = 8;
 /// A free lock whose gate is closed, and one whose gate may be open.
 const FREE: u32 = 0;
 const FREE_BY_GATE: u32 = 1 << 30;
-/// The most pauses of the CPU between two looks at a lock. They double from look to look, so that
-/// waiters disturb the holder less the longer they wait.
+/// The most pauses of the CPU between two looks at a lock. The pauses double from look to look, so
+/// that waiters disturb the holder less the longer they wait.
 const LONGEST_PAUSE: u32 = 64;
 /// Number of looks before the waiter yields, and before it sleeps.
 const SPINS: u32 = 64;

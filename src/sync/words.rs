@@ -72,8 +72,8 @@ pub(crate) const POSTED_SLOTS: usize = LINE / 8;
 pub(crate) const STRIPE_LOCKS: usize = 5 * LINE;
 /// The number of stripes: blocks of the window share them in turn.
 pub(crate) const STRIPES: usize = 8;
-/// The first of the words by which single elements pass those locks, one for each stripe. They are
-/// read often and written seldom, so they share a line.
+/// The first of the words by which single elements pass those locks, one for each stripe. These
+/// words are read often and written seldom, so they share a line.
 pub(crate) const STRIPE_GATES: usize = STRIPE_LOCKS + STRIPES * LINE;
 /// Bytes of one of them.
 pub(crate) const GATE: usize = 4;

@@ -14,14 +14,15 @@ use std::time::Duration;
 
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{
-    AmoKind, Coherence, Domain, FabricError, Fault, Handler, Memory, Peer, PeerMap, Port, Post, Region, RegionKey,
-    Span, Width,
+    AmoKind, Coherence, Domain, FabricError, Fault, Handler, Memory, Peer, PeerMap, Port, Post, Reason, Region,
+    RegionKey, Span, Width,
 };
 use transom_ofi::{OfiDomain, OfiOptions, PassiveProbe};
 use transom_shm::{Heap, HeapOptions, ShmDomain};
 use transom_verbs::{PathOptions, VerbsDomain, VerbsOptions};
 
 use crate::environment::{Rdma, Settings};
+use crate::error::NetName;
 use crate::routes::{Amos, NetAtomics};
 pub(crate) use pieces::{get_pieces, put_pieces};
 pub(crate) use remote::{Near, NetMemory, NodeMemory, touch};
@@ -139,16 +140,19 @@ impl Net {
         match self {
             Net::Verbs(domain) => format!("verbs {}", domain.name()),
             Net::Ofi(domain) => format!("libfabric {}", domain.name()),
-            Net::Sim(_) => self.kind(),
+            Net::Sim(_) => self.shared_name().to_string(),
         }
     }
 
-    /// The backend's name as all ranks must have it alike.
-    pub(crate) fn kind(&self) -> String {
+    /// The net's name as all ranks must have it alike.
+    pub(crate) fn shared_name(&self) -> NetName {
         match self {
-            Net::Verbs(_) => "verbs".into(),
-            Net::Ofi(domain) => format!("libfabric {}", domain.agreement()),
-            Net::Sim(_) => "sim".into(),
+            Net::Verbs(_) => NetName::of("verbs"),
+            Net::Ofi(domain) => {
+                let variables = domain.agreed().map(|(name, value)| (name.to_owned(), value)).collect();
+                NetName { provider: Some(domain.provider()), variables, ..NetName::of("libfabric") }
+            }
+            Net::Sim(_) => NetName::of("sim"),
         }
     }
 
@@ -321,7 +325,7 @@ impl Wire {
         }
         match self.addresses.get().and_then(|all| all.get(peer.index())?.as_ref()) {
             Some((lane, address)) => self.connect(*lane, peer, address).map(|()| *lane),
-            None => Err(FabricError::failed(format!("reaching {peer}"), "no transport of this job reaches it")),
+            None => Err(FabricError::failed(format!("reaching {peer}"), Reason::NoTransport)),
         }
     }
 
@@ -463,7 +467,7 @@ fn absent(lane: Lane) -> FabricError {
         Lane::Net => "a net",
         Lane::Shm => "shared memory",
     };
-    FabricError::unavailable(transport, "it was not opened in this job")
+    FabricError::unavailable(transport, Reason::NotOpened)
 }
 
 /// Whether ranks of the node map the region of a key.

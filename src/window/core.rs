@@ -245,8 +245,8 @@ impl Core {
     }
 
     /// [`Core::fence`] whose first signal travels behind the puts in flight. The puts are
-    /// complete before the second signal, since its receiver may tell ranks whose operations would not
-    /// follow the puts.
+    /// complete before the second signal, since its receiver may tell ranks whose operations would
+    /// not follow the puts.
     #[cold]
     fn fence_behind(&self) -> Result<()> {
         self.own.publish();

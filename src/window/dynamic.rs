@@ -1,9 +1,9 @@
 //! Dynamic windows (MPI-4.1 §12.2.4): memory is attached at its owner, and accessed by address. An
 //! origin of the same node keeps a list of the regions that a target has attached and maps those
-//! that it can. The origin loads one word of the target to know that the list is still valid. Between nodes
-//! the target checks each message itself, and the origin asks it before an access that takes
-//! several messages. An access outside of attached regions is therefore an error, and no part of it
-//! is performed.
+//! that it can. The origin loads one word of the target to know that the list is still valid.
+//! Between nodes the target checks each message itself, and the origin asks it before an access
+//! that takes several messages. An access outside of attached regions is therefore an error, and no
+//! part of it is performed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;

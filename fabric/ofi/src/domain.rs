@@ -18,7 +18,7 @@ pub struct OfiDomain {
     port: OfiPort,
 }
 
-/// Registered memory. It keeps the provider open and the memory alive.
+/// Registered memory, which keeps the provider open and the memory alive.
 #[derive(Debug)]
 pub struct OfiRegion {
     registration: Registration,
@@ -56,11 +56,10 @@ impl OfiDomain {
         rules::of(&self.provider()).ip
     }
 
-    /// Settings on which all ranks must agree: the provider, and the variables that must be equal
-    /// in all processes of a job.
-    pub fn agreement(&self) -> String {
-        let name = self.provider();
-        rules::of(&name).agreement(&name, environment::variable)
+    /// The provider's variables that must be equal in all processes of a job, with the values that
+    /// are set.
+    pub fn agreed(&self) -> impl Iterator<Item = (&'static str, String)> {
+        rules::of(&self.provider()).agreed(environment::variable)
     }
 
     /// The endpoint, for measurements of bare calls.

@@ -1,6 +1,5 @@
 //! The objects of one opened provider: fabric, domain, address vector, completion queue, endpoint.
-//! It opens and closes them in order and offers the bare calls. The port decides on posts and
-//! buffers.
+//! Opens and closes them in order and offers the bare calls. The port decides on posts and buffers.
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
@@ -45,7 +44,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A registered region. It must be dropped before its endpoint.
+/// A registered region, which must be dropped before its endpoint.
 #[derive(Debug)]
 pub struct Registration {
     region: *mut sys::fid_mr,

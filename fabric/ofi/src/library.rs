@@ -63,7 +63,8 @@ impl Library {
     /// `Unavailable`, with instructions to install it.
     pub fn open(soname: &str) -> Result<Arc<Library>, FabricError> {
         let missing = |error: libloading::Error| {
-            FabricError::unavailable(TRANSPORT, format!("{}; on Debian: apt-get install libfabric1", cause(&error)))
+            let text = format!("{}; on Debian: apt-get install libfabric1", cause(&error));
+            FabricError::unavailable(TRANSPORT, Cause::Setup(text))
         };
         // SAFETY: libfabric's initializers only register providers; no other thread depends on
         // their order.
@@ -191,7 +192,7 @@ fn check(version: u32) -> Result<(), FabricError> {
         return Ok(());
     }
     let why = format!("libfabric {} is too old; {} is the oldest that is used", words(version), words(OLDEST));
-    Err(FabricError::unavailable(TRANSPORT, why))
+    Err(FabricError::unavailable(TRANSPORT, Cause::Setup(why)))
 }
 
 /// The loader's message, which is the error's source and not in its text.

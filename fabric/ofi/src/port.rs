@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port, Post, RegionKey, Span,
-    TallyRef, Width,
+    Amo, AmoKind, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, PeerMap, Port, Post, Reason, RegionKey,
+    Span, TallyRef, Width,
 };
 
 use crate::atomics::Atomics;
@@ -122,7 +122,7 @@ impl OfiPort {
         }
         let (count, most) = (parts.len(), self.limits.list_max);
         if count > most {
-            let reason = format!("a list of {count} parts; at most {most}");
+            let reason = Reason::TooManyParts { parts: count, limit: most };
             return Post::Broken(Box::new(Fault::new(remote.peer, reason)));
         }
         if len == 0 {
@@ -175,7 +175,7 @@ impl OfiPort {
 
 #[cold]
 fn unconnected(peer: Peer) -> Post {
-    Post::Broken(Box::new(Fault::new(peer, "it was not connected")))
+    Post::Broken(Box::new(Fault::new(peer, Reason::NotConnected)))
 }
 
 impl Port for OfiPort {
@@ -193,7 +193,8 @@ impl Port for OfiPort {
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
         let Some((token, name)) = address.split_first_chunk().filter(|(_, name)| (1..=ADDRESS).contains(&name.len()))
         else {
-            return Err(FabricError::failed(format!("connecting to {peer}"), "not an address of libfabric"));
+            let reason = Reason::ForeignAddress { length: address.len() };
+            return Err(FabricError::failed(format!("connecting to {peer}"), reason));
         };
         let token = u64::from_le_bytes(*token);
         let way = |address| (peer, Way { address, token });
@@ -204,10 +205,10 @@ impl Port for OfiPort {
     fn import(&self, peer: Peer, key: &RegionKey) -> Result<OfiRemote, FabricError> {
         let [tag, key, base, len] = key.0;
         if tag != TAG {
-            return Err(FabricError::failed(format!("a region of {peer}"), "not a key of libfabric"));
+            return Err(FabricError::failed(format!("a region of {peer}"), Reason::ForeignKey));
         }
         if self.address_of(peer).is_none() {
-            return Err(FabricError::failed(format!("a region of {peer}"), "it was not connected"));
+            return Err(FabricError::failed(format!("a region of {peer}"), Reason::NotConnected));
         }
         Ok(OfiRemote { peer, key, base, len })
     }
@@ -346,7 +347,7 @@ impl Port for OfiPort {
     fn send(&self, to: Peer, message: &[u8]) -> Post {
         let Some(&(_, Way { address, token })) = self.peers.get(to) else { return unconnected(to) };
         if message.len() > self.limits.message_max {
-            let reason = format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max);
+            let reason = Reason::TooLong { length: message.len(), limit: self.limits.message_max };
             return Post::Broken(Box::new(Fault::new(to, reason)));
         }
         let purpose = Purpose { peer: to, tally: None, local: Local::Nothing };

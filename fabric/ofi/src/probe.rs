@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Amo, AmoKind, Domain, FabricError, Handler, Memory, Peer, Port, Post, Region, Tally, Width};
+use transom_fabric::{
+    Amo, AmoKind, Domain, FabricError, Handler, Memory, Peer, Port, Post, Reason, Region, Tally, Width,
+};
 
 use crate::domain::OfiDomain;
 use crate::library::Library;
@@ -64,8 +66,9 @@ pub(crate) fn run(library: &Arc<Library>, wish: &Wish<'_>, called: bool) -> Resu
             }
             target.word64(8).store(5, std::sync::atomic::Ordering::SeqCst);
             let amo = Amo { kind, width, operand: 7, compare: 5 };
-            let into =
-                origin_memory.span().slice(32, width.bytes()).ok_or_else(|| FabricError::failed("probe", "range"))?;
+            let outside = Reason::Outside { at: 32, length: width.bytes() as u64, limit: origin_memory.len() as u64 };
+            let into = origin_memory.span().slice(32, width.bytes());
+            let into = into.ok_or_else(|| FabricError::failed("probing the provider", outside))?;
             // A provider may claim atomics and refuse each (ENOSYS).
             // SAFETY: both memories live longer than the domains.
             let done = attempt.complete(&tally, || unsafe { origin.port().amo(&remote, 8, amo, into, &tally) });
@@ -103,7 +106,7 @@ impl Attempt<'_> {
                 self.idle.port().progress(&Nobody)?;
             }
             if start.elapsed() > LIMIT {
-                return Err(FabricError::failed("probing the provider", format!("nothing completed in {LIMIT:?}")));
+                return Err(FabricError::failed("probing the provider", Reason::Timeout { limit: LIMIT }));
             }
             std::thread::yield_now();
         }

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use transom_fabric::{FabricError, devices};
+use transom_fabric::{Cause, FabricError, devices};
 
 use crate::library::{Info, Library};
 use crate::nic::{Choice, Nic};
@@ -57,7 +57,7 @@ pub(crate) fn choose(library: &Arc<Library>, wish: &Wish<'_>) -> Result<Info, Fa
         }
     }
     let reason = format!("{library:?} has no provider that fits: {}", refusals.join("; "));
-    Err(FabricError::unavailable("libfabric", reason))
+    Err(FabricError::unavailable("libfabric", Cause::Setup(reason)))
 }
 
 /// The library's entries for a provider, at least one, with atomics if it has them, and with the

@@ -1,6 +1,6 @@
 //! A peer's region: its place, its key, and the check of ranges.
 
-use transom_fabric::{Fault, Peer, Post};
+use transom_fabric::{Fault, Peer, Post, Reason};
 
 use crate::sys;
 
@@ -35,6 +35,6 @@ pub(crate) fn inside(offset: u64, len: usize, limit: u64) -> bool {
 #[cold]
 pub(crate) fn outside(remote: &OfiRemote, offset: u64, len: usize) -> Post {
     let OfiRemote { peer, len: limit, .. } = *remote;
-    let reason = format!("{len} bytes at {offset} of a region of {limit} bytes");
+    let reason = Reason::Outside { at: offset, length: len as u64, limit };
     Post::Broken(Box::new(Fault::new(peer, reason)))
 }

@@ -98,12 +98,12 @@ const CXI: Rules = Rules {
 const VERBS: Rules =
     Rules { name: "verbs;ofi_rxm", ip: false, variables: &[], in_software: &[("FI_UNIVERSE_SIZE", "16")], ..OTHER };
 
-/// Elastic Fabric Adapter. Its addresses are the device's. It claims automatic progress, which its
-/// documentation calls an error, and has no descriptor to sleep on; where the device writes by
-/// itself is its own choice for each transfer, so that targets make calls.
+/// Elastic Fabric Adapter. Addresses are the device's. The provider claims automatic progress,
+/// which its documentation calls an error, and has no descriptor to sleep on; where the device
+/// writes by itself is its own choice for each transfer, so that targets make calls.
 const EFA: Rules = Rules { name: "efa", progress: MANUAL, ip: false, variables: &[], ..OTHER };
 
-/// Omni-Path. Automatic progress would start a thread for each queue. Its only registration mode is
+/// Omni-Path. Automatic progress would start a thread for each queue. The only registration mode is
 /// the scalable one, which goes with no other: offsets, and keys of the process.
 const OPX: Rules =
     Rules { name: "opx", progress: MANUAL_FIRST, mr_mode: sys::FI_MR_SCALABLE, ip: false, variables: &[], ..OTHER };
@@ -181,10 +181,12 @@ impl Rules {
         manual && (self.manual_is_manual || self.calls_at_target.and_then(variable).is_some_and(|value| is_on(&value)))
     }
 
-    /// The settings on which all ranks must agree, as text.
-    pub(crate) fn agreement(&self, name: &str, variable: impl Fn(&str) -> Option<String>) -> String {
-        let set = self.agreed.iter().filter_map(|key| Some(format!(" {key}={}", variable(key)?)));
-        std::iter::once(name.to_owned()).chain(set).collect()
+    /// The variables on which all ranks must agree, with the values that are set.
+    pub(crate) fn agreed(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> impl Iterator<Item = (&'static str, String)> {
+        self.agreed.iter().filter_map(move |&key| Some((key, variable(key)?)))
     }
 }
 
@@ -289,8 +291,7 @@ mod tests {
     #[test]
     fn ranks_agree_on_optimized_regions() {
         let set = |name: &str| (name == "FI_CXI_OPTIMIZED_MRS").then(|| "0".to_owned());
-        assert_eq!(of("cxi").agreement("cxi", set), "cxi FI_CXI_OPTIMIZED_MRS=0");
-        assert_eq!(of("cxi").agreement("cxi", unset), "cxi");
-        assert_eq!(of("tcp").agreement("tcp", set), "tcp");
+        assert!(of("cxi").agreed(set).eq([("FI_CXI_OPTIMIZED_MRS", "0".to_owned())]));
+        assert_eq!(of("cxi").agreed(unset).count() + of("tcp").agreed(set).count(), 0);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::domain::{SimDomain, SimRemote};
 use super::flight::{Chance, Flight, Work, cut};
 use super::{SimCounters, SimOptions};
-use crate::{FabricError, Fault, KeyRange, Keys, Memory, Peer, Post, RegionKey, TallyRef};
+use crate::{FabricError, Fault, KeyRange, Keys, Memory, Peer, Post, Reason, RegionKey, TallyRef};
 
 const MAGIC: u64 = u64::from_be_bytes(*b"tran-sim");
 
@@ -96,10 +96,11 @@ impl SimNet {
     /// There is no such rank, or it is open already.
     pub fn domain(self: &Arc<SimNet>, rank: Peer) -> Result<Arc<SimDomain>, FabricError> {
         let opening = || format!("opening {rank} of a net of {}", self.bells.len());
+        let ranks = u32::try_from(self.bells.len()).unwrap_or(u32::MAX);
         match self.state().ranks.get_mut(rank.index()) {
-            None => return Err(FabricError::failed(opening(), "there is no such rank")),
+            None => return Err(FabricError::failed(opening(), Reason::RankLimit { limit: ranks })),
             Some(known) if known.open => {
-                return Err(FabricError::failed(opening(), "it is open already"));
+                return Err(FabricError::failed(opening(), Reason::Opened));
             }
             Some(known) => known.open = true,
         }
@@ -166,7 +167,7 @@ impl SimNet {
         if address != self.address(peer) || peer.index() >= state.ranks.len() {
             return Err(FabricError::failed(
                 format!("connecting {me} to {peer}"),
-                format!("the address of {} bytes is not that rank's", address.len()),
+                Reason::ForeignAddress { length: address.len() },
             ));
         }
         state.ranks[me.index()].connected.insert(peer);
@@ -180,7 +181,7 @@ impl SimNet {
         let Some(key) = room.then(|| rank.keys.take().ok()).flatten() else {
             return Err(FabricError::failed(
                 format!("registering {} bytes at {:p} for {me}", memory.len(), memory.as_ptr()),
-                format!("it has {live} regions already, which is the limit"),
+                Reason::NoRegion { regions: live },
             ));
         };
         rank.regions.insert(key, memory.clone());
@@ -195,21 +196,21 @@ impl SimNet {
     }
 
     pub(super) fn import(&self, me: Peer, peer: Peer, key: &RegionKey) -> Result<SimRemote, FabricError> {
-        let refused = |reason: &str| {
+        let refused = |reason: Reason| {
             let importing = format!("importing the key {:x?} of {peer} at {me}", key.0);
             Err(FabricError::failed(importing, reason))
         };
         let state = self.state();
         let RegionKey([magic, region, owner, len]) = *key;
         if magic != MAGIC ^ self.id || owner != u64::from(peer.0) {
-            return refused("it is not a key of that rank of this net");
+            return refused(Reason::ForeignKey);
         }
         if !state.ranks[me.index()].connected.contains(&peer) {
-            return refused("the peer is not connected");
+            return refused(Reason::NotConnected);
         }
         match state.region(peer, region) {
             Some(memory) if memory.len() as u64 == len => Ok(SimRemote { peer, region, len: memory.len() }),
-            _ => refused("there is no such region"),
+            _ => refused(Reason::NotRegistered),
         }
     }
 
@@ -241,7 +242,7 @@ impl SimNet {
         let Some(offset) =
             usize::try_from(offset).ok().filter(|at| at.checked_add(len).is_some_and(|end| end <= to.len))
         else {
-            let reason = format!("{len} bytes at {offset} of a region of {}", to.len);
+            let reason = Reason::Outside { at: offset, length: len as u64, limit: to.len as u64 };
             return Post::Broken(Box::new(Fault::new(to.peer, reason)));
         };
         if self.push_back(&mut state, me) {
@@ -377,8 +378,7 @@ impl State {
         if let Some(gone) = [to, me].into_iter().find(|rank| dead(*rank)) {
             return Some(killed(gone));
         }
-        (!self.ranks[me.index()].connected.contains(&to))
-            .then(|| Fault::new(to, format!("{me} is not connected to it")))
+        (!self.ranks[me.index()].connected.contains(&to)).then(|| Fault::new(to, Reason::NotConnected))
     }
 
     fn pieces(
@@ -399,8 +399,7 @@ impl State {
     /// Applies the next piece of an operation, or all of them.
     fn apply(&self, flight: &mut Flight, all: bool) -> Result<(), Fault> {
         let Some(memory) = self.region(flight.target, flight.region) else {
-            let why = format!("region {} was dropped during an operation", flight.region);
-            return Err(Fault::new(flight.target, why));
+            return Err(Fault::new(flight.target, Reason::NotRegistered));
         };
         flight.apply_piece(memory);
         while all && !flight.pieces.is_empty() {
@@ -509,7 +508,7 @@ fn fail(flight: Flight, fault: &Fault) {
 }
 
 fn killed(rank: Peer) -> Fault {
-    Fault::new(rank, "it was killed")
+    Fault::new(rank, Reason::Died)
 }
 
 fn rank_of(index: usize) -> Peer {

@@ -137,7 +137,7 @@ fn a_killed_peer_breaks_posts_and_fails_what_is_under_way() {
     assert!(tally.idle());
     assert_eq!(tally.fault().map(|fault| fault.peer), Some(Peer(1)));
     match port.put_inline(&pair.remote, 0, &[9], &tally) {
-        Post::Broken(fault) => assert_eq!(format!("{fault:#}"), "rank 1: it was killed"),
+        Post::Broken(fault) => assert_eq!(format!("{fault:#}"), "rank 1: its process has ended"),
         other => panic!("{other:?}"),
     }
     assert!(matches!(port.send(Peer(1), b"?"), Post::Broken(_)));

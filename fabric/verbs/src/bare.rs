@@ -4,12 +4,13 @@
 use std::io::Error;
 use std::sync::Arc;
 
-use transom_fabric::{FabricError, Memory};
+use transom_fabric::{Cause, FabricError, Memory, Reason};
 
 use crate::address::{Address, End};
 use crate::contacts::first_packet;
 use crate::device::{Device, Registration};
 use crate::domain::VerbsOptions;
+use crate::library::LIBRARY;
 use crate::library::Library;
 use crate::pair::{Depth, Pair, Quality};
 use crate::queue::{Queue, Receives};
@@ -67,7 +68,7 @@ impl BarePair {
     /// # Errors
     /// An invalid card, or the call that failed.
     pub fn connect(&self, card: &[u8]) -> Result<(), FabricError> {
-        let refused = || FabricError::failed("connecting", "this is no card of a queue pair");
+        let refused = || FabricError::failed("connecting", Reason::ForeignAddress { length: card.len() });
         let (numbers, address) = card.split_first_chunk::<END_LEN>().ok_or_else(refused)?;
         let [number, psn] = [0, 4].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| numbers[at + byte])));
         let address = Address::decode(address).ok_or_else(refused)?;
@@ -122,7 +123,11 @@ impl BarePair {
     pub fn poll(&self, into: &mut [sys::ibv_wc]) -> Result<usize, FabricError> {
         let count = self.queue.poll(into)?;
         match into[..count].iter().find(|entry| entry.status != sys::IBV_WC_SUCCESS) {
-            Some(failed) => Err(FabricError::failed("a request", self.device.library.status(failed.status))),
+            Some(failed) => {
+                let text = self.device.library.status(failed.status);
+                let cause = Cause::Library { library: LIBRARY, code: failed.status.into(), text };
+                Err(FabricError::failed("a request", cause))
+            }
             None => Ok(count),
         }
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use transom_fabric::devices::{Wanted, entries, line, name, near_node, numa_node};
-use transom_fabric::{FabricError, Peer};
+use transom_fabric::{Cause, FabricError, Peer};
 
 use crate::library::TRANSPORT;
 
@@ -39,7 +39,7 @@ pub(crate) fn folder(port: &PortInfo) -> PathBuf {
 /// named none, ports near the NUMA node of this process come first, and ranks take turns in equally
 /// good ones.
 pub(crate) fn choose(wanted: Option<&str>, gid_index: Option<u8>, rank: Peer) -> Result<PortInfo, FabricError> {
-    let unavailable = |reason: String| FabricError::unavailable(TRANSPORT, reason);
+    let unavailable = |text: String| FabricError::unavailable(TRANSPORT, Cause::Setup(text));
     let found = scan(Path::new(DEVICES), gid_index);
     if found.is_empty() {
         return Err(unavailable(format!("this machine has no RDMA device ({DEVICES} is empty)")));

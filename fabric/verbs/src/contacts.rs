@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use transom_fabric::{FabricError, Fault, Keyed, Peer, PeerMap, secret};
+use transom_fabric::{FabricError, Fault, Keyed, Peer, PeerMap, Reason, secret};
 
 use crate::address::{Address, End, Hello};
 use crate::device::Device;
@@ -113,8 +113,7 @@ impl Contacts {
     /// The address is not of this backend, or the queue pair can't be made.
     pub(crate) fn connect(&self, peer: Peer, address: &Address, stock: &Stock) -> Result<(), FabricError> {
         if address.ethernet != self.address().ethernet {
-            let reason = "one of the ports is InfiniBand, the other one Ethernet";
-            return Err(FabricError::failed(format!("connecting to {peer}"), reason));
+            return Err(FabricError::failed(format!("connecting to {peer}"), Reason::LinkLayers));
         }
         let contact = self.contact(peer, address)?;
         // The first hello goes out at once; calls of progress repeat it.
@@ -188,9 +187,8 @@ impl Contacts {
                 true
             }
             Tick::Done => false,
-            Tick::GiveUp(times) => {
-                let limit = self.make.patience;
-                let reason = format!("it answered none of {times} requests for a connection in {limit:?}");
+            Tick::GiveUp(requests) => {
+                let reason = Reason::NoAnswer { requests, limit: self.make.patience };
                 contact.link.give_up(reason, stock);
                 false
             }
@@ -203,7 +201,7 @@ impl Maker {
     fn contact(&self, peer: Peer, address: Address) -> Result<Contact, FabricError> {
         let named = |error: FabricError| FabricError::failed(format!("a connection to {peer}"), error);
         if peer.0 >= RANKS {
-            return Err(named(FabricError::failed("its rank", format!("ranks are below {RANKS}"))));
+            return Err(named(FabricError::failed("its rank", Reason::RankLimit { limit: RANKS })));
         }
         let (pair, _) = Pair::reliable(&self.queue, &self.receives, self.depth, peer).map_err(named)?;
         let route = Route::create(&self.device, &address).map_err(named)?;

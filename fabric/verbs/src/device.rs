@@ -8,7 +8,7 @@ use std::io::Error;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use transom_fabric::{FabricError, Peer};
+use transom_fabric::{Cause, FabricError, Peer};
 
 use crate::address::Address;
 use crate::choice::{self, PortInfo};
@@ -90,7 +90,7 @@ impl Device {
         paths: PathOptions,
     ) -> Result<Arc<Device>, FabricError> {
         let what = |call: &str| format!("{call} of {}", port.device);
-        let unusable = |reason| FabricError::failed(what("using a port"), reason);
+        let unusable = |text| FabricError::failed(what("using a port"), Cause::Setup(text));
         let (gid_index, gid) = port.gid.clone().map_err(unusable)?;
         let partition = paths.partition_index(&choice::folder(port)).map_err(unusable)?;
         let context = Device::context(library, &port.device)?;
@@ -148,7 +148,7 @@ impl Device {
             Some((_, error)) => Err(FabricError::failed(format!("ibv_open_device of {name}"), error)),
             None => {
                 let why = format!("libibverbs has no driver for {name}; on Debian: apt-get install ibverbs-providers");
-                Err(FabricError::unavailable(crate::library::TRANSPORT, why))
+                Err(FabricError::unavailable(crate::library::TRANSPORT, Cause::Setup(why)))
             }
         }
     }

@@ -60,7 +60,7 @@ pub struct VerbsDomain {
     port: VerbsPort,
 }
 
-/// Registered memory. It keeps the device open and the memory alive.
+/// Registered memory, which keeps the device open and the memory alive.
 #[derive(Debug)]
 pub struct VerbsRegion {
     // Declared before the memory, because fields drop in order. `None` for a length of 0, which

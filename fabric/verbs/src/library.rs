@@ -6,13 +6,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use libloading::Library as Dynamic;
-use transom_fabric::FabricError;
+use transom_fabric::{Cause, FabricError};
 
 use crate::sys;
 
 /// The library's name for the dynamic loader.
 pub const SONAME: &str = "libibverbs.so.1";
 pub(crate) const TRANSPORT: &str = "verbs";
+
+/// The library, in errors.
+pub(crate) const LIBRARY: &str = "libibverbs";
 
 /// The opened library, which stays loaded.
 pub(crate) struct Library {
@@ -34,7 +37,7 @@ impl Library {
         let missing = |error: libloading::Error| {
             FabricError::unavailable(
                 TRANSPORT,
-                format!("{}; on Debian: apt-get install libibverbs1 ibverbs-providers", cause(&error)),
+                Cause::Setup(format!("{}; on Debian: apt-get install libibverbs1 ibverbs-providers", cause(&error))),
             )
         };
         // SAFETY: libibverbs' initializers only read its environment; no other thread depends on
@@ -98,10 +101,11 @@ impl Library {
         unsafe { words((self.call.wc_status_str)(status)) }
     }
 
-    /// An asynchronous event's type in words.
-    pub(crate) fn event(&self, event: u32) -> String {
+    /// An asynchronous event as the cause of a failure: its type, and the library's words for it.
+    pub(crate) fn event(&self, event: u32) -> Cause {
         // SAFETY: the library returns a static string for every number.
-        unsafe { words((self.call.event_type_str)(event)) }
+        let text = unsafe { words((self.call.event_type_str)(event)) };
+        Cause::Library { library: LIBRARY, code: event.into(), text }
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::Mutex;
-use transom_fabric::{Cause, Fault, Peer, TallyRef};
+use transom_fabric::{Cause, Fault, Peer, Reason, TallyRef};
 
 use crate::pair::Pair;
 use crate::sending::{Posted, Request, Sending};
@@ -84,7 +84,7 @@ impl Link {
 
     /// The fault for which the link is broken.
     pub(crate) fn fault(&self) -> Fault {
-        Fault::new(self.peer, self.fault.get().cloned().unwrap_or_else(|| "it is broken".into()))
+        Fault::new(self.peer, self.fault.get().cloned().unwrap_or(Reason::BrokenConnection.into()))
     }
 
     /// The counts of posts so far.

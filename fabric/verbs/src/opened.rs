@@ -4,6 +4,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use transom_fabric::Cause;
+
 use crate::contacts::Contacts;
 use crate::device::{Device, Registration};
 use crate::pool::{Pool, Pools};
@@ -35,7 +37,7 @@ pub(crate) struct Open {
     pub(crate) taken: Mutex<Taken>,
     pub(crate) wake: OwnedFd,
     /// The failure of the device as a whole.
-    pub(crate) trouble: OnceLock<String>,
+    pub(crate) trouble: OnceLock<Cause>,
 }
 
 /// Completions that were polled and are not processed yet. The thread with its lock makes progress.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use transom_fabric::{
-    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span,
-    TallyRef, Width,
+    Amo, AmoKind, Cause, Coherence, FabricError, Fault, Handler, Limits, Memory, Peer, Port, Post, Reason, RegionKey,
+    Span, TallyRef, Width,
 };
 
 use crate::address::Address;
@@ -173,7 +173,7 @@ impl VerbsPort {
     unsafe fn transfer_list(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: &[Span], tally: &TallyRef) -> Post {
         let (mut parts, mut count, mut len) = ([Span::EMPTY; LIST as usize], 0, 0);
         if own.len() > self.limits.list_max {
-            return broken(to.link.peer(), format!("a list of {} parts; at most {}", own.len(), self.limits.list_max));
+            return broken(to.link.peer(), Reason::TooManyParts { parts: own.len(), limit: self.limits.list_max });
         }
         for part in own.iter().filter(|part| !part.is_empty()) {
             (parts[count], count, len) = (*part, count + 1, len + part.len());
@@ -215,7 +215,7 @@ fn broken(peer: Peer, reason: impl Into<Cause>) -> Post {
 
 #[cold]
 fn too_long(to: &VerbsRemote, len: usize, most: usize) -> Post {
-    broken(to.link.peer(), format!("{len} bytes in a post of at most {most}"))
+    broken(to.link.peer(), Reason::TooLong { length: len, limit: most })
 }
 
 impl Port for VerbsPort {
@@ -230,8 +230,10 @@ impl Port for VerbsPort {
     }
 
     fn connect(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
-        let address = Address::decode(address)
-            .ok_or_else(|| FabricError::failed(format!("connecting to {peer}"), "not an address of verbs"))?;
+        let address = Address::decode(address).ok_or_else(|| {
+            let reason = Reason::ForeignAddress { length: address.len() };
+            FabricError::failed(format!("connecting to {peer}"), reason)
+        })?;
         self.open.contacts.connect(peer, &address, &self.open.stock)
     }
 
@@ -239,8 +241,8 @@ impl Port for VerbsPort {
         let [tag, base, _, key] = key.0;
         let refused = |reason| FabricError::failed(format!("a region of {peer}"), reason);
         let key = u32::try_from(key).ok().filter(|_| tag == TAG);
-        let key = key.ok_or_else(|| refused("not a key of verbs"))?;
-        let link = self.open.contacts.link(peer).ok_or_else(|| refused("it was not connected"))?;
+        let key = key.ok_or_else(|| refused(Reason::ForeignKey))?;
+        let link = self.open.contacts.link(peer).ok_or_else(|| refused(Reason::NotConnected))?;
         Ok(VerbsRemote { link: Arc::clone(link), base, key })
     }
 
@@ -334,7 +336,7 @@ impl Port for VerbsPort {
 
     unsafe fn amo(&self, on: &VerbsRemote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post {
         if self.amo_on(on, amo.kind, amo.width).is_none() {
-            return broken(on.link.peer(), format!("no atomic {amo:?}"));
+            return broken(on.link.peer(), Reason::NoAtomic { width: amo.width.bytes() });
         }
         let (opcode, compare_add) = match amo.kind {
             AmoKind::CompareSwap => (sys::IBV_WR_ATOMIC_CMP_AND_SWP, amo.compare),
@@ -352,9 +354,9 @@ impl Port for VerbsPort {
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {
-        let Some(link) = self.open.contacts.link(to) else { return broken(to, "it was not connected") };
+        let Some(link) = self.open.contacts.link(to) else { return broken(to, Reason::NotConnected) };
         if message.len() > self.limits.message_max {
-            return broken(to, format!("a message of {} bytes; at most {}", message.len(), self.limits.message_max));
+            return broken(to, Reason::TooLong { length: message.len(), limit: self.limits.message_max });
         }
         if link.is_opening() {
             return Post::Again;

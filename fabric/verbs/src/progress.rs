@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use transom_fabric::{Cause, FabricError, Handler, Peer};
 
+use crate::library::LIBRARY;
 use crate::opened::{MESSAGE, Open};
 use crate::sys;
 use crate::ticket::Ticket;
@@ -19,7 +20,7 @@ impl Open {
     pub(crate) fn take_all(&self, handler: &impl Handler) -> Result<usize, FabricError> {
         self.release_held();
         if let Some(trouble) = self.trouble.get() {
-            return Err(FabricError::failed(format!("{:?}", self.device), trouble.as_str()));
+            return Err(FabricError::failed(format!("{:?}", self.device), trouble.clone()));
         }
         // One thread at a time: completions of a link are processed in their order.
         let mut taken = match self.taken.try_lock() {
@@ -60,7 +61,7 @@ impl Open {
                     let status = self.device.library.status(entry.status);
                     let (code, vendor) = (entry.status, entry.vendor_err);
                     let text = format!("{status} (completion status {code}, vendor's {vendor:#x})");
-                    let reason = Cause::Library { library: "libibverbs", code: code.into(), text };
+                    let reason = Cause::Library { library: LIBRARY, code: code.into(), text };
                     link.complete(number, Some(&reason), &self.stock);
                 }
             }
@@ -142,15 +143,15 @@ impl Open {
     /// Processes the device's asynchronous events.
     fn take_events(&self) {
         while let Some((event, peer)) = self.device.event() {
-            let name = || self.device.library.event(event);
+            let cause = || self.device.library.event(event);
             match (event, peer) {
                 (sys::IBV_EVENT_CQ_ERR | sys::IBV_EVENT_SRQ_ERR | sys::IBV_EVENT_DEVICE_FATAL, _) => {
                     // Only the first event is kept: it names the cause.
-                    let _ = self.trouble.set(name());
+                    let _ = self.trouble.set(cause());
                 }
                 (_, Some(peer)) => {
                     if let Some(link) = self.contacts.link(peer) {
-                        link.give_up(name(), &self.stock);
+                        link.give_up(cause(), &self.stock);
                     }
                 }
                 // Operations that fail show that a port went down, and it may come back before

@@ -4,9 +4,10 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use transom_fabric::FabricError;
+use transom_fabric::{Cause, FabricError};
 
 use crate::device::{Device, checked, failed, opaque_debug};
+use crate::library::LIBRARY;
 use crate::sys;
 
 /// A completion queue and the channel of its events.
@@ -60,7 +61,10 @@ impl Queue {
             let poll = (*self.device.context).ops.poll_cq.expect("poll_cq");
             poll(self.cq, c_int::try_from(into.len()).unwrap_or(1), into.as_mut_ptr())
         };
-        usize::try_from(count).map_err(|_| FabricError::failed("ibv_poll_cq", count.to_string()))
+        usize::try_from(count).map_err(|_| {
+            let text = format!("it returned {count}");
+            FabricError::failed("ibv_poll_cq", Cause::Library { library: LIBRARY, code: count.into(), text })
+        })
     }
 
     /// Arms the queue: the next completion makes the descriptor readable.

@@ -113,7 +113,7 @@ impl Stock {
         self.pools.give_back(block);
     }
 
-    /// Ends a request that completed or failed. Its registrations end before its tally falls.
+    /// Ends a request that completed or failed. The registrations end before the tally falls.
     #[inline]
     pub(crate) fn retire(&self, record: Record, fault: Option<&Fault>) {
         match record.local {

@@ -99,7 +99,8 @@ fn install(permit: &Permit) {
     });
 }
 
-/// The signal handler. It calls only functions that are allowed in handlers, and restores `errno`.
+/// The signal handler, which calls only functions that are allowed in handlers, and restores
+/// `errno`.
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel's structure, of a signal that a fault has raised.
     let at = unsafe { (*info).si_addr() }.addr();

@@ -242,9 +242,9 @@ impl RawWindow {
     }
 
     /// Whether all parts of the node's ranks are mapped by the other ranks of the node. So are
-    /// parts in memory of the library, and for created windows if all parts of a node lie within such
-    /// memory ([`Job::alloc_mem`]). Ranks of the node access other parts by XPMEM, by system calls,
-    /// or by messages where the kernel forbids those.
+    /// parts in memory of the library, and for created windows if all parts of a node lie within
+    /// such memory ([`Job::alloc_mem`]). Ranks of the node access other parts by XPMEM, by system
+    /// calls, or by messages where the kernel forbids those.
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }
