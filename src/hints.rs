@@ -96,6 +96,8 @@ pub(crate) struct Hints {
     /// In bytes; 0 leaves it to the library.
     granularity: u64,
     pub(crate) alignment: usize,
+    /// Where the program asks for huge pages: whether the kernel gives them.
+    pub(crate) huge_pages: Option<bool>,
     pub(crate) model: Model,
     /// `None`: the job's setting.
     pub(crate) atomics: Option<Atomics>,
@@ -106,6 +108,9 @@ pub(crate) struct Hints {
     /// Whether the program may break its promises.
     forgiving: bool,
 }
+
+/// Bytes of a huge page where pages have 4 KiB.
+const HUGE_PAGE: usize = 2 << 20;
 
 const ORDERINGS: [&str; 4] = ["rar", "raw", "war", "waw"];
 
@@ -120,6 +125,7 @@ impl Default for Hints {
             noncontig: false,
             granularity: 0,
             alignment: 1,
+            huge_pages: None,
             model: Model::Unified,
             atomics: None,
             most_notices: None,
@@ -146,6 +152,7 @@ impl Hints {
                     hints.alignment =
                         wanted.ok_or_else(|| bad(key, value, SettingError::NotPowerOfTwo { most: 30 }))?;
                 }
+                "transom_huge_pages" => hints.huge_pages = switch(key, value)?.then_some(true),
                 "transom_model" => hints.model = model(key, value)?,
                 "transom_atomics" => hints.atomics = atomics(key, value)?,
                 _ => {}
@@ -156,7 +163,15 @@ impl Hints {
             // see.
             hints.model = Model::Unified;
         }
+        // The memory of the other flavors is the program's.
+        hints.huge_pages = hints.huge_pages.filter(|_| matches!(flavor, Flavor::Allocate | Flavor::Shared));
         Ok(hints)
+    }
+
+    /// The alignment of a part of `bytes`: that of a huge page where it fills one and asks for
+    /// them.
+    pub(crate) fn alignment_of(&self, bytes: usize) -> usize {
+        if self.huge_pages.is_some() && bytes >= HUGE_PAGE { self.alignment.max(HUGE_PAGE) } else { self.alignment }
     }
 
     /// Updates the hints that may change after creation (`MPI_WIN_SET_INFO`). The others stay.
@@ -203,6 +218,7 @@ impl Hints {
             .with("alloc_shared_noncontig", switch(self.noncontig))
             .with("mpi_accumulate_granularity", self.granularity.to_string())
             .with("mpi_minimum_alignment", self.alignment.to_string())
+            .with("transom_huge_pages", switch(self.huge_pages == Some(true)))
             .with("transom_model", if self.model == Model::Separate { "separate" } else { "unified" })
             .with("transom_atomics", atomics);
         if let Some(most) = self.most_notices {

@@ -43,6 +43,7 @@ static TESTS: &[Test] = &[
         body: shared::refused,
     },
     test("pages_of_a_segment_are_touched_by_their_owner", &[1, 3], pages::touched_by_their_owner),
+    test("parts_are_in_huge_pages_on_request", &[2], pages::huge_on_request),
     test("first_contact_touches_few_pages", &[2, 3], pages::few_at_first_contact),
     test("free_maps_no_part", &[2], pages::none_at_free),
     test("shared_windows_over_the_ranks_of_a_node", &[1, 3], shared::of_a_node),

@@ -8,6 +8,7 @@
 //! | module | owns |
 //! |---|---|
 //! | [`heap`], `ranges`, `mapping` | the memfd, its free ranges, its mappings |
+//! | `huge` | whether the kernel gives huge pages |
 //! | `node`, `contact` | node identity; a peer's heap, opened and proven |
 //! | `ring`, `bell`, [`event`], `word` | messages, and words that can be waited for |
 //! | `xpmem` | user memory of peers, mapped by the XPMEM module, and guarded against their end |
@@ -24,6 +25,7 @@ mod contact;
 mod domain;
 pub mod event;
 pub mod heap;
+mod huge;
 #[allow(unsafe_code)]
 mod mapping;
 mod node;
@@ -43,7 +45,8 @@ mod xpmem;
 pub use bell::Bell;
 pub use domain::{ShmDomain, ShmRegion};
 pub use heap::{Heap, HeapOptions};
-pub use mapping::touch;
+pub use huge::huge_pages;
+pub use mapping::{advise_huge, touch};
 pub use port::ShmPort;
 pub use regions::is_mapped;
 pub use remote::ShmRemote;

@@ -121,6 +121,24 @@ pub fn touch(memory: &Memory) -> Result<(), FabricError> {
     done.map_err(|errno| FabricError::failed(format!("touching {} bytes of shared memory", memory.len()), errno))
 }
 
+/// Advises the kernel to use huge pages for the pages in which `memory` lies, which is part of a
+/// heap's block or mapped from a peer's. Pages that exist already may stay small.
+///
+/// # Errors
+/// The kernel has no huge pages, or no room for one more mapping.
+pub fn advise_huge(memory: &Memory) -> Result<(), FabricError> {
+    if memory.is_empty() {
+        return Ok(());
+    }
+    let page = rustix::param::page_size();
+    let lead = memory.as_ptr().addr() % page;
+    let (first, len) = (memory.as_ptr().wrapping_sub(lead), (lead + memory.len()).next_multiple_of(page));
+    // SAFETY: each of the pages has bytes of `memory`, whose mapping consists of whole pages. The
+    // advice changes neither content nor access.
+    let advised = unsafe { madvise(first.cast(), len, Advice::LinuxHugepage) };
+    advised.map_err(|errno| FabricError::failed(format!("asking for huge pages for {len} bytes"), errno))
+}
+
 /// Memory of no bytes.
 pub(crate) fn empty() -> Memory {
     Memory::private(0)

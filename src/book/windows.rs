@@ -128,6 +128,7 @@
 //! | `mpi_minimum_alignment` | `1`, a power of two up to 2^30 | alignment of the library's memory, at least a page; in a contiguous shared window, of the first part. `mpi_minimum_memory_alignment` is a synonym |
 //! | `mpi_assert_max_num_notify` | a number of counters | reported by `info` where it was given |
 //! | `mpi_assert_same_num_notifications` | `false`, `true` | reported by `info` where it was given |
+//! | `transom_huge_pages` | `false`, `true` | `true`: the library's memory of the part in huge pages of 2 MiB, where the kernel gives them to memfds (`/sys/kernel/mm/transparent_hugepage/shmem_enabled` other than `never`); `info` says whether it does |
 //! | `transom_model` * | `unified`, `separate` | [the two copies](super::copies) |
 //! | `transom_atomics` * | `auto`, `cpu`, `nic` | the actor that performs atomics on integers of 64 bits, and of 32 if the device has those; overrides the job's setting |
 //!

@@ -25,11 +25,12 @@ use crate::environment::{Rdma, Settings};
 use crate::error::NetName;
 use crate::routes::{Amos, NetAtomics};
 pub(crate) use pieces::{get_pieces, put_pieces};
-pub(crate) use remote::{Near, NetMemory, NodeMemory, touch};
+pub(crate) use remote::{Near, NetMemory, NodeMemory, advise_huge, touch};
 
 pub(crate) use transom_shm::Bell;
 pub(crate) use transom_shm::event;
 pub(crate) use transom_shm::event::SpinBudget;
+pub(crate) use transom_shm::huge_pages;
 pub(crate) use transom_shm::topology;
 pub use transom_verbs::Posted;
 
@@ -275,6 +276,18 @@ impl Wire {
             Some(heap) => heap.reserve(len),
             None => Ok(Memory::private(len)),
         }
+    }
+
+    /// As [`allocate`](Self::allocate), in huge pages as far as the kernel gives them.
+    pub(crate) fn allocate_huge(&self, len: usize) -> Result<Memory, FabricError> {
+        let Some(heap) = &self.heap else { return Ok(Memory::private(len)) };
+        let memory = heap.reserve(len)?;
+        // A kernel without huge pages refuses the advice; small pages serve as well.
+        let _ = advise_huge(&memory);
+        if heap.populates(len) {
+            touch(&memory)?;
+        }
+        Ok(memory)
     }
 
     /// The memory of [`allocate`](Self::allocate) within which the bytes lie. The result keeps that

@@ -53,6 +53,14 @@ pub(crate) fn touch(memory: &Memory) -> Result<(), FabricError> {
     transom_shm::touch(memory)
 }
 
+/// Advises the kernel to use huge pages for some of a heap's memory.
+///
+/// # Errors
+/// The kernel has no huge pages.
+pub(crate) fn advise_huge(memory: &Memory) -> Result<(), FabricError> {
+    transom_shm::advise_huge(memory)
+}
+
 /// A peer's region that the net reaches, with the domain whose port posts to it. A window keeps one
 /// for each target: the variants have no struct of their own, so that the tag lies beside the
 /// smaller fields.

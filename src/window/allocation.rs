@@ -3,7 +3,7 @@
 
 use transom_fabric::Memory;
 
-use super::room::allocated;
+use super::room::{allocated, has_huge_pages};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};
@@ -41,12 +41,15 @@ pub struct Allocation {
 impl Job {
     /// Allocates memory of this process that other ranks of the node can map (`MPI_ALLOC_MEM`,
     /// MPI-4.1 §9.2). Local. The memory begins on a page; at a multiple of more with the hint
-    /// `mpi_minimum_memory_alignment`, a power of two.
+    /// `mpi_minimum_memory_alignment`, a power of two; in huge pages with `transom_huge_pages`.
     ///
     /// # Errors
     /// `Size` where the memory can't be allocated, `InfoValue` for a hint with an invalid value.
     pub fn alloc_mem(&self, bytes: usize, info: &Info) -> Result<Allocation> {
         let hints = Hints::at_creation(info, Flavor::Allocate)?;
+        if hints.huge_pages.is_some() {
+            has_huge_pages(self.core());
+        }
         Ok(Allocation { memory: allocated(self.core(), "alloc_mem", bytes, &hints)? })
     }
 }

@@ -146,8 +146,9 @@ impl Core {
         if wanted.unit == 0 {
             return Err(Error::argument(Class::Disp, "creating a window", ArgumentError::NoUnit));
         }
-        let hints = Hints::at_creation(wanted.info, wanted.flavor)?;
+        let mut hints = Hints::at_creation(wanted.info, wanted.flavor)?;
         let memory = memory(job.core(), &hints)?;
+        hints.huge_pages = hints.huge_pages.map(|_| room::has_huge_pages(job.core()));
         Ok(Draft { hints, memory, shared: None })
     }
 

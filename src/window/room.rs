@@ -11,7 +11,7 @@ use transom_fabric::{FabricError, Memory};
 use crate::error::{Error, ErrorKind, Result, TransportError};
 use crate::hints::Hints;
 use crate::job::JobCore;
-use crate::transport::Wire;
+use crate::transport::{self, Wire};
 
 /// Smaller parts, in bytes, are not checked: a check costs as much as a page.
 const LARGE: usize = 4 << 20;
@@ -24,7 +24,7 @@ pub(super) fn available() -> Option<u64> {
 
 /// Memory of the library, aligned as the hints ask. The error names the call and the size.
 pub(super) fn allocated(job: &JobCore, call: &'static str, bytes: usize, hints: &Hints) -> Result<Memory> {
-    aligned(job, call, bytes, hints, Wire::allocate)
+    aligned(job, call, bytes, hints, if hints.huge_pages.is_some() { Wire::allocate_huge } else { Wire::allocate })
 }
 
 /// [`allocated`] by one of the ways in which a transport makes memory.
@@ -42,13 +42,24 @@ pub(super) fn aligned(
         return Err(failed(TransportError::OutOfMemory { available }));
     }
     // Blocks begin on pages.
-    if hints.alignment <= 4096 || bytes == 0 {
+    let alignment = hints.alignment_of(bytes);
+    if alignment <= 4096 || bytes == 0 {
         return make(&job.wire, bytes).map_err(|error| failed(error.into()));
     }
-    let room = bytes.checked_add(hints.alignment).ok_or_else(|| failed(TransportError::SizeOverflow))?;
+    let room = bytes.checked_add(alignment).ok_or_else(|| failed(TransportError::SizeOverflow))?;
     let block = make(&job.wire, room).map_err(|error| failed(error.into()))?;
-    let skip = block.as_ptr().addr().next_multiple_of(hints.alignment) - block.as_ptr().addr();
+    let skip = block.as_ptr().addr().next_multiple_of(alignment) - block.as_ptr().addr();
     block.slice(skip, bytes).ok_or_else(|| failed(TransportError::SizeOverflow))
+}
+
+/// Whether the kernel gives huge pages to those who ask. One line of warning reports that it does
+/// not.
+pub(super) fn has_huge_pages(job: &JobCore) -> bool {
+    let given = transport::huge_pages();
+    if let Err(reason) = &given {
+        job.warn_once(&format!("transom_huge_pages has no effect: {reason}"));
+    }
+    given.is_ok()
 }
 
 /// As [`available`], by the files below these two.

@@ -94,6 +94,11 @@ impl Announced {
         let memory = segment.slice(at, usize::try_from(self.part.size).unwrap_or(usize::MAX));
         let missing = || Error::argument(Class::RmaShared, "allocate_shared", ArgumentError::SegmentShort);
         let memory = memory.ok_or_else(missing)?;
+        if self.hints.huge_pages.is_some() {
+            // Each rank's faults follow the advice for its own mapping. A kernel without huge pages
+            // refuses it.
+            let _ = transport::advise_huge(&segment);
+        }
         // The rank in whose part a page begins touches the page first, so that the page is on that
         // rank's NUMA node.
         if job.wire.populates(segment.len()) {

@@ -8,7 +8,7 @@ use super::memory::Block;
 use super::shared::one_node;
 
 /// Every hint with its default.
-const DEFAULTS: [(&str, &str); 10] = [
+const DEFAULTS: [(&str, &str); 11] = [
     ("no_locks", "false"),
     ("accumulate_ordering", "rar,raw,war,waw"),
     ("accumulate_ops", "same_op_no_op"),
@@ -17,6 +17,7 @@ const DEFAULTS: [(&str, &str); 10] = [
     ("alloc_shared_noncontig", "false"),
     ("mpi_accumulate_granularity", "0"),
     ("mpi_minimum_alignment", "1"),
+    ("transom_huge_pages", "false"),
     ("transom_model", "unified"),
     ("transom_atomics", "auto"),
 ];
@@ -35,7 +36,7 @@ const OTHERS: [(&str, &str, bool); 9] = [
 ];
 
 /// Values that are refused.
-const BAD: [(&str, &str); 14] = [
+const BAD: [(&str, &str); 15] = [
     ("no_locks", "yes"),
     ("accumulate_ordering", "rar,none"),
     ("accumulate_ordering", "wwr"),
@@ -48,6 +49,7 @@ const BAD: [(&str, &str); 14] = [
     ("mpi_minimum_alignment", "0"),
     ("mpi_minimum_alignment", "48"),
     ("mpi_minimum_alignment", "many"),
+    ("transom_huge_pages", "2M"),
     ("transom_model", "both"),
     ("transom_atomics", "gpu"),
 ];

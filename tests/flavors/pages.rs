@@ -4,9 +4,10 @@
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
-use transom::{Info, Job, RawWindow, Window};
+use transom::{Assert, Info, Job, RawWindow, Window};
 use transom_harness::{Outcome, ensure, same, step};
 
+use crate::memory::put;
 use crate::shared::{one_node, refused};
 
 /// A page is on the NUMA node of the rank that touches it first: the rank in whose part the page
@@ -46,6 +47,66 @@ pub(crate) fn few_at_first_contact(world: &Job) -> Outcome {
     // The ring, the words of the job and of the window, the directory, and the word that was put.
     ensure((peers..=8 * peers).contains(&pages), &format!("few pages of {peers} peers are mapped, not {pages}"))?;
     Ok(win.free()?)
+}
+
+/// A part that asks for huge pages is advised to have them and begins where one begins. The hint in
+/// force says whether the kernel gives them to shared memory. Other parts are not advised.
+/// Shows W6.
+pub(crate) fn huge_on_request(world: &Job) -> Outcome {
+    const HUGE: &str = "transom_huge_pages";
+    const BYTES: usize = 5 << 20;
+    if !one_node(world) {
+        return refused(world);
+    }
+    let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    let known = setting.is_ok();
+    let given = setting.is_ok_and(|values| !values.contains("[never]") && !values.contains("[deny]"));
+    let next = (world.rank() + 1) % world.size();
+    for (asked, bytes) in [("true", BYTES), ("true", 5000), ("false", BYTES)] {
+        let info = Info::new().with(HUGE, asked);
+        let windows = [
+            RawWindow::allocate(world, bytes, 1, &info)?,
+            RawWindow::allocate_shared(world, bytes, 1, &info)?,
+            RawWindow::allocate_shared(world, bytes, 1, &info.clone().with("alloc_shared_noncontig", "true"))?,
+        ];
+        for (number, win) in windows.iter().enumerate() {
+            step(format!("window {number} of {bytes} bytes, asked: {asked}"));
+            let expected = if given { asked } else { "false" };
+            same("the hint in force", &win.info().get(HUGE), &Some(expected))?;
+            let advised = flags(win.base().addr())?.split_whitespace().any(|flag| flag == "hg");
+            same("advised", &advised, &(known && asked == "true"))?;
+            if asked == "true" && bytes == BYTES && (number != 1 || world.rank() == 0) {
+                same("the begin in a huge page", &(win.base().addr() % (2 << 20)), &0)?;
+            }
+            let mut seen = vec![1; bytes];
+            win.load(0, &mut seen);
+            ensure(seen.iter().all(|&byte| byte == 0), "zeroed")?;
+            world.barrier()?;
+            win.lock_all(Assert::NONE)?;
+            put(win, next, bytes as u64 - 1, &[1 + u8::try_from(world.rank())?])?;
+            win.unlock_all()?;
+            world.barrier()?;
+            let before = (world.rank() + world.size() - 1) % world.size();
+            win.load(bytes - 1, &mut seen[..1]);
+            same("the last byte", &usize::from(seen[0]), &(before + 1))?;
+        }
+        windows.iter().try_for_each(RawWindow::free)?;
+    }
+    let own = RawWindow::create_dynamic(world, &Info::new().with(HUGE, "true"))?;
+    same("memory of the program", &own.info().get(HUGE), &Some("false"))?;
+    Ok(own.free()?)
+}
+
+/// The kernel's attributes of the mapping in which an address lies (proc(5), `VmFlags`).
+fn flags(address: usize) -> Result<String, Box<dyn std::error::Error>> {
+    let smaps = fs::read_to_string("/proc/self/smaps")?;
+    let holds = |line: &str| {
+        let (begin, end) = line.split(' ').next()?.split_once('-')?;
+        let [begin, end] = [begin, end].map(|bound| usize::from_str_radix(bound, 16).ok());
+        Some((begin?..end?).contains(&address))
+    };
+    let mut of_mapping = smaps.lines().skip_while(|line| holds(line) != Some(true));
+    Ok(of_mapping.find(|line| line.starts_with("VmFlags")).ok_or("no such mapping")?.to_owned())
 }
 
 /// Regression: `free` mapped the parts of the ranks with which it synchronizes.
