@@ -1,8 +1,9 @@
 /* What the parts of the benchmark share. Plain MPI: it knows no library but the MPI that it is compiled with.
  *
- * Rank 0 is the origin, rank 1 the target. Standard output is for the program that starts it, a line each:
+ * In cells and cases of two ranks, rank 0 is the origin and rank 1 the target. Standard output is for the program that starts it, a line each:
  *   begin N               line N of the plan begins, from 0
- *   cell N VALUE VERDICT  latency in us or bandwidth in MB/s; VERDICT is right or wrong, of the data
+ *   cell N VALUE VERDICT  latency in us, bandwidth in MB/s, or millions of operations of all
+ *                         ranks in a second; VERDICT is right or wrong, of the data
  *   case N COMPUTING ATTENTIVE PASSIVE DATA   latencies in us; PASSIVE and DATA are 1 or 0
  *   fail N WHY            MPI returned an error; the program ends
  *   nowindow N WHY        a window of this kind could not be made; the program ends
@@ -34,6 +35,7 @@ struct window {
 /* The line of the plan that is at work. */
 extern int at_work;
 extern int my_rank;
+extern int world_size;
 
 /* Ends the job with a line that says which call failed. */
 void must(int outcome, const char *call);
@@ -47,6 +49,9 @@ void close_window(struct window *window);
 
 /* A line of the plan: FUNCTION WINDOW SYNCHRONIZATION SIZE, measured within about so many microseconds. */
 void run_cell(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
+/* The same for a function in which all ranks take part, which is_of_all tells. */
+int is_of_all(const char *function);
+void run_of_all(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
 /* The same for grid WINDOW SYNCHRONIZATION OPERATION: the target computes for so many milliseconds; `words` is memory of both. */
 void run_case(struct window *window, const char *sync, const char *operation, void *words, int least_ms, int most_ms);
 

@@ -1,5 +1,5 @@
 /* The benchmark of `transom-perf compare`: reads a plan, makes windows, and runs one line of the plan after the other.
- * Usage: bench PLAN WORDS BUDGET_US LEAST_MS MOST_MS LIMIT_S; PLAN and WORDS are files that both ranks see.
+ * Usage: bench PLAN WORDS BUDGET_US LEAST_MS MOST_MS LIMIT_S; PLAN and WORDS are files that all ranks see.
  * A line of the plan that takes longer than the limit has hung. */
 #include <fcntl.h>
 #include <signal.h>
@@ -18,6 +18,7 @@ enum { START_SECONDS = 25 };
 
 int at_work = 0;
 int my_rank = 0;
+int world_size = 0;
 
 double now_us(void) {
     struct timespec now;
@@ -171,7 +172,12 @@ static void run(FILE *plan, void *words, char **numbers) {
             open_window(&window, (enum kind)kind_of(kind));
             is_open = 1;
         }
-        if (strcmp(function, "grid") == 0) {
+        if (is_of_all(function)) {
+            run_of_all(&window, function, sync, (size_t)atol(last), atof(numbers[0]));
+        } else if (world_size != 2) {
+            fprintf(stderr, "bench: %s takes two ranks\n", function);
+            MPI_Abort(MPI_COMM_WORLD, 5);
+        } else if (strcmp(function, "grid") == 0) {
             run_case(&window, sync, last, words, atoi(numbers[1]), atoi(numbers[2]));
         } else {
             run_cell(&window, function, sync, (size_t)atol(last), atof(numbers[0]));
@@ -184,22 +190,21 @@ static void run(FILE *plan, void *words, char **numbers) {
 }
 
 int main(int argc, char **argv) {
-    int size = 0;
     FILE *plan;
     /* No rank outlives its launcher. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc != 7) {
-        fprintf(stderr, "usage: two ranks of bench PLAN WORDS BUDGET_US LEAST_MS MOST_MS LIMIT_S\n");
+        fprintf(stderr, "usage: ranks of bench PLAN WORDS BUDGET_US LEAST_MS MOST_MS LIMIT_S\n");
         return 2;
     }
     signal(SIGALRM, on_alarm);
     alarm(START_SECONDS);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     plan = fopen(argv[1], "r");
-    if (size != 2 || plan == NULL) {
-        fprintf(stderr, "bench: it takes two ranks and a plan\n");
+    if (world_size < 2 || plan == NULL) {
+        fprintf(stderr, "bench: it takes several ranks and a plan\n");
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -12,8 +12,9 @@ use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn main() -> ExitCode {
-    let tests: [(&str, bool, fn()); 8] = [
+    let tests: [(&str, bool, fn()); 9] = [
         ("a_quick_run_has_every_row", true, a_quick_run_has_every_row),
+        ("cells_of_all_ranks_have_every_row", true, cells_of_all_ranks_have_every_row),
         ("an_mpi_without_its_library_is_measured_alone", true, an_mpi_without_its_library_is_measured_alone),
         ("a_library_that_is_not_there_is_built", true, a_library_that_is_not_there_is_built),
         ("an_installed_library_is_found", true, an_installed_library_is_found),
@@ -104,6 +105,28 @@ fn a_quick_run_has_every_row() {
         serde_json::from_slice(&std::fs::read(json).expect("the results are there")).expect("they are JSON");
     let lines = |part: usize| parts[part]["columns"][0]["answers"].as_array().map(Vec::len);
     assert_eq!((lines(0), lines(1)), (Some(32), Some(6)));
+}
+
+/// Three ranks at once, over both transports. With the library no data is wrong and each cell is a
+/// number.
+/// Shows P3.
+fn cells_of_all_ranks_have_every_row() {
+    let bars = file("compare-all-bars.svg");
+    let libraries = libraries();
+    let mut args = vec!["-n", "3", "--quick", "--no-build", "--bars", bars.to_str().expect("a path")];
+    args.extend(libraries.iter().flat_map(|library| ["--library", library]));
+    let output = compare(&args);
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{}\n{out}{err}", output.status);
+    assert!(out.contains("# Plain MPI, 3 ranks of one machine"), "{out}");
+    for name in ["put_mr", "cas_hot", "lock_spread", "gups", "fence_all", "pscw_ring", "window_create", "alltoall"] {
+        let rows = out.lines().filter(|line| line.split_whitespace().next() == Some(name)).count();
+        assert_eq!(rows, 2, "{name}\n{out}");
+    }
+    let is_no_number = |line: &str| line.contains("+transom: ") && line.contains(" x ") && !line.contains("x skipped");
+    assert!(!out.lines().any(is_no_number), "{out}");
+    let bars = std::fs::read_to_string(bars).expect("the plot of ratios is there");
+    assert!(libraries.is_empty() || bars.contains("lock_spread"), "{bars}");
 }
 
 fn mpicc() -> &'static str {
@@ -278,7 +301,14 @@ fn a_full_output_is_named() {
 }
 
 fn wrong_command_lines() {
-    for args in [&["--mpi", "mine"][..], &["--library", "mine"], &["--transport", "smoke"], &["--loud"]] {
+    for args in [
+        &["--mpi", "mine"][..],
+        &["--library", "mine"],
+        &["--transport", "smoke"],
+        &["--loud"],
+        &["-n", "1"],
+        &["-n", "2", "--svg", "x"],
+    ] {
         let output = compare(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(!output.stderr.is_empty(), "{args:?}");

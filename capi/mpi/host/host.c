@@ -1,7 +1,7 @@
 /* The host MPI for the Rust side: constants, tables, and its functions by their PMPI names.
  * Compiled by the host's own compiler wrapper, so that the host's header defines handles and
- * constants. Every name of the host is weak, or looked up at run time, because the library is also
- * loaded into programs without MPI, such as the launcher. */
+ * constants. Every name of the host is looked up at run time, because the library is also loaded
+ * into programs without MPI, such as the launcher, and into programs that load their MPI late. */
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -23,37 +23,70 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8, "inte
 #define OMPI_PREDEFINED_GLOBAL(type, global) ((type)dlsym(RTLD_DEFAULT, #global))
 #endif
 
-#define TEXT(words) #words
-#define WEAK(name) _Pragma(TEXT(weak PMPI_##name))
-/* A function of the host under another name. This library defines many of the PMPI names itself, so
- * that the host's definition is the next one. */
+/* --- names of the host ------------------------------------------------------------------------ */
+
+/* Paths of loaded objects, as dl_iterate_phdr visits them. */
+struct objects {
+    char *paths[512];
+    size_t count;
+};
+
+static int keep_path(struct dl_phdr_info *info, size_t size, void *kept) {
+    struct objects *objects = kept;
+    (void)size;
+    if (objects->count == sizeof objects->paths / sizeof *objects->paths) return 1;
+    if (info->dlpi_name[0]) objects->paths[objects->count++] = strdup(info->dlpi_name);
+    return 0;
+}
+
+/* Gives the symbols of the host's library to the whole process, where a module brought it with
+ * dlopen for itself alone: Python's mpi4py does so. The host's library is the object that defines
+ * PMPI_Get_library_version. */
+static void open_to_all(void) {
+    struct objects objects = {.count = 0};
+    dl_iterate_phdr(keep_path, &objects);
+    for (size_t i = 0; i < objects.count; i++) {
+        Dl_info place;
+        void *object = objects.paths[i] ? dlopen(objects.paths[i], RTLD_LAZY | RTLD_NOLOAD) : 0;
+        void *found = object ? dlsym(object, "PMPI_Get_library_version") : 0;
+        /* An object's names include those of the objects that it needs. */
+        if (found && dladdr(found, &place) && strcmp(place.dli_fname, objects.paths[i]) == 0) {
+            void *opened = dlopen(objects.paths[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
+            if (opened) dlclose(opened);
+        }
+        if (object) dlclose(object);
+        free(objects.paths[i]);
+    }
+}
+
+/* The host's function of this name; 0 in a program without an MPI. This library defines many of the
+ * PMPI names itself, so that the host's definition is the next one. */
+static void *host_function(const char *name) {
+    void *found = dlsym(RTLD_NEXT, name);
+    if (found || dlsym(RTLD_NEXT, "PMPI_Get_library_version")) return found;
+    open_to_all();
+    return dlsym(RTLD_NEXT, name);
+}
+
+/* A function of the host by its PMPI name. */
+#define HOST(name)                                                                                                          \
+    (__extension__({                                                                                                        \
+        static __typeof__(&PMPI_##name) found;                                                                              \
+        if (!found) found = (__typeof__(&PMPI_##name))host_function("PMPI_" #name);                                         \
+        found;                                                                                                              \
+    }))
+/* A function of the host under another name. */
 #define PASS(name, parameters, arguments)                                                                                   \
     int host_##name parameters {                                                                                            \
         static int(*next) parameters;                                                                                       \
-        if (!next) next = (int(*) parameters)dlsym(RTLD_NEXT, "PMPI_" #name);                                               \
+        if (!next) next = (int(*) parameters)host_function("PMPI_" #name);                                                  \
         return next arguments;                                                                                              \
     }
 
 #include "calls.h"
 
-WEAK(Allgather)
-WEAK(Allgatherv)
-WEAK(Bcast)
-WEAK(Iprobe)
-WEAK(Type_create_keyval)
-WEAK(Comm_create_keyval)
-WEAK(Type_get_envelope)
-WEAK(Type_get_contents)
-WEAK(Type_size)
-WEAK(Type_get_extent)
-WEAK(Type_get_true_extent)
-WEAK(Comm_split_type)
-WEAK(Info_get)
-WEAK(Status_set_elements)
-WEAK(Status_set_cancelled)
-
 /* Whether this process has an MPI. */
-int host_present(void) { return PMPI_Allgather != 0; }
+int host_present(void) { return host_function("PMPI_Allgather") != 0; }
 
 size_t host_constants_bytes(void) { return sizeof(struct constants); }
 
@@ -195,20 +228,20 @@ int host_predefined(struct predefined *out, int most) { return add_fortran(out, 
 
 /* --- the job's own communicator --------------------------------------------------------------- */
 
-int host_gather_lengths(MPI_Comm comm, int mine, int *all) { return PMPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, comm); }
+int host_gather_lengths(MPI_Comm comm, int mine, int *all) { return HOST(Allgather)(&mine, 1, MPI_INT, all, 1, MPI_INT, comm); }
 
 /* Broadcasts the number of the communicator's first rank. */
-int host_told(MPI_Comm comm, unsigned long long *number) { return PMPI_Bcast(number, 1, MPI_UNSIGNED_LONG_LONG, 0, comm); }
+int host_told(MPI_Comm comm, unsigned long long *number) { return HOST(Bcast)(number, 1, MPI_UNSIGNED_LONG_LONG, 0, comm); }
 
 int host_gather_bytes(MPI_Comm comm, const void *mine, int count, void *all, const int *counts, const int *places) {
-    return PMPI_Allgatherv(mine, count, MPI_BYTE, all, counts, places, MPI_BYTE, comm);
+    return HOST(Allgatherv)(mine, count, MPI_BYTE, all, counts, places, MPI_BYTE, comm);
 }
 
 /* Lets the host make progress. No message is ever sent on `comm`. */
 void host_progress(MPI_Comm comm) {
     int flag;
     MPI_Status status;
-    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, &status);
+    HOST(Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, &status);
 }
 
 /* Makes the host call `poll` while it waits in its own calls, if it is Open MPI. Returns whether it
@@ -253,7 +286,7 @@ int host_reads_early(void) {
 }
 
 int host_split_machine(MPI_Comm comm, int key, MPI_Comm *out) {
-    return PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, key, MPI_INFO_NULL, out);
+    return HOST(Comm_split_type)(comm, MPI_COMM_TYPE_SHARED, key, MPI_INFO_NULL, out);
 }
 
 /* --- attributes ------------------------------------------------------------------------------- */
@@ -287,8 +320,8 @@ static int comm_not_copied(MPI_Comm comm, int keyval, void *extra, void *in, voi
     return MPI_SUCCESS;
 }
 
-int host_type_keyval(int *keyval) { return PMPI_Type_create_keyval(type_not_copied, type_gone, keyval, 0); }
-int host_comm_keyval(int *keyval) { return PMPI_Comm_create_keyval(comm_not_copied, comm_gone, keyval, 0); }
+int host_type_keyval(int *keyval) { return HOST(Type_create_keyval)(type_not_copied, type_gone, keyval, 0); }
+int host_comm_keyval(int *keyval) { return HOST(Comm_create_keyval)(comm_not_copied, comm_gone, keyval, 0); }
 
 /* In Rust: ends the job. The program's own functions for the end have been called before. */
 void transom_end(void);
@@ -299,14 +332,12 @@ static int at_end(MPI_Comm comm, int keyval, void *kept, void *extra) {
     return MPI_SUCCESS;
 }
 
-WEAK(Comm_set_attr)
-
 /* Makes MPI_Finalize call `transom_end` when it starts: it first deletes the attributes of
  * MPI_COMM_SELF, in the reverse order of their setting, and this one was set first (MPI-4.1 section
  * 11.2.4). */
 int host_call_at_end(void) {
-    int keyval, code = PMPI_Comm_create_keyval(comm_not_copied, at_end, &keyval, 0);
-    return code != MPI_SUCCESS ? code : PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, 0);
+    int keyval, code = HOST(Comm_create_keyval)(comm_not_copied, at_end, &keyval, 0);
+    return code != MPI_SUCCESS ? code : HOST(Comm_set_attr)(MPI_COMM_SELF, keyval, 0);
 }
 
 /* --- datatypes -------------------------------------------------------------------------------- */
@@ -336,11 +367,10 @@ static int combiner_of(int host) {
 int host_envelope(MPI_Datatype type, struct envelope *out) {
     int host;
 #if MPI_VERSION >= 4
-#pragma weak PMPI_Type_get_envelope_c
-    int code = PMPI_Type_get_envelope_c(type, &out->numbers, &out->addresses, &out->large, &out->types, &host);
+    int code = HOST(Type_get_envelope_c)(type, &out->numbers, &out->addresses, &out->large, &out->types, &host);
 #else
     int numbers, addresses, types;
-    int code = PMPI_Type_get_envelope(type, &numbers, &addresses, &types, &host);
+    int code = HOST(Type_get_envelope)(type, &numbers, &addresses, &types, &host);
     out->numbers = numbers, out->addresses = addresses, out->large = 0, out->types = types;
 #endif
     if (code == MPI_SUCCESS) out->combiner = combiner_of(host);
@@ -350,12 +380,11 @@ int host_envelope(MPI_Datatype type, struct envelope *out) {
 int host_contents(MPI_Datatype type, const struct envelope *sizes, int *numbers, MPI_Aint *addresses, MPI_Count *large,
                   MPI_Datatype *types) {
 #if MPI_VERSION >= 4
-#pragma weak PMPI_Type_get_contents_c
-    return PMPI_Type_get_contents_c(type, sizes->numbers, sizes->addresses, sizes->large, sizes->types, numbers, addresses,
+    return HOST(Type_get_contents_c)(type, sizes->numbers, sizes->addresses, sizes->large, sizes->types, numbers, addresses,
                                     large, types);
 #else
     (void)large;
-    return PMPI_Type_get_contents(type, sizes->numbers, sizes->addresses, sizes->types, numbers, addresses, types);
+    return HOST(Type_get_contents)(type, sizes->numbers, sizes->addresses, sizes->types, numbers, addresses, types);
 #endif
 }
 
@@ -371,9 +400,9 @@ int host_distribution(int distribution, int argument, int *block) {
 
 int host_measure(MPI_Datatype type, MPI_Aint *size, MPI_Aint *lb, MPI_Aint *extent) {
     int bytes;
-    int code = PMPI_Type_size(type, &bytes);
+    int code = HOST(Type_size)(type, &bytes);
     *size = bytes;
-    return code != MPI_SUCCESS ? code : PMPI_Type_get_extent(type, lb, extent);
+    return code != MPI_SUCCESS ? code : HOST(Type_get_extent)(type, lb, extent);
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -385,8 +414,8 @@ void transom_request_gone(void *kept);
 static int request_status(void *kept, MPI_Status *status) {
     status->MPI_SOURCE = MPI_UNDEFINED;
     status->MPI_TAG = MPI_UNDEFINED;
-    PMPI_Status_set_elements(status, MPI_BYTE, 0);
-    PMPI_Status_set_cancelled(status, 0);
+    HOST(Status_set_elements)(status, MPI_BYTE, 0);
+    HOST(Status_set_cancelled)(status, 0);
     status->MPI_ERROR = transom_request_code(kept);
     return status->MPI_ERROR;
 }
@@ -402,8 +431,6 @@ static int request_cancel(void *kept, int complete) {
     return MPI_SUCCESS;
 }
 
-WEAK(Isend)
-
 /* A complete request: that of a message to MPI_PROC_NULL, for which hosts keep no state. In Open
  * MPI such requests are always ompi_request_empty. */
 int host_complete_request(MPI_Comm comm, MPI_Request *out) {
@@ -415,13 +442,11 @@ int host_complete_request(MPI_Comm comm, MPI_Request *out) {
         return MPI_SUCCESS;
     }
 #endif
-    return PMPI_Isend(0, 0, MPI_BYTE, MPI_PROC_NULL, 0, comm, out);
+    return HOST(Isend)(0, 0, MPI_BYTE, MPI_PROC_NULL, 0, comm, out);
 }
 
-WEAK(Grequest_start)
-
 int host_request(void *kept, MPI_Request *out) {
-    return PMPI_Grequest_start(request_status, request_gone, request_cancel, kept, out);
+    return HOST(Grequest_start)(request_status, request_gone, request_cancel, kept, out);
 }
 
 /* --- tools ------------------------------------------------------------------------------------ */
@@ -439,7 +464,7 @@ void *host_tool(const char *name) {
 /* --- info ------------------------------------------------------------------------------------- */
 
 int host_info_get(MPI_Info info, const char *key, int length, char *value, int *flag) {
-    return PMPI_Info_get(info, key, length, value, flag);
+    return HOST(Info_get)(info, key, length, value, flag);
 }
 
 /* --- Fortran ---------------------------------------------------------------------------------- */
@@ -449,39 +474,37 @@ int host_info_get(MPI_Info info, const char *key, int length, char *value, int *
  * attributes are one more than in C. */
 int host_fortran_attribute(MPI_Win win, int keyval, void *value, int *flag, int kind) {
     static int (*next)(MPI_Win, int, void *, int *, int);
-    if (!next) next = (int (*)(MPI_Win, int, void *, int *, int))dlsym(RTLD_NEXT, "MPII_Win_get_attr");
+    if (!next) next = (int (*)(MPI_Win, int, void *, int *, int))host_function("MPII_Win_get_attr");
     return next(win, keyval, value, flag, kind);
 }
 
 /* Sets an attribute of the user: as above. */
 int host_fortran_set(MPI_Win win, int keyval, void *value, int kind) {
     static int (*next)(MPI_Win, int, void *, int);
-    if (!next) next = (int (*)(MPI_Win, int, void *, int))dlsym(RTLD_NEXT, "MPII_Win_set_attr");
+    if (!next) next = (int (*)(MPI_Win, int, void *, int))host_function("MPII_Win_set_attr");
     return next(win, keyval, value, kind);
 }
 #else
 #if defined(OPEN_MPI)
 #define ATTRIBUTE "ompi_win_get_attr_f"
-WEAK(Win_f2c)
-MPI_Win host_win_of(int win) { return PMPI_Win_f2c(win); }
+MPI_Win host_win_of(int win) { return HOST(Win_f2c)(win); }
 #else
 /* The ABI of MPI-5. */
 #define ATTRIBUTE "mpi_win_get_attr_"
-WEAK(Win_fromint)
-MPI_Win host_win_of(int win) { return PMPI_Win_fromint(win); }
+MPI_Win host_win_of(int win) { return HOST(Win_fromint)(win); }
 #endif
 
 /* An attribute of a window that the host serves, or an attribute of the user. */
 void host_fortran_attribute(int *win, int *keyval, MPI_Aint *value, int *flag, int *error) {
     static void (*next)(int *, int *, MPI_Aint *, int *, int *);
-    if (!next) next = (void (*)(int *, int *, MPI_Aint *, int *, int *))dlsym(RTLD_NEXT, ATTRIBUTE);
+    if (!next) next = (void (*)(int *, int *, MPI_Aint *, int *, int *))host_function(ATTRIBUTE);
     next(win, keyval, value, flag, error);
 }
 
 #ifndef OPEN_MPI
 void host_fortran_set(int *win, int *keyval, MPI_Aint *value, int *error) {
     static void (*next)(int *, int *, MPI_Aint *, int *);
-    if (!next) next = (void (*)(int *, int *, MPI_Aint *, int *))dlsym(RTLD_NEXT, "mpi_win_set_attr_");
+    if (!next) next = (void (*)(int *, int *, MPI_Aint *, int *))host_function("mpi_win_set_attr_");
     next(win, keyval, value, error);
 }
 #endif

@@ -25,8 +25,8 @@ const STYLE: &str = "<style>text{fill:#24292f}.rule{stroke:#d0d7de}.one{stroke:#
 /// An MPI, without the library and with it.
 type Pair<'p> = [&'p Column; 2];
 
-/// The cells to show, by their place in the plan: of allocated and of created windows, for each
-/// function the shortest and the longest that a flush completes.
+/// The cells to show, by their place in the plan: of two ranks, of allocated and of created windows,
+/// for each function the shortest and the longest that a flush completes; of all ranks each.
 fn cells(lines: &[Line]) -> Vec<usize> {
     let alike = |a: &Line, b: &Line| (a.function, a.window, a.sync) == (b.function, b.window, b.sync);
     let shown = |line: &Line| {
@@ -34,7 +34,8 @@ fn cells(lines: &[Line]) -> Vec<usize> {
         let ends = [sizes().min(), sizes().max()];
         line.sync == "flush" && ["allocate", "create"].contains(&line.window) && ends.contains(&Some(line.size))
     };
-    (0..lines.len()).filter(|&index| lines[index].function != "grid" && shown(&lines[index])).collect()
+    let any = |line: &Line| !line.is_of_two() || line.function != "grid" && shown(line);
+    (0..lines.len()).filter(|&index| any(&lines[index])).collect()
 }
 
 /// The ratio of a cell, or why there is none.

@@ -22,11 +22,12 @@ use super::plan::Line;
 use crate::outcome::Outcome;
 
 /// The benchmark, which is built where it runs.
-const SOURCES: [(&str, &str); 4] = [
+const SOURCES: [(&str, &str); 5] = [
     ("bench.h", include_str!("../../mpi/bench.h")),
     ("main.c", include_str!("../../mpi/main.c")),
     ("cells.c", include_str!("../../mpi/cells.c")),
     ("grid.c", include_str!("../../mpi/grid.c")),
+    ("ranks.c", include_str!("../../mpi/ranks.c")),
 ];
 
 /// Nothing is printed for so long only where the launcher hangs: the benchmark has a limit of its
@@ -61,6 +62,7 @@ fn clean_when_told(folder: PathBuf) -> std::io::Result<()> {
 pub(crate) struct Bench {
     folder: PathBuf,
     programs: Vec<PathBuf>,
+    ranks: usize,
     /// BUDGET_US LEAST_MS MOST_MS LIMIT_S.
     numbers: [&'static str; 4],
     clock: Option<Clock>,
@@ -74,20 +76,20 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    /// Builds it.
-    pub(crate) fn build(hosts: &[Host], quick: bool) -> Outcome<Bench> {
+    /// Builds it, for this many ranks.
+    pub(crate) fn build(hosts: &[Host], ranks: usize, quick: bool) -> Outcome<Bench> {
         let folder = std::env::temp_dir().join(format!("transom-compare-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
         clean_when_told(folder.clone())?;
         let numbers = if quick { ["2000", "30", "150", "4"] } else { ["6000", "300", "1000", "25"] };
-        let mut bench = Bench { folder, programs: Vec::new(), numbers, clock: None };
+        let mut bench = Bench { folder, programs: Vec::new(), ranks, numbers, clock: None };
         for (name, text) in SOURCES {
             std::fs::write(bench.folder.join(name), text)?;
         }
         for host in hosts {
             let program = bench.folder.join(format!("bench-{}", bench.programs.len()));
             let mut compiler = Command::new(&host.mpicc);
-            compiler.args(["-O2", "-std=gnu99", "-o"]).arg(&program).args(["main.c", "cells.c", "grid.c"]);
+            compiler.args(["-O2", "-std=gnu99", "-o"]).arg(&program).args(["main.c", "cells.c", "grid.c", "ranks.c"]);
             let output = compiler.current_dir(&bench.folder).stdin(Stdio::null()).output();
             let output = output.map_err(|error| format!("{}: {error}", host.mpicc))?;
             if !output.status.success() {
@@ -156,7 +158,7 @@ impl Bench {
         std::fs::write(&plan, open.iter().map(|&line| lines[line].text()).collect::<String>())?;
         std::fs::write(&words, [0; 4096])?;
         let mut command = Command::new(&host.mpiexec);
-        command.args(["-n", "2"]).envs(host.environment(transport, library.is_some()));
+        command.args(["-n", &self.ranks.to_string()]).envs(host.environment(transport, library.is_some()));
         if transport == Transport::Shm {
             command.env_remove("TRANSOM_TRANSPORTS");
         }
@@ -357,7 +359,7 @@ mod tests {
         std::fs::set_permissions(&mpiexec, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
         let path = mpiexec.to_str().expect("a path").to_owned();
         let host = super::super::hosts::named(&format!("mine=cc,{path}")).expect("an MPI");
-        let mut bench = Bench { folder, programs: vec!["bench".into()], numbers: ["1"; 4], clock: None };
+        let mut bench = Bench { folder, programs: vec!["bench".into()], ranks: 2, numbers: ["1"; 4], clock: None };
         if let Some(time) = time {
             bench.limit(time, 1);
         }

@@ -26,13 +26,13 @@ use plan::Line;
 
 /// Runs a benchmark of plain MPI calls on each installed MPI, with transom's interposition library
 /// (LD_PRELOAD) and without, in turns, and prints one table with ratios, then 36 cases of a target
-/// that computes.
+/// that computes. With -n it measures many ranks at once.
 ///
 /// An interposition library that is not there is built first, where cargo and the sources are;
 /// where that can't be, the MPI is measured without it.
 ///
 /// Times are the best of what the rounds measured. A ratio is the time with transom by that
-/// without, so that transom is the faster one below 1. What hangs, dies or has wrong data says so
+/// without, of rates and bandwidths the other way round, so that transom is the faster one below 1. What hangs, dies or has wrong data says so
 /// in its cell.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", version)]
@@ -46,13 +46,19 @@ pub(crate) struct Options {
     /// of this program, else it is built in mpi/NAME.
     #[arg(long = "library", value_name = "NAME=PATH", value_parser = hosts::library)]
     libraries: Vec<(String, PathBuf)>,
+    /// In place of the table and the cases of two ranks, the cells in which this many ranks take
+    /// part at once: contended words and locks, rates and bandwidths of all, updates of a table,
+    /// fences, rings, and the creation of windows.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
+    ranks: Option<u16>,
     /// The ways between the ranks.
     #[arg(long = "transport", value_enum, value_delimiter = ',', default_values_t = [Transport::Shm, Transport::Tcp])]
     transports: Vec<Transport>,
-    /// Write a plot of latency and bandwidth to a file.
-    #[arg(long, value_name = "FILE")]
+    /// Write a plot of latency and bandwidth between two ranks to a file.
+    #[arg(long, value_name = "FILE", conflicts_with = "ranks")]
     svg: Option<PathBuf>,
-    /// Write a plot of ratios to a file: of allocated and created windows, at a flush.
+    /// Write a plot of ratios to a file: of allocated and created windows at a flush, or of all
+    /// cells of -n.
     #[arg(long, value_name = "FILE")]
     bars: Option<PathBuf>,
     /// Write all results to a file as JSON.
@@ -145,26 +151,33 @@ fn run(options: &Options) -> Outcome<bool> {
     for host in &mut hosts {
         host.find_library(&options.libraries)?;
     }
-    let mut bench = Bench::build(&hosts, options.quick)?;
+    let ranks = options.ranks.map(usize::from);
+    let mut bench = Bench::build(&hosts, ranks.unwrap_or(2), options.quick)?;
     let mut all_built = true;
     for host in hosts.iter_mut().filter(|_| !options.no_build) {
         all_built &= host.build_library();
     }
     let mut out = output();
-    table::head(&mut out, &hosts, options.quick)?;
-    let grid = if options.quick { plan::sample() } else { plan::grid() };
+    table::head(&mut out, &hosts, ranks, options.quick)?;
+    let (cells, grid) = match (ranks, options.quick) {
+        (Some(_), quick) => (plan::of_all(quick), Vec::new()),
+        (None, true) => (plan::cells(true), plan::sample()),
+        (None, false) => (plan::cells(false), plan::grid()),
+    };
     if options.quick {
         let columns: usize = hosts.iter().map(|host| 1 + usize::from(host.library.is_some())).sum();
-        bench.limit(QUICK, 2 * columns * options.transports.len());
+        bench.limit(QUICK, (1 + usize::from(!grid.is_empty())) * columns * options.transports.len());
     }
     let mut parts = Vec::new();
     for &transport in &options.transports {
-        let part = measured(&bench, &hosts, transport, &plan::cells(options.quick), if options.quick { 1 } else { 3 })?;
+        let part = measured(&bench, &hosts, transport, &cells, if options.quick { 1 } else { 3 })?;
         table::cells(&mut out, &part)?;
         parts.push(part);
-        let part = measured(&bench, &hosts, transport, &grid, 1)?;
-        table::grid(&mut out, &part)?;
-        parts.push(part);
+        if !grid.is_empty() {
+            let part = measured(&bench, &hosts, transport, &grid, 1)?;
+            table::grid(&mut out, &part)?;
+            parts.push(part);
+        }
     }
     out.flush()?;
     if let Some(file) = &options.svg {

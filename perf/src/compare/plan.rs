@@ -28,10 +28,60 @@ impl Line {
         }
     }
 
-    /// Whether its value is in MB/s, where more is better.
-    pub(crate) fn is_bandwidth(&self) -> bool {
-        self.function.ends_with("_bw")
+    /// What its value counts.
+    pub(crate) fn unit(&self) -> Unit {
+        match self.function {
+            "put_bw" | "get_bw" | "put_mbw" | "get_mbw" => Unit::Bandwidth,
+            "put_mr" | "get_mr" | "fop_hot" | "fop_spread" | "cas_hot" | "accumulate_hot" | "lock_hot"
+            | "lock_spread" | "gups" => Unit::Rate,
+            _ => Unit::Time,
+        }
     }
+
+    /// Whether it takes two ranks: an origin and a target.
+    pub(crate) fn is_of_two(&self) -> bool {
+        let words = ["put", "get", "accumulate", "fetch_and_op", "compare_and_swap", "put_bw", "get_bw", "grid"];
+        words.contains(&self.function)
+    }
+
+    /// Whether a higher value is better.
+    pub(crate) fn is_more_better(&self) -> bool {
+        self.unit() != Unit::Time
+    }
+}
+
+/// What the value of a cell counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Microseconds.
+    Time,
+    /// MB/s, of all origins.
+    Bandwidth,
+    /// Millions of operations in a second, of all origins.
+    Rate,
+}
+
+/// The cells in which all ranks take part at once, as `transom-perf -n` has them. Bandwidths are
+/// measured on allocated and on created windows.
+pub(crate) fn of_all(quick: bool) -> Vec<Line> {
+    let of = |function, window, sync, size| Line { function, window, sync, size, operation: "" };
+    let words = ["put_mr", "get_mr", "fop_hot", "fop_spread", "cas_hot"];
+    let mut lines: Vec<_> = words.map(|function| of(function, "allocate", "flush", 8)).into();
+    lines.push(of("accumulate_hot", "allocate", "flush", 64));
+    lines.extend(["lock_hot", "lock_spread"].map(|function| of(function, "allocate", "lock", 8)));
+    lines.push(of("gups", "allocate", "flush", 8));
+    lines.push(of("fence_all", "allocate", "fence", 8));
+    lines.push(of("pscw_ring", "allocate", "pscw", 8));
+    lines.push(of("window_create", "allocate", "-", 4096));
+    let sizes: &[_] = if quick { &[1024] } else { &[8, 1024, 65536] };
+    lines.extend(sizes.iter().map(|&size| of("alltoall", "allocate", "flush", size)));
+    let sizes: &[_] = if quick { &[65536] } else { &[65536, 1_048_576] };
+    for window in ["allocate", "create"] {
+        for function in ["put_mbw", "get_mbw"] {
+            lines.extend(sizes.iter().map(|&size| of(function, window, "flush", size)));
+        }
+    }
+    lines
 }
 
 /// The cells of the table. Those of one window stand together, since each change makes a new one.
@@ -111,8 +161,12 @@ mod tests {
             let mut windows: Vec<_> = lines.iter().map(|line| line.window).collect();
             windows.dedup();
             assert_eq!(windows.len(), if quick { 2 } else { 5 });
-            assert_eq!(lines.iter().filter(|line| line.is_bandwidth()).count() % windows.len(), 0);
+            assert_eq!(lines.iter().filter(|line| line.is_more_better()).count() % windows.len(), 0);
         }
+        let mut windows: Vec<_> = of_all(false).iter().map(|line| line.window).collect();
+        windows.dedup();
+        assert_eq!(windows, ["allocate", "create"]);
+        assert!(!of_all(false).iter().any(Line::is_of_two) && grid().iter().all(Line::is_of_two));
         assert!(cells(false).len() > 10 * cells(true).len());
         assert_eq!(cells(true)[0].text(), "put allocate flush 8\n");
     }

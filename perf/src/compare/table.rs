@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::answers::Answer;
 use super::hosts::Host;
-use super::plan::Line;
+use super::plan::{Line, Unit};
 use super::{Column, Part, Transport};
 
 /// Widths of a number with its word, and of a ratio.
@@ -12,14 +12,28 @@ const NUMBER: usize = 13;
 const RATIO: usize = 8;
 
 /// Prints the subject of the measurement, and the missing parts.
-pub(crate) fn head(out: &mut impl Write, hosts: &[Host], quick: bool) -> std::io::Result<()> {
+pub(crate) fn head(out: &mut impl Write, hosts: &[Host], ranks: Option<usize>, quick: bool) -> std::io::Result<()> {
     writeln!(out, "# transom-perf compare {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(
         out,
-        "# Plain MPI, two ranks of one machine, all data verified; +transom: with the interposition library"
+        "# Plain MPI, {} ranks of one machine, all data verified; +transom: with the interposition library",
+        ranks.map_or("two".to_owned(), |ranks| ranks.to_string())
     )?;
     let rounds = if quick { "one round of a few cells (--quick)" } else { "the best of 3 rounds in turns" };
-    writeln!(out, "# Times in us, of put_bw and get_bw bandwidths in MB/s; {rounds}")?;
+    match ranks {
+        None => writeln!(out, "# Times in us, of put_bw and get_bw bandwidths in MB/s; {rounds}")?,
+        Some(_) => {
+            writeln!(out, "# All ranks at once; {rounds}")?;
+            writeln!(
+                out,
+                "# Millions of operations of all ranks in a second; of put_mbw and get_mbw MB/s of all ranks;"
+            )?;
+            writeln!(
+                out,
+                "# of fence_all, pscw_ring, window_create and alltoall the time of one at the slowest rank in us"
+            )?;
+        }
+    }
     writeln!(out, "# Ratio: time with transom by time without. Best: by that of the fastest MPI without")?;
     for host in hosts {
         match &host.library {
@@ -53,16 +67,16 @@ fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Time with by time without; of bandwidths the other way round.
+/// Time with by time without; of bandwidths and rates the other way round.
 pub(crate) fn ratio(line: &Line, with: &Answer, without: f64) -> Option<f64> {
     let with = with.value().filter(|&value| value > 0.0 && without > 0.0)?;
-    Some(if line.is_bandwidth() { without / with } else { with / without })
+    Some(if line.is_more_better() { without / with } else { with / without })
 }
 
 /// The best of the MPIs without the library, where one was measured.
 fn best(line: &Line, index: usize, columns: &[Column], with: bool) -> Option<f64> {
     let values = columns.iter().filter(|column| column.with == with).filter_map(|column| column.answers[index].value());
-    if line.is_bandwidth() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) }
+    if line.is_more_better() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) }
 }
 
 /// The table of cells, and a summary for each MPI.
@@ -122,7 +136,7 @@ fn nothing(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
 
 fn shown(line: &Line, answer: &Answer) -> String {
     match answer.value() {
-        Some(value) if line.is_bandwidth() => format!("{value:.1}"),
+        Some(value) if line.unit() == Unit::Bandwidth => format!("{value:.1}"),
         Some(value) => format!("{value:.3}"),
         None => answer.word().to_owned(),
     }
@@ -244,7 +258,7 @@ mod tests {
     #[test]
     fn ratios_are_of_times_and_the_best_is_of_all_mpis() {
         let all = plan::cells(true);
-        let bandwidth = all.iter().find(|line| line.is_bandwidth()).expect("one");
+        let bandwidth = all.iter().find(|line| line.is_more_better()).expect("one");
         let dies = || Answer::Dies("exit status: 139: Segmentation fault".into());
         let part = Part {
             transport: Transport::Shm,
