@@ -116,13 +116,17 @@ impl Typed {
         if op == Op::NoOp && !unused {
             return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1, 12.3.4)"));
         }
-        let target = types::find(there.ty)?;
-        defined(&target, op)?;
+        let (target, count) = (types::find(there.ty)?, counted(there.count)?);
+        // Nothing is combined with nothing on any type, as the MPIs have it.
+        let op = match defined(&target, op) {
+            Err(_) if count == 0 => Op::Replace,
+            found => found.map(|()| op)?,
+        };
         Ok(Typed {
             origin: if unused { None } else { Some(side(origin)?) },
             result: result.map(side).transpose()?,
             there: target,
-            count: counted(there.count)?,
+            count,
             at: place(there.rank, there.displacement)?,
             op,
         })

@@ -101,6 +101,7 @@ const ONCE: &[Named] = &[
     ("one_line_of_warning", warning),
     ("spawned_processes", spawned),
     ("profiling_tools", tools),
+    ("an_mpi_that_is_loaded_late", loaded_late),
     ("a_line_for_each_kind_of_window", lines_of_windows),
 ];
 
@@ -283,6 +284,17 @@ fn tools(host: &'static Host) {
         let said = verified(&Run::of(host, program, 2).told().with("LD_PRELOAD", preloaded), true);
         assert!(said.contains("tool: 2 inits, 10 puts, 2 windows"), "{said}");
     }
+}
+
+/// Regression: a program whose module brings the MPI for itself alone, as Python's mpi4py does,
+/// died in `MPI_Init`.
+/// Shows W1, O1.
+/// Route: shm.
+fn loaded_late(host: &'static Host) {
+    let module = host.built("libmodule.so", &["-shared", "-fPIC", "-Dmain=main_of_module", &Host::source("kinds.c")]);
+    let place = format!("-DMODULE=\"{}\"", module.display());
+    let program = host.built("loader", &["-Wl,--as-needed", &place, &Host::source("loader.c")]);
+    verified(&Run::of(host, program, 2).served().told(), true);
 }
 
 /// More than 50 windows over six communicators are a few lines, of rank 0 of all ranks alone.

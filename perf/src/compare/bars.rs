@@ -25,8 +25,8 @@ const STYLE: &str = "<style>text{fill:#24292f}.rule{stroke:#d0d7de}.one{stroke:#
 /// An MPI, without the library and with it.
 type Pair<'p> = [&'p Column; 2];
 
-/// The cells to show, by their place in the plan: of two ranks, of allocated and of created windows,
-/// for each function the shortest and the longest that a flush completes; of all ranks each.
+/// The cells to show, by their place in the plan. Of two ranks: of allocated and created windows,
+/// for each function the shortest and the longest that a flush completes. Of all ranks: each.
 fn cells(lines: &[Line]) -> Vec<usize> {
     let alike = |a: &Line, b: &Line| (a.function, a.window, a.sync) == (b.function, b.window, b.sync);
     let shown = |line: &Line| {

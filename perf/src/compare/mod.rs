@@ -32,8 +32,8 @@ use plan::Line;
 /// where that can't be, the MPI is measured without it.
 ///
 /// Times are the best of what the rounds measured. A ratio is the time with transom by that
-/// without, of rates and bandwidths the other way round, so that transom is the faster one below 1. What hangs, dies or has wrong data says so
-/// in its cell.
+/// without, of rates and bandwidths the other way round, so that transom is the faster one below 1.
+/// What hangs, dies or has wrong data says so in its cell.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", version)]
 pub(crate) struct Options {

@@ -8,11 +8,16 @@ static void *base_of(MPI_Win win) {
     return flag ? base : NULL;
 }
 
-/* Puts of no bytes, and where the last rank has a part, a put of one number. */
+/* Puts and sums of no bytes, and where the last rank has a part, a put of one number. */
 static long works(MPI_Win win, int filled) {
     long mine = 100 + rank_, code = 0;
     MPI_Win_fence(0, win);
     for (int to = 0; to < size_; to++) code |= MPI_Put(&mine, 0, MPI_LONG, to, 0, 0, MPI_LONG, win);
+    /* Sums are not defined on MPI_BYTE, but there is nothing to add. */
+    for (int to = 0; to < size_; to++) {
+        code |= MPI_Accumulate(&mine, 0, MPI_BYTE, to, 0, 0, MPI_BYTE, MPI_SUM, win);
+        code |= MPI_Get_accumulate(&mine, 0, MPI_BYTE, &mine, 0, MPI_BYTE, to, 0, 0, MPI_BYTE, MPI_SUM, win);
+    }
     if (filled && rank_ == 0) code |= MPI_Put(&mine, 1, MPI_LONG, size_ - 1, 1, 1, MPI_LONG, win);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
     return code;
