@@ -1,0 +1,13 @@
+/* A program that knows no MPI and loads a module which does, for itself alone, as Python does. */
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+    void *module = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
+    int (*run)(int, char **) = module ? (int (*)(int, char **))dlsym(module, "main_of_module") : 0;
+    if (!run) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    return run(argc, argv);
+}
