@@ -265,7 +265,9 @@ impl SimNet {
             stamp: state.stamp(),
         };
         let here = self.options.passive_target || to.peer == me;
-        if here && state.chance.one_in(self.options.done_one_in) {
+        // On a net that keeps order, an operation is not done before those ahead of it.
+        let first = self.options.reorder || !state.ranks[me.index()].underway.iter().any(|it| it.target == to.peer);
+        if here && first && state.chance.one_in(self.options.done_one_in) {
             return match state.apply(&mut flight, true) {
                 Ok(()) => Post::Done,
                 Err(fault) => Post::Broken(Box::new(fault)),

@@ -108,6 +108,22 @@ fn operations_overtake_each_other() {
 }
 
 #[test]
+fn on_a_net_that_keeps_order_nothing_is_done_before_what_is_ahead_of_it() {
+    let pair = pair(SimOptions { reorder: false, done_one_in: 2, ..calm() });
+    let port = pair.domains[0].port();
+    let tally = Tally::new();
+    let mut pending = 0;
+    for value in 1..=64u8 {
+        let post = port.put_inline(&pair.remote, 0, &[value], &tally);
+        pending += u32::from(matches!(post, Post::Pending));
+        assert!(pending == 0 || matches!(post, Post::Pending), "put {value} overtook {pending}");
+    }
+    assert!(pending > 0);
+    finish(port, &tally);
+    assert_eq!(pair.memory.word64(0).load(Ordering::Relaxed).to_ne_bytes()[0], 64);
+}
+
+#[test]
 fn without_passive_progress_only_the_target_applies() {
     let pair = pair(SimOptions { passive_target: false, ..calm() });
     let tally = Tally::new();

@@ -12,6 +12,14 @@ const AT_ONCE: usize = 900;
 /// Time limit of a job in seconds. A case that hangs ends its job much earlier.
 const LIMIT: u32 = 400;
 
+/// How a launcher ends for a rank that SIGKILL ended. MPICH's launcher ends the other ranks of a job
+/// that fails with this signal, and on a busy machine it now and then reports its own signal in
+/// place of the status of the rank that failed.
+const KILLED: &str = "ends with 9";
+
+/// Most runs of a case whose launcher ends with [`KILLED`].
+const RUNS: u32 = 4;
+
 /// The parameters of the first cases.
 pub(crate) fn listed(program: &Path, count: usize) -> Vec<String> {
     let last = count - 1;
@@ -27,13 +35,23 @@ pub(crate) struct Outcomes(BTreeMap<usize, String>);
 
 impl Outcomes {
     /// Runs the cases in as many jobs as necessary: a job that dies is followed by one for the
-    /// remaining cases.
+    /// remaining cases. A case that ends as [`KILLED`] is run again.
     pub(crate) fn of(run: impl Fn() -> Run, numbers: &[usize]) -> Outcomes {
         let mut outcomes = BTreeMap::new();
         let mut left = numbers;
+        let mut runs = 1;
         while !left.is_empty() {
             let (now, _) = left.split_at(left.len().min(AT_ONCE));
-            let done = job(&run().given(arguments(now), LIMIT), now, &mut outcomes);
+            let mut done = job(&run().given(arguments(now), LIMIT), now, &mut outcomes);
+            let is_killed = outcomes.get(&now[done - 1]).is_some_and(|how| how == KILLED);
+            runs = if done > 1 { 1 } else { runs };
+            if is_killed && runs < RUNS {
+                runs += 1;
+                done -= 1;
+                outcomes.remove(&now[done]);
+            } else {
+                runs = 1;
+            }
             left = &left[done..];
         }
         Outcomes(outcomes)
