@@ -12,8 +12,8 @@ const AT_ONCE: usize = 900;
 /// Time limit of a job in seconds. A case that hangs ends its job much earlier.
 const LIMIT: u32 = 400;
 
-/// How a launcher ends for a rank that SIGKILL ended. MPICH's launcher ends the other ranks of a job
-/// that fails with this signal, and on a busy machine it now and then reports its own signal in
+/// How a launcher ends for a rank that SIGKILL ended. MPICH's launcher sends this signal to the
+/// other ranks of a job that fails. On a busy machine it now and then reports its own signal in
 /// place of the status of the rank that failed.
 const KILLED: &str = "ends with 9";
 
