@@ -127,9 +127,11 @@ impl Progress {
         if self.hook.get().is_some() { nap.min(NAP) } else { nap }
     }
 
-    /// Processes pending events without blocking, and returns their number.
+    /// Processes pending events without blocking, and returns their number. Puts that were kept to
+    /// share a message are sent.
     pub(crate) fn poll(&self) -> Result<usize> {
         let messages = &*self.messages;
+        messages.end_gathering();
         let seen = self.wire.poll(Lane::Net, messages)? + self.wire.poll(Lane::Shm, messages)?;
         Ok(seen + messages.send_deferred(|peer, bytes| self.wire.send(peer, bytes)))
     }

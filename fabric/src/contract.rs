@@ -36,6 +36,9 @@ pub struct Limits {
     /// A message arrives only when its target has the data of all puts that this process had posted
     /// to that target before. Gets and atomics keep no order.
     pub ordered: bool,
+    /// The target's CPU performs puts when it receives messages, so that several small puts cost
+    /// less as one message.
+    pub gathers: bool,
 }
 
 /// An opened device or provider of this process.

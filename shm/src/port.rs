@@ -77,6 +77,7 @@ impl ShmPort {
                 message_max: MESSAGE_MAX,
                 passive_target: true,
                 ordered: false,
+                gathers: false,
             },
             contacts: PeerMap::new(),
             ring,

@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestR
 use transom_fabric::{Amo, AmoKind, Handler, Memory, Peer, Width};
 
 use super::codec::{Message, OVERHEAD};
-use super::{Atomicity, Exposed, Messages, Request, Space, locked};
+use super::{Atomicity, Deferred, Exposed, Messages, Request, Space, locked};
 use crate::datatype::Strip;
 use crate::memory::attached::{Attached, Opened};
 use crate::reduce::{BasicType, Op};
@@ -266,7 +266,7 @@ fn stays_within(sent: &[Sent], part: usize) -> TestCaseResult {
         target.message(Peer(7), &message.bytes(address));
     }
     // Each answer can be decoded, and none belongs to a request of this rank.
-    for (_, answer) in locked(&target.deferred).drain(..) {
+    for Deferred { bytes: answer, .. } in locked(&target.deferred).drain(..) {
         prop_assert!(Message::decode(&answer).is_some());
     }
     let mut after = [0; GUARD + PART + GUARD];
@@ -309,7 +309,9 @@ fn every_request_is_performed_and_refused() {
             let (target, bytes) = (target(&memory, PART), message.bytes(address));
             target.message(Peer(7), &bytes);
             let answer = locked(&target.deferred).pop_front();
-            if let (Some(Message::Request { request, .. }), Some((_, answer))) = (Message::decode(&bytes), answer) {
+            if let (Some(Message::Request { request, .. }), Some(Deferred { bytes: answer, .. })) =
+                (Message::decode(&bytes), answer)
+            {
                 let refused = matches!(Message::decode(&answer), Some(Message::Refusal { .. }));
                 seen.borrow_mut().entry(name(&request)).or_default()[usize::from(refused)] += 1;
             }

@@ -8,6 +8,7 @@ mod codec;
 mod exposed;
 #[cfg(test)]
 mod fuzz;
+mod gathered;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -23,6 +24,7 @@ pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Space};
+pub(crate) use gathered::Gather;
 
 /// The log target of messages.
 const TARGET: &str = "transom::messages";
@@ -47,6 +49,14 @@ struct Waiting {
     tally: TallyRef,
 }
 
+/// A message that waits for a thread that makes progress.
+struct Deferred {
+    to: Peer,
+    bytes: Vec<u8>,
+    /// The token of a request; `None` for an answer.
+    token: Option<u64>,
+}
+
 #[derive(Default)]
 struct Requests {
     next: u64,
@@ -59,9 +69,11 @@ pub(crate) struct Messages {
     signals: Mutex<HashMap<(u64, u32), u32>>,
     exposed: Mutex<HashMap<u64, Arc<Exposed>>>,
     requests: Mutex<Requests>,
-    deferred: Mutex<VecDeque<(Peer, Vec<u8>)>>,
-    /// How many answers are not sent: those deferred, and those that a thread is sending.
+    deferred: Mutex<VecDeque<Deferred>>,
+    /// How many deferred messages are not sent: those queued, and those that a thread is sending.
     owed: AtomicUsize,
+    /// Small puts that will share a message.
+    gathering: gathered::Gathering,
 }
 
 impl fmt::Debug for Messages {
@@ -118,12 +130,25 @@ impl Messages {
         into: Landing,
         tally: &TallyRef,
     ) -> (u64, Vec<u8>) {
+        tally.begin();
+        tally.mix();
+        self.counted(to, window, order, request, into, tally.clone())
+    }
+
+    /// [`Messages::request`] of a request that `tally` has counted.
+    fn counted(
+        &self,
+        to: Peer,
+        window: u64,
+        order: u64,
+        request: &Request<'_>,
+        into: Landing,
+        tally: TallyRef,
+    ) -> (u64, Vec<u8>) {
         let mut requests = locked(&self.requests);
         let token = requests.next;
         requests.next += 1;
-        tally.begin();
-        tally.mix();
-        requests.waiting.insert(token, Waiting { from: to, into, tally: tally.clone() });
+        requests.waiting.insert(token, Waiting { from: to, into, tally });
         drop(requests);
         (token, codec::encode_request(&[token, window, order], request))
     }
@@ -142,24 +167,28 @@ impl Messages {
         for (_, waiting) in lost {
             waiting.tally.fail(fault);
         }
+        self.give_up_gathered(fault);
     }
 
-    /// Sends the messages that handlers queued by `send`, until it answers `Again`; returns their
+    /// Sends the deferred messages by `send`, until it answers `Again`; returns their
     /// number.
     pub(crate) fn send_deferred(&self, mut send: impl FnMut(Peer, &[u8]) -> Post) -> usize {
         let mut sent = 0;
         while self.owes_answers() {
             // The lock is not held during the send: the port may run a handler that queues a
             // message.
-            let Some((peer, bytes)) = locked(&self.deferred).pop_front() else { break };
-            match send(peer, &bytes) {
+            let Some(message) = locked(&self.deferred).pop_front() else { break };
+            match send(message.to, &message.bytes) {
                 Post::Done | Post::Pending => sent += 1,
                 Post::Again => {
-                    locked(&self.deferred).push_front((peer, bytes));
+                    locked(&self.deferred).push_front(message);
                     break;
                 }
-                // The origin is gone, so the reply has no receiver.
-                Post::Broken(fault) => diagnostics::warn(TARGET, &format!("a reply is lost: {fault:#}")),
+                Post::Broken(fault) => match message.token {
+                    Some(token) => self.fail(token, &fault),
+                    // The origin is gone, so the reply has no receiver.
+                    None => diagnostics::warn(TARGET, &format!("a reply is lost: {fault:#}")),
+                },
             }
             // Relaxed: a count; the queue's lock orders what is in it.
             self.owed.fetch_sub(1, Ordering::Relaxed);
@@ -167,7 +196,8 @@ impl Messages {
         sent
     }
 
-    /// Whether answers wait to be sent, or to be put back by a thread that could not send one.
+    /// Whether deferred messages wait to be sent, or to be put back by a thread that could not send
+    /// one.
     pub(crate) fn owes_answers(&self) -> bool {
         // Relaxed: the queue's lock orders the messages, and the thread that executes a request
         // looks again afterwards.
@@ -181,12 +211,16 @@ impl Messages {
             Ok(bytes) => Message::Reply { token, bytes },
             Err(reason) => Message::Refusal { token, reason: *reason },
         };
-        let reply = reply.encode();
+        self.defer(from, reply.encode(), None);
+    }
+
+    /// Queues a message for a thread that makes progress; `token`: of a request.
+    fn defer(&self, to: Peer, bytes: Vec<u8>, token: Option<u64>) {
         let mut deferred = locked(&self.deferred);
         // Relaxed: as in `send_deferred`. Before the queue has it, so that the count is never too
         // small.
         self.owed.fetch_add(1, Ordering::Relaxed);
-        deferred.push_back((from, reply));
+        deferred.push_back(Deferred { to, bytes, token });
     }
 
     /// Executes a request now, or in its origin's order.

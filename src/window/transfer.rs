@@ -1,15 +1,24 @@
 //! Puts and gets on a window that are contiguous at both sides (MPI-4.1 §12.3.1, §12.3.2): within a
 //! node their path only chooses the route and copies.
 
-use transom_fabric::{Tally, TallyRef};
+use transom_fabric::{Post, Tally, TallyRef};
 
 use super::core::{Core, index};
 use super::permit::Permit;
 use super::posted::Posted;
 use super::target::{Far, Reach, Target};
 use crate::buffers::{Sink, Source};
+use crate::epoch::Access;
 use crate::error::Result;
+use crate::job::peer;
 use crate::memory::layout::Layout;
+use crate::messages::Gather;
+use crate::transport::NetMemory;
+
+/// The longest put that shares a message.
+const GATHERED: usize = 1024;
+/// Most operations in flight to a target when a message of puts is begun.
+const MOST_AHEAD: u64 = 64;
 
 /// The tally that counts an operation: the target's, or a tally of the operation's own, made when
 /// the operation does not complete at once.
@@ -103,7 +112,7 @@ impl Core {
     fn put_far(&self, target: &Target, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         match far {
             Far::Posted(memory) if !self.travels(target, from.len())? => {
-                if memory.put_carried(at, from, tally) {
+                if memory.put_carried(at, from, tally) || self.gathers(target, memory, at, from.bytes(), tally)? {
                     Ok(())
                 } else {
                     Posted::of(&self.job, memory).put(at, from, tally)
@@ -140,6 +149,9 @@ impl Core {
             Reach::Far(Far::Posted(memory))
                 if bytes.len() <= memory.limits().inline_max && !self.travels(target, bytes.len())? =>
             {
+                if self.gathers(target, memory, at, bytes, &target.tally)? {
+                    return Ok(());
+                }
                 while !self.job.taken(memory.put_inline(at, bytes, &target.tally))? {}
                 Ok(())
             }
@@ -147,6 +159,41 @@ impl Core {
                 || self.job.finish(&target.tally),
                 |scope| self.put_far(target, far, at, scope.source(bytes), &target.tally),
             ),
+        }
+    }
+
+    /// Keeps a small put for a message that it shares with others to the same target, and returns
+    /// whether it did. A put that finds nothing in flight is posted at once, so that a single one
+    /// before a flush costs what it would without others. Epochs of fences and of post and start
+    /// keep none: their notices follow posted puts.
+    #[inline]
+    fn gathers(&self, target: &Target, memory: &NetMemory, at: u64, bytes: &[u8], tally: &TallyRef) -> Result<bool> {
+        let limits = memory.limits();
+        if !limits.gathers || !(1..=GATHERED).contains(&bytes.len()) || tally.idle() {
+            return Ok(false);
+        }
+        self.gather_put(target, at, bytes, limits.message_max, tally)
+    }
+
+    fn gather_put(&self, target: &Target, at: u64, bytes: &[u8], most: usize, tally: &TallyRef) -> Result<bool> {
+        // The tally of a request tells of this put alone, perhaps before any flush.
+        let request = !std::ptr::eq(&raw const **tally, &raw const *target.tally);
+        if request || !matches!(self.epochs.state().0, Access::Lock | Access::LockAll) {
+            return Ok(false);
+        }
+        let to = (peer(self.team.rank(target.rank())), self.id);
+        loop {
+            match self.job.messages.gather(to, at, bytes, most, tally) {
+                Gather::Kept => return Ok(true),
+                Gather::Refused => return Ok(false),
+                Gather::Full => {
+                    self.job.progress.poll_and_leave()?;
+                    // Neither side keeps more messages than these.
+                    while tally.outstanding() > MOST_AHEAD || self.job.messages.owes_answers() {
+                        self.job.taken(Post::Again)?;
+                    }
+                }
+            }
         }
     }
 

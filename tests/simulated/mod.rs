@@ -182,7 +182,11 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
         tear_words: seed.is_multiple_of(2),
         passive_target: (seed / 4).is_multiple_of(2),
         inline_max: if seed % 3 == 1 { 4 } else { 24 },
-        mail: SimMail { most: (seed % 4 == 1 || seed % 4 == 2).then_some(3), ordered: seed % 3 != 1 },
+        mail: SimMail {
+            most: (seed % 4 == 1 || seed % 4 == 2).then_some(3),
+            ordered: seed % 3 != 1,
+            gathers: (seed / 2).is_multiple_of(2),
+        },
         amo: AMOS[usize::try_from(seed % 4).expect("small")],
         ..SimOptions::default()
     })

@@ -46,6 +46,7 @@ struct Way {
 impl OfiPort {
     pub(crate) fn new(endpoint: Endpoint, atomics: Atomics, how: &Assembly) -> Result<OfiPort, FabricError> {
         let offer = Offer::of(endpoint.info());
+        let in_one_stream = rules::of(&endpoint.info().provider()).order != 0;
         let limits = Limits {
             inline_max: PACKED,
             packed_max: PACKED,
@@ -55,7 +56,10 @@ impl OfiPort {
             list_max: if endpoint.registering().local { 1 } else { offer.list.clamp(1, LIST) },
             message_max: MESSAGE.min(offer.transfer) - HEADER,
             passive_target: how.passive,
-            ordered: rules::of(&endpoint.info().provider()).order != 0 && offer.sends_follow_writes(),
+            ordered: in_one_stream && offer.sends_follow_writes(),
+            // With automatic progress the provider's thread performs puts, and messages wait for
+            // another one.
+            gathers: in_one_stream && !how.passive,
         };
         let open = Open::new(endpoint, &offer)?;
         let progress = Progress::new(Arc::clone(&open), how.rank)?;

@@ -90,6 +90,8 @@ pub struct SimMail {
     pub most: Option<usize>,
     /// A message waits for the puts that its sender posted to the same rank before.
     pub ordered: bool,
+    /// The port says that several small puts cost less as one message.
+    pub gathers: bool,
 }
 
 /// The registration of memory with a net.
@@ -153,6 +155,7 @@ impl SimOptions {
             message_max: self.message_max,
             passive_target: self.passive_target,
             ordered: self.mail.ordered,
+            gathers: self.mail.gathers,
         }
     }
 }

@@ -46,6 +46,7 @@ impl VerbsPort {
             // the target's process.
             passive_target: false,
             ordered: false,
+            gathers: false,
         };
         while let Some(buffer) = open.messages.take() {
             open.expect_message(buffer)?;

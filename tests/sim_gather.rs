@@ -1,0 +1,198 @@
+//! Small puts that share messages, where the target's CPU performs puts: what they cost, and that a
+//! flush covers them.
+//!
+//! Route: sim.
+
+use std::thread;
+
+use simulated::{Outcome, Rank, cost, on_every_net, run, same};
+use transom::{Lock, Window};
+use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
+
+mod simulated;
+
+/// Most puts of 8 bytes apart from each other that a message of the net takes: 29 bytes and 40 for
+/// each.
+const TOGETHER: u64 = (1024 - 29) / 40;
+
+/// A net on which operations stay in flight until their targets have polled for long.
+fn net(gathers: bool) -> SimOptions {
+    SimOptions {
+        amo: SimAmo::None,
+        message_max: 1024,
+        delay: 40,
+        again_one_in: 0,
+        done_one_in: 0,
+        passive_target: false,
+        mail: SimMail { gathers, ..SimMail::default() },
+        ..SimOptions::default()
+    }
+}
+
+fn counted(puts: u64, messages: u64) -> SimCounters {
+    SimCounters { puts, messages, ..SimCounters::default() }
+}
+
+/// Epochs of `puts` puts and a flush, each with its cost, by rank 1, at rank 0.
+fn epochs(world: &Rank, win: &Window<u64>, puts: u64) -> Result<Vec<SimCounters>, Box<dyn std::error::Error>> {
+    let mut costs = Vec::new();
+    for turn in 1..=20 {
+        world.step(format!("turn {turn} of {puts} puts"));
+        let values: Vec<u64> = (0..puts).map(|at| turn << 32 | at).collect();
+        win.lock_all(|epoch| {
+            epoch.flush_all()?;
+            let spent = cost(world, || {
+                for (at, value) in (0..).zip(&values) {
+                    epoch.put(0, 2 * at, std::slice::from_ref(value))?;
+                }
+                epoch.flush(0)
+            })?;
+            costs.push(spent);
+            Ok(())
+        })?;
+        let mut found = vec![0; 512];
+        win.lock_all(|epoch| epoch.get(0, 0, &mut found))?;
+        let found: Vec<u64> = found.chunks(2).map(|pair| pair[0]).take(values.len()).collect();
+        same("the puts are there after the flush", &found, &values)?;
+    }
+    Ok(costs)
+}
+
+/// One put is posted; the puts that find it in flight travel together.
+#[test]
+fn puts_and_a_flush_cost_a_put_and_few_messages() {
+    run(2, &net(true), |world| {
+        let win = Window::<u64>::allocate(world, 512)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            for (puts, batches) in
+                [(1, 0), (2, 1), (1 + TOGETHER, 1), (2 + TOGETHER, 2), (64, 63u64.div_ceil(TOGETHER))]
+            {
+                let costs = epochs(world, &win, puts)?;
+                let least = counted(1, batches);
+                // A put that is complete before the next one lets that one be posted too.
+                let found = costs.contains(&least);
+                same(&format!("{puts} puts as {least:?}: {costs:?}"), &found, &true)?;
+                let most = costs.iter().all(|cost| cost.puts + cost.messages <= puts);
+                same(&format!("never more than {puts}: {costs:?}"), &most, &true)?;
+            }
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+    run(2, &net(false), |world| {
+        let win = Window::<u64>::allocate(world, 512)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            same("all are posted", &epochs(world, &win, 64)?, &vec![counted(64, 0); 20])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// A request tells of its own put, so such puts share no message, and neither do puts of fences.
+#[test]
+fn puts_with_requests_and_puts_of_fences_are_posted() {
+    run(2, &net(true), |world| {
+        let win = Window::<u64>::allocate(world, 128)?;
+        world.barrier()?;
+        let values: Vec<u64> = (100..116).collect();
+        if world.rank() == 1 {
+            win.lock_all(|epoch| {
+                let spent = cost(world, || {
+                    let puts = (0..).zip(values.chunks(1));
+                    let requests = puts.map(|(at, value)| epoch.rput(0, 2 * at, value));
+                    requests.collect::<transom::Result<Vec<_>>>()?.into_iter().try_for_each(|mut it| it.wait())
+                })?;
+                assert_eq!(spent, counted(16, 0));
+                let mut found = [0; 32];
+                epoch.scope(|part| part.get(0, 0, &mut found))?;
+                assert!(found.chunks(2).map(|pair| pair[0]).eq(values.iter().copied()), "{found:?}");
+                Ok(())
+            })?;
+        }
+        let spent = cost(world, || {
+            win.fence(|epoch| {
+                let puts = (0..).zip(&values).take(if world.rank() == 1 { 16 } else { 0 });
+                puts.into_iter().try_for_each(|(at, &value)| epoch.put_value(0, 64 + 2 * at, value))
+            })
+        })?;
+        if world.rank() == 1 {
+            assert_eq!(spent.puts, 16);
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Every way to complete puts covers those that are kept: flushes of one and of all targets, the
+/// end of the epoch.
+#[test]
+fn every_completion_covers_what_is_kept() {
+    type Ends = fn(&Window<u64>, usize, u64) -> transom::Result<()>;
+    const PUTS: u64 = 40;
+    fn put(epoch: &transom::Access<'_, '_, u64>, to: usize, value: u64) -> transom::Result<()> {
+        (0..).zip(value..value + PUTS).try_for_each(|(at, value)| epoch.put_value(to, 3 * at, value))
+    }
+    const ENDS: [Ends; 4] = [
+        |win, to, value| win.lock_all(|epoch| put(epoch, to, value)),
+        |win, to, value| win.lock(Lock::Shared, to, |epoch| put(epoch, to, value)),
+        |win, to, value| win.lock(Lock::Exclusive, to, |epoch| put(epoch, to, value).and(epoch.flush(to))),
+        |win, to, value| win.lock_all(|epoch| put(epoch, to, value).and(epoch.flush_all())),
+    ];
+    on_every_net(3, |world| {
+        let win = Window::<u64>::allocate(world, 128)?;
+        let to = (world.rank() + 1) % world.size();
+        for (turn, ends) in (1..).zip(ENDS.iter().cycle().take(12)) {
+            world.step(format!("turn {turn}"));
+            ends(&win, to, turn << 16)?;
+            world.barrier()?;
+            let mut found = vec![0; 128];
+            win.load(0, &mut found)?;
+            let found: Vec<u64> = found.chunks(3).map(|three| three[0]).take(40).collect();
+            same("the puts", &found, &(0..PUTS).map(|at| (turn << 16) + at).collect())?;
+            world.barrier()?;
+        }
+        Ok(win.free()?)
+    });
+}
+
+/// Threads of one rank put to two targets and flush at the same time: each finds its own puts.
+#[test]
+fn threads_share_what_is_kept() -> Result<(), Box<dyn std::error::Error>> {
+    fn body(world: &Rank) -> Outcome {
+        const EACH: usize = 50;
+        let win = Window::<u64>::allocate(world, 256)?;
+        world.barrier()?;
+        if world.rank() == 0 {
+            win.lock_all(|epoch| {
+                thread::scope(|scope| {
+                    let threads: Vec<_> = (0..4)
+                        .map(|me| {
+                            scope.spawn(move || {
+                                for turn in 1..=EACH as u64 {
+                                    let to = 1 + me % 2;
+                                    let at = |index: usize| me * 64 + 2 * index;
+                                    (0..8).try_for_each(|index| epoch.put_value(to, at(index), turn))?;
+                                    epoch.flush(to)?;
+                                    for index in 0..8 {
+                                        let mut found = [0];
+                                        epoch.scope(|part| part.get(to, at(index), &mut found))?;
+                                        assert_eq!(found, [turn], "thread {me}, turn {turn}, put {index}");
+                                    }
+                                }
+                                Ok(())
+                            })
+                        })
+                        .collect();
+                    threads.into_iter().try_for_each(|thread| thread.join().expect("a thread panicked"))
+                })
+            })?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    }
+    run(3, &net(true), body);
+    Ok(())
+}
