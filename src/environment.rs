@@ -48,39 +48,40 @@ pub const VARIABLES: [Variable; 18] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
-        meaning: "transports that may be used, a list of shm, verbs (RDMA devices) and ofi (libfabric); ^ before the list \
-                  excludes instead (^shm). Between nodes verbs comes first where every rank has a device",
+        meaning: "transports that may be used: a list of shm, verbs (RDMA devices) and ofi (libfabric); ^ before the list \
+                  excludes its members (^shm). Between nodes verbs is used if every rank has a device, else libfabric",
     },
     Variable {
         name: DEVICES,
-        default: "the first active port, near to the process's NUMA node if there is one; of several equal ones of one InfiniBand subnet, \
-                  or several cxi, ranks take turns",
-        meaning: "the devices to choose from, a list of RDMA ports device[:port] or of Slingshot's cxi0, cxi1 ...; ^ before the \
-                  list excludes instead",
+        default: "the first active port, preferably near the process's NUMA node; ranks are distributed over equal ports of one \
+                  InfiniBand subnet, and over several cxi devices",
+        meaning: "the devices to choose from: a list of RDMA ports device[:port] or of Slingshot's cxi0, cxi1 ...; ^ before the \
+                  list excludes its members",
     },
     Variable {
         name: INTERFACES,
-        default: "FI_TCP_IFACE; else loopback for ranks of one machine, and otherwise the interface whose subnet most machines share",
-        meaning: "where ranks of other machines reach this one by libfabric over sockets: a list of interfaces (eth0), addresses or \
-                  subnets (10.1.0.0/16), the first before the next; ^ before the list excludes instead",
+        default: "FI_TCP_IFACE if set; else loopback for ranks of one machine, and the interface whose subnet most machines share \
+                  for several",
+        meaning: "the interfaces at which ranks of other machines reach this one by libfabric over sockets: a list of interfaces \
+                  (eth0), addresses or subnets (10.1.0.0/16), in order of preference; ^ before the list excludes its members",
     },
     Variable {
         name: PROVIDER,
-        default: "the first that is there of cxi, efa, opx, tcp;ofi_rxm, tcp, net, sockets, verbs;ofi_rxm",
+        default: "the first available one of cxi, efa, opx, tcp;ofi_rxm, tcp, net, sockets, verbs;ofi_rxm",
         meaning: "the libfabric provider, by the name that fi_info prints",
     },
     Variable { name: INFO, default: "n", meaning: "y or 1: rank 0 prints routes and the atomicity actor at start" },
     Variable {
         name: WARNINGS,
         default: "y",
-        meaning: "y or n: warn of what still works but not as wished, such as a fallback of a route or a window dropped \
-                  without free; to the program's logger, else to the standard error",
+        meaning: "y or n: print warnings, such as a slower route than expected or a window dropped without free, to the \
+                  program's logger, else to the standard error",
     },
     Variable {
         name: ATOMICS,
         default: "auto",
-        meaning: "who performs atomics on integers and locks of windows: cpu (of the target), nic (the device, also for ranks of a node), \
-                  or auto (docs/protocols.md says how)",
+        meaning: "the actor of atomics on integers and of locks of windows: cpu (CPUs of the target's node), nic (the network device, \
+                  also between ranks of a node), or auto (the table in docs/protocols.md)",
     },
     Variable {
         name: XPMEM,
@@ -96,44 +97,44 @@ pub const VARIABLES: [Variable; 18] = [
     Variable {
         name: POPULATE,
         default: "64m",
-        meaning: "window memory up to this size (bytes, or with k, m, g) gets its pages at creation, larger on first touch",
+        meaning: "window memory up to this size (bytes, or with k, m, g) gets its pages at creation, larger memory at first touch",
     },
     Variable {
         name: GID_INDEX,
-        default: "on RoCE an identifier of version 2, of IPv4 where there is one; on InfiniBand 0",
-        meaning: "the place of the global identifier in the table of the RDMA port, 0 to 255",
+        default: "on RoCE a global identifier (GID) of RoCE version 2, preferably of IPv4; on InfiniBand 0",
+        meaning: "the index of the global identifier (GID) in the table of the RDMA port, 0 to 255",
     },
     Variable { name: SERVICE_LEVEL, default: "0", meaning: "the service level of packets of RDMA devices, 0 to 15" },
     Variable {
         name: TRAFFIC_CLASS,
         default: "0",
-        meaning: "the traffic class of RDMA packets with a global header, 0 to 255; on RoCE four times the DSCP, and some bits of ECN",
+        meaning: "the traffic class of RDMA packets with a global header, 0 to 255; on RoCE the DSCP in the upper 6 bits, ECN in the lower 2",
     },
     Variable {
         name: PARTITION,
         default: "the first of the port's table",
-        meaning: "the InfiniBand partition of RDMA packets by its key, such as 0x8007; the bit of full membership does not count",
+        meaning: "the key of the InfiniBand partition of RDMA packets, such as 0x8007; the bit of full membership is ignored",
     },
     Variable {
         name: MTU,
-        default: "as the port has it",
-        meaning: "the most bytes of a packet of RDMA devices: 256, 512, 1024, 2048 or 4096",
+        default: "the MTU of the port",
+        meaning: "the largest packet of RDMA devices in bytes: 256, 512, 1024, 2048 or 4096",
     },
     Variable {
         name: SILENCE,
         default: "6; 2 for a connection between RDMA devices",
-        meaning: "how many seconds another machine may be silent before its ranks count as gone, 2 to 600",
+        meaning: "seconds without an answer after which ranks of another machine count as dead, 2 to 600",
     },
     Variable {
         name: MPI,
         default: "on",
-        meaning: "on or off: whether libtransom_mpi.so, where it is loaded into an MPI program, serves its windows",
+        meaning: "on or off: whether libtransom_mpi.so serves the windows of the MPI program into which it is loaded",
     },
     Variable {
         name: EARLY_READS,
         default: "y where OpenCoarrays is loaded, else n",
-        meaning: "y or n: in MPI programs MPI_Get within a passive-target epoch is complete when it returns, for programs \
-                  that read its buffer before the call that completes it",
+        meaning: "y or n: in MPI programs MPI_Get within a passive-target epoch is complete when it returns; for programs \
+                  that read the buffer of MPI_Get before the call that completes it",
     },
 ];
 
@@ -169,7 +170,7 @@ pub(crate) struct Settings {
     pub(crate) refused_xpmem: Option<usize>,
 }
 
-/// What an administrator asks of RDMA ports and of the paths from them.
+/// The user's settings of RDMA ports and of the paths between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rdma {
     pub(crate) gid_index: Option<u8>,

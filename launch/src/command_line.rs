@@ -12,26 +12,27 @@ use crate::remote::serve as serve_remote;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, ValueEnum};
 
-/// Start N ranks of a program, on this machine or on several, and see them to their end.
+/// Start N ranks of a program, on this machine or on several, and wait for their end.
 ///
-/// Lines of the ranks' output are forwarded whole. Rank 0 reads the standard input, except
-/// with --host. Everything after PROGRAM is passed to it untouched.
+/// The ranks' output is forwarded in whole lines. Rank 0 reads the standard input, except with
+/// --host. All arguments after PROGRAM are passed to it unchanged.
 #[derive(Debug, Parser)]
 #[command(
     name = "transom-run",
     version,
     override_usage = "transom-run -n N [OPTIONS] PROGRAM [ARGS]...",
-    after_help = "Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other machines PMI_PORT, PMI_ID), and see \
-TRANSOM_LAUNCHER=transom-run and, if the standard error is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.\n\
-Ranks on machines of --host start in the folder of the same name, with the variables TRANSOM_..., FI_... and those of --env, and \
-read no input. Each machine needs transom-run and the program by the same paths, and a way to one of this machine's addresses, \
-where ranks join with a secret that is on no command line. A machine that is silent for 6 s is lost, and ends the job.\n\
-When a rank fails, the others get SIGTERM (after --grace) and, a second later, SIGKILL; so they do on SIGINT (at once on a second \
-one), SIGTERM or SIGHUP to transom-run. When transom-run is killed, all processes of the ranks' process group die \
-with it.\n\n\
+    after_help = "Ranks find each other through PMI-1 (PMI_FD, PMI_RANK, PMI_SIZE; on other machines PMI_PORT, PMI_ID). Their \
+environment has TRANSOM_LAUNCHER=transom-run and, if the standard error is a terminal, TRANSOM_STDERR_IS_TERMINAL=1.\n\
+With --host, ranks start in the directory with the path of the current one, with the variables TRANSOM_..., FI_... and those of \
+--env, and with an empty standard input. Each machine needs transom-run and the program at the paths that they have here, and a \
+network route to one of this machine's addresses. Ranks join with a secret that is on no command line. If a machine does not \
+answer for 6 s, it counts as lost, and the job ends.\n\
+When a rank fails, the others get SIGTERM (after --grace) and, a second later, SIGKILL. The same happens when transom-run gets \
+SIGINT, SIGTERM or SIGHUP; a second SIGINT kills the ranks at once. When transom-run is killed, all processes of the ranks' \
+process group die with it.\n\n\
 Exit status: 0 if all ranks exit with 0, else that of the first rank that fails (128 + signal if a signal killed \
-it); 128 + signal if transom-run is told to end; 124 after --timeout; 127 if PROGRAM is not found, 126 if it cannot \
-be executed; 141 if the reader of the standard output has gone, 1 if that can't be written; 2 for a wrong command line."
+it); 128 + signal if a signal ends transom-run; 124 after --timeout; 127 if PROGRAM is not found, 126 if it cannot \
+be executed; 141 if the standard output was closed by its reader, 1 if it can't be written; 2 for a wrong command line."
 )]
 struct Options {
     /// Number of ranks, at least 1
@@ -42,14 +43,14 @@ struct Options {
     #[arg(long)]
     tag_output: bool,
 
-    /// Put the ranks onto these machines, which --launch-agent reaches, filling each in turn:
-    /// a:2,b:2, or a,b with one rank each
+    /// Start the ranks on these machines, through --launch-agent, filling one machine after the
+    /// other: a:2,b:2, or a,b with one rank each
     #[arg(long, alias = "hosts", value_name = "HOST[:RANKS],...", value_parser = OsStringValueParser::new().try_map(hosts))]
     host: Option<Hosts>,
 
-    /// The command that reaches a machine, as words separated by blanks; {host} stands for the
-    /// machine's name, which comes last if no word has it. The command starts transom-run there,
-    /// by the path that it has here
+    /// The command that starts a program on a machine, as words separated by blanks. {host} stands
+    /// for the machine's name; without {host} the name is added as the last word. The command
+    /// starts transom-run there, at the path that it has here
     #[arg(long, alias = "agent", value_name = "COMMAND", default_value = "ssh", value_parser = OsStringValueParser::new().try_map(agent))]
     launch_agent: OsString,
 

@@ -19,26 +19,25 @@ pub(crate) enum Test {
     /// Put of 8-byte blocks to every other 8 bytes (a vector datatype) and its completion; sizes
     /// are those of the data.
     StridedPut,
-    /// Put with a request that is waited for; its floor is the plain put and flush.
+    /// Put with a request, and the wait for it; its floor is the plain put and flush.
     RequestPut,
-    /// Get with a request that is waited for; its floor is the plain get in a scope.
+    /// Get with a request, and the wait for it; its floor is the plain get in a scope.
     RequestGet,
-    /// Lock and unlock, exclusive and shared, and lock_all and unlock_all, of a lock that nobody
-    /// else holds.
+    /// Lock and unlock, exclusive and shared, and lock_all and unlock_all, without contention.
     Lock,
     /// A fence with one put of 8 bytes.
     FenceLatency,
     /// Post, start, one put of 8 bytes, complete, wait.
     Pscw,
-    /// A notified put of 8 bytes, for whose count the target waits, and the same back.
+    /// A notified put of 8 bytes, for which the target waits, and a notified put back.
     NotifyPingpong,
     /// Puts in flight, then one completion.
     PutBw,
     /// Gets in flight, then one completion.
     GetBw,
-    /// Operations while the target computes and calls nothing; --grid: all of them.
+    /// Operations while the target computes and makes no call; --grid measures all 36 cases.
     Passive,
-    /// What the machine can do without the library.
+    /// The bare operations of the machine without the library.
     Floor,
     /// All ranks: puts of 8 bytes to the right neighbour, -W of them before a flush.
     PutMr,
@@ -46,7 +45,7 @@ pub(crate) enum Test {
     GetMr,
     /// All ranks: fetch-and-add on one word of rank 0.
     FopHot,
-    /// All ranks: fetch-and-add on a word of the right neighbour, which nobody else uses.
+    /// All ranks: fetch-and-add on a word of the right neighbour, which no other rank uses.
     FopSpread,
     /// All ranks: compare-and-swap on one word of rank 0, with the value that was found last.
     CasHot,
@@ -54,7 +53,8 @@ pub(crate) enum Test {
     AccumulateHot,
     /// All ranks: exclusive lock of rank 0, get, put of one more, unlock.
     LockHot,
-    /// All ranks: the same on the right neighbour, which nobody else locks.
+    /// All ranks: exclusive lock of the right neighbour, get, put of one more, unlock; no other
+    /// rank locks this neighbour.
     LockSpread,
     /// All ranks: bandwidth of puts to the right neighbour, -W of them before a flush.
     PutMbw,
@@ -70,9 +70,9 @@ pub(crate) enum Test {
     /// All ranks: accumulates of 1 on random words of random ranks; sizes are those of a rank's
     /// table.
     Gups,
-    /// All ranks: creation and end of a window; sizes are those of a rank's part.
+    /// All ranks: creation and freeing of a window; sizes are those of a rank's part.
     WindowCreate,
-    /// All ranks: put to the right neighbour, computing for about as long, flush.
+    /// All ranks: put to the right neighbour, computation that takes about as long, flush.
     Overlap,
 }
 
@@ -88,13 +88,13 @@ pub(crate) enum Unit {
     Bandwidth,
 }
 
-/// What a test of all ranks measures.
+/// Properties of a test of all ranks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfRanks {
     pub(crate) unit: Unit,
     /// Smallest and largest size by default, in bytes.
     pub(crate) sizes: (usize, usize),
-    /// Whether -m has a say.
+    /// Whether -m changes the sizes.
     pub(crate) is_sized: bool,
     pub(crate) floor: &'static str,
 }
@@ -105,7 +105,7 @@ impl Test {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What is measured, where all ranks take part.
+    /// The properties of a test in which all ranks take part.
     pub(crate) fn of_ranks(self) -> Option<OfRanks> {
         use Unit::{Bandwidth, Latency, Rate};
         let of = |unit, sizes, floor| Some(OfRanks { unit, sizes, is_sized: true, floor });

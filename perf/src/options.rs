@@ -6,14 +6,13 @@ use clap::{Parser, ValueEnum};
 
 use crate::kinds::Test;
 
-/// Measures one-sided windows between two ranks or among many, in tables of the OSU form.
+/// Measure one-sided windows between two ranks or among many, in tables like those of OSU.
 ///
-/// Started alone it starts its ranks itself, -n of them, one a core where there are as many. Tests
-/// whose description begins with "All ranks" load all of them at once; the others measure between
-/// ranks 0 and 1. The route is chosen as for every program:
-/// TRANSOM_TRANSPORTS=^shm measures the net between ranks of one machine: verbs where there is a
-/// device, else libfabric. TRANSOM_NET_DEVICES and TRANSOM_PROVIDER pick the device and the
-/// provider.
+/// Without a launcher it starts -n ranks itself, bound to cores where there are enough. In tests
+/// whose description begins with "All ranks" all ranks work at once; the others measure between
+/// ranks 0 and 1. The route is chosen as for every program: TRANSOM_TRANSPORTS=^shm measures the
+/// net between ranks of one machine: verbs where there is a device, else libfabric.
+/// TRANSOM_NET_DEVICES and TRANSOM_PROVIDER select the device and the provider.
 #[derive(Clone, Debug, Parser)]
 #[command(
     version,
@@ -22,7 +21,7 @@ use crate::kinds::Test;
                   transom-perf model computes time and memory of a window's calls for up to millions of ranks: transom-perf model --help"
 )]
 pub(crate) struct Options {
-    /// What to measure.
+    /// The test to run.
     #[arg(value_enum)]
     pub(crate) test: Test,
     /// Smallest and largest message in bytes; sizes double. A single number is the largest.
@@ -38,32 +37,32 @@ pub(crate) struct Options {
     /// Operations in flight in the bandwidth tests.
     #[arg(short = 'W', value_name = "OPERATIONS", default_value_t = 64)]
     pub(crate) window: usize,
-    /// How the window comes to its memory.
+    /// Source of the window's memory.
     #[arg(short = 'w', value_enum, default_value_t = Creation::Allocate)]
     pub(crate) creation: Creation,
-    /// What completes an operation.
+    /// Completion of an operation.
     #[arg(short = 's', value_enum, default_value_t = Synchronization::Flush)]
     pub(crate) synchronization: Synchronization,
     /// Verify the data of every size.
     #[arg(short = 'c', long)]
     pub(crate) check: bool,
-    /// Measure in the same run what the machine can do without the library, and print the ratio.
-    /// Over libibverbs, also the figures of perftest's programs where they are installed.
+    /// Measure in the same run the bare operations without the library, and print the ratio. Over
+    /// libibverbs, print also the results of perftest's programs where they are installed.
     #[arg(long)]
     pub(crate) vs_floor: bool,
     /// Write the results to a file as JSON too.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Of passive: the 36 cases of {create, allocate, dynamic} x {lock/unlock, lock_all/flush} x
-    /// {put of 8 bytes and of 64 KiB, get, accumulate, fetch-and-op, compare-and-swap}, with the
-    /// data proven to be there when its completion is told.
+    /// {put of 8 bytes and of 64 KiB, get, accumulate, fetch-and-op, compare-and-swap}. Each case
+    /// verifies that the data has arrived when the operation is complete.
     #[arg(long)]
     pub(crate) grid: bool,
-    /// Ranks to start, where it was started alone. Tests between two ranks let further ones wait.
+    /// Ranks to start without a launcher. In tests between two ranks the further ranks wait.
     #[arg(short = 'n', value_name = "RANKS", default_value_t = 2)]
     pub(crate) ranks: usize,
-    /// Of tests of all ranks: also the time of one operation at each rank that 50, 90, 99 and 99.9
-    /// per cent of all operations did not exceed. Each operation is then completed and timed alone.
+    /// In tests of all ranks, print also percentiles of the time of one operation: 50, 90, 99 and
+    /// 99.9. Each operation is then completed and timed alone.
     #[arg(long)]
     pub(crate) percentiles: bool,
     /// Of tests of all ranks: puts wrong data into rank 0's part, which --check must find.

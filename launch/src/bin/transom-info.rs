@@ -12,18 +12,17 @@ use transom_ofi::{Offer, OfiDomain, OfiOptions, OfiRegion, ProviderInfo, SONAME}
 use transom_shm::{Heap, HeapOptions, ShmDomain, topology};
 use transom_verbs::{PortInfo, VerbsDomain, VerbsOptions};
 
-/// Tells which transports this machine has, what each provider of libfabric offers, and what
-/// windows would use under the TRANSOM_ variables as they are set.
+/// Show the transports of this machine, the capabilities of libfabric's providers, and the route
+/// that windows would use under the current TRANSOM_ variables.
 ///
-/// A transport that is missing is no error: the exit status is 0, and the text says what is missing
-/// and how to get it.
+/// A missing transport is not an error: the exit status is 0, and the output says how to install it.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
     /// List the TRANSOM_ variables with their defaults, values and meanings.
     #[arg(long)]
     env: bool,
-    /// Ask for this library instead of libfabric's usual name; windows of jobs always use the usual
+    /// Load this library in place of libfabric's usual one. Windows of jobs always use the usual
     /// one.
     #[arg(long, value_name = "SONAME", default_value = SONAME)]
     library: String,

@@ -28,12 +28,12 @@ use plan::Line;
 /// (LD_PRELOAD) and without, in turns, and prints one table with ratios, then 36 cases of a target
 /// that computes. With -n it measures many ranks at once.
 ///
-/// An interposition library that is not there is built first, where cargo and the sources are;
-/// where that can't be, the MPI is measured without it.
+/// A missing interposition library is built first if cargo and the sources are installed; otherwise
+/// the MPI is measured without the library.
 ///
-/// Times are the best of what the rounds measured. A ratio is the time with transom by that
-/// without, of rates and bandwidths the other way round, so that transom is the faster one below 1.
-/// What hangs, dies or has wrong data says so in its cell.
+/// Times are the best of all rounds. A ratio is the time with transom divided by the time without
+/// it; for rates and bandwidths it is the inverse. Below 1 transom is faster. A run that hangs,
+/// crashes or has wrong data is marked in its cell.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf compare", version)]
 pub(crate) struct Options {
@@ -46,12 +46,12 @@ pub(crate) struct Options {
     /// of this program, else it is built in mpi/NAME.
     #[arg(long = "library", value_name = "NAME=PATH", value_parser = hosts::library)]
     libraries: Vec<(String, PathBuf)>,
-    /// In place of the table and the cases of two ranks, the cells in which this many ranks take
-    /// part at once: contended words and locks, rates and bandwidths of all, updates of a table,
+    /// Measure cells in which N ranks work at once, in place of the table and the cases of two
+    /// ranks: contended words and locks, rates and bandwidths of all ranks, updates of a table,
     /// fences, rings, and the creation of windows.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
     ranks: Option<u16>,
-    /// The ways between the ranks.
+    /// The routes between the ranks.
     #[arg(long = "transport", value_enum, value_delimiter = ',', default_values_t = [Transport::Shm, Transport::Tcp])]
     transports: Vec<Transport>,
     /// Write a plot of latency and bandwidth between two ranks to a file.
@@ -64,22 +64,21 @@ pub(crate) struct Options {
     /// Write all results to a file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Whether it works, not how fast it is: one round in place of 3, of 32 cells in place of 440
-    /// (two sizes, allocated and created windows, flush and fence) and 6 cases in place of 36,
-    /// short times, and less than a minute in all. What has not run by then is skipped, as its cell
-    /// says.
+    /// Check that the comparison works, without reliable times: one round in place of 3, 32 cells
+    /// in place of 440 (two sizes, allocated and created windows, flush and fence) and 6 cases in
+    /// place of 36, in less than a minute. Cells that have not run by then are marked as skipped.
     #[arg(long)]
     quick: bool,
-    /// Build no interposition library: an MPI whose library is not there is measured without.
+    /// Build no interposition library: an MPI whose library is missing is measured without it.
     #[arg(long)]
     no_build: bool,
 }
 
-/// The way between the ranks.
+/// The route between the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Transport {
-    /// What each takes by itself between ranks of one machine.
+    /// The MPI's default between ranks of one machine.
     Shm,
     /// Sockets, also between ranks of one machine.
     Tcp,

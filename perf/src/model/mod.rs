@@ -26,9 +26,10 @@ use measured::Measured;
 /// for any number of ranks.
 ///
 /// The remote operations of each call are those of docs/protocols.md, which tests assert on the
-/// simulated net for 2 to 512 ranks. Their times come from the LogGP model: a message takes
-/// L + 2o + (bytes - 1) G, a rank sends one in g, a put or atomic is answered after a further L.
-/// Nobody else uses the locks, and all ranks come to a collective call at once.
+/// simulated net for 2 to 512 ranks. Their times come from the LogGP model: a message takes L +
+/// 2o + (bytes - 1) G, a rank sends one message in the time g, and the answer of a put or an atomic
+/// takes a further L. The model assumes that locks are not contended, and that all ranks enter a
+/// collective call at once.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf model", version)]
 struct Options {
@@ -37,8 +38,9 @@ struct Options {
     ranks: (u64, u64),
     /// L, o and g in us, and G in ns for each byte. By default they are measured between two ranks
     /// over the route that TRANSOM_TRANSPORTS chooses: o and g from puts in flight, G from a long
-    /// put, L from a fence or a put of 8 bytes, whichever tells of a longer one. Within a node
-    /// puts and atomics then take less than the model says, as the table's head shows.
+    /// put, L from a fence or a put of 8 bytes, whichever gives the longer time. Within a node puts
+    /// and atomics then take less time than the model says; the head of the table shows the
+    /// measured times.
     #[arg(long, value_name = "L,o,g,G", value_parser = LogGp::parse)]
     loggp: Option<LogGp>,
     /// Time in us in which the launcher answers one request of one rank.
@@ -62,7 +64,7 @@ struct Options {
     schedule: Schedule,
 }
 
-/// Ranks of a schedule, at most: its file has a line for each message of each.
+/// Largest number of ranks of a schedule, whose file has a line for each message of each rank.
 const GOAL_RANKS: u64 = 1 << 16;
 
 fn ranks(text: &str) -> Result<(u64, u64), String> {
