@@ -15,7 +15,8 @@ use transom_verbs::{PortInfo, VerbsDomain, VerbsOptions};
 /// Show the transports of this machine, the capabilities of libfabric's providers, and the route
 /// that windows would use under the current TRANSOM_ variables.
 ///
-/// A missing transport is not an error: the exit status is 0, and the output says how to install it.
+/// A missing transport is not an error: the exit status is 0, and the output says how to install
+/// the transport.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
