@@ -1,26 +1,26 @@
 //! MPI's one-sided windows as a native library: put, get and atomics on memory of other processes.
 //!
-//! A job is a set of processes, called ranks. Together they make windows: memory of each rank that
-//! all ranks may access. Between ranks of a node an operation is loads, stores and CPU atomics.
-//! Between nodes a put or get is one remote operation of libibverbs or libfabric, and most
-//! accumulates are a message to the target. A flush waits for the operations in flight and nothing
-//! else. The library has all of MPI's one-sided chapter but for the exceptions that [`book::mpi`]
-//! lists.
+//! A job is a set of processes, called ranks. Together they create windows: memory of each rank
+//! that all ranks may access. Between ranks of a node an operation consists of loads, stores and
+//! CPU atomics. Between nodes a put or get is one remote operation of libibverbs or libfabric. RDMA
+//! devices perform atomics on 64-bit integers; other accumulates are messages to the target. A
+//! flush waits only for the operations in flight. The library has all of MPI's one-sided chapter
+//! with the exceptions that [`book::mpi`] lists.
 //!
 //! # A first program
 //!
 //! ```
 //! fn main() -> transom::Result<()> {
-//!     let world = transom::init()?; // one rank of a job; alone: a job of one
+//!     let world = transom::init()?; // started without a launcher: a job of one rank
 //!     let (me, size) = (world.rank(), world.size());
 //!     let win = transom::Window::<u64>::allocate(&world, 2)?;
 //!     let next = (me + 1) % size;
 //!     win.lock_all(|epoch| {
 //!         epoch.put_value(next, 0, me as u64)?;
 //!         epoch.fetch_add(next, 1, 1)
-//!     })?; // everything is complete at both sides here
-//!     world.barrier()?; // all have put
-//!     win.sync(); // what follows sees it
+//!     })?; // here all operations are complete at origin and target
+//!     world.barrier()?; // all ranks have put
+//!     win.sync(); // later loads see the data
 //!     let mut got = [0; 2];
 //!     win.load(0, &mut got)?;
 //!     assert_eq!(got, [((me + size - 1) % size) as u64, 1]);
@@ -34,13 +34,13 @@
 //! others; `cargo install transom-launch` installs it. Launchers that speak PMI-1 (Hydra's
 //! `mpiexec`, `srun --mpi=pmi2`) or PMIx (`mpirun` of Open MPI, `prterun`, `srun --mpi=pmix`) start
 //! jobs too. Without a launcher a program is a job of one rank; the examples of this documentation
-//! run that way. `transom-info` tells which routes are available; `transom-info --env` lists the
+//! run that way. `transom-info` lists the available routes; `transom-info --env` lists the
 //! `TRANSOM_` variables.
 //!
 //! # Platforms
 //!
-//! Linux on x86-64 and AArch64. A build for another platform is refused. libfabric, libibverbs and
-//! libpmix are opened at run time; a program starts without them.
+//! Linux on x86-64 and AArch64; a build for another platform fails with a message. libfabric,
+//! libibverbs and libpmix are opened at run time, so a program also starts where they are missing.
 //!
 //! # The book
 //!

@@ -10,8 +10,8 @@
 //! of the other eventually and in any order; synchronization decides when. In the **separate**
 //! model the copies are two blocks of memory, and only some calls make them equal. All machines on
 //! which the library runs have coherent memory and need no second copy. The separate model serves
-//! to find missing calls: under the hint `transom_model=separate` a program that forgets one sees
-//! old data, on every machine, every time.
+//! to find missing synchronization: under the hint `transom_model=separate` a program without a
+//! required call reads old data, on every machine and in every run.
 //!
 //! ```
 //! use transom::{Info, Model, Window};
@@ -25,13 +25,13 @@
 //!
 //! win.lock_all(|epoch| epoch.put_value(me, 0, 7))?; // complete: in the public copy
 //! win.load(0, &mut loaded)?;
-//! assert_eq!(loaded, [0], "nothing has brought them together");
+//! assert_eq!(loaded, [0], "no call has synchronized the copies");
 //! win.sync();
 //! win.load(0, &mut loaded)?;
 //! assert_eq!(loaded, [7]);
 //!
 //! win.store(0, &[8])?; // the private copy
-//! let before = win.lock_all(|epoch| epoch.fetch_value(me, 0))?; // its end publishes, its begin does not
+//! let before = win.lock_all(|epoch| epoch.fetch_value(me, 0))?; // unlock_all publishes the store, lock_all does not
 //! let after = win.lock_all(|epoch| epoch.fetch_value(me, 0))?;
 //! assert_eq!((before, after), (7, 8));
 //! win.free()?;
@@ -71,4 +71,4 @@
 //! model is for tests, not for speed. A store of the owner and a concurrent put are errors of the
 //! program even on different bytes (§12.7, rule 3); this library keeps the change of each byte.
 //! Shared and dynamic windows are always unified, since loads and stores of others reach their
-//! memory directly. [`model`](crate::Window::model) tells the model of a window.
+//! memory directly. [`model`](crate::Window::model) returns the model of a window.

@@ -2,12 +2,13 @@
 //!
 //! This chapter has counts only. Tests on simulated nets of up to 512 ranks check the counts of
 //! remote operations (`tests/sim.rs`, `tests/sim_costs.rs`). Times depend on the machine:
-//! `transom-perf` measures them beside those of the machine without the library.
+//! `transom-perf` measures them beside the times of the bare operations without the library.
 //!
 //! # Flush
 //!
 //! Each target has a count of operations in flight, and the window has their sum. A flush of one
-//! target waits until its count is zero, a flush of all until the sum is. No flush sends anything.
+//! target waits until the target's count is zero; a flush of all targets waits until the sum is
+//! zero. A flush sends nothing, except a delayed lock (see [Synchronization](#synchronization)).
 //!
 //! | route to the target | a flush |
 //! |---|---|
@@ -15,9 +16,9 @@
 //! | [`Shm`](crate::Route::Shm), created and attached memory that is not mapped | operations by system call are complete on return; where the kernel forbids that call, operations are messages, and the flush waits for their replies |
 //! | [`Net`](crate::Route::Net), by verbs or libfabric | waits for the operations in flight; each completion already means that the target has the data |
 //!
-//! So one flush after many operations takes as long as the last of them.
-//! [`route`](crate::Window::route) tells the way to a rank. A job of one rank has the first row
-//! only:
+//! So one flush after many operations takes as long as the last of the operations.
+//! [`route`](crate::Window::route) returns the route to a rank. A job of one rank has only the
+//! first row:
 //!
 //! ```
 //! use transom::{Route, Window};
@@ -45,15 +46,16 @@
 //!
 //! Memory of the library is mapped, also memory of [`alloc_mem`](crate::Job::alloc_mem) in created
 //! windows and attached regions. Other memory of the program is mapped where the kernel has the
-//! XPMEM module, at the price of a page fault for each page at the first touch; `transom-info`
-//! tells, and `TRANSOM_XPMEM=n` forbids it. Elsewhere it is reached by system calls. A window over
-//! memory of the program costs no copy and no page, and the memory stays as it is.
+//! XPMEM module, at the price of a page fault for each page at the first touch. `transom-info`
+//! shows whether it has; `TRANSOM_XPMEM=n` turns XPMEM off. Without XPMEM such memory is reached by
+//! system calls. A window over memory of the program copies no data, and the memory keeps its
+//! pages.
 //!
 //! | call | mapped memory | other created or attached memory of the node | net |
 //! |---|---|---|---|
-//! | put, get | a copy | a system call (cross-memory attach); messages where it is forbidden | one remote write or read, cut at the provider's limit |
+//! | put, get | a copy | a system call (cross-memory attach); messages where it is forbidden | one remote write or read, more where the provider limits the length |
 //! | put, get with [layouts](super::layouts) | a loop of copies | a system call for 64 blocks | one operation for each block of 1 KiB or more; smaller blocks packed into few puts, gets or messages. Over verbs, blocks up to 128 KiB (4 KiB with on-demand paging) are combined too, where they are contiguous at the target |
-//! | one element of the accumulate family | a lock word, a load, a store | a lock word, two system calls | a request and its reply |
+//! | one element of the accumulate family | a lock word, a load, a store; one CPU atomic where ranks contend for an integer | a lock word, two system calls | a request and its reply |
 //! | many elements | vector code, 4 KiB under a lock word at a time | lock words and two system calls for 64 KiB, or 64 blocks | messages of up to 16 KiB |
 //! | one or many elements, where [`actor`](crate::Window::actor) is [`Nic`](crate::Actor::Nic), on integers of 64 bits, and of 32 if the device has those | as on the net, through the device's loopback | as on the net, through the device's loopback | one atomic of the device for each element; a loop of its compare-and-swap for operations that the device lacks |
 //!
@@ -68,27 +70,30 @@
 //! `p` is the number of ranks of the window. A *signal* is a store within a node and a message
 //! between nodes. A *word* is one atomic on a control word of another rank: of the CPU within a
 //! node; between nodes of the device where it performs atomics, otherwise a request and its reply.
-//! In a window across nodes whose device is not atomic with the CPU, the device performs all words.
+//! In a window across nodes whose device is not atomic with the CPU, the device performs the
+//! atomics on all words.
 //!
 //! | call | cost at one rank |
 //! |---|---|
 //! | creating a window, fence, `free`, [`Job::barrier`](crate::Job::barrier) | ceil(log2 p) signals; creating a contiguous shared window: three times as many |
 //! | `lock`, shared | 1 word at the target |
-//! | `lock`, exclusive | 1 word at the target; also 1 word at rank 0 of the window, unless the rank holds another exclusive lock |
-//! | `lock_all` | 1 word at rank 0 of the window |
+//! | `lock`, exclusive | 1 word at the target; also 1 word at rank 0 of the window, unless the rank holds another exclusive lock, or the target has the bias of exclusive locks (docs/protocols.md) |
+//! | `lock_all` | 1 word at rank 0 of the window; more where targets have the bias |
 //! | `unlock`, `unlock_all` | the flush, then as many words as the lock, without waiting for them |
 //! | locks with `NOCHECK`, and their ends | the flush |
 //! | `post` | an atomic within a node, a message between nodes, to each origin |
-//! | `complete` | the flush, then the same to each target |
+//! | `complete` | an atomic within a node, a message between nodes, to each target, after the flush; before the flush where the net delivers messages after earlier puts |
 //! | `start`, `wait`, `test`, `sync` | nothing is sent |
 //! | first contact with a rank of a window | a read of a directory there, and on the node a mapping |
 //!
 //! These are counts without contention; a rank that finds a lock held tries again, with growing
-//! pauses. Barriers of a subset of ranks, and therefore the creation of its windows, use messages
-//! within a node too; fences of these windows do not.
+//! pauses. Where a word is a request and its reply, `lock` may send nothing: the lock, small
+//! operations and `unlock` then take one request and one reply together. Barriers of a subset of
+//! ranks, and therefore the creation of its windows, use messages within a node too; fences of
+//! these windows do not.
 //!
 //! # Memory
 //!
-//! Besides its part a window takes less than 4 KiB at each rank, and some 128 bytes for each target
-//! that the rank has accessed. For other targets nothing is exchanged or kept. At most 2048 windows
-//! exist at once.
+//! In addition to its part a window takes less than 4 KiB at each rank, and about 128 bytes for
+//! each target that the rank has accessed. For other targets nothing is exchanged or stored. At
+//! most 2048 windows exist at once in a process.

@@ -2,7 +2,7 @@
 //!
 //! [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) is collective;
 //! [`attach`](crate::RawWindow::attach) and [`detach`](crate::RawWindow::detach) concern one rank
-//! alone. A displacement is an *address* at the target, which the target must make known to the
+//! alone. A displacement is an *address* at the target. The target sends the address to the
 //! origins, usually through another window. The window itself has a null base and a size of 0.
 //!
 //! ```
@@ -13,7 +13,7 @@
 //! let win = RawWindow::create_dynamic(&world, &Info::new())?;
 //! let mut list = vec![0u64; 8];
 //! let base = list.as_mut_ptr().cast::<u8>();
-//! // SAFETY: `list` stays until it is detached, and is not looked at before.
+//! // SAFETY: `list` lives until it is detached, and is not read before.
 //! unsafe { win.attach(base, 64)? };
 //!
 //! win.lock_all(Assert::NONE)?;

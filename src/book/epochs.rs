@@ -4,7 +4,7 @@
 //! the caller's buffer, until a synchronization call completes it. So every operation belongs to an
 //! *access epoch* of its origin. In *active target* synchronization the target takes part by an
 //! *exposure epoch*. In *passive target* synchronization the target makes no call and may compute;
-//! operations and locks complete all the same.
+//! operations and locks complete nevertheless.
 //!
 //! | access epoch | opened and ended by | targets | the target calls |
 //! |---|---|---|---|
@@ -29,7 +29,7 @@
 //! let mut back = [0; 3];
 //! win.lock_all(|epoch| {
 //!     epoch.put(next, 0, &squares)?;
-//!     epoch.flush(next)?; // the put is complete, so that the get finds it
+//!     epoch.flush(next)?; // the put is complete, so the get reads its data
 //!     epoch.get(next, 5, &mut back)
 //! })?; // the get is complete
 //! assert_eq!(back, [25, 36, 49]);
@@ -37,8 +37,8 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! A [`scope`](crate::Access::scope) gets a value that the epoch itself needs: at the end of the
-//! scope its operations are complete, and their buffers are free again.
+//! A [`scope`](crate::Access::scope) serves to read a value that the epoch itself needs: at the end
+//! of the scope its operations are complete, and their buffers may be used again.
 //!
 //! ```
 //! # let world = transom::init()?;

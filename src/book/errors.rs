@@ -28,10 +28,10 @@
 //! ```
 //!
 //! An error displays its own layer; `{error:#}` adds the sources, and so does the debug form that
-//! `main` prints. A transport's failure is a [`TransportError`](crate::TransportError), whose last
-//! source is the `std::io::Error` of the system where the system refused. Every reason is data: an
+//! `main` prints. A failure of a transport is a [`TransportError`](crate::TransportError); if a
+//! system call failed, its last source is the `std::io::Error`. Every reason is data: an
 //! [`ArgumentError`](crate::ArgumentError) has the numbers of the argument, a
-//! [`Refusal`](crate::Refusal) those that the target sent.
+//! [`Refusal`](crate::Refusal) the numbers that the target sent.
 //!
 //! # Time and scope of errors
 //!
@@ -42,7 +42,7 @@
 //! - *Accesses that the target refuses*, because their address is not attached, are errors of the
 //!   call that completes the operation.
 //! - *A transport that fails, or a peer that is gone*, is an error of the class `Other` of the call
-//!   that encounters it. The end of an epoch releases its locks all the same.
+//!   that encounters it. The end of an epoch releases its locks also after an error.
 //! - *The body of an epoch* that fails ends the epoch; its error takes precedence over that of the
 //!   end.
 //!
@@ -62,10 +62,10 @@
 //!
 //! # Warnings
 //!
-//! What no call can return, such as a window dropped without `free` or a fallback of a route, is a
-//! record of the program's logger (crate `log`, targets `transom::...`). Without a logger, and
-//! without the feature `log`, it is a line of the standard error. `TRANSOM_WARNINGS=n` turns
-//! warnings off.
+//! Problems that no call can return, such as a window dropped without `free` or a slower route than
+//! expected, are warnings: records for the program's logger (crate `log`, targets `transom::...`).
+//! Without a logger or without the feature `log` they are lines on the standard error.
+//! `TRANSOM_WARNINGS=n` turns warnings off.
 //!
 //! # Classes
 //!

@@ -19,7 +19,7 @@
 //! win.lock_all(Assert::NOCHECK)?;
 //! let one = 1u64.to_ne_bytes();
 //! let mut old = [9; 8];
-//! win.fetch_and_op(&one, &mut old, BasicType::Uint64, rank, 3, Op::Sum)?; // it has waited: the flush has nothing to do
+//! win.fetch_and_op(&one, &mut old, BasicType::Uint64, rank, 3, Op::Sum)?; // waits for its result, so the flush is not needed here
 //! win.flush(rank)?;
 //! win.unlock_all()?;
 //! assert_eq!(u64::from_ne_bytes(old), 0);
@@ -33,9 +33,9 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! `LD_PRELOAD` of `libtransom_mpi.so` gives these windows to an unchanged MPI program, without
-//! recompilation: README.md says how; ARCHITECTURE.md lists the work of that library and of the
-//! program's MPI.
+//! An unchanged MPI program uses these windows through `LD_PRELOAD` of `libtransom_mpi.so`, without
+//! recompilation. README.md shows how; docs/mpi-programs.md describes the division of work between
+//! this library and the program's MPI.
 //!
 //! A test (`tests/names.rs`) compares these tables with the list of names in the chapter; rustdoc
 //! checks their links.
@@ -174,8 +174,8 @@
 //! | `MPI_Request` | [`Request`](crate::Request), [`BufferRequest`](crate::BufferRequest) |
 //! | `MPI_Request_free` | not here, because MPI forbids it for one-sided operations; a [`Request`](crate::Request) may be dropped |
 //! | `MPI_REQUEST_NULL` | a [`Request`](crate::Request) that is not [active](crate::Request::is_active) |
-//! | `MPI_STATUS_IGNORE` | not here, because one-sided operations have nothing to tell but success |
-//! | `MPI_STATUSES_IGNORE` | not here, because one-sided operations have nothing to tell but success |
+//! | `MPI_STATUS_IGNORE` | not here, because a completed one-sided operation has no further result |
+//! | `MPI_STATUSES_IGNORE` | not here, because a completed one-sided operation has no further result |
 //! | `MPI_SUM` | [`Op::Sum`](crate::Op::Sum), [`ops::Sum`](crate::ops::Sum); the other operations likewise |
 //! | `MPI_Type_commit` | not here, because a [`Datatype`](crate::Datatype) is ready when it is made |
 //! | `MPI_Type_create_indexed_block` | [`Datatype::indexed_block`](crate::Datatype::indexed_block) |

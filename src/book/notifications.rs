@@ -1,11 +1,11 @@
 //! Notified operations: data and its signal in one operation.
 //!
-//! After a put and a flush the data is at the target, and the target does not know it. A fence, a
-//! post/start/complete/wait epoch, or an atomic on a flag tells it, each by an operation or an
-//! epoch of its own. A *notified* operation does what its plain form does, and then adds one to one
-//! *counter* of the target. The counter moves after the operation is complete at the target: who
-//! sees the count sees the data. The calls are those of the MPI Forum's draft of RMA notification,
-//! which no released MPI has.
+//! After a put and a flush the data is at the target, but the target's program has no signal of it.
+//! A fence, a post/start/complete/wait epoch, or an atomic on a flag is such a signal, at the cost
+//! of another operation or epoch. A *notified* operation performs the put, get or accumulate and
+//! then adds one to a *counter* of the target. The counter changes after the operation is complete
+//! at the target, so a target that reads the new count also sees the data. The calls are those of
+//! the MPI Forum's draft of RMA notification, which no released MPI has.
 //!
 //! [`set_num_notify`](crate::Window::set_num_notify) gives each rank its counters, at most 4096 for
 //! a window, and zeroes them. The call is collective. Notified operations exist only in passive
@@ -15,11 +15,11 @@
 //! [`get_accumulate_notify`](crate::Passive::get_accumulate_notify), and with requests
 //! [`rput_notify`](crate::Passive::rput_notify), [`rget_notify`](crate::Passive::rget_notify),
 //! [`raccumulate_notify`](crate::Passive::raccumulate_notify) and
-//! [`rget_accumulate_notify`](crate::Passive::rget_accumulate_notify). The notice of a get says
-//! that its data has been read, so that the target may overwrite it. An operation of no elements
-//! only counts.
+//! [`rget_accumulate_notify`](crate::Passive::rget_accumulate_notify). The notice of a get means
+//! that its data has been read and may be overwritten by the target. A notified operation of no
+//! elements only changes the counter.
 //!
-//! The target waits by [`notices`](crate::Window::notices), in or outside of an epoch:
+//! The target waits through [`notices`](crate::Window::notices), within or outside of an epoch:
 //!
 //! ```
 //! use transom::{Notice, Window};
@@ -55,25 +55,25 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! A counter only grows, until [`reset`](crate::Notices::reset) fetches and zeroes it in one step.
-//! [`wait`](crate::Notices::wait) leaves the value, so that rounds are counted up, as above.
-//! [`wait_any`](crate::Notices::wait_any) waits for one of several counters,
-//! [`try_wait`](crate::Notices::try_wait) not at all, and
-//! [`request`](crate::Notices::request) gives a request among others. All make progress, sleep as
-//! other waits do, and end with an error when a rank dies.
+//! A counter only grows, until [`reset`](crate::Notices::reset) reads and zeroes it in one step.
+//! [`wait`](crate::Notices::wait) does not change the value, so the example waits for a larger
+//! value in each round. [`wait_any`](crate::Notices::wait_any) waits for one of several counters,
+//! [`try_wait`](crate::Notices::try_wait) only tests, and [`request`](crate::Notices::request)
+//! returns a request that can be waited for together with others. All these waits make progress,
+//! sleep like other blocking calls, and return an error when a rank dies.
 //!
-//! | to tell a target | when |
+//! | signal to a target | suitable for |
 //! |---|---|
 //! | a notified operation | producer and consumer, halos, queues: the target waits for data, not for ranks |
-//! | a fence | all ranks exchange, and all wait for all |
+//! | a fence | all ranks exchange, and all ranks wait for all others |
 //! | post/start/complete/wait | both sides know their partners, and the target must first allow the access |
-//! | a flush and an atomic | the signal is a value of its own, such as a flag with a state |
+//! | a flush and an atomic | the signal is a value, such as a flag with a state |
 //!
-//! The program `examples/stencil.rs` exchanges the same halos in three ways: by fences, by
+//! The program `examples/stencil.rs` exchanges halos in three ways: by fences, by
 //! post/start/complete/wait, and with notices; `examples/queue.rs` is a queue of several producers.
-//! Notices need two pairs of halos in turn, because no call says that the target has read the last
-//! ones: a second fence does, and so does the next post. The run
-//! `transom-run -n 2 stencil 64 20000 WAY` took these times, computing included:
+//! With notices a program alternates between two pairs of halos, because no call reports that the
+//! target has read the previous ones; with the other ways a second fence or the next post does. The
+//! run `transom-run -n 2 stencil 64 20000 WAY` took these times, including the computation:
 //!
 //! | way | shared memory, time / time with notices | TCP, with 1000 steps |
 //! |---|---|---|
@@ -81,20 +81,22 @@
 //! | post/start/complete/wait | 1.3 | 1.6 |
 //! | fences | 1.5 | 1.6 |
 //!
-//! `docs/measured.md` tells how this was measured. A fence costs more with more ranks, because all
-//! wait for all; the other two depend on the number of neighbours only.
+//! `docs/measured.md` describes the measurement. A fence costs more with more ranks, because all
+//! ranks wait for all others; the cost of the other two ways depends only on the number of
+//! neighbours.
 //!
-//! A flush and an atomic take a round trip more over a net than a notified put of one message: the
-//! flush waits for the target's answer before the atomic may leave.
+//! Over a net a flush and an atomic take one round trip more than a notified put of one message:
+//! the flush waits for the target's answer before the atomic is sent.
 //!
-//! The cost: where the target is mapped, one atomic beside the copy, and a wake-up if the target
-//! sleeps. Over sockets the data travels with its notice in one message of up to 16 KiB; longer
-//! data is put first, and the call waits until it has come. Where the device is the actor of
-//! atomics, the call waits for the data, then posts an atomic. In the separate memory model the
-//! target calls [`sync`](crate::Window::sync) after the wait, as after every other signal.
+//! The cost of a notified put: on mapped memory, one atomic in addition to the copy, and a wake-up
+//! if the target sleeps. Over sockets the data and its notice are one message of up to 16 KiB;
+//! longer data is put first, and the call waits for the completion of this put. Where the device is
+//! the actor of atomics, the call waits for the completion of the put and then posts an atomic. In
+//! the separate memory model the target calls [`sync`](crate::Window::sync) after the wait, as
+//! after every other signal.
 //!
 //! In C the calls are `transom_put_notify`, `transom_window_set_num_notify`,
-//! `transom_window_notify_wait` and their kin. MPI programs under `libtransom_mpi.so` call
+//! `transom_window_notify_wait` and others. MPI programs under `libtransom_mpi.so` call
 //! `MPI_Put_notify`, `MPI_Win_set_num_notify`, `MPI_Win_notify_threshold` and the others of the
 //! draft, which `transom_mpi_notify.h` declares.
 //!

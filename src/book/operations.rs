@@ -8,11 +8,12 @@
 //! | [`get_accumulate`](crate::Access::get_accumulate), [`get_atomic`](crate::Access::get_atomic) | accumulates, and gets the previous values | `MPI_Get_accumulate` |
 //! | [`fetch_and_op`](crate::Access::fetch_and_op), [`fetch_add`](crate::Access::fetch_add), [`swap`](crate::Access::swap), [`fetch_value`](crate::Access::fetch_value) | changes one element and gives its previous value | `MPI_Fetch_and_op` |
 //! | [`compare_and_swap`](crate::Access::compare_and_swap) | replaces one element if it has the expected value; gives its previous value | `MPI_Compare_and_swap` |
-//! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | the previous two rows without waiting | |
+//! | [`start_fetch_and_op`](crate::Access::start_fetch_and_op), [`start_compare_and_swap`](crate::Access::start_compare_and_swap) | `fetch_and_op` and `compare_and_swap` without waiting for the value | |
 //!
-//! Calls that give a value wait for it; the others return before they are complete. On
-//! [`PROC_NULL`](crate::PROC_NULL) every operation does nothing, successfully. `RawWindow` has the
-//! same operations on bytes, with [`Op`](crate::Op) and [`BasicType`](crate::BasicType) as values.
+//! Calls that return a value wait for it; the other operations may be incomplete when their calls
+//! return. An operation on [`PROC_NULL`](crate::PROC_NULL) succeeds without an effect. `RawWindow`
+//! has the same operations on bytes, with [`Op`](crate::Op) and [`BasicType`](crate::BasicType) as
+//! values.
 //!
 //! ```
 //! use transom::{Window, ops};
@@ -23,7 +24,7 @@
 //! let mut before = [0; 4];
 //! win.lock_all(|epoch| {
 //!     epoch.accumulate(me, 0, &[5, 6, 7, 8], ops::Sum)?;
-//!     epoch.get_accumulate(me, 0, &[6, 6, 6, 6], &mut before, ops::Max)?; // after the sum: same origin, same place
+//!     epoch.get_accumulate(me, 0, &[6, 6, 6, 6], &mut before, ops::Max)?; // after the sum: one origin, one location
 //!     assert_eq!(epoch.compare_and_swap(me, 3, 8, -1)?, 8);
 //!     assert_eq!(epoch.swap(me, 0, 100)?, 6);
 //!     assert_eq!(epoch.fetch_value(me, 0)?, 100);
@@ -84,7 +85,7 @@
 //!     epoch.put(me, 0, &[1, 2, 3, 4, 5, 6, 7, 8])?;
 //!     epoch.flush(me)?;
 //!     epoch.accumulate(me, 8, &[1], ops::Replace)?; // a rank that sees the flag finds the data
-//!     epoch.flush(me)?; // without order, what follows needs it
+//!     epoch.flush(me)?; // without order, the next accumulate needs a flush
 //!     assert_eq!(epoch.fetch_value(me, 8)?, 1);
 //!     Ok(())
 //! })?;
@@ -94,9 +95,9 @@
 //!
 //! # Long or single
 //!
-//! By default an accumulate on memory holds the lock word of the 4 KiB that it works on, and long
-//! accumulates run as vector code. Under the hint `mpi_accumulate_granularity` of 1 to 8, elements
-//! that are aligned words of 4 or 8 bytes are combined one by one by the CPU's atomics: better for
-//! many ranks that change single counters, worse for long vectors. [`actor`](crate::Window::actor)
-//! tells whether the CPU, the device, or both together perform atomics on integers of 64 bits, and
-//! of 32 if the device has those. The CPU performs those on all other types.
+//! By default an accumulate on memory holds the lock word of the 4 KiB on which it works, and long
+//! accumulates run as vector code. Under the hint `mpi_accumulate_granularity` of 1 to 8, CPU
+//! atomics combine aligned elements of 4 or 8 bytes one by one: faster where many ranks change
+//! single counters, slower for long vectors. [`actor`](crate::Window::actor) says whether the CPU,
+//! the device, or both perform atomics on integers of 64 bits, and of 32 bits if the device has
+//! such atomics. The CPU performs the atomics on all other types.

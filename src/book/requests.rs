@@ -20,7 +20,7 @@
 //!     for block in 1..10 {
 //!         let ahead = epoch.rget(me, 100 * block, spare)?;
 //!         spare = std::mem::replace(&mut next, ahead).wait()?;
-//!         sum += spare.iter().sum::<u64>(); // while the next block is on its way
+//!         sum += spare.iter().sum::<u64>(); // while the next block is in flight
 //!     }
 //!     Ok(sum + next.wait()?.iter().sum::<u64>())
 //! })?;
@@ -48,11 +48,11 @@
 //!     }
 //!     Request::wait_all(&mut sums)?;
 //!     assert!(sums.iter().all(|sum| !sum.is_active()));
-//!     epoch.flush(me)?; // the gets are to find the sums
+//!     epoch.flush(me)?; // so that the gets read the sums
 //!
 //!     let mut gets = vec![epoch.rget(me, 0, vec![0.0; 4])?, epoch.rget(me, 4, vec![0.0; 4])?];
 //!     while let Some(first) = Request::wait_any(&mut gets)? {
-//!         assert_eq!(gets.swap_remove(first).wait()?, [0.5; 4]); // in the order in which they come
+//!         assert_eq!(gets.swap_remove(first).wait()?, [0.5; 4]); // in the order of completion
 //!     }
 //!     Ok(())
 //! })?;
@@ -61,7 +61,6 @@
 //! ```
 //!
 //! A request that was waited for, or that a test found complete, is inactive and costs nothing. A
-//! `Request` may be dropped: its operation is complete at the end of the epoch all the same.
-//! Dropping a `BufferRequest` waits, since it owns the buffer. On mapped memory an operation and
-//! its request are complete when the call returns; a request that is still in flight occurs only on
-//! a net.
+//! `Request` may be dropped: the end of the epoch still completes its operation. Dropping a
+//! `BufferRequest` waits, since it owns the buffer. On mapped memory an operation and its request
+//! are complete when the call returns; a request that is still in flight occurs only on a net.

@@ -3,7 +3,7 @@
 //! [`Window::allocate_shared`](crate::Window::allocate_shared) makes one segment for all ranks of a
 //! job, which must be of one node: [`Job::node_ranks`](crate::Job::node_ranks) with
 //! [`Job::subset`](crate::Job::subset) makes such a job. The parts are adjacent, in the order of
-//! the ranks. With the hint `alloc_shared_noncontig=true` each part is an allocation of its own.
+//! the ranks. With the hint `alloc_shared_noncontig=true` each part is a separate allocation.
 //!
 //! ```
 //! use transom::{Info, Window};
@@ -13,9 +13,9 @@
 //! let (me, right) = (node.rank() as i64, (node.rank() + 1) % node.size());
 //! let win = Window::<i64>::allocate_shared(&node, 4, &Info::new())?;
 //! win.store(0, &[me, me + 1, me + 2, me + 3])?;
-//! win.sync(); // my stores come before what follows
+//! win.sync(); // orders my stores before the barrier
 //! node.barrier()?;
-//! win.sync(); // what follows comes after the stores of the others
+//! win.sync(); // orders the barrier before my loads
 //! let mut theirs = [0; 2];
 //! win.load_from(right, 2, &mut theirs)?;
 //! assert_eq!(theirs, [right as i64 + 2, right as i64 + 3]);

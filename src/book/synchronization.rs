@@ -24,7 +24,7 @@
 //! let right = (me + 1) % size;
 //! win.fence(|epoch| {
 //!     epoch.put_value(right, 0, me)?;
-//!     epoch.fence()?; // all have put
+//!     epoch.fence()?; // the puts of all ranks are complete
 //!     let mut left = [0];
 //!     win.load(0, &mut left)?;
 //!     epoch.put_value(right, 1, left[0])
@@ -63,8 +63,8 @@
 //! Several origins may hold a shared lock; an exclusive lock admits one origin alone. Locks bind
 //! only origins that lock. Readers and writers take turns, so that no rank starves. A rank may lock
 //! several targets at once; to avoid deadlock, all ranks lock them in the same order, as with any
-//! lock. Over a net a lock may be taken only with the first operation or with the epoch's end, so
-//! it is no mutex for files or messages. (One rank alone can't show the exclusion.)
+//! lock. Over a net a lock may be acquired as late as the first operation or the end of the epoch,
+//! so it is not a mutex for files or messages. (One rank alone can't show the exclusion.)
 //!
 //! ```
 //! use transom::{Lock, Window};
@@ -76,7 +76,7 @@
 //!     epoch.scope(|part| part.get(0, 0, &mut accounts))?;
 //!     epoch.put_value(0, 0, accounts[0] - 5)?;
 //!     epoch.put_value(0, 1, accounts[1] + 5)
-//! })?; // nobody who locks sees one without the other
+//! })?; // no rank that locks sees one change without the other
 //! let mut accounts = [1; 2];
 //! win.lock(Lock::Shared, 0, |epoch| epoch.get(0, 0, &mut accounts))?;
 //! assert_eq!(accounts[0] + accounts[1], 0);
@@ -98,9 +98,9 @@
 //! // At rank 0: a board of 64 places, and the count of those taken.
 //! let win = transom::Window::<u64>::allocate(&world, 65)?;
 //! let place = win.lock_all(|epoch| {
-//!     let place = epoch.fetch_add(0, 64, 1)? as usize; // each rank gets another number
+//!     let place = epoch.fetch_add(0, 64, 1)? as usize; // a different number for each rank
 //!     epoch.put_value(0, place, 1000 + world.rank() as u64)?;
-//!     epoch.flush(0)?; // it is on the board
+//!     epoch.flush(0)?; // the entry is on the board
 //!     Ok(place)
 //! })?;
 //! assert!(place < world.size());
@@ -124,8 +124,8 @@
 //! | `NOPRECEDE` with `NOSUCCEED` of a fence | the whole fence |
 //! | `NOPRECEDE` or `NOSUCCEED` alone, `NOSTORE`, `NOPUT` | nothing; they are accepted |
 //!
-//! An assertion that does not belong to its call, or that the library finds untrue, is an error of
-//! the class [`Assert`](crate::Class::Assert).
+//! An assertion that MPI does not define for its call, or that the library finds to be false, is an
+//! error of the class [`Assert`](crate::Class::Assert).
 //!
 //! ```
 //! use transom::{Assert, Class, Lock, Window};
@@ -133,7 +133,7 @@
 //! let world = transom::init()?;
 //! let win = Window::<u64>::allocate(&world, 1)?;
 //! win.lock_with(Lock::Exclusive, world.rank(), Assert::NOCHECK, |epoch| epoch.put_value(world.rank(), 0, 1))?;
-//! let wrong = win.lock_all_with(Assert::NOPUT, |_| Ok(())).expect_err("a fence's and a post's");
+//! let wrong = win.lock_all_with(Assert::NOPUT, |_| Ok(())).expect_err("NOPUT is for fence and post");
 //! assert_eq!(wrong.class(), Class::Assert);
 //! win.free()?;
 //! # Ok::<(), transom::Error>(())

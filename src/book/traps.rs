@@ -2,9 +2,9 @@
 //!
 //! # A window is not just shared memory
 //!
-//! A get of a counter, an addition and a put lose counts as soon as two ranks do so, on every route
-//! and in every model, whatever is flushed in between. With one rank the mistake does not show. One
-//! call of the accumulate family is correct for any number of ranks:
+//! If two ranks each get a counter, add to it and put it back, counts are lost, on every route and
+//! in every model, also with flushes in between. With one rank the mistake does not show. One call
+//! of the accumulate family is correct for any number of ranks:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -19,8 +19,8 @@
 //!
 //! # A barrier is no flush, and no memory synchronization
 //!
-//! [`Job::barrier`](crate::Job::barrier) says that all ranks have reached it. Operations in flight
-//! stay in flight, and the copies are not synchronized. First complete, then synchronize the
+//! After [`Job::barrier`](crate::Job::barrier) all ranks have reached the barrier. Operations in
+//! flight stay in flight, and the copies are not synchronized. First complete, then synchronize the
 //! processes, then call [`sync`](crate::Window::sync): [the
 //! pattern](super::copies#the-pattern-that-holds-under-both-models). In the unified model a program
 //! without the `sync` mostly works; the separate model shows the mistake:
@@ -32,12 +32,12 @@
 //! let next = (world.rank() + 1) % world.size();
 //! let mut loaded = [0];
 //! win.lock_all(|epoch| {
-//!     world.barrier()?; // all have opened their epoch, which brought their copies together
+//!     world.barrier()?; // all ranks have opened their epochs, which synchronized their copies
 //!     epoch.put_value(next, 0, 5)?;
 //!     epoch.flush(next)?;
 //!     world.barrier()?;
 //!     win.load(0, &mut loaded)?;
-//!     assert_eq!(loaded, [0], "all have put and met, and still");
+//!     assert_eq!(loaded, [0], "old data in spite of flush and barrier");
 //!     epoch.sync();
 //!     win.load(0, &mut loaded)
 //! })?;
@@ -59,7 +59,7 @@
 //! let win = transom::Window::<u64>::allocate_with(&world, 1, &separate)?;
 //! let (mut early, mut late) = ([0], [0]);
 //! win.fence(|epoch| {
-//!     epoch.put_value(world.rank(), 0, 5)?; // even its own
+//!     epoch.put_value(world.rank(), 0, 5)?; // also a put to the own part
 //!     win.load(0, &mut early)?;
 //!     epoch.fence()?;
 //!     win.load(0, &mut late)
@@ -71,10 +71,10 @@
 //!
 //! # The last writer does not win
 //!
-//! Two concurrent puts to one location, or a put and an accumulate, have no defined result, perhaps
-//! not even one of the two values. Two puts of the *same* origin have no order either. Where
-//! several ranks write one location, all must use the accumulate family, with one type; accumulates
-//! of one origin keep the order of their calls.
+//! Two concurrent puts to one location, or a put and an accumulate, have no defined result: it may
+//! be neither of the two values. Two puts of the *same* origin have no order either. Where several
+//! ranks write one location, all must use the accumulate family, with one type; accumulates of one
+//! origin keep the order of their calls.
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -92,9 +92,10 @@
 //!
 //! # A flush tells the target nothing
 //!
-//! After a flush the target's memory has the data, but the target's program does not know of it.
-//! Set a flag by an atomic after the flush. The target polls the flag by an atomic too, and yields
-//! between two polls, since there may be more ranks than cores:
+//! After a flush the target's memory has the data, but the target's program gets no signal. Set a
+//! flag by an atomic after the flush, or use a [notified put](super::notifications). The target
+//! polls the flag by an atomic too, and yields between two polls, since there may be more ranks
+//! than cores:
 //!
 //! ```
 //! # let world = transom::init()?;
@@ -102,8 +103,8 @@
 //! let (me, next) = (world.rank(), (world.rank() + 1) % world.size());
 //! win.lock_all(|epoch| {
 //!     epoch.put_value(next, 0, 42)?;
-//!     epoch.flush(next)?; // the data is there before
-//!     epoch.swap(next, 1, 1)?; // the flag that says so
+//!     epoch.flush(next)?; // the data arrives before the flag
+//!     epoch.swap(next, 1, 1)?; // the flag
 //!     while epoch.fetch_value(me, 1)? == 0 {
 //!         std::thread::yield_now();
 //!     }
@@ -118,8 +119,8 @@
 //!
 //! # Further traps
 //!
-//! - **Local completion is not arrival.** A completed request or a local flush gives the buffer
-//!   back, and promises no more.
+//! - **Local completion is not arrival.** After a completed request or a local flush the buffer may
+//!   be used again; the target may not have the data yet.
 //! - **Atomic is not whole.** An accumulate of 100 elements is 100 atomic elements. Where they must
 //!   change together, writers lock exclusively and readers shared.
 //! - **A lock binds only ranks that lock.** It excludes neither loads and stores of the owner, nor
@@ -134,6 +135,6 @@
 //! - **Displacements count the target's unit**, which in a `RawWindow` may differ from the
 //!   origin's.
 //! - **A collective call that one rank leaves out hangs the others**: fences, barriers, making and
-//!   freeing windows. A `?` in front of such a call leaves it out on errors. Where the `?` skips
-//!   the `free` of a window, its rank does not wait for the others, and the launcher ends the job
-//!   with the error; otherwise the launcher's `--timeout` ends it.
+//!   freeing windows. A `?` before such a call skips it on errors. If the `?` skips the `free` of a
+//!   window, the rank does not wait for the others, and the launcher ends the job with the error;
+//!   otherwise the launcher's `--timeout` ends the job.

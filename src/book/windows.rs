@@ -37,8 +37,8 @@
 //! Within a node, the other ranks map allocated and shared parts, so that a put is a store. The
 //! other ranks also map created and attached memory of [`Job::alloc_mem`](crate::Job::alloc_mem),
 //! and other memory where the kernel has the XPMEM module. Elsewhere such memory is reached by a
-//! system call (cross-memory attach), or by messages where the kernel forbids that call. User
-//! memory stays as it is, whatever the program does with it. [`costs`](super::costs) has the table.
+//! system call (cross-memory attach), or by messages where the kernel forbids that call. The
+//! library does not change the mapping of user memory. [`costs`](super::costs) has the table.
 //!
 //! # Memory ahead of its windows
 //!
@@ -70,9 +70,9 @@
 //! # The end
 //!
 //! [`free`](crate::Window::free) is collective and waits until no rank accesses the window any
-//! more. [`reclaim`](crate::Window::reclaim) also gives the buffer of a created window back. A
-//! window that is dropped without either call prints a warning and keeps its memory: peers may
-//! still write there, and a drop can't wait for them.
+//! more. [`reclaim`](crate::Window::reclaim) also returns the buffer of a created window. A window
+//! that is dropped without either call prints a warning and keeps its memory: peers may still write
+//! there, and a drop can't wait for them.
 //!
 //! ```
 //! let world = transom::init()?;
