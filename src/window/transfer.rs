@@ -17,6 +17,9 @@ use crate::transport::NetMemory;
 
 /// The longest put that shares a message.
 const GATHERED: usize = 1024;
+/// Operations in flight to a target when a message of puts is begun in an epoch whose end notifies
+/// the target. The notice follows posted puts without waiting, and a message is waited for first.
+const AHEAD_OF_NOTICES: u64 = 6;
 /// Most operations in flight to a target when a message of puts is begun.
 const MOST_AHEAD: u64 = 64;
 
@@ -164,8 +167,7 @@ impl Core {
 
     /// Keeps a small put for a message that it shares with others to the same target, and returns
     /// whether it did. A put that finds nothing in flight is posted at once, so that a single one
-    /// before a flush costs what it would without others. Epochs of fences and of post and start
-    /// keep none: their notices follow posted puts.
+    /// before a flush costs what it would without others.
     #[inline]
     fn gathers(&self, target: &Target, memory: &NetMemory, at: u64, bytes: &[u8], tally: &TallyRef) -> Result<bool> {
         let limits = memory.limits();
@@ -176,9 +178,13 @@ impl Core {
     }
 
     fn gather_put(&self, target: &Target, at: u64, bytes: &[u8], most: usize, tally: &TallyRef) -> Result<bool> {
-        // The tally of a request tells of this put alone, perhaps before any flush.
+        // A request has a tally of its own, which tells of this put alone.
         let request = !std::ptr::eq(&raw const **tally, &raw const *target.tally);
-        if request || !matches!(self.epochs.state().0, Access::Lock | Access::LockAll) {
+        let enough = match self.epochs.state().0 {
+            Access::Lock | Access::LockAll => 1,
+            _ => AHEAD_OF_NOTICES,
+        };
+        if request || tally.outstanding() < enough {
             return Ok(false);
         }
         let to = (peer(self.team.rank(target.rank())), self.id);
