@@ -9,12 +9,11 @@ use std::marker::PhantomData;
 
 use transom_fabric::{Amo, Blocks, Memory, Port, Post, Span, Tally, TallyRef};
 
-/// Origin bytes that stay readable, and unwritten, until their operation is complete.
+/// Origin bytes that are readable and not written until their operation is complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source(Span);
 
-/// Origin bytes that stay writable, and are not accessed otherwise, until their operation is
-/// complete.
+/// Origin bytes that are writable and not accessed otherwise until their operation is complete.
 #[derive(Debug)]
 pub(crate) struct Sink(Span);
 
@@ -284,7 +283,7 @@ pub(crate) fn post_get_scattered<P: Port>(
     unsafe { port.get_scattered(from, offset, &into.spans, tally) }
 }
 
-/// Posts an atomic whose result goes into `into`.
+/// Posts an atomic that stores its result in `into`.
 pub(crate) fn post_amo<P: Port>(
     port: &P,
     on: &P::Remote,
@@ -328,7 +327,7 @@ pub(crate) struct Reclaim<T> {
     capacity: usize,
 }
 
-// SAFETY: it stands for the vector that it was made of, without access to its elements.
+// SAFETY: the value represents the vector of which it was made, without access to the elements.
 unsafe impl<T: Send> Send for Reclaim<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Reclaim<T> {}
@@ -337,8 +336,7 @@ impl<T> Reclaim<T> {
     /// Returns the buffer.
     ///
     /// # Safety
-    /// No peer accesses the buffer any more, and every clone of its [`Memory`] is unused from here
-    /// on.
+    /// No peer accesses the buffer any more, and no clone of its [`Memory`] is used after the call.
     #[inline]
     pub(crate) unsafe fn take(self) -> Vec<T> {
         // SAFETY: the parts of a vector that was forgotten in `owned_memory`, rebuilt once.
@@ -362,7 +360,7 @@ impl Lend {
     }
 }
 
-/// An owned buffer that one operation uses, with a tally of its own. The buffer can be taken back
+/// An owned buffer that one operation uses, with a separate tally. The buffer can be taken back
 /// when the tally is idle. Dropping it before that leaks the buffer.
 #[derive(Debug)]
 pub(crate) struct LentBuffer<T> {

@@ -92,7 +92,7 @@ pub(crate) fn publish(table: &Memory, base: usize, place: usize, id: u64, part: 
     table.word64(base + place * SLOT_BYTES).store(id, Ordering::Release);
 }
 
-/// Publishes a part again in its slot; no peer reads the slot meanwhile.
+/// Publishes a part again in its slot, which no peer reads during the call.
 pub(crate) fn update(table: &Memory, base: usize, place: usize, id: u64, part: &Part) {
     for (index, value) in part.encode(id).into_iter().enumerate().skip(1) {
         // Relaxed: ordered by the barrier that lets peers read it.

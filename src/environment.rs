@@ -40,7 +40,7 @@ const MTU: &str = "TRANSOM_RDMA_MTU";
 const SILENCE: &str = "TRANSOM_SILENCE";
 /// Read by the library that serves the windows of MPI programs (capi/mpi).
 const MPI: &str = "TRANSOM_MPI";
-/// Read by the same library (capi/mpi).
+/// Read by the library that serves the windows of MPI programs (capi/mpi).
 const EARLY_READS: &str = "TRANSOM_EARLY_READS";
 
 /// Every variable that a user may set.
@@ -138,8 +138,8 @@ pub const VARIABLES: [Variable; 18] = [
     },
 ];
 
-/// For tests: the number of nodes among which the ranks of one machine are dealt in turn, so that
-/// one machine has both routes.
+/// For tests: the number of simulated nodes among which the ranks of one machine are distributed in
+/// turn, so that one machine has both routes.
 const TEST_NODES: &str = "TRANSOM_TEST_NODES";
 
 /// For tests: a rank that has no XPMEM, among others that have it.

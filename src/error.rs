@@ -259,8 +259,8 @@ pub enum ErrorKind {
     /// for them.
     #[error("rank{} {} on {host} died", if ranks.len() > 1 { "s" } else { "" }, listed(ranks))]
     RankDied {
-        /// The ranks, as ranks of the whole job, in the order in which this rank saw their ends:
-        /// the first may have caused the others. At least one.
+        /// The ranks, as ranks of the whole job, in the order in which this rank detected their
+        /// ends: the first death may have caused the others. At least one.
         ranks: Vec<usize>,
         /// The name of the ranks' machine, or of their machines.
         host: String,
@@ -280,12 +280,12 @@ pub enum ErrorKind {
         /// The reason.
         reason: UnreachableError,
     },
-    /// A peer is gone, or an operation at it failed.
+    /// A peer has ended, or an operation at it failed.
     #[error("an operation at rank {rank}{} failed", place.as_ref().map_or_else(String::new, |place| format!(" ({place})")))]
     Peer {
         /// The rank, as a rank of the whole job.
         rank: usize,
-        /// The rank's machine and address, where it is known to be another one.
+        /// The rank's machine and address, if the machine is known to be another one.
         place: Option<String>,
         /// The transport's observation.
         source: TransportError,

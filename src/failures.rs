@@ -1,6 +1,6 @@
 //! Failure detector (requirement E3): ranks of this machine by pidfd, ranks of other machines by
 //! one idle TCP connection each ([`connections`], [`beacon`]), on every route and for every cause
-//! of death. Only a call that waits looks. All ranks leave the job together, so a process that has
+//! of death. Only a waiting call checks. All ranks leave the job together, so a process that has
 //! ended before has died.
 
 pub(crate) mod beacon;
@@ -19,14 +19,14 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::error::ErrorKind;
 use connections::{Fate, Lines, Place, Silence};
 
-/// Interval of looks, shared by all waiting threads of a process.
+/// Interval of checks, shared by all waiting threads of a process.
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// A process, as other processes of its machine identify it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Process {
     /// The running kernel and its process namespace, which processes that see each other have in
-    /// common. Empty where the kernel does not tell.
+    /// common. Empty if the kernel does not provide it.
     pub(crate) kernel: String,
     /// The machine's name, for messages.
     pub(crate) host: String,
@@ -62,8 +62,8 @@ impl Process {
     }
 }
 
-/// The start time of a process; `None` where there is no process of that number, or the kernel does
-/// not tell.
+/// The start time of a process; `None` if there is no process of that number, or the kernel does
+/// not provide the time.
 fn began(pid: i32) -> Option<u64> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
@@ -91,7 +91,7 @@ pub(crate) struct Detector {
     /// Machines of remote ranks, for errors.
     places: Vec<(usize, String)>,
     begun: OnceLock<Instant>,
-    /// Time of the next look, in milliseconds since `begun`.
+    /// Time of the next check, in milliseconds since `begun`.
     next: AtomicU64,
     seen: Mutex<Seen>,
     /// Whether any rank has died, readable without the lock.
@@ -100,7 +100,7 @@ pub(crate) struct Detector {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Ranks that are alive, opened by the first look.
+    /// Ranks that are alive, opened by the first check.
     living: Option<Vec<(usize, OwnedFd)>>,
     far: Option<Lines>,
     /// Ranks that have died, with their machines' names, in the order of detection: later ones may
@@ -131,7 +131,7 @@ impl Detector {
         self.places.iter().find(|(known, _)| *known == rank).map(|(_, place)| place.as_str())
     }
 
-    /// Whether all ranks are alive, as of the last look. Looks if the period has passed, or if the
+    /// Whether all ranks were alive at the last check. Checks if the period has passed, or if the
     /// caller has the `patience` to wait for a death.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl Detector {
     fn is_time(&self) -> bool {
         let now = u64::try_from(self.begun.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX);
         let after = now.saturating_add(u64::try_from(PERIOD.as_millis()).unwrap_or(u64::MAX));
-        // Relaxed for all operations: they only select the thread that looks.
+        // Relaxed for all operations: they only select the thread that checks.
         let next = self.next.load(Ordering::Relaxed);
         now >= next && self.next.compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -175,7 +175,7 @@ impl Detector {
         let mut fds: Vec<_> = living.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
         let near = fds.len();
         fds.extend(far.iter().flat_map(Lines::open).map(|(fd, flags)| PollFd::from_borrowed_fd(fd.as_fd(), flags)));
-        // After an interruption the next look finds them.
+        // After an interruption the next check finds them.
         let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
         if poll(&mut fds, Some(&limit)).is_err() {
             return;
@@ -252,7 +252,8 @@ mod tests {
         (child, Process { pid, began: began(pid).expect("it runs"), ..Process::own() })
     }
 
-    /// Looks until the detector reports a death: looks in between give the previous answer.
+    /// Checks until the detector reports a death: checks within one period return the previous
+    /// answer.
     fn until_dead(detector: &Detector) -> String {
         loop {
             if let Err(died) = detector.look(Duration::ZERO) {
@@ -299,8 +300,8 @@ mod tests {
         }
     }
 
-    /// A rank that died before the first look, or whose number is reused, is found too.
-    /// Shows E3.
+    /// The detector also finds a rank that died before the first check, or whose process number is
+    /// reused. Shows E3.
     #[test]
     fn who_died_before_the_first_look_is_found() {
         let (mut child, mut process) = sleeper();

@@ -23,9 +23,9 @@ pub struct Info {
 pub enum Model {
     /// One copy: this process eventually loads the values that other ranks put (`MPI_WIN_UNIFIED`).
     Unified,
-    /// A public and a private copy, which only synchronization calls bring together
-    /// (`MPI_WIN_SEPARATE`). Chosen by `transom_model=separate`: a program that forgets a
-    /// synchronization then sees stale data on every machine.
+    /// A public and a private copy, which only synchronization calls make equal
+    /// (`MPI_WIN_SEPARATE`). Selected by `transom_model=separate`: a program that lacks a
+    /// synchronization call then reads stale data on every machine.
     Separate,
 }
 
@@ -96,13 +96,13 @@ pub(crate) struct Hints {
     /// In bytes; 0 leaves it to the library.
     granularity: u64,
     pub(crate) alignment: usize,
-    /// Where the program asks for huge pages: whether the kernel gives them.
+    /// If the program requests huge pages: whether the kernel provides them.
     pub(crate) huge_pages: Option<bool>,
     pub(crate) model: Model,
     /// `None`: the job's setting.
     pub(crate) atomics: Option<Atomics>,
-    /// What the program says about its counters of notified operations: the most at a rank, and
-    /// whether all ranks have as many. Kept for `in_force`; nothing relies on it.
+    /// The program's promises about its counters of notified operations: the largest number at a
+    /// rank, and whether all ranks have equally many. Kept for `in_force`; nothing relies on it.
     most_notices: Option<u64>,
     same_notices: Option<bool>,
     /// Whether the program may break its promises.
@@ -159,8 +159,7 @@ impl Hints {
             }
         }
         if matches!(flavor, Flavor::Shared | Flavor::Dynamic) {
-            // Other ranks load and store the memory itself: there is no second copy for them to
-            // see.
+            // Other ranks load and store the memory itself, so the window can't have a second copy.
             hints.model = Model::Unified;
         }
         // The memory of the other flavors is the program's.
@@ -168,8 +167,8 @@ impl Hints {
         Ok(hints)
     }
 
-    /// The alignment of a part of `bytes`: that of a huge page where it fills one and asks for
-    /// them.
+    /// The alignment of a part of `bytes`: the size of a huge page if the part is at least as large
+    /// and the hint requests huge pages.
     pub(crate) fn alignment_of(&self, bytes: usize) -> usize {
         if self.huge_pages.is_some() && bytes >= HUGE_PAGE { self.alignment.max(HUGE_PAGE) } else { self.alignment }
     }
@@ -245,7 +244,7 @@ impl Hints {
     }
 
     /// Whether accumulates are performed element by element by the CPU's atomics, instead of under
-    /// locks by vector code. A granularity of at most one element asks for it.
+    /// locks by vector code. A granularity of at most one element selects it.
     pub(crate) fn per_element(&self) -> bool {
         (1..=8).contains(&self.granularity)
     }

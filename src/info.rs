@@ -1,5 +1,5 @@
-//! What a job would use on this machine: the transports that `transom-info` finds, the addresses,
-//! and the `TRANSOM_` variables.
+//! The routes and the actor that a job would use on this machine, from the transports that
+//! `transom-info` finds, the addresses, and the `TRANSOM_` variables.
 
 use std::ffi::OsString;
 

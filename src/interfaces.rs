@@ -1,6 +1,6 @@
-//! The address at which other machines reach the ranks of this one: the interfaces that exist,
-//! those that the user wants, and the one that leads to most of the other machines. The choice is
-//! pure; it opens nothing and tries nothing.
+//! The address at which other machines reach the ranks of this one, chosen from the existing
+//! interfaces, those that the user names, and the one that reaches most of the other machines. The
+//! choice is pure: it opens no socket and sends nothing.
 
 use crate::error::SettingError;
 use std::collections::BTreeSet;
@@ -104,8 +104,8 @@ pub(crate) fn choose(me: usize, sites: &[Site], asked: bool) -> Interface {
     if far.is_empty() && !asked {
         return Interface::loopback();
     }
-    // Bridges of containers and virtual machines have the same address on every machine, which
-    // leads to no other one.
+    // Bridges of containers and virtual machines have one address on every machine, at which no
+    // other machine can be reached.
     let repeated =
         |one: &Interface| far.iter().any(|site| site.interfaces.iter().any(|far| far.address == one.address));
     let kind = family(sites);
@@ -181,8 +181,8 @@ impl<'w> Wanted<'w> {
         Wanted { exclude, list: list.collect() }
     }
 
-    /// The rank of an address among those to publish; `None` for one that may not be published. An
-    /// address that leads to no other machine must be named by the user.
+    /// The rank of an address among those to publish; `None` for one that may not be published. The
+    /// user must name an address that reaches no other machine explicitly.
     fn place(&self, one: &Interface) -> Option<usize> {
         let named = |entry: &&str| match subnet_of(entry) {
             Some((address, prefix)) => within(address, one.address, prefix),

@@ -1,5 +1,5 @@
-//! What a launcher shares with the ranks that it starts: the text format of PMI-1, variables, and
-//! the addresses of a machine. For `transom-launch`; not part of the interface.
+//! Code that a launcher shares with the ranks that it starts: the text format of PMI-1, variables,
+//! and the addresses of a machine. For `transom-launch`; not part of the interface.
 
 use std::net::IpAddr;
 

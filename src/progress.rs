@@ -1,4 +1,4 @@
-//! Progress: polling the ports, waiting without burning a core, and the thread that serves origins
+//! Progress: polling the ports, sleeping while nothing arrives, and the thread that serves origins
 //! while the user's threads compute. Independent of windows; messages that arrive go to
 //! [`Messages`].
 
@@ -17,16 +17,16 @@ use crate::transport::{Lane, Wire};
 
 /// Time that a blocking call polls before it sleeps, where every rank has a core.
 const SPIN: Duration = Duration::from_micros(50);
-/// Maximum polling time where replies come soon after polling ends.
+/// Maximum polling time if replies arrive soon after polling ends.
 const SPIN_MAX: Duration = Duration::from_micros(400);
 /// Maximum polling time where sleeps keep ending at once: origins access this rank's memory, which
 /// no completion reports.
 const SPIN_BUSY: Duration = Duration::from_micros(800);
 /// Maximum sleep of a blocking call, which bounds the delay of progress without a wake-up.
 const NAP: Duration = Duration::from_millis(1);
-/// Maximum sleep where ranks outnumber cores and no rank shares memory with this one. Sleeps that
-/// run to their end double up to this limit, since frequent looks of all ranks would take the cores
-/// that others need.
+/// Maximum sleep where ranks outnumber cores and no rank shares memory with this one. The length of
+/// sleeps that run to their end doubles up to this limit, because frequent polling of all ranks
+/// would occupy cores that other ranks need.
 const NAP_CROWDED: Duration = Duration::from_millis(16);
 /// Number of polls after which a busy blocking call checks whether all ranks live.
 const BUSY_LOOKS: u32 = 4096;
@@ -57,7 +57,7 @@ pub(crate) struct Progress {
     nap: Duration,
     /// Present polling time of a blocking call, in microseconds.
     learned: AtomicU32,
-    /// Sleeps beside a net that lasted to their limit although what was waited for had come.
+    /// Sleeps beside a net that lasted to their limit although the awaited event had happened.
     late: AtomicU64,
     callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
@@ -197,8 +197,8 @@ impl Progress {
         taken
     }
 
-    /// Answers that a call could not send are left to the progress threads, one of which may have
-    /// gone to sleep before they were owed.
+    /// The progress threads send answers that a call could not send; one of these threads may
+    /// already have gone to sleep.
     fn leave(&self) {
         if self.messages.owes_answers() {
             self.wire.wake(Lane::Net);
@@ -206,7 +206,7 @@ impl Progress {
         }
     }
 
-    /// Makes progress until `done`: polls for a while, then sleeps between looks.
+    /// Makes progress until `done` returns true: polls for a while, then sleeps between polls.
     pub(crate) fn until(&self, done: impl Fn() -> bool) -> Result<()> {
         if done() {
             return Ok(());
@@ -219,7 +219,7 @@ impl Progress {
     }
 
     fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
-        // Relaxed: a time, which orders nothing.
+        // Relaxed: a time, which orders no other access.
         let mut spin = Duration::from_micros(self.learned.load(Ordering::Relaxed).into());
         let (mut naps, mut nap) = (0u32, NAP);
         let mut quiet_since: Option<Instant> = None;
@@ -248,7 +248,7 @@ impl Progress {
                 if since.elapsed() >= spin {
                     self.look()?;
                     self.call_hook();
-                    // `done` is called once for each look, because a true result may consume the
+                    // `done` is called once for each poll, because a true result may consume the
                     // awaited event.
                     let mut came = false;
                     let limit = self.nap_of(nap);
@@ -373,10 +373,10 @@ struct Here<'c>(&'c Callers);
 
 impl Callers {
     fn enter(&self) -> Here<'_> {
-        // Relaxed: shows the thread that calls come and go, and decides only how long it keeps
-        // away.
+        // Relaxed: shows the progress thread that callers poll, and decides only how long the
+        // thread leaves the polling to them.
         self.calls.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: a thread that misses the increment polls once more beside the caller.
+        // Relaxed: a thread that misses the increment polls once more in parallel with the caller.
         self.inside.fetch_add(1, Ordering::Relaxed);
         Here(self)
     }
@@ -389,7 +389,7 @@ impl Callers {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         // SeqCst: as above. Acquire: pairs with the Release in `stop`, whose wake takes the lock.
         let present = |_: &mut ()| self.inside.load(Ordering::SeqCst) > 0 && !stop.load(Ordering::Acquire);
-        // Whether it timed out does not matter: the caller looks again.
+        // Whether the wait timed out does not matter, because the caller checks again.
         drop(self.left.wait_timeout_while(guard, limit, present));
         // Relaxed: a superfluous wake has no effect.
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -412,8 +412,7 @@ impl Drop for Here<'_> {
     }
 }
 
-/// The progress thread: asleep until traffic comes, and out of the way while callers poll by
-/// themselves.
+/// The progress thread: it sleeps until messages arrive, and does not poll while callers do.
 fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: &AtomicBool) {
     // The usual slack of 50 us would be longer than the shortest sleep; where it is refused, that
     // sleep takes twice as long.
@@ -425,8 +424,8 @@ fn serve(wire: &Wire, lane: Lane, messages: &Messages, callers: &Callers, stop: 
         wire.wait_on(lane, if owing { retry } else { IDLE });
         keep_away(callers, &mut seen_calls, stop);
         match wire.poll(lane, messages) {
-            // A caller that came meanwhile may sleep although its event was processed here.
-            // Relaxed: if it is missed, the caller's sleep is short.
+            // A caller that began to wait meanwhile may sleep although its event was processed
+            // here. Relaxed: if it is missed, the caller's sleep is short.
             Ok(seen) if seen > 0 && callers.inside.load(Ordering::Relaxed) > 0 => wire.wake(lane),
             Ok(_) => {}
             Err(error) => {
@@ -449,7 +448,7 @@ fn keep_away(callers: &Callers, seen: &mut u32, stop: &AtomicBool) {
     let mut nap = KEEP_AWAY;
     // Acquire: pairs with the Release in `stop`.
     while !stop.load(Ordering::Acquire) {
-        // Relaxed both: they show which callers poll, and order nothing.
+        // Relaxed both: they show which callers poll, and order no other access.
         let (calls, inside) = (callers.calls.load(Ordering::Relaxed), callers.inside.load(Ordering::Relaxed));
         if calls == *seen && inside == 0 {
             return;

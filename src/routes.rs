@@ -1,5 +1,5 @@
 //! The agreement of the ranks at start: which ranks share a node, and which actor performs atomics.
-//! Pure: the same inputs give the same answer at every rank.
+//! Pure: equal inputs give equal results at every rank.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -42,7 +42,7 @@ pub(crate) fn candidates<N: Eq + Hash>(claims: impl IntoIterator<Item = Option<N
 }
 
 /// The node of each rank, named by its leader's rank: the candidate if the proof succeeded, else a
-/// node of the rank's own.
+/// separate node.
 pub(crate) fn nodes(candidates: &[usize], proven: &[bool]) -> Vec<usize> {
     candidates
         .iter()

@@ -10,7 +10,7 @@ use super::{Bootstrap, BootstrapError};
 pub struct Asked {
     /// Values put.
     pub puts: usize,
-    /// Values asked for.
+    /// Requested values.
     pub gets: usize,
     /// Barriers entered.
     pub barriers: usize,

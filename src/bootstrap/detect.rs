@@ -37,7 +37,7 @@ pub fn is_launched() -> bool {
     !matches!(choose(&read), Ok(Choice::Solo))
 }
 
-/// The kind of bootstrap that the environment asks for.
+/// The kind of bootstrap that the environment selects.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Pmi1 { fd: i32, rank: usize, size: usize },

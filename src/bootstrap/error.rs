@@ -1,4 +1,4 @@
-//! Errors of a rank that looks for its job. Independent of the implementations.
+//! Errors of a rank that joins its job. Independent of the implementations.
 
 use std::io;
 
@@ -89,7 +89,7 @@ pub enum BootstrapError {
         /// The system's error.
         source: io::Error,
     },
-    /// No answer came on `PMI_FD`.
+    /// The launcher sent no answer on `PMI_FD`.
     #[error(
         "the launcher did not answer on PMI_FD within {seconds} s ({during}); is it one that speaks PMI-1, such as \
          transom-run, the mpiexec of MPICH (Hydra), or srun --mpi=pmi2?"
@@ -140,7 +140,7 @@ pub enum BootstrapError {
         /// The problem with the key.
         why: String,
     },
-    /// A key that was put already.
+    /// A key that was put before.
     #[error("the key {key:?} was put before; a key is written once in the life of a job")]
     DuplicateKey {
         /// The key.

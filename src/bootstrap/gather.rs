@@ -1,9 +1,9 @@
-//! An allgather made of put, barrier and get, with O(log p) requests at each rank. Ranks meet in
-//! groups: the first rank of [`FAN`] ranks gets the values of the others and puts them as one
-//! block; the first ranks of [`FAN`] groups do the same with blocks, until at most `FAN` blocks are
-//! left. A rank that wants all values gets these. Blocks are compressed, because the values of
-//! ranks resemble each other, and cut into pieces of the length that the launcher takes.
-//! Independent of the launcher's protocol.
+//! An allgather made of put, barrier and get, with O(log p) requests at each rank. Values are
+//! gathered in groups: the first rank of [`FAN`] ranks gets the values of the others and puts them
+//! as one block; the first ranks of [`FAN`] groups gather blocks in this way, until at most `FAN`
+//! blocks are left. A rank that needs all values gets these blocks. Blocks are compressed, because
+//! the values of ranks resemble each other, and cut into pieces of the length that the launcher
+//! takes. Independent of the launcher's protocol.
 
 use super::fields::{pack, unpack_all};
 use super::{Bootstrap, BootstrapError, check_key};
@@ -19,7 +19,7 @@ const FAN: usize = 8;
 /// The longest name of an allgather: leaves room in a key for `.LEVEL.RANK.PIECE`.
 const MAX_NAME: usize = 40;
 
-/// Bytes in front of the first piece: the length of what follows, little-endian.
+/// Bytes before the first piece: the length of all pieces together, little-endian.
 const HEADER: usize = 4;
 
 /// State of an allgather after its barriers.
@@ -75,8 +75,7 @@ impl Gathered {
         let (me, size) = (boot.rank(), boot.size());
         let mut all = vec![Vec::new(); size];
         let blocks = size.div_ceil(self.width);
-        // Every rank begins at its own block, so that ranks do not all ask for the same block at
-        // once.
+        // Every rank begins at its own block, so that not all ranks request one block at once.
         for step in 0..blocks {
             let first = (me / self.width + step) % blocks * self.width;
             let values = if first == me { std::mem::take(&mut self.own) } else { self.get(boot, first)? };

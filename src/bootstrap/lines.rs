@@ -91,7 +91,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
     bytes.chunks(3).flat_map(digits).collect()
 }
 
-/// The bytes that [`to_base64`] encoded as `text`; `None` where it is no such encoding.
+/// The bytes that [`to_base64`] encoded as `text`; `None` for an invalid encoding.
 pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for chunk in text.as_bytes().chunks(4) {

@@ -1,6 +1,7 @@
-//! How a rank learns its place in the job and exchanges a few bytes with the other ranks before a
-//! transport exists: the [`Bootstrap`] trait, its implementations, and the choice among them. It
-//! knows the environments of launchers; independent of windows, transports and memory.
+//! The start of a rank: its number in the job, and the exchange of a few bytes with the other ranks
+//! before a transport exists. Has the [`Bootstrap`] trait, its implementations, and the choice
+//! among them. It knows the environments of launchers; independent of windows, transports and
+//! memory.
 
 pub mod counted;
 mod detect;
@@ -62,7 +63,7 @@ pub trait Bootstrap: Send + Debug {
     /// A launcher that is gone, or a connection that is finalized.
     fn barrier(&mut self) -> Result<(), BootstrapError>;
 
-    /// The value that rank `from` put under `key` before the last barrier; `None` where it put
+    /// The value that rank `from` put under `key` before the last barrier; `None` if the rank put
     /// none.
     ///
     /// # Errors
@@ -83,8 +84,8 @@ pub trait Bootstrap: Send + Debug {
     /// A launcher that is gone.
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError>;
 
-    /// Gives every rank the values of all ranks, by rank. Collective. Takes O(log p) puts,
-    /// barriers and gets at each rank, and one more for each further piece of
+    /// Gives every rank the values of all ranks, by rank. Collective. Takes O(log p) puts, barriers
+    /// and gets at each rank, and one request more for each further piece of
     /// [`value_limit`](Self::value_limit) bytes of the compressed values. Values have up to
     /// [`MAX_GATHERED`] bytes and may differ in length. `name` (1 to 40 characters of a key) is
     /// used once in the life of a job: the keys made from it cannot be written again.

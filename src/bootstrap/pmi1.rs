@@ -61,8 +61,7 @@ impl Pmi1 {
     /// Joins the job at the other end of `socket` as `rank` of `size`.
     ///
     /// # Errors
-    /// A launcher that does not answer within 30 s, that refuses, or that answers something else
-    /// than PMI-1.
+    /// A launcher that does not answer within 30 s, that refuses, or whose answer is not PMI-1.
     pub fn join(socket: OwnedFd, rank: usize, size: usize) -> Result<Self, BootstrapError> {
         let mut pmi = Self::new(socket, rank, size)?;
         pmi.handshake()?;
@@ -70,8 +69,8 @@ impl Pmi1 {
     }
 
     /// Joins the job of the launcher that listens at `port`, `host:port`, as the process with the
-    /// launcher's number `id`; the launcher tells the rank. `secret` is sent where the launcher
-    /// asks for one.
+    /// launcher's number `id`; the launcher answers with the rank. `secret` is sent if the launcher
+    /// requests it.
     ///
     /// # Errors
     /// No process listens there; those of [`Pmi1::join`].
@@ -192,7 +191,7 @@ impl Pmi1 {
     fn ask_ok(&mut self, during: &'static str, command: &str, expected: &str) -> Result<String, BootstrapError> {
         let answer = self.ask(during, command, expected)?;
         let words = Words::new(&answer);
-        // Only transom-run tells which rank ended.
+        // Only transom-run reports which rank ended.
         match (words.get("rc"), words.get("ended").and_then(|rank| rank.parse().ok())) {
             (None | Some("0"), _) => Ok(answer),
             (Some(_), Some(rank)) => Err(BootstrapError::RankEnded { during, rank }),

@@ -8,7 +8,7 @@ use transom_pmix::Client;
 use super::{Bootstrap, BootstrapError, MAX_GATHERED, check_key, mapping};
 use crate::diagnostics;
 
-/// PMIx has no limit of its own, so a gathered value is never cut.
+/// PMIx does not limit the length of values, so a gathered value is never cut.
 const VALUE_LIMIT: usize = MAX_GATHERED + 64;
 
 /// A connection to a launcher that speaks PMIx.

@@ -137,8 +137,8 @@ impl Datatype {
         Ok(Inner { bounds: Bounds::Markers(0, whole), ..all.finish() }.finish())
     }
 
-    /// `old` with the lower bound `lb` and the extent `extent`, in bytes. The data stays where it
-    /// is. The arguments have MPI's order (`MPI_Type_create_resized`, MPI-4.1 §5.1.7).
+    /// `old` with the lower bound `lb` and the extent `extent`, in bytes. The offsets of the data
+    /// do not change. The arguments have MPI's order (`MPI_Type_create_resized`, MPI-4.1 §5.1.7).
     pub fn resized(old: &Datatype, lb: isize, extent: isize) -> Result<Datatype> {
         let lb = lb as i64;
         let ub = lb.checked_add(extent as i64).ok_or_else(|| too_far("resized"))?;
@@ -244,7 +244,7 @@ impl Joined {
         Joined { call, all: Inner::empty(), single: None, builder: Builder::default() }
     }
 
-    /// Appends `part`, `by` bytes further.
+    /// Appends `part`, shifted by `by` bytes.
     fn append(&mut self, part: &Inner, by: i64) -> Result<()> {
         let call = self.call;
         let shift = |(low, high): (i64, i64)| Some((low.checked_add(by)?, high.checked_add(by)?));

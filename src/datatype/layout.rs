@@ -58,7 +58,7 @@ impl Strip {
         (self.offset.min(last), self.offset.max(last) + self.block as i64)
     }
 
-    /// Whether its blocks are seen to keep clear of each other.
+    /// Whether the blocks are known not to overlap.
     #[inline]
     pub(super) fn clear(&self) -> bool {
         self.count == 1 || self.stride.unsigned_abs() >= self.block as u64
@@ -128,7 +128,7 @@ impl Layout {
         self
     }
 
-    /// This layout, `by` bytes further.
+    /// This layout, shifted by `by` bytes.
     pub(crate) fn shifted(mut self, by: i64) -> Layout {
         for strip in &mut self.strips {
             strip.offset += by;
@@ -142,7 +142,7 @@ impl Layout {
     }
 }
 
-/// Strings layouts together, in order, merging what continues.
+/// Concatenates layouts in order, merging adjacent blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     strips: Vec<Strip>,

@@ -66,7 +66,7 @@ enum Bounds {
     None,
     /// Of the elements.
     Elements(i64, i64),
-    /// Of the markers that `resized` and `subarray` set; elements do not count beside them.
+    /// The bounds that the markers of `resized` and `subarray` set; elements do not change them.
     Markers(i64, i64),
 }
 
@@ -194,7 +194,7 @@ impl Datatype {
         self.wide_span(count)
     }
 
-    /// [`Datatype::span`] where it leaves `i64`.
+    /// [`Datatype::span`] for results beyond `i64`.
     #[cold]
     fn wide_span(&self, count: usize) -> Option<(i64, i64)> {
         let (low, end) = self.0.data?;
@@ -245,7 +245,7 @@ impl Bounds {
         }
     }
 
-    /// The bounds of both together: elements do not count beside markers.
+    /// The bounds of both together: where there are markers, elements are ignored.
     fn join(self, other: Bounds) -> Bounds {
         match (self, other) {
             (Bounds::None, bounds) | (bounds, Bounds::None) => bounds,

@@ -9,7 +9,7 @@ use super::layout::{Layout, Loop, Strip, place};
 pub(crate) struct Strips<'a> {
     /// The remaining strips of the present repetition.
     rest: std::slice::Iter<'a, Strip>,
-    /// The single strip that describes all items, where there is one.
+    /// The single strip that describes all items, if there is one.
     single: Option<Strip>,
     strips: &'a [Strip],
     loops: &'a [Loop],
@@ -139,8 +139,8 @@ impl<'a> Pieces<'a> {
         Pieces { strips, begin: 0, block: 0, after: 0, stride: 0, at: 0, left: 0 }
     }
 
-    /// The next piece, cut after `most` bytes; what was cut off comes next. `None` at the end, and
-    /// for a `most` of 0.
+    /// The next piece, cut after `most` bytes; the rest of the piece is returned next. `None` at
+    /// the end, and for a `most` of 0.
     #[inline]
     pub(crate) fn next_at_most(&mut self, most: usize) -> Option<(i64, usize)> {
         let length = self.left().min(most);

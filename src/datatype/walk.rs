@@ -13,8 +13,7 @@ pub(crate) struct Walk<'a, const N: usize>([Pieces<'a>; N]);
 /// Bytes that are contiguous in each layout: the offsets in the order of the sides, and the length.
 pub(crate) type Piece<const N: usize> = ([i64; N], usize);
 
-/// `count` pieces of `length` bytes at equal distances in each layout: what a copy loop takes at
-/// once.
+/// `count` pieces of `length` bytes at equal distances in each layout, for one copy loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run<const N: usize> {
     /// Where the first piece begins in each.
@@ -33,8 +32,8 @@ impl<'a, const N: usize> Walk<'a, N> {
         Walk(sides)
     }
 
-    /// The next piece, cut after `most` bytes; what was cut off comes next. `None` at the end, and
-    /// for a `most` of 0.
+    /// The next piece, cut after `most` bytes; the rest of the piece is returned next. `None` at
+    /// the end, and for a `most` of 0.
     #[inline]
     pub(crate) fn next_at_most(&mut self, most: usize) -> Option<Piece<N>> {
         let length = self.left().min(most);

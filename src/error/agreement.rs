@@ -1,5 +1,5 @@
-//! The settings and the net on which all ranks must agree, as errors tell them and as the ranks
-//! exchange them.
+//! The settings and the net that must be equal at all ranks: as ranks exchange them, and as errors
+//! show them.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl SharedSettings {
     /// The values of `TRANSOM_ATOMICS`.
     pub(crate) const ATOMICS: [&'static str; 3] = ["auto", "cpu", "nic"];
 
-    /// The settings as a rank tells them to the others.
+    /// The settings as a rank sends them to the others.
     pub(crate) fn encode(&self) -> [u8; 5] {
         let atomics = (0..).zip(Self::ATOMICS).find_map(|(number, word)| (word == self.atomics).then_some(number));
         [self.shm.into(), self.verbs.into(), self.ofi.into(), atomics.unwrap_or_default(), self.cma.into()]
@@ -62,8 +62,8 @@ impl NetName {
         NetName { transport: transport.to_owned(), provider: None, variables: Vec::new() }
     }
 
-    /// The name as a rank tells it to the others. No part has a byte of 0, since none can stand in
-    /// a variable.
+    /// The name as a rank sends it to the others. No part has a byte of 0, since a variable can't
+    /// contain one.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let variables = self.variables.iter().map(|(name, value)| format!("\0{name}={value}"));
         let provider = self.provider.as_deref().unwrap_or_default();
@@ -71,7 +71,7 @@ impl NetName {
         text.into_bytes()
     }
 
-    /// The name that a rank told.
+    /// The name that a rank sent.
     pub(crate) fn decode(bytes: &[u8]) -> NetName {
         let text = String::from_utf8_lossy(bytes);
         let mut parts = text.split('\0');

@@ -64,7 +64,7 @@ pub enum ArgumentError {
         /// The legal values.
         reason: SettingError,
     },
-    /// The hint `transom_atomics` asks for atomics by the device where that is impossible.
+    /// The hint `transom_atomics` requires atomics by the device where this is impossible.
     #[error(transparent)]
     Atomics(#[from] AtomicsError),
     /// A displacement unit of 0.
@@ -84,7 +84,7 @@ pub enum ArgumentError {
         /// The number of bytes.
         size: usize,
     },
-    /// More elements than a size in bytes can say.
+    /// More elements than a size in bytes can express.
     #[error("{count} elements of {size} bytes are too many")]
     TooManyElements {
         /// The number of elements.
@@ -95,7 +95,7 @@ pub enum ArgumentError {
     /// More counters than a rank of a window can have.
     #[error("{number} counters; a rank of a window has at most {most}")]
     TooManyCounters {
-        /// The number that the call asks for.
+        /// The requested number.
         number: usize,
         /// The most counters.
         most: usize,
@@ -322,7 +322,7 @@ pub enum ArgumentError {
     /// A layout with a byte that no offset names.
     #[error("a byte or a bound is beyond the offsets {} to {}", i64::MIN, i64::MAX)]
     BeyondOffsets,
-    /// A layout with more data than an offset can say.
+    /// A layout with more data than an offset can address.
     #[error("more data than {} bytes", i64::MAX)]
     TooMuchData,
     /// A layout of too many strips.

@@ -56,13 +56,13 @@ pub enum JobError {
         /// The net of this rank.
         own: Box<NetName>,
     },
-    /// What a rank told of itself can't be read.
+    /// The published data of a rank can't be decoded.
     #[error("rank {rank} told something that this version can't read; do all run the same program?")]
     Unreadable {
         /// The rank.
         rank: usize,
     },
-    /// The device is asked to perform atomics and can't.
+    /// The settings require atomics by the device, which can't perform them.
     #[error(transparent)]
     Atomics(#[from] AtomicsError),
     /// A net is needed, and no transport has one.
@@ -126,7 +126,7 @@ pub enum JobError {
     },
 }
 
-/// Why the value of a variable or of a hint is illegal: it tells the legal ones.
+/// Why the value of a variable or of a hint is illegal, with the legal values.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingError {
@@ -211,7 +211,7 @@ pub enum UnreachableError {
         /// The time that it had.
         seconds: u64,
     },
-    /// The rank answered before, and does not any more.
+    /// The rank answered before, and no longer answers.
     #[error("it answered before, and does no more")]
     Silent,
     /// The connection was refused.

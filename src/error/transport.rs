@@ -8,9 +8,9 @@ use transom_fabric::{Cause, FabricError, Reason};
 use crate::error::Refusal;
 
 /// Why a transport failed: the content of [`ErrorKind::Transport`](crate::ErrorKind::Transport),
-/// whose words and sources are those of this type, and the source of
-/// [`ErrorKind::Peer`](crate::ErrorKind::Peer). Displays one layer; its sources are the further
-/// ones, down to the `io::Error` of the system.
+/// which displays the message and has the sources of this type, and the source of
+/// [`ErrorKind::Peer`](crate::ErrorKind::Peer). Displays its own message; the chain of sources ends
+/// with the `io::Error` of the system.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TransportError {
@@ -34,7 +34,7 @@ pub enum TransportError {
     },
     /// The setup of this machine lacks a library, a device, a right or a setting.
     Setup {
-        /// The missing parts of all places that were tried, for the people who can change them.
+        /// The missing components of all tried transports, with hints for their installation.
         text: String,
     },
     /// The transport itself refused.
@@ -43,7 +43,7 @@ pub enum TransportError {
     OfiExcluded {
         /// The rank.
         rank: usize,
-        /// Why it can't use verbs, as it told the other ranks.
+        /// Why the rank can't use verbs, as it reported to the other ranks.
         told: String,
     },
     /// `TRANSOM_TRANSPORTS` excludes all nets.

@@ -1,8 +1,8 @@
 //! The end of a failure detector's connections that shows a process's life: a listener whose
 //! connections stay open until the process ends. A thread accepts them and sleeps otherwise, so
-//! that they cost no CPU. A rank sends the listener's token and is answered. Strangers are closed
-//! after [`PATIENCE`], and earlier where there are many, so that they keep no rank out. Owns
-//! nothing of what ranks conclude from a connection.
+//! that they cost no CPU. A rank sends the listener's token and is answered. Connections of
+//! strangers are closed after [`PATIENCE`], and earlier if there are many, so that ranks can always
+//! connect. Must not know what ranks conclude from a connection.
 
 use std::collections::VecDeque;
 use std::io::PipeWriter;
@@ -78,13 +78,13 @@ struct Stranger {
     sent: Vec<u8>,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(PartialEq, Eq)]
 enum Proof {
     /// The token is not complete.
     Missing,
     Given,
-    /// The connection is closed, or has sent anything else.
+    /// The connection is closed, or has sent other data.
     Wrong,
 }
 
@@ -136,7 +136,7 @@ impl Doors {
         }
     }
 
-    /// Accepts what waits. Returns `false` where the process has no descriptor for it.
+    /// Accepts all waiting connections. Returns `false` where the process has no descriptor for it.
     fn accept(&mut self) -> bool {
         // A flood does not keep the thread from those that were accepted.
         for _ in 0..self.most {

@@ -1,11 +1,11 @@
 //! Failure detector for ranks of other machines: one idle TCP connection for each, to the rank's
 //! [`beacon`](super::beacon). The rank's kernel answers keep-alive probes however busy the process
-//! is, and resets the connection when the process ends. A machine that is gone, or can't be
-//! reached, answers no probe.
+//! is, and resets the connection when the process ends. A machine that is down or unreachable
+//! answers no probe.
 //!
-//! A connection tells of a death once the beacon has answered it. One that ends before is begun
-//! again, because a beacon may close connections that are slow to send its token while strangers
-//! crowd it.
+//! The end of a connection means a death only after the beacon has answered on it. One that ends
+//! before is begun again, because a beacon may close connections that are slow to send its token
+//! while strangers crowd it.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +29,7 @@ const PROBES: Duration = Duration::from_secs(1);
 
 /// Most ranks that a rank watches: those that follow it in the job, with one connection each.
 const MOST: usize = 256;
-/// Most connections begun by one look.
+/// Largest number of connections begun by one check.
 const AT_ONCE: usize = 16;
 
 /// A rank of another machine, with its address.
@@ -112,7 +112,7 @@ enum Stage {
     Known,
 }
 
-/// What an event on a connection says.
+/// The meaning of an event on a connection.
 enum Event {
     Nothing,
     /// The connection ended before the beacon's answer.
@@ -214,7 +214,7 @@ impl Line {
         Event::Nothing
     }
 
-    /// Reads the beacon's answer, or learns that the connection has ended.
+    /// Reads the beacon's answer, or detects the end of the connection.
     fn answer(&mut self) -> Event {
         let mut answer = [0];
         match recv(&self.socket, &mut answer, RecvFlags::empty()) {
@@ -230,8 +230,8 @@ impl Line {
     }
 }
 
-/// What the failure to connect says. Nobody listens any more where somebody did (`met`): the rank
-/// has died.
+/// The meaning of a failure to connect. The port no longer has a listener, and had one before
+/// (`met`): the rank has died.
 fn refusal(met: bool, error: Errno) -> Fate {
     if met && error == Errno::CONNREFUSED { Fate::Died } else { Fate::Silent(Silence::System(error)) }
 }
@@ -360,7 +360,7 @@ mod tests {
         assert!(matches!(&next(&mut lines)[..], [(_, Fate::Died)]));
     }
 
-    /// A stranger learns nothing: a wrong token closes its connection without an answer.
+    /// A stranger gets no information: a wrong token closes its connection without an answer.
     #[test]
     fn a_wrong_token_is_not_answered() {
         use std::io::{Read, Write};
@@ -402,8 +402,8 @@ mod tests {
         assert!(matches!(&lost[..], [(_, Fate::Died)]), "{lost:?}");
     }
 
-    /// Where the net takes other ways, a rank that was never connected does not count as gone.
-    /// Shows E3.
+    /// If the net uses other routes, a rank that was never connected does not count as dead. Shows
+    /// E3.
     #[test]
     fn one_who_refuses_is_lost_to_a_net_that_goes_the_same_way() {
         let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");

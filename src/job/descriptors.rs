@@ -1,13 +1,13 @@
 //! File descriptors for a net over sockets, which takes one for each contacted peer. The soft limit
-//! is raised as far as the peers need. A hard limit that is too low to start is reported before a
-//! call fails for want of descriptors.
+//! is raised as far as the peers need. If the hard limit is too low to start, an error reports it
+//! before a call fails for lack of descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::{JobError, Result};
 
-/// Descriptors that libfabric takes over sockets to open and try a provider, and those of the
-/// failure detector itself.
+/// Descriptors that libfabric needs over sockets to open and probe a provider, and the descriptors
+/// of the failure detector itself.
 const OPENING: u64 = 32;
 /// The most ranks of other machines that one rank watches (`failures::connections`).
 const WATCHED: u64 = 256;
@@ -48,7 +48,7 @@ impl Needed {
     fn of(open: u64, size: u64) -> Needed {
         let others = size.saturating_sub(1);
         let base = open + OPENING;
-        // A rank's barriers lead to log2 ranks, and as many other ranks' barriers lead to it.
+        // In a barrier a rank signals log2 ranks, and equally many ranks signal this rank.
         let near = 2 * u64::from(size.next_power_of_two().ilog2());
         // A peer may connect while this rank connects to it. Each rank of another machine that is
         // watched, or that watches, takes a descriptor too.

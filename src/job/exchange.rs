@@ -1,6 +1,7 @@
 //! The exchange of cards at start, once for each machine: the lowest rank of a machine, by the
 //! launcher's word, gets the cards from the launcher, and the other ranks read its copy in shared
-//! memory. A rank that can't read the copy asks the launcher itself. Does not interpret cards.
+//! memory. A rank that can't read the copy sends its own requests to the launcher. Does not
+//! interpret cards.
 
 use std::mem::ManuallyDrop;
 
@@ -33,7 +34,7 @@ pub(super) struct Exchange<C> {
 }
 
 impl<C: Copies> Exchange<C> {
-    /// The exchange through `boot`, with copies where the launcher tells which ranks share a
+    /// The exchange through `boot`, with copies if the launcher reports which ranks share a
     /// machine.
     pub(super) fn new(mut boot: Box<dyn Bootstrap>, copies: C) -> Result<Self, BootstrapError> {
         let neighbours = boot.neighbours()?;
@@ -111,7 +112,7 @@ pub(super) struct HeapCopies<'a> {
     wire: &'a Wire,
     /// The address of this rank's heap; `None` where shared memory is excluded.
     address: Option<Vec<u8>>,
-    /// Kept where the start fails: other ranks may still read them to learn the reason.
+    /// Kept if the start fails: other ranks may still read them for the reason.
     kept: ManuallyDrop<Vec<Copy>>,
 }
 

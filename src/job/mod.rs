@@ -1,5 +1,5 @@
-//! The job: its ranks, the way to each of them, and the barrier of all. Windows are built on the
-//! job, which knows no windows.
+//! The job: its ranks, the route to each rank, and the barrier of all ranks. Windows are built on
+//! the job, which knows no windows.
 
 mod block;
 mod cards;
@@ -44,7 +44,7 @@ pub(crate) use team::{Team, check_rank};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// The way to a rank.
+/// The route to a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Route {
@@ -92,14 +92,14 @@ pub(crate) struct JobCore {
     bootstrap: Mutex<Box<dyn Bootstrap>>,
 }
 
-/// What other processes know of this one, kept as long as the job lasts.
+/// This process's published resources, kept until the job ends.
 pub(crate) struct Presence {
     /// The interface by which other ranks reach this rank.
     pub(crate) source: Interface,
     /// The registrations of the job block.
     _regions: (Option<ShmRegion>, Option<NetRegion>),
-    /// The copies of cards that other ranks read at start. All have read them when all ranks meet
-    /// again.
+    /// The copies of cards that other ranks read at start. All ranks have read them by the next
+    /// barrier.
     _copies: Vec<exchange::Copy>,
     /// Shows other machines that this process is alive.
     _beacon: Option<Beacon>,
@@ -164,10 +164,10 @@ impl Job {
         Job { _leaves: Arc::new(Leaves(Arc::clone(&core))), core, team }
     }
 
-    /// Joins a job whose ranks exchange data by `bootstrap` instead of by a launcher that [`init`]
-    /// knows, such as another library that connects them, an MPI for example. The environment
-    /// variables hold as for `init`, which must not be called as well. Collective over the ranks of
-    /// `bootstrap`.
+    /// Joins a job whose ranks exchange data through `bootstrap`, for example through another
+    /// library that connects them such as an MPI, in place of a launcher that [`init`] knows. The
+    /// environment variables hold as for `init`, which must not be called as well. Collective over
+    /// the ranks of `bootstrap`.
     ///
     /// # Errors
     /// As for [`init`].
@@ -176,10 +176,10 @@ impl Job {
     }
 
     /// Sets a hook that calls of this library run now and then while they wait, in the thread that
-    /// waits: first after about 50 us, then about once a millisecond. The hook is for programs
-    /// with another library that makes progress only within its own calls and would make none while
-    /// this one waits. `hook` must not wait, and must call nothing of this library. Only the first
-    /// hook of a job is taken.
+    /// waits: first after about 50 us, then about once a millisecond. The hook is for programs with
+    /// another library that makes progress only within its own calls and would make none while this
+    /// one waits. `hook` must not wait, and must not call this library. Only the first hook of a
+    /// job is taken.
     pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.core.progress.while_waiting(Box::new(hook));
     }
@@ -188,15 +188,15 @@ impl Job {
     /// time, as under `MPI_THREAD_SERIALIZED` (MPI-4.1 §12.6). A lock and its unlock then take two
     /// atomic instructions less. Without the promise any thread may call at any time.
     pub fn synchronize_serially(&self) {
-        // Relaxed: another thread that creates windows is told of the promise by the program's own
-        // synchronization.
+        // Relaxed: the program's own synchronization orders the promise before another thread's
+        // creation of windows.
         self.core.flags.serial.store(true, Ordering::Relaxed);
     }
 
     /// A function that makes progress for this job once, without waiting: for a program that waits
-    /// in another library and can call it now and then. Without it a thread serves the rank, which
-    /// must be woken for that. The function runs no hook, and does nothing after the job has ended.
-    /// The function returns whether something arrived, in which case more may be on its way.
+    /// in another library and can call it now and then. Without the call a progress thread serves
+    /// the rank, and must be woken first. The function runs no hook, and does nothing after the job
+    /// has ended. The function returns whether a message arrived; then further messages may follow.
     pub fn poller(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let core = Arc::downgrade(&self.core);
         move || {
@@ -208,8 +208,8 @@ impl Job {
         }
     }
 
-    /// A rank of a job whose ranks are threads of one process on the simulated net, for tests of
-    /// protocols.
+    /// One rank of a simulated job, whose ranks are threads of one process on the simulated net;
+    /// for tests of protocols.
     ///
     /// # Errors
     /// As for [`init`].
@@ -217,8 +217,8 @@ impl Job {
         start::start(bootstrap, Settings::default(), Some(net)).map(Job::new)
     }
 
-    /// [`Job::simulated`] with ranks that are dealt in turn to `nodes` nodes. Ranks of a node share
-    /// memory, as processes of a machine do.
+    /// [`Job::simulated`] with ranks that are distributed in turn over `nodes` nodes. Ranks of a
+    /// node share memory, as processes of a machine do.
     ///
     /// # Errors
     /// As for [`init`].
@@ -256,7 +256,7 @@ impl Job {
         self.core.barrier_telling(&self.team, 0).map(drop)
     }
 
-    /// The way to `rank`.
+    /// The route to `rank`.
     ///
     /// # Errors
     /// The rank does not exist.
@@ -271,7 +271,7 @@ impl Job {
 
     /// The number of work requests that this process has posted to `rank` through libibverbs: one
     /// for each contiguous put or get, each atomic of the net, and each message. For measurements.
-    /// `None` if another transport leads to the rank.
+    /// `None` if another transport reaches the rank.
     ///
     /// # Errors
     /// The rank does not exist.
@@ -298,8 +298,8 @@ impl Job {
         self.core.progress.is_served()
     }
 
-    /// How many sleeps of waiting calls beside a net lasted to their limit although what was waited
-    /// for had come. For tests.
+    /// The number of sleeps of waiting calls beside a net that lasted to their limit although the
+    /// awaited event had happened. For tests.
     #[doc(hidden)]
     pub fn late_wakes(&self) -> u64 {
         self.core.progress.late_wakes()
@@ -418,7 +418,7 @@ impl JobCore {
     /// The way to another rank, opened at first contact.
     #[inline]
     pub(crate) fn link(&self, rank: usize) -> Result<&Arc<Link>> {
-        // The memory of a dying rank goes before its process does.
+        // The kernel frees the memory of a dying rank before its process ends.
         self.peers.link(&self.wire, rank).map_err(|error| self.progress.or_death(error))
     }
 

@@ -29,8 +29,8 @@ impl Link {
     }
 }
 
-/// What first contact with a rank needs beside its address. The other fields of a card are dropped
-/// when the job has started.
+/// The data that first contact with a rank needs in addition to the rank's address. The other
+/// fields of a card are dropped when the job has started.
 #[derive(Debug)]
 enum Contact {
     /// A rank of another node: its job block through the net.

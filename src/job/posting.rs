@@ -1,4 +1,5 @@
-//! Posts that a transport refuses for now, and the wait for operations whose buffers are lent.
+//! Repetition of posts that a transport answers with `Again`, and the wait for operations whose
+//! buffers are lent.
 
 use std::time::{Duration, Instant};
 

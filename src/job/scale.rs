@@ -1,6 +1,6 @@
-//! The memory of one process in a job of 16,384 ranks, 128 of them on its node, measured: rank 0
-//! starts for real, and a bootstrap of the test makes up what the other ranks put. The test runs
-//! itself in a process of its own, so that no other test's memory counts.
+//! Measures the memory of one process in a job of 16,384 ranks, 128 of them on its node: rank 0
+//! starts as in a real job, and a bootstrap of the test generates the values of the other ranks.
+//! The test runs itself in a process of its own, so that no other test's memory counts.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -29,7 +29,7 @@ const VERBS: u64 = 10 * MIB + 4096 * 64;
 /// A connected peer over Soft-RoCE, which takes most (fabric/verbs/src/lib.rs, "Memory").
 const CONNECTION: u64 = 26 * 1024;
 
-/// The launcher as rank 0 sees it.
+/// A stand-in for the launcher of rank 0.
 #[derive(Debug, Default)]
 struct MadeUp {
     /// What this rank put first under each name of an allgather.
@@ -37,7 +37,7 @@ struct MadeUp {
 }
 
 impl MadeUp {
-    /// What rank `rank` would have put where this rank put `own`.
+    /// The value that rank `rank` would put where this rank puts `own`.
     fn value(name: &str, own: &[u8], rank: usize) -> Vec<u8> {
         let mut fields = unpack_all(own).expect("fields");
         let node = rank / PER_NODE;

@@ -11,7 +11,8 @@ use crate::sync::barrier::Signals;
 use crate::sync::words::Words;
 use crate::transport::{Lane, event};
 
-/// Bytes between two words: each has a cache line of its own, because each has another writer.
+/// Bytes between two words: each word has a separate cache line, because each has a different
+/// writer.
 const STRIDE: usize = 64;
 /// Length of one sleep on a word between two checks.
 const NAP: Duration = Duration::from_millis(200);

@@ -30,8 +30,8 @@ use crate::transport::{self, Lane, Net, NetRegion, ShmRegion, SpinBudget, Way, W
 type Boot = Box<dyn Bootstrap>;
 type Exchanging<'a> = Exchange<HeapCopies<'a>>;
 
-/// Starts this rank. With `simulated` the net between nodes is that one. Every rank is then a node
-/// of its own, and no memory is shared, unless the settings pretend a number of nodes.
+/// Starts this rank. With `simulated` the net between nodes is that one. Every rank is then a
+/// separate node without shared memory, unless the settings simulate a number of nodes.
 pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
     let (rank, size) = (boot.rank(), boot.size());
     // Ranks travel in 32 bits, and the job's own barrier has slots for 2^32 ranks.
@@ -231,8 +231,9 @@ fn exchange_cards(
         let [version, shared, kernel, host, numbers, address, key, site] =
             unpack::<8>(value).ok_or_else(|| unreadable(rank))?;
         if let Err(error) = agreed(settings, boot.rank(), rank, &version, &shared) {
-            // Every rank finds a rank whose settings differ from its own. All ranks meet before any
-            // ends: a launcher would end the others before they have printed the error.
+            // Every rank finds a rank whose settings differ from its own. All ranks pass a barrier
+            // before any of them ends: otherwise a launcher would end the others before they have
+            // printed the error.
             drop(boot.meet());
             return Err(error.into());
         }
@@ -290,7 +291,7 @@ fn source(settings: &Settings, me: usize, cards: &[Card]) -> Interface {
     interfaces::choose(me, &sites, settings.interfaces.is_some())
 }
 
-/// Opens this process's end of the failure detector, where there are other machines.
+/// Opens this process's part of the failure detector if the job has other machines.
 fn light(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> Option<Beacon> {
     let own = &cards[me].process;
     if wire.net().is_none() || cards.iter().enumerate().all(|(rank, card)| rank == me || card.process.is_seen_by(own)) {
@@ -341,7 +342,7 @@ fn agreed(
     if theirs == own { Ok(()) } else { Err(JobError::SettingsDiffer { rank, theirs, own_rank, own }) }
 }
 
-/// A rank that can't use verbs, and why, as it told the others.
+/// A rank that can't use verbs, and the reason that it reported to the others.
 type Without = (usize, String);
 
 /// Opens verbs if all ranks can; otherwise returns the first that can't, where verbs was tried.

@@ -28,7 +28,7 @@ pub(crate) struct Team {
     windows: AtomicU64,
     /// Whether a thread of this process is in a collective call of the team.
     busy: AtomicBool,
-    /// Whether all members share a node, once it was asked.
+    /// Whether all members share a node; set by the first query.
     one_node: OnceLock<bool>,
 }
 
@@ -42,11 +42,11 @@ pub(crate) enum Name {
 }
 
 impl Job {
-    /// Some ranks of the job as a job of their own, for windows and barriers among them
-    /// (`MPI_COMM_CREATE_GROUP`), numbered in the order of `ranks`, which are ranks of the whole
-    /// job. Exactly these ranks call it, with the same list; no communication takes place.
-    /// All of them make calls with the same list in the same order. Threads that may call at the
-    /// same time use [`Job::subset_tagged`].
+    /// A job of some ranks of this job, for windows and barriers among them
+    /// (`MPI_COMM_CREATE_GROUP`). Its ranks are numbered in the order of `ranks`, which are ranks
+    /// of the whole job. Exactly these ranks call it, with the same list; no communication takes
+    /// place. All of them make calls with the same list in the same order. Threads that may call at
+    /// the same time use [`Job::subset_tagged`].
     ///
     /// # Errors
     /// `Rank` for a rank that does not exist or is listed twice, or if this rank is not in the
@@ -137,8 +137,8 @@ impl Team {
     /// Begins a collective call of this team, which lasts until the result is dropped.
     ///
     /// # Errors
-    /// Another thread of this process is in a collective call of the team. Nothing would define
-    /// which of the two calls meets which call of another rank (MPI-4.1 §12.6).
+    /// Another thread of this process is in a collective call of the team. It would not be defined
+    /// which of the two calls matches which call of another rank (MPI-4.1 §12.6).
     pub(crate) fn collective(&self, call: &'static str) -> Result<Collective<'_>> {
         // Acquire: pairs with the Release of the previous call, whose barriers precede those of
         // this one.

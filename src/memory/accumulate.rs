@@ -402,7 +402,7 @@ mod tests {
         (Memory::private(3 * BLOCK), Memory::private(crate::sync::words::bytes(1)))
     }
 
-    /// Every discipline does the same, whatever the count, across blocks too.
+    /// All disciplines give equal results for every count, across blocks too.
     #[test]
     fn small_and_large_and_both_disciplines_agree() {
         for per_element in [false, true] {

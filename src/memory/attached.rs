@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(attached.len(), 0);
     }
 
-    /// What keeps a region open goes when it is detached, not before and not later.
+    /// The resources of a region are released exactly when the region is detached.
     #[test]
     fn what_opened_a_region_ends_with_it() {
         let kept = std::sync::Arc::new(());

@@ -38,7 +38,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// This layout beside `other`.
+    /// A layout that walks this one and `other` together.
     pub(crate) fn beside(&self, other: &Layout<'t>) -> Walk<'t, 2> {
         Walk::of([self.pieces(), other.pieces()])
     }
@@ -53,7 +53,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// The offset of the data, where it is one run of bytes.
+    /// The offset of the data if it is one run of bytes.
     pub(crate) fn contiguous(&self) -> Option<i64> {
         match self {
             Layout::Bytes(_) => Some(0),

@@ -1,5 +1,5 @@
-//! Answers to requests that carry a lock: what became of the lock, then of each operation. A word
-//! tells the length of an operation's result, or that the operation was refused.
+//! Answers to requests that carry a lock: the outcome of the lock, then of each operation. A word
+//! has the length of an operation's result, or says that the operation was refused.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -8,7 +8,7 @@ use super::{Landing, locked};
 use crate::error::Refusal;
 use crate::sync::lock::Tried;
 
-/// Most bytes of an operation's answer beside its result.
+/// Largest number of bytes of an operation's answer without its result.
 pub(crate) const CARRIED: usize = 40;
 
 /// In place of a length: the operation was refused, with the reason.
@@ -21,7 +21,7 @@ const NO_BIAS: u8 = 2;
 /// The origin's side of a request that carries a lock.
 #[derive(Debug)]
 pub(crate) struct Carried {
-    /// The destinations of the results, until they come.
+    /// The destinations of the results until the answer arrives.
     landings: Mutex<Vec<Landing>>,
     outcome: OnceLock<Tried>,
 }
@@ -31,7 +31,7 @@ impl Carried {
         Carried { landings: Mutex::new(landings), outcome: OnceLock::new() }
     }
 
-    /// What became of the lock, if the target has answered.
+    /// The outcome of the lock, if the target has answered.
     pub(crate) fn outcome(&self) -> Option<Tried> {
         self.outcome.get().copied()
     }

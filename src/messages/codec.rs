@@ -1,6 +1,5 @@
 //! Encoding of messages. Words have the machine's byte order, because all ranks of a job run the
-//! same program. Bytes that can't be decoded give `None`; nothing in a message is trusted beyond
-//! its length.
+//! same program. Bytes that can't be decoded give `None`; every field of a message is checked.
 
 use std::borrow::Cow;
 
@@ -45,12 +44,12 @@ pub(crate) enum Request<'a> {
     /// length of at most `most` of them, from region `first` on.
     Regions { first: u64, most: u64 },
     /// Takes the window's lock if it is free, performs the operations, and releases the lock again
-    /// if `release`. Answers with what became of the lock, then of each operation (`carried`).
+    /// if `release`. Answers with the outcome of the lock, then of each operation (`carried`).
     Carry { exclusive: bool, release: bool, parts: Vec<Request<'a>> },
 }
 
 impl Request<'_> {
-    /// Whether a request that carries a lock may carry this one.
+    /// Whether a request that carries a lock may contain this request.
     pub(crate) fn may_be_carried(&self) -> bool {
         use Request::{Combine, Gather, Scatter, Swap, SwapWide};
         matches!(self, Scatter { .. } | Gather { .. } | Combine { .. } | Swap { .. } | SwapWide { .. })

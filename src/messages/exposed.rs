@@ -48,7 +48,7 @@ pub(crate) struct Exposed {
     counters: OnceLock<Memory>,
 }
 
-/// What makes accumulates on the part atomic.
+/// The discipline that makes accumulates on the part atomic.
 #[derive(Debug)]
 pub(crate) struct Atomicity {
     /// This rank's job block, and the offset of the window's words in it.

@@ -1,6 +1,6 @@
-//! Messages that no correct rank sends. For any content of their fields they are refused or take
-//! effect within the window, and nothing panics. Guards around the target's memory must stay
-//! unchanged. Targets that lack a check show that the messages find it.
+//! Messages that no correct rank sends. With any content of its fields a message is refused or
+//! takes effect within the window, and the target does not panic. Guards around the target's memory
+//! must stay unchanged. Targets that lack a check show that the messages find it.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -55,10 +55,10 @@ fn almost() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What is changed of a correct request.
+/// A change to a correct request.
 #[derive(Clone, Debug)]
 enum Change {
-    /// A word of the operands gets another value.
+    /// A word of the operands is replaced.
     Set(prop::sample::Index, u64),
     /// A word of the operands becomes a little smaller or larger.
     Shift(prop::sample::Index, i64),
@@ -258,7 +258,8 @@ fn memory() -> (Memory, u64) {
     (memory, address)
 }
 
-/// Sends all to a target whose windows are of `part` bytes, and looks at its answers and guards.
+/// Sends all messages to a target whose windows have `part` bytes, and checks its answers and
+/// guards.
 fn stays_within(sent: &[Sent], part: usize) -> TestCaseResult {
     let (memory, address) = memory();
     let target = target(&memory, part);
@@ -299,7 +300,7 @@ fn a_window_that_is_not_checked_is_found() {
     assert!(found.is_err(), "no message wrote behind the window");
 }
 
-/// What is generated reaches each request's execution and each one's refusal.
+/// The generated messages reach the execution and the refusal of each kind of request.
 #[test]
 fn every_request_is_performed_and_refused() {
     let seen: RefCell<HashMap<&str, [usize; 2]>> = RefCell::default();

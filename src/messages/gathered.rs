@@ -1,6 +1,6 @@
 //! Small puts that share a message, where the target's CPU performs puts as well as messages. A put
-//! is kept, with its data, while operations to its target are in flight. A call that waits, or that
-//! polls, sends what is kept.
+//! is kept, with its data, while operations to its target are in flight. A call that waits or polls
+//! sends the kept puts.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,20 +11,22 @@ use super::codec::{MAX_STRIPS, OVERHEAD, Request, STRIP};
 use super::{Landing, Messages, locked};
 use crate::datatype::Strip;
 
-/// Most bytes of a message of puts: longer messages gain nothing, and the target begins later.
+/// Largest number of bytes of a message of puts: longer messages are not faster, and delay the
+/// start of the target's work.
 const MOST: usize = 8192;
 
 /// Most targets for which puts are kept at a time.
 const TARGETS: usize = 16;
 
-/// What became of a put.
+/// The outcome of a put.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gather {
     /// It is kept, and counted by its tally.
     Kept,
     /// The message has no room: it is to be sent first.
     Full,
-    /// It is to be posted by itself: puts to other targets are kept, as many as there may be.
+    /// The put must be posted separately, because the largest number of targets already has kept
+    /// puts.
     Refused,
 }
 

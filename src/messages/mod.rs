@@ -1,4 +1,4 @@
-//! Operations that travel as messages: signals of barriers, notices of post/start/complete/wait,
+//! Operations that are sent as messages: signals of barriers, notices of post/start/complete/wait,
 //! and requests that no hardware path serves. The target executes requests by the code of local
 //! ranks (`exposed`). A handler never posts: it queues its answer, and the thread that makes
 //! progress sends it.
@@ -38,7 +38,7 @@ pub(crate) enum Landing {
     One(Sink),
     /// Several buffers, one after another.
     Pieces(Vec<Sink>),
-    /// To the operations that a request carries beside a lock.
+    /// Applies to the operations that a request carries together with a lock.
     Carried(Arc<Carried>),
 }
 
@@ -186,11 +186,11 @@ impl Messages {
                 }
                 Post::Broken(fault) => match message.token {
                     Some(token) => self.fail(token, &fault),
-                    // The origin is gone, so the reply has no receiver.
+                    // The origin has ended, so the reply has no receiver.
                     None => diagnostics::warn(TARGET, &format!("a reply is lost: {fault:#}")),
                 },
             }
-            // Relaxed: a count; the queue's lock orders what is in it.
+            // Relaxed: a count; the queue's lock orders its contents.
             self.owed.fetch_sub(1, Ordering::Relaxed);
         }
         sent
@@ -200,7 +200,7 @@ impl Messages {
     /// one.
     pub(crate) fn owes_answers(&self) -> bool {
         // Relaxed: the queue's lock orders the messages, and the thread that executes a request
-        // looks again afterwards.
+        // checks again afterwards.
         self.owed.load(Ordering::Relaxed) > 0
     }
 
@@ -258,8 +258,7 @@ impl Landing {
 
     /// Stores the bytes of a reply.
     ///
-    /// # Errors
-    /// The reply tells of an operation that was refused.
+    /// # Errors The reply reports that the operation was refused.
     fn fill(self, bytes: &[u8]) -> Result<(), Refusal> {
         match self {
             Landing::Nowhere => {}
@@ -339,8 +338,8 @@ mod tests {
         assert!(!target.owes_answers());
         target.message(Peer(0), &message);
         assert!(target.owes_answers(), "until it is sent");
-        // A thread that asks meanwhile must not go to sleep for long: there may be no room at the
-        // origin.
+        // A thread that queries in between must not sleep for long: the origin may have no free
+        // receive buffer.
         let full = |_: Peer, _: &[u8]| {
             assert!(target.owes_answers(), "while it is sent");
             Post::Again

@@ -1,6 +1,5 @@
 //! The Rust types of elements: which [`BasicType`] each is, and the ones that Rust and its crates
-//! do not have. Owns their layouts, which are those of C; must not know what operations do with
-//! them.
+//! do not have. Owns their layouts, which are those of C; must not know the operations on them.
 
 use super::types::BasicType;
 use bytemuck::{Pod, Zeroable};
@@ -116,13 +115,13 @@ macro_rules! pairs {
                 $pair { value, middle: [0; $middle], index, end: [0; $end] }
             }
 
-            /// What MAXLOC and MINLOC compare first.
+            /// The value, which MAXLOC and MINLOC compare first.
             #[must_use]
             pub const fn value(&self) -> $value {
                 self.value
             }
 
-            /// What decides between equal values.
+            /// The index, which decides between equal values.
             #[must_use]
             pub const fn index(&self) -> i32 {
                 self.index

@@ -1,8 +1,8 @@
 //! Types that C and Fortran have and Rust lacks: `long double`, IEEE numbers of 16 and 128 bits,
-//! Fortran's LOGICAL and pairs. Owns their sizes and classes. The functions that combine two
-//! elements come from outside, once for a process ([`serve`]): `libtransom_mpi` has them from the C
-//! compiler of the program's MPI. Without the functions no call can name such a type, and messages
-//! that name one are refused.
+//! Fortran's LOGICAL and pairs. Owns their sizes and classes. A library outside of this crate
+//! supplies the functions that combine two elements, once for a process ([`serve`]):
+//! `libtransom_mpi` has them from the C compiler of the program's MPI. Without the functions no
+//! call can name such a type, and messages that name one are refused.
 
 use std::sync::OnceLock;
 
@@ -71,7 +71,7 @@ table! {
 }
 
 /// Combines one element of the type by an operation that computes: the value in the target, which
-/// becomes the new one, and the operand. Both slices are one element long, and may lie at any
+/// becomes the new one, and the operand. Both slices are one element long, and may have any
 /// alignment.
 pub type Combine = fn(Foreign, Op, &mut [u8], &[u8]);
 
@@ -80,7 +80,7 @@ static COMBINE: OnceLock<Combine> = OnceLock::new();
 /// Has `combine` serve these types in this process. The first call counts; all ranks of a job serve
 /// them, or none.
 pub fn serve(combine: Combine) {
-    // Whoever was first serves the same types.
+    // An earlier caller serves equal types.
     let _ = COMBINE.set(combine);
 }
 
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
     use crate::reduce::BasicType;
 
-    /// Knows sums of integers and of `f64` pairs of one machine: what others are is no business of
-    /// this crate's.
+    /// Has sums of integers and of pairs of `f64`; the library outside of this crate defines the
+    /// other operations.
     fn sums(ty: Foreign, op: Op, target: &mut [u8], operand: &[u8]) {
         assert_eq!((target.len(), operand.len()), (ty.size(), ty.size()), "one element of {}", ty.name());
         match (ty, op) {

@@ -15,7 +15,7 @@ use num_complex::Complex;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Range};
 
 /// `target = target op operand`, element by element of type `ty`. Both slices are native-endian,
-/// have the same length in bytes, and may lie at any alignment.
+/// have the same length in bytes, and may have any alignment.
 ///
 /// # Panics
 /// Where the lengths differ or are no multiple of the size of `ty`, or MPI does not define `op` on
@@ -248,7 +248,7 @@ fn bits<T: Integer, V: Visit>(op: Op, visit: V) -> V::Output {
 
 #[inline]
 fn pair<T: Pair, V: Visit>(op: Op, visit: V) -> V::Output {
-    // For equal values the smaller index wins; for equal indices the target's element stays
+    // For equal values the smaller index wins; for equal indices the target keeps its element
     // (MPI-4.1 §6.9.4).
     let first = |old: &T, operand: &T| operand.index() < old.index();
     match op {

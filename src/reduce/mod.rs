@@ -1,6 +1,6 @@
 //! The computation of accumulates: the predefined types and operations, the table of allowed pairs,
 //! and the loops that apply operations to bytes. Must not know windows, epochs, transports, or
-//! concurrent accesses to the same memory: atomicity and order are the callers' business.
+//! concurrent accesses to memory: callers provide atomicity and order.
 //!
 //! An accumulate, `fetch_and_op` or compare-and-swap works on elements of one predefined type,
 //! named by [`BasicType`], by one predefined operation, named by [`Op`]; [`Op::allows`] is the
@@ -11,7 +11,7 @@
 //! This module defines the cases that MPI leaves open:
 //! - Sums and products of integers wrap.
 //! - MAX and MIN of floats do not depend on the order of the operands: NaN wins against every
-//!   number, and -0 is smaller than +0. Of two NaN the one that was in the target stays.
+//!   number, and -0 is smaller than +0. Of two NaN the target keeps its own.
 //! - MAXLOC and MINLOC take NaN for the largest and for the smallest value, and two NaN, or zeros
 //!   of either sign, for equal ones. Both move whole elements; of two with the same value and index
 //!   the one in the target stays.

@@ -14,8 +14,8 @@ pub(crate) const fn slots(ranks: usize) -> usize {
 
 /// The transport of a barrier's signals. Each (slot, receiver) has one sender, so that a signal is
 /// a plain store of a number that only grows. A slot is a round of the even or of the odd barriers.
-/// A sender can be one barrier ahead of its receiver, never two, so the value of a slot stays until
-/// it was read.
+/// A sender can be one barrier ahead of its receiver, never two, so the value of a slot is not
+/// overwritten before it was read.
 pub(crate) trait Signals {
     /// Stores `value` in the slot at `peer`.
     fn raise(&self, peer: usize, slot: usize, value: u32) -> Result<()>;
@@ -26,7 +26,7 @@ pub(crate) trait Signals {
 }
 
 /// Signals of a barrier whose first signal precedes the completion of operations: `complete` waits
-/// for them before anything else of the barrier.
+/// for these operations before the other steps of the barrier.
 pub(crate) struct Behind<S, F> {
     signals: S,
     complete: F,
@@ -59,7 +59,8 @@ impl<S: Signals, F: Fn() -> Result<()>> Signals for Behind<S, F> {
 /// The bits that a rank may send to all others in a barrier.
 pub(crate) const TELLS: u32 = (1 << 13) - 1;
 
-/// Passes barrier number `turn` of `size` ranks; returns the union of the bits that ranks `tell`.
+/// Passes barrier number `turn` of `size` ranks; returns the union of the bits that ranks send
+/// (`tell`).
 #[inline]
 pub(crate) fn dissemination(me: usize, size: usize, turn: u32, tells: u32, signals: &impl Signals) -> Result<u32> {
     let number = turn.wrapping_mul(TELLS + 1) & COUNTER;

@@ -44,12 +44,12 @@ pub(crate) fn set_number(memory: &Memory, number: usize) {
 /// Adds one to a counter.
 #[inline]
 pub(crate) fn raise(memory: &Memory, index: usize) {
-    // Release: pairs with the Acquire in `sum`. Who sees the count sees the origin's stores, and
-    // the origin's loads are done.
+    // Release: pairs with the Acquire in `sum`. A reader of the count also sees the origin's
+    // stores, and the origin's loads are complete.
     memory.word64(by_cpu(index)).fetch_add(1, Ordering::Release);
 }
 
-/// What was ever added to a counter.
+/// The sum of all additions to a counter.
 #[inline]
 pub(crate) fn sum(memory: &Memory, index: usize) -> u64 {
     let word = |at| -> &AtomicU64 { memory.word64(at) };

@@ -3,7 +3,7 @@
 //! window's first rank, where holders of all and holders of exclusive locks exclude each other.
 //! Uncontended: shared 1 fetch-add, exclusive 1 compare-and-swap and, for the first one of a
 //! process, 1 fetch-add, `lock_all` 1 fetch-add; nothing grows with the ranks. Independent of the
-//! way to change a word.
+//! transport that changes a word.
 //!
 //! A target with the *bias* needs no master word: its exclusive lock is 1 compare-and-swap, as the
 //! reader bias of BRAVO (Dice and Kogan, 2019) spares its readers a common word. The master word
@@ -20,14 +20,14 @@
 //! turn finds the turn, and whoever has is still announced. A writer that waits for a target that
 //! loses the bias stops waiting, and comes again by the master word.
 //!
-//! No process starves. A writer that has to wait is counted in the word, and later readers stay out
-//! until one writer has had its turn. A reader that finds a writer stays in line, and is in before
-//! the next writer (phases alternate, as in the phase-fair locks of Brandenburg and Anderson,
-//! 2010). A holder of all that was kept out for [`PATIENCE`] looks takes the turn, and new writers
-//! stay out until it is in. A process that holds a lock already (`nested`) does not defer to
-//! processes that only wait: otherwise two processes that each lock two targets could wait for each
-//! other through the waiting ones. Another thread may take such a lock while this thread waits, so
-//! each look asks `nested` again.
+//! No process starves. The word counts waiting writers, and later readers wait until one writer has
+//! held the lock. A reader that finds a writer keeps its place in the queue, and gets the lock
+//! before the next writer (phases alternate, as in the phase-fair locks of Brandenburg and
+//! Anderson, 2010). A `lock_all` that has waited for [`PATIENCE`] polls takes the turn, and new
+//! writers wait until it holds the lock. A process that holds a lock already (`nested`) does not
+//! defer to processes that only wait: otherwise two processes that each lock two targets could wait
+//! for each other through the waiting ones. Another thread may take such a lock while this thread
+//! waits, so each poll calls `nested` again.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -61,11 +61,11 @@ pub(crate) trait Words {
     /// Reads.
     fn read(&self, place: Place) -> Result<u64>;
 
-    /// Lets others run before the next look; `turn` counts the looks of one wait.
+    /// Lets other processes run before the next poll; `turn` counts the polls of one wait.
     fn pause(&self, turn: u32) -> Result<()>;
 }
 
-/// Looks at the master word before a holder of all takes the turn.
+/// Number of polls of the master word before a `lock_all` takes the turn.
 const PATIENCE: u32 = 80;
 
 // A target's word: the writer, the bias, the number of waiting writers, the number of readers.
@@ -95,28 +95,28 @@ const fn mark(target: usize) -> u64 {
     1 << (target % GROUPS)
 }
 
-/// What a process guesses of the bias in a window. Threads may overwrite each other's values: a
-/// wrong one costs steps, never a lock.
+/// A process's estimate of the bias in a window. Threads may overwrite each other's values: a wrong
+/// one costs steps, never a lock.
 #[derive(Debug)]
 pub(crate) struct Bias {
     /// Whether the last exclusive lock found its target with the bias.
     expected: AtomicBool,
     /// How often the bias had been taken when this process looked last.
     taken: AtomicU16,
-    /// Announced exclusive locks until this process looks again whether to give the bias.
+    /// Announced exclusive locks until this process next considers giving the bias.
     left: AtomicU32,
-    /// The number of such locks from one look to the next: more after each loss, fewer where the
-    /// bias that this process gave lasts, so that what `lock_all` pays for taking the bias is a
-    /// small share of what the exclusive locks between have cost.
+    /// The number of such locks between two decisions: larger after each loss of the bias, smaller
+    /// while the bias that this process gave lasts. The cost of taking the bias in `lock_all` is
+    /// therefore a small share of the cost of the exclusive locks in between.
     interval: AtomicU32,
-    /// Whether this process gave the bias to a target at its last look.
+    /// Whether this process gave the bias to a target at its last decision.
     gave: AtomicBool,
     /// The least interval, which grows with the targets that a mark makes `lock_all` visit.
     least: u32,
 }
 
 impl Bias {
-    /// The most least intervals between two looks.
+    /// The largest number of shortest intervals between two decisions.
     const DOUBLINGS: u32 = 8;
 
     /// No target of a window of `ranks` ranks has the bias.
@@ -179,7 +179,7 @@ impl Bias {
     }
 
     /// Gives the bias to a target that this process holds, unless the bias was taken since the last
-    /// look.
+    /// decision.
     #[cold]
     fn look(&self, words: &impl Words, target: usize) -> Result<()> {
         let taken = taken(words.read(Place::Groups)?);
@@ -284,7 +284,7 @@ fn all_later(words: &impl Words) -> Result<()> {
             }
             words.add(Place::Master, ALL.wrapping_neg())?;
         } else if word & TURN == 0 && (looks >= PATIENCE || word & BIASED != 0) {
-            // The bias does not go by itself.
+            // The bias ends only when a process takes it.
             let found = words.swap(Place::Master, word, word | TURN)?;
             if found == word {
                 break;
@@ -402,7 +402,7 @@ fn exclusive_later(words: &impl Words, target: usize, needs: u64) -> Result<Opti
     }
 }
 
-/// What a try to take a lock found.
+/// Result of an attempt to take a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tried {
     /// The lock was free, and is taken.

@@ -1,7 +1,7 @@
 //! Notices of post and complete (MPI-4.1 §12.5.2) between ranks of a node, in words of the
 //! receiving rank. One word counts completions. A few slots hold the ranks whose post has not been
-//! seen yet; a rank that finds no free slot sends a message instead, so that nothing grows with the
-//! ranks. Knows neither epochs nor sleepers.
+//! consumed yet; a rank that finds no free slot sends a message instead, so that the memory does
+//! not grow with the number of ranks. Knows neither epochs nor sleepers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,8 +12,8 @@ use super::words::{COMPLETED, POSTED, POSTED_SLOTS, Words};
 const POST: u64 = 1 << 32;
 const MEMBER: u64 = POST - 1;
 
-/// Tells the rank whose words these are that `member` has posted; false where other members have
-/// all slots.
+/// Notifies the owner of these words that `member` has posted; false if other members occupy all
+/// slots.
 pub(crate) fn post(words: Words<'_>, member: u32) -> bool {
     let mine = u64::from(member) + 1;
     // Adds to the member's own slot; if that was consumed meanwhile, takes a free slot.
@@ -28,7 +28,7 @@ pub(crate) fn take_post(words: Words<'_>, member: u32) -> bool {
     slots(words).any(|slot| change(slot, |seen| (seen & MEMBER == theirs).then(|| rest(seen))))
 }
 
-/// Tells the rank whose words these are that an origin has completed.
+/// Notifies the owner of these words that an origin has completed.
 pub(crate) fn complete(words: Words<'_>) {
     // Release: pairs with the Acquire in `take_completions`, so that the origin's stores are
     // visible.

@@ -1,17 +1,18 @@
 //! Locks over stripes of a rank's part, which make accumulates atomic for each element. An
 //! execution of an accumulate takes the lock of its block and may run vector code over the whole
-//! block. A lock word lies in shared memory and costs an uncontended operation one locked
-//! instruction. The word has the process number of its holder, so that a waiter takes over the lock
-//! of a process that died. Elements are stored whole, so only the dead rank's own accumulate stays
-//! unfinished. Knows no types.
+//! block. A lock word is in shared memory, and an uncontended operation needs one locked
+//! instruction for it. The word has the process number of its holder, so that a waiter takes over
+//! the lock of a process that died. Elements are stored whole, so only the dead rank's own
+//! accumulate stays unfinished. Knows no types.
 //!
-//! Where ranks meet at a lock, operations on one element that is a word of the CPU pass it by the
-//! gate of its stripe (`transom_fabric::gate`). The gate opens once [`FIRST`] of them have found
-//! the lock held, without a longer operation in between. A longer operation closes the gate, which
-//! costs about a microsecond. Each time the gate closes, it takes twice as many to open it again,
-//! up to a limit: the cost of a program that mixes both stays bounded, and a program that changes
-//! its habit gets the faster way again. A lock that is free says whether its gate may be open, so
-//! that an operation that meets nobody pays nothing for the gate.
+//! Where ranks contend for a lock, operations on one element that is a word of the CPU bypass the
+//! lock through the gate of its stripe (`transom_fabric::gate`). The gate opens once [`FIRST`] of
+//! them have found the lock held, without a longer operation in between. A longer operation closes
+//! the gate, which costs about a microsecond. Each closing of the gate doubles the number of
+//! operations that open it again, up to a limit: this bounds the cost for a program that mixes both
+//! kinds, and a program that stops mixing them gets the faster path again. The word of a free lock
+//! says whether its gate may be open, so that an uncontended operation needs no extra step for the
+//! gate.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,24 +30,24 @@ pub(crate) const BLOCK: usize = 4096;
 const FIRST: u32 = 64;
 /// The most doublings of that number.
 const DOUBLINGS: u32 = 7;
-/// Words of a stripe, beside its lock: the operations on one element in a row that found the lock
-/// held, and the number of doublings. Both are changed under the lock.
+/// Words of a stripe in addition to its lock: the number of consecutive operations on one element
+/// that found the lock held, and the number of doublings. Both are changed under the lock.
 const ROW: usize = 4;
 const DOUBLED: usize = 8;
 
 /// A free lock whose gate is closed, and one whose gate may be open.
 const FREE: u32 = 0;
 const FREE_BY_GATE: u32 = 1 << 30;
-/// The most pauses of the CPU between two looks at a lock. The pauses double from look to look, so
-/// that waiters disturb the holder less the longer they wait.
+/// Largest number of CPU pauses between two polls of a lock. The number of pauses doubles from poll
+/// to poll, so that waiters disturb the holder less the longer they wait.
 const LONGEST_PAUSE: u32 = 64;
-/// Number of looks before the waiter yields, and before it sleeps.
+/// Number of polls before the waiter yields, and before it sleeps.
 const SPINS: u32 = 64;
 const YIELDED: u32 = 128;
 /// Number of sleeps between checks whether the holder lives.
 const PATIENCE: u32 = 256;
 
-/// Bit of a held lock, beside the process number in the word.
+/// Bit of a held lock, in addition to the process number in the word.
 const HELD: u32 = 1 << 31;
 
 /// This process's number; 0 before [`introduce`]. No waiter takes over a lock with number 0.
@@ -162,8 +163,8 @@ pub(crate) fn count_one(held: &mut Held<'_>, words: Words<'_>, at: usize, visito
     }
 }
 
-/// Returns when no operation passes the lock any more. The row of operations on one element goes
-/// on: see [`end_row`].
+/// Returns when no operation passes the lock any more. The sequence of operations on one element
+/// continues: see [`end_row`].
 #[inline]
 pub(crate) fn be_alone(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
     if held.free != FREE {
@@ -186,7 +187,7 @@ fn close(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
         let mut looks = 0;
         while let Err(name) = gate::is_over(visit) {
             if is_left(name, looks) {
-                // Relaxed: the dead wrote nothing after its last atomic.
+                // Relaxed: the dead process made no store after its last atomic.
                 let _ = visit.compare_exchange(name, gate::NO_VISIT, Ordering::Relaxed, Ordering::Relaxed);
             }
             looks = pause(looks);
@@ -204,7 +205,7 @@ fn close(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
 #[inline(always)]
 pub(crate) fn try_lock(words: Words<'_>, at: usize) -> Option<Held<'_>> {
     let word = word(words, at);
-    // Relaxed: a look, which leaves the line with all ranks that pass.
+    // Relaxed: a plain read, which leaves the cache line with the ranks that bypass the lock.
     if word.load(Ordering::Relaxed) != FREE {
         return None;
     }
@@ -250,7 +251,7 @@ fn wait(words: Words<'_>, at: usize) -> Held<'_> {
     let word = word(words, at);
     let mut looks = 0u32;
     loop {
-        // Relaxed: only looks; the exchange orders.
+        // Relaxed: a read without ordering; the exchange orders.
         let holder = word.load(Ordering::Relaxed);
         let free = holder & HELD == 0 || is_left(holder, looks);
         if free && word.compare_exchange(holder, own(), Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -262,12 +263,12 @@ fn wait(words: Words<'_>, at: usize) -> Held<'_> {
     }
 }
 
-/// Whether the process that a word names has ended. Asks the kernel only after many looks.
+/// Whether the process that a word names has ended. Calls the kernel only after many polls.
 fn is_left(name: u32, looks: u32) -> bool {
     looks > YIELDED && looks.is_multiple_of(PATIENCE) && failures::has_ended(name & !HELD)
 }
 
-/// Pauses after a number of looks at a word that another process will change; returns that number
+/// Pauses after a number of polls of a word that another process will change; returns that number
 /// plus 1.
 fn pause(looks: u32) -> u32 {
     match looks {
@@ -280,7 +281,7 @@ fn pause(looks: u32) -> u32 {
     looks.checked_add(1).unwrap_or(YIELDED)
 }
 
-/// No seat: [`LINE`] for a thread that has not asked for one, more where it got none.
+/// No seat: [`LINE`] for a thread that has not requested a word, more if it got none.
 const NOT_ASKED: usize = LINE;
 const REFUSED: usize = LINE + 4;
 
@@ -457,7 +458,7 @@ mod tests {
         }
     }
 
-    /// Threads of two ranks count by atomics, past the lock where it is possible, and others by
+    /// Threads of two ranks count by atomics, bypassing the lock where possible, and others by
     /// loads and stores.
     #[test]
     fn nothing_is_lost_past_the_lock() {

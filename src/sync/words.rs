@@ -23,7 +23,7 @@ impl<'m> Words<'m> {
         Words { memory, base }
     }
 
-    /// The same words, from byte `at` on.
+    /// These words, from byte `at` on.
     #[inline]
     pub(crate) fn from(self, at: usize) -> Words<'m> {
         Words { base: self.base + at, ..self }
@@ -99,7 +99,7 @@ mod tests {
         assert!(bytes(1 << 20) <= 4096, "{} bytes", bytes(1 << 20));
     }
 
-    /// Each purpose has lines of its own, and each stripe's lock and each fence slot has one.
+    /// Each purpose has separate cache lines, and so has each stripe's lock and each fence slot.
     #[test]
     fn words_of_different_purpose_share_no_line() {
         let words = [LOCK, MASTER, VERSION, COMPLETED, POSTED, STRIPE_GATES].into_iter();

@@ -71,7 +71,7 @@ pub(crate) struct Wire {
     heap: Option<Arc<Heap>>,
     shm: Option<Arc<ShmDomain>>,
     net: Option<Net>,
-    /// The way to each rank, and its address there; `None` for this rank if it needs none.
+    /// The route to each rank, and the rank's address on it; `None` for this rank if it needs none.
     addresses: OnceLock<Vec<Option<Way>>>,
     /// The contacted peers.
     lanes: PeerMap<(Peer, Lane)>,
@@ -119,7 +119,7 @@ pub(crate) fn open_ofi(
     OfiDomain::open(&options).map(Net::Ofi)
 }
 
-/// Opens shared memory: this process's memory for windows, and the way to ranks of the node.
+/// Opens shared memory: this process's memory for windows, and the route to ranks of the node.
 pub(crate) fn open_shm(
     me: Peer,
     populate: usize,
@@ -157,7 +157,7 @@ impl Net {
         }
     }
 
-    /// The settings of the paths from this process in words, where the net tells them.
+    /// The settings of the paths from this process in words, if the net provides them.
     pub(crate) fn paths(&self) -> Option<String> {
         match self {
             Net::Verbs(domain) => Some(domain.paths()),
@@ -205,8 +205,8 @@ impl Net {
         NetAtomics { amos, coherent: coherent && amos != Amos::None }
     }
 
-    /// The work that the device was asked to do for a peer so far; `None` if the device does not
-    /// count it.
+    /// The number of requests that were posted to the device for a peer so far; `None` if the
+    /// device does not count it.
     pub(crate) fn posted(&self, peer: Peer) -> Option<Posted> {
         match self {
             Net::Verbs(domain) => Some(domain.port().posted(peer)),
@@ -320,12 +320,12 @@ impl Wire {
         Ok(())
     }
 
-    /// Connects the net to a rank of this node, whose messages go by shared memory all the same.
+    /// Connects the net to a rank of this node; messages to this rank still use shared memory.
     pub(crate) fn connect_net(&self, peer: Peer, address: &[u8]) -> Result<(), FabricError> {
         self.net.as_ref().ok_or_else(|| absent(Lane::Net))?.connect(peer, address)
     }
 
-    /// Sets the way to each rank, after all have published their addresses.
+    /// Sets the route to each rank, after all ranks have published their addresses.
     pub(crate) fn set_addresses(&self, addresses: Vec<Option<Way>>) {
         // Set once, by the start of the job.
         let _ = self.addresses.set(addresses);
@@ -389,7 +389,7 @@ impl Wire {
         self.net.as_ref().ok_or_else(|| absent(Lane::Net))?.import(peer, key)
     }
 
-    /// Sends a message to a peer by the way that leads to it, with first contact if needed.
+    /// Sends a message to a peer by the peer's route, with first contact if needed.
     pub(crate) fn send(&self, peer: Peer, bytes: &[u8]) -> Post {
         match (self.reach(peer), &self.shm, &self.net) {
             (Ok(Lane::Shm), Some(shm), _) => shm.port().send(peer, bytes),
@@ -433,8 +433,8 @@ impl Wire {
 
     /// Sleeps until something may have happened on any lane: on the net's descriptors where there
     /// is one, since only the net brings completions, and on the pipe that ranks of the node fill.
-    /// `stay` is asked once more after the sleep is announced, for words that change with a
-    /// [`Wire::knock`]. True where the net says that `limit` passed.
+    /// `stay` is called once more after the sleep is announced, for words that change with a
+    /// [`Wire::knock`]. True if the net reports that `limit` passed.
     pub(crate) fn wait(&self, limit: Duration, stay: impl FnOnce() -> bool) -> bool {
         let Some(net) = &self.net else {
             if let Some(shm) = &self.shm {

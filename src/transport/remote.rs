@@ -1,5 +1,5 @@
-//! A peer's memory, by the way that leads to it: mapped, by cross-memory attach, or by posts to a
-//! port. A region and the port that reaches it are one value, so that every post has a port.
+//! A peer's memory with the route to it: mapped, by cross-memory attach, or by posts to a port. A
+//! region and the port that reaches it are one value, so that every post has a port.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(crate) fn advise_huge(memory: &Memory) -> Result<(), FabricError> {
 }
 
 /// A peer's region that the net reaches, with the domain whose port posts to it. A window keeps one
-/// for each target: the variants have no struct of their own, so that the tag lies beside the
+/// for each target: the variants are not separate structs, so that the tag shares a word with the
 /// smaller fields.
 #[derive(Debug)]
 pub(crate) enum NetMemory {
@@ -116,8 +116,8 @@ impl NetMemory {
         each_port!(self, port, at => buffers::post_put(port, at, offset, from, tally))
     }
 
-    /// Posts a put as an RDMA request if nothing prevents it, and returns whether it did. This
-    /// post is tried before all others, since the search for the way is a large part of its cost.
+    /// Posts a put as an RDMA request if possible, and returns whether it was posted. This post is
+    /// tried before all others, since the search for the way is a large part of its cost.
     #[inline(always)]
     pub(crate) fn put_carried(&self, offset: u64, from: Source, tally: &TallyRef) -> bool {
         match self {

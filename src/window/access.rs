@@ -23,8 +23,8 @@ use crate::reduce::{Element, Op};
 /// displacements count elements `T`.
 ///
 /// Operations complete at the end of the epoch, at a flush, or at the end of [`Access::scope`];
-/// their buffers are borrowed until then. Operations on [`PROC_NULL`](crate::PROC_NULL) do nothing;
-/// those with a result give 0.
+/// their buffers are borrowed until then. Operations on [`PROC_NULL`](crate::PROC_NULL) have no
+/// effect; those with a result return 0.
 ///
 /// ```compile_fail
 /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<()> {
@@ -411,7 +411,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         Ok(Request::new(&self.0.core.job, tally))
     }
 
-    /// Puts from a buffer that the request gives back when it may be used again (`MPI_RPUT`).
+    /// Puts from a buffer that the request returns when it may be used again (`MPI_RPUT`).
     ///
     /// # Errors
     /// As for [`Access::put`].
@@ -423,7 +423,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         })
     }
 
-    /// Gets into a buffer that the request gives back with the data (`MPI_RGET`).
+    /// Gets into a buffer that the request returns with the data (`MPI_RGET`).
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<Vec<u64>> {
@@ -468,8 +468,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         Ok(Request::new(&self.0.core.job, tally))
     }
 
-    /// [`Access::get_accumulate`] into a buffer that the request gives back with the previous
-    /// values (`MPI_RGET_ACCUMULATE`).
+    /// [`Access::get_accumulate`] into a buffer that the request returns with the previous values
+    /// (`MPI_RGET_ACCUMULATE`).
     ///
     /// # Errors
     /// As for [`Access::get_accumulate`].

@@ -17,11 +17,12 @@ use crate::reduce::ops::Reduction;
 
 /// Notified operations (draft of RMA notification).
 impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
-    /// [`Access::put`](crate::Access::put), then one added to a counter of the target, whose rank
-    /// sees the data when it sees the count (`MPI_Put_notify`). No elements move no data, and
-    /// count.
+    /// [`Access::put`](crate::Access::put), which then adds one to a counter of the target. A
+    /// target that reads the new count also sees the data (`MPI_Put_notify`). No elements move no
+    /// data, and count.
     ///
-    /// Where neither memory nor a message carries the data, the call waits for the transfer.
+    /// If the data is neither stored to mapped memory nor sent in one message, the call waits for
+    /// the transfer.
     ///
     /// # Errors
     /// As for [`Access::put`](crate::Access::put); `RmaNotification` for a counter that the target
@@ -33,8 +34,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.put_notify(permit, displacement as u64, source, notice.0, Count::Target)
     }
 
-    /// [`Access::get`](crate::Access::get), then one added to a counter of the target, which says
-    /// there that the data has been read (`MPI_Get_notify`). The call waits for the data.
+    /// [`Access::get`](crate::Access::get), which then adds one to a counter of the target. The new
+    /// count means that the data has been read (`MPI_Get_notify`). The call waits for the data.
     ///
     /// # Errors
     /// As for [`Passive::put_notify`].
@@ -93,7 +94,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         Ok(Request::new(&self.0.core.job, tally))
     }
 
-    /// [`Passive::get_notify`] into a buffer that the request gives back with the data
+    /// [`Passive::get_notify`] into a buffer that the request returns with the data
     /// (`MPI_Rget_notify`).
     ///
     /// # Errors
@@ -176,8 +177,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         Ok(Request::new(&self.0.core.job, tally))
     }
 
-    /// [`Passive::get_accumulate_notify`] into a buffer that the request gives back with the
-    /// previous values (`MPI_Rget_accumulate_notify`).
+    /// [`Passive::get_accumulate_notify`] into a buffer that the request returns with the previous
+    /// values (`MPI_Rget_accumulate_notify`).
     ///
     /// # Errors
     /// As for [`Passive::get_accumulate_notify`].

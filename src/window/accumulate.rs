@@ -171,7 +171,7 @@ impl Core {
         operand: &[u8],
         old: &mut [u8],
     ) -> Result<()> {
-        // A tally of its own, so that the call does not wait for other operations in flight to the
+        // A separate tally, so that the call does not wait for other operations in flight to the
         // target.
         let tally = Tally::within(&target.tally);
         crate::buffers::scoped(
@@ -477,8 +477,8 @@ impl Core {
         Ok(Place { memory: &there.memory, words, visitor, per_element, base: there.base })
     }
 
-    /// How an access by address is reached. Fails where it is not within attached memory, or an
-    /// element is misaligned.
+    /// How an access by address is reached. Fails if the access is not within attached memory, or
+    /// an element is misaligned.
     pub(super) fn check_regions(
         &self,
         call: &'static str,

@@ -1,6 +1,6 @@
 //! Accumulates by the device's atomics, where the device is the actor: one atomic for each integer
 //! of 64 bits, or of 32 bits where the device has those. An operation for which the device has no
-//! atomic goes by its compare-and-swap, so that one actor performs all accumulates on a type.
+//! atomic uses the device's compare-and-swap, so that one actor performs all accumulates on a type.
 
 use transom_fabric::{Amo, AmoKind, Posting, Tally, TallyRef, Width};
 

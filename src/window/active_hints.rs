@@ -33,7 +33,7 @@ impl ActiveHints {
         self.ordered.load(Ordering::Relaxed)
     }
 
-    /// Whether the program has promised to lock nothing.
+    /// Whether the program has promised not to lock the window.
     #[inline]
     pub(super) fn no_locks(&self) -> bool {
         // Relaxed: hints change only while no lock call runs.

@@ -19,13 +19,13 @@ pub(super) const BY_NIC: Choice = Choice(3);
 pub(super) const NONCONTIG: Choice = Choice(5);
 pub(super) const SEPARATE: Choice = Choice(7);
 
-/// Bit of a rank whose part gets its memory only at the first touch, so that the machine may lack
-/// it.
+/// Bit of a rank whose part gets its pages only at the first touch, so that the machine may not
+/// have the memory.
 pub(super) const PROMISED: u32 = 1 << 9;
 
 /// Whether ranks of this node reach the part by its addresses and by messages, not by mapping it;
 /// reported by ranks that have such neighbours. The choices may differ; then ranks that need not
-/// serve do so too.
+/// serve requests serve them too.
 pub(super) const FOREIGN: Choice = Choice(10);
 
 impl Choice {
@@ -79,8 +79,8 @@ fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
     Ok(lowest)
 }
 
-/// An error where some rank's directory is full: the same at all ranks, whatever else failed at
-/// some.
+/// The error of a full directory at some rank: all ranks return it, also if another step failed at
+/// some of them.
 pub(super) fn has_room(id: u64, told: &Told) -> Result<()> {
     if told.bits & FULL == 0 {
         return Ok(());
@@ -88,7 +88,7 @@ pub(super) fn has_room(id: u64, told: &Told) -> Result<()> {
     Err(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS }.into())
 }
 
-/// Whether all ranks could create their parts, and chose the same.
+/// Whether all ranks could create their parts, with equal choices.
 pub(super) fn agreed(id: u64, told: &Told) -> Result<()> {
     has_room(id, told)?;
     if let Some(rank) = told.failed {

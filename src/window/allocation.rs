@@ -1,4 +1,4 @@
-//! Memory of the library outside of windows: programs ask for it, and may make windows over it
+//! Memory of the library outside of windows: programs allocate it, and may create windows over it
 //! later.
 
 use transom_fabric::Memory;

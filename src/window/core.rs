@@ -1,4 +1,4 @@
-//! A window at one rank: its parts, its epochs, the way to each target, completion. Operations on
+//! A window at one rank: its parts, its epochs, the route to each target, completion. Operations on
 //! memory are in `transfer` and `accumulate`. The protocols are in `lock`, `pscw` and here (fence).
 
 use std::fmt;
@@ -244,9 +244,9 @@ impl Core {
         }
     }
 
-    /// [`Core::fence`] whose first signal travels behind the puts in flight. The puts are
-    /// complete before the second signal, since its receiver may tell ranks whose operations would
-    /// not follow the puts.
+    /// [`Core::fence`] whose first signal is ordered after the puts in flight. The puts are
+    /// complete before the second signal, because its receiver may signal further ranks, whose
+    /// operations are not ordered after the puts.
     #[cold]
     fn fence_behind(&self) -> Result<()> {
         self.own.publish();
@@ -264,7 +264,7 @@ impl Core {
         self.barrier_telling(0).map(drop)
     }
 
-    /// [`Core::barrier`] that returns the union of the bits that ranks tell.
+    /// [`Core::barrier`] that returns the union of the bits that ranks send.
     pub(super) fn barrier_telling(&self, tells: u32) -> Result<u32> {
         let signals = self.signals(|member| {
             if let Some(target) = self.known(member) {
@@ -295,7 +295,7 @@ impl Core {
         barrier::dissemination(self.team.me, self.team.size, job::next(&self.epochs.fences), tells, signals)
     }
 
-    /// The way to a rank's data.
+    /// The route to a rank's data.
     pub(crate) fn route(&self, rank: usize) -> Result<Route> {
         job::check_rank(&self.team, "route", rank)?;
         Ok(match self.job.lane(self.team.rank(rank)) {

@@ -40,8 +40,8 @@ pub(super) struct Wanted<'i> {
 
 impl Core {
     /// Creates this rank's side of a window over all ranks of `job`. A rank that can't create its
-    /// part says so in the barrier. Then no rank has the window, so that no rank waits later for
-    /// one that lacks it.
+    /// part reports this in the barrier. Then no rank has the window, so that no rank waits later
+    /// for one that lacks it.
     pub(super) fn create(
         job: &Job,
         wanted: &Wanted<'_>,
@@ -51,7 +51,7 @@ impl Core {
         Core::create_within(job, wanted, memory)
     }
 
-    /// [`Core::create`] within a collective call that is already entered.
+    /// [`Core::create`] within a collective call that has been entered.
     fn create_within(
         job: &Job,
         wanted: &Wanted<'_>,
@@ -88,7 +88,7 @@ impl Core {
         if told & PROMISED != 0 {
             self.fits()?;
         }
-        // A rank without requests to serve gets replies from a rank that serves. Left unread, these
+        // A rank that serves no requests still gets replies from ranks that do. Left unread, these
         // would hold up the replies of that rank to others.
         if FOREIGN.any(told) { serve(&self.job, true) } else { Ok(()) }
     }
@@ -245,7 +245,7 @@ impl Core {
         })
     }
 
-    /// Ends the peers' access, after a barrier in which each rank says that it has no more
+    /// Ends the peers' access, after a barrier which each rank enters when it makes no more
     /// accesses.
     pub(crate) fn free(&self) -> Result<()> {
         self.epochs.check("free", Call::Free)?;

@@ -1,9 +1,9 @@
 //! Dynamic windows (MPI-4.1 §12.2.4): memory is attached at its owner, and accessed by address. An
 //! origin of the same node keeps a list of the regions that a target has attached and maps those
-//! that it can. The origin loads one word of the target to know that the list is still valid.
-//! Between nodes the target checks each message itself, and the origin asks it before an access
-//! that takes several messages. An access outside of attached regions is therefore an error, and no
-//! part of it is performed.
+//! that it can. The origin loads one word of the target to check that the list is still valid.
+//! Between nodes the target checks each message, and an access that takes several messages begins
+//! with a request that checks all of it. An access outside of attached regions is therefore an
+//! error, and no part of it is performed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -32,8 +32,8 @@ pub(crate) struct Known {
     regions: Vec<Extent>,
     /// The regions that were accessed, by address; `None` where a region can't be mapped.
     mapped: BTreeMap<u64, Option<Memory>>,
-    /// Whether this CPU stores to mapped regions: not where other accesses go as messages, whose
-    /// order with the stores would be lost.
+    /// Whether this CPU stores to mapped regions: not if other accesses are messages, because the
+    /// stores would not be ordered with them.
     direct: bool,
 }
 
@@ -43,9 +43,9 @@ pub(super) enum Resolved {
     Mapped,
     /// By system calls or messages.
     Far,
-    /// By messages, each waited for: bytes of the access lie in several adjacent mapped regions,
-    /// which only their owner has as one. Stores of this CPU to the other bytes come before and
-    /// after the messages.
+    /// By messages, with a wait for each: the access spans adjacent regions, which are contiguous
+    /// only in the owner's address space. Stores of this CPU to the other bytes precede and follow
+    /// the messages.
     Across,
 }
 
@@ -195,7 +195,7 @@ impl Core {
         })
     }
 
-    /// Between nodes the target checks each message by itself. Before an access that may take
+    /// Between nodes the target checks each message separately. Before an access that may take
     /// several messages, the target is asked to check all of it, so that no part is performed if
     /// another one is refused.
     fn ask_covered(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
@@ -215,7 +215,7 @@ impl Core {
         self.job.progress.complete(&tally)
     }
 
-    /// Asks the target for its regions, and again if they changed meanwhile.
+    /// Reads the target's list of regions, and reads it again if it changed meanwhile.
     fn learn(&self, target: &Target, words: Words<'_>, known: &mut Known) -> Result<()> {
         let attaches = Beside::of(self, target).is_some();
         if !attaches {

@@ -1,5 +1,5 @@
-//! The epochs of a window at one rank: the word that holds their state and the locks
-//! ([`Books`]), and what the calls of an epoch leave for those that end it.
+//! The epochs of a window at one rank: the word with their state and the locks ([`Books`]), and the
+//! data that calls of an epoch leave for the calls that end it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub(crate) struct EpochState {
     serial: bool,
     /// The number of the last fence.
     pub(super) fences: AtomicU32,
-    /// What this process guesses of the bias of targets.
+    /// This process's estimate of the bias of targets.
     pub(super) bias: Bias,
     /// The lock that is wanted and not taken yet.
     pub(super) wanting: Wanting,
@@ -58,8 +58,8 @@ impl EpochState {
     /// The state of the epochs and the locks.
     #[inline]
     pub(super) fn books(&self) -> Books {
-        // Relaxed: orders nothing but changes of the books. A program that calls from several
-        // threads orders those calls.
+        // Relaxed: orders only changes of the books. A program that calls from several threads
+        // orders those calls.
         Books(self.books.load(Ordering::Relaxed))
     }
 

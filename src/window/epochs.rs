@@ -98,7 +98,7 @@ impl<T: RmaElem> Window<T> {
     /// Those of `body`, `RmaSync` within another epoch of this window, or an error of completion.
     pub fn fence<'s, R>(&'s self, body: impl for<'e> FnOnce(&FenceEpoch<'e, 's, T>) -> Result<R>) -> Result<R> {
         if self.core.in_fence_epoch() {
-            // The end of the inner epoch would close the outer one, whose handle lives on.
+            // The end of the inner epoch would close the outer one, whose handle is still in use.
             let reason = "a fence epoch within one; its phases are separated by FenceEpoch::fence (MPI-4.1 §12.5.1)";
             return Err(ErrorKind::Epoch { call: "fence", reason }.into());
         }

@@ -18,9 +18,9 @@ use crate::memory::layout::Layout;
 use crate::transport::NetMemory;
 
 impl Core {
-    /// Both sides as one run of equal blocks with the same data, in memory that is mapped, and
-    /// where it begins there: most layouts are that, and need no walk. `None` for all others, wrong
-    /// ones among them. The run may lie outside.
+    /// Both sides as one run of equal blocks in mapped memory, with the address of the first block.
+    /// Most layouts have this form and need no walk. `None` for all others, wrong ones among them.
+    /// The run may lie outside.
     #[inline(always)]
     fn even(
         &self,

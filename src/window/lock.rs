@@ -67,8 +67,8 @@ impl Core {
         Some((target, Here { core: self, lock: target.words(self)?.word64(words::LOCK) }))
     }
 
-    /// Takes the only lock of this window. The books are written after the words have granted the
-    /// lock, so that the books hold nothing while it waits.
+    /// Takes the only lock of this window. The books change only after the words have granted the
+    /// lock, so that they record no lock while the call waits.
     #[inline]
     fn lock_here(&self, kind: Lock, target: &Target, here: &Here<'_>) -> Result<()> {
         self.job.delayed.take_first()?;
@@ -142,8 +142,8 @@ impl Core {
         self.epochs.books().locks() > self.epochs.wanting.pending()
     }
 
-    /// Makes an exclusive lock known to the master: by the announcement that this process has made
-    /// already, or by a new one.
+    /// Announces an exclusive lock at the master word: by an earlier announcement of this process,
+    /// or by a new one.
     fn announce(&self) -> Result<()> {
         let mut books = self.epochs.books();
         while books.exclusives() > 0 {
@@ -241,7 +241,7 @@ impl Core {
         if found != hold {
             self.was_unused();
         }
-        // As above, the lock is released even after a failed flush.
+        // The lock is released even after a failed flush.
         let flushed = carried.and(self.complete_to("unlock", rank));
         self.own.publish();
         // Another thread may have unlocked the target meanwhile.
@@ -336,7 +336,7 @@ impl Core {
         }
     }
 
-    /// A lock's word that this CPU changes itself. Locks within a node need nothing else.
+    /// A lock's word that this CPU changes itself. Locks within a node need no further step.
     #[inline]
     fn word_here(&self, place: Place) -> Option<&AtomicU64> {
         let (rank, at) = match place {
@@ -410,8 +410,8 @@ impl Words for Core {
         let amo = Amo::new(AmoKind::Sum, Width::W64, delta);
         self.post_control(target, at, amo, Sink::NONE, &target.tally)?;
         if self.control != Actor::Cpu {
-            // A port may delay a request until the next progress call, which this rank may make
-            // late while others wait for the lock.
+            // A port may delay a request until this rank's next progress call, while others wait
+            // for the lock.
             self.job.progress.poll_and_leave()?;
         }
         Ok(())

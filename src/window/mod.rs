@@ -1,8 +1,8 @@
 //! Windows: memory of each rank that the others access (MPI-4.1 §12.2).
 //!
 //! [`Window`] is the typed, safe form with epochs as closures; [`RawWindow`] the byte-level form
-//! with explicit calls. Both are thin: [`core::Core`] holds a window's parts and the modules beside
-//! it do the operations.
+//! with explicit calls. Both are thin: [`core::Core`] holds the parts of a window, and the other
+//! modules perform the operations.
 
 mod access;
 mod access_notify;

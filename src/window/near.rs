@@ -128,7 +128,7 @@ impl<'t> Beside<'t> {
         if matches!(it.op, Op::NoOp) { Ok(()) } else { self.write(pieces, &scratch) }
     }
 
-    /// Stores `new` if the element equals `expected`. The previous value goes to `into`.
+    /// Stores `new` if the element equals `expected`. The previous value is stored in `into`.
     pub(super) fn swap(&self, at: u64, ty: BasicType, (expected, new): (u64, u64), into: Sink) -> Result<()> {
         let both = [expected, new].map(u64::to_ne_bytes);
         self.swap_bytes(at, both.each_ref().map(|word| bytes_of(word, ty.size())), into)

@@ -25,8 +25,8 @@ pub(crate) struct Awaited {
     pub(super) value: u64,
 }
 
-/// The counters of this rank, which notified operations of all ranks raise: [`Window::notices`].
-/// Who sees a counter's value sees the data of the operations that it counts.
+/// The counters of this rank, which notified operations of all ranks raise: [`Window::notices`]. A
+/// rank that reads a counter's value also sees the data of the counted operations.
 ///
 /// ```
 /// use transom::{Notice, Window};
@@ -130,7 +130,7 @@ impl<'w> Notices<'w> {
 impl<T: RmaElem> Window<T> {
     /// Gives this rank `number` counters, at most 4096, and zeroes all counters of the window
     /// (`MPI_Win_set_num_notify` of the MPI Forum's draft of RMA notification). Collective; each
-    /// rank gives a number of its own.
+    /// rank gives its own number, and the numbers may differ.
     ///
     /// # Errors
     /// `Arg` for too large a number; then no rank has other counters than before.
@@ -165,7 +165,7 @@ impl Counters {
         loop {
             let zero = self.zeros[index].load(Ordering::Acquire);
             let sum = counters::sum(&self.window.own.memory, index);
-            // Release: pairs with the Acquire above. A thread that sees this zero sees a sum that
+            // Release: pairs with the Acquire above. A thread that reads this zero reads a sum that
             // is not below it.
             if self.zeros[index].compare_exchange(zero, sum, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return sum.wrapping_sub(zero);

@@ -3,9 +3,9 @@
 //! complete at the target.
 //!
 //! The counters of a window are the memory of a second window without a handle, so that peers reach
-//! them by every way by which they reach a part. It exists from the first `set_num_notify` on. A
-//! target's counter is raised by this CPU where it is mapped, by the net's atomic where the device
-//! is the actor, otherwise by a message, which carries the data too where it has room.
+//! them by every way by which they reach a part. It exists from the first `set_num_notify` on. This
+//! CPU increments the target's counter if it is mapped; the net's atomic does if the device is the
+//! actor; otherwise a message does, which also contains the data if there is room.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -37,7 +37,7 @@ use crate::transport::Lane;
 /// count from 1, those of subsets have hashes of 63 bits.
 const COUNTERS: u64 = 1 << 62;
 
-/// Bytes of a notice in a message beside a request's overhead: the counter's index.
+/// Bytes of a notice in a message in addition to a request's overhead: the counter's index.
 const INDEX: usize = 8;
 
 /// The counters of a window.
@@ -55,7 +55,7 @@ pub(crate) struct Counters {
     shortcuts: PeerMap<Shortcut>,
 }
 
-/// The number of counters of a target, with the turn in which it was asked for, as one word.
+/// The number of counters of a target, with the turn in which it was requested, as one word.
 #[derive(Debug)]
 struct Known(u32, AtomicU64);
 
@@ -111,7 +111,7 @@ impl Counters {
         Ok(number)
     }
 
-    /// The number of counters that a target tells.
+    /// The number of counters in a target's answer.
     #[cold]
     fn asked(&self, target: &Target) -> Result<usize> {
         let mut word = [0; 8];
@@ -189,7 +189,8 @@ impl Core {
     }
 }
 
-/// Notified operations. Each is told to a rank that has the counter, or has no effect.
+/// Notified operations. A notice for a counter that the rank does not have is refused or has no
+/// effect.
 impl Core {
     /// Puts contiguous bytes, then adds one to counter `index` of the target (`MPI_Put_notify`).
     #[inline(always)]
@@ -244,7 +245,7 @@ impl Core {
         self.notified(CALL, permit, index, count, |count| self.put(permit, displacement, from, count))
     }
 
-    /// Makes the shortcut for later notified puts to a target, where there is one.
+    /// Makes the shortcut for later notified puts to a target, if the target can have one.
     fn shorten(&self, target: &Target) -> Result<()> {
         let rank = target.rank();
         // Another thread of this rank has no bell.
@@ -258,9 +259,9 @@ impl Core {
         Ok(())
     }
 
-    /// Performs an operation by `post`, then adds one to counter `index` of the target. Where the
-    /// operation is not complete when it is posted, this waits for it: the net keeps no order
-    /// between an operation and what follows.
+    /// Performs an operation by `post`, then adds one to counter `index` of the target. If the
+    /// operation is not complete when it is posted, this waits for its completion: the net does not
+    /// order an operation with later ones.
     pub(crate) fn notified(
         &self,
         call: &'static str,

@@ -1,5 +1,5 @@
-//! This rank's part of a window: the memory that it exposes, with the private copy of the separate
-//! model, its control words, and what lets peers reach them.
+//! This rank's part of a window: the exposed memory, with the private copy of the separate model,
+//! the control words, and the registrations by which peers reach both.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};

@@ -52,8 +52,8 @@ impl Core {
         Ok(())
     }
 
-    /// Has the target's CPU execute a request: by a message of its own, or by the message of the
-    /// lock that is wanted.
+    /// Sends a request, which the target's CPU executes, as a separate message or in the message of
+    /// a delayed lock.
     pub(super) fn ask(&self, target: &Target, request: Request<'_>, into: Landing, tally: &TallyRef) -> Result<()> {
         if !target.awaits_use() || self.use_taken(target) {
             return self.send(target, &request, into, tally);
@@ -130,7 +130,7 @@ impl Batch {
         }
     }
 
-    /// The bytes that still fit into request and reply; `carries`: the request carries the data.
+    /// The bytes that still fit into request and reply; `carries`: the request contains the data.
     fn room(&self, carries: bool) -> usize {
         if self.strips.len() >= MAX_STRIPS {
             return 0;

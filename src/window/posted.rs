@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::job::JobCore;
 use crate::transport::NetMemory;
 
-/// Blocks from this length on are not copied, unless the port would do so anyway; shorter ones are
-/// packed.
+/// Blocks from this length on are not copied, unless the port copies them in any case; shorter
+/// blocks are packed.
 pub(super) const BLOCK_BY_ITSELF: usize = 1024;
 /// Maximum number of destinations of one get. For small blocks the bookkeeping is twice as long as
 /// the data.
@@ -32,7 +32,7 @@ impl<'t> Posted<'t> {
     }
 
     /// Whether blocks of the origin are packed for one run of the target: short blocks, and blocks
-    /// that the port copies anyway.
+    /// that the port copies in any case.
     pub(super) fn packs(self, block: usize) -> bool {
         block < BLOCK_BY_ITSELF || block <= self.memory.limits().copied_max
     }
@@ -43,7 +43,7 @@ impl<'t> Posted<'t> {
         if from.len() > self.memory.limits().transfer_max {
             return self.put_cut(at, from, tally);
         }
-        // A put of no bytes posts nothing.
+        // A put of no bytes posts no request.
         while from.len() > 0 && !self.job.taken(self.memory.put(at, from, tally))? {}
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Generalized active target synchronization (MPI-4.1 §12.5.2). `post` notifies each origin. An
-//! origin looks for the notice only at its first operation on the target, or at `complete`.
+//! origin waits for the notice only at its first operation on the target, or at `complete`.
 //! `complete` notifies each target after the operations are complete there, or behind its last put
 //! where the net keeps their order; `wait` counts these notices. A notice is one atomic on a word
 //! of the receiving rank within a node, and one message otherwise. The state per window is the
@@ -61,7 +61,7 @@ impl Core {
 
     /// Completes the epoch's operations at origin and target, and notifies the targets
     /// (`MPI_WIN_COMPLETE`). The wait may need a call of another thread, such as `post`: the epoch
-    /// stays open until the end, and the thread that took its group ends it.
+    /// remains open until the wait is over, and the thread that took the group ends it.
     pub(crate) fn complete(&self) -> Result<()> {
         self.epochs.check("complete", Call::Complete)?;
         let Some(targets) = self.epochs.group_of_start().take() else {
@@ -156,9 +156,9 @@ impl Core {
         self.job.send(self.team.rank(rank), &Messages::notice(self.id, number(self.team.me), notice))
     }
 
-    /// The control words of a rank of this node. CPUs of the node alone change those of notices,
-    /// whoever performs the window's atomics. A rank without words is notified by message, which
-    /// fails if the rank can't be contacted.
+    /// The control words of a rank of this node. Only CPUs of the node change the words of notices,
+    /// also if the device performs the window's atomics. A rank without words is notified by
+    /// message, which fails if the rank can't be contacted.
     fn words_near(&self, rank: usize) -> Option<Words<'_>> {
         if self.job.lane(self.team.rank(rank)) != Some(Lane::Shm) {
             return None;

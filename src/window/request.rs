@@ -17,13 +17,13 @@ use crate::error::Result;
 use crate::job::JobCore;
 
 /// The handle of one operation (MPI-4.1 §12.3.5), whose buffers the epoch or the caller keeps. A
-/// request may be dropped: the end of the epoch completes the operation all the same.
+/// request may be dropped: the end of the epoch still completes the operation.
 ///
 /// A request that was waited for, or that a test found complete, is inactive: another wait costs
 /// nothing, and the functions on several requests ignore it.
 #[must_use = "an operation is complete when its request was waited for, or its epoch ended"]
 pub struct Request {
-    /// Dropped by [`Request::discard`]: a request that holds nothing costs a look.
+    /// Dropped by [`Request::discard`]: a request without resources needs one check.
     state: ManuallyDrop<State>,
 }
 
@@ -86,8 +86,7 @@ impl Request {
 
     /// Waits until the operation is complete (`MPI_WAIT`).
     ///
-    /// # Errors
-    /// The operation failed: the target is gone or refused it.
+    /// # Errors The operation failed: the target has ended or refused it.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
         if let State::Pending(_) = *self.state {
@@ -229,8 +228,8 @@ impl<T: RmaElem> AnyRequest for BufferRequest<T> {}
 mod sealed {
     use super::{BufferRequest, Request, RmaElem};
 
-    /// Sealed, so that users can't exchange requests in place: a buffer goes back by the operation
-    /// to which it was lent.
+    /// Sealed, so that users can't exchange requests in place: a buffer is returned by the
+    /// operation to which it was lent.
     pub trait Sealed {
         fn request(&self) -> &Request;
         fn request_mut(&mut self) -> &mut Request;
@@ -309,8 +308,7 @@ impl<T: RmaElem> BufferRequest<T> {
 
     /// Waits until the operation is complete and returns the buffer; for a get, with the data.
     ///
-    /// # Errors
-    /// The operation failed; the buffer is gone with it.
+    /// # Errors The operation failed; the buffer is lost.
     #[inline]
     pub fn wait(mut self) -> Result<Vec<T>> {
         self.request.wait()?;

@@ -16,13 +16,13 @@ use crate::transport::{self, Wire};
 /// Smaller parts, in bytes, are not checked: a check costs as much as a page.
 const LARGE: usize = 4 << 20;
 
-/// The bytes that processes here can still allocate, as far as the kernel tells. `None` where the
-/// kernel is configured to grant everything (`vm.overcommit_memory` 1, man proc_sys_vm).
+/// The bytes that processes of this machine can still allocate, as the kernel reports them. `None`
+/// where the kernel is configured to grant everything (`vm.overcommit_memory` 1, man proc_sys_vm).
 pub(super) fn available() -> Option<u64> {
     of(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
 
-/// Memory of the library, aligned as the hints ask. The error names the call and the size.
+/// Memory of the library, with the alignment of the hints. The error names the call and the size.
 pub(super) fn allocated(job: &JobCore, call: &'static str, bytes: usize, hints: &Hints) -> Result<Memory> {
     aligned(job, call, bytes, hints, if hints.huge_pages.is_some() { Wire::allocate_huge } else { Wire::allocate })
 }
@@ -52,8 +52,7 @@ pub(super) fn aligned(
     block.slice(skip, bytes).ok_or_else(|| failed(TransportError::SizeOverflow))
 }
 
-/// Whether the kernel gives huge pages to those who ask. One line of warning reports that it does
-/// not.
+/// Whether the kernel provides huge pages on request. One line of warning reports that it does not.
 pub(super) fn has_huge_pages(job: &JobCore) -> bool {
     let given = transport::huge_pages();
     if let Err(reason) = &given {

@@ -53,7 +53,7 @@ impl Own {
         }
     }
 
-    /// The part of no bytes that stands for all parts where none has bytes.
+    /// The result if no part has bytes: a part of no bytes.
     pub(super) fn shared_nothing(&self) -> SharedPart {
         self.found(0, Memory::private(0), self.part.unit)
     }

@@ -66,7 +66,7 @@ impl Shortcut {
         // No overflow: the index is below the number.
         let word = self.counts.get(index.wrapping_add(1))?;
         self.data.write(offset(at), from);
-        // SeqCst: as `Bell::is_heard` wants it. It has the Release of `counters::raise`.
+        // SeqCst: required by `Bell::is_heard`. It has the Release of `counters::raise`.
         word.fetch_add(1, Ordering::SeqCst);
         Some(self.bell.is_heard())
     }

@@ -1,5 +1,5 @@
-//! A target of a window after first contact: the size of its part, the way to it, and the state
-//! that this process keeps of it.
+//! A target of a window after first contact: the size of its part, the route to it, and this
+//! process's state for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -31,7 +31,7 @@ pub(crate) enum Hold {
     Exclusive = 2,
     /// A lock by `MPI_MODE_NOCHECK`, which took no word.
     Unchecked = 3,
-    /// In the group of `start`; its post was not seen yet.
+    /// In the group of `start`; its post has not arrived yet.
     Started = 4,
     /// In the group of `start`, and has posted.
     Open = 5,
@@ -41,7 +41,7 @@ pub(crate) enum Hold {
     Wanted = 7,
     /// `Shared`, and could have been `Wanted`; without an operation so far.
     UnusedShared = 8,
-    /// The same of `Biased`.
+    /// The state `Biased` after that.
     UnusedBiased = 9,
 }
 
@@ -65,7 +65,7 @@ impl Hold {
     }
 }
 
-/// The way to change a target's control words: the same actor at every rank.
+/// The access to a target's control words, through one actor at every rank.
 #[derive(Debug)]
 pub(crate) enum Control<'t> {
     /// By this CPU.
@@ -150,7 +150,7 @@ impl Keyed for Target {
 }
 
 impl Target {
-    /// First contact: reads the part that a rank has published, and opens the way to it.
+    /// First contact: reads the part that a rank has published, and opens the route to it.
     pub(crate) fn contact(core: &Core, rank: usize) -> Result<Target> {
         let job_rank = core.team.rank(rank);
         let own = rank == core.team.me;
@@ -245,7 +245,7 @@ impl Target {
         }
     }
 
-    /// The same, with the way to its rank.
+    /// A target with the route to its rank.
     #[inline(always)]
     pub(super) fn words_of<'t>(&self, core: &Core, link: &'t Link) -> Option<Words<'t>> {
         Some(Words::at(link.block()?, core.job.block.words_at(usize::from(self.place))))
@@ -268,7 +268,7 @@ impl Target {
 /// The part of another rank.
 fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Reach> {
     let link = core.job.link(job_rank)?;
-    // An empty part has its place in a shared segment all the same.
+    // An empty part has an address in a shared segment too.
     if part.size == 0 && core.own.segment.is_none() {
         return Ok(Reach::Mapped(Memory::private(0), Some(Arc::clone(link))));
     }

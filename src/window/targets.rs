@@ -49,7 +49,7 @@ impl Targets {
         self.contacted.get_or_try_insert(peer(rank), contact)
     }
 
-    /// The target whose lock is wanted.
+    /// The target of the delayed lock.
     pub(super) fn wanted(&self) -> Option<&Target> {
         self.contacted.values().find(|target| target.hold() == Hold::Wanted)
     }

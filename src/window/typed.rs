@@ -64,8 +64,8 @@ impl<T: RmaElem> Window<T> {
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
-    /// Opens memory of the caller as this rank's part (`MPI_WIN_CREATE`, MPI-4.1 §12.2.1);
-    /// empty is legal. The buffer comes back from [`Window::reclaim`]. Collective.
+    /// Opens memory of the caller as this rank's part (`MPI_WIN_CREATE`, MPI-4.1 §12.2.1); empty is
+    /// legal. [`Window::reclaim`] returns the buffer. Collective.
     ///
     /// # Errors
     /// As for [`Window::allocate`].
@@ -107,8 +107,8 @@ impl<T: RmaElem> Window<T> {
         self.reclaim().map(drop)
     }
 
-    /// [`Window::free`], which gives back the buffer that [`Window::create`] took; empty for an
-    /// allocated window. Collective.
+    /// [`Window::free`] that returns the buffer of [`Window::create`]; empty for an allocated
+    /// window. Collective.
     ///
     /// # Errors
     /// As for [`Window::free`]; then the buffer is kept, since peers may still access it.
@@ -130,8 +130,8 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Loads elements of this rank's part, from `first` on: as many as `into` has. A local access
-    /// in the sense of MPI-4.1 §12.7, to the private copy: of concurrent puts it may see all, a
-    /// part or nothing.
+    /// in the sense of MPI-4.1 §12.7, to the private copy: the access may see all, some or none of
+    /// the data of concurrent puts.
     ///
     /// # Errors
     /// `RmaRange` outside this rank's part.
@@ -152,13 +152,13 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// Orders this rank's loads and stores with those of others, and with operations; in the
-    /// separate model it brings both copies together (`MPI_WIN_SYNC`, MPI-4.1 §12.5.4). It
-    /// completes nothing.
+    /// separate model it makes both copies equal (`MPI_WIN_SYNC`, MPI-4.1 §12.5.4). It completes no
+    /// operation.
     pub fn sync(&self) {
         self.core.own.sync();
     }
 
-    /// The way to a rank.
+    /// The route to a rank.
     ///
     /// # Errors
     /// `Rank`.
@@ -218,8 +218,7 @@ impl<T: RmaElem> Window<T> {
 
     /// Changes hints (`MPI_WIN_SET_INFO`), as [`RawWindow::set_info`](crate::RawWindow::set_info).
     ///
-    /// # Errors
-    /// `InfoValue` for a value that can't be; then nothing changes.
+    /// # Errors `InfoValue` for an illegal value; then no hint changes.
     pub fn set_info(&self, info: &Info) -> Result<()> {
         self.core.hints.set(info)
     }
@@ -241,7 +240,7 @@ impl<T: RmaElem> Window<T> {
         self.core.actor()
     }
 
-    /// How the window came to its memory (`MPI_WIN_CREATE_FLAVOR`).
+    /// The source of the window's memory (`MPI_WIN_CREATE_FLAVOR`).
     pub fn flavor(&self) -> Flavor {
         self.core.flavor
     }

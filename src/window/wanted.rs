@@ -2,13 +2,13 @@
 //! Where the target's CPU changes the words of the lock, `lock` only notes that the lock is wanted.
 //! Small operations are kept, with their data, as long as they fit into one message. The unlock
 //! then sends them with the lock: the target takes the lock if it is free, performs the operations,
-//! releases the lock and answers once. Everything else first takes the lock, together with the
-//! operations kept until then: a flush, an operation whose result the call returns, one that does
-//! not fit. A target that finds its lock taken performs nothing, and the origin takes the lock as
-//! in `lock`.
+//! releases the lock and answers once. Other calls first take the lock, together with the
+//! operations kept until then: a flush, an operation whose call returns its result, and an
+//! operation that does not fit. A target that finds its lock taken performs nothing, and the origin
+//! takes the lock as in `lock`.
 //!
-//! Programs also use locks to guard what is not in the window: data of other windows, files. Such
-//! epochs have no operations. A lock is therefore delayed only if the epoch before it had one.
+//! Programs also use locks to guard data outside of the window, such as other windows or files.
+//! Such epochs have no operations. A lock is therefore delayed only if the epoch before it had one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -30,15 +30,15 @@ impl TakesLock for Core {
     }
 }
 
-/// The lock that a window's process wants, at most one at a time.
+/// The delayed lock of a process on a window, at most one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Wanting {
     /// None also while a thread takes the lock.
     slot: Mutex<Option<Box<Wanted>>>,
     /// Whether the books count a lock that is not granted yet.
     pending: AtomicBool,
-    /// Whether the last epoch that could tell had an operation, so that locks guard the window.
-    /// Relaxed everywhere: a guess.
+    /// Whether the last epoch with a known answer had an operation, which means that locks guard
+    /// the window. Relaxed everywhere: a guess.
     guards: AtomicBool,
 }
 
@@ -187,8 +187,9 @@ impl Core {
         self.epochs.wanting.guards.store(false, Ordering::Relaxed);
     }
 
-    /// Keeps a request for the message of the wanted lock. A request that completes by itself is
-    /// complete on return. Gives back a request that is still to be sent; the lock is then held.
+    /// Keeps a request for the message of the wanted lock. A request whose operation is complete
+    /// immediately is complete on return. Gives back a request that is still to be sent; the lock
+    /// is then held.
     #[cold]
     pub(super) fn keep<'r>(
         &self,
@@ -206,8 +207,8 @@ impl Core {
     }
 
     /// Takes the lock of a target if it is still wanted, and performs the kept operations;
-    /// `release`: the epoch ends, and needs no lock afterwards. If the lock can't be had, the epoch
-    /// goes on without it, and the failure is told here.
+    /// `release`: the epoch ends, and needs no lock afterwards. If the lock can't be taken, the
+    /// epoch continues without it, and this call returns the failure.
     #[cold]
     pub(super) fn take_wanted(&self, target: &Target, release: bool) -> Result<()> {
         let Some(wanted) = self.epochs.wanting.begin() else {
@@ -231,7 +232,7 @@ impl Core {
         self.targets.wanted().map_or(Ok(()), |target| self.take_wanted(target, false))
     }
 
-    /// Completes all operations of an epoch that goes on.
+    /// Completes all operations of an epoch that continues.
     #[inline]
     pub(crate) fn flush_epoch(&self) -> Result<()> {
         let taken = self.take_any_wanted();
@@ -239,7 +240,7 @@ impl Core {
     }
 
     /// Takes a lock with its operations by one request, or, where it is not free, by its words.
-    /// Returns what is held, and whether the operations are complete.
+    /// Returns the lock that is held, and whether the operations are complete.
     fn carry(&self, target: &Target, wanted: Wanted, release: bool) -> (Hold, Result<()>) {
         let Wanted { kind, kept, .. } = wanted;
         if kept.is_empty() && !release {
@@ -252,7 +253,7 @@ impl Core {
         let sent = self.send(target, &request, Landing::Carried(Arc::clone(&carried)), &tally);
         let done = sent.and(self.job.progress.complete(&tally));
         if done.is_err() {
-            // An answer that still comes would be stored in the users' buffers.
+            // A later answer would be stored in the users' buffers.
             self.job.finish(&tally);
         }
         let again = || {

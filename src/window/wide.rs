@@ -46,7 +46,8 @@ impl Core {
             self.place_within(target, &there)?.swap_bytes(there.at, both, old);
             return Ok(());
         }
-        // Of its own, so that it does not wait for what else is in flight to the target.
+        // A separate tally, so that the call does not wait for other operations in flight to the
+        // target.
         let tally = Tally::within(&target.tally);
         scoped(
             || self.job.finish(&tally),

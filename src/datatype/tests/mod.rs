@@ -170,7 +170,7 @@ fn counts_beyond_any_memory_cost_nothing() {
     let packed = Datatype::resized(&pair, 0, 12).unwrap();
     let unlike = Datatype::structure(&[(1, 0, double), (1, 8, Datatype::from(Int32))]).unwrap();
     assert!(packed.matches(1 << 40, &pair, 1 << 40) && !packed.matches(1 << 40, &unlike, 1 << 40));
-    // Columns of a matrix: items interleave, and never meet.
+    // Columns of a matrix: items interleave without overlap.
     let column = Datatype::vector(1_000_000, 1, 1_000_000, &Datatype::from(Int32)).unwrap();
     let columns = Datatype::resized(&column, 0, 4).unwrap();
     assert!(!columns.overlaps_itself(1_000_000));

@@ -1,4 +1,4 @@
-//! What locks cost in steps, who waits for whom, and that no two holders meet, over words of one
+//! The cost of locks in steps, the order of waiters, and mutual exclusion, over words of one
 //! process. Knows no window.
 
 use super::*;
@@ -93,8 +93,7 @@ impl Words for Local {
     }
 }
 
-/// What an uncontended lock costs.
-/// Shows S2.
+/// The cost of an uncontended lock. Shows S2.
 #[test]
 fn uncontended_locks_take_one_or_two_steps() {
     let words = Local::default();
@@ -110,9 +109,8 @@ fn uncontended_locks_take_one_or_two_steps() {
     assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
 }
 
-/// What a lock costs a target that has the bias: nothing at words that targets share. A `lock_all`
-/// pays for each target that has the bias, once.
-/// Shows S2.
+/// The cost of a lock on a target that has the bias: no step at words that targets share. A
+/// `lock_all` pays for each target that has the bias, once. Shows S2.
 #[test]
 fn a_lock_by_the_bias_changes_the_targets_word_alone() {
     let (words, bias) = (Local::default(), Bias::new(RANKS));
@@ -165,8 +163,7 @@ fn turns_of_both_cost_little_more_than_without_a_bias() {
     }
 }
 
-/// Threads take every kind of lock on two targets. A writer is always alone, and no reader
-/// meets a writer.
+/// Threads take every kind of lock on two targets. A writer excludes all other writers and readers.
 /// Shows S2.
 #[test]
 fn writers_are_alone_and_all_come_through() {
@@ -235,9 +232,8 @@ fn seen(words: &Local, place: Place, wanted: impl Fn(u64) -> bool) {
     wait_until(words, place, wanted).expect("local words do not fail");
 }
 
-/// A reader that came while a writer was in goes before the writer that waits; one that came
-/// after that waiting writer goes after it.
-/// Shows S2.
+/// A reader that arrives while a writer holds the lock goes before a waiting writer; a reader that
+/// arrives after the waiting writer goes after it. Shows S2.
 #[test]
 fn readers_and_writers_take_turns() {
     let words = Local::default();
@@ -250,7 +246,7 @@ fn readers_and_writers_take_turns() {
         seen(&words, place, |word| word & READERS == 1);
         exclusive_end(&words, 0, true).expect("held");
         reader.join().expect("the reader is in, though a writer waits");
-        // A polite reader sees no writer in, and one that waits.
+        // A polite reader finds no writer in the lock, and one that waits.
         let polite = begun(scope, || shared(&words, 0, || false));
         (0..1000).for_each(|_| std::thread::yield_now());
         assert!(!polite.is_finished() && !waiting.is_finished());

@@ -1,5 +1,5 @@
-//! Windows of programs whose hints may be wrong ([`Info::forgiving`]): a wrong hint costs a
-//! warning, never the window.
+//! Windows of programs whose hints may be wrong ([`Info::forgiving`]): a wrong hint leads to a
+//! warning, and the window still works.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::hints::{Hints, Info};
 use crate::job::{Job, JobCore, Team};
 
 /// Creates a window by `make`. If a forgiving info differs among the ranks, it tries again with the
-/// value that is right for all. Every rank learns of the same hint at the same time, so that all
-/// ranks try again alike.
+/// value that is right for all. The barrier reports the hint to every rank, so that all ranks
+/// repeat the creation with equal hints.
 pub(super) fn agreeing(
     job: &Job,
     wanted: &Wanted<'_>,

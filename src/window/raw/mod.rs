@@ -233,7 +233,7 @@ impl RawWindow {
         self.core.own.local().write(at, from);
     }
 
-    /// The way to a rank.
+    /// The route to a rank.
     ///
     /// # Errors
     /// `Rank`.

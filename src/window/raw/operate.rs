@@ -11,7 +11,7 @@ use crate::error::{ArgumentError, Class, Error, Result};
 use crate::memory::accumulate::{bytes_of, value};
 use crate::reduce::{BasicType, Op};
 
-/// Operations (MPI-4.1 §12.3). Those on [`PROC_NULL`](crate::PROC_NULL) do nothing.
+/// Operations (MPI-4.1 §12.3). Operations on [`PROC_NULL`](crate::PROC_NULL) have no effect.
 impl RawWindow {
     /// Puts `len` bytes from `origin` at `displacement` of `target` (`MPI_PUT`, MPI-4.1 §12.3.1).
     ///

@@ -8,7 +8,7 @@ use crate::error::{ArgumentError, Class, Error, Result};
 /// Synchronization (MPI-4.1 §12.5).
 impl RawWindow {
     /// Ends the fence epoch and may open another (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective.
-    /// With both NOPRECEDE and NOSUCCEED the call does nothing.
+    /// With both NOPRECEDE and NOSUCCEED the call has no effect.
     ///
     /// # Errors
     /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations; the

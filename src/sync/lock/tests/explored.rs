@@ -1,7 +1,7 @@
 //! The protocol under every schedule of a few processes within a number of delays (Emmi, Qadeer and
 //! Rakamaric, 2011): at each step the scheduler may skip processes in their fixed order, and each
-//! skip is a delay. All changes of words are sequentially consistent, so that nothing but schedules
-//! of whole steps can happen.
+//! skip is a delay. All changes of words are sequentially consistent, so that schedules of whole
+//! steps cover all executions.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, MutexGuard};
@@ -31,7 +31,7 @@ struct State {
     choices: Vec<(usize, usize)>,
     steps: usize,
     delays: usize,
-    /// Who is within: readers and writers of each target.
+    /// The holders: readers and writers of each target.
     within: BTreeMap<usize, (u32, u32)>,
     by_bias: u32,
     wrong: Option<String>,
@@ -264,7 +264,7 @@ fn run(programs: &[Program], biased: bool, choices: Vec<(usize, usize)>, delays:
         for (me, program) in programs.iter().enumerate() {
             let bias = Bias::new(2);
             bias.expected.store(biased, Ordering::Relaxed);
-            // It gives the bias at each look.
+            // It gives the bias at each decision.
             bias.left.store(1, Ordering::Relaxed);
             let process = Process { schedule: &schedule, me, seen: AtomicU64::new(0), held: AtomicU32::new(0), bias };
             scope.spawn(move || {
@@ -281,7 +281,7 @@ fn run(programs: &[Program], biased: bool, choices: Vec<(usize, usize)>, delays:
     schedule.state.into_inner().expect("no panic")
 }
 
-/// What holds between the words when nobody holds a lock.
+/// Invariants of the words while no lock is held.
 fn at_rest(state: &State) {
     let word = |place| state.words.get(&key(place)).copied().unwrap_or_default();
     let (master, groups) = (word(Place::Master), word(Place::Groups));
