@@ -181,8 +181,8 @@ impl<'w> Wanted<'w> {
         Wanted { exclude, list: list.collect() }
     }
 
-    /// The rank of an address among those to publish; `None` for one that may not be published. The
-    /// user must name an address that reaches no other machine explicitly.
+    /// The rank of an address among those to publish; `None` for one that may not be published. An
+    /// address at which no other machine reaches this one is published only if the user names it.
     fn place(&self, one: &Interface) -> Option<usize> {
         let named = |entry: &&str| match subnet_of(entry) {
             Some((address, prefix)) => within(address, one.address, prefix),

@@ -45,7 +45,7 @@ struct Dimension {
 }
 
 impl Dimension {
-    /// The span of repetitions of an element that spans `width` bytes.
+    /// The span of this dimension if each repetition spans `width` bytes.
     fn widened(&self, width: i128) -> i128 {
         (self.count - 1).saturating_mul(self.stride).saturating_add(width)
     }

@@ -38,7 +38,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// A layout that walks this one and `other` together.
+    /// The walk over this layout and `other` side by side.
     pub(crate) fn beside(&self, other: &Layout<'t>) -> Walk<'t, 2> {
         Walk::of([self.pieces(), other.pieces()])
     }

@@ -38,7 +38,7 @@ pub(crate) enum Landing {
     One(Sink),
     /// Several buffers, one after another.
     Pieces(Vec<Sink>),
-    /// Applies to the operations that a request carries together with a lock.
+    /// The buffers of the operations that a request carries together with a lock.
     Carried(Arc<Carried>),
 }
 

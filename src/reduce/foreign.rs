@@ -77,10 +77,10 @@ pub type Combine = fn(Foreign, Op, &mut [u8], &[u8]);
 
 static COMBINE: OnceLock<Combine> = OnceLock::new();
 
-/// Has `combine` serve these types in this process. The first call counts; all ranks of a job serve
-/// them, or none.
+/// Sets the function that combines elements of these types in this process. Only the first call has
+/// an effect. All ranks of a job must serve these types, or none.
 pub fn serve(combine: Combine) {
-    // An earlier caller serves equal types.
+    // An earlier call has set a function for these types.
     let _ = COMBINE.set(combine);
 }
 
@@ -107,8 +107,7 @@ mod tests {
     use super::*;
     use crate::reduce::BasicType;
 
-    /// Has sums of integers and of pairs of `f64`; the library outside of this crate defines the
-    /// other operations.
+    /// Sums of integers and of pairs of `f64`.
     fn sums(ty: Foreign, op: Op, target: &mut [u8], operand: &[u8]) {
         assert_eq!((target.len(), operand.len()), (ty.size(), ty.size()), "one element of {}", ty.name());
         match (ty, op) {

@@ -245,8 +245,7 @@ impl Core {
         })
     }
 
-    /// Ends the peers' access, after a barrier which each rank enters when it makes no more
-    /// accesses.
+    /// Ends the peers' access after a barrier, which each rank enters after its last access.
     pub(crate) fn free(&self) -> Result<()> {
         self.epochs.check("free", Call::Free)?;
         // Until the barrier has passed the window is unchanged: an error leaves the window and its

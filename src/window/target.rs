@@ -41,12 +41,12 @@ pub(crate) enum Hold {
     Wanted = 7,
     /// `Shared`, and could have been `Wanted`; without an operation so far.
     UnusedShared = 8,
-    /// The state `Biased` after that.
+    /// `Biased`, and could have been `Wanted`; without an operation so far.
     UnusedBiased = 9,
 }
 
 impl Hold {
-    /// A lock as it is before the first operation under it, if it could have been `Wanted`.
+    /// The state of a lock before its first operation, if the lock could have been `Wanted`.
     pub(super) fn unused(self) -> Hold {
         match self {
             Hold::Shared => Hold::UnusedShared,

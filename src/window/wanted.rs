@@ -37,8 +37,8 @@ pub(crate) struct Wanting {
     slot: Mutex<Option<Box<Wanted>>>,
     /// Whether the books count a lock that is not granted yet.
     pending: AtomicBool,
-    /// Whether the last epoch with a known answer had an operation, which means that locks guard
-    /// the window. Relaxed everywhere: a guess.
+    /// Whether the last epoch that shows it had an operation, so that locks guard the window.
+    /// Relaxed everywhere: an estimate.
     guards: AtomicBool,
 }
 
