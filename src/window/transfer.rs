@@ -165,9 +165,9 @@ impl Core {
         }
     }
 
-    /// Keeps a small put for a message that it shares with others to the same target, and returns
-    /// whether it did. A put that finds nothing in flight is posted at once, so that a single one
-    /// before a flush costs what it would without others.
+    /// Keeps a small put for a message with several puts to one target, and returns whether the put
+    /// was kept. A put is posted at once if no operation is in flight, so that a single put before
+    /// a flush is not delayed.
     #[inline]
     fn gathers(&self, target: &Target, memory: &NetMemory, at: u64, bytes: &[u8], tally: &TallyRef) -> Result<bool> {
         let limits = memory.limits();
@@ -178,7 +178,7 @@ impl Core {
     }
 
     fn gather_put(&self, target: &Target, at: u64, bytes: &[u8], most: usize, tally: &TallyRef) -> Result<bool> {
-        // A request has a tally of its own, which tells of this put alone.
+        // A request has a separate tally, which counts this put alone.
         let request = !std::ptr::eq(&raw const **tally, &raw const *target.tally);
         let enough = match self.epochs.state().0 {
             Access::Lock | Access::LockAll => 1,
