@@ -1,10 +1,10 @@
 /* transom.h: MPI's one-sided windows as a library, for C99 and C++. Made by cbindgen of the files in capi/src: change those.
  *
- * Every call answers TRANSOM_SUCCESS, which is 0, or the class of what went wrong, which transom_error_string puts into words;
- * transom_last_error has the whole text with its numbers. A call that fails has done nothing, unless its comment says otherwise.
- * Pointers that are NULL where something is needed are errors. A handle that was freed is gone: calls that free take its address
- * and make it NULL. Counts, sizes and displacements are of 64 bits; ranks are numbers from 0 or TRANSOM_PROC_NULL.
- * The sections "Safety" say what the library cannot check. transom(3) is the overview.
+ * Every call returns TRANSOM_SUCCESS, which is 0, or an error class. transom_error_string describes the class, and
+ * transom_last_error returns the text of the last error with its numbers. A call that fails has no effect, unless its comment
+ * says otherwise. A NULL pointer for a required argument is an error. A call that frees an object takes the address of the
+ * object's handle and sets the handle to NULL. Counts, sizes and displacements have 64 bits; ranks are numbers from 0, or
+ * TRANSOM_PROC_NULL. The sections "Safety" state requirements that the library cannot check. transom(3) is the overview.
  */
 
 #ifndef TRANSOM_H
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* The predefined datatypes, each what C has for it on this machine. They need not be freed. */
+/* The predefined datatypes: the C types of these names. They cannot be freed. */
 #define TRANSOM_INT8_T ((transom_datatype *)1)
 #define TRANSOM_INT16_T ((transom_datatype *)2)
 #define TRANSOM_INT32_T ((transom_datatype *)3)
@@ -33,7 +33,7 @@
 #define TRANSOM_LONG_INT ((transom_datatype *)17)
 #define TRANSOM_2INT ((transom_datatype *)18)
 #define TRANSOM_SHORT_INT ((transom_datatype *)19)
-/* Other names of the same, as far as C leaves their sizes open. */
+/* C types whose size depends on the platform, here as on Linux with 64 bits. */
 #define TRANSOM_CHAR TRANSOM_INT8_T
 #define TRANSOM_UNSIGNED_CHAR TRANSOM_UINT8_T
 #define TRANSOM_SHORT TRANSOM_INT16_T
@@ -49,79 +49,80 @@
 // No error.
 #define TRANSOM_SUCCESS 0
 
-// A window that is NULL.
+// The window is NULL.
 #define TRANSOM_ERR_WIN 1
 
-// The memory handed to transom_window_create.
+// The base address given to transom_window_create is invalid.
 #define TRANSOM_ERR_BASE 2
 
-// A size that cannot be had.
+// The size is too large, or the memory is not available.
 #define TRANSOM_ERR_SIZE 3
 
-// A displacement or a displacement unit.
+// An invalid displacement or displacement unit.
 #define TRANSOM_ERR_DISP 4
 
-// No such rank.
+// A rank that does not exist.
 #define TRANSOM_ERR_RANK 5
 
-// A type that is NULL, that does not fit, or an element that is misaligned at the target.
+// A datatype that is NULL or does not fit the operation, or an element that is misaligned at the
+// target.
 #define TRANSOM_ERR_TYPE 6
 
-// A count that cannot be.
+// An invalid count.
 #define TRANSOM_ERR_COUNT 7
 
-// An operation that is none, or is not defined on the type.
+// An unknown operation, or one that is not defined on the datatype.
 #define TRANSOM_ERR_OP 8
 
 // An unknown kind of lock, or a window whose hints exclude locks.
 #define TRANSOM_ERR_LOCKTYPE 9
 
-// Assertions that contradict each other or do not belong to the call.
+// Assertions that contradict each other or are not defined for the call.
 #define TRANSOM_ERR_ASSERT 10
 
-// Another argument that cannot be, among them pointers that are NULL.
+// Another invalid argument, such as a NULL pointer.
 #define TRANSOM_ERR_ARG 11
 
-// Accesses that conflict. Never given: they are not looked for.
+// Conflicting accesses. Never returned, because the library does not detect them.
 #define TRANSOM_ERR_RMA_CONFLICT 12
 
-// Memory that cannot be attached to a dynamic window, or none to detach.
+// Memory that cannot be attached to a dynamic window, or a region to detach that is not attached.
 #define TRANSOM_ERR_RMA_ATTACH 13
 
-// Memory that cannot be shared, or that load and store do not reach.
+// Memory that cannot be shared, or that this process cannot load and store.
 #define TRANSOM_ERR_RMA_SHARED 14
 
-// A window of another flavor is needed.
+// The call requires a window of another flavor.
 #define TRANSOM_ERR_RMA_FLAVOR 15
 
-// Outside the target's part, or outside its attached regions.
+// An access outside of the target's part, or outside of its attached regions.
 #define TRANSOM_ERR_RMA_RANGE 16
 
 // A call in the wrong epoch.
 #define TRANSOM_ERR_RMA_SYNC 17
 
-// A hint or a TRANSOM_ variable with a value that it cannot have.
+// A hint or a TRANSOM_ variable with an illegal value.
 #define TRANSOM_ERR_INFO_VALUE 18
 
-// The job, a transport, or a peer.
+// A failure of the job, of a transport, or of a peer.
 #define TRANSOM_ERR_OTHER 19
 
-// A defect of the library: it caught a panic of its own. The call may be half done.
+// A defect of the library, which caught an internal panic. The call may have taken effect in part.
 #define TRANSOM_ERR_INTERN 20
 
 // A counter of notified operations that the target does not have.
 #define TRANSOM_ERR_RMA_NOTIFICATION 21
 
-// The null rank (MPI_PROC_NULL): an operation on it does nothing, successfully.
+// The null rank (MPI_PROC_NULL): an operation on it succeeds without an effect.
 #define TRANSOM_PROC_NULL -1
 
-// The index that transom_request_wait_any gives where no request is active.
+// The index that transom_request_wait_any returns if no request is active.
 #define TRANSOM_UNDEFINED -1
 
-// The larger one.
+// The larger element.
 #define TRANSOM_MAX 1
 
-// The smaller one.
+// The smaller element.
 #define TRANSOM_MIN 2
 
 // The sum; integers wrap.
@@ -160,13 +161,13 @@
 // The old value: a fetch becomes an atomic read.
 #define TRANSOM_NO_OP 14
 
-// A lock that others may hold too.
+// A lock that several origins may hold at once.
 #define TRANSOM_LOCK_SHARED 1
 
-// An exclusive lock.
+// A lock that one origin holds alone.
 #define TRANSOM_LOCK_EXCLUSIVE 2
 
-// No process holds a conflicting lock; or the matching post has come already.
+// Of a lock: no process holds a conflicting lock. Of post and start: the post precedes the start.
 #define TRANSOM_MODE_NOCHECK 1
 
 // This rank did not store into its part since the last synchronization.
@@ -175,13 +176,13 @@
 // No rank puts into this rank's part until the next synchronization.
 #define TRANSOM_MODE_NOPUT 4
 
-// No operation of this rank precedes the fence; all ranks say so, or none.
+// No operation of this rank precedes the fence. All ranks give this assertion, or none.
 #define TRANSOM_MODE_NOPRECEDE 8
 
-// No operation of this rank follows the fence; all ranks say so, or none.
+// No operation of this rank follows the fence. All ranks give this assertion, or none.
 #define TRANSOM_MODE_NOSUCCEED 16
 
-// A window over memory that the caller had.
+// A window over memory of the caller.
 #define TRANSOM_FLAVOR_CREATE 1
 
 // A window with memory of the library.
@@ -193,19 +194,19 @@
 // A window whose memory all ranks load and store.
 #define TRANSOM_FLAVOR_SHARED 4
 
-// One copy: this rank's loads see the puts of others, eventually.
+// One copy: this rank's loads see the puts of other ranks eventually.
 #define TRANSOM_MODEL_UNIFIED 1
 
-// A public and a private copy, which only synchronization brings together.
+// A public and a private copy, which only synchronization makes equal.
 #define TRANSOM_MODEL_SEPARATE 2
 
-// The way to a rank: it is the rank itself.
+// The route to a rank: the rank is this one.
 #define TRANSOM_ROUTE_OWN 1
 
-// The way to a rank: shared memory of the node.
+// The route to a rank: shared memory of the node.
 #define TRANSOM_ROUTE_SHM 2
 
-// The way to a rank: the net.
+// The route to a rank: the network.
 #define TRANSOM_ROUTE_NET 3
 
 // The first index runs slowest, as in C.
@@ -214,55 +215,57 @@
 // The first index runs fastest, as in Fortran.
 #define TRANSOM_ORDER_FORTRAN 2
 
-// A datatype: a sequence of predefined types, each at its offset. It never changes. Operations
-// keep what they need of it, so it may be freed before they are complete.
+// A datatype: a sequence of predefined types, each with an offset. A datatype never changes, and
+// may be freed before the operations that use it are complete.
 typedef struct transom_datatype transom_datatype;
 
-// Keys with values: hints for windows. NULL stands for none wherever one is asked for.
+// Keys with values: hints for windows. Where a call takes an info, NULL stands for no hints.
 typedef struct transom_info transom_info;
 
-// One rank's membership in a job, or in a subset of its ranks. May be used by several threads at
+// One rank's membership in a job, or in a subset of its ranks. Several threads may use a handle at
 // once.
 typedef struct transom_job transom_job;
 
-// The handle of one operation, to wait for it apart from the epoch. Complete is that of the
-// buffers: the data of a get is there, the buffer of a put may be used again.
+// The handle of one operation, by which a program waits for this operation before the end of the
+// epoch. The operation of a request is complete when its buffers may be used again: the data of a
+// get has arrived, and the buffer of a put may be written.
 typedef struct transom_request transom_request;
 
-// A window: memory of each rank of a job that the others access. Operations and synchronization
-// calls may come from several threads at once, collective calls (fence, free) from one at a time.
+// A window: memory of each rank of a job that the other ranks access. Several threads may call
+// operations and synchronization at once; collective calls (fence, free) come from one thread at a
+// time.
 typedef struct transom_window transom_window;
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
-// The text of an error class, such as "TRANSOM_ERR_RANK: invalid rank". Every number has a text;
-// it is never freed.
+// The text of an error class, such as "TRANSOM_ERR_RANK: invalid rank". Every number has a text,
+// which the caller must not free.
 const char *transom_error_string(int error);
 
-// The whole text, with its numbers, of the last call of this thread that failed; empty where none
-// did. It stays until another call of this thread fails.
+// The text, with its numbers, of this thread's last error; empty if no call has failed. The text
+// is valid until another call of this thread fails.
 const char *transom_last_error(void);
 
 // The version of the library, as "0.2.0".
 const char *transom_version(void);
 
-// Joins the job that this process was started in, by transom-run or another launcher; alone it is
-// a job of one rank. Once per process.
+// Joins the job in which transom-run or another launcher has started this process. Without a
+// launcher the process is a job of one rank. A process calls this once.
 //
 // # Safety
 // `job` may be written.
 int transom_init(transom_job **job);
 
-// Leaves the job; collective. The handle becomes NULL, also where it fails. Free windows before
-// it. A subset's handle only ends.
+// Leaves the job; collective. Free the windows before. The handle becomes NULL, also if the call
+// fails. For the handle of a subset the call is local and frees only the handle.
 //
 // # Safety
 // `job` points to a live handle or to NULL, which no other thread uses.
 int transom_finalize(transom_job **job);
 
-// This rank, from 0; in a subset its number there.
+// This process's rank, from 0: its rank in the subset if the handle is that of a subset.
 //
 // # Safety
 // `job` is a live handle; `rank` may be written.
@@ -274,111 +277,113 @@ int transom_job_rank(const transom_job *job, int *rank);
 // `job` is a live handle; `size` may be written.
 int transom_job_size(const transom_job *job, int *size);
 
-// Some ranks as a job of their own, for windows and barriers among them, numbered in the order of
-// ranks, which are ranks of the whole job. Called by exactly these ranks, with the same list; it
-// communicates nothing. transom_finalize ends the handle. Calls with the same list come in the
-// same order at all of them: where threads may call at the same time, transom_job_subset_tagged
-// tells them apart.
+// Creates a job of some ranks, for windows and barriers among them. Its ranks are numbered in the
+// order of ranks, which has ranks of the whole job. Exactly these ranks make the call, with equal
+// lists; the call does not communicate. All of them make calls with one list in the same order;
+// threads that may call at the same time use transom_job_subset_tagged. transom_finalize frees the
+// handle.
 //
 // # Safety
 // `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
 int transom_job_subset(const transom_job *job, int count, const int *ranks, transom_job **subset);
 
-// transom_job_subset with a tag, as MPI_Comm_create_group has one: calls with the same list and
-// the same tag come in the same order at all members, those with different tags in any.
-// transom_job_subset has tag 0.
+// transom_job_subset with a tag, like that of MPI_Comm_create_group: all members make calls with
+// one list and one tag in the same order; calls with different tags may be in any order.
+// transom_job_subset uses tag 0.
 //
 // # Safety
 // `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
 int transom_job_subset_tagged(const transom_job *job, int count, const int *ranks, uint64_t tag, transom_job **subset);
 
-// The ranks, as the whole job counts, that share this one's node and so can share memory with it,
-// in the order of the job: *count of them, of which the first `room` are written to ranks.
+// The ranks of the whole job on this rank's node, which can share memory with it, in ascending
+// order. *count is set to their number, and the first `room` of them are written to ranks.
 //
 // # Safety
 // `job` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
 int transom_job_node_ranks(const transom_job *job, int room, int *ranks, int *count);
 
-// Waits until all ranks are here. It synchronizes processes; to see their puts, end an epoch or
-// call transom_window_sync.
+// Waits until all ranks have made this call. It synchronizes processes and not memory: to see the
+// puts of other ranks, end an epoch or call transom_window_sync.
 //
 // # Safety
 // `job` is a live handle.
 int transom_job_barrier(const transom_job *job);
 
-// The way to a rank: TRANSOM_ROUTE_OWN, TRANSOM_ROUTE_SHM or TRANSOM_ROUTE_NET.
+// The route to a rank: TRANSOM_ROUTE_OWN, TRANSOM_ROUTE_SHM or TRANSOM_ROUTE_NET.
 //
 // # Safety
 // `job` is a live handle; `route` may be written.
 int transom_job_route(const transom_job *job, int rank, int *route);
 
-// Makes an info without keys.
+// Creates an info without keys.
 //
 // # Safety
 // `info` may be written.
 int transom_info_create(transom_info **info);
 
-// Sets a key, or gives another value to one that is there. Keys that no window knows are kept and
-// do nothing.
+// Sets the value of a key. Unknown keys are kept and have no effect.
 //
 // # Safety
 // `info` is a live handle; `key` and `value` end with a zero byte.
 int transom_info_set(transom_info *info, const char *key, const char *value);
 
-// Writes the value of a key with its zero byte to value, as much as fits *size bytes; *size
-// becomes what all of it takes, and *found is 1. Without such a key *found is 0 and the rest
-// stays. With a *size of 0 value may be NULL.
+// Copies the value of a key to value, including the terminating zero byte, but at most *size
+// bytes. Then *size is set to the number of bytes of the whole value, and *found to 1. If the key
+// does not exist, *found is set to 0, and value and *size do not change. If *size is 0, value may
+// be NULL.
 //
 // # Safety
 // `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and
 // `found` may be written.
 int transom_info_get(const transom_info *info, const char *key, char *value, uint64_t *size, int *found);
 
-// How many keys there are.
+// The number of keys.
 //
 // # Safety
 // `info` is a live handle; `keys` may be written.
 int transom_info_keys(const transom_info *info, uint64_t *keys);
 
-// Writes the key of a number, from 0 in the order in which they were set, as transom_info_get
-// writes values.
+// Copies the key with a number to key, like transom_info_get copies values. Keys are numbered from
+// 0 in the order in which they were set.
 //
 // # Safety
 // `info` is a live handle; `key` has *size bytes, and `size` may be written.
 int transom_info_key(const transom_info *info, uint64_t number, char *key, uint64_t *size);
 
-// Ends an info; the handle becomes NULL. Windows keep the hints that they have read.
+// Frees an info; the handle becomes NULL. Windows keep their hints.
 //
 // # Safety
 // `info` points to a live handle or to NULL.
 int transom_info_free(transom_info **info);
 
-// The bytes of data of one item, gaps not included. A pair type counts with its padding.
+// The number of bytes of data of one item, without gaps. The size of a pair type includes its
+// padding.
 //
 // # Safety
 // `datatype` is a predefined one or a live handle; `size` may be written.
 int transom_type_size(const transom_datatype *datatype, uint64_t *size);
 
-// The lower bound, and the bytes from one item to the next.
+// The lower bound, and the number of bytes from one item to the next.
 //
 // # Safety
 // `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
 int transom_type_extent(const transom_datatype *datatype, int64_t *lb, int64_t *extent);
 
-// The offset of the lowest byte of data, and the bytes from there to the end of the highest.
+// The offset of the lowest byte of data, and the number of bytes from there to the end of the
+// highest.
 //
 // # Safety
 // `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
 int transom_type_true_extent(const transom_datatype *datatype, int64_t *lb, int64_t *extent);
 
-// Ends a derived datatype; the handle becomes NULL. Types that were made of it stay. Predefined
-// ones cannot be freed.
+// Frees a derived datatype; the handle becomes NULL. Datatypes that were built from it remain
+// valid. Predefined datatypes cannot be freed.
 //
 // # Safety
 // `datatype` points to a live handle, to a predefined one or to NULL.
 int transom_type_free(transom_datatype **datatype);
 
-// `count` items of a type, each one extent after the one before.
+// `count` items of a type, each one extent after the previous one.
 //
 // # Safety
 // `old_type` is a predefined one or a live handle; `new_type` may be written.
@@ -460,9 +465,9 @@ int transom_type_struct(uint64_t count,
                         const transom_datatype *const *types,
                         transom_datatype **new_type);
 
-// The part of an array of sizes that begins at starts and has subsizes elements, all per
-// dimension; order is TRANSOM_ORDER_C or TRANSOM_ORDER_FORTRAN. The extent is that of the whole
-// array.
+// A part of an array. For each dimension, sizes has the elements of the array, subsizes those of
+// the part, and starts the first element of the part. order is TRANSOM_ORDER_C or
+// TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
 //
 // # Safety
 // `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a
@@ -475,31 +480,32 @@ int transom_type_subarray(uint64_t dimensions,
                           const transom_datatype *old_type,
                           transom_datatype **new_type);
 
-// A type with another lower bound and extent, in bytes. Data stays where it is.
+// A type with another lower bound and extent, in bytes. The offsets of the data do not change.
 //
 // # Safety
 // `old_type` is a predefined one or a live handle; `new_type` may be written.
 int transom_type_resized(const transom_datatype *old_type, int64_t lb, int64_t extent, transom_datatype **new_type);
 
-// Allocates size zeroed bytes of this process that other ranks of the node can map; *base is their
-// address, NULL for no bytes. Windows that are created over them, or over a part of them, are as
-// fast as allocated ones. They begin on a page; at a multiple of more with the hint
-// mpi_minimum_memory_alignment. Local.
+// Allocates size zeroed bytes, which other ranks of the node can map; *base is set to the address,
+// or to NULL if size is 0. Windows over this memory, or over a part of it, are as fast as
+// allocated windows. The alignment is that of a page, or of the hint mpi_minimum_memory_alignment
+// if it is larger. Local.
 //
 // # Safety
 // `job` is a live handle, `info` one or NULL; `base` may be written.
 int transom_alloc_mem(const transom_job *job, uint64_t size, const transom_info *info, void **base);
 
-// Frees memory of transom_alloc_mem by its address; NULL is legal and does nothing. Windows over
-// it keep it until they are freed. Local.
+// Frees memory of transom_alloc_mem; NULL is legal and has no effect. Windows over the memory keep
+// it until they are freed. Local.
 int transom_free_mem(void *base);
 
-// Opens size bytes at base as this rank's part, addressed by others in units of disp_unit bytes.
-// Collective. Sizes and units may differ at every rank. Where the bytes are of transom_alloc_mem,
-// ranks of the node map them, and the window keeps them.
+// Creates a window with the size bytes at base as this rank's part. Other ranks address the part
+// in units of disp_unit bytes. Collective. Sizes and units may differ between ranks. If the bytes
+// are within memory of transom_alloc_mem, ranks of the node map them, and the window keeps the
+// memory.
 //
 // # Safety
-// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` stays
+// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` is
 // readable and writable until transom_window_free has succeeded.
 int transom_window_create(const transom_job *job,
                           void *base,
@@ -508,8 +514,9 @@ int transom_window_create(const transom_job *job,
                           const transom_info *info,
                           transom_window **window);
 
-// Allocates size zeroed bytes at this rank, addressed by others in units of disp_unit bytes; *base
-// is their address. Collective. The memory goes with the window.
+// Creates a window and allocates size zeroed bytes as this rank's part; *base is set to their
+// address. Other ranks address the part in units of disp_unit bytes. Collective.
+// transom_window_free frees the memory.
 //
 // # Safety
 // `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
@@ -520,9 +527,9 @@ int transom_window_allocate(const transom_job *job,
                             void **base,
                             transom_window **window);
 
-// Allocates memory that all ranks, which must be of one node, load and store: one segment in which
-// the parts lie in the order of the ranks, or apart where the hint alloc_shared_noncontig allows
-// it. *base is the address of this rank's part. Collective.
+// Creates a window whose memory all ranks load and store; they must be on one node. The parts are
+// contiguous in the order of the ranks, unless the hint alloc_shared_noncontig allows separate
+// parts. *base is set to the address of this rank's part. Collective.
 //
 // # Safety
 // `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
@@ -533,7 +540,7 @@ int transom_window_allocate_shared(const transom_job *job,
                                    void **base,
                                    transom_window **window);
 
-// A window without memory, to which each rank attaches regions of its own. Displacements are
+// Creates a window without memory, to which each rank attaches regions. Displacements are
 // addresses of the target. Collective.
 //
 // # Safety
@@ -543,8 +550,8 @@ int transom_window_create_dynamic(const transom_job *job, const transom_info *in
 // Attaches size bytes at base to a dynamic window. Local.
 //
 // # Safety
-// `window` is a live handle. The memory stays readable and writable until it is detached and no
-// rank accesses it.
+// `window` is a live handle. The memory is readable and writable until it is detached and no rank
+// accesses it.
 int transom_window_attach(const transom_window *window, void *base, uint64_t size);
 
 // Detaches the region that begins at base. Local.
@@ -553,54 +560,54 @@ int transom_window_attach(const transom_window *window, void *base, uint64_t siz
 // `window` is a live handle.
 int transom_window_detach(const transom_window *window, const void *base);
 
-// Ends the window; collective. The handle becomes NULL. Where it fails, within an epoch, the
-// window stays as it was.
+// Frees the window; collective. The handle becomes NULL. Within an epoch the call fails, and the
+// window does not change.
 //
 // # Safety
 // `window` points to a live handle, which no other thread uses, or to NULL.
 int transom_window_free(transom_window **window);
 
-// This rank's part: the first byte, its bytes, and its displacement unit. Of a dynamic window
-// NULL, 0 and 1.
+// This rank's part: its address, its size in bytes, and its displacement unit. For a dynamic
+// window NULL, 0 and 1.
 //
 // # Safety
 // `window` is a live handle; `base`, `size` and `disp_unit` may be written.
 int transom_window_part(const transom_window *window, void **base, uint64_t *size, uint32_t *disp_unit);
 
-// The part of a rank as this process loads and stores it, or for TRANSOM_PROC_NULL that of the
-// lowest rank whose part has bytes.
+// The part of a rank at the address where this process loads and stores it. For TRANSOM_PROC_NULL,
+// the part of the lowest rank whose part is not empty.
 //
 // # Safety
 // `window` is a live handle; `base`, `size` and `disp_unit` may be written.
 int transom_window_shared_query(const transom_window *window, int rank, void **base, uint64_t *size, uint32_t *disp_unit);
 
-// How the window came to its memory: TRANSOM_FLAVOR_CREATE, _ALLOCATE, _DYNAMIC or _SHARED.
+// The source of the window's memory: TRANSOM_FLAVOR_CREATE, _ALLOCATE, _DYNAMIC or _SHARED.
 //
 // # Safety
 // `window` is a live handle; `flavor` may be written.
 int transom_window_flavor(const transom_window *window, int *flavor);
 
-// Its memory model: TRANSOM_MODEL_UNIFIED or TRANSOM_MODEL_SEPARATE.
+// The window's memory model: TRANSOM_MODEL_UNIFIED or TRANSOM_MODEL_SEPARATE.
 //
 // # Safety
 // `window` is a live handle; `model` may be written.
 int transom_window_model(const transom_window *window, int *model);
 
-// Its ranks as ranks of the whole job: *count of them, of which the first `room` are written to
-// ranks.
+// The window's ranks, as ranks of the whole job. *count is set to their number, and the first
+// `room` of them are written to ranks.
 //
 // # Safety
 // `window` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
 int transom_window_group(const transom_window *window, int room, int *ranks, int *count);
 
-// All hints with the values in force, as a new info, which transom_info_free ends.
+// All hints with the values in force, as a new info, which the caller frees by transom_info_free.
 //
 // # Safety
 // `window` is a live handle; `info` may be written.
 int transom_window_get_info(const transom_window *window, transom_info **info);
 
-// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit;
-// others were decided at creation and stay. All ranks give the same; nothing is sent.
+// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit; the
+// other hints are fixed at creation. All ranks give equal values; the call does not communicate.
 //
 // # Safety
 // `window` is a live handle, `info` one or NULL.
@@ -609,22 +616,23 @@ int transom_window_set_info(const transom_window *window, const transom_info *in
 // Puts len bytes from origin at a displacement of target.
 //
 // # Safety
-// `window` is a live handle. `origin` has `len` bytes, which nobody writes until the operation is
-// complete at this side.
+// `window` is a live handle. `origin` has `len` bytes, which are not written until the operation
+// is complete at the origin.
 int transom_put_bytes(const transom_window *window, const void *origin, uint64_t len, int target, uint64_t displacement);
 
 // Gets len bytes into origin from a displacement of target.
 //
 // # Safety
-// `window` is a live handle. `origin` has `len` bytes, which nobody else touches until the
-// operation is complete.
+// `window` is a live handle. `origin` has `len` bytes, which are not accessed until the operation
+// is complete.
 int transom_get_bytes(const transom_window *window, void *origin, uint64_t len, int target, uint64_t displacement);
 
-// Puts items of a type as items of another with the same signature.
+// Puts origin_count items at origin to target_count items of target. Both sides have the same
+// sequence of predefined types.
 //
 // # Safety
-// `window` is a live handle, types are predefined ones or live handles. Nobody writes the bytes of
-// the origin's items until the operation is complete at this side.
+// `window` is a live handle, types are predefined ones or live handles. The bytes of the origin's
+// items are not written until the operation is complete at the origin.
 int transom_put(const transom_window *window,
                 const void *origin,
                 uint64_t origin_count,
@@ -634,11 +642,12 @@ int transom_put(const transom_window *window,
                 uint64_t target_count,
                 const transom_datatype *target_type);
 
-// Gets items of a type as items of another with the same signature.
+// Gets target_count items of target to origin_count items at origin. Both sides have the same
+// sequence of predefined types.
 //
 // # Safety
-// `window` is a live handle, types are predefined ones or live handles. Nobody else touches the
-// bytes of the origin's items until the operation is complete.
+// `window` is a live handle, types are predefined ones or live handles. The bytes of the origin's
+// items are not accessed until the operation is complete.
 int transom_get(const transom_window *window,
                 void *origin,
                 uint64_t origin_count,
@@ -648,11 +657,12 @@ int transom_get(const transom_window *window,
                 uint64_t target_count,
                 const transom_datatype *target_type);
 
-// Combines the target's elements with the origin's by an operation, TRANSOM_SUM or another: atomic
-// for each element with all other accumulates, fetches and compare-and-swaps on the same type.
+// Combines the target's elements with those of the origin by op, such as TRANSOM_SUM. Each element
+// is combined atomically with respect to all accumulates, fetches and compare-and-swaps on its
+// type.
 //
 // # Safety
-// As for transom_put.
+// The requirements of transom_put.
 int transom_accumulate(const transom_window *window,
                        const void *origin,
                        uint64_t origin_count,
@@ -663,12 +673,12 @@ int transom_accumulate(const transom_window *window,
                        const transom_datatype *target_type,
                        int op);
 
-// transom_accumulate that also gets the values from before. For TRANSOM_NO_OP origin is not looked
-// at.
+// transom_accumulate that also stores the previous values in result. With TRANSOM_NO_OP origin is
+// not read.
 //
 // # Safety
-// As for transom_put, and for the bytes of result as for transom_get; they do not overlap those of
-// origin.
+// The requirements of transom_put for origin, and those of transom_get for result. The bytes of
+// both do not overlap.
 int transom_get_accumulate(const transom_window *window,
                            const void *origin,
                            uint64_t origin_count,
@@ -682,11 +692,11 @@ int transom_get_accumulate(const transom_window *window,
                            const transom_datatype *target_type,
                            int op);
 
-// Combines one element of a predefined type and waits for its value from before. For TRANSOM_NO_OP
-// origin is not looked at; for TRANSOM_PROC_NULL result stays as it was.
+// Combines one element of a predefined type, and waits for its previous value, which is stored in
+// result. With TRANSOM_NO_OP origin is not read. For TRANSOM_PROC_NULL result does not change.
 //
 // # Safety
-// `window` is a live handle; `origin` and `result` are each of one element and do not overlap.
+// `window` is a live handle; `origin` and `result` have one element each and do not overlap.
 int transom_fetch_and_op(const transom_window *window,
                          const void *origin,
                          void *result,
@@ -695,12 +705,12 @@ int transom_fetch_and_op(const transom_window *window,
                          uint64_t displacement,
                          int op);
 
-// Stores the element origin where the element compare is found, and waits for the value from
-// before. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
+// Replaces the target's element by that at origin if it equals that at compare, and waits for its
+// previous value, which is stored in result. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
 //
 // # Safety
-// `window` is a live handle; `origin`, `compare` and `result` are each of one element, and result
-// overlaps none of the others.
+// `window` is a live handle; `origin`, `compare` and `result` have one element each; result
+// overlaps neither of the others.
 int transom_compare_and_swap(const transom_window *window,
                              const void *origin,
                              const void *compare,
@@ -712,7 +722,7 @@ int transom_compare_and_swap(const transom_window *window,
 // transom_put with a request.
 //
 // # Safety
-// As for transom_put; `request` may be written.
+// The requirements of transom_put; `request` may be written.
 int transom_rput(const transom_window *window,
                  const void *origin,
                  uint64_t origin_count,
@@ -726,7 +736,7 @@ int transom_rput(const transom_window *window,
 // transom_get with a request.
 //
 // # Safety
-// As for transom_get; `request` may be written.
+// The requirements of transom_get; `request` may be written.
 int transom_rget(const transom_window *window,
                  void *origin,
                  uint64_t origin_count,
@@ -740,7 +750,7 @@ int transom_rget(const transom_window *window,
 // transom_accumulate with a request.
 //
 // # Safety
-// As for transom_accumulate; `request` may be written.
+// The requirements of transom_accumulate; `request` may be written.
 int transom_raccumulate(const transom_window *window,
                         const void *origin,
                         uint64_t origin_count,
@@ -755,7 +765,7 @@ int transom_raccumulate(const transom_window *window,
 // transom_get_accumulate with a request.
 //
 // # Safety
-// As for transom_get_accumulate; `request` may be written.
+// The requirements of transom_get_accumulate; `request` may be written.
 int transom_rget_accumulate(const transom_window *window,
                             const void *origin,
                             uint64_t origin_count,
@@ -770,36 +780,37 @@ int transom_rget_accumulate(const transom_window *window,
                             int op,
                             transom_request **request);
 
-// Waits until the operation is complete; the handle becomes NULL, also where the operation failed.
-// Returns at once for NULL.
+// Waits until the operation is complete; the handle becomes NULL, also if the operation failed.
+// For NULL the call returns immediately.
 //
 // # Safety
 // `request` points to a live handle or to NULL.
 int transom_request_wait(transom_request **request);
 
-// Whether the operation is complete; then the handle becomes NULL. Makes progress, does not wait.
-// *done is 1 for NULL.
+// Sets *done to 1 if the operation is complete, and then the handle to NULL; else *done to 0.
+// Makes progress and does not wait. For NULL *done is 1.
 //
 // # Safety
 // `request` points to a live handle or to NULL; `done` may be written.
 int transom_request_test(transom_request **request, int *done);
 
-// Waits for all; all handles become NULL, also where some failed. The first failure, in their
-// order, is the result.
+// Waits for all requests; all handles become NULL, also if some operations failed. The result is
+// the first failure in the order of the array.
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL.
 int transom_request_wait_all(uint64_t count, transom_request **requests);
 
-// Waits for one, whose handle becomes NULL; *index is its place, TRANSOM_UNDEFINED where all are
-// NULL.
+// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, or to
+// TRANSOM_UNDEFINED if all handles are NULL.
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL; `index` may be written.
 int transom_request_wait_any(uint64_t count, transom_request **requests, int64_t *index);
 
-// Waits for at least one: *done of them are complete, their places are in indices and their
-// handles are NULL. *done is 0 where all are NULL.
+// Waits for at least one of the requests. *done is set to the number of complete ones, whose
+// indices are written to indices and whose handles become NULL. *done is 0 if all handles are
+// NULL.
 //
 // # Safety
 // `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers;
@@ -809,21 +820,21 @@ int transom_request_wait_some(uint64_t count, transom_request **requests, uint64
 // transom_request_wait_some without waiting: *done may be 0.
 //
 // # Safety
-// As for transom_request_wait_some.
+// The requirements of transom_request_wait_some.
 int transom_request_test_some(uint64_t count, transom_request **requests, uint64_t *done, uint64_t *indices);
 
-// Forgets a request; the handle becomes NULL. The end of the epoch completes the operation all the
-// same.
+// Frees a request without waiting; the handle becomes NULL. The end of the epoch still completes
+// the operation.
 //
 // # Safety
 // `request` points to a live handle or to NULL.
 int transom_request_free(transom_request **request);
 
-// transom_put in a passive epoch, then one added to counter notice of target, whose rank sees the
-// data when it sees the count. No items move no data, and count.
+// Performs transom_put in a passive epoch, and then adds one to counter notice of target. A target
+// that reads the new count also sees the data. A call without items only changes the counter.
 //
 // # Safety
-// As for transom_put.
+// The requirements of transom_put.
 int transom_put_notify(const transom_window *window,
                        const void *origin,
                        uint64_t origin_count,
@@ -834,11 +845,11 @@ int transom_put_notify(const transom_window *window,
                        const transom_datatype *target_type,
                        int notice);
 
-// transom_get in a passive epoch, then one added to counter notice of target, which says there
-// that the data has been read. It waits for the data.
+// Performs transom_get in a passive epoch, and then adds one to counter notice of target. The new
+// count means that the data has been read. The call waits for the data.
 //
 // # Safety
-// As for transom_get.
+// The requirements of transom_get.
 int transom_get_notify(const transom_window *window,
                        void *origin,
                        uint64_t origin_count,
@@ -849,11 +860,11 @@ int transom_get_notify(const transom_window *window,
                        const transom_datatype *target_type,
                        int notice);
 
-// transom_accumulate in a passive epoch, then one added to counter notice of target. It waits for
-// the operation.
+// Performs transom_accumulate in a passive epoch, and then adds one to counter notice of target.
+// The call waits for the operation.
 //
 // # Safety
-// As for transom_accumulate.
+// The requirements of transom_accumulate.
 int transom_accumulate_notify(const transom_window *window,
                               const void *origin,
                               uint64_t origin_count,
@@ -865,11 +876,11 @@ int transom_accumulate_notify(const transom_window *window,
                               int op,
                               int notice);
 
-// transom_get_accumulate in a passive epoch, then one added to counter notice of target, for
-// TRANSOM_NO_OP too. It waits for the operation.
+// Performs transom_get_accumulate in a passive epoch, and then adds one to counter notice of
+// target, also with TRANSOM_NO_OP. The call waits for the operation.
 //
 // # Safety
-// As for transom_get_accumulate.
+// The requirements of transom_get_accumulate.
 int transom_get_accumulate_notify(const transom_window *window,
                                   const void *origin,
                                   uint64_t origin_count,
@@ -887,7 +898,7 @@ int transom_get_accumulate_notify(const transom_window *window,
 // transom_put_notify with a request.
 //
 // # Safety
-// As for transom_put; `request` may be written.
+// The requirements of transom_put; `request` may be written.
 int transom_rput_notify(const transom_window *window,
                         const void *origin,
                         uint64_t origin_count,
@@ -902,7 +913,7 @@ int transom_rput_notify(const transom_window *window,
 // transom_get_notify with a request.
 //
 // # Safety
-// As for transom_get; `request` may be written.
+// The requirements of transom_get; `request` may be written.
 int transom_rget_notify(const transom_window *window,
                         void *origin,
                         uint64_t origin_count,
@@ -917,7 +928,7 @@ int transom_rget_notify(const transom_window *window,
 // transom_accumulate_notify with a request.
 //
 // # Safety
-// As for transom_accumulate; `request` may be written.
+// The requirements of transom_accumulate; `request` may be written.
 int transom_raccumulate_notify(const transom_window *window,
                                const void *origin,
                                uint64_t origin_count,
@@ -933,7 +944,7 @@ int transom_raccumulate_notify(const transom_window *window,
 // transom_get_accumulate_notify with a request.
 //
 // # Safety
-// As for transom_get_accumulate; `request` may be written.
+// The requirements of transom_get_accumulate; `request` may be written.
 int transom_rget_accumulate_notify(const transom_window *window,
                                    const void *origin,
                                    uint64_t origin_count,
@@ -949,45 +960,46 @@ int transom_rget_accumulate_notify(const transom_window *window,
                                    int notice,
                                    transom_request **request);
 
-// Gives this rank as many counters, at most 4096 and by each rank a number of its own, and zeroes
-// all counters of the window. Collective. No notified operation is in flight.
+// Sets the number of this rank's counters, at most 4096, and zeroes all counters of the window.
+// Collective; the numbers may differ between ranks. No notified operation may be in flight.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_set_num_notify(const transom_window *window, int counters);
 
-// How many counters a rank has: *counters.
+// Sets *counters to the number of counters of a rank.
 //
 // # Safety
 // `window` is a live handle; `counters` may be written.
 int transom_window_get_num_notify(const transom_window *window, int target, int *counters);
 
-// The value of an own counter: *value. Makes progress, does not wait.
+// Sets *value to the value of one of this rank's counters. Makes progress and does not wait.
 //
 // # Safety
 // `window` is a live handle; `value` may be written.
 int transom_window_notify_value(const transom_window *window, int notice, uint64_t *value);
 
-// Zeroes an own counter; *value is its value from before, fetched in the same atomic step.
+// Zeroes one of this rank's counters, and sets *value to its previous value, in one atomic step.
 //
 // # Safety
 // `window` is a live handle; `value` may be written.
 int transom_window_notify_reset(const transom_window *window, int notice, uint64_t *value);
 
-// Waits until an own counter has reached value, which it keeps.
+// Waits until one of this rank's counters has reached value. The counter does not change.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_notify_wait(const transom_window *window, int notice, uint64_t value);
 
-// Whether an own counter has reached value: *done. Makes progress, does not wait.
+// Sets *done to 1 if one of this rank's counters has reached value, else to 0. Makes progress and
+// does not wait.
 //
 // # Safety
 // `window` is a live handle; `done` may be written.
 int transom_window_notify_test(const transom_window *window, int notice, uint64_t value, int *done);
 
-// Waits until one of several own counters has reached the value at the same place of values;
-// *index is the first such place.
+// Waits until one of several counters of this rank has reached the value with the same index in
+// values. *index is set to the first such index.
 //
 // # Safety
 // `window` is a live handle; `notices` and `values` have `count` numbers each; `index` may be
@@ -998,36 +1010,36 @@ int transom_window_notify_wait_any(const transom_window *window,
                                    const uint64_t *values,
                                    uint64_t *index);
 
-// A request that is complete when an own counter has reached value. It is completed or freed
-// before transom_window_free.
+// Creates a request that is complete when one of this rank's counters has reached value. The
+// request must be completed or freed before transom_window_free.
 //
 // # Safety
 // `window` is a live handle; `request` may be written.
 int transom_window_notify_threshold(const transom_window *window, int notice, uint64_t value, transom_request **request);
 
-// Ends the fence epoch and perhaps opens another. Collective. Assertions: TRANSOM_MODE_NOSTORE,
-// _NOPUT, _NOPRECEDE, _NOSUCCEED.
+// Ends the fence epoch and opens the next one, unless _NOSUCCEED is given. Collective. Assertions:
+// TRANSOM_MODE_NOSTORE, _NOPUT, _NOPRECEDE, _NOSUCCEED.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_fence(const transom_window *window, int assertions);
 
-// Exposes this rank's part to origins. It does not wait. Assertions: TRANSOM_MODE_NOCHECK,
+// Exposes this rank's part to origins. The call does not wait. Assertions: TRANSOM_MODE_NOCHECK,
 // _NOSTORE, _NOPUT.
 //
 // # Safety
 // `window` is a live handle; `origins` has `count` ranks.
 int transom_window_post(const transom_window *window, int count, const int *origins, int assertions);
 
-// Opens an access epoch to targets. It does not wait: the first operation on a target waits for
-// its post, and transom_window_complete for those without operations. Assertion:
-// TRANSOM_MODE_NOCHECK.
+// Opens an access epoch to targets. The call does not wait: the first operation on a target waits
+// for the target's post, and transom_window_complete waits for the posts of targets without
+// operations. Assertion: TRANSOM_MODE_NOCHECK.
 //
 // # Safety
 // `window` is a live handle; `targets` has `count` ranks.
 int transom_window_start(const transom_window *window, int count, const int *targets, int assertions);
 
-// Ends the epoch of transom_window_start: its operations are complete at both sides.
+// Ends the epoch of transom_window_start. Its operations are then complete at origin and target.
 //
 // # Safety
 // `window` is a live handle.
@@ -1039,22 +1051,22 @@ int transom_window_complete(const transom_window *window);
 // `window` is a live handle.
 int transom_window_wait(const transom_window *window);
 
-// Ends the epoch of transom_window_post if all its origins have completed; *done is whether they
-// have.
+// Ends the epoch of transom_window_post if all its origins have completed. *done is then 1,
+// else 0.
 //
 // # Safety
 // `window` is a live handle; `done` may be written.
 int transom_window_test(const transom_window *window, int *done);
 
-// Opens a passive access epoch to a target; several may be locked at once. kind is
+// Opens a passive access epoch to a target; a rank may lock several targets at once. kind is
 // TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Assertion: TRANSOM_MODE_NOCHECK.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_lock(const transom_window *window, int kind, int target, int assertions);
 
-// Completes everything to a target at both sides and ends its epoch. Where an operation failed the
-// lock is given up all the same.
+// Completes all operations on a target, at origin and target, and ends its epoch. The lock is
+// released also if an operation failed.
 //
 // # Safety
 // `window` is a live handle.
@@ -1066,38 +1078,38 @@ int transom_window_unlock(const transom_window *window, int target);
 // `window` is a live handle.
 int transom_window_lock_all(const transom_window *window, int assertions);
 
-// Completes everything and ends the epoch of transom_window_lock_all.
+// Completes all operations and ends the epoch of transom_window_lock_all.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_unlock_all(const transom_window *window);
 
-// Completes operations to a target at both sides, in a passive epoch.
+// Completes the operations on a target, at origin and target, in a passive epoch.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_flush(const transom_window *window, int target);
 
-// Completes operations to all targets at both sides, in a passive epoch.
+// Completes the operations on all targets, at origin and target, in a passive epoch.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_flush_all(const transom_window *window);
 
-// Completes operations to a target at this side: their buffers may be used again.
+// Completes the operations on a target at the origin, whose buffers may then be used again.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_flush_local(const transom_window *window, int target);
 
-// Completes operations to all targets at this side.
+// Completes the operations on all targets at the origin.
 //
 // # Safety
 // `window` is a live handle.
 int transom_window_flush_local_all(const transom_window *window);
 
-// Orders this rank's own accesses with those of others; in the separate model it brings both
-// copies together.
+// Orders this rank's loads and stores with the accesses of others; in the separate model it makes
+// both copies equal.
 //
 // # Safety
 // `window` is a live handle.

@@ -7,14 +7,14 @@ use transom::{Assert, BasicType, Flavor, Lock, Model, Op, Route};
 
 use crate::error::{Failure, TRANSOM_ERR_ASSERT, TRANSOM_ERR_LOCKTYPE, TRANSOM_ERR_OP, TRANSOM_ERR_RANK};
 
-/// The null rank (MPI_PROC_NULL): an operation on it does nothing, successfully.
+/// The null rank (MPI_PROC_NULL): an operation on it succeeds without an effect.
 pub const TRANSOM_PROC_NULL: c_int = -1;
-/// The index that transom_request_wait_any gives where no request is active.
+/// The index that transom_request_wait_any returns if no request is active.
 pub const TRANSOM_UNDEFINED: i64 = -1;
 
-/// The larger one.
+/// The larger element.
 pub const TRANSOM_MAX: c_int = 1;
-/// The smaller one.
+/// The smaller element.
 pub const TRANSOM_MIN: c_int = 2;
 /// The sum; integers wrap.
 pub const TRANSOM_SUM: c_int = 3;
@@ -41,23 +41,23 @@ pub const TRANSOM_REPLACE: c_int = 13;
 /// The old value: a fetch becomes an atomic read.
 pub const TRANSOM_NO_OP: c_int = 14;
 
-/// A lock that others may hold too.
+/// A lock that several origins may hold at once.
 pub const TRANSOM_LOCK_SHARED: c_int = 1;
-/// An exclusive lock.
+/// A lock that one origin holds alone.
 pub const TRANSOM_LOCK_EXCLUSIVE: c_int = 2;
 
-/// No process holds a conflicting lock; or the matching post has come already.
+/// Of a lock: no process holds a conflicting lock. Of post and start: the post precedes the start.
 pub const TRANSOM_MODE_NOCHECK: c_int = 1;
 /// This rank did not store into its part since the last synchronization.
 pub const TRANSOM_MODE_NOSTORE: c_int = 2;
 /// No rank puts into this rank's part until the next synchronization.
 pub const TRANSOM_MODE_NOPUT: c_int = 4;
-/// No operation of this rank precedes the fence; all ranks say so, or none.
+/// No operation of this rank precedes the fence. All ranks give this assertion, or none.
 pub const TRANSOM_MODE_NOPRECEDE: c_int = 8;
-/// No operation of this rank follows the fence; all ranks say so, or none.
+/// No operation of this rank follows the fence. All ranks give this assertion, or none.
 pub const TRANSOM_MODE_NOSUCCEED: c_int = 16;
 
-/// A window over memory that the caller had.
+/// A window over memory of the caller.
 pub const TRANSOM_FLAVOR_CREATE: c_int = 1;
 /// A window with memory of the library.
 pub const TRANSOM_FLAVOR_ALLOCATE: c_int = 2;
@@ -66,16 +66,16 @@ pub const TRANSOM_FLAVOR_DYNAMIC: c_int = 3;
 /// A window whose memory all ranks load and store.
 pub const TRANSOM_FLAVOR_SHARED: c_int = 4;
 
-/// One copy: this rank's loads see the puts of others, eventually.
+/// One copy: this rank's loads see the puts of other ranks eventually.
 pub const TRANSOM_MODEL_UNIFIED: c_int = 1;
-/// A public and a private copy, which only synchronization brings together.
+/// A public and a private copy, which only synchronization makes equal.
 pub const TRANSOM_MODEL_SEPARATE: c_int = 2;
 
-/// The way to a rank: it is the rank itself.
+/// The route to a rank: the rank is this one.
 pub const TRANSOM_ROUTE_OWN: c_int = 1;
-/// The way to a rank: shared memory of the node.
+/// The route to a rank: shared memory of the node.
 pub const TRANSOM_ROUTE_SHM: c_int = 2;
-/// The way to a rank: the net.
+/// The route to a rank: the network.
 pub const TRANSOM_ROUTE_NET: c_int = 3;
 
 /// The first index runs slowest, as in C.

@@ -17,8 +17,8 @@ pub(crate) fn notice(index: c_int) -> Result<Notice, Failure> {
     usize::try_from(index).map(Notice).map_err(refused)
 }
 
-/// Gives this rank as many counters, at most 4096 and by each rank a number of its own, and zeroes
-/// all counters of the window. Collective. No notified operation is in flight.
+/// Sets the number of this rank's counters, at most 4096, and zeroes all counters of the window.
+/// Collective; the numbers may differ between ranks. No notified operation may be in flight.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -38,7 +38,7 @@ fn set_number(window: &RawWindow, counters: c_int) -> Result<(), Failure> {
     Ok(done?)
 }
 
-/// How many counters a rank has: *counters.
+/// Sets *counters to the number of counters of a rank.
 ///
 /// # Safety
 /// `window` is a live handle; `counters` may be written.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn transom_window_get_num_notify(
     })
 }
 
-/// The value of an own counter: *value. Makes progress, does not wait.
+/// Sets *value to the value of one of this rank's counters. Makes progress and does not wait.
 ///
 /// # Safety
 /// `window` is a live handle; `value` may be written.
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn transom_window_notify_value(
     })
 }
 
-/// Zeroes an own counter; *value is its value from before, fetched in the same atomic step.
+/// Zeroes one of this rank's counters, and sets *value to its previous value, in one atomic step.
 ///
 /// # Safety
 /// `window` is a live handle; `value` may be written.
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn transom_window_notify_reset(
     })
 }
 
-/// Waits until an own counter has reached value, which it keeps.
+/// Waits until one of this rank's counters has reached value. The counter does not change.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -106,7 +106,8 @@ pub unsafe extern "C" fn transom_window_notify_wait(window: *const WindowHandle,
     guarded(|| unsafe { Ok(self::window(window)?.notices().wait(self::notice(notice)?.0, value)?) })
 }
 
-/// Whether an own counter has reached value: *done. Makes progress, does not wait.
+/// Sets *done to 1 if one of this rank's counters has reached value, else to 0. Makes progress and
+/// does not wait.
 ///
 /// # Safety
 /// `window` is a live handle; `done` may be written.
@@ -126,8 +127,8 @@ pub unsafe extern "C" fn transom_window_notify_test(
     })
 }
 
-/// Waits until one of several own counters has reached the value at the same place of values;
-/// *index is the first such place.
+/// Waits until one of several counters of this rank has reached the value with the same index in
+/// values. *index is set to the first such index.
 ///
 /// # Safety
 /// `window` is a live handle; `notices` and `values` have `count` numbers each; `index` may be
@@ -152,8 +153,8 @@ pub unsafe extern "C" fn transom_window_notify_wait_any(
     })
 }
 
-/// A request that is complete when an own counter has reached value. It is completed or freed
-/// before transom_window_free.
+/// Creates a request that is complete when one of this rank's counters has reached value. The
+/// request must be completed or freed before transom_window_free.
 ///
 /// # Safety
 /// `window` is a live handle; `request` may be written.

@@ -10,8 +10,8 @@ use crate::constants::predefined;
 use crate::error::{Failure, TRANSOM_ERR_TYPE, guarded};
 use crate::pointers::{borrowed, changed, out};
 
-/// A datatype: a sequence of predefined types, each at its offset. It never changes. Operations
-/// keep what they need of it, so it may be freed before they are complete.
+/// A datatype: a sequence of predefined types, each with an offset. A datatype never changes, and
+/// may be freed before the operations that use it are complete.
 #[derive(Debug)]
 pub struct DatatypeHandle(pub(crate) Datatype);
 
@@ -37,7 +37,8 @@ pub(crate) fn basic(datatype: *const DatatypeHandle) -> Result<BasicType, Failur
     predefined(datatype.addr()).ok_or_else(why)
 }
 
-/// The bytes of data of one item, gaps not included. A pair type counts with its padding.
+/// The number of bytes of data of one item, without gaps. The size of a pair type includes its
+/// padding.
 ///
 /// # Safety
 /// `datatype` is a predefined one or a live handle; `size` may be written.
@@ -52,7 +53,7 @@ pub unsafe extern "C" fn transom_type_size(datatype: *const DatatypeHandle, size
     })
 }
 
-/// The lower bound, and the bytes from one item to the next.
+/// The lower bound, and the number of bytes from one item to the next.
 ///
 /// # Safety
 /// `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
@@ -68,7 +69,8 @@ pub unsafe extern "C" fn transom_type_extent(datatype: *const DatatypeHandle, lb
     })
 }
 
-/// The offset of the lowest byte of data, and the bytes from there to the end of the highest.
+/// The offset of the lowest byte of data, and the number of bytes from there to the end of the
+/// highest.
 ///
 /// # Safety
 /// `datatype` is a predefined one or a live handle; `lb` and `extent` may be written.
@@ -88,8 +90,8 @@ pub unsafe extern "C" fn transom_type_true_extent(
     })
 }
 
-/// Ends a derived datatype; the handle becomes NULL. Types that were made of it stay. Predefined
-/// ones cannot be freed.
+/// Frees a derived datatype; the handle becomes NULL. Datatypes that were built from it remain
+/// valid. Predefined datatypes cannot be freed.
 ///
 /// # Safety
 /// `datatype` points to a live handle, to a predefined one or to NULL.

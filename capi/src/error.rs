@@ -10,45 +10,46 @@ use transom::Class;
 
 /// No error.
 pub const TRANSOM_SUCCESS: c_int = 0;
-/// A window that is NULL.
+/// The window is NULL.
 pub const TRANSOM_ERR_WIN: c_int = 1;
-/// The memory handed to transom_window_create.
+/// The base address given to transom_window_create is invalid.
 pub const TRANSOM_ERR_BASE: c_int = 2;
-/// A size that cannot be had.
+/// The size is too large, or the memory is not available.
 pub const TRANSOM_ERR_SIZE: c_int = 3;
-/// A displacement or a displacement unit.
+/// An invalid displacement or displacement unit.
 pub const TRANSOM_ERR_DISP: c_int = 4;
-/// No such rank.
+/// A rank that does not exist.
 pub const TRANSOM_ERR_RANK: c_int = 5;
-/// A type that is NULL, that does not fit, or an element that is misaligned at the target.
+/// A datatype that is NULL or does not fit the operation, or an element that is misaligned at the
+/// target.
 pub const TRANSOM_ERR_TYPE: c_int = 6;
-/// A count that cannot be.
+/// An invalid count.
 pub const TRANSOM_ERR_COUNT: c_int = 7;
-/// An operation that is none, or is not defined on the type.
+/// An unknown operation, or one that is not defined on the datatype.
 pub const TRANSOM_ERR_OP: c_int = 8;
 /// An unknown kind of lock, or a window whose hints exclude locks.
 pub const TRANSOM_ERR_LOCKTYPE: c_int = 9;
-/// Assertions that contradict each other or do not belong to the call.
+/// Assertions that contradict each other or are not defined for the call.
 pub const TRANSOM_ERR_ASSERT: c_int = 10;
-/// Another argument that cannot be, among them pointers that are NULL.
+/// Another invalid argument, such as a NULL pointer.
 pub const TRANSOM_ERR_ARG: c_int = 11;
-/// Accesses that conflict. Never given: they are not looked for.
+/// Conflicting accesses. Never returned, because the library does not detect them.
 pub const TRANSOM_ERR_RMA_CONFLICT: c_int = 12;
-/// Memory that cannot be attached to a dynamic window, or none to detach.
+/// Memory that cannot be attached to a dynamic window, or a region to detach that is not attached.
 pub const TRANSOM_ERR_RMA_ATTACH: c_int = 13;
-/// Memory that cannot be shared, or that load and store do not reach.
+/// Memory that cannot be shared, or that this process cannot load and store.
 pub const TRANSOM_ERR_RMA_SHARED: c_int = 14;
-/// A window of another flavor is needed.
+/// The call requires a window of another flavor.
 pub const TRANSOM_ERR_RMA_FLAVOR: c_int = 15;
-/// Outside the target's part, or outside its attached regions.
+/// An access outside of the target's part, or outside of its attached regions.
 pub const TRANSOM_ERR_RMA_RANGE: c_int = 16;
 /// A call in the wrong epoch.
 pub const TRANSOM_ERR_RMA_SYNC: c_int = 17;
-/// A hint or a TRANSOM_ variable with a value that it cannot have.
+/// A hint or a TRANSOM_ variable with an illegal value.
 pub const TRANSOM_ERR_INFO_VALUE: c_int = 18;
-/// The job, a transport, or a peer.
+/// A failure of the job, of a transport, or of a peer.
 pub const TRANSOM_ERR_OTHER: c_int = 19;
-/// A defect of the library: it caught a panic of its own. The call may be half done.
+/// A defect of the library, which caught an internal panic. The call may have taken effect in part.
 pub const TRANSOM_ERR_INTERN: c_int = 20;
 /// A counter of notified operations that the target does not have.
 pub const TRANSOM_ERR_RMA_NOTIFICATION: c_int = 21;
@@ -155,8 +156,8 @@ fn told(failure: &Failure) -> c_int {
     failure.class
 }
 
-/// The text of an error class, such as "TRANSOM_ERR_RANK: invalid rank". Every number has a text;
-/// it is never freed.
+/// The text of an error class, such as "TRANSOM_ERR_RANK: invalid rank". Every number has a text,
+/// which the caller must not free.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn transom_error_string(error: c_int) -> *const c_char {
@@ -164,8 +165,8 @@ pub extern "C" fn transom_error_string(error: c_int) -> *const c_char {
     known.unwrap_or(c"an unknown error class").as_ptr()
 }
 
-/// The whole text, with its numbers, of the last call of this thread that failed; empty where none
-/// did. It stays until another call of this thread fails.
+/// The text, with its numbers, of this thread's last error; empty if no call has failed. The text
+/// is valid until another call of this thread fails.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn transom_last_error() -> *const c_char {

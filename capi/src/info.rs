@@ -7,7 +7,7 @@ use transom::Info;
 use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
 use crate::pointers::{borrowed, changed, out, text, write_text};
 
-/// Keys with values: hints for windows. NULL stands for none wherever one is asked for.
+/// Keys with values: hints for windows. Where a call takes an info, NULL stands for no hints.
 #[derive(Debug)]
 pub struct InfoHandle(pub(crate) Info);
 
@@ -20,7 +20,7 @@ pub(crate) unsafe fn hints(info: *const InfoHandle) -> Info {
     unsafe { info.as_ref() }.map_or_else(Info::new, |info| info.0.clone())
 }
 
-/// Makes an info without keys.
+/// Creates an info without keys.
 ///
 /// # Safety
 /// `info` may be written.
@@ -39,8 +39,7 @@ pub(crate) fn handle(info: Info) -> *mut InfoHandle {
     Box::into_raw(Box::new(InfoHandle(info)))
 }
 
-/// Sets a key, or gives another value to one that is there. Keys that no window knows are kept and
-/// do nothing.
+/// Sets the value of a key. Unknown keys are kept and have no effect.
 ///
 /// # Safety
 /// `info` is a live handle; `key` and `value` end with a zero byte.
@@ -56,9 +55,10 @@ pub unsafe extern "C" fn transom_info_set(info: *mut InfoHandle, key: *const c_c
     })
 }
 
-/// Writes the value of a key with its zero byte to value, as much as fits *size bytes; *size
-/// becomes what all of it takes, and *found is 1. Without such a key *found is 0 and the rest
-/// stays. With a *size of 0 value may be NULL.
+/// Copies the value of a key to value, including the terminating zero byte, but at most *size
+/// bytes. Then *size is set to the number of bytes of the whole value, and *found to 1. If the key
+/// does not exist, *found is set to 0, and value and *size do not change. If *size is 0, value may
+/// be NULL.
 ///
 /// # Safety
 /// `info` is a live handle; `key` ends with a zero byte; `value` has *size bytes, and `size` and
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn transom_info_get(
     })
 }
 
-/// How many keys there are.
+/// The number of keys.
 ///
 /// # Safety
 /// `info` is a live handle; `keys` may be written.
@@ -99,8 +99,8 @@ pub unsafe extern "C" fn transom_info_keys(info: *const InfoHandle, keys: *mut u
     })
 }
 
-/// Writes the key of a number, from 0 in the order in which they were set, as transom_info_get
-/// writes values.
+/// Copies the key with a number to key, like transom_info_get copies values. Keys are numbered from
+/// 0 in the order in which they were set.
 ///
 /// # Safety
 /// `info` is a live handle; `key` has *size bytes, and `size` may be written.
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn transom_info_key(
     })
 }
 
-/// Ends an info; the handle becomes NULL. Windows keep the hints that they have read.
+/// Frees an info; the handle becomes NULL. Windows keep their hints.
 ///
 /// # Safety
 /// `info` points to a live handle or to NULL.

@@ -8,7 +8,7 @@ use crate::constants;
 use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
 use crate::pointers::{array_mut, borrowed, changed, out, ranks};
 
-/// One rank's membership in a job, or in a subset of its ranks. May be used by several threads at
+/// One rank's membership in a job, or in a subset of its ranks. Several threads may use a handle at
 /// once.
 #[derive(Debug)]
 pub struct JobHandle(Job);
@@ -42,8 +42,8 @@ pub(crate) unsafe fn write_ranks(
     Ok(())
 }
 
-/// Joins the job that this process was started in, by transom-run or another launcher; alone it is
-/// a job of one rank. Once per process.
+/// Joins the job in which transom-run or another launcher has started this process. Without a
+/// launcher the process is a job of one rank. A process calls this once.
 ///
 /// # Safety
 /// `job` may be written.
@@ -58,8 +58,8 @@ pub unsafe extern "C" fn transom_init(job: *mut *mut JobHandle) -> c_int {
     })
 }
 
-/// Leaves the job; collective. The handle becomes NULL, also where it fails. Free windows before
-/// it. A subset's handle only ends.
+/// Leaves the job; collective. Free the windows before. The handle becomes NULL, also if the call
+/// fails. For the handle of a subset the call is local and frees only the handle.
 ///
 /// # Safety
 /// `job` points to a live handle or to NULL, which no other thread uses.
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn transom_finalize(job: *mut *mut JobHandle) -> c_int {
     })
 }
 
-/// This rank, from 0; in a subset its number there.
+/// This process's rank, from 0: its rank in the subset if the handle is that of a subset.
 ///
 /// # Safety
 /// `job` is a live handle; `rank` may be written.
@@ -107,11 +107,11 @@ pub unsafe extern "C" fn transom_job_size(job: *const JobHandle, size: *mut c_in
     })
 }
 
-/// Some ranks as a job of their own, for windows and barriers among them, numbered in the order of
-/// ranks, which are ranks of the whole job. Called by exactly these ranks, with the same list; it
-/// communicates nothing. transom_finalize ends the handle. Calls with the same list come in the
-/// same order at all of them: where threads may call at the same time, transom_job_subset_tagged
-/// tells them apart.
+/// Creates a job of some ranks, for windows and barriers among them. Its ranks are numbered in the
+/// order of ranks, which has ranks of the whole job. Exactly these ranks make the call, with equal
+/// lists; the call does not communicate. All of them make calls with one list in the same order;
+/// threads that may call at the same time use transom_job_subset_tagged. transom_finalize frees the
+/// handle.
 ///
 /// # Safety
 /// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
@@ -132,9 +132,9 @@ pub unsafe extern "C" fn transom_job_subset(
     })
 }
 
-/// transom_job_subset with a tag, as MPI_Comm_create_group has one: calls with the same list and
-/// the same tag come in the same order at all members, those with different tags in any.
-/// transom_job_subset has tag 0.
+/// transom_job_subset with a tag, like that of MPI_Comm_create_group: all members make calls with
+/// one list and one tag in the same order; calls with different tags may be in any order.
+/// transom_job_subset uses tag 0.
 ///
 /// # Safety
 /// `job` is a live handle; `ranks` has `count` numbers; `subset` may be written.
@@ -156,8 +156,8 @@ pub unsafe extern "C" fn transom_job_subset_tagged(
     })
 }
 
-/// The ranks, as the whole job counts, that share this one's node and so can share memory with it,
-/// in the order of the job: *count of them, of which the first `room` are written to ranks.
+/// The ranks of the whole job on this rank's node, which can share memory with it, in ascending
+/// order. *count is set to their number, and the first `room` of them are written to ranks.
 ///
 /// # Safety
 /// `job` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
@@ -173,8 +173,8 @@ pub unsafe extern "C" fn transom_job_node_ranks(
     guarded(|| unsafe { write_ranks(&self::job(job)?.node_ranks(), room, ranks, count) })
 }
 
-/// Waits until all ranks are here. It synchronizes processes; to see their puts, end an epoch or
-/// call transom_window_sync.
+/// Waits until all ranks have made this call. It synchronizes processes and not memory: to see the
+/// puts of other ranks, end an epoch or call transom_window_sync.
 ///
 /// # Safety
 /// `job` is a live handle.
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn transom_job_barrier(job: *const JobHandle) -> c_int {
     guarded(|| unsafe { Ok(self::job(job)?.barrier()?) })
 }
 
-/// The way to a rank: TRANSOM_ROUTE_OWN, TRANSOM_ROUTE_SHM or TRANSOM_ROUTE_NET.
+/// The route to a rank: TRANSOM_ROUTE_OWN, TRANSOM_ROUTE_SHM or TRANSOM_ROUTE_NET.
 ///
 /// # Safety
 /// `job` is a live handle; `route` may be written.

@@ -58,7 +58,7 @@ unsafe fn displacements(first: *const i64, many: u64) -> Result<Vec<isize>, Fail
     unsafe { array(first, many, "displacements") }?.iter().map(|&one| distance(one)).collect()
 }
 
-/// `count` items of a type, each one extent after the one before.
+/// `count` items of a type, each one extent after the previous one.
 ///
 /// # Safety
 /// `old_type` is a predefined one or a live handle; `new_type` may be written.
@@ -228,9 +228,9 @@ pub unsafe extern "C" fn transom_type_struct(
     })
 }
 
-/// The part of an array of sizes that begins at starts and has subsizes elements, all per
-/// dimension; order is TRANSOM_ORDER_C or TRANSOM_ORDER_FORTRAN. The extent is that of the whole
-/// array.
+/// A part of an array. For each dimension, sizes has the elements of the array, subsizes those of
+/// the part, and starts the first element of the part. order is TRANSOM_ORDER_C or
+/// TRANSOM_ORDER_FORTRAN. The extent is that of the whole array.
 ///
 /// # Safety
 /// `sizes`, `subsizes` and `starts` have `dimensions` numbers; `old_type` is a predefined one or a
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn transom_type_subarray(
     })
 }
 
-/// A type with another lower bound and extent, in bytes. Data stays where it is.
+/// A type with another lower bound and extent, in bytes. The offsets of the data do not change.
 ///
 /// # Safety
 /// `old_type` is a predefined one or a live handle; `new_type` may be written.

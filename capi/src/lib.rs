@@ -1,10 +1,10 @@
 //! The C interface of transom, which `include/transom.h` declares. Owns handles, the conversion of
-//! arguments and error codes; the windows are those of [`transom::RawWindow`], and nothing is
-//! decided here.
+//! arguments and error codes; the windows are those of [`transom::RawWindow`], which makes all
+//! decisions.
 //!
-//! Every function is `extern "C"`, catches panics and answers an error class; `include/transom.h`
-//! is made of these files by cbindgen (tests/header.rs). So their comments are the reference of C
-//! programs: plain text without links.
+//! Every function is `extern "C"`, catches panics and returns an error class. cbindgen generates
+//! `include/transom.h` from these files (tests/c_header.rs), so the comments here are the reference
+//! for C programs: plain text without links.
 //!
 //! The modules stand in the order of the header.
 

@@ -19,10 +19,10 @@ fn allocated() -> MutexGuard<'static, BTreeMap<usize, Allocation>> {
     ALLOCATED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Allocates size zeroed bytes of this process that other ranks of the node can map; *base is their
-/// address, NULL for no bytes. Windows that are created over them, or over a part of them, are as
-/// fast as allocated ones. They begin on a page; at a multiple of more with the hint
-/// mpi_minimum_memory_alignment. Local.
+/// Allocates size zeroed bytes, which other ranks of the node can map; *base is set to the address,
+/// or to NULL if size is 0. Windows over this memory, or over a part of it, are as fast as
+/// allocated windows. The alignment is that of a page, or of the hint mpi_minimum_memory_alignment
+/// if it is larger. Local.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `base` may be written.
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn transom_alloc_mem(
     })
 }
 
-/// Frees memory of transom_alloc_mem by its address; NULL is legal and does nothing. Windows over
-/// it keep it until they are freed. Local.
+/// Frees memory of transom_alloc_mem; NULL is legal and has no effect. Windows over the memory keep
+/// it until they are freed. Local.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn transom_free_mem(base: *mut c_void) -> c_int {

@@ -12,11 +12,11 @@ use crate::pointers::out;
 use crate::request::{RequestHandle, handle};
 use crate::window::{WindowHandle, window};
 
-/// transom_put in a passive epoch, then one added to counter notice of target, whose rank sees the
-/// data when it sees the count. No items move no data, and count.
+/// Performs transom_put in a passive epoch, and then adds one to counter notice of target. A target
+/// that reads the new count also sees the data. A call without items only changes the counter.
 ///
 /// # Safety
-/// As for transom_put.
+/// The requirements of transom_put.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_put_notify(
@@ -42,11 +42,11 @@ pub unsafe extern "C" fn transom_put_notify(
     })
 }
 
-/// transom_get in a passive epoch, then one added to counter notice of target, which says there
-/// that the data has been read. It waits for the data.
+/// Performs transom_get in a passive epoch, and then adds one to counter notice of target. The new
+/// count means that the data has been read. The call waits for the data.
 ///
 /// # Safety
-/// As for transom_get.
+/// The requirements of transom_get.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_get_notify(
@@ -69,11 +69,11 @@ pub unsafe extern "C" fn transom_get_notify(
     })
 }
 
-/// transom_accumulate in a passive epoch, then one added to counter notice of target. It waits for
-/// the operation.
+/// Performs transom_accumulate in a passive epoch, and then adds one to counter notice of target.
+/// The call waits for the operation.
 ///
 /// # Safety
-/// As for transom_accumulate.
+/// The requirements of transom_accumulate.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_accumulate_notify(
@@ -98,11 +98,11 @@ pub unsafe extern "C" fn transom_accumulate_notify(
     })
 }
 
-/// transom_get_accumulate in a passive epoch, then one added to counter notice of target, for
-/// TRANSOM_NO_OP too. It waits for the operation.
+/// Performs transom_get_accumulate in a passive epoch, and then adds one to counter notice of
+/// target, also with TRANSOM_NO_OP. The call waits for the operation.
 ///
 /// # Safety
-/// As for transom_get_accumulate.
+/// The requirements of transom_get_accumulate.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_get_accumulate_notify(
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn transom_get_accumulate_notify(
 /// transom_put_notify with a request.
 ///
 /// # Safety
-/// As for transom_put; `request` may be written.
+/// The requirements of transom_put; `request` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rput_notify(
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn transom_rput_notify(
 /// transom_get_notify with a request.
 ///
 /// # Safety
-/// As for transom_get; `request` may be written.
+/// The requirements of transom_get; `request` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rget_notify(
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn transom_rget_notify(
 /// transom_accumulate_notify with a request.
 ///
 /// # Safety
-/// As for transom_accumulate; `request` may be written.
+/// The requirements of transom_accumulate; `request` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_raccumulate_notify(
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn transom_raccumulate_notify(
 /// transom_get_accumulate_notify with a request.
 ///
 /// # Safety
-/// As for transom_get_accumulate; `request` may be written.
+/// The requirements of transom_get_accumulate; `request` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rget_accumulate_notify(

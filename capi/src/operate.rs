@@ -100,8 +100,8 @@ pub(crate) unsafe fn operand<'a>(
 /// Puts len bytes from origin at a displacement of target.
 ///
 /// # Safety
-/// `window` is a live handle. `origin` has `len` bytes, which nobody writes until the operation is
-/// complete at this side.
+/// `window` is a live handle. `origin` has `len` bytes, which are not written until the operation
+/// is complete at the origin.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_put_bytes(
@@ -122,8 +122,8 @@ pub unsafe extern "C" fn transom_put_bytes(
 /// Gets len bytes into origin from a displacement of target.
 ///
 /// # Safety
-/// `window` is a live handle. `origin` has `len` bytes, which nobody else touches until the
-/// operation is complete.
+/// `window` is a live handle. `origin` has `len` bytes, which are not accessed until the operation
+/// is complete.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_get_bytes(
@@ -141,11 +141,12 @@ pub unsafe extern "C" fn transom_get_bytes(
     })
 }
 
-/// Puts items of a type as items of another with the same signature.
+/// Puts origin_count items at origin to target_count items of target. Both sides have the same
+/// sequence of predefined types.
 ///
 /// # Safety
-/// `window` is a live handle, types are predefined ones or live handles. Nobody writes the bytes of
-/// the origin's items until the operation is complete at this side.
+/// `window` is a live handle, types are predefined ones or live handles. The bytes of the origin's
+/// items are not written until the operation is complete at the origin.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_put(
@@ -169,11 +170,12 @@ pub unsafe extern "C" fn transom_put(
     })
 }
 
-/// Gets items of a type as items of another with the same signature.
+/// Gets target_count items of target to origin_count items at origin. Both sides have the same
+/// sequence of predefined types.
 ///
 /// # Safety
-/// `window` is a live handle, types are predefined ones or live handles. Nobody else touches the
-/// bytes of the origin's items until the operation is complete.
+/// `window` is a live handle, types are predefined ones or live handles. The bytes of the origin's
+/// items are not accessed until the operation is complete.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_get(
@@ -197,11 +199,12 @@ pub unsafe extern "C" fn transom_get(
     })
 }
 
-/// Combines the target's elements with the origin's by an operation, TRANSOM_SUM or another: atomic
-/// for each element with all other accumulates, fetches and compare-and-swaps on the same type.
+/// Combines the target's elements with those of the origin by op, such as TRANSOM_SUM. Each element
+/// is combined atomically with respect to all accumulates, fetches and compare-and-swaps on its
+/// type.
 ///
 /// # Safety
-/// As for transom_put.
+/// The requirements of transom_put.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_accumulate(
@@ -223,12 +226,12 @@ pub unsafe extern "C" fn transom_accumulate(
     })
 }
 
-/// transom_accumulate that also gets the values from before. For TRANSOM_NO_OP origin is not looked
-/// at.
+/// transom_accumulate that also stores the previous values in result. With TRANSOM_NO_OP origin is
+/// not read.
 ///
 /// # Safety
-/// As for transom_put, and for the bytes of result as for transom_get; they do not overlap those of
-/// origin.
+/// The requirements of transom_put for origin, and those of transom_get for result. The bytes of
+/// both do not overlap.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_get_accumulate(
@@ -254,11 +257,11 @@ pub unsafe extern "C" fn transom_get_accumulate(
     })
 }
 
-/// Combines one element of a predefined type and waits for its value from before. For TRANSOM_NO_OP
-/// origin is not looked at; for TRANSOM_PROC_NULL result stays as it was.
+/// Combines one element of a predefined type, and waits for its previous value, which is stored in
+/// result. With TRANSOM_NO_OP origin is not read. For TRANSOM_PROC_NULL result does not change.
 ///
 /// # Safety
-/// `window` is a live handle; `origin` and `result` are each of one element and do not overlap.
+/// `window` is a live handle; `origin` and `result` have one element each and do not overlap.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_fetch_and_op(
@@ -280,12 +283,12 @@ pub unsafe extern "C" fn transom_fetch_and_op(
     })
 }
 
-/// Stores the element origin where the element compare is found, and waits for the value from
-/// before. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
+/// Replaces the target's element by that at origin if it equals that at compare, and waits for its
+/// previous value, which is stored in result. For integers, TRANSOM_C_BOOL and TRANSOM_BYTE.
 ///
 /// # Safety
-/// `window` is a live handle; `origin`, `compare` and `result` are each of one element, and result
-/// overlaps none of the others.
+/// `window` is a live handle; `origin`, `compare` and `result` have one element each; result
+/// overlaps neither of the others.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_compare_and_swap(

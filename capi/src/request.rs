@@ -9,8 +9,9 @@ use crate::constants::TRANSOM_UNDEFINED;
 use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
 use crate::pointers::{array_mut, changed, out};
 
-/// The handle of one operation, to wait for it apart from the epoch. Complete is that of the
-/// buffers: the data of a get is there, the buffer of a put may be used again.
+/// The handle of one operation, by which a program waits for this operation before the end of the
+/// epoch. The operation of a request is complete when its buffers may be used again: the data of a
+/// get has arrived, and the buffer of a put may be written.
 #[derive(Debug)]
 pub struct RequestHandle(Option<Request>);
 
@@ -73,8 +74,8 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Waits until the operation is complete; the handle becomes NULL, also where the operation failed.
-/// Returns at once for NULL.
+/// Waits until the operation is complete; the handle becomes NULL, also if the operation failed.
+/// For NULL the call returns immediately.
 ///
 /// # Safety
 /// `request` points to a live handle or to NULL.
@@ -88,8 +89,8 @@ pub unsafe extern "C" fn transom_request_wait(request: *mut *mut RequestHandle) 
     })
 }
 
-/// Whether the operation is complete; then the handle becomes NULL. Makes progress, does not wait.
-/// *done is 1 for NULL.
+/// Sets *done to 1 if the operation is complete, and then the handle to NULL; else *done to 0.
+/// Makes progress and does not wait. For NULL *done is 1.
 ///
 /// # Safety
 /// `request` points to a live handle or to NULL; `done` may be written.
@@ -105,8 +106,8 @@ pub unsafe extern "C" fn transom_request_test(request: *mut *mut RequestHandle, 
     })
 }
 
-/// Waits for all; all handles become NULL, also where some failed. The first failure, in their
-/// order, is the result.
+/// Waits for all requests; all handles become NULL, also if some operations failed. The result is
+/// the first failure in the order of the array.
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL.
@@ -120,8 +121,8 @@ pub unsafe extern "C" fn transom_request_wait_all(count: u64, requests: *mut *mu
     })
 }
 
-/// Waits for one, whose handle becomes NULL; *index is its place, TRANSOM_UNDEFINED where all are
-/// NULL.
+/// Waits for one of the requests, whose handle becomes NULL. *index is set to its index, or to
+/// TRANSOM_UNDEFINED if all handles are NULL.
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL; `index` may be written.
@@ -143,8 +144,9 @@ pub unsafe extern "C" fn transom_request_wait_any(
     })
 }
 
-/// Waits for at least one: *done of them are complete, their places are in indices and their
-/// handles are NULL. *done is 0 where all are NULL.
+/// Waits for at least one of the requests. *done is set to the number of complete ones, whose
+/// indices are written to indices and whose handles become NULL. *done is 0 if all handles are
+/// NULL.
 ///
 /// # Safety
 /// `requests` has `count` handles, live ones or NULL; `indices` has room for as many numbers;
@@ -164,7 +166,7 @@ pub unsafe extern "C" fn transom_request_wait_some(
 /// transom_request_wait_some without waiting: *done may be 0.
 ///
 /// # Safety
-/// As for transom_request_wait_some.
+/// The requirements of transom_request_wait_some.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_request_test_some(
@@ -198,8 +200,8 @@ unsafe fn some(
     Ok(())
 }
 
-/// Forgets a request; the handle becomes NULL. The end of the epoch completes the operation all the
-/// same.
+/// Frees a request without waiting; the handle becomes NULL. The end of the epoch still completes
+/// the operation.
 ///
 /// # Safety
 /// `request` points to a live handle or to NULL.

@@ -33,7 +33,7 @@ unsafe fn posted(
 /// transom_put with a request.
 ///
 /// # Safety
-/// As for transom_put; `request` may be written.
+/// The requirements of transom_put; `request` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rput(
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn transom_rput(
 /// transom_get with a request.
 ///
 /// # Safety
-/// As for transom_get; `request` may be written.
+/// The requirements of transom_get; `request` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rget(
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn transom_rget(
 /// transom_accumulate with a request.
 ///
 /// # Safety
-/// As for transom_accumulate; `request` may be written.
+/// The requirements of transom_accumulate; `request` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_raccumulate(
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn transom_raccumulate(
 /// transom_get_accumulate with a request.
 ///
 /// # Safety
-/// As for transom_get_accumulate; `request` may be written.
+/// The requirements of transom_get_accumulate; `request` may be written.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_rget_accumulate(

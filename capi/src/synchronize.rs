@@ -7,8 +7,8 @@ use crate::error::guarded;
 use crate::pointers::{out, ranks};
 use crate::window::{WindowHandle, window};
 
-/// Ends the fence epoch and perhaps opens another. Collective. Assertions: TRANSOM_MODE_NOSTORE,
-/// _NOPUT, _NOPRECEDE, _NOSUCCEED.
+/// Ends the fence epoch and opens the next one, unless _NOSUCCEED is given. Collective. Assertions:
+/// TRANSOM_MODE_NOSTORE, _NOPUT, _NOPRECEDE, _NOSUCCEED.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn transom_window_fence(window: *const WindowHandle, asser
     guarded(|| unsafe { Ok(self::window(window)?.fence(self::assertions(assertions)?)?) })
 }
 
-/// Exposes this rank's part to origins. It does not wait. Assertions: TRANSOM_MODE_NOCHECK,
+/// Exposes this rank's part to origins. The call does not wait. Assertions: TRANSOM_MODE_NOCHECK,
 /// _NOSTORE, _NOPUT.
 ///
 /// # Safety
@@ -39,9 +39,9 @@ pub unsafe extern "C" fn transom_window_post(
     })
 }
 
-/// Opens an access epoch to targets. It does not wait: the first operation on a target waits for
-/// its post, and transom_window_complete for those without operations. Assertion:
-/// TRANSOM_MODE_NOCHECK.
+/// Opens an access epoch to targets. The call does not wait: the first operation on a target waits
+/// for the target's post, and transom_window_complete waits for the posts of targets without
+/// operations. Assertion: TRANSOM_MODE_NOCHECK.
 ///
 /// # Safety
 /// `window` is a live handle; `targets` has `count` ranks.
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn transom_window_start(
     })
 }
 
-/// Ends the epoch of transom_window_start: its operations are complete at both sides.
+/// Ends the epoch of transom_window_start. Its operations are then complete at origin and target.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -82,8 +82,8 @@ pub unsafe extern "C" fn transom_window_wait(window: *const WindowHandle) -> c_i
     guarded(|| unsafe { Ok(self::window(window)?.wait()?) })
 }
 
-/// Ends the epoch of transom_window_post if all its origins have completed; *done is whether they
-/// have.
+/// Ends the epoch of transom_window_post if all its origins have completed. *done is then 1,
+/// else 0.
 ///
 /// # Safety
 /// `window` is a live handle; `done` may be written.
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn transom_window_test(window: *const WindowHandle, done: 
     })
 }
 
-/// Opens a passive access epoch to a target; several may be locked at once. kind is
+/// Opens a passive access epoch to a target; a rank may lock several targets at once. kind is
 /// TRANSOM_LOCK_SHARED or TRANSOM_LOCK_EXCLUSIVE. Assertion: TRANSOM_MODE_NOCHECK.
 ///
 /// # Safety
@@ -118,8 +118,8 @@ pub unsafe extern "C" fn transom_window_lock(
     })
 }
 
-/// Completes everything to a target at both sides and ends its epoch. Where an operation failed the
-/// lock is given up all the same.
+/// Completes all operations on a target, at origin and target, and ends its epoch. The lock is
+/// released also if an operation failed.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn transom_window_lock_all(window: *const WindowHandle, as
     guarded(|| unsafe { Ok(self::window(window)?.lock_all(self::assertions(assertions)?)?) })
 }
 
-/// Completes everything and ends the epoch of transom_window_lock_all.
+/// Completes all operations and ends the epoch of transom_window_lock_all.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn transom_window_unlock_all(window: *const WindowHandle) 
     guarded(|| unsafe { Ok(self::window(window)?.unlock_all()?) })
 }
 
-/// Completes operations to a target at both sides, in a passive epoch.
+/// Completes the operations on a target, at origin and target, in a passive epoch.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn transom_window_flush(window: *const WindowHandle, targe
     guarded(|| unsafe { Ok(self::window(window)?.flush(rank(target)?)?) })
 }
 
-/// Completes operations to all targets at both sides, in a passive epoch.
+/// Completes the operations on all targets, at origin and target, in a passive epoch.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn transom_window_flush_all(window: *const WindowHandle) -
     guarded(|| unsafe { Ok(self::window(window)?.flush_all()?) })
 }
 
-/// Completes operations to a target at this side: their buffers may be used again.
+/// Completes the operations on a target at the origin, whose buffers may then be used again.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn transom_window_flush_local(window: *const WindowHandle,
     guarded(|| unsafe { Ok(self::window(window)?.flush_local(rank(target)?)?) })
 }
 
-/// Completes operations to all targets at this side.
+/// Completes the operations on all targets at the origin.
 ///
 /// # Safety
 /// `window` is a live handle.
@@ -196,8 +196,8 @@ pub unsafe extern "C" fn transom_window_flush_local_all(window: *const WindowHan
     guarded(|| unsafe { Ok(self::window(window)?.flush_local_all()?) })
 }
 
-/// Orders this rank's own accesses with those of others; in the separate model it brings both
-/// copies together.
+/// Orders this rank's loads and stores with the accesses of others; in the separate model it makes
+/// both copies equal.
 ///
 /// # Safety
 /// `window` is a live handle.

@@ -10,8 +10,9 @@ use crate::info::{self, InfoHandle, hints};
 use crate::job::{JobHandle, job, write_ranks};
 use crate::pointers::{Out, borrowed, changed, out, size};
 
-/// A window: memory of each rank of a job that the others access. Operations and synchronization
-/// calls may come from several threads at once, collective calls (fence, free) from one at a time.
+/// A window: memory of each rank of a job that the other ranks access. Several threads may call
+/// operations and synchronization at once; collective calls (fence, free) come from one thread at a
+/// time.
 #[derive(Debug)]
 pub struct WindowHandle(RawWindow);
 
@@ -34,12 +35,13 @@ fn give(slot: Out<*mut WindowHandle>, window: RawWindow) {
     slot.set(Box::into_raw(Box::new(WindowHandle(window))));
 }
 
-/// Opens size bytes at base as this rank's part, addressed by others in units of disp_unit bytes.
-/// Collective. Sizes and units may differ at every rank. Where the bytes are of transom_alloc_mem,
-/// ranks of the node map them, and the window keeps them.
+/// Creates a window with the size bytes at base as this rank's part. Other ranks address the part
+/// in units of disp_unit bytes. Collective. Sizes and units may differ between ranks. If the bytes
+/// are within memory of transom_alloc_mem, ranks of the node map them, and the window keeps the
+/// memory.
 ///
 /// # Safety
-/// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` stays
+/// `job` is a live handle, `info` one or NULL; `window` may be written. The memory at `base` is
 /// readable and writable until transom_window_free has succeeded.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
@@ -59,8 +61,9 @@ pub unsafe extern "C" fn transom_window_create(
     })
 }
 
-/// Allocates size zeroed bytes at this rank, addressed by others in units of disp_unit bytes; *base
-/// is their address. Collective. The memory goes with the window.
+/// Creates a window and allocates size zeroed bytes as this rank's part; *base is set to their
+/// address. Other ranks address the part in units of disp_unit bytes. Collective.
+/// transom_window_free frees the memory.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
@@ -84,9 +87,9 @@ pub unsafe extern "C" fn transom_window_allocate(
     })
 }
 
-/// Allocates memory that all ranks, which must be of one node, load and store: one segment in which
-/// the parts lie in the order of the ranks, or apart where the hint alloc_shared_noncontig allows
-/// it. *base is the address of this rank's part. Collective.
+/// Creates a window whose memory all ranks load and store; they must be on one node. The parts are
+/// contiguous in the order of the ranks, unless the hint alloc_shared_noncontig allows separate
+/// parts. *base is set to the address of this rank's part. Collective.
 ///
 /// # Safety
 /// `job` is a live handle, `info` one or NULL; `base` and `window` may be written.
@@ -110,7 +113,7 @@ pub unsafe extern "C" fn transom_window_allocate_shared(
     })
 }
 
-/// A window without memory, to which each rank attaches regions of its own. Displacements are
+/// Creates a window without memory, to which each rank attaches regions. Displacements are
 /// addresses of the target. Collective.
 ///
 /// # Safety
@@ -133,8 +136,8 @@ pub unsafe extern "C" fn transom_window_create_dynamic(
 /// Attaches size bytes at base to a dynamic window. Local.
 ///
 /// # Safety
-/// `window` is a live handle. The memory stays readable and writable until it is detached and no
-/// rank accesses it.
+/// `window` is a live handle. The memory is readable and writable until it is detached and no rank
+/// accesses it.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transom_window_attach(window: *const WindowHandle, base: *mut c_void, size: u64) -> c_int {
@@ -153,8 +156,8 @@ pub unsafe extern "C" fn transom_window_detach(window: *const WindowHandle, base
     guarded(|| unsafe { Ok(self::window(window)?.detach(base.cast())?) })
 }
 
-/// Ends the window; collective. The handle becomes NULL. Where it fails, within an epoch, the
-/// window stays as it was.
+/// Frees the window; collective. The handle becomes NULL. Within an epoch the call fails, and the
+/// window does not change.
 ///
 /// # Safety
 /// `window` points to a live handle, which no other thread uses, or to NULL.
@@ -170,8 +173,8 @@ pub unsafe extern "C" fn transom_window_free(window: *mut *mut WindowHandle) -> 
     })
 }
 
-/// This rank's part: the first byte, its bytes, and its displacement unit. Of a dynamic window
-/// NULL, 0 and 1.
+/// This rank's part: its address, its size in bytes, and its displacement unit. For a dynamic
+/// window NULL, 0 and 1.
 ///
 /// # Safety
 /// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
@@ -194,8 +197,8 @@ pub unsafe extern "C" fn transom_window_part(
     })
 }
 
-/// The part of a rank as this process loads and stores it, or for TRANSOM_PROC_NULL that of the
-/// lowest rank whose part has bytes.
+/// The part of a rank at the address where this process loads and stores it. For TRANSOM_PROC_NULL,
+/// the part of the lowest rank whose part is not empty.
 ///
 /// # Safety
 /// `window` is a live handle; `base`, `size` and `disp_unit` may be written.
@@ -220,7 +223,7 @@ pub unsafe extern "C" fn transom_window_shared_query(
     })
 }
 
-/// How the window came to its memory: TRANSOM_FLAVOR_CREATE, _ALLOCATE, _DYNAMIC or _SHARED.
+/// The source of the window's memory: TRANSOM_FLAVOR_CREATE, _ALLOCATE, _DYNAMIC or _SHARED.
 ///
 /// # Safety
 /// `window` is a live handle; `flavor` may be written.
@@ -235,7 +238,7 @@ pub unsafe extern "C" fn transom_window_flavor(window: *const WindowHandle, flav
     })
 }
 
-/// Its memory model: TRANSOM_MODEL_UNIFIED or TRANSOM_MODEL_SEPARATE.
+/// The window's memory model: TRANSOM_MODEL_UNIFIED or TRANSOM_MODEL_SEPARATE.
 ///
 /// # Safety
 /// `window` is a live handle; `model` may be written.
@@ -250,8 +253,8 @@ pub unsafe extern "C" fn transom_window_model(window: *const WindowHandle, model
     })
 }
 
-/// Its ranks as ranks of the whole job: *count of them, of which the first `room` are written to
-/// ranks.
+/// The window's ranks, as ranks of the whole job. *count is set to their number, and the first
+/// `room` of them are written to ranks.
 ///
 /// # Safety
 /// `window` is a live handle; `ranks` has room for `room` numbers; `count` may be written.
@@ -267,7 +270,7 @@ pub unsafe extern "C" fn transom_window_group(
     guarded(|| unsafe { write_ranks(&self::window(window)?.group(), room, ranks, count) })
 }
 
-/// All hints with the values in force, as a new info, which transom_info_free ends.
+/// All hints with the values in force, as a new info, which the caller frees by transom_info_free.
 ///
 /// # Safety
 /// `window` is a live handle; `info` may be written.
@@ -282,8 +285,8 @@ pub unsafe extern "C" fn transom_window_get_info(window: *const WindowHandle, in
     })
 }
 
-/// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit;
-/// others were decided at creation and stay. All ranks give the same; nothing is sent.
+/// Changes hints: no_locks, accumulate_ordering, accumulate_ops, same_size and same_disp_unit; the
+/// other hints are fixed at creation. All ranks give equal values; the call does not communicate.
 ///
 /// # Safety
 /// `window` is a live handle, `info` one or NULL.
