@@ -1,5 +1,5 @@
-//! Gives the shared library its name for the dynamic linker. The number is that of the interface:
-//! it changes where programs that were linked before would not work any more.
+//! Gives the shared library its name for the dynamic linker. The number is the version of the
+//! interface: it changes when earlier linked programs would no longer work.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -329,7 +329,7 @@ pub(crate) struct Reclaim<T> {
 
 // SAFETY: the value represents the vector of which it was made, without access to the elements.
 unsafe impl<T: Send> Send for Reclaim<T> {}
-// SAFETY: as above.
+// SAFETY: the value represents the vector of which it was made, without access to the elements.
 unsafe impl<T: Sync> Sync for Reclaim<T> {}
 
 impl<T> Reclaim<T> {

@@ -387,7 +387,8 @@ impl Callers {
         // SeqCst: pairs with the SeqCst in `Here::drop`: either the caller sees the waiting thread,
         // or this thread sees that the caller has left.
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        // SeqCst: as above. Acquire: pairs with the Release in `stop`, whose wake takes the lock.
+        // SeqCst: pairs with the SeqCst in `Here::drop`. Acquire: pairs with the Release in `stop`,
+        // whose wake takes the lock.
         let present = |_: &mut ()| self.inside.load(Ordering::SeqCst) > 0 && !stop.load(Ordering::Acquire);
         // Whether the wait timed out does not matter, because the caller checks again.
         drop(self.left.wait_timeout_while(guard, limit, present));

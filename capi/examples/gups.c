@@ -63,7 +63,8 @@ struct table {
     int rank, size;
 };
 
-/* Does this rank's part of the updates, in one epoch. The values that are sent lie in a ring, which is flushed when it is full. */
+/* Makes this rank's part of the updates, in one epoch. A ring holds the sent values, and is flushed
+ * when it is full. */
 static void update(const struct table *table) {
     enum { RING = 1024 };
     static uint64_t ring[RING];
@@ -95,7 +96,8 @@ static uint64_t differ(const struct table *table, const uint64_t *expected) {
     return wrong;
 }
 
-/* This rank's words after all updates, by one process alone: XOR is the same in any order. */
+/* This rank's words after all updates, computed by one process: the result of XOR does not depend on
+ * the order. */
 static uint64_t *serial(const struct table *table) {
     uint64_t *words = malloc((table->count + 1) * sizeof *words), ran = start(0);
     if (words == NULL) {
@@ -115,7 +117,7 @@ static uint64_t *serial(const struct table *table) {
     return words;
 }
 
-/* All ranks are here, and this one sees what the others did. */
+/* All ranks have passed the barrier, and this rank sees the updates of the others. */
 static void meet(transom_job *world, transom_window *window) {
     MUST(transom_job_barrier(world));
     MUST(transom_window_sync(window));

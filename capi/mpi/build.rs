@@ -1,6 +1,6 @@
-//! Compiles `host/host.c` with the compiler wrapper of the MPI that the library is for, which
-//! `MPICC` names, and learns from it what differs between MPIs at compile time: the width of
-//! handles, whether it is Open MPI, and whether there are functions with large counts.
+//! Compiles `host/host.c` with the MPI's compiler wrapper, which `MPICC` names. Determines the
+//! differences between MPIs at compile time: the width of handles, whether the MPI is Open MPI, and
+//! whether it has functions with large counts.
 
 use std::env;
 use std::path::Path;
@@ -36,7 +36,8 @@ fn main() {
     if holds("MPI_VERSION >= 4") {
         println!("cargo::rustc-cfg=large_counts");
     }
-    // What is called within the library is the library's, whoever else has the name.
+    // Calls within the library use the library's functions, also if another object defines the
+    // names.
     println!("cargo::rustc-link-arg-cdylib=-Wl,-Bsymbolic-functions");
     cc::Build::new()
         .compiler(&compiler)

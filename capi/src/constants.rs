@@ -92,7 +92,7 @@ pub(crate) fn rank(rank: c_int) -> Result<usize, Failure> {
     }
 }
 
-/// A rank as C programs see it.
+/// A rank in the form of C programs.
 pub(crate) fn number(rank: usize) -> c_int {
     c_int::try_from(rank).unwrap_or(c_int::MAX)
 }

@@ -29,7 +29,8 @@ pub unsafe extern "C" fn transom_window_set_num_notify(window: *const WindowHand
     guarded(|| unsafe { set_number(self::window(window)?, counters) })
 }
 
-/// The call is collective: a negative number is told to all ranks as one that is too large.
+/// The call is collective: a negative number is an error at all ranks, like a number that is too
+/// large.
 fn set_number(window: &RawWindow, counters: c_int) -> Result<(), Failure> {
     let done = window.set_num_notify(usize::try_from(counters).unwrap_or(usize::MAX));
     if counters < 0 && done.is_err() {

@@ -1,5 +1,5 @@
-//! Errors as C programs see them: a class as the result of the call, and the whole text for the
-//! thread that got it. No panic goes past this file.
+//! Errors in the form of C programs: a class as the result of the call, and the text for the thread
+//! that made the call. No panic leaves this file.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -131,7 +131,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// Runs the body of a call: its class, with the text kept where it fails, by a panic too.
+/// Runs the body of a call and returns its class; stores the text if the body fails or panics.
 #[inline]
 pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -151,7 +151,7 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 #[cold]
 fn told(failure: &Failure) -> c_int {
     let text = CString::new(failure.text.replace('\0', "\u{fffd}")).unwrap_or_default();
-    // A thread that ends has lost its storage, and no caller can ask for the text.
+    // A thread that ends has lost its storage, and no caller can read the text.
     let _ = LAST.try_with(|last| last.replace(text));
     failure.class
 }

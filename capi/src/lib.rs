@@ -6,7 +6,7 @@
 //! `include/transom.h` from these files (tests/c_header.rs), so the comments here are the reference
 //! for C programs: plain text without links.
 //!
-//! The modules stand in the order of the header.
+//! The modules are in the order of the header.
 
 #[allow(unsafe_code)]
 pub mod error;

@@ -11,7 +11,7 @@ use crate::error::{Failure, TRANSOM_ERR_ARG, guarded};
 use crate::pointers::{array, array_mut, count, size};
 use crate::window::{WindowHandle, window};
 
-/// Items at an address, NULL only where there are none.
+/// Items at an address, which is NULL only if there are none.
 ///
 /// # Safety
 /// `ty` is NULL, a predefined one or a live handle.
@@ -41,7 +41,7 @@ fn address(base: *const c_void) -> *const u8 {
     if base.is_null() { std::ptr::dangling() } else { base.cast() }
 }
 
-/// The length of plain bytes, whose address is NULL only where there are none.
+/// The length of plain bytes, whose address is NULL only if the length is 0.
 #[inline]
 fn plain(base: *const c_void, len: u64) -> Result<usize, Failure> {
     if base.is_null() && len > 0 {
@@ -50,8 +50,8 @@ fn plain(base: *const c_void, len: u64) -> Result<usize, Failure> {
     size(len)
 }
 
-/// The bytes of a transfer whose items are as many of the same predefined type at both ends: what
-/// programs do most often, and then needs no look at layouts.
+/// The bytes of a transfer with equal counts of one predefined type at both sides: the most
+/// frequent case, which needs no layouts.
 #[inline]
 pub(crate) fn dense(
     origin: (*const c_void, u64, *const DatatypeHandle),
@@ -79,7 +79,7 @@ pub(crate) unsafe fn at<'a>(
     Ok(At::new(rank(target)?, displacement, self::count(count)?, unsafe { datatype(ty)? }))
 }
 
-/// The origin of a fetching operation, ignored where the operation stores nothing.
+/// The origin of a fetching operation, ignored if the operation stores no value.
 ///
 /// # Safety
 /// As for [`items`].

@@ -1,6 +1,6 @@
-//! Pointers from C programs: NULL is an error that names the argument, everything else is what the
-//! caller promised. Results are written at the end of a call; where they go is asked at its
-//! beginning, so that nothing is half done.
+//! Pointers from C programs: NULL is an error that names the argument; the caller promises that
+//! other pointers are valid. Results are written at the end of a call; their addresses are checked
+//! at its beginning, so that no call fails after it has taken effect.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
@@ -14,12 +14,12 @@ pub(crate) struct Out<T>(NonNull<T>);
 impl<T> Out<T> {
     /// Writes the result.
     pub(crate) fn set(self, value: T) {
-        // SAFETY: whoever called `out` promised that it may be written.
+        // SAFETY: the caller of `out` promised that it may be written.
         unsafe { self.0.write(value) }
     }
 }
 
-/// Where a result goes, or an error that names it.
+/// The address of a result, or an error that names the argument.
 ///
 /// # Safety
 /// `slot` is NULL, or may be written until the call returns.
@@ -30,8 +30,7 @@ pub(crate) unsafe fn out<T>(slot: *mut T, what: &str) -> Result<Out<T>, Failure>
 /// The value behind a pointer.
 ///
 /// # Safety
-/// `pointer` is NULL, or points to a value that lives and that nobody changes until the call
-/// returns.
+/// `pointer` is NULL, or points to a live value that is not changed until the call returns.
 #[inline]
 pub(crate) unsafe fn borrowed<'a, T>(pointer: *const T, class: c_int, what: &str) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise.
@@ -41,16 +40,16 @@ pub(crate) unsafe fn borrowed<'a, T>(pointer: *const T, class: c_int, what: &str
 /// The value behind a pointer, to be changed.
 ///
 /// # Safety
-/// As for [`borrowed`], and nobody else looks at it.
+/// The requirements of [`borrowed`], and the value is not accessed otherwise.
 pub(crate) unsafe fn changed<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
 }
 
-/// An array. Where it has no elements, its address does not count.
+/// An array. If the array has no elements, its address is ignored.
 ///
 /// # Safety
-/// `first` is NULL, or that of `count` elements that nobody changes until the call returns.
+/// `first` is NULL, or points to `count` elements that are not changed until the call returns.
 pub(crate) unsafe fn array<'a, T>(first: *const T, count: u64, what: &str) -> Result<&'a [T], Failure> {
     match length::<T>(count, what)? {
         0 => Ok(&[]),
@@ -63,7 +62,7 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: u64, what: &str) -> Re
 /// An array to be changed.
 ///
 /// # Safety
-/// As for [`array`], and nobody else looks at it.
+/// The requirements of [`array`], and the elements are not accessed otherwise.
 pub(crate) unsafe fn array_mut<'a, T>(first: *mut T, count: u64, what: &str) -> Result<&'a mut [T], Failure> {
     match length::<T>(count, what)? {
         0 => Ok(&mut []),
@@ -96,11 +95,12 @@ pub(crate) unsafe fn ranks(first: *const c_int, count: c_int, what: &str) -> Res
     unsafe { array(first, many, what) }?.iter().map(|&one| rank(one)).collect()
 }
 
-/// Writes `text` with its zero byte to `value` of `*size` bytes, as much as fits; `*size` becomes
-/// what all of it takes.
+/// Writes `text` with its zero byte to `value` of `*size` bytes, as much as fits; `*size` is set to
+/// the size of the whole text.
 ///
 /// # Safety
-/// `size` is NULL, or may be read and written; `value` is NULL where it is 0, or has as many bytes.
+/// `size` is NULL, or may be read and written; `value` may be NULL if `*size` is 0; else it has
+/// `*size` bytes.
 pub(crate) unsafe fn write_text(text: &str, value: *mut c_char, size: *mut u64) -> Result<(), Failure> {
     // SAFETY: the caller's promises.
     let (size, room) = unsafe {

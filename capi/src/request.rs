@@ -1,5 +1,5 @@
-//! Handles of requests. One that is complete and told so is gone: its handle becomes NULL, and NULL
-//! is left out by the functions on many.
+//! Handles of requests. When a call reports a request as complete, the handle becomes NULL.
+//! Functions on several requests ignore NULL.
 
 use std::ffi::c_int;
 
@@ -27,7 +27,7 @@ pub(crate) fn handle(request: Request) -> *mut RequestHandle {
 unsafe fn end(slot: &mut *mut RequestHandle) {
     let handle = std::mem::replace(slot, std::ptr::null_mut());
     if !handle.is_null() {
-        // SAFETY: the caller's promise; no other copy of it is used any more.
+        // SAFETY: the caller's promise; no copy of the handle is used afterwards.
         drop(unsafe { Box::from_raw(handle) });
     }
 }
@@ -60,14 +60,14 @@ impl<'a> Taken<'a> {
 }
 
 impl Drop for Taken<'_> {
-    /// Those that were told complete are gone.
+    /// Requests that were reported as complete do not exist any more.
     fn drop(&mut self) {
         for (place, request) in self.places.drain(..).zip(self.requests.drain(..)) {
             let slot = &mut self.slots[place];
             // SAFETY: `new` took it out of this very handle.
             match unsafe { slot.as_mut() } {
                 Some(handle) if request.is_active() => handle.0 = Some(request),
-                // SAFETY: the same.
+                // SAFETY: `new` took the request out of this handle.
                 _ => unsafe { end(slot) },
             }
         }

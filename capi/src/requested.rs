@@ -15,8 +15,8 @@ use crate::window::{WindowHandle, window};
 /// Posts the operation of `post` with both sides, and hands out its request.
 ///
 /// # Safety
-/// `window` and `slot` are NULL, or a live handle and what may be written; what `post` asks of the
-/// sides.
+/// `window` is NULL or a live handle, and `slot` is NULL or may be written. The sides fulfil the
+/// requirements of `post`.
 unsafe fn posted(
     window: *const WindowHandle,
     slot: *mut *mut RequestHandle,

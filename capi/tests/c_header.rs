@@ -1,11 +1,11 @@
-//! include/transom.h is what cbindgen makes of the Rust files now. Knows no program and starts
-//! none.
+//! include/transom.h equals the output of cbindgen for the current Rust files. Knows no program and
+//! starts none.
 //!
 //! Route: program.
 
 use std::path::Path;
 
-/// What cbindgen makes.
+/// The output of cbindgen.
 fn made(folder: &Path) -> String {
     let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("cbindgen.toml is right");
     let bindings = cbindgen::Builder::new().with_crate(folder).with_config(config).generate().expect("bindings");

@@ -32,7 +32,7 @@ impl Width {
 /// The effect of an atomic on its location. Each kind returns the previous value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AmoKind {
-    /// Adds the operand, wrapping: the same bits for signed and unsigned integers.
+    /// Adds the operand, wrapping: the bits are equal for signed and unsigned integers.
     Sum,
     /// Stores the operand (`MPI_REPLACE`).
     Replace,

@@ -22,8 +22,8 @@ pub(crate) unsafe fn combine<T: bytemuck::Pod>(to: *mut u8, from: *const u8, len
     unsafe { combine_each(to, from, len, function) }
 }
 
-/// The same loop with AVX2, which most x86-64 processors of the last ten years have; its vectors
-/// are twice as wide as the baseline's.
+/// The loop with AVX2, which most x86-64 processors of the last ten years have; its vectors are
+/// twice as wide as those of the baseline.
 ///
 /// # Safety
 /// As for [`combine`], on a processor with AVX2.

@@ -19,8 +19,8 @@ pub struct Limits {
     pub inline_max: usize,
     /// The longest [`Port::put_packed`] and [`Port::get_scattered`].
     pub packed_max: usize,
-    /// The longest [`Port::put`] and [`Port::get`] that the port copies through a buffer of its
-    /// own, so that one packed put of several costs no further copy; at most `packed_max`.
+    /// The longest [`Port::put`] and [`Port::get`] that the port copies through an internal buffer,
+    /// so that packing several puts into one adds no copy; at most `packed_max`.
     pub copied_max: usize,
     /// The longest single [`Port::put`] or [`Port::get`]; callers cut longer ones.
     pub transfer_max: usize,
@@ -45,13 +45,13 @@ pub struct Limits {
 pub trait Domain: Send + Sync + Debug + 'static {
     /// Memory that peers may access through this domain.
     type Region: Region;
-    /// The way to the peers.
+    /// The access to the peers.
     type Port: Port;
 
     /// The port: one for each domain.
     fn port(&self) -> &Self::Port;
 
-    /// Lets peers access `memory`, which stays valid as long as the region.
+    /// Gives peers access to `memory`, which is valid as long as the region.
     ///
     /// # Errors
     /// The refusal of the system or provider, with the length and address.
@@ -64,7 +64,8 @@ pub trait Region: Send + Sync + Debug + 'static {
     /// The key, which peers hand to [`Port::import`].
     fn key(&self) -> RegionKey;
 
-    /// Whether peers can perform this atomic on the region, and with what else it is atomic.
+    /// Whether peers can perform this atomic on the region, and with which other atomics it is
+    /// atomic.
     fn amo(&self, kind: AmoKind, width: Width) -> Option<Coherence>;
 }
 
@@ -76,15 +77,16 @@ pub trait Handler {
     fn message(&self, from: Peer, bytes: &[u8]);
 }
 
-/// The way to the peers. All methods may be called from several threads at once.
+/// The access to the peers. All methods may be called from several threads at once.
 ///
 /// Nothing is ordered: neither two operations to one target nor a message after a put, unless the
 /// caller waited for the [`Tally`](crate::Tally) of the first, or a message follows puts on a port
 /// whose limits say [`Limits::ordered`]. A count that falls means that the target has the data,
-/// which is visible to every process that then looks, and that the origin's buffer is free.
+/// which is visible to every process that reads it afterwards, and that the origin's buffer may be
+/// used again.
 ///
 /// Offsets and lengths are bytes within the remote region, checked by the caller against the
-/// window's size; backends check them against the region again where that costs nothing.
+/// window's size; backends check them against the region again where the check is free.
 pub trait Port: Send + Sync + Debug + 'static {
     /// A peer's region, ready for use.
     type Remote: Send + Sync + Debug + 'static;
@@ -111,7 +113,8 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// The region as memory of this process, where load and store reach it.
     fn direct<'r>(&self, remote: &'r Self::Remote) -> Option<&'r Memory>;
 
-    /// Whether an atomic on this region can be posted from here, and with what else it is atomic.
+    /// Whether an atomic on this region can be posted from here, and with which other atomics it is
+    /// atomic.
     fn amo_on(&self, remote: &Self::Remote, kind: AmoKind, width: Width) -> Option<Coherence>;
 
     /// Puts at most [`Limits::inline_max`] bytes, which are copied before this returns.
@@ -132,15 +135,14 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// Puts the bytes of `from` without copying them, at most [`Limits::transfer_max`].
     ///
     /// # Safety
-    /// `from` is readable, and nobody writes it, until the tally is idle or the answer is other
-    /// than `Pending`.
+    /// `from` is readable and not written until the tally is idle or the result is not `Pending`.
     unsafe fn put(&self, to: &Self::Remote, offset: u64, from: Span, tally: &TallyRef) -> Post;
 
     /// Gets bytes into `into`, at most [`Limits::transfer_max`].
     ///
     /// # Safety
-    /// `into` is writable, and nobody else reads or writes it, until the tally is idle or the
-    /// answer is other than `Pending`.
+    /// `into` is writable and not accessed otherwise until the tally is idle or the result is not
+    /// `Pending`.
     unsafe fn get(&self, from: &Self::Remote, offset: u64, into: Span, tally: &TallyRef) -> Post;
 
     /// Puts the parts of `from` one after another to one place, without copying them: at most
@@ -164,7 +166,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     unsafe fn get_scattered(&self, from: &Self::Remote, offset: u64, into: &[Span], tally: &TallyRef) -> Post;
 
     /// Performs an atomic at the target and stores the previous value in `into`, whose length is
-    /// the atomic's width, or 0 where the value is not wanted. `offset` is a multiple of the width.
+    /// the atomic's width, or 0 if the value is not needed. `offset` is a multiple of the width.
     /// Requires that [`Port::amo_on`] gives `Some`.
     ///
     /// # Safety
@@ -175,16 +177,16 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// arrives once, in no particular order. Answers `Done`, `Again` or `Broken`.
     fn send(&self, to: Peer, message: &[u8]) -> Post;
 
-    /// Processes completions and messages, without blocking, and returns their number. It may do
-    /// nothing and return 0 while another thread is inside.
+    /// Processes completions and messages, without blocking, and returns their number. It may
+    /// return 0 without progress while another thread makes progress.
     ///
     /// # Errors
-    /// The transport as a whole is broken. A failure of one operation goes to the operation's
-    /// tally.
+    /// The transport as a whole is broken. A failure of one operation is recorded in the
+    /// operation's tally.
     fn progress(&self, handler: &impl Handler) -> Result<usize, FabricError>;
 
-    /// The first peer that this process can't serve any more: a message to it was lost, or it can't
-    /// be connected. The answer does not change afterwards.
+    /// The first unreachable peer: a message to it was lost, or it can't be connected. The answer
+    /// does not change afterwards.
     fn lost(&self) -> Option<Fault> {
         None
     }
@@ -194,7 +196,7 @@ pub trait Port: Send + Sync + Debug + 'static {
     fn wait(&self, limit: Duration);
 
     /// [`Port::wait`] that also ends when `other` is readable; false where `limit` passed instead.
-    /// A port that sleeps on no descriptor does not look at `other`.
+    /// A port that sleeps on no descriptor ignores `other`.
     fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
         let _ = other;
         self.wait(limit);

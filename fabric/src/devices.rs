@@ -49,7 +49,7 @@ impl Wanted {
     }
 }
 
-/// The NUMA node to which this process is bound; `None` where it may run on several.
+/// The NUMA node to which this process is bound; `None` if the process may run on several nodes.
 pub fn near_node() -> Option<u32> {
     let bound = rustix::thread::sched_getaffinity(None).ok()?;
     let mut nodes = (0..CpuSet::MAX_CPU).filter(|cpu| bound.is_set(*cpu)).map(|cpu| node_of(Path::new(CPUS), cpu));
@@ -74,7 +74,7 @@ pub fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The content of a file of one line; empty where it can't be read.
+/// The content of a file of one line; empty if it can't be read.
 pub fn line(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }

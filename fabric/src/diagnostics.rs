@@ -1,6 +1,6 @@
 //! Warnings and failures that no caller gets as a value, for example from `drop` or from the
-//! progress thread. The one place where the libraries write to the standard error. Knows nothing of
-//! what it reports.
+//! progress thread. The one place where the libraries write to the standard error. Must not know
+//! the subjects of the messages.
 //!
 //! Where the program has installed a logger of the crate `log` (feature `log`), messages are
 //! records of that logger, and the library writes nothing itself.
@@ -15,7 +15,7 @@ static WARNINGS: AtomicBool = AtomicBool::new(true);
 
 /// Turns warnings on or off for the process. Errors are always reported.
 pub fn show_warnings(on: bool) {
-    // Relaxed: a switch of its own; nothing else is published with it.
+    // Relaxed: an independent switch; no other data is published with it.
     WARNINGS.store(on, Ordering::Relaxed);
 }
 
@@ -42,7 +42,7 @@ pub fn chain(error: &dyn Error) -> String {
     sources.fold(error.to_string(), |text, source| text + ": " + &source.to_string())
 }
 
-/// Writes what the user asked for by a variable. A logger does not get it.
+/// Writes output that the user requested by a variable. A logger does not get it.
 pub fn answer(text: &str) {
     write_line(format_args!("{text}"));
 }
@@ -68,8 +68,8 @@ fn logged(_is_error: bool, _target: &str, _text: &dyn fmt::Display) -> bool {
     false
 }
 
-/// Writes a line at once, so that lines of several ranks do not mix. A standard error that is
-/// closed, or whose reader has gone, loses the line.
+/// Writes a line at once, so that lines of several ranks do not mix. If the standard error is
+/// closed, or its reader has ended, the line is lost.
 fn write_line(text: fmt::Arguments<'_>) {
     let mut line = text.to_string();
     if !line.ends_with('\n') {

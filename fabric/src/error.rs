@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{Peer, Reason};
 
-/// The reason why a transport failed. It names the peer where there is one. Its kinds, and those of
+/// The reason why a transport failed. It names the peer, if there is one. Its kinds, and those of
 /// [`Cause`], are all known to the crates above, so that a translation covers each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FabricError {
@@ -27,11 +27,11 @@ pub enum FabricError {
         /// The answer.
         cause: Cause,
     },
-    /// A peer can't be reached, or is gone.
+    /// A peer can't be reached, or has ended.
     Broken(Fault),
 }
 
-/// Who refused, with the code.
+/// The refusing party, with its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The kernel.
@@ -58,16 +58,16 @@ pub enum Cause {
     Io(io::ErrorKind),
     /// The transport itself.
     Refused(Reason),
-    /// The setup of this machine: a library, device, right or setting is missing. In words for the
-    /// people who can change it, of all places that were tried.
+    /// The setup of this machine: a library, device, right or setting is missing. In words for
+    /// administrators, for all transports that were tried.
     Setup(String),
-    /// The peer itself, by an answer of the layer above, which knows what the words say.
+    /// The peer itself, by an answer whose words the layer above decodes.
     Answer([u64; 4]),
     /// A part of the action, which failed.
     Within(Box<FabricError>),
 }
 
-/// A peer that can't be reached any more, or that refused, and why.
+/// A peer that has become unreachable, or that refused, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The peer.
@@ -192,7 +192,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The further layers of an error, where the alternate form is asked for.
+/// The sources of an error, if the alternate form is requested.
 ///
 /// # Errors
 /// Those of the formatter.

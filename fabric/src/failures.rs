@@ -8,7 +8,7 @@ use crate::Fault;
 /// The reason why an operation did not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The peer can't be reached any more.
+    /// The peer has become unreachable.
     Broken(Fault),
     /// The peer is alive and refused to execute the operation.
     Refused(Fault),
@@ -25,12 +25,12 @@ struct Waiting {
 /// All failures that no call has reported.
 #[derive(Debug)]
 pub(crate) struct Failures {
-    /// By number, in the order in which they came.
+    /// By number, in the order of arrival.
     waiting: BTreeMap<u64, Waiting>,
     next: u64,
     /// The failures that each tally may report.
     of: BTreeMap<usize, BTreeSet<u64>>,
-    /// The tallies with a failure of an operation of their own.
+    /// The tallies of which an operation has failed.
     own: BTreeMap<usize, u64>,
 }
 
@@ -39,8 +39,8 @@ impl Failures {
         Failures { waiting: BTreeMap::new(), next: 0, of: BTreeMap::new(), own: BTreeMap::new() }
     }
 
-    /// Keeps a failure of an operation of the first of `tellers`, unless that tally has one
-    /// already: the first failure names the cause. Returns whether it was kept.
+    /// Stores a failure of an operation of the first of `tellers`, unless that tally has a failure:
+    /// the first failure names the cause. Returns whether it was kept.
     pub(crate) fn keep(&mut self, tellers: Vec<usize>, failure: &Failure) -> bool {
         let number = self.next;
         let Some(&own) = tellers.first().filter(|own| !self.own.contains_key(own)) else { return false };

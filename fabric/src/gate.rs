@@ -1,15 +1,15 @@
-//! A gate beside a lock: an asymmetric barrier between operations that are short and many, and
-//! operations that must be alone.
+//! A gate in addition to a lock: an asymmetric barrier between frequent short operations and
+//! operations that need exclusive access.
 //!
 //! While the gate is open, a short operation takes no lock. The operation writes its *visit*, a
-//! word that only its thread writes, looks at the gate, and is done when it has cleared the visit.
-//! An operation that must be alone takes the lock, closes the gate and waits for all visits. A
-//! visit costs two plain stores: [`rendezvous`], which the closing side calls, makes the kernel run
-//! a full barrier on every CPU that may be between a visit and its look. Short operations that find
-//! the gate closed take the lock. Only a holder of the lock changes the gate.
+//! word that only its thread writes, reads the gate, and ends by clearing the visit. An operation
+//! that must be alone takes the lock, closes the gate and waits for all visits. A visit costs two
+//! plain stores: The closing side calls [`rendezvous`], which makes the kernel run a full barrier
+//! on every CPU that may be between writing its visit and reading the gate. Short operations that
+//! find the gate closed take the lock. Only a holder of the lock changes the gate.
 //!
-//! Knows neither the lock nor the operations. The lock stays valid where its holder died: a gate
-//! that was left closing is closed again by the next holder.
+//! Knows neither the lock nor the operations. The lock remains valid if its holder dies: the next
+//! holder closes a gate that was left closing.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
@@ -49,8 +49,8 @@ impl<'w> Gate<'w> {
         self.0.load(Ordering::Relaxed) == OPEN
     }
 
-    /// Passes the open gate; `None` where it is not open. `visit` is the word of the calling
-    /// thread, whose process has [`enrol`]led; `name` is not [`NO_VISIT`].
+    /// Passes the open gate; `None` if it is not open. `visit` is the word of the calling thread,
+    /// whose process has [`enrol`]led; `name` is not [`NO_VISIT`].
     #[inline(always)]
     pub fn pass(self, visit: &'w AtomicU32, name: u32) -> Option<Visit<'w>> {
         visit.store(name, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl<'w> Gate<'w> {
         self.0.load(Ordering::Relaxed) == CLOSED
     }
 
-    /// Says that the gate closes. The caller holds the lock, calls [`rendezvous`] next, then waits
+    /// Marks the gate as closing. The caller holds the lock, calls [`rendezvous`] next, then waits
     /// with [`is_over`] for every visit, and then calls [`Gate::close`].
     pub fn begin_to_close(self) {
         self.0.store(CLOSING, Ordering::Relaxed);
@@ -92,13 +92,13 @@ impl<'w> Gate<'w> {
 impl Drop for Visit<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `is_over`: the operation comes before what follows
+        // Release: pairs with the Acquire in `is_over`: the operation precedes all accesses after
         // the closing.
         self.0.store(NO_VISIT, Ordering::Release);
     }
 }
 
-/// `Ok` where no operation is in progress by this word, else the name of the visit.
+/// `Ok` if no operation is in progress by this word, else the name of the visit.
 pub fn is_over(visit: &AtomicU32) -> Result<(), u32> {
     // Acquire: pairs with the Release of a visit's end.
     match visit.load(Ordering::Acquire) {
@@ -107,14 +107,15 @@ pub fn is_over(visit: &AtomicU32) -> Result<(), u32> {
     }
 }
 
-/// Orders the visit before the look at the gate, together with [`rendezvous`]. The compiler may not
-/// exchange the two; where the CPU does, the barrier that `rendezvous` makes it run lies before or
-/// after both: before, the look finds the gate closing; after, the visit is seen.
+/// Orders the visit before the read of the gate, together with [`rendezvous`]. The compiler may not
+/// exchange the two accesses. If the CPU does, the barrier of `rendezvous` runs before or after
+/// both of them: in the first case the read finds the gate closing, in the second the closing side
+/// finds the visit.
 #[inline(always)]
 fn before_the_look() {
     #[cfg(not(loom))]
     compiler_fence(Ordering::SeqCst);
-    // The models have no barrier of the kernel. A fence is what it amounts to.
+    // The models have no barrier of the kernel. Here a fence stands for it.
     #[cfg(loom)]
     fence(Ordering::SeqCst);
 }
@@ -312,7 +313,7 @@ mod loom_tests {
         });
     }
 
-    /// What an operation wrote alone is seen by short ones that pass later.
+    /// Short operations that pass later see the stores of an exclusive operation.
     #[test]
     fn loom_an_open_gate_shows_the_work_before_it() {
         model().check(|| {

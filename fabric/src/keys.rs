@@ -1,6 +1,6 @@
-//! Keys of regions, where the process chooses them. Long keys are random, so that a process that
-//! was not told a key accesses nothing. Short keys, or keys of providers that prefer small ones,
-//! are the lowest free numbers. Independent of the regions themselves.
+//! Keys of regions, where the process chooses them. Long keys are random, so that a process without
+//! the key can't access the region. Short keys, or keys of providers that prefer small ones, are
+//! the lowest free numbers. Independent of the regions themselves.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -134,8 +134,8 @@ mod tests {
         assert_ne!(keys.take().ok(), Some(first));
     }
 
-    /// Each of the 63 bits is set in some of 64 keys and clear in others, and no two keys are
-    /// alike: a counter, or a random word of fewer bits, fails.
+    /// Each of the 63 bits is set in some of 64 keys and clear in others, and all keys differ: a
+    /// counter, or a random word of fewer bits, fails this test.
     #[test]
     fn secret_keys_are_random_in_all_bits() {
         let keys = Keys::new(KeyRange::SECRET);

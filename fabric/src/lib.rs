@@ -2,7 +2,7 @@
 //! MPI.
 //!
 //! A backend implements three traits: [`Domain`] (an opened device or provider of this process),
-//! [`Region`] (memory that peers may access) and [`Port`] (the way to the peers: puts, gets,
+//! [`Region`] (memory that peers may access) and [`Port`] (the access to the peers: puts, gets,
 //! atomics, messages, progress). Epochs, displacement units, window kinds and errors of MPI live
 //! above; sockets, queues and mappings below.
 //!

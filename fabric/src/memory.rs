@@ -94,7 +94,7 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// The place of memory that may be gone; it keeps nothing alive.
+/// The address of memory that may have been freed; it does not keep the memory alive.
 #[derive(Clone, Debug)]
 pub struct WeakMemory {
     place: Span,
@@ -129,7 +129,7 @@ impl Memory {
     pub fn private(len: usize) -> Memory {
         let mut words = vec![0u64; len.div_ceil(8)];
         let base = NonNull::new(words.as_mut_ptr().cast::<u8>()).unwrap_or(NonNull::dangling());
-        // SAFETY: only the owner's drop touches the vector again, so its memory stays and no
+        // SAFETY: only the owner's drop accesses the vector again, so its memory is valid and no
         // reference to its elements exists; moving a vector does not move its elements.
         unsafe { Memory::new(base, len, Some(Arc::new(words))) }
     }
@@ -182,7 +182,8 @@ impl Memory {
         Some(unsafe { Memory::new(base, len, Some(Arc::new(parts))) })
     }
 
-    /// The same memory without keeping it alive; `None` where it has no owner.
+    /// The address of this memory, which does not keep the memory alive; `None` where it has no
+    /// owner.
     pub fn downgrade(&self) -> Option<WeakMemory> {
         let owner = Arc::downgrade(self._owner.as_ref()?);
         Some(WeakMemory { place: self.span(), owner })
@@ -338,7 +339,7 @@ impl Memory {
         match amo.width {
             Width::W64 => amo64(self.word64(at), amo),
             #[allow(clippy::cast_possible_truncation)]
-            // the width says that the low half is the value
+            // with this width the low half is the value
             Width::W32 => u64::from(amo32(self.word32(at), amo.kind, amo.operand as u32, amo.compare as u32)),
         }
     }
@@ -428,7 +429,7 @@ unsafe fn blocks<const WRITE: bool, W: Copy>(there: *mut u8, stride: i64, here: 
     }
 }
 
-/// The loop: four blocks a turn, at distances that are computed before the loop. Without
+/// The loop: four blocks in each iteration, at distances that are computed before the loop. Without
 /// `black_box` the compiler would make a chain of additions of them, in which each block waits for
 /// the one before. `opaque` applies it to our side too, where the distance is no constant.
 ///

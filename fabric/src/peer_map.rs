@@ -1,9 +1,9 @@
 //! A map from peers to the state kept for them: written once per peer at first contact, read on
 //! every operation.
 //!
-//! A lookup takes no lock and writes nothing: load the table, mask the rank, compare. Ranks are
-//! their own hash, so that a job smaller than the table is an array. Memory grows with the peers
-//! *touched*, not with the job (requirement T6).
+//! A lookup takes no lock and stores nothing: it loads the table, masks the rank and compares.
+//! Ranks are their own hash, so that a job smaller than the table is an array. Memory grows with
+//! the peers *touched*, not with the job (requirement T6).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,11 +25,11 @@ const FIRST_SLOTS: usize = 16;
 
 /// A value of the map, which holds its own key.
 pub trait Keyed {
-    /// The peer; always the same one.
+    /// The peer, which never changes.
     fn peer(&self) -> Peer;
 }
 
-/// A value without a peer of its own, paired with its peer.
+/// A value that does not contain its peer, paired with the peer.
 impl<T> Keyed for (Peer, T) {
     #[inline]
     fn peer(&self) -> Peer {
@@ -116,7 +116,7 @@ impl<T: Keyed> PeerMap<T> {
     /// other first contacts wait; `make` must not use this map.
     ///
     /// # Errors
-    /// Those of `make`; the peer then stays unknown.
+    /// Those of `make`; the peer then remains unknown.
     pub fn get_or_try_insert<E>(&self, peer: Peer, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if let Some(known) = self.get(peer) {
             return Ok(known);

@@ -7,7 +7,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many bits stand for places; those above count the threads that are posting.
+/// The number of bits for places; the bits above count the threads that are posting.
 const BITS: u32 = 56;
 const PLACES: u64 = (1 << BITS) - 1;
 const POSTER: u64 = 1 << BITS;
@@ -27,8 +27,8 @@ pub struct Posting<'p> {
 }
 
 impl Places {
-    /// Notes the place of the 4 bytes at `at`. `idle`: whether nothing that was posted is in
-    /// flight; then all older notes go.
+    /// Notes the place of the 4 bytes at `at`. `idle`: whether no posted operation is in flight;
+    /// then all older notes are removed.
     #[inline]
     pub fn begin(&self, at: u64, idle: impl Fn() -> bool) -> Posting<'_> {
         let bit = bit(at);
@@ -42,8 +42,8 @@ impl Places {
             }
             let clear = seen & POSTERS == 0 && seen & PLACES != 0 && idle();
             let next = if clear { seen | CLEARING } else { (seen | bit) + POSTER };
-            // Acquire: pairs with the Release in `drop`. Whoever clears then sees what each earlier
-            // poster has counted in its tally.
+            // Acquire: pairs with the Release in `drop`. A thread that clears the notes then sees
+            // the tally counts of each earlier poster.
             match self.0.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     let noted = if clear { self.clear(seen, bit, &idle) } else { seen };
@@ -54,8 +54,8 @@ impl Places {
         }
     }
 
-    /// Takes the notes away, if still nothing is in flight: no thread is posting, and none begins
-    /// meanwhile. What was kept of them.
+    /// Removes the notes, if still no operation is in flight: no thread is posting, and none begins
+    /// meanwhile. Returns the bits of the places that are still noted.
     fn clear(&self, seen: u64, bit: u64, idle: impl Fn() -> bool) -> u64 {
         let kept = if idle() { 0 } else { seen & PLACES };
         // Release: pairs with the Acquire in `begin`, as in `drop`.

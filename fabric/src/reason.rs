@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The peer told no address of a transport that this job has opened.
+    /// The peer published no address of a transport that this job has opened.
     #[error("no transport of this job reaches it")]
     NoTransport,
     /// The transport was not opened in this job.
@@ -63,16 +63,16 @@ pub enum Reason {
     /// The key of a region is of another transport, or of another peer.
     #[error("the key is not one of the peer for this transport")]
     ForeignKey,
-    /// The region is not registered any more.
+    /// The region is no longer registered.
     #[error("the region is not registered any more")]
     NotRegistered,
-    /// The device has no further region.
+    /// The device can't register further regions.
     #[error("it has {regions} regions already, which is the limit")]
     NoRegion {
         /// The regions that it has.
         regions: usize,
     },
-    /// The provider has no further key for memory.
+    /// The provider has no free key for memory.
     #[error("all keys that the provider has are in use")]
     NoKey,
     /// The heap has no free range of the length.

@@ -1,8 +1,7 @@
 //! Completion by counting: the number of outstanding operations, and the answers of a post.
 //!
 //! A [`Tally`] belongs to one target of one window. The parent counts the whole window, so that a
-//! flush of all targets looks at one number and a flush of one target at another; neither walks a
-//! list.
+//! flush of all targets reads one number, a flush of one target another, and neither walks a list.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +13,7 @@ use crate::failures::{Failure, Failures};
 #[derive(Debug)]
 #[must_use]
 pub enum Post {
-    /// Complete at the origin and at the target on return; nothing was counted.
+    /// Complete at origin and target on return; the tally does not count it.
     Done,
     /// Accepted and counted by the tally; the count falls when the target has the data.
     Pending,
@@ -58,13 +57,13 @@ impl Tally {
         TallyRef::new(Tally::default())
     }
 
-    /// A tally whose operations count in `parent` as well.
+    /// A tally whose operations also count in `parent`.
     pub fn within(parent: &TallyRef) -> TallyRef {
         TallyRef::new(Tally { state: AtomicU64::new(0), parent: Some(parent.clone()) })
     }
 
-    /// Counts one operation. Backends call it before they hand the operation over, so that the
-    /// completion can't come first.
+    /// Counts one operation. Backends call it before they post the operation, so that the
+    /// completion can't precede the count.
     #[inline]
     pub fn begin(&self) {
         // Relaxed: the thread that flushes is the one that posted, or was ordered after it by the
@@ -79,15 +78,15 @@ impl Tally {
     /// and atomics are in place. For backends.
     #[inline]
     pub fn finish(&self) {
-        // Release: pairs with the Acquire in `idle`, so that a flush makes visible the data that
-        // the operation brought.
+        // Release: pairs with the Acquire in `idle`, so that a flush makes the data of the
+        // operation visible.
         self.state.fetch_sub(1, Ordering::Release);
         if let Some(parent) = &self.parent {
             parent.finish();
         }
     }
 
-    /// Takes off one operation that will never complete, because the peer is gone. The tally and
+    /// Subtracts one operation that will never complete, because the peer has ended. The tally and
     /// its parent keep the first failure.
     pub fn fail(&self, fault: &Fault) {
         self.record(&Failure::Broken(fault.clone()));
@@ -104,14 +103,14 @@ impl Tally {
     /// Notes that an operation other than a put was counted here and above.
     #[inline]
     pub fn mix(&self) {
-        // Relaxed: the thread that asks is the one that posted, or was ordered after it by the
-        // program.
+        // Relaxed: the reading thread has posted, or the program has ordered it after the posting
+        // thread.
         for tally in self.upwards().filter(|tally| tally.state.load(Ordering::Relaxed) & MIXED == 0) {
             tally.state.fetch_or(MIXED, Ordering::Relaxed);
         }
     }
 
-    /// Forgets operations other than puts, where nothing is outstanding.
+    /// Clears the mark of operations other than puts if none is outstanding.
     pub fn unmix(&self) {
         let counted = |state: u64| state & !(FAILED | MARKED | MIXED) != 0;
         // Relaxed: as in `mix`.

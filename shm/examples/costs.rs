@@ -1,5 +1,5 @@
-//! Measures what the shared memory of this machine costs: run with `--release`, on two processors
-//! that are otherwise quiet.
+//! Measures the cost of shared memory on this machine. Run it with `--release`, on two processors
+//! without other load.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use transom_shm::{Heap, HeapOptions, ShmDomain, topology};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// The best of five runs, in nanoseconds a turn.
+/// The best of five runs, in nanoseconds for each iteration.
 fn best(turns: u32, mut turn: impl FnMut(u32)) -> f64 {
     (0..5)
         .map(|_| {

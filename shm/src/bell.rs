@@ -1,5 +1,5 @@
-//! The bell of a peer's ring, for those who often change a word for which the peer waits: one load
-//! says whether there is anybody to wake.
+//! The bell of a peer's ring, for processes that often change a word for which the peer waits: one
+//! load shows whether a thread must be woken.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,7 +7,7 @@ use transom_fabric::Row;
 
 use crate::ring::{AWAKE, Shared};
 
-/// Whether a [`ShmPort::knock`](crate::ShmPort::knock) has somebody to wake.
+/// Whether a [`ShmPort::knock`](crate::ShmPort::knock) has a thread to wake.
 #[derive(Debug)]
 pub struct Bell(Row<AtomicU32, 4, 1>);
 
@@ -20,9 +20,9 @@ impl Bell {
     /// by a sequentially consistent operation.
     #[inline]
     pub fn is_heard(&self) -> bool {
-        // SeqCst: stands for the fence of `ring::knock`. The caller's change precedes this load in
-        // the order of such operations, in which the fence of `ring::still` is too: either the
-        // sleeper sees the change, or this load sees the announced sleep.
+        // SeqCst: takes the place of the fence in `ring::knock`. The caller's change precedes this
+        // load in the order of sequentially consistent operations, which includes the fence of
+        // `ring::still`: either the sleeper sees the change, or this load sees the announced sleep.
         self.0.get(0).is_some_and(|bell| bell.load(Ordering::SeqCst) != AWAKE)
     }
 }

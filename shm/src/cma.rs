@@ -1,5 +1,5 @@
 //! Cross-memory attach: reads and writes of another process's memory by `process_vm_readv(2)` and
-//! `process_vm_writev(2)`. Knows nothing of regions. The kernel decides which processes may be
+//! `process_vm_writev(2)`. Must not know regions. The kernel decides which processes may be
 //! accessed.
 
 use std::io;
@@ -44,7 +44,7 @@ pub(crate) fn write_from(to: Remote, bytes: &[u8]) -> io::Result<()> {
 /// Fills `into` from the other process.
 ///
 /// # Safety
-/// `into` is writable during the call, and nothing else reads or writes it.
+/// `into` is writable, and not accessed otherwise, during the call.
 ///
 /// # Errors
 /// As for [`read_into`].
@@ -112,7 +112,7 @@ impl<const N: usize> Vector<N> {
     /// Fills all pieces from the other process. The vector is empty afterwards.
     ///
     /// # Safety
-    /// The pieces are writable during the call, and nothing else reads or writes them.
+    /// The pieces are writable, and not accessed otherwise, during the call.
     ///
     /// # Errors
     /// As for [`read_into`]; some pieces may have been filled.

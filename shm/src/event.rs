@@ -1,25 +1,25 @@
-//! A word in shared memory that one process moves on and others wait for: what barriers and
-//! counters are made of.
+//! A word in shared memory that one process increments and others wait for. Barriers and counters
+//! consist of such words.
 //!
-//! The low 31 bits are a counter that only grows (and wraps); the top bit says that somebody
-//! sleeps. Moving it on is one locked instruction, and a system call only where somebody sleeps.
-//! Knows nothing of what is counted.
+//! The low 31 bits are a counter that only grows (and wraps); the top bit means that a thread
+//! sleeps. An increment is one locked instruction, and a system call only if a thread sleeps. Must
+//! not know the meaning of the counts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::word::Word32;
 
-/// The bit that says that somebody sleeps on the word.
+/// The bit that means that a thread sleeps on the word.
 pub const WAITING: u32 = 1 << 31;
 
 /// The bits of the counter.
 pub const COUNTER: u32 = WAITING - 1;
 
-/// Looks at the word between two looks at the clock and two calls of `idle`.
+/// Number of polls of the word between two reads of the clock and two calls of `idle`.
 const LOOKS: u32 = 16;
 
-/// How long a waiter looks at the word before it sleeps.
+/// Time for which a waiter polls the word before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinBudget {
     spin: Duration,
@@ -48,15 +48,15 @@ impl SpinBudget {
 }
 
 /// Moves the word on to `n` (modulo 2^31) and wakes the sleepers. One process at a time moves a
-/// word, and only forward, by less than 2^30 beyond the number of any waiter. A waiter that sees
-/// `n` reached sees all earlier writes of the caller.
+/// word, and only forward, by less than 2^30 beyond the number of any waiter. A waiter that finds
+/// `n` reached sees all earlier stores of the caller.
 #[inline]
 pub fn signal(word: &AtomicU32, n: u32) {
     signal_on(word, n);
 }
 
 /// Whether the word's counter has reached `n`, wrapping: up to 2^30 behind it counts as reached.
-/// After `true`, what the signaller wrote before is visible.
+/// After `true`, earlier stores of the signaller are visible.
 #[inline]
 pub fn reached(word: &AtomicU32, n: u32) -> bool {
     // Acquire: pairs with the Release in `signal_on`.
@@ -79,9 +79,9 @@ fn is_reached(value: u32, n: u32) -> bool {
 
 #[inline]
 fn signal_on(word: &impl Word32, n: u32) {
-    // Release: pairs with the Acquire loads of waiters. That no wake-up is lost needs no more: the
-    // swap and a waiter's compare-and-swap change the same word, so either the swap sees WAITING,
-    // or the waiter's exchange fails.
+    // Release: pairs with the Acquire loads of waiters. No wake-up is lost: the swap and a waiter's
+    // compare-and-swap change one word, so either the swap sees WAITING, or the waiter's exchange
+    // fails.
     if word.swap(n & COUNTER, Ordering::Release) & WAITING != 0 {
         word.wake_all();
     }
@@ -103,7 +103,7 @@ fn wait_on(word: &impl Word32, n: u32, spin: SpinBudget, limit: Duration, idle: 
             return false;
         }
         let asleep = value | WAITING;
-        // Relaxed: announces only; the order of changes to one word is all that counts (see
+        // Relaxed: only announces; the order of changes to one word is sufficient (see
         // `signal_on`).
         if value == asleep || word.compare_exchange(value, asleep, Ordering::Relaxed).is_ok() {
             word.sleep(asleep, left);
@@ -183,7 +183,7 @@ mod tests {
             })
             .collect();
         for n in 1..=4 {
-            // Until somebody sleeps, or all have gone: those who wait for a later number sleep
+            // Until a thread sleeps, or all have left: threads that wait for a later number sleep
             // again.
             let deadline = Instant::now() + LONG;
             while word.load(Ordering::Relaxed) & WAITING == 0 && Instant::now() < deadline {

@@ -2,8 +2,8 @@
 //! peers can map.
 //!
 //! The first page has the token that proves the heap to peers; the message ring is in the pages
-//! after it, and then the blocks. Dropping a block returns its memory to the kernel. Knows nothing
-//! of peers or of the use of blocks.
+//! after it, and then the blocks. Dropping a block returns its memory to the kernel. Must not know
+//! peers or the use of blocks.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -83,7 +83,7 @@ struct Entry {
     len: usize,
 }
 
-/// A range of pages that returns to the heap when it is dropped. The mapping is gone by then.
+/// A range of pages that returns to the heap when it is dropped. The mapping has ended by then.
 #[derive(Debug)]
 struct Block {
     core: Arc<Core>,
@@ -174,8 +174,7 @@ impl Heap {
     /// do not lie in one block of this heap that is in use.
     pub fn part(&self, span: Span) -> Option<Memory> {
         let (inside, entry) = self.entry(span)?;
-        // Outside the lock of the list: this may turn out to be the last clone, whose drop takes
-        // that lock.
+        // Outside the lock of the list: this may be the last clone, whose drop takes that lock.
         entry.memory.upgrade()?.slice(inside, span.len())
     }
 
@@ -185,7 +184,7 @@ impl Heap {
         self.entry(memory.span()).map(|(inside, entry)| entry.offset + inside as u64)
     }
 
-    /// The block in which these bytes lie, and their offset in it.
+    /// The block that contains these bytes, and their offset in it.
     fn entry(&self, span: Span) -> Option<(usize, Entry)> {
         let book = self.core.book();
         around(&book.blocks, span, |entry| entry.len).map(|(inside, entry)| (inside, entry.clone()))
@@ -247,7 +246,7 @@ impl Block {
     }
 }
 
-/// The range in which some bytes lie, among ranges with an address and a length each, and the
+/// The range that contains some bytes, among ranges with an address and a length each, and the
 /// bytes' offset in it.
 fn around<T>(ranges: &BTreeMap<usize, T>, span: Span, len: impl Fn(&T) -> usize) -> Option<(usize, &T)> {
     let address = span.as_ptr().addr();
@@ -256,7 +255,7 @@ fn around<T>(ranges: &BTreeMap<usize, T>, span: Span, len: impl Fn(&T) -> usize)
     (!span.is_empty() && inside < len && span.len() <= len - inside).then_some((inside, found))
 }
 
-/// A listed block, dropped after its mapping is gone. The drop removes it from the list, then
+/// A listed block, dropped after its mapping has ended. The drop removes it from the list, then
 /// returns it to the heap.
 struct Listed {
     address: usize,
@@ -389,8 +388,8 @@ mod tests {
         assert_eq!(heap.offset_of(&Memory::private(64)), None);
     }
 
-    /// Bytes in one block are found by their address and keep the block. Bytes that reach out of
-    /// it, or into a block that is gone, are not found.
+    /// Bytes in one block are found by their address and keep the block. Bytes that extend beyond
+    /// the block, or are in a freed block, are not found.
     #[test]
     fn parts_are_found_by_address_and_keep_their_block() {
         let heap = heap(1 << 20);

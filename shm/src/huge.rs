@@ -1,4 +1,4 @@
-//! What the kernel says of huge pages for memfds. Changes nothing.
+//! The kernel's setting of huge pages for memfds. Changes nothing.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::path::Path;
 /// Documentation/admin-guide/mm/transhuge.rst).
 const GIVEN: [&str; 4] = ["always", "within_size", "advise", "force"];
 
-/// Whether the kernel gives huge pages to memory for which [`advise_huge`](crate::advise_huge)
-/// asks.
+/// Whether the kernel provides huge pages for memory with the advice of
+/// [`advise_huge`](crate::advise_huge).
 ///
 /// # Errors
 /// The setting that excludes them.

@@ -3,7 +3,7 @@
 //! Every rank has one [`Heap`], a sparse memfd without a name. Peers open it through `/proc`, prove
 //! its identity by a random token, and map the ranges that they use. User memory is mapped by XPMEM
 //! if the kernel has the module, and accessed by cross-memory attach otherwise. Messages go through
-//! a ring in the heap's header. Knows nothing of windows, epochs, or the exchange of addresses.
+//! a ring in the heap's header. Must not know windows, epochs, or the exchange of addresses.
 //!
 //! | module | owns |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `node`, `contact` | node identity; a peer's heap, opened and proven |
 //! | `ring`, `bell`, [`event`], `word` | messages, and words that can be waited for |
 //! | `xpmem` | user memory of peers, mapped by the XPMEM module, and guarded against their end |
-//! | `pipe` | what ends a sleep on a net's descriptors |
+//! | `pipe` | the pipe that ends a sleep on a net's descriptors |
 //! | `cma` | cross-memory attach |
 //! | `regions` | registered regions and their keys |
 //! | `domain`, `port`, `remote` | the contract, and puts and gets of many pieces |

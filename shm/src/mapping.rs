@@ -1,5 +1,5 @@
-//! Parts of a memfd mapped into this process: the only module that maps and unmaps memfds. Knows
-//! nothing of their owners.
+//! Parts of a memfd mapped into this process: the only module that maps and unmaps memfds. Must not
+//! know their owners.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -18,7 +18,7 @@ pub(crate) struct Mapping {
 
 // SAFETY: the mapping is an address range of the process, which any thread may use and unmap.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; `&Mapping` gives no access to the bytes by itself.
+// SAFETY: any thread may use the mapping; `&Mapping` gives no access to the bytes by itself.
 unsafe impl Sync for Mapping {}
 
 impl fmt::Debug for Mapping {
@@ -50,8 +50,8 @@ impl Mapping {
         Ok(Mapping { base, len })
     }
 
-    /// Touches every page for writing (`MADV_POPULATE_WRITE`, Linux 5.14; earlier kernels do
-    /// nothing).
+    /// Touches every page for writing (`MADV_POPULATE_WRITE`, Linux 5.14; no effect on earlier
+    /// kernels).
     ///
     /// # Errors
     /// ENOMEM or EFAULT: there is no memory for the pages, and a later store would end the process
@@ -67,14 +67,14 @@ impl Mapping {
     }
 
     /// The first `len` bytes, at most those mapped, as memory that keeps the mapping. `after` is
-    /// dropped after the mapping is gone.
+    /// dropped after the mapping has ended.
     pub(crate) fn into_memory<T: Send + Sync + 'static>(self, len: usize, after: T) -> Memory {
         assert!(len <= self.len, "{len} of {} mapped bytes", self.len);
         let base = self.base;
         let keep = Keep { _mapping: self, _after: after };
         // SAFETY: the range is mapped readable and writable until `keep`, which becomes the owner,
-        // is dropped. The memfd is sealed against shrinking, so its pages stay. The address is used
-        // only through Memory.
+        // is dropped. The memfd is sealed against shrinking, so its pages remain. The address is
+        // used only through Memory.
         unsafe { Memory::new(base, len, Some(Arc::new(keep))) }
     }
 }
@@ -121,8 +121,8 @@ pub fn touch(memory: &Memory) -> Result<(), FabricError> {
     done.map_err(|errno| FabricError::failed(format!("touching {} bytes of shared memory", memory.len()), errno))
 }
 
-/// Advises the kernel to use huge pages for the pages in which `memory` lies, which is part of a
-/// heap's block or mapped from a peer's. Pages that exist already may stay small.
+/// Advises the kernel to use huge pages for the pages of `memory`, which is part of a heap's block
+/// or mapped from a peer's block. Existing pages may remain small.
 ///
 /// # Errors
 /// The kernel has no huge pages, or no room for one more mapping.

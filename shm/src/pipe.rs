@@ -1,6 +1,6 @@
-//! The pipe that a rank sleeps on beside a net's descriptors, and that its peers of the node write
-//! into. Each process has one descriptor of it, open for both directions: so a write finds a reader
-//! whatever became of the owner. Knows neither rings nor who sleeps.
+//! The pipe on which a rank sleeps in addition to a net's descriptors, and into which peers of the
+//! node write. Each process has one descriptor of the pipe, open for both directions, so that a
+//! write has a reader also after the owner's end. Must not know rings or sleeping threads.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 pub(crate) struct Pipe(File);
 
 impl Pipe {
-    /// A pipe of this process, and what tells peers which it is.
+    /// A pipe of this process, and the number by which peers find it.
     pub(crate) fn create() -> io::Result<(Pipe, Place)> {
         let (reader, _writer) = io::pipe()?;
         let pipe = Pipe(open(&format!("/proc/self/fd/{}", reader.as_raw_fd()))?);
@@ -43,9 +43,9 @@ impl Pipe {
         let _ = (&self.0).write(&[1]);
     }
 
-    /// Takes what is in the pipe.
+    /// Empties the pipe.
     pub(crate) fn empty(&self) {
-        // The read fails where nothing is there. Bytes that it leaves end one sleep more.
+        // The read fails if the pipe is empty. Bytes that it leaves end one sleep more.
         let _ = (&self.0).read(&mut [0; 64]);
     }
 }
@@ -91,8 +91,7 @@ mod tests {
         assert!(Pipe::of_process(own, Place { inode, ..place }).is_err());
     }
 
-    /// Two threads sleep on the pipe, beside one that sleeps on the ring: a knock ends all three
-    /// sleeps.
+    /// Two threads sleep on the pipe and one on the ring: a knock ends all three sleeps.
     #[test]
     fn a_knock_ends_sleeps_elsewhere() {
         const ROUNDS: u32 = 200;

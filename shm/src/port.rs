@@ -1,5 +1,5 @@
-//! The way to the peers of this node: copies and atomics on mapped memory, cross-memory attach,
-//! messages by rings. Knows nothing of windows. Each operation is complete on return.
+//! Access to the peers of this node: copies and atomics on mapped memory, cross-memory attach,
+//! messages through rings. Must not know windows. Each operation is complete on return.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,7 @@ pub struct ShmPort {
     /// How many threads sleep elsewhere.
     elsewhere: Mutex<u32>,
     regions: Arc<Regions>,
-    /// What maps user memory, or why nothing does.
+    /// The mapping of user memory, or the reason why there is none.
     xpmem: Result<&'static Xpmem, String>,
     /// The first peer's memory that could not be mapped although both ends have XPMEM.
     unmapped: OnceLock<String>,
@@ -92,24 +92,23 @@ impl ShmPort {
         Ok(port)
     }
 
-    /// [`Port::wait`], where `stay` says so once the sleep was announced: what a peer has stored
-    /// before its [`knock`](ShmPort::knock) is seen by it.
+    /// [`Port::wait`] if `stay` still returns true after the sleep was announced. `stay` sees all
+    /// stores of a peer before the peer's [`knock`](ShmPort::knock).
     pub fn wait_while(&self, limit: Duration, stay: impl FnOnce() -> bool) {
-        // SeqCst, twice: pairs with the store in `wake`, beside the fences of `sleep` and `knock`
-        // between which it lies.
+        // SeqCst, twice: pairs with the store in `wake`, between the fences of `sleep` and `knock`.
         let stay = || !self.woken.load(Ordering::SeqCst) && stay();
         ring::sleep(&self.ring, Some(limit), stay);
         self.woken.store(false, Ordering::SeqCst);
     }
 
-    /// Calls `sleep` where `stay` says so, as in [`wait_while`](ShmPort::wait_while), for a sleep
-    /// on other descriptors: what ends a wait makes the one that `sleep` is given readable. `None`
-    /// where the system has none to give.
+    /// Calls `sleep` if `stay` returns true, as in [`wait_while`](ShmPort::wait_while), for a sleep
+    /// on other descriptors. The descriptor that `sleep` gets becomes readable at the end of a
+    /// wait. `None` where the system has none to give.
     pub fn wait_elsewhere(&self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(Option<BorrowedFd<'_>>)) {
         let Some(pipe) = self.ring.own_pipe() else { return sleep(None) };
         {
             let mut inside = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
-            // The pipe stays readable until all whom a knock called back have left.
+            // The pipe remains readable until all threads that a knock has woken have left.
             if *inside > 0 && ring::is_called_back(&self.ring) {
                 return;
             }
@@ -127,7 +126,7 @@ impl ShmPort {
         }
     }
 
-    /// Ends a sleep of a connected peer, which finds by itself what for.
+    /// Ends a sleep of a connected peer, which checks for the reason.
     pub fn knock(&self, peer: Peer) {
         if let Ok(contact) = self.contact(peer) {
             ring::knock(&contact.ring);
@@ -275,11 +274,12 @@ impl Port for ShmPort {
             from,
             "putting",
             |memory, at| {
-                // SAFETY: `from` is readable and nobody writes it until this returns (the contract
-                // of `put`).
+                // SAFETY: `from` is readable and not written until this returns (the contract of
+                // `put`).
                 memory.write(at, unsafe { slice_of(from) });
             },
-            // SAFETY: as above.
+            // SAFETY: `from` is readable and not written until this returns (the contract of
+            // `put`).
             |remote| unsafe { cma::write(remote, from) },
         )
     }
@@ -291,29 +291,30 @@ impl Port for ShmPort {
             into,
             "getting",
             |memory, at| {
-                // SAFETY: `into` is writable and nobody else touches it until this returns (the
+                // SAFETY: `into` is writable and not accessed otherwise until this returns (the
                 // contract of `get`).
                 memory.read(at, unsafe { slice_of_mut(into) });
             },
-            // SAFETY: as above.
+            // SAFETY: `into` is writable and not accessed otherwise until this returns (the
+            // contract of `get`).
             |remote| unsafe { cma::read(remote, into) },
         )
     }
 
     unsafe fn put_list(&self, to: &ShmRemote, offset: u64, from: &[Span], _tally: &TallyRef) -> Post {
-        // SAFETY: each part is readable and nobody writes it until this returns (the contract of
+        // SAFETY: each part is readable and not written until this returns (the contract of
         // `put_list`).
         unsafe { to.put_pieces(one_after_another(offset, from)) }
     }
 
     unsafe fn get_list(&self, from: &ShmRemote, offset: u64, into: &[Span], _tally: &TallyRef) -> Post {
-        // SAFETY: each part is writable and nobody else touches it until this returns (the contract
+        // SAFETY: each part is writable and not accessed otherwise until this returns (the contract
         // of `get_list`).
         unsafe { from.get_pieces(one_after_another(offset, into)) }
     }
 
     unsafe fn get_scattered(&self, from: &ShmRemote, offset: u64, into: &[Span], tally: &TallyRef) -> Post {
-        // SAFETY: the same contract.
+        // SAFETY: the caller's promise, which `get_list` requires too.
         unsafe { self.get_list(from, offset, into, tally) }
     }
 
@@ -325,7 +326,7 @@ impl Port for ShmPort {
         };
         let before = memory.amo(byte(offset), amo);
         if !into.is_empty() {
-            // SAFETY: `into` is writable and nobody else touches it until this returns (the
+            // SAFETY: `into` is writable and not accessed otherwise until this returns (the
             // contract of `amo`).
             let result = unsafe { slice_of_mut(into) };
             match amo.width {
@@ -350,7 +351,7 @@ impl Port for ShmPort {
         let mut inbox = match self.inbox.try_lock() {
             Ok(inbox) => inbox,
             Err(TryLockError::WouldBlock) => return Ok(0),
-            // A handler panicked: the message that it had is gone, the ring is whole.
+            // A handler panicked: its message is consumed, and the ring is intact.
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
         };
         let mut taken = 0;

@@ -1,5 +1,5 @@
-//! The free pages of a heap: first fit over ranges, adjacent ranges joined. Arithmetic only: knows
-//! nothing of memory.
+//! The free pages of a heap: first fit over ranges, adjacent ranges joined. Arithmetic only: must
+//! not know memory.
 
 use std::collections::BTreeMap;
 

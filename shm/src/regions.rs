@@ -1,5 +1,5 @@
-//! The keys by which peers name this process's regions, and the list of registered regions. Knows
-//! nothing of the ways of access.
+//! The keys by which peers name this process's regions, and the list of registered regions. Must
+//! not know the ways of access.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -39,7 +39,7 @@ impl ShmRemote {
             pieces,
             // SAFETY: the caller's promise.
             |memory, at, from| memory.write(at, unsafe { slice_of(from) }),
-            // SAFETY: as above.
+            // SAFETY: the caller's promise.
             |vector, pid| unsafe { vector.write(pid) },
         )
     }
@@ -55,7 +55,7 @@ impl ShmRemote {
             pieces,
             // SAFETY: the caller's promise.
             |memory, at, into| memory.read(at, unsafe { slice_of_mut(into) }),
-            // SAFETY: as above.
+            // SAFETY: the caller's promise.
             |vector, pid| unsafe { vector.read(pid) },
         )
     }
@@ -93,8 +93,8 @@ impl ShmRemote {
         }
     }
 
-    /// Checks that `len` bytes at `offset` are inside of an attached region, whose bounds the
-    /// kernel does not know. Mapped memory checks its own bounds.
+    /// Checks that `len` bytes at `offset` are inside an attached region, whose bounds the kernel
+    /// does not know. Mapped memory checks its own bounds.
     pub(crate) fn holds(&self, offset: u64, len: usize) -> Result<(), Reason> {
         match self.route {
             Route::Memory(_) => Ok(()),
@@ -160,7 +160,7 @@ pub(crate) unsafe fn slice_of<'a>(span: Span) -> &'a [u8] {
 }
 
 /// # Safety
-/// The span is writable, and nothing else accesses it, for `'a`.
+/// The span is writable, and not accessed otherwise, for `'a`.
 #[inline]
 pub(crate) unsafe fn slice_of_mut<'a>(span: Span) -> &'a mut [u8] {
     if span.is_empty() {

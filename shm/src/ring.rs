@@ -3,12 +3,13 @@
 //!
 //! D. Vyukov's bounded queue with one consumer: a producer claims a position by moving the tail,
 //! writes the cell, and publishes it by the cell's state. States count up from zero, so that fresh
-//! memory is an empty ring: in lap `l` a cell is free at `2l` and full at `2l + 1`. Everything is
-//! an offset; nothing points. Knows nothing of what messages say.
+//! memory is an empty ring: in lap `l` a cell is free at `2l` and full at `2l + 1`. All references
+//! are offsets, because processes map the ring at different addresses. Must not know the contents
+//! of messages.
 //!
-//! A known limit: a producer that is killed between claiming and publishing stalls the ring, since
-//! the consumer can't know that nothing will come. The launcher ends a job one of whose ranks is
-//! killed, which ends this too.
+//! A known limit: a producer that is killed between claiming and publishing stalls the ring,
+//! because the consumer can't know that no message will follow. The launcher ends a job after a
+//! rank was killed, and so ends the stall.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,7 +23,7 @@ use crate::word::{Word32, Word64, fence};
 /// The longest message, in bytes.
 pub(crate) const MESSAGE_MAX: usize = CELL - PAYLOAD_AT;
 
-/// How many pages of the heap lie before the ring.
+/// Number of pages of the heap before the ring.
 pub(crate) const OFFSET_PAGES: u64 = 1;
 
 /// How many bytes a ring takes.
@@ -31,7 +32,7 @@ pub(crate) const BYTES: u64 = (CELLS_AT + CELL * COUNT) as u64;
 /// How many messages a ring holds: a power of two.
 pub(crate) const COUNT: usize = 128;
 
-// Bytes within the ring: words that different processes write lie two cache lines apart (lines are
+// Bytes within the ring: words that different processes write are two cache lines apart (lines are
 // prefetched in pairs), then the cells: state (u64), sender (u32), length (u32), payload.
 const TAIL_AT: usize = 0;
 const HEAD_AT: usize = 128;
@@ -44,11 +45,11 @@ const SENDER_AT: usize = 8;
 const LENGTH_AT: usize = 12;
 const PAYLOAD_AT: usize = 16;
 
-/// The doorbell: nobody sleeps.
+/// The doorbell: no thread sleeps.
 pub(crate) const AWAKE: u32 = 0;
-/// The doorbell: somebody is asleep on the word, or about to.
+/// The doorbell: a thread sleeps on the word, or is about to.
 const ASLEEP: u32 = 1;
-/// The doorbell: somebody is asleep on descriptors, the owner's pipe among them, or about to.
+/// The doorbell: a thread sleeps on descriptors, among them the owner's pipe, or is about to.
 const ELSEWHERE: u32 = 2;
 
 /// Where a ring's words and cells are: in shared memory, or in a loom model.
@@ -66,7 +67,7 @@ pub(crate) trait Cells {
     fn fill_pipe(&self);
     fn state(&self, cell: usize) -> &Self::Position;
     fn fill(&self, cell: usize, sender: u32, message: &[u8]);
-    /// The sender and the length; the message goes to the front of `into`.
+    /// The sender and the length; the message is copied to the front of `into`.
     fn empty(&self, cell: usize, into: &mut [u8]) -> (u32, usize);
 }
 
@@ -83,7 +84,7 @@ pub(crate) struct Shared {
 /// Puts a message into the ring and wakes its consumer; `false` where the ring is full. Any thread
 /// of any process.
 pub(crate) fn send(ring: &impl Cells, sender: u32, message: &[u8]) -> bool {
-    // Relaxed: a guess; the cell's state says whether it is right.
+    // Relaxed: an estimate; the cell's state shows whether it is right.
     let mut position = ring.tail().load(Ordering::Relaxed);
     let cell = loop {
         let (cell, free) = place(ring, position);
@@ -130,29 +131,29 @@ pub(crate) fn receive(ring: &impl Cells, into: &mut [u8]) -> Option<(u32, usize)
     Some(taken)
 }
 
-/// Sleeps until there is a message, somebody calls [`knock`], or `limit` has passed. `stay` is
-/// asked after the sleep was announced: what is written before a `knock` is seen by it. The
-/// sleep may end early.
+/// Sleeps until a message arrives, a process calls [`knock`], or `limit` has passed. `stay` is
+/// called after the sleep was announced, and sees all stores before a `knock`. The sleep may end
+/// early.
 pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnce() -> bool) {
     // Relaxed: the fence in `still` orders it.
     let bell = ring.bell().fetch_or(ASLEEP, Ordering::Relaxed) | ASLEEP;
     if still(ring, stay) {
-        // Where another thread goes to sleep elsewhere just then, this returns early.
+        // If another thread begins to sleep elsewhere at that moment, this returns early.
         ring.bell().sleep(bell, limit);
     }
 }
 
-/// Announces a sleep on descriptors, of which the owner's pipe is one. [`still`] is asked before
-/// it. By the owner only.
+/// Announces a sleep on descriptors, of which the owner's pipe is one. The caller calls [`still`]
+/// before. By the owner only.
 pub(crate) fn go_elsewhere(ring: &impl Cells) {
     // Release: pairs with the Acquire in `knock`, so that the pipe's place is there.
     ring.bell().fetch_or(ELSEWHERE, Ordering::Release);
 }
 
-/// Withdraws the announcement: nobody sleeps on descriptors any more.
+/// Withdraws the announcement: no thread sleeps on descriptors any more.
 pub(crate) fn come_back(ring: &impl Cells) {
-    // Relaxed: a knock that sees it late fills the pipe for nobody, which ends the next sleep
-    // early.
+    // Relaxed: a knock that reads an old value fills the pipe without a sleeper, which ends the
+    // next sleep early.
     ring.bell().fetch_and(!ELSEWHERE, Ordering::Relaxed);
 }
 
@@ -231,10 +232,10 @@ impl Shared {
         self.pipe.get_or_init(create).as_ref()
     }
 
-    /// The owner's pipe, for a peer that was told that the owner sleeps on it.
+    /// The owner's pipe, for a peer that has read that the owner sleeps on it.
     fn their_pipe(&self) -> Option<&Pipe> {
         let open = || {
-            // Relaxed, twice: the Acquire in `wake` came before.
+            // Relaxed, twice: the Acquire in `wake` precedes.
             let number = self.memory.word64(PIPE_AT).load(Ordering::Relaxed);
             let inode = self.memory.word64(PIPE_INODE_AT).load(Ordering::Relaxed);
             Pipe::of_process(self.pid, Place { number, inode }).ok()
@@ -292,7 +293,7 @@ impl Cells for Shared {
         let (mut sender, mut length) = ([0; 4], [0; 4]);
         self.memory.read(at + SENDER_AT, &mut sender);
         self.memory.read(at + LENGTH_AT, &mut length);
-        // What another process wrote is not trusted to fit.
+        // The values of another process are checked.
         let length = (u32::from_ne_bytes(length) as usize).min(MESSAGE_MAX);
         self.memory.read(at + PAYLOAD_AT, &mut into[..length]);
         (u32::from_ne_bytes(sender), length)
@@ -330,8 +331,8 @@ mod tests {
         }
     }
 
-    /// Four producers, far more messages than cells: each one's messages arrive once, whole and in
-    /// its order.
+    /// Four producers, far more messages than cells: the messages of each producer arrive once,
+    /// whole and in order.
     #[test]
     fn producers_keep_their_order_under_back_pressure() {
         const EACH: u64 = 2_000;
@@ -531,7 +532,7 @@ mod loom_tests {
         });
     }
 
-    /// The same beside a net, with the pipe emptied after each sleep.
+    /// Sleeps on a net's descriptors, with the pipe emptied after each sleep.
     #[test]
     fn loom_a_message_is_never_slept_through_elsewhere() {
         loom::model(|| {

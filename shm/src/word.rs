@@ -1,5 +1,5 @@
-//! The atomic words that the algorithms of this crate are written over: real ones, and loom's in
-//! its models. Owns the futex; knows nothing of what the words mean.
+//! The atomic words of this crate's algorithms: real ones, and loom's in the models. Owns the
+//! futex; must not know the meaning of the words.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,13 +17,13 @@ pub(crate) trait Word32 {
     fn swap(&self, value: u32, order: Ordering) -> u32;
     fn fetch_or(&self, bits: u32, order: Ordering) -> u32;
     fn fetch_and(&self, bits: u32, order: Ordering) -> u32;
-    /// `Ok` where the word held `current` and holds `new` now; else what it holds. Relaxed on
-    /// failure.
+    /// `Ok` if the word had the value `current` and now has `new`; else the word's value. Relaxed
+    /// on failure.
     fn compare_exchange(&self, current: u32, new: u32, success: Ordering) -> Result<u32, u32>;
     /// Sleeps while the word holds `expected`, at most `limit` (`None`: for ever). The sleep may
     /// end early.
     fn sleep(&self, expected: u32, limit: Option<Duration>);
-    /// Wakes all who sleep on the word.
+    /// Wakes all threads that sleep on the word.
     fn wake_all(&self);
 }
 
@@ -62,10 +62,10 @@ impl Word32 for AtomicU32 {
     }
 
     fn sleep(&self, expected: u32, limit: Option<Duration>) {
-        // A limit beyond what the system can count is no limit.
+        // A limit beyond the range of the system's clock is no limit.
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-        // Every outcome (woken, value changed, timed out, interrupted) means: look again. The word
-        // is shared between processes, therefore not PRIVATE.
+        // After every outcome (woken, value changed, timed out, interrupted) the caller checks
+        // again. The word is shared between processes, therefore not PRIVATE.
         let _ = futex::wait(self, Flags::empty(), expected, limit.as_ref());
     }
 
@@ -138,8 +138,8 @@ pub(crate) mod model {
         fn sleep(&self, expected: u32, limit: Option<Duration>) {
             assert_eq!(limit, None, "the model has no clock");
             let bucket = self.bucket.lock().expect("no model thread panics");
-            // The kernel compares under the bucket's lock; a read-modify-write sees the last value,
-            // as it does.
+            // The kernel compares under the bucket's lock and reads the last value; so does a
+            // read-modify-write.
             let unchanged = self.value.compare_exchange(expected, expected, Ordering::Relaxed, Ordering::Relaxed);
             if unchanged.is_ok() {
                 drop(self.sleepers.wait(bucket).expect("no model thread panics"));

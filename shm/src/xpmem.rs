@@ -1,11 +1,12 @@
 //! User memory of other processes of the node, mapped by the XPMEM kernel module. Large aligned
 //! pieces of each peer are attached and kept, and all windows share them: a few mappings for each
-//! peer, not one for each window. Knows nothing of regions.
+//! peer, not one for each window. Must not know regions.
 //!
-//! The module follows the owner's page tables: the next access sees memory that the owner has
-//! unmapped, copied on write after `fork`, or mapped anew. A child made by `fork` does not inherit
-//! attached memory. Attached memory can't be registered with a device. A process that closes any
-//! descriptor of `/dev/xpmem` loses all that it has attached through every descriptor.
+//! The module follows the owner's page tables: after the owner has unmapped memory, mapped it anew,
+//! or copied it on write after `fork`, the next access uses the owner's current pages. A child made
+//! by `fork` does not inherit attached memory. Attached memory can't be registered with a device. A
+//! process that closes any descriptor of `/dev/xpmem` loses all that it has attached through every
+//! descriptor.
 
 mod guard;
 mod sys;
@@ -25,7 +26,7 @@ use transom_fabric::Memory;
 /// The size and alignment of pieces: address space, of which only touched pages are mapped.
 const PIECE: u64 = 1 << 30;
 
-/// The addresses of pieces begin here, below everything that a process maps unless its address
+/// The addresses of pieces begin here, below all other mappings of a process unless its address
 /// space is full. No other mapping is then placed in a hole between pieces (see `guard`).
 const ROOM: usize = 0x2000_0000_0000;
 
@@ -65,7 +66,7 @@ struct Piece {
 
 // SAFETY: a piece is an address range of the process, which any thread may use and unmap.
 unsafe impl Send for Piece {}
-// SAFETY: as above; `&Piece` gives no access to the bytes by itself.
+// SAFETY: any thread may use the piece; `&Piece` gives no access to the bytes by itself.
 unsafe impl Sync for Piece {}
 
 /// The module, opened by this process at the first call.
@@ -99,7 +100,7 @@ impl Xpmem {
         self.device.as_fd()
     }
 
-    /// Opens the way to the memory of `peer`, which made `segment`.
+    /// Opens access to the memory of `peer`, which made `segment`.
     ///
     /// # Errors
     /// The module's error: the process has ended, or belongs to another user.
@@ -169,7 +170,8 @@ impl Drop for Piece {
             let detached = unsafe { sys::detach(self.permit.xpmem.fd(), at) };
             debug_assert!(detached.is_ok(), "detaching {self:?}: {detached:?}");
         } else {
-            // SAFETY: as above; the guard has put plain memory there.
+            // SAFETY: no reference to the bytes outlives this value; the guard has put plain memory
+            // there.
             let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
             debug_assert!(unmapped.is_ok(), "munmap of {self:?}: {unmapped:?}");
         }
@@ -178,7 +180,7 @@ impl Drop for Piece {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // The permit of a process that has ended is gone already.
+        // The permit of a process that has ended does not exist any more.
         let _ = sys::release(self.xpmem.fd(), self.access);
     }
 }

@@ -23,7 +23,7 @@
 //! unsafe { win.put(value.as_ptr(), 8, me, third)? };
 //! win.flush(me)?;
 //! win.detach(base)?;
-//! // SAFETY: as above.
+//! // SAFETY: `value` lives until the end of the epoch.
 //! let gone = unsafe { win.put(value.as_ptr(), 8, me, third) };
 //! assert_eq!(gone.expect_err("it is detached").class(), Class::RmaRange);
 //! win.unlock_all()?;

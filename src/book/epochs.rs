@@ -73,7 +73,7 @@
 //! assert_eq!(early.expect_err("no epoch is open").class(), Class::RmaSync);
 //!
 //! win.fence(Assert::NOPRECEDE)?;
-//! // SAFETY: as above.
+//! // SAFETY: `value` lives, unchanged, until the fence that completes the put.
 //! unsafe { win.put(value.as_ptr(), 8, me, 1)? };
 //! win.fence(Assert::NOSUCCEED)?;
 //! let mut found = [0; 8];

@@ -258,7 +258,8 @@ impl Landing {
 
     /// Stores the bytes of a reply.
     ///
-    /// # Errors The reply reports that the operation was refused.
+    /// # Errors
+    /// The reply reports that the operation was refused.
     fn fill(self, bytes: &[u8]) -> Result<(), Refusal> {
         match self {
             Landing::Nowhere => {}

@@ -64,9 +64,10 @@ impl Job {
     /// # Ok::<(), transom::Error>(())
     /// ```
     ///
-    /// # Errors `Op` at all ranks for REPLACE and NO_OP, which are not reductions. `Count` at a
-    /// rank whose `data` is not as long as rank 0's: that rank's `data` is unchanged, and the
-    /// result of the other ranks lacks it. The errors of creating a window.
+    /// # Errors
+    /// `Op` at all ranks for REPLACE and NO_OP, which are not reductions. `Count` at a rank whose
+    /// `data` is not as long as rank 0's: that rank's `data` is unchanged, and the result of the
+    /// other ranks lacks it. The errors of creating a window.
     pub fn reduce<T: Element, R: Reduction<T> + Copy>(&self, data: &mut [T], op: R) -> Result<()> {
         if matches!(R::OP, Op::Replace | Op::NoOp) {
             return Err(Error::argument(Class::Op, "reduce", ArgumentError::CombinesNothing(R::OP)));

@@ -86,7 +86,8 @@ impl Request {
 
     /// Waits until the operation is complete (`MPI_WAIT`).
     ///
-    /// # Errors The operation failed: the target has ended or refused it.
+    /// # Errors
+    /// The operation failed: the target has ended or refused it.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
         if let State::Pending(_) = *self.state {
@@ -308,7 +309,8 @@ impl<T: RmaElem> BufferRequest<T> {
 
     /// Waits until the operation is complete and returns the buffer; for a get, with the data.
     ///
-    /// # Errors The operation failed; the buffer is lost.
+    /// # Errors
+    /// The operation failed; the buffer is lost.
     #[inline]
     pub fn wait(mut self) -> Result<Vec<T>> {
         self.request.wait()?;

@@ -218,7 +218,8 @@ impl<T: RmaElem> Window<T> {
 
     /// Changes hints (`MPI_WIN_SET_INFO`), as [`RawWindow::set_info`](crate::RawWindow::set_info).
     ///
-    /// # Errors `InfoValue` for an illegal value; then no hint changes.
+    /// # Errors
+    /// `InfoValue` for an illegal value; then no hint changes.
     pub fn set_info(&self, info: &Info) -> Result<()> {
         self.core.hints.set(info)
     }

@@ -1,7 +1,8 @@
 /* The host MPI for the Rust side: constants, tables, and its functions by their PMPI names.
  * Compiled by the host's own compiler wrapper, so that the host's header defines handles and
- * constants. Every name of the host is looked up at run time, because the library is also loaded
- * into programs without MPI, such as the launcher, and into programs that load their MPI late. */
+ * constants. Every function of the host is looked up by name at run time, because the library is
+ * also loaded into programs without MPI, such as the launcher, and into programs that load their
+ * MPI late. */
 #define _GNU_SOURCE
 #include "host.h"
 

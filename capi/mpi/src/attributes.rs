@@ -78,7 +78,7 @@ pub(crate) unsafe extern "C" fn get_group(win: Win, group: *mut Group) -> c_int 
     // SAFETY: as in `get_attr`.
     unsafe {
         match find(win) {
-            // The same group, under a handle that the caller frees.
+            // The group of the window, under a new handle that the caller frees.
             Some(window) => host_Group_excl(window.group, 0, std::ptr::null(), group),
             None => host_Win_get_group(win, group),
         }
@@ -98,7 +98,7 @@ fn shared_part(window: &Window, rank: c_int) -> Outcome<(isize, isize, *mut u8)>
     }
 }
 
-/// Answers a query of a window that transom serves. `told` delivers the displacement unit.
+/// Answers a query of a window that transom serves. `told` returns the displacement unit.
 ///
 /// # Safety
 /// There is room for the answers.

@@ -50,7 +50,7 @@ impl HostBootstrap {
         number(total)?;
         let mut all = vec![0u8; total];
         if total == 0 {
-            // No rank has put a value, and all ranks see that.
+            // No rank has put a value, and all ranks detect this.
             return Ok((all, vec![0; self.size + 1]));
         }
         // SAFETY: each rank's bytes have their room in `all`.

@@ -1,7 +1,7 @@
 //! The order of the attributes that a program caches with windows. MPI leaves the order of their
-//! deletion by `MPI_Win_free` to the implementation (MPI-4.1 §7.7.1). The newest goes first here,
-//! as with `MPI_COMM_SELF` in `MPI_Finalize` (MPI-4.1 §11.2.4), so that a delete function finds the
-//! attributes that were set before its own. Open MPI does so by itself and is not asked.
+//! deletion by `MPI_Win_free` to the implementation (MPI-4.1 §7.7.1). The newest attribute is
+//! deleted first, as with `MPI_COMM_SELF` in `MPI_Finalize` (MPI-4.1 §11.2.4), so that a delete
+//! function finds the attributes that were set before its own. Open MPI itself uses this order.
 //!
 //! The host keeps the attributes. This module knows the keys of each window, also of windows that
 //! the host serves.

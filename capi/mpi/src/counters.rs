@@ -33,7 +33,7 @@ pub(crate) fn unserved(win: Win) -> c_int {
     Failure::new(Class::RmaNotification, why).raise(win)
 }
 
-/// Does the work of a call on a window that transom serves.
+/// Performs a call on a window that transom serves.
 fn on(win: Win, work: impl FnOnce(&Window) -> Outcome<()>) -> c_int {
     match find(win) {
         Some(window) => coded(win, work(window)),
@@ -52,7 +52,7 @@ extern "C" fn transom_mpi_err_rma_notification() -> c_int {
 pub(crate) unsafe extern "C" fn set_num(win: Win, info: InfoHandle, number: c_int) -> c_int {
     on(win, |window| {
         let hints = window.raw.set_info(&info_of(info)).map_err(Failure::from);
-        // Collective: a negative number is told to all ranks, as one that is too large.
+        // Collective: a negative number is an error at all ranks, like a number that is too large.
         let done = window.raw.set_num_notify(usize::try_from(number).unwrap_or(usize::MAX));
         if number < 0 && done.is_err() {
             return Err(Failure::new(Class::Arg, format!("set_num_notify: {number} counters")));
@@ -87,7 +87,7 @@ unsafe fn read(
         let found = read(window.raw.notices(), notice(index)?.0)?;
         // SAFETY: the caller's promise.
         unsafe { *value = i64::try_from(found).unwrap_or(i64::MAX) };
-        // Relaxed: the count orders nothing.
+        // Relaxed: the count orders no other access.
         if POLLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) {
             process::progress();
         }

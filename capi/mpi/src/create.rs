@@ -1,6 +1,6 @@
-//! Creation and end of windows (MPI-4.1 §12.2). Transom's window is created first, because it comes
-//! at all ranks or at none; then the face. The host creates windows that transom can't serve, which
-//! all ranks of the communicator decide alike.
+//! Creation and end of windows (MPI-4.1 §12.2). Transom's window is created first, because it
+//! exists at all ranks or at none; then the face. The host creates windows that transom can't
+//! serve; all ranks of the communicator make the same choice.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,8 @@ fn make(
             SUCCESS
         }
         Ok(Err(failure)) => {
-            // SAFETY: as above. Written first, since an error handler may never return.
+            // SAFETY: the caller has room for a handle, as MPI demands. Written first, because an
+            // error handler may never return.
             unsafe { *out = constants().null_win };
             failure.raise_on(comm)
         }
@@ -79,8 +80,8 @@ fn make(
     }
 }
 
-/// The job, if all its ranks share memory with each other. All ranks know the same of the nodes, so
-/// they decide alike.
+/// The job, if all its ranks share memory with each other. All ranks have equal data about the
+/// nodes, so they make the same choice.
 fn sharing(job: Job) -> Result<Job, Refused> {
     if job.node_ranks().len() == job.size() {
         return Ok(job);
@@ -242,7 +243,8 @@ pub(crate) unsafe extern "C" fn free(win: *mut Win) -> c_int {
     if let Some(Err(error)) = window.map(|window| window.raw.may_free()) {
         return Failure::from(error).raise(face);
     }
-    // The program's delete functions find a window that works; where one of them fails, it stays.
+    // The program's delete functions find a window that works; if one of them fails, the window
+    // remains.
     #[cfg(not(open_mpi))]
     match cached::delete_all(face) {
         SUCCESS => {}

@@ -1,6 +1,6 @@
-//! Failures in MPI's form (MPI-4.1 §9.3, §12.6): an error code of the right class, whose string is
-//! transom's text, is given to the window's error handler. If that ends the program, the text is
-//! printed before.
+//! Failures in MPI's form (MPI-4.1 §9.3, §12.6): the window's error handler gets an error code of
+//! the right class, whose string is transom's text. If that ends the program, the text is printed
+//! before.
 
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -65,7 +65,8 @@ impl Failure {
     /// The failure's code, which the host can explain from now on.
     pub(crate) fn code(&self) -> c_int {
         let (place, class) = self.placed();
-        // MPICH takes a new code of a class for one of its own messages, about another failure.
+        // MPICH looks a new code of a class up among its own messages, and finds one about another
+        // failure.
         if cfg!(int_handles) { class } else { self.explained(place, class) }
     }
 
@@ -79,7 +80,7 @@ impl Failure {
         (place, constants().classes[place])
     }
 
-    /// Each class has a code of its own, which gets this failure's text.
+    /// Each class has one code, which gets the text of the failure.
     fn explained(&self, place: usize, class: c_int) -> c_int {
         let mut codes = CODES.lock().unwrap_or_else(PoisonError::into_inner);
         let mut code = class;
@@ -87,7 +88,7 @@ impl Failure {
             Some(known) => code = known,
             // SAFETY: the call writes one number.
             None if unsafe { host_Add_error_code(class, &raw mut code) } == 0 => codes[place] = Some(code),
-            // Without a code of its own, the class itself is the code, with the host's string.
+            // If there is no such code, the class itself is the code, with the host's string.
             None => return class,
         }
         let mut text = self.text.replace('\0', " ");
@@ -133,8 +134,8 @@ impl Failure {
         )
     }
 
-    /// Gives the failure to the error handler of an object, which `find` looks up and `call` calls.
-    /// Returns the code, if the handler returns.
+    /// Passes the failure to the error handler of an object: `find` looks the handler up, and
+    /// `call` calls it. Returns the code, if the handler returns.
     fn handled(&self, find: impl Fn(*mut Errhandler) -> c_int, call: impl Fn(c_int) -> c_int) -> c_int {
         let mut handler = constants().fatal;
         let found = find(&raw mut handler) == SUCCESS;
@@ -161,9 +162,8 @@ impl Failure {
     fn end(&self, call: impl Fn(c_int) -> c_int) -> ! {
         let (_, class) = self.placed();
         call(class);
-        // MPICH 5 goes on until its launcher has ended the process. Calls of the program would
-        // follow the failed one.
-        // SAFETY: the host has started.
+        // MPICH 5 continues until its launcher has ended the process. Calls of the program would
+        // follow the failed one. SAFETY: the host has started.
         unsafe { host_Abort(constants().world, class) };
         std::process::exit(class) // tidy-allow(exit): MPI's error handler ends the program
     }

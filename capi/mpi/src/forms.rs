@@ -52,7 +52,7 @@ macro_rules! entry_points {
             }
             // SAFETY: the caller's arguments, as MPI defines them.
             let $theirs = || unsafe { of_host($($parameter),*) };
-            // SAFETY: as above.
+            // SAFETY: the caller's arguments, as MPI defines them.
             unsafe { $work }
         }
     )*};

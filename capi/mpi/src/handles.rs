@@ -1,7 +1,7 @@
 //! A map from the host's handles to values. Readers take no lock, because every operation on a
-//! window reads the map. It knows nothing of its values.
+//! window reads the map. The table must not know its values.
 //!
-//! Handles lie in tables with linear probing, at most half full. When a table is full, a larger one
+//! Handles are in tables with linear probing, at most half full. When a table is full, a larger one
 //! is added, and tables are never freed. Writers take turns. A search without a lock finds a handle
 //! that was inserted before and not removed, because of three rules:
 //!
@@ -77,7 +77,7 @@ impl<T> Handles<T> {
     }
 
     /// Inserts `value` for a handle that has none. Returns the value in the map, which is another
-    /// thread's if that came first. If the map is full, returns `value` as the error.
+    /// thread's value if that thread was first. If the map is full, returns `value` as the error.
     pub(crate) fn insert(&self, handle: impl Key, value: T) -> Result<&'static T, T> {
         let mut used = self.changing();
         match self.place_of(handle.key()).and_then(|(table, place)| value_of(&self.table(table)?[place])) {
@@ -86,15 +86,15 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Inserts `value` for a handle. The handle's previous value stays with its owner, who ends it
-    /// by [`Handles::remove`]. If the map is full, returns `value` as the error.
+    /// Inserts `value` for a handle. The owner of the handle's previous value ends this value by
+    /// [`Handles::remove`]. If the map is full, returns `value` as the error.
     pub(crate) fn replace(&self, handle: impl Key, value: T) -> Result<&'static T, T> {
         let mut used = self.changing();
         self.clear(&mut used, handle.key());
         self.put(&mut used, handle.key(), value)
     }
 
-    /// Removes a handle without ending its value, which stays with its owner.
+    /// Removes a handle without ending its value, which its owner keeps.
     pub(crate) fn forget(&self, handle: impl Key) {
         self.clear(&mut self.changing(), handle.key());
     }

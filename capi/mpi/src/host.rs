@@ -1,5 +1,5 @@
 //! The host MPI: its handles, and by topic its constants and functions, as `host/host.c` provides
-//! them. Knows nothing of transom.
+//! them. Must not know transom.
 
 use std::ffi::c_int;
 #[cfg(not(int_handles))]
@@ -73,13 +73,13 @@ handles! {
 
 // SAFETY: a handle is a number, or an address that only the host dereferences.
 unsafe impl Send for RequestHandle {}
-// SAFETY: as above.
+// SAFETY: a handle is a number, or an address that only the host dereferences.
 unsafe impl Send for Comm {}
-// SAFETY: as above.
+// SAFETY: a handle is a number, or an address that only the host dereferences.
 unsafe impl Sync for Comm {}
-// SAFETY: as above.
+// SAFETY: a handle is a number, or an address that only the host dereferences.
 unsafe impl Send for Group {}
-// SAFETY: as above.
+// SAFETY: a handle is a number, or an address that only the host dereferences.
 unsafe impl Sync for Group {}
 
 /// `MPI_SUCCESS` (MPI-4.1 §9.4).

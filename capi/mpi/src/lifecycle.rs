@@ -62,7 +62,7 @@ fn begin() {
 /// Starts the job at all ranks or at none.
 fn start(comm: Comm, rank: c_int, size: c_int) -> Option<Job> {
     let number = |value: c_int| usize::try_from(value).unwrap_or_default();
-    // Errors that one rank finds alone come before the collective steps.
+    // Errors of one rank alone are detected before the collective steps.
     agreed(comm, rank, size, transom::info::check_variables())?;
     let started = Job::with_bootstrap(Box::new(HostBootstrap::new(comm, number(rank), number(size))));
     let (job, outcome) = match started {

@@ -49,7 +49,7 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
     } else {
         // A member's list contains itself, and no rank twice. Several threads may use communicators
         // of the same ranks for the first time at once, in a different order at each rank. The
-        // communicator itself tells them apart.
+        // communicator itself distinguishes them.
         world
             .subset_agreed(&ranks, |number| told(comm, number))
             .map_err(|_| Refused::Why("its ranks can't be numbered"))?
@@ -103,7 +103,7 @@ fn ranks_of(comm: Comm) -> Result<Vec<usize>, Refused> {
     }
     // SAFETY: zero is a value of a handle; the calls write groups.
     let (mut here, mut all) = unsafe { (std::mem::zeroed::<Group>(), std::mem::zeroed::<Group>()) };
-    // SAFETY: as above.
+    // SAFETY: the communicators are valid; each call writes a group.
     unsafe {
         host_Comm_group(comm, &raw mut here);
         host_Comm_group(constants().world, &raw mut all);

@@ -1,7 +1,7 @@
 //! Notified operations, of the MPI Forum's draft of RMA notification, under the draft's names and,
-//! from `profiled`, with `MPIX_` too. Hosts have none: on a window that the host serves they fail.
-//! Both forms, with `int` and with large counts, exist under every host. `counters` has the calls
-//! on counters.
+//! from `profiled`, with `MPIX_` too. Hosts have no such operations: on a window that the host
+//! serves the calls fail. Both forms, with `int` and with large counts, exist under every host.
+//! `counters` has the calls on counters.
 
 use std::ffi::{c_int, c_void};
 

@@ -117,7 +117,7 @@ impl Typed {
             return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1, 12.3.4)"));
         }
         let (target, count) = (types::find(there.ty)?, counted(there.count)?);
-        // Nothing is combined with nothing on any type, as the MPIs have it.
+        // An accumulate of no elements is allowed on any type, as in the MPIs.
         let op = match defined(&target, op) {
             Err(_) if count == 0 => Op::Replace,
             found => found.map(|()| op)?,
@@ -233,7 +233,7 @@ impl Window {
     }
 
     /// Completes a get whose buffer the program reads too early. Only passive-target epochs have
-    /// flushes (MPI-4.1 §12.5.4): in other epochs the get stays in flight.
+    /// flushes (MPI-4.1 §12.5.4): in other epochs the get remains in flight.
     #[cold]
     fn complete_early(&self, rank: usize) -> Outcome<()> {
         match self.raw.flush_local(rank) {
@@ -341,7 +341,7 @@ impl Window {
                 }
             };
             let old = self.raw.fetch_value(operand, ty, rank, displacement, op)?;
-            // SAFETY: as above. The value of an element of 4 bytes is in the low bytes.
+            // SAFETY: the caller's promise. The value of an element of 4 bytes is in the low bytes.
             unsafe {
                 match wide {
                     _ if rank == PROC_NULL => {}

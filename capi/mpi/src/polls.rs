@@ -18,19 +18,20 @@ const EVERY: u32 = 8;
 const EAGER: u32 = 64;
 
 /// Whether waiting calls of the program test the host and poll transom in turns, because the host
-/// can't poll other libraries itself. It is the same at all ranks, so that they take part in a
-/// collective call by the same function.
+/// can't poll other libraries itself. It is equal at all ranks, so that all of them use one
+/// function for a collective call.
 static TURNS: AtomicBool = AtomicBool::new(false);
 
-/// Called by the host while it waits. Where the host serves all windows of this process, nobody's
-/// operation waits for a poll.
+/// Called by the host while it waits. If the host serves all windows of this process, no operation
+/// waits for a poll.
 extern "C" fn poll() -> c_int {
     if !windows::any() {
         return 0;
     }
     static LOOKS: AtomicU32 = AtomicU32::new(0);
     static LAST: AtomicU32 = AtomicU32::new(0);
-    // Relaxed, all: the counts order nothing. Of several waiting threads one may poll too often.
+    // Relaxed, all: the counts order no other access. Of several waiting threads one may poll too
+    // often.
     let look = LOOKS.fetch_add(1, Ordering::Relaxed);
     let eager = look.wrapping_sub(LAST.load(Ordering::Relaxed)) < EAGER;
     if (eager || look.is_multiple_of(EVERY))

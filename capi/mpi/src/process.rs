@@ -20,7 +20,7 @@ pub(crate) struct Process {
     comm: Comm,
     /// `None` after `MPI_Finalize`.
     job: Mutex<Option<Job>>,
-    /// Whether the user asked for information about windows and routes.
+    /// Whether the user requested information about windows and routes.
     pub(crate) info: bool,
     /// Whether it is rank 0 of `MPI_COMM_WORLD`.
     is_first: bool,

@@ -62,7 +62,8 @@ macro_rules! jump_by {
     };
 }
 
-/// Functions under the names that programs call. Each goes to the function here, or to a tool's.
+/// Functions under the names that programs call. Each name leads to the function here, or to that
+/// of a tool.
 macro_rules! routed {
     ($($name:literal => $to:path;)*) => {$(
         const _: () = {

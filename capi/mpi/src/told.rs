@@ -32,7 +32,7 @@ impl Kind {
     }
 }
 
-/// The kinds that have a line, each with the number of windows that came after it.
+/// The kinds that have a line, each with the number of later windows.
 static TOLD: Mutex<Vec<(Kind, u64)>> = Mutex::new(Vec::new());
 
 /// Prints a line about a new window if it is the first of its kind, and counts it otherwise.

@@ -38,7 +38,7 @@ pub(crate) struct Attributes {
 
 // SAFETY: handles are numbers, or addresses that only the host dereferences.
 unsafe impl Send for Win {}
-// SAFETY: as above.
+// SAFETY: a handle is a number, or an address that only the host dereferences.
 unsafe impl Sync for Win {}
 
 impl Window {
@@ -58,7 +58,7 @@ impl Window {
             model: if raw.model() == Model::Separate { host.separate } else { host.unified },
         };
         let mapped = raw.is_mapped();
-        // Relaxed, as in `drop` and `any`: the count orders nothing.
+        // Relaxed, as in `drop` and `any`: the count orders no other access.
         ALIVE.fetch_add(1, Ordering::Relaxed);
         Window { raw, face, group, attributes, mapped }
     }

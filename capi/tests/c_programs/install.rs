@@ -1,13 +1,13 @@
-//! What is installed for the tests, once, and C programs built with it. The library and the
-//! programs are those that cargo built before with the whole workspace: this only looks whether
-//! they are older than their source.
+//! The installation for the tests, made once, and C programs built with it. The library and the
+//! programs are those of the last build of the workspace; this only checks whether they are older
+//! than their source.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-/// What a program that is linked with the archive needs of the system, as transom.pc says.
+/// The system libraries of a program that is linked with the archive, from transom.pc.
 pub(crate) const NATIVE: [&str; 7] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
 
 /// The language of a program.
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 /// A folder with the library as users have it.
 #[derive(Debug)]
 pub(crate) struct Install {
-    /// What `capi/install` was given.
+    /// The argument of `capi/install`.
     pub(crate) prefix: PathBuf,
     /// Where programs are built.
     pub(crate) work: PathBuf,
@@ -88,7 +88,7 @@ pub(crate) fn source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// All that a program said.
+/// The whole output of a program.
 pub(crate) fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

@@ -1,6 +1,6 @@
-//! C programs against the library as it is installed: each is built by the C compiler with what
-//! `capi/install` puts below a folder, and runs as a job of `transom-run`. What is right, the
-//! programs say; here are the ways to build and start them, and the manuals.
+//! C programs with the installed library: the C compiler builds each with the files that
+//! `capi/install` has copied, and `transom-run` runs it as a job. The programs verify themselves;
+//! this file builds and starts them, and checks the manuals.
 //!
 //! Route: program.
 
@@ -128,7 +128,7 @@ fn exists(tool: &str) -> bool {
     Command::new(tool).arg("--version").stdin(Stdio::null()).output().is_ok()
 }
 
-/// Runs a program as a job, which must end well and say so.
+/// Runs a program as a job, which must succeed and print `says`.
 fn verified(program: &Path, ranks: usize, args: &[&str], transports: Option<&str>, says: &str) -> Result<(), String> {
     let mut launcher = Command::new(installed().prefix.join("bin/transom-run"));
     launcher.args(["-n", &ranks.to_string(), "--bind", "none", "--tag-output", "--timeout", "110"]);
@@ -144,9 +144,7 @@ fn verified(program: &Path, ranks: usize, args: &[&str], transports: Option<&str
     Err(format!("{} with {ranks} ranks: {}\n{said}", program.display(), output.status))
 }
 
-/// The archive takes nothing but the libraries that the pkg-config file lists.
-/// Shows A2.
-/// Route: shm.
+/// The archive needs only the libraries that the pkg-config file lists. Shows A2. Route: shm.
 fn a_program_is_linked_statically() {
     let built = installed().built("tests/operations.c", Language::C, Kind::Static);
     let bytes = std::fs::read(&built).expect("the program is there");
@@ -206,7 +204,7 @@ fn programs_ask_for_the_number_of_the_interface() {
     assert_eq!(target.to_str(), Some(concat!("libtransom.so.", env!("CARGO_PKG_VERSION"))));
 }
 
-/// What the shared library defines for others is what the header declares.
+/// The shared library exports exactly the functions that the header declares.
 fn the_library_shows_no_other_names() {
     let install = installed();
     let output =

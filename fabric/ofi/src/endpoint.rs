@@ -125,7 +125,7 @@ impl Endpoint {
         }
     }
 
-    /// Opens the completion queue: with a descriptor where it is wanted and the provider accepts
+    /// Opens the completion queue: with a descriptor if it is requested and the provider accepts
     /// it, else without.
     fn open_queue(&mut self, entries: usize, descriptor: bool) -> Result<(), FabricError> {
         let (null, mut status, mut fd) = (std::ptr::null_mut::<c_void>(), 0, -1);
@@ -325,8 +325,8 @@ impl Drop for Endpoint {
 /// Closes an object, if it was opened. Every object begins with its `fid`.
 fn close(object: *mut sys::fid) {
     if !object.is_null() {
-        // SAFETY: opened once and closed once, children before parents. An object that refuses to
-        // close stays until the process ends.
+        // SAFETY: opened once and closed once, children before parents. An object that can't be
+        // closed remains open until the process ends.
         unsafe {
             let _ = call!(object, ops, close());
         }

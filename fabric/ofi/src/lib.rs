@@ -1,5 +1,5 @@
-//! libfabric as a transport: `tcp;ofi_rxm`, `cxi`, and whatever else offers RMA on reliable
-//! datagram endpoints.
+//! libfabric as a transport: `tcp;ofi_rxm`, `cxi`, and every other provider that offers RMA on
+//! reliable datagram endpoints.
 //!
 //! The library is opened at run time, and providers are probed. A put is a write whose completion
 //! means that the target has the data (`FI_DELIVERY_COMPLETE`), a get is a read, an atomic is a
@@ -14,7 +14,7 @@
 //! **No Slingshot hardware has run this code.** The code for `cxi` follows the documentation (man
 //! fi_cxi of libfabric 2.x, and the attributes that `fi_info` shows). It is tested by unit tests on
 //! those attributes, by the contract's tests on a stand-in for the library that refuses calls that
-//! the documentation rules out, and by jobs on the simulated net within the same limits
+//! the documentation forbids, and by jobs on the simulated net with the limits of `cxi`
 //! (`SimOptions::like_cxi`):
 //!
 //! - **Registration**: documented: bound to an endpoint and enabled; pinned pages; addressed by
@@ -26,19 +26,19 @@
 //! - **Completion**: documented: by default when the target's device has the data; visible to its
 //!   processes with delivery complete. In this crate: delivery complete for every put and atomic,
 //!   so a flush only waits for the count.
-//! - **Order**: documented: none unless asked for, and none at all of reads after writes. In this
-//!   crate: neither order nor `FI_FENCE` is requested, because the contract has no order.
+//! - **Order**: documented: none unless requested, and never between reads and earlier writes. In
+//!   this crate: neither order nor `FI_FENCE` is requested, because the contract has no order.
 //! - **Atomics**: documented: the device's, one element at a time. In this crate: sum, read, write,
 //!   compare-and-swap of 32 and 64 bits, fetching; never taken to be atomic with the CPU's.
 //! - **Progress**: documented: manual. In this crate: a probe tries whether an idle target is
 //!   served; with `FI_CXI_MR_MATCH_EVENTS` targets call.
-//! - **Waiting**: documented: descriptors in newer versions. In this crate: used where they
-//!   exist; else a wait is a nap of 200 us.
+//! - **Waiting**: documented: descriptors in newer versions. In this crate: used where they exist;
+//!   else a wait sleeps for 200 us.
 //! - **Messages**: documented: up to `FI_CXI_RDZV_THRESHOLD` (16 KiB) go at once. In this crate: at
 //!   most 16 KiB.
 //! - **Devices**: documented: a domain each; the launcher's variables grant some
-//!   (`SLINGSHOT_DEVICES`). In this crate: of the granted and wanted devices
-//!   the near ones, in turns.
+//!   (`SLINGSHOT_DEVICES`). In this crate: ranks are distributed over the near ones of the granted
+//!   and requested devices.
 //! - **Authorization, sizes of queues**: documented: the launcher's `SLINGSHOT_` and the user's
 //!   `FI_CXI_` variables, where the caller sets nothing. In this crate: nothing is set.
 //! - **Optimized regions off**: documented: at all processes or none (`FI_CXI_OPTIMIZED_MRS`). In

@@ -33,7 +33,7 @@ pub struct Functions {
     pub strerror: unsafe extern "C" fn(c_int) -> *const c_char,
 }
 
-/// The opened library, which stays loaded.
+/// The opened library, which is never unloaded.
 pub struct Library {
     version: u32,
     functions: Functions,
@@ -80,8 +80,8 @@ impl Library {
                 fabric: *dynamic.get(b"fi_fabric\0").map_err(missing)?,
                 strerror: *dynamic.get(b"fi_strerror\0").map_err(missing)?,
             };
-            // The library stays loaded: its initializers allocate at each load, and its threads
-            // outlive its objects.
+            // The library is never unloaded: its initializers allocate at each load, and its
+            // threads outlive its objects.
             std::mem::forget(dynamic);
             let version = version();
             check(version)?;
@@ -181,7 +181,8 @@ fn words(version: u32) -> String {
     format!("{}.{}", version >> 16, version & 0xffff)
 }
 
-/// The interface version to ask of a library: 1.17, or its own where that is older.
+/// The interface version to request from a library: 1.17, or the library's own version if it is
+/// older.
 fn asked_of(version: u32) -> u32 {
     version.min(sys::version(1, 17))
 }
@@ -195,7 +196,7 @@ fn check(version: u32) -> Result<(), FabricError> {
     Err(FabricError::unavailable(TRANSPORT, Cause::Setup(why)))
 }
 
-/// The loader's message, which is the error's source and not in its text.
+/// The loader's message, which is the source of the error and not part of its text.
 fn cause(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
@@ -276,8 +277,7 @@ impl Drop for Info {
 mod tests {
     use super::*;
 
-    /// Man fi_getinfo: the version that is asked for is at most the library's.
-    /// Shows T3.
+    /// Man fi_getinfo: the requested version is at most the library's. Shows T3.
     #[test]
     fn the_interface_version_is_the_lower_of_both() {
         let versions = [(1, 15), (1, 17), (1, 22), (2, 0), (2, 5)].map(|(major, minor)| sys::version(major, minor));

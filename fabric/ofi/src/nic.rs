@@ -25,7 +25,7 @@ pub(crate) struct Choice<'c> {
     pub(crate) wanted: &'c str,
     /// The NUMA node to which this process is bound.
     pub(crate) near: Option<u32>,
-    /// Ranks take turns among equally good devices.
+    /// Ranks are distributed over equally good devices.
     pub(crate) rank: u32,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Registering {
     pub(crate) local: bool,
     /// Pages must be populated before registration.
     pub(crate) populated: bool,
-    /// The keys to ask for.
+    /// The keys to request.
     pub(crate) keys: KeyRange,
 }
 
@@ -80,7 +80,7 @@ impl Offer {
         }
     }
 
-    /// Whether a message arrives behind the writes posted before it to the same peer.
+    /// Whether a message arrives after the writes that were posted before it to its peer.
     pub(crate) fn sends_follow_writes(&self) -> bool {
         self.order & sys::FI_ORDER_SAW != 0
     }
@@ -161,9 +161,8 @@ mod tests {
         assert_eq!(provider_keys.registering(100).keys, KeyRange::SECRET);
     }
 
-    /// What a provider promises counts, not what was asked. The bits are those of `tcp;ofi_rxm`
-    /// without and with the hint.
-    /// Shows T3.
+    /// The order that a provider promises counts, and not the requested one. The bits are those of
+    /// `tcp;ofi_rxm` without and with the hint. Shows T3.
     #[test]
     fn order_is_what_the_provider_promises() {
         assert!(!Offer { order: 0x124, ..rxm() }.sends_follow_writes());

@@ -12,7 +12,8 @@ use crate::opened::Assembly;
 use crate::provider::Wish;
 use crate::{environment, probe, provider, rules};
 
-/// How [`OfiDomain::open`] learns whether idle targets are served and whether atomics are correct.
+/// The source from which [`OfiDomain::open`] knows whether idle targets are served and whether
+/// atomics are correct.
 ///
 /// A provider over sockets that was opened with manual data progress (`tcp;ofi_rxm`) needs calls at
 /// the target by definition: its port's `passive_target` is false in either case. A device with
@@ -34,7 +35,7 @@ pub struct OfiOptions {
     /// [`provider::PREFERRED`] that works.
     pub provider: Option<String>,
     /// The devices to choose from where the provider has several (`cxi0,cxi1`); `^` before the list
-    /// excludes them. `None`: those near to the CPUs of this process, in turns.
+    /// excludes them. `None`: those near the CPUs of this process; ranks are distributed over them.
     pub devices: Option<String>,
     /// How the service of idle targets is learned.
     pub passive: PassiveProbe,
@@ -44,7 +45,7 @@ pub struct OfiOptions {
     pub source: Option<IpAddr>,
     /// The library's name for the dynamic loader.
     pub library: String,
-    /// This process's rank, which each message carries.
+    /// This process's rank, which is part of each message.
     pub rank: Peer,
     /// Whether a wait sleeps on a descriptor, which some providers lack. Without one a wait is a
     /// nap.

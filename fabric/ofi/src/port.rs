@@ -24,14 +24,14 @@ use crate::{rules, sys};
 /// Longest address of a provider, in bytes.
 const ADDRESS: usize = 256 - 8;
 
-/// The way to the peers through libfabric.
+/// Access to the peers through libfabric.
 #[derive(Debug)]
 pub struct OfiPort {
     open: Arc<Open>,
     peers: PeerMap<(Peer, Way)>,
     limits: Limits,
     atomics: Atomics,
-    /// This process's rank, which each message carries.
+    /// This process's rank, which is part of each message.
     me: Peer,
     progress: Progress,
 }

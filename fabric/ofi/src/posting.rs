@@ -1,8 +1,8 @@
 //! The calls of libfabric that post an operation: each put is a write with delivery complete, each
 //! get a read, each atomic a fetching atomic.
 //!
-//! Every operation has a slot, which it gives back with its completion. The provider locks its own
-//! objects (FI_THREAD_SAFE), so posting takes no lock.
+//! Every operation has a slot, which is returned to the pool at the completion. The provider locks
+//! its own objects (FI_THREAD_SAFE), so posting takes no lock.
 
 use std::ffi::c_void;
 

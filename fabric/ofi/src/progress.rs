@@ -17,7 +17,7 @@ const BATCH: usize = 32;
 /// Length of a wait where no descriptor reports arrivals.
 const NAP: Duration = Duration::from_micros(200);
 
-/// The completion queue of an open endpoint, and what ends a sleep.
+/// The completion queue of an open endpoint, and the descriptors that end a sleep.
 #[derive(Debug)]
 pub(crate) struct Progress {
     open: Arc<Open>,
@@ -91,7 +91,7 @@ impl Progress {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Sleeps on descriptors beside the wake descriptor; false where the limit passed.
+    /// Sleeps on descriptors in addition to the wake descriptor; false if the limit passed.
     fn sleep(&self, others: [Option<BorrowedFd<'_>>; 2], limit: Duration) -> bool {
         let limit = Timespec::try_from(limit).ok();
         let wake = self.wake.as_fd();
@@ -101,7 +101,7 @@ impl Progress {
         // An interrupted poll returns early, which the contract allows.
         let Ok(ready) = rustix::event::poll(&mut fds, limit.as_ref()) else { return true };
         if !fds[0].revents().is_empty() {
-            // The read finds nothing where another thread took the wake.
+            // The read fails if another thread has consumed the wake.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
         ready > 0

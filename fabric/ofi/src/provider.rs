@@ -1,4 +1,4 @@
-//! The choice of provider and device, asked of the library each time, because versions differ. Safe
+//! The choice of provider and device, from the library's answers, because versions differ. Safe
 //! code: it reads `fi_getinfo`'s answers, by the table of [`rules`].
 
 use std::net::{IpAddr, Ipv4Addr};

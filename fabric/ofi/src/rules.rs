@@ -1,5 +1,5 @@
 //! The differences between providers, as one table: hints, fulfilled modes, and the meaning of
-//! attributes. Plain data; the same code serves all providers.
+//! attributes. Plain data; one code path serves all providers.
 //!
 //! The rules of `cxi` (HPE Slingshot), `efa` (AWS), `opx` (Omni-Path) and `psm3` follow their
 //! documentation, man fi_cxi, fi_efa, fi_opx, fi_psm3: no such hardware has run them.
@@ -21,8 +21,9 @@ pub(crate) struct Rules {
     pub(crate) ip: bool,
     /// Manual data progress means that an idle target is not served, so no probe is needed.
     pub(crate) manual_is_manual: bool,
-    /// The order to ask for (man fi_endpoint, message ordering): a message behind writes, where the
-    /// provider keeps it at no cost because all operations on a peer travel in one stream.
+    /// The order to request (man fi_endpoint, message ordering): a message after earlier writes,
+    /// where this order costs nothing because the provider sends all operations for a peer in one
+    /// stream.
     pub(crate) order: u64,
     /// The variable by which a user requires calls at targets.
     pub(crate) calls_at_target: Option<&'static str>,
@@ -34,7 +35,7 @@ pub(crate) struct Rules {
     pub(crate) agreed: &'static [&'static str],
     /// Variables that are set for the provider unless the user has set them.
     pub(crate) variables: &'static [(&'static str, &'static str)],
-    /// Variables that are set in the same way where the devices are software.
+    /// Variables that are set similarly where the devices are software.
     pub(crate) in_software: &'static [(&'static str, &'static str)],
 }
 
@@ -74,10 +75,10 @@ const OTHER: Rules = Rules {
 };
 
 /// Slingshot. Regions are bound to the endpoint, addressed by offsets, and pinned; the process
-/// chooses keys, and small ones select optimized regions. Manual progress is its only kind,
-/// although the device performs puts, gets and atomics by itself, so a probe decides. Authorization
-/// comes from the launcher's variables and sizes of queues from the user's, because the hints set
-/// neither.
+/// chooses keys, and small ones select optimized regions. The provider has manual progress only,
+/// although the device performs puts, gets and atomics without the CPU, so a probe decides.
+/// Authorization comes from the launcher's variables and sizes of queues from the user's, because
+/// the hints set neither.
 const CXI: Rules = Rules {
     name: "cxi",
     progress: MANUAL,
@@ -99,12 +100,12 @@ const VERBS: Rules =
     Rules { name: "verbs;ofi_rxm", ip: false, variables: &[], in_software: &[("FI_UNIVERSE_SIZE", "16")], ..OTHER };
 
 /// Elastic Fabric Adapter. Addresses are the device's. The provider claims automatic progress,
-/// which its documentation calls an error, and has no descriptor to sleep on; where the device
-/// writes by itself is its own choice for each transfer, so that targets make calls.
+/// which its documentation calls an error, and has no descriptor to sleep on; the provider chooses
+/// for each transfer whether the device writes without the CPU, so targets must make calls.
 const EFA: Rules = Rules { name: "efa", progress: MANUAL, ip: false, variables: &[], ..OTHER };
 
 /// Omni-Path. Automatic progress would start a thread for each queue. The only registration mode is
-/// the scalable one, which goes with no other: offsets, and keys of the process.
+/// the scalable one, which excludes all others: offsets, and keys chosen by the process.
 const OPX: Rules =
     Rules { name: "opx", progress: MANUAL_FIRST, mr_mode: sys::FI_MR_SCALABLE, ip: false, variables: &[], ..OTHER };
 
@@ -260,9 +261,8 @@ mod tests {
         assert!(chosen("efa") && chosen("opx") && !chosen("psm3") && !chosen("shm") && !chosen("lnx"));
     }
 
-    /// The order of messages behind writes is asked for where one TCP stream leads to a peer. Man
-    /// fi_cxi: ordered operations cost; other providers may use several ways to a peer.
-    /// Shows T3.
+    /// The order of messages after writes is requested where a peer has one TCP stream. Man fi_cxi:
+    /// ordered operations cost; other providers may use several ways to a peer. Shows T3.
     #[test]
     fn order_is_asked_for_over_tcp_alone() {
         let asked: Vec<_> = TABLE.iter().filter(|rules| rules.order == sys::FI_ORDER_SAW).map(|it| it.name).collect();

@@ -24,7 +24,7 @@ pub(crate) fn kept<T>(open: impl FnOnce() -> T) -> T {
     let opened = open();
     for (signal, before) in before {
         if let Some(before) = before {
-            // SAFETY: the kernel gave this action for the same signal before. A failure leaves the
+            // SAFETY: the kernel returned this action for this signal before. A failure leaves the
             // other handler, which is valid too.
             unsafe { libc::sigaction(signal, &raw const before, std::ptr::null_mut()) };
         }
@@ -48,7 +48,7 @@ mod tests {
         extern "C" fn other(_: i32) {}
         let before = handler(libc::SIGHUP).expect("a signal").sa_sigaction;
         let within = kept(|| {
-            // SAFETY: the handler does nothing.
+            // SAFETY: the handler has no effect.
             unsafe { libc::signal(libc::SIGHUP, other as *const () as usize) };
             handler(libc::SIGHUP).expect("a signal").sa_sigaction
         });

@@ -1,7 +1,7 @@
-//! The records of operations in flight: a fixed pool, so that a post allocates nothing and
-//! back-pressure is natural.
+//! The records of operations in flight: a fixed pool, so that a post allocates no memory, and an
+//! empty pool is back-pressure.
 //!
-//! libfabric returns an operation's context pointer with the completion. The pointer leads to the
+//! libfabric returns an operation's context pointer with the completion. The pointer is that of the
 //! slot, whose first bytes the provider may use (FI_CONTEXT2). A slot belongs to its operation
 //! until the operation completes.
 
@@ -124,7 +124,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Gives back a slot whose operation completed or was never posted, and returns its purpose. A
+    /// Frees a slot whose operation completed or was never posted, and returns its purpose. A
     /// successful operation's result is copied to its destination.
     pub(crate) fn give_back(&self, slot: &Slot, success: bool) -> Option<Purpose> {
         // SAFETY: the operation is over, and only the thread that got its completion is here.
@@ -136,8 +136,8 @@ impl Slots {
         };
         for to in places {
             // SAFETY: the operation is over, so the buffer is ours, and the copied bytes are within
-            // it (see `port`). The caller that asked for the result promised that its places stay
-            // until the tally falls.
+            // it (see `port`). The caller that requested the result promised that its buffers are
+            // valid until the tally falls.
             unsafe { std::ptr::copy_nonoverlapping(slot.buffer().add(from), to.as_ptr(), to.len()) };
             from += to.len();
         }

@@ -13,10 +13,10 @@ use crate::{
     Amo, AmoKind, Coherence, FabricError, Handler, Limits, Memory, Peer, Port, Post, RegionKey, Span, TallyRef, Width,
 };
 
-/// Filling of a get's buffer until the data comes.
+/// The pattern in a get's buffer until the data arrives.
 const GARBAGE: u8 = 0xA5;
 
-/// The longest wait beside a descriptor.
+/// The longest wait in addition to a descriptor.
 const BESIDE: Duration = Duration::from_millis(1);
 
 /// The buffers that an origin has lent until the operation completes, one after another.
@@ -72,7 +72,7 @@ impl Lent {
         }
     }
 
-    /// Stores an atomic's old value, if the origin wants it.
+    /// Stores an atomic's old value, if the origin has requested it.
     pub(super) fn write_value(&self, value: u64, width: Width) {
         if self.len() == 0 {
             return;

@@ -5,8 +5,8 @@
 //! A posted operation is invisible at the target until a later [`crate::Port::progress`] applies
 //! it, piece by piece and in any order relative to all other operations. A zero-copy put reads its
 //! origin buffer only then, a get fills its buffer with `0xA5` first, completions come a step after
-//! the application, messages overtake each other, and any post may answer [`crate::Post::Again`].
-//! The same seed reproduces a run of a single thread exactly.
+//! the application, messages overtake each other, and any post may answer [`crate::Post::Again`]. A
+//! seed reproduces a run of a single thread exactly.
 
 #[allow(unsafe_code)]
 mod apply;
@@ -48,7 +48,7 @@ impl SimAmo {
 pub struct SimOptions {
     /// Seed of all random choices.
     pub seed: u64,
-    /// The most steps of progress for which a piece, a completion or a message stays in flight.
+    /// Largest number of progress steps for which a piece, a completion or a message is in flight.
     pub delay: u32,
     /// One post in `again_one_in` answers `Again`; 0: none does. 1 is not allowed, because no post
     /// would ever be accepted.
@@ -86,11 +86,12 @@ pub struct SimOptions {
 /// The delivery of messages by a net.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimMail {
-    /// The most messages that wait for a rank; further senders get `Again`. `None`: no limit.
+    /// Largest number of messages that wait for a rank; further senders get `Again`. `None`: no
+    /// limit.
     pub most: Option<usize>,
-    /// A message waits for the puts that its sender posted to the same rank before.
+    /// A message waits for the earlier puts of its sender to the receiver.
     pub ordered: bool,
-    /// The port says that several small puts cost less as one message.
+    /// The port reports that several small puts cost less as one message.
     pub gathers: bool,
 }
 

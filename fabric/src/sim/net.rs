@@ -221,8 +221,8 @@ impl SimNet {
         let _ = self.observer.set(Box::new(observer));
     }
 
-    /// Accepts an operation, or says why it is not accepted. `work` is called only where it is
-    /// accepted.
+    /// Accepts an operation, or returns the reason for its refusal. `work` is called only if the
+    /// operation is accepted.
     pub(super) fn post(
         &self,
         me: Peer,
@@ -320,8 +320,8 @@ impl SimNet {
         if state.ranks[me.index()].dead {
             return Err(killed(me).into());
         }
-        // Completions come first: an operation that is applied in this step completes in a later
-        // one.
+        // Completions are delivered first: an operation that is applied in this step completes in a
+        // later one.
         let completed = state.complete(&self.options, me);
         let letters = state.deliver(&self.options, me);
         let mut ring = state.step(&self.options, me);

@@ -24,7 +24,7 @@ pub(crate) struct Address {
     pub(crate) lid: u16,
     /// The largest packet, as the enumeration value of verbs.
     pub(crate) mtu: u8,
-    /// The reads and atomics that the device serves at once for one queue pair.
+    /// Number of reads and atomics that the device serves at once for one queue pair.
     pub(crate) reads: u8,
     /// The link is Ethernet.
     pub(crate) ethernet: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Hello {
     pub(crate) from: Peer,
     /// The sender's half.
     pub(crate) end: End,
-    /// The receiver's half as the sender knows it; 0 where it is not known yet.
+    /// The number of the receiver's half that the sender has received; 0 if none.
     pub(crate) seen: u32,
     /// The sender needs no further hello.
     pub(crate) ready: bool,

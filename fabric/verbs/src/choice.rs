@@ -35,9 +35,9 @@ pub(crate) fn folder(port: &PortInfo) -> PathBuf {
     Path::new(DEVICES).join(&port.device).join("ports").join(port.port.to_string())
 }
 
-/// The port to use: the first that works of those that the user lists, or of all. Where the user
-/// named none, ports near the NUMA node of this process come first, and ranks take turns in equally
-/// good ones.
+/// The port to use: the first that works of those that the user lists, or of all. If the user names
+/// none, ports near the NUMA node of this process are preferred, and ranks are distributed over
+/// equally good ones.
 pub(crate) fn choose(wanted: Option<&str>, gid_index: Option<u8>, rank: Peer) -> Result<PortInfo, FabricError> {
     let unavailable = |text: String| FabricError::unavailable(TRANSPORT, Cause::Setup(text));
     let found = scan(Path::new(DEVICES), gid_index);
@@ -56,7 +56,7 @@ fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>, rank: Peer) -> R
             Some((wanted.place(&info.device, info.port, near)?, info))
         })
         .collect();
-    // A stable sort: equal ports stay in the order of their names.
+    // A stable sort: equal ports keep the order of their names.
     candidates.sort_by_key(|(order, _)| *order);
     candidates.retain(|(_, info)| info.gid.is_ok());
     if let Some(first) = candidates.first() {
@@ -73,9 +73,9 @@ fn pick(found: &[PortInfo], wanted: &Wanted, near: Option<u32>, rank: Peer) -> R
     Err(format!("no port can be used: {}", all.join("; ")))
 }
 
-/// Whether ranks take turns in two ports: both are equally good and of one subnet of InfiniBand,
-/// where every port reaches every other one. Interfaces of Ethernet may lead to networks that are
-/// apart, so that only the first of these is used.
+/// Whether ranks are distributed over two ports: both are equally good and in one InfiniBand
+/// subnet, where every port reaches every other one. Ethernet interfaces may belong to unconnected
+/// networks, so only the first of them is used.
 fn are_equal(first: &(usize, &PortInfo), other: &(usize, &PortInfo)) -> bool {
     let subnet = |info: &PortInfo| info.gid.as_ref().ok().filter(|_| !info.ethernet).map(|(_, gid)| gid[..8].to_vec());
     let same = std::ptr::eq(first.1, other.1);
@@ -104,7 +104,7 @@ fn scan(root: &Path, index: Option<u8>) -> Vec<PortInfo> {
 /// The identifier of an active port: on Ethernet one of RoCE version 2, preferably of an IPv4
 /// address, and a link-local one last.
 ///
-/// With an `index` the identifier of that place in the port's table, of whatever kind.
+/// With an `index`, the identifier with this index in the port's table, of any kind.
 fn usable(port: &Path, ethernet: bool, index: Option<u8>) -> Result<(u8, [u8; 16]), String> {
     let state = line(&port.join("state"));
     if !state.starts_with("4:") {

@@ -98,7 +98,7 @@ impl Contacts {
 
     /// Whether a handshake is in progress, so that `tick` must be called from time to time.
     pub(crate) fn is_opening(&self) -> bool {
-        // Relaxed: a handshake that was just begun is seen at the next call.
+        // Relaxed: the next call sees a handshake that has just begun.
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
@@ -116,7 +116,7 @@ impl Contacts {
             return Err(FabricError::failed(format!("connecting to {peer}"), Reason::LinkLayers));
         }
         let contact = self.contact(peer, address)?;
-        // The first hello goes out at once; calls of progress repeat it.
+        // The first hello is sent at once; progress calls repeat it.
         self.tick_one(contact, stock);
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Contacts {
 
     /// Repeats unanswered hellos, and gives up handshakes that take too long.
     pub(crate) fn tick(&self, stock: &Stock) {
-        // The thread with the lock does the same work.
+        // The thread that holds the lock does this work.
         let Ok(mut opening) = self.opening.try_lock() else { return };
         opening.retain(|peer| {
             let Some(contact) = self.peers.get(*peer) else { return true };
@@ -177,7 +177,7 @@ impl Contacts {
         });
     }
 
-    /// Advances one handshake; returns whether it goes on.
+    /// Advances one handshake; returns whether it continues.
     fn tick_one(&self, contact: &Contact, stock: &Stock) -> bool {
         let tick = lock(&contact.handshake).tick(Instant::now(), self.make.patience);
         match tick {

@@ -28,10 +28,10 @@ const COMPLETIONS: u32 = 4096;
 pub struct VerbsOptions {
     /// The ports to choose from: a list of `device[:port]`, of which the first that works is taken;
     /// `^` before the list excludes them. `None`: the first active port, preferably one near the
-    /// NUMA node to which this process is bound. Ranks take turns in equally good ports of
-    /// InfiniBand with one subnet.
+    /// NUMA node to which this process is bound. Ranks are distributed over equally good ports of
+    /// one InfiniBand subnet.
     pub devices: Option<String>,
-    /// This process's rank, which each message and connection carries; below 2^30.
+    /// This process's rank, which is part of each message and connection request; below 2^30.
     pub rank: Peer,
     /// The failure detector's limit: a connected peer that leaves packets unanswered for this time
     /// counts as gone (its process ended, or its machine vanished). Devices may take up to four
@@ -120,7 +120,8 @@ impl VerbsDomain {
         Ok(Arc::new(VerbsDomain { port }))
     }
 
-    /// The memory that this crate keeps for each connected peer, in bytes, beside the queue pair.
+    /// The memory that this crate keeps for each connected peer, in bytes, in addition to the queue
+    /// pair.
     pub fn bytes_per_peer() -> usize {
         Contacts::BYTES_PER_PEER
     }

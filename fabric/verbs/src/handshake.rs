@@ -1,12 +1,11 @@
-//! The handshake by which the two halves of a queue pair learn of each other, over datagrams that
-//! may be lost, duplicated or reordered: a pure state machine for each half, the same at both ends.
+//! The handshake that connects the two halves of a queue pair, over datagrams that may be lost,
+//! duplicated or reordered: one pure state machine for both ends.
 //!
 //! Each half repeats a hello with its own number until it knows that the other half is connected to
-//! it. A hello also carries the number that the sender has seen, and whether the sender is ready; a
+//! it. A hello also has the number that the sender has received, and whether the sender is ready; a
 //! hello from a half that is not ready is answered. So a half connects at the first hello that it
 //! receives and is ready at the first that has seen it. Both halves may begin at once, or only one
-//! of them.
-//! that has seen it, and both may begin at once, or one of them never.
+//! of them. that has seen it, and both may begin at once, or one of them never.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +48,7 @@ pub(crate) enum Tick {
     Repeat,
     /// This half is ready.
     Done,
-    /// No answer came; the number of hellos sent.
+    /// No answer arrived; the number of hellos sent.
     GiveUp(u32),
 }
 
@@ -207,7 +206,7 @@ mod tests {
                 }
                 step(what, x, y, &mut now);
             }
-            // From here on the net loses nothing.
+            // From here on the net loses no datagram.
             for _ in 0..8 {
                 now += LONGEST_PAUSE;
                 a.tick(now);

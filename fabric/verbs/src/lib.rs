@@ -6,14 +6,14 @@
 //! Independent of windows and of shared memory.
 //!
 //! **Connections** are made at first contact. Each process publishes the address of one datagram
-//! queue pair. Over these, two processes exchange hellos until both ends of a queue pair of their
-//! own are connected (`handshake`). Until then a post answers `Again`. Connecting takes both
-//! processes, so the opener of a port runs a thread that calls `progress` and sleeps in `wait`.
-//! Puts, gets and atomics on an open connection take the target's device only.
+//! queue pair. Over these, two processes exchange hellos until both ends of a separate queue pair
+//! are connected (`handshake`). Until then a post answers `Again`. Connecting takes both processes,
+//! so the opener of a port runs a thread that calls `progress` and sleeps in `wait`. Puts, gets and
+//! atomics on an open connection take the target's device only.
 //!
-//! **Completion.** Only the last request before a flush is signaled (`link`). A write's completion
-//! says that the target's device has acknowledged the data. The order of PCI Express makes it
-//! visible to the target's CPU, and to any device that reads afterwards: memory is registered
+//! **Completion.** Only the last request before a flush is signaled (`link`). The completion of a
+//! write means that the target's device has acknowledged the data. The order of PCI Express makes
+//! it visible to the target's CPU, and to any device that reads afterwards: memory is registered
 //! without relaxed ordering, so neither a later message nor a later read overtakes the data. Reads
 //! and atomics complete with their data.
 //!

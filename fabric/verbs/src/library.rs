@@ -17,7 +17,7 @@ pub(crate) const TRANSPORT: &str = "verbs";
 /// The library, in errors.
 pub(crate) const LIBRARY: &str = "libibverbs";
 
-/// The opened library, which stays loaded.
+/// The opened library, which is never unloaded.
 pub(crate) struct Library {
     pub(crate) call: sys::Functions,
 }
@@ -89,8 +89,8 @@ impl Library {
             // SAFETY: no memory is registered by this crate yet (man ibv_fork_init).
             let _ = unsafe { (call.fork_init)() };
         }
-        // The library stays loaded, as its providers do, and other users of it may have open
-        // objects.
+        // The library is never unloaded, because its providers are not, and other users of it may
+        // have open objects.
         std::mem::forget(dynamic);
         Ok(Arc::new(Library { call }))
     }
@@ -126,7 +126,7 @@ unsafe fn words(text: *const std::ffi::c_char) -> String {
     if text.is_null() { "?".into() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() }
 }
 
-/// The loader's message, which is the error's source and not in its text.
+/// The loader's message, which is the source of the error and not part of its text.
 fn cause(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

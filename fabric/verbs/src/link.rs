@@ -70,7 +70,7 @@ impl Link {
     /// Marks the link as ready: both ends are connected.
     pub(crate) fn open(&self) {
         let mut sending = self.sending.lock();
-        // Relaxed: under the lock. A broken link stays broken.
+        // Relaxed: under the lock. A broken link can't be repaired.
         if self.state.compare_exchange(OPENING, READY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             sending.open();
         }
@@ -114,8 +114,8 @@ impl Link {
         Ok(())
     }
 
-    /// Accepts a put whose bytes the request carries, and holds it; returns whether there was room.
-    /// The path of most operations: inlined, and the request is written once.
+    /// Accepts a put whose bytes are inline in the request, and holds it; returns whether there was
+    /// room. The path of most operations: inlined, and the request is written once.
     #[inline(always)]
     pub(crate) fn push_carried(
         &self,

@@ -1,5 +1,5 @@
-//! An opened device: the contacts with peers, the completion queue, the buffers, and what ends a
-//! sleep.
+//! An opened device: the contacts with peers, the completion queue, the buffers, and the
+//! descriptors that end a sleep.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock};

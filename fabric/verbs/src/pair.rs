@@ -26,7 +26,7 @@ const LONGEST: u8 = 31;
 const RETRY: u8 = 6;
 
 /// Attempts to resolve a peer's link address, for which the kernel asks the network on RoCE. The
-/// kernel asks once and waits a second, so that with one attempt a lost packet would fail the
+/// kernel sends one request and waits a second, so with one attempt a lost packet would fail the
 /// connection.
 const RESOLUTIONS: usize = 4;
 
@@ -50,7 +50,7 @@ pub(crate) struct Route {
 pub(crate) struct Depth {
     /// Most work requests in flight.
     pub(crate) sends: u32,
-    /// Most receives of its own.
+    /// Largest number of receives that are not shared.
     pub(crate) receives: u32,
     /// Most inline bytes of a request.
     pub(crate) inline: u32,

@@ -1,5 +1,5 @@
-//! What an administrator asks of a port and of the paths from it, and the address vectors that
-//! follow. Safe code; it opens no device.
+//! The administrator's settings of a port and of the paths from it, and the resulting address
+//! vectors. Safe code; it opens no device.
 
 use std::path::Path;
 
@@ -80,7 +80,7 @@ impl PathOptions {
     }
 }
 
-/// The bits of a partition's key that name the partition. The other one says full membership.
+/// The bits of a partition's key that name the partition. The other bit means full membership.
 const MEMBERS: u16 = 0x7fff;
 
 /// The port from which packets go.

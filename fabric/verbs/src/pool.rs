@@ -41,7 +41,7 @@ impl Pool {
         self.free.pop()
     }
 
-    /// Gives back a buffer that has no user.
+    /// Returns an unused buffer to the pool.
     pub(crate) fn give_back(&self, index: u32) {
         // A buffer is in the queue at most once, so there is room.
         let _ = self.free.push(index);

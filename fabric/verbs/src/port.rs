@@ -20,18 +20,18 @@ use crate::sending::{Bytes, INLINE, LIST, Posted, Request};
 use crate::stock::Local;
 use crate::sys;
 
-/// The way to the peers through libibverbs.
+/// Access to the peers through libibverbs.
 #[derive(Debug)]
 pub struct VerbsPort {
     open: Open,
     limits: Limits,
-    /// Bytes that a request carries inline.
+    /// Bytes that a request contains inline.
     inline: usize,
     me: Peer,
 }
 
 impl VerbsPort {
-    /// The port of rank `me`, whose requests carry up to `inline` bytes and `list` parts.
+    /// The port of rank `me`, whose requests have up to `inline` bytes or `list` parts.
     pub(crate) fn new(open: Open, inline: usize, list: usize, me: Peer) -> Result<VerbsPort, FabricError> {
         let limits = Limits {
             inline_max: Pools::SMALL,
@@ -42,8 +42,8 @@ impl VerbsPort {
             transfer_max: (open.device.port_attributes.max_msg_sz as usize).min(1 << 30),
             list_max: list,
             message_max: MESSAGE,
-            // The device serves puts, gets and atomics by itself, but opening a connection takes
-            // the target's process.
+            // The device serves puts, gets and atomics without the CPU, but opening a connection
+            // needs the target's process.
             passive_target: false,
             ordered: false,
             gathers: false,
@@ -73,7 +73,7 @@ impl VerbsPort {
         }
     }
 
-    /// The longest put that a request carries inline.
+    /// The longest put whose bytes a request contains inline.
     #[inline]
     pub fn carried_max(&self) -> usize {
         self.inline
@@ -161,7 +161,7 @@ impl VerbsPort {
     /// Registers the caller's bytes for one request.
     ///
     /// # Safety
-    /// The bytes stay until the tally falls. The record drops the registrations before that.
+    /// The bytes are valid until the tally falls. The record drops the registrations before that.
     unsafe fn lend(&self, own: &[Span], written: bool) -> Result<Box<[Registration]>, FabricError> {
         // SAFETY: the caller's promise.
         own.iter().map(|own| unsafe { self.open.device.register_local(own.as_ptr(), own.len(), written) }).collect()

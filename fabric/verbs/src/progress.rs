@@ -12,7 +12,7 @@ use crate::opened::{MESSAGE, Open};
 use crate::sys;
 use crate::ticket::Ticket;
 
-/// The longest sleep during a handshake, whose hellos are repeated by time.
+/// The longest sleep during a handshake, because hellos are repeated after a time.
 const OPENING_NAP: Duration = Duration::from_millis(5);
 
 impl Open {
@@ -113,7 +113,7 @@ impl Open {
             self.queue.take_event();
         }
         if wake {
-            // The read finds nothing where another thread took the wake.
+            // The read fails if another thread has consumed the wake.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
         if events {
@@ -122,8 +122,7 @@ impl Open {
         ready > 0
     }
 
-    /// Arms the queue for an event at the next completion; `false` where a completion is there
-    /// already.
+    /// Arms the queue for an event at the next completion; `false` if a completion is available.
     fn may_sleep(&self) -> bool {
         let mut taken: MutexGuard<'_, _> = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.count > 0 || self.queue.arm().is_err() {
@@ -135,7 +134,7 @@ impl Open {
                 taken.count = count;
                 count == 0
             }
-            // `progress` meets and reports the same error.
+            // `progress` gets this error too, and reports it.
             Err(_) => false,
         }
     }
@@ -154,8 +153,8 @@ impl Open {
                         link.give_up(cause(), &self.stock);
                     }
                 }
-                // Operations that fail show that a port went down, and it may come back before
-                // that.
+                // Failing operations show that a port went down; before that, the port may become
+                // active again.
                 _ => {}
             }
         }

@@ -1,4 +1,5 @@
-//! A peer's region, with the way to the peer, and the atomics that devices perform on regions.
+//! A peer's region with the connection to the peer, and the atomics that devices perform on
+//! regions.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use crate::sys;
 /// Tag of this backend's keys.
 pub(crate) const TAG: u64 = u64::from_le_bytes(*b"vrb rgn1");
 
-/// A peer's region, with the way to the peer. The device checks accesses against the region's end.
+/// A peer's region with the connection to the peer. The device checks accesses against the region's
+/// end.
 #[derive(Debug)]
 pub struct VerbsRemote {
     pub(crate) link: Arc<Link>,

@@ -10,8 +10,8 @@ use crate::stock::{Local, Record};
 use crate::sys;
 use crate::ticket::Ticket;
 
-/// Bytes that a request carries inline, where the device can: the most that keep its entry in the
-/// device's queue at 128 bytes (mlx5), or 256 (Soft-RoCE).
+/// Bytes that a request contains inline, if the device can: the largest number with which its entry
+/// in the device's queue has 128 bytes (mlx5), or 256 (Soft-RoCE).
 pub(crate) const INLINE: u32 = 48;
 /// Most pieces of memory in one request: their list takes no more room in its entry than
 /// [`INLINE`].
@@ -82,13 +82,13 @@ pub(crate) struct Sending {
     request: sys::ibv_send_wr,
     /// Elements of a request that does not carry its bytes.
     list: [sys::ibv_sge; LIST as usize],
-    /// Element of a request that carries its bytes: it points to `inline`.
+    /// Element of a request with inline bytes: it points to `inline`.
     carried: sys::ibv_sge,
     inline: [u8; INLINE as usize],
 }
 
-// SAFETY: the request's pointers lead to fields of this structure, which does not move once it is
-// open, and to objects that any thread may use.
+// SAFETY: the request's pointers are those of fields of this structure, which does not move once it
+// is open, and of objects that any thread may use.
 unsafe impl Send for Sending {}
 
 impl Sending {
@@ -136,7 +136,7 @@ impl Sending {
     }
 
     /// Whether one more request may be in flight. If so, the held request is ready to be posted
-    /// before it: signaled, where it is due.
+    /// before it, signaled if a signal is due.
     #[inline(always)]
     pub(crate) fn has_room(&mut self) -> bool {
         self.head < self.turn || self.has_room_now()
@@ -173,7 +173,7 @@ impl Sending {
         self.keep(request.opcode, Record { tally: request.tally.cloned(), local: request.local });
     }
 
-    /// [`Sending::write`] for a put whose bytes the request carries.
+    /// [`Sending::write`] for a put whose bytes are inline in the request.
     #[inline(always)]
     pub(crate) fn write_carried(&mut self, to: sys::Rdma, bytes: &[u8], tally: &TallyRef) {
         self.request.wr.rdma = to;

@@ -22,7 +22,8 @@ pub(crate) struct Record {
 /// The owner of a request's local bytes, and their handling at completion.
 #[derive(Debug)]
 pub(crate) enum Local {
-    /// Bytes inside the request, or the caller's under a permanent registration: nothing to do.
+    /// Bytes inside the request, or the caller's bytes under a permanent registration: no step is
+    /// needed.
     Nothing,
     /// A buffer of the pools; at completion its first bytes are copied to the span.
     Block(Block, Span),
@@ -80,12 +81,12 @@ impl Stock {
         (0..self.holders.len()).map_while(|_| self.holders.pop())
     }
 
-    /// Records a peer that this process can't serve any more; only the first fault is kept.
+    /// Records an unreachable peer; only the first fault is kept.
     pub(crate) fn lose(&self, fault: &Fault) {
         let _ = self.lost.set(fault.clone());
     }
 
-    /// The first peer that this process can't serve any more.
+    /// The first unreachable peer.
     pub(crate) fn lost(&self) -> Option<&Fault> {
         self.lost.get()
     }
@@ -103,8 +104,8 @@ impl Stock {
         let mut from = self.pools.buffer(block);
         for to in places.iter().filter(|_| !failed) {
             // SAFETY: the request is over, so the buffer is ours; it is at least as long as its
-            // result (see `port`). The caller that asked for the result promised that its places
-            // stay until the tally falls.
+            // result (see `port`). The caller that requested the result promised that its buffers
+            // are valid until the tally falls.
             unsafe {
                 std::ptr::copy_nonoverlapping(from, to.as_ptr(), to.len());
                 from = from.add(to.len());

@@ -1,5 +1,5 @@
 //! The part of libibverbs' binary interface that this crate uses: layouts and constants of its
-//! headers, which are the same in every version with the symbol version IBVERBS_1.1 (2008). Posts
+//! headers, which do not differ between versions with the symbol version IBVERBS_1.1 (2008). Posts
 //! and polls are calls through the context's table, as in the headers' inline functions (man
 //! ibv_post_send, ibv_poll_cq, ibv_create_qp_ex, ibv_modify_qp).
 

@@ -1,7 +1,7 @@
-//! What the contract's tests can't see: how many work requests and completions operations cost,
-//! that an idle target is served, what a peer costs, and what is told of peers that are gone. They
-//! need an RDMA device, as the virtual machine of `ci/rdma-vm` has: run them there with
-//! `--ignored`.
+//! Properties that the tests of the contract can't check: the number of work requests and
+//! completions of operations, service by an idle target, the memory of a peer, and reports about
+//! peers that have ended. They need an RDMA device, as the virtual machine of `ci/rdma-vm` has: run
+//! them there with `--ignored`.
 //!
 //! Route: verbs.
 
@@ -86,7 +86,7 @@ fn memory_at(memory: &Memory, at: usize) -> [u8; 8] {
     bytes
 }
 
-/// A target that calls nothing after it was connected is reached.
+/// A target that makes no call after it was connected is reached.
 ///
 /// Shows S5.
 #[test]
@@ -101,8 +101,8 @@ fn an_idle_target_is_served() {
     assert_eq!(memory_at(&memory, 40), [7; 8]);
 }
 
-/// A peer whose process is gone: what is in flight fails and says so, what is posted later is
-/// refused, others don't notice.
+/// A peer whose process has ended: operations in flight fail with an error, later posts are
+/// refused, and other peers are not affected.
 ///
 /// Shows E3.
 #[test]
@@ -131,8 +131,8 @@ fn a_peer_that_is_gone_is_told_and_others_go_on() {
     until(&[&origin], "one more put", || well.settled());
 }
 
-/// A message that was taken, and whose receiver is gone: no tally tells, so that the port does, and
-/// goes on telling the same.
+/// A message that was accepted, and whose receiver has ended: no tally counts the message, so the
+/// port reports the failure, at every call.
 ///
 /// Shows E3.
 #[test]
@@ -159,7 +159,7 @@ fn a_message_to_a_peer_that_is_gone_is_told() {
     assert_eq!(origin.port().lost(), Some(fault));
 }
 
-/// A region that is gone: the device of the target refuses, and the connection is no more.
+/// A deregistered region: the target's device refuses, and the connection breaks.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
 fn a_region_that_is_gone_is_refused_by_the_device() {
@@ -208,7 +208,7 @@ fn mapped() -> usize {
     lines.filter_map(|line| line.split_once(' ')?.0.split_once('-')).map(|(from, to)| hex(to) - hex(from)).sum()
 }
 
-/// A connected peer takes less than 32 KiB; one that was not contacted nothing.
+/// A connected peer takes less than 32 KiB; a peer without contact takes no memory.
 ///
 /// Shows T6.
 #[test]
@@ -217,8 +217,8 @@ fn a_peer_costs_less_than_32_kib() {
     const PEERS: u32 = 16;
     let (origin, target) = (open(0), open(1));
     let before = mapped();
-    // All are one process, which answers for none but the first: the queues are there as soon as it
-    // is asked.
+    // All peers are one process, which answers only as the first peer. A queue pair exists as soon
+    // as it is requested.
     for rank in 1..=PEERS {
         origin.port().connect(Peer(rank), &target.port().address()).expect("a queue pair");
     }

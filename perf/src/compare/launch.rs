@@ -174,7 +174,7 @@ impl Bench {
         let mut run = Run { child, lines, open, answers, begun: None, deadline };
         let heard = run.listen();
         let ended = run.end(heard != Heard::All);
-        // SeqCst: as above.
+        // SeqCst: rare, and no other access is ordered by it.
         LAUNCHER.store(0, Ordering::SeqCst);
         let why = match heard {
             // What is open is skipped.

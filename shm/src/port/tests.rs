@@ -57,8 +57,8 @@ impl Handler for Collect {
     }
 }
 
-/// More pieces than one system call takes, some of no bytes; what is outside, or not mapped
-/// there, is told and named.
+/// More pieces than one system call takes, some of no bytes; the error names a piece that is
+/// outside or not mapped.
 #[test]
 fn pieces_go_where_they_belong_by_either_way() {
     let (a, b) = pair();
@@ -87,7 +87,7 @@ fn pieces_go_where_they_belong_by_either_way() {
     let outside = unsafe { remote.put_pieces([(0, Span::of(b"in")), (39_999, Span::of(b"out"))]) };
     assert!(reason(&outside).contains("3 bytes at 39999 of a region of 40000 bytes"), "{outside:?}");
     let all = a.port().import(Peer(1), &b.register_addresses().key()).expect("imported");
-    // SAFETY: as above.
+    // SAFETY: the bytes are constants.
     let nowhere = unsafe { all.put_pieces([(16, Span::of(b"no page is here"))]) };
     assert!(reason(&nowhere).contains("15 bytes at address 0x10 of process"), "{nowhere:?}");
 }

@@ -2,11 +2,11 @@
 //! processes that have attached them, and the next access there is a SIGBUS. The handler maps
 //! zeroed pages in their place, so that the access completes. The death is reported as every death
 //! is: by the next call that waits. A fault while the owner is alive means that the owner has
-//! unmapped memory of a window. The process then ends with a message that says so.
+//! unmapped memory of a window. The process then ends with a message that names this reason.
 //!
-//! While the pages are replaced, the range is not mapped, and another thread's access is a SIGSEGV,
-//! whose handler waits and tries again. The program's handlers stay in force for all other faults.
-//! A program that later installs its own handlers removes the guard.
+//! While the pages are replaced, the range is not mapped. An access of another thread then raises
+//! SIGSEGV, whose handler waits and repeats the access. The program's handlers serve all other
+//! faults. A program that later installs its own handlers removes the guard.
 
 use std::io::Write as _;
 use std::mem::MaybeUninit;
@@ -67,8 +67,7 @@ pub(super) fn enter(base: usize, len: usize, permit: &Permit) -> Option<&'static
     Some(entry)
 }
 
-/// Ends the guard of a range that is not used any more. Returns whether the range is still
-/// attached.
+/// Ends the guard of a range that is no longer used. Returns whether the range is still attached.
 pub(super) fn leave(entry: &Entry) -> bool {
     let was = entry.state.swap(TAKEN, Ordering::AcqRel);
     entry.state.store(FREE, Ordering::Release);
@@ -107,7 +106,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     // SAFETY: this thread's own.
     let errno = unsafe { *libc::__errno_location() };
     let again = of(at).is_some_and(|entry| mended(entry, signal));
-    // SAFETY: as above.
+    // SAFETY: this thread's own errno.
     unsafe { *libc::__errno_location() = errno };
     if !again {
         pass_on(signal, info, context);
@@ -206,7 +205,7 @@ fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: as above, of the other signature.
+            // SAFETY: a handler of one argument, as its flags say.
             let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }

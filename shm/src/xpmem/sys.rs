@@ -1,5 +1,5 @@
 //! The device of the XPMEM kernel module: numbers and layouts of its calls, as in the header of
-//! version 2.7, which clusters have had since 2016. Opened at run time. Knows nothing of the use of
+//! version 2.7, which clusters have had since 2016. Opened at run time. Must not know the use of
 //! the calls.
 
 use std::io::{Error, Result};

@@ -50,7 +50,7 @@ pub(crate) struct Constants {
 
 // SAFETY: handles in it are numbers, or addresses that only the host dereferences.
 unsafe impl Send for Constants {}
-// SAFETY: as above.
+// SAFETY: its handles are numbers, or addresses that only the host dereferences.
 unsafe impl Sync for Constants {}
 
 /// The host's constants. First read after the host is loaded, since some are found by name at run

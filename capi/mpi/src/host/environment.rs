@@ -1,5 +1,5 @@
-//! The host's start and end, its communicators and groups, and what belongs to no other topic:
-//! progress, error codes, hints, memory.
+//! The host's start and end, its communicators and groups, and the remaining topics: progress,
+//! error codes, hints, memory.
 
 use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 

@@ -133,8 +133,8 @@ impl Net {
             }
             Work::Atomic(amo, into, _) => {
                 let old = device_atomic(&part, amo).to_ne_bytes();
-                // SAFETY: as above; the value is of the atomic's width, and its low half comes
-                // first on the machines that this runs on.
+                // SAFETY: the origin keeps its buffer until the completion. The value has the width
+                // of the atomic, and its low half is first on little-endian machines.
                 unsafe { into.as_ptr().copy_from_nonoverlapping(old.as_ptr(), amo.width.bytes()) };
             }
             Work::Send(_) => {}

@@ -254,7 +254,7 @@ unsafe extern "C" fn close_endpoint(object: *mut sys::fid) -> c_int {
     assert_eq!(bound, 0, "regions of an endpoint that is closed");
     net.underway.retain(|posted| posted.origin != me);
     net.endpoints.remove(&me);
-    // SAFETY: as above.
+    // SAFETY: an open endpoint.
     unsafe { close::<Endpoint>(object) }
 }
 
@@ -345,7 +345,7 @@ unsafe extern "C" fn close_region(object: *mut sys::fid) -> c_int {
     if let Some(me) = region.bound.filter(|_| region.enabled) {
         port(me, |port| port.regions.remove(&region.fid.key));
     }
-    // SAFETY: as above.
+    // SAFETY: an open region.
     unsafe { close::<Region>(object) }
 }
 
