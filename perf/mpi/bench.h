@@ -1,13 +1,15 @@
-/* What the parts of the benchmark share. Plain MPI: it knows no library but the MPI that it is compiled with.
+/* Declarations shared by the parts of the benchmark. Plain MPI: it uses no library but the MPI with
+ * which it is compiled.
  *
- * In cells and cases of two ranks, rank 0 is the origin and rank 1 the target. Standard output is for the program that starts it, a line each:
+ * In cells and cases of two ranks, rank 0 is the origin and rank 1 the target. The standard output
+ * has lines for the program that starts the benchmark:
  *   begin N               line N of the plan begins, from 0
  *   cell N VALUE VERDICT  latency in us, bandwidth in MB/s, or millions of operations of all
  *                         ranks in a second; VERDICT is right or wrong, of the data
  *   case N COMPUTING ATTENTIVE PASSIVE DATA   latencies in us; PASSIVE and DATA are 1 or 0
  *   fail N WHY            MPI returned an error; the program ends
- *   nowindow N WHY        a window of this kind could not be made; the program ends
- *   hang N                nothing came of it for a while; the program ends
+ *   nowindow N WHY        a window of this kind could not be created; the program ends
+ *   hang N                no result arrived within the limit; the program ends
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -21,10 +23,10 @@ enum { ORIGIN = 0, TARGET = 1 };
 #define PART_BYTES ((size_t)1 << 20)
 /* Operations in flight in the bandwidth cells, which all work on the same bytes of the target. */
 enum { FLIGHT = 64 };
-/* How a window comes to its memory; ALLOC_MEM is a created one over memory of MPI_Alloc_mem. */
+/* The source of a window's memory; ALLOC_MEM is a created one over memory of MPI_Alloc_mem. */
 enum kind { CREATE, ALLOCATE, DYNAMIC, SHARED, ALLOC_MEM };
 
-/* A window and this rank's part of it; where the target's part begins, in its displacements. */
+/* A window and this rank's part of it, and the displacement at which the target's part begins. */
 struct window {
     MPI_Win win;
     enum kind kind;
@@ -43,16 +45,18 @@ void must(int outcome, const char *call);
 
 /* A kind by its name; -1 for none. */
 int kind_of(const char *name);
-/* Collective; ends the job where it can't be had. */
+/* Collective; ends the job if it is not available. */
 void open_window(struct window *window, enum kind kind);
 void close_window(struct window *window);
 
-/* A line of the plan: FUNCTION WINDOW SYNCHRONIZATION SIZE, measured within about so many microseconds. */
+/* A line of the plan: FUNCTION WINDOW SYNCHRONIZATION SIZE, measured within about so many
+ * microseconds. */
 void run_cell(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
 /* The same for a function in which all ranks take part, which is_of_all tells. */
 int is_of_all(const char *function);
 void run_of_all(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
-/* The same for grid WINDOW SYNCHRONIZATION OPERATION: the target computes for so many milliseconds; `words` is memory of both. */
+/* The same for grid WINDOW SYNCHRONIZATION OPERATION: the target computes for so many milliseconds;
+ * `words` is memory of both. */
 void run_case(struct window *window, const char *sync, const char *operation, void *words, int least_ms, int most_ms);
 
 /* Microseconds. */

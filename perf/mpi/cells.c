@@ -60,7 +60,7 @@ static void post(struct cell *cell) {
         MUST(MPI_Accumulate(cell->buffer, bytes / 8, MPI_DOUBLE, TARGET, at, bytes / 8, MPI_DOUBLE, MPI_SUM, win));
         break;
     case FETCH_AND_OP:
-        /* The operand lies in the buffer, since the operation is not complete here. */
+        /* The operand is in the buffer, because the operation is not complete here. */
         memcpy(cell->buffer, &one, sizeof one);
         MUST(MPI_Fetch_and_op(cell->buffer, &cell->result, MPI_INT64_T, TARGET, at, MPI_SUM, win));
         break;
@@ -75,7 +75,7 @@ static void post(struct cell *cell) {
     cell->done++;
 }
 
-/* Posts what one round has. */
+/* Posts the operations of one round. */
 static void post_round(struct cell *cell) {
     int many = cell->function >= PUT_BW ? FLIGHT : 1;
     for (int i = 0; i < many; i++) {
@@ -136,8 +136,8 @@ static int by_value(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The time of a round in us: the median of batches, as many rounds as the budget has room for. Where few rounds fill it, there are fewer
- * batches and less to warm up. */
+/* The time of a round in us: the median of batches, as many rounds as the budget has room for.
+ * Where few rounds fill it, there are fewer batches and less to warm up. */
 static double measured(struct cell *cell, double budget_us) {
     double times[BATCHES], first;
     /* Batches, and rounds in each: the origin decides. */
@@ -184,7 +184,7 @@ static int is_pattern(const unsigned char *bytes, size_t size) {
     return 1;
 }
 
-/* Whether the data is right at both ranks, told to both. */
+/* Whether the data is right at both ranks; both get the result. */
 static int verified(struct cell *cell) {
     int right = 1, both = 0;
     MUST(MPI_Barrier(MPI_COMM_WORLD));

@@ -1,6 +1,7 @@
-/* Passive targets: an operation while the target computes without a call of MPI, and whether the data was there when the origin was told
- * of its completion. The origin then stores a flag into memory that both have mapped; the target looks at it while it computes, and when
- * it sees it, at once at its part by plain loads. What was not complete by then is found missing. */
+/* Passive targets: an operation while the target computes without a call of MPI, and whether the
+ * data had arrived when the operation was complete at the origin. The origin then stores a flag
+ * into memory that both have mapped; the target looks at it while it computes, and when it sees it,
+ * at once at its part by plain loads. Data that has not arrived by then is reported as missing. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 
 /* Repetitions of which the median is shown, with a computing and with an attentive target. */
 enum { COMPUTING = 9, ATTENTIVE = 15 };
-/* More than so many times its latency with an attentive target is late; latencies below the least count as that. */
+/* An operation is late if it takes longer than this multiple of its latency with an attentive
+ * target. Latencies below a minimum count as the minimum. */
 #define LATE 100.0
 #define LEAST_US 1.0
 
@@ -19,7 +21,8 @@ enum { SHORT_AT = 0, ADD_AT = 8, SWAP_AT = 16, GET_AT = 64, SUM_AT = 128, LONG_A
 enum { LONG_WORDS = 8192, GET_WORDS = 8, SUMS = 1000 };
 enum operation { PUT_SHORT, PUT_LONG, GET_SHORT, SUM, FETCH, SWAP };
 
-/* The words between the ranks, each on a line of its own: COMPLETED and READY are repetitions, from 1; ENDED is a line of the plan. */
+/* The words between the ranks, each on a separate cache line: COMPLETED and READY are repetitions,
+ * from 1; ENDED is a line of the plan. */
 enum word { COMPLETED = 0, READY = 8, ENDED = 16, DURING = 24, RIGHT = 32 };
 
 struct grid {
@@ -41,12 +44,13 @@ static void tell(struct grid *grid, enum word word, uint64_t value) {
     __atomic_store_n(&grid->words[word], value, __ATOMIC_RELEASE);
 }
 
-/* Numbers of repetitions and of the end are of this line of the plan alone; those of other lines are lower. */
+/* Numbers of repetitions and of the end are of this line of the plan alone; those of other lines
+ * are lower. */
 static uint64_t numbered(uint64_t index) {
     return ((uint64_t)at_work + 1) * 100 + index;
 }
 
-/* Does the operation for the turn'th time, beginning with 1, and completes it; the time in us. */
+/* Performs and completes the operation of a turn, from 1; returns the time in us. */
 static double perform(struct grid *grid, uint64_t turn) {
     MPI_Win win = grid->window->win;
     MPI_Aint base = grid->window->base;
@@ -84,7 +88,7 @@ static double perform(struct grid *grid, uint64_t turn) {
     return now_us() - start;
 }
 
-/* The origin, after completion: whether what came back belongs to the turn'th time. */
+/* The origin, after completion: whether the fetched data belongs to the turn. */
 static int brought(const struct grid *grid, uint64_t turn) {
     if (grid->operation == FETCH || grid->operation == SWAP) {
         return grid->old == turn - 1;
@@ -107,7 +111,7 @@ static int all_are(const struct grid *grid, int at, int count, uint64_t value) {
     return 1;
 }
 
-/* The target, by plain loads: whether its memory is as the turn'th time left it. */
+/* The target, by plain loads: whether its memory has the data of the turn. */
 static int holds(const struct grid *grid, uint64_t turn) {
     double sum = (double)turn;
     uint64_t bits;
@@ -123,7 +127,7 @@ static int holds(const struct grid *grid, uint64_t turn) {
     return 0;
 }
 
-/* The target, before the turn'th time: what a get is to find, by plain stores. */
+/* The target, before the turn: stores the data for a get. */
 static void expose(struct grid *grid, uint64_t turn) {
     volatile uint64_t *words = (volatile uint64_t *)(grid->window->part + GET_AT);
     for (int i = 0; grid->operation == GET_SHORT && i < GET_WORDS; i++) {
@@ -131,7 +135,7 @@ static void expose(struct grid *grid, uint64_t turn) {
     }
 }
 
-/* Computes, and looks between its steps. No call of MPI from the begin to the end. */
+/* Computes, and polls the flag between steps. No call of MPI from the begin to the end. */
 static void compute(struct grid *grid, int least_ms, int most_ms) {
     double start = now_us();
     uint64_t during = 0, right = 1;
@@ -151,7 +155,7 @@ static void compute(struct grid *grid, int least_ms, int most_ms) {
             }
         }
     }
-    /* Once more, before the first call after the computing. */
+    /* Polls once more, before the first call after the computation. */
     right &= during > 0 && (during < COMPUTING || holds(grid, ATTENTIVE + COMPUTING));
     tell(grid, DURING, during);
     tell(grid, RIGHT, right);
@@ -173,7 +177,7 @@ static void originate(struct grid *grid) {
     double attentive[ATTENTIVE], computing[COMPUTING + 1];
     int done = 0, data = 1;
     double slow, quick;
-    /* First contact is not what is measured. */
+    /* First contact is not measured. */
     perform(grid, 1);
     for (int i = 0; i < ATTENTIVE - 1; i++) {
         attentive[i] = perform(grid, (uint64_t)i + 2);

@@ -1,6 +1,7 @@
-/* The benchmark of `transom-perf compare`: reads a plan, makes windows, and runs one line of the plan after the other.
- * Usage: bench PLAN WORDS BUDGET_US LEAST_MS MOST_MS LIMIT_S; PLAN and WORDS are files that all ranks see.
- * A line of the plan that takes longer than the limit has hung. */
+/* The benchmark of `transom-perf compare`: reads a plan, makes windows, and runs one line of the
+ * plan after the other. Usage: bench PLAN WORDS BUDGET_US LEAST_MS MOST_MS LIMIT_S; PLAN and WORDS
+ * are files that all ranks can read. A line of the plan that takes longer than the limit has
+ * hung. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ double now_us(void) {
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-/* Says what is wrong, and ends the job. */
+/* Prints the error, and ends the job. */
 static void give_up(const char *what, int outcome, const char *call) {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
@@ -46,7 +47,7 @@ void must(int outcome, const char *call) {
     }
 }
 
-/* Only what a signal handler may call. */
+/* Only functions that a signal handler may call. */
 static void on_alarm(int signal) {
     char line[32] = "hang ";
     int at = 5, divisor = 100000;
@@ -138,7 +139,7 @@ void close_window(struct window *window) {
     }
 }
 
-/* Memory of both ranks, beside MPI. */
+/* Memory shared by both ranks, without MPI. */
 static void *mapped(const char *path) {
     int file = open(path, O_RDWR);
     void *words = file < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

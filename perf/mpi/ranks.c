@@ -1,5 +1,5 @@
-/* Cells in which all ranks take part at once: each performs the same rounds, and what all have done
- * in the time of the slowest counts. The data of each cell is verified. */
+/* Cells in which all ranks work at once: each performs equal rounds, and the result is the work of
+ * all ranks divided by the time of the slowest. The data of each cell is verified. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int right, left;
 /* Rounds of this rank, its swaps that took place, and the word that it expects to find. */
 static int64_t done, swapped, expected;
 static uint64_t random_state;
-/* Whether all that came back here was as it must be. */
+/* Whether all data fetched by this rank was right. */
 static int fine;
 static int64_t buffer[PART_BYTES / 8], results[PART_BYTES / 8];
 static MPI_Group group_of_right, group_of_left;
@@ -68,7 +68,7 @@ static void transfers(void) {
     MUST(MPI_Win_flush(right, window->win));
 }
 
-/* Adds 1 to a word. What one rank fetches from it only grows. */
+/* Adds 1 to a word. The values that one rank fetches from it only grow. */
 static void add(int target) {
     int64_t before = results[0];
     buffer[0] = 1;
@@ -77,7 +77,7 @@ static void add(int target) {
     fine &= results[0] > before;
 }
 
-/* Adds 1 to rank 0's word where the word is the one that this rank saw last. */
+/* Adds 1 to rank 0's word if it has the value that this rank fetched last. */
 static void swap(void) {
     buffer[0] = expected + 1;
     buffer[1] = expected;
@@ -98,7 +98,7 @@ static void lock(int target) {
     MUST(MPI_Win_unlock(target, window->win));
 }
 
-/* Changes words of all ranks' tables, which the same changes once more bring back to zero. */
+/* Changes words of all ranks' tables; repeating the changes sets the words back to zero. */
 static void updates(void) {
     for (int i = 0; i < FLIGHT; i++) {
         uint64_t word = next_random();
@@ -176,8 +176,8 @@ static int by_value(const void *a, const void *b) {
     return (first > second) - (first < second);
 }
 
-/* The median of batches, as many rounds as the budget has room for. All ranks see equal times, so
- * all come to the same plan. */
+/* The median of batches, as many rounds as the budget has room for. All ranks use equal times, so
+ * all make equal plans. */
 static double measured(double budget_us) {
     double times[BATCHES], first;
     int64_t count;
@@ -223,7 +223,7 @@ static int has_pattern(const unsigned char *at, int rank) {
     return 1;
 }
 
-/* Whether this rank's part and what came back here are right. */
+/* Whether this rank's part and the data that it fetched are right. */
 static int is_right(int64_t all_done, int64_t all_swapped) {
     const int64_t *words = (const int64_t *)window->part;
     int right_here = fine;
@@ -252,7 +252,7 @@ static int is_right(int64_t all_done, int64_t all_swapped) {
     }
 }
 
-/* Whether the data is right at all ranks, told to all. */
+/* Whether the data is right at all ranks; all ranks get the result. */
 static int verified(void) {
     int64_t all[2] = {done, swapped};
     int all_right, own;
@@ -264,7 +264,7 @@ static int verified(void) {
     return all_right;
 }
 
-/* The changes of the table once more. */
+/* Repeats the changes of the table. */
 static void undo_updates(void) {
     int64_t count = done;
     random_state = (uint64_t)my_rank * 2 + 88172645463325252u;

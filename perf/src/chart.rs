@@ -1,15 +1,16 @@
-//! Panels of curves on logarithmic scales, as SVG. What the curves mean is unknown here.
+//! Panels of curves on logarithmic scales, as SVG. This module must not know the meaning of the
+//! curves.
 
 use std::fmt::Write;
 
-/// A panel's area for the lines, and what is around it, in px.
+/// A panel's area for the lines, and its margins, in px.
 pub(crate) const WIDTH: f64 = 330.0;
 pub(crate) const HEIGHT: f64 = 230.0;
 pub(crate) const LEFT: f64 = 62.0;
 pub(crate) const RIGHT: f64 = 18.0;
 pub(crate) const TOP: f64 = 46.0;
 pub(crate) const BOTTOM: f64 = 46.0;
-/// Colors that are told apart by people who see red and green alike.
+/// Colors that red-green color-blind readers can distinguish.
 pub(crate) const COLORS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"];
 
 /// A scale of powers of ten, from pixel to pixel.
@@ -22,7 +23,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// One on which all values lie, from a power of ten to another.
+    /// A scale that contains all values, from one power of ten to another.
     pub(crate) fn around(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
         let logs = values.filter(|value| *value > 0.0).map(f64::log10);
         let (low, high) = logs.fold((f64::MAX, f64::MIN), |(low, high), log| (low.min(log), high.max(log)));
@@ -73,7 +74,7 @@ pub(crate) fn begin(wide: f64, high: f64) -> String {
     )
 }
 
-/// A panel whose area begins at a corner.
+/// A panel; the corner is the beginning of its area.
 pub(crate) fn panel(out: &mut String, title: &str, across: &str, curves: &[Curve], (left, top): (f64, f64)) {
     let all = || curves.iter().flat_map(|curve| &curve.points);
     let x = Scale::around(all().map(|point| point.0), left, left + WIDTH);

@@ -1,6 +1,6 @@
-//! Operations that are more than a copy of bytes: accumulate of vectors, and puts with a stride.
-//! Beside them, where the target's memory is mapped, the loop that a program would write over the
-//! same memory.
+//! Operations that are more than a copy of bytes: accumulate of vectors, and puts with a stride. If
+//! the target's memory is mapped, the floor is the loop that a program would write over this
+//! memory.
 
 use std::cell::Cell;
 

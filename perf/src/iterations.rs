@@ -1,4 +1,4 @@
-//! What the benchmarks share: the number of iterations, the window, and the loop within epochs.
+//! Code shared by the benchmarks: the number of iterations, the window, and the loop within epochs.
 
 use transom::{Job, LockAllEpoch, RmaElem, Window};
 
@@ -22,8 +22,8 @@ pub(crate) fn window<T: RmaElem>(world: &Job, options: &Options, len: usize) -> 
     })
 }
 
-/// Measures the operation beside the floor, within one epoch of `lock_all` or each in its own. The
-/// plain user's way.
+/// Measures the operation and the floor, within one epoch of `lock_all` or with an epoch for each
+/// operation. The plain user's way.
 pub(crate) fn in_epochs<'w, T: RmaElem>(
     options: &Options,
     win: &'w Window<T>,

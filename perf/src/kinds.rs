@@ -1,4 +1,4 @@
-//! The tests by name, and what each measures.
+//! The tests by name, with their properties.
 
 use clap::ValueEnum;
 
@@ -148,14 +148,14 @@ impl Test {
         matches!(self, Test::Accumulate | Test::StridedPut) || self.of_ranks().is_some()
     }
 
-    /// Whether `-s` has a say.
+    /// Whether `-s` changes the test.
     pub(crate) fn takes_synchronization(self) -> bool {
         use Test::{FenceLatency, Lock, NotifyPingpong, Pscw, RequestGet, RequestPut};
         !matches!(self, FenceLatency | Pscw | NotifyPingpong | Lock | RequestPut | RequestGet)
             && self.of_ranks().is_none()
     }
 
-    /// What the floor is, where it is not the same operation by bare means.
+    /// A description of the floor, if it is not the bare form of the operation.
     pub(crate) fn floor(self) -> Option<&'static str> {
         Some(match self {
             test if test.of_ranks().is_some() => return test.of_ranks().map(|of| of.floor),

@@ -1,10 +1,10 @@
-//! `transom-perf`: what windows cost, between two ranks and among many, beside what the machine
-//! itself can do in the same run.
+//! `transom-perf`: measures windows between two ranks and among many, and in the same run the bare
+//! operations of the machine.
 //!
-//! Tables have the form of the OSU benchmarks. Started alone it starts its ranks by itself; under a
-//! launcher it is a rank. In the tests between two ranks, rank 0 is the origin and rank 1 the
-//! target, and further ranks wait; `ranks` has those in which all take part. `compare` is a program
-//! of its own: plain MPI, on each MPI that is here; so is `model`, which computes.
+//! Tables have the form of the OSU benchmarks. Without a launcher it starts its ranks; under a
+//! launcher it is one rank. In the tests between two ranks, rank 0 is the origin and rank 1 the
+//! target, and further ranks wait; `ranks` has the tests in which all ranks take part. `compare`
+//! runs a separate benchmark of plain MPI calls on each installed MPI; `model` computes times.
 
 mod chart;
 mod combined;
@@ -78,7 +78,7 @@ fn start_ranks(options: &Options) -> ExitCode {
     }
 }
 
-/// What each rank does; whether all was as it should be.
+/// The work of each rank; returns whether all data was right.
 fn rank(options: &Options) -> Outcome<bool> {
     options.check()?;
     let world = transom::init()?;

@@ -1,7 +1,6 @@
 //! Timing: library and floor in alternating rounds of one run, so that a noisy neighbour disturbs
-//! both alike; one after the other where the floor itself would disturb the library. What is
-//! reported is the median round; rounds are short, so that the median is of those that nothing
-//! disturbed.
+//! both alike; one after the other where the floor itself would disturb the library. The result is
+//! the median round; rounds are short, so that the median is an undisturbed round.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +8,10 @@ use crate::outcome::Outcome;
 
 /// Rounds of each kind, at least.
 const ROUNDS: usize = 15;
-/// How long a round lasts, where the operations suffice for it: long enough that reading the clock
-/// does not count, and short, so that what disturbs now and then is in few of them.
+/// Duration of a round, if there are enough operations: long enough that reading the clock is
+/// negligible, and short enough that a rare disturbance affects few rounds.
 const ROUND: Duration = Duration::from_micros(100);
-/// What one size may take.
+/// Time limit of one size.
 const BUDGET: Duration = Duration::from_secs(2);
 
 /// Times of one operation over the rounds, in nanoseconds, sorted.
@@ -41,10 +40,10 @@ pub(crate) struct Counts {
     pub(crate) apart: bool,
 }
 
-/// Something that does its operation a number of times.
+/// A batch, which performs its operation a number of times.
 pub(crate) type Batch<'b> = dyn FnMut(usize) -> Outcome<()> + 'b;
 
-/// Measures the library's batch, and the floor's in between or after it, where there is one.
+/// Measures the library's batch, and the floor's batch, if there is one, in between or afterwards.
 pub(crate) fn alternate(
     counts: Counts,
     library: &mut Batch<'_>,

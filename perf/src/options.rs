@@ -70,7 +70,7 @@ pub(crate) struct Options {
     pub(crate) spoil: bool,
 }
 
-/// How the window comes to its memory (`MPI_Win_create`, `MPI_Win_allocate`).
+/// Source of the window's memory (`MPI_Win_create`, `MPI_Win_allocate`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Creation {
     /// Over memory of the program.
@@ -79,7 +79,7 @@ pub(crate) enum Creation {
     Allocate,
 }
 
-/// What completes an operation.
+/// Completion of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Synchronization {
@@ -92,7 +92,7 @@ pub(crate) enum Synchronization {
 }
 
 impl Options {
-    /// What can't be measured.
+    /// Checks for options that contradict each other or the test.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.test.is_word() && self.sizes.is_some_and(|sizes| sizes != (8, 8)) {
             return Err(format!("{} measures 8 bytes; -m 8:8 is its only size", self.test.name()));

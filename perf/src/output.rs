@@ -1,4 +1,4 @@
-//! The standard output, whose errors say that they are of it.
+//! The standard output, whose errors name it.
 
 use std::io::{Error, StdoutLock, Write};
 use std::process::ExitCode;
@@ -27,8 +27,8 @@ impl Write for Output {
     }
 }
 
-/// The options of a command line; else the status to end with, after the help, the version or the
-/// error was printed by `name`.
+/// The options of a command line; else the exit status, after `name` has printed the help, the
+/// version or the error.
 pub(crate) fn parsed<P: Parser>(name: &str, args: impl Iterator<Item = std::ffi::OsString>) -> Result<P, ExitCode> {
     P::try_parse_from(args).map_err(|error| {
         let printed = match error.use_stderr() {

@@ -1,5 +1,5 @@
-//! Passive means passive: every operation while the target computes for a second and calls nothing,
-//! beside the same operation to a target that waits in a barrier.
+//! Passive targets: every operation while the target computes for a second and makes no call,
+//! compared with a target that waits in a barrier.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::report;
 
 /// How long the target computes.
 const COMPUTE: Duration = Duration::from_secs(1);
-/// What waited for the computing target took longer than this.
+/// An operation that waits for the computing target takes longer than this.
 const LATE: Duration = Duration::from_millis(100);
 /// Words of the long put.
 const LONG: usize = 8192;
@@ -26,7 +26,7 @@ const LONG_AT: usize = 8;
 /// The operations, in order.
 const OPERATIONS: [&str; 5] = ["put 8 B", "put 64 KiB", "get 64 B", "fetch_and_op", "compare_and_swap"];
 
-/// Runs both flavors; whether everything was passive.
+/// Runs both flavors; returns whether no operation waited for the target.
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let mut passive = true;
     if world.rank() == 0 {
@@ -95,7 +95,7 @@ fn arrived(win: &Window<u64>, value: u64) -> Outcome<()> {
     win.load(0, &mut words)?;
     let long = words[8..].iter().all(|&word| word == value);
     let short = [words[0], words[1], words[2]];
-    // The atomics have counted once in each turn, from the first contact's.
+    // The atomics have counted once in each turn, including first contact.
     if long && short == [value, value + 1, value + 1] {
         return Ok(());
     }

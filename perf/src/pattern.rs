@@ -2,7 +2,7 @@
 
 use crate::outcome::Outcome;
 
-/// Bytes that tell their place and the turn they belong to.
+/// Bytes that depend on their offset and their turn.
 pub(crate) fn fill(bytes: &mut [u8], turn: usize) {
     for (at, byte) in bytes.iter_mut().enumerate() {
         *byte = value(at, turn);
@@ -13,7 +13,7 @@ fn value(at: usize, turn: usize) -> u8 {
     (at.wrapping_mul(7) ^ (at >> 8) ^ turn.wrapping_mul(31)).to_le_bytes()[0] | 1
 }
 
-/// Fails where bytes are not those of the turn.
+/// Fails if bytes are not those of the turn.
 pub(crate) fn verify(what: &str, bytes: &[u8], turn: usize) -> Outcome<()> {
     match bytes.iter().enumerate().find(|&(at, &byte)| byte != value(at, turn)) {
         None => Ok(()),

@@ -1,6 +1,6 @@
-//! The numbers of perftest (`ib_read_lat` and its like), where the machine has it: the same device
-//! and processes on the same machines, in the same run. Its programs measure what their manuals
-//! say, which is not in each case what the test does; the table's head says what.
+//! The results of perftest (`ib_read_lat` and others), if it is installed: on the device and the
+//! machines of the test, in the same run. Its programs do not always measure the operation of the
+//! test; the head of the table names their operation.
 
 use std::io::Read;
 use std::net::Ipv6Addr;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ITERATIONS: usize = 1000;
 /// Minimum number of repetitions that a program accepts.
 const FEWEST: usize = 5;
-/// The first TCP port that it meets at; each run takes the next.
+/// The first TCP port of its connection; each run uses the next port.
 const PORT: u16 = 21_000;
 
 /// A program of perftest for a test.
@@ -31,7 +31,7 @@ const PORT: u16 = 21_000;
 struct Program {
     name: &'static str,
     options: &'static [&'static str],
-    /// What its number is.
+    /// The meaning of its result.
     means: &'static str,
 }
 
@@ -69,8 +69,7 @@ fn program(test: Test) -> Option<Program> {
 }
 
 impl Perftest {
-    /// Finds the test's program at ranks 0 and 1, where libibverbs leads from one to the other.
-    /// Both call it.
+    /// Finds the test's program at ranks 0 and 1, if libibverbs connects them. Both call it.
     pub(crate) fn find(world: &Job, options: &Options) -> Outcome<Option<Perftest>> {
         let device = world.net().and_then(|net| net.strip_prefix("verbs ").map(str::to_owned));
         let (Some(program), Some(device)) = (program(options.test), device.filter(|_| world.rank() < 2)) else {
@@ -88,13 +87,14 @@ impl Perftest {
         Ok(Some(Perftest { program, test: options.test, both, arguments, host, port: PORT, broken: false }))
     }
 
-    /// What its column is.
+    /// The name of its column.
     pub(crate) fn means(&self) -> String {
         format!("{}: {}", self.program.name, self.program.means)
     }
 
-    /// Runs it for one size: at rank 0 its number, in microseconds or 10^6 bytes a second; none
-    /// where it fails, which is said. Ranks 0 and 1 call it.
+    /// Runs the program for one size; rank 0 returns its result, in microseconds or 10^6 bytes a
+    /// second. If the program fails, there is no result, and the failure is printed. Ranks 0 and 1
+    /// call it.
     pub(crate) fn run(&mut self, size: usize) -> Outcome<Option<f64>> {
         if self.broken || size == 0 {
             return Ok(None);
@@ -143,7 +143,7 @@ fn arguments(program: Program, port: &PortInfo, iterations: Option<usize>) -> Ve
     arguments
 }
 
-/// The address of IP that a port's GID stands for, where it does.
+/// The IP address of a port's GID, if the GID has one.
 fn address(port: &PortInfo) -> Option<String> {
     let (_, gid) = port.gid.as_ref().ok().filter(|_| port.ethernet)?;
     Some(Ipv6Addr::from(*gid).to_ipv4_mapped()?.to_string())
@@ -182,8 +182,8 @@ fn finished(mut child: Child) -> Outcome<Result<String, String>> {
     Ok(Err(format!("{status}: {}", said.lines().last().unwrap_or_default().trim())))
 }
 
-/// The number in what a program said: in the line that has nothing but numbers, the typical time in
-/// microseconds, or the average in MiB a second, as 10^6 bytes.
+/// The result in a program's output: in the line of numbers, the typical time in microseconds, or
+/// the average in MiB a second, converted to 10^6 bytes.
 fn number(test: Test, said: &str) -> Option<f64> {
     let mut rows = said
         .lines()

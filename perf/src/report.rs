@@ -15,7 +15,7 @@ use crate::perftest::Perftest;
 /// One line of the table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
-    /// What was measured, in tables of several things.
+    /// The results, in tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) what: Option<String>,
     /// Bytes.
@@ -112,8 +112,7 @@ pub(crate) fn line(options: &Options, row: &Row) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
-/// OSU prints two decimals; below a microsecond they would hide what is measured, so latencies have
-/// four.
+/// OSU prints two decimals, which are too few below a microsecond, so latencies have four.
 fn number(options: &Options, size: usize, times: &Times) -> String {
     if options.test.is_bandwidth() {
         #[allow(clippy::cast_precision_loss)] // sizes up to 1 GiB

@@ -1,5 +1,5 @@
-//! Request forms and their wait, beside the plain call and its completion: the floor is the
-//! library's own.
+//! Operations with requests and their wait, compared with the plain call and its completion: the
+//! floor is the library's own plain call.
 
 use transom::{Job, Window};
 

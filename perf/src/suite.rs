@@ -1,5 +1,5 @@
-//! The benchmark that was asked for: latency and bandwidth of puts and gets, of atomics, and the
-//! floor's own table.
+//! The requested benchmark: latency and bandwidth of puts and gets, latency of atomics, or the
+//! table of the floor.
 
 use transom::{Job, LockAllEpoch, Window};
 
@@ -14,7 +14,7 @@ use crate::perftest::Perftest;
 use crate::report::{self, Row};
 use crate::{combined, notified, requests, synchronization};
 
-/// Runs the test that was asked for; whether all was as it should be.
+/// Runs the requested test; returns whether all data was right.
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let sizes = options.sizes();
     let room = sizes.last().copied().unwrap_or(8).max(64);
@@ -65,13 +65,13 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     Ok(true)
 }
 
-/// The row with perftest's number, where there is one; ranks 0 and 1 call it.
+/// The row with perftest's result, if there is one; ranks 0 and 1 call it.
 fn beside(perftest: Option<&mut Perftest>, row: Option<Row>, size: usize) -> Outcome<Option<Row>> {
     let perftest = perftest.map(|perftest| perftest.run(size)).transpose()?.flatten();
     Ok(row.map(|row| Row { perftest, ..row }))
 }
 
-/// Gets in flight: each has a buffer of its own.
+/// Gets in flight: each has a separate buffer.
 fn flight(options: &Options) -> usize {
     if matches!(options.test, Test::GetBw | Test::Floor) { options.window } else { 1 }
 }

@@ -1,5 +1,5 @@
-//! Synchronization: fences, post-start-complete-wait, and locks, beside flags and atomics on mapped
-//! memory.
+//! Synchronization: fences, post-start-complete-wait, and locks, compared with flags and atomics on
+//! mapped memory.
 
 use std::time::Instant;
 
@@ -13,12 +13,12 @@ use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::Row;
 
-/// Rounds of what both ranks do together: a count that both know, since the budget of time would
-/// let them choose differently.
+/// Rounds of operations of both ranks: a fixed count, because with a time budget the ranks could
+/// choose different counts.
 pub(crate) const ROUNDS: usize = 15;
 
-/// Fences with one put of 8 bytes to each other, beside barriers of two flags, or of two writes
-/// that tell of themselves. Both ranks run the same rounds.
+/// Fences with one put of 8 bytes to each other, compared with barriers of two flags, or of two
+/// writes that signal their arrival. Both ranks run the same rounds.
 pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
     let win = window::<u64>(world, options, 1)?;
     let mut turn = 0u64;
@@ -65,8 +65,8 @@ pub(crate) fn fence(world: &Job, options: &Options, floor: Option<&Floor>) -> Ou
     Ok((world.rank() == 0).then(|| Row::new(8, Times::of_durations(&times.0, each), bare)))
 }
 
-/// Exposure epochs of rank 1 in which rank 0 puts 8 bytes, beside two flags. Both ranks run the
-/// same rounds.
+/// Exposure epochs of rank 1 in which rank 0 puts 8 bytes, compared with two flags. Both ranks run
+/// the same rounds.
 pub(crate) fn pscw(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
     let win = window::<u64>(world, options, 1)?;
     let each = per_round(options);

@@ -90,7 +90,7 @@ fn a_quick_run_has_every_row() {
     let cases = ["create ", "allocate ", "dynamic "].map(rows);
     assert_eq!(cases, [2; 3], "{out}");
     assert!(out.lines().any(|line| line.starts_with("# passive, ") && line.ends_with(" of 6")), "{out}");
-    // Each value is a number, or a word that tells why not.
+    // Each value is a number, or a word with the reason why there is none.
     for line in out.lines().filter(|line| line.starts_with("put ")) {
         let words = ["-", "dies", "hangs", "fails", "skipped", "WRONG"];
         let cells: Vec<&str> = line.split_whitespace().skip(4).collect();
@@ -161,12 +161,13 @@ fn told_to_end_it_leaves_nothing() {
     let status = child.wait().expect("it ends");
     assert_eq!(status.signal(), Some(15), "{status}");
     assert_eq!(std::fs::read_dir(&temporary).expect("a folder").count(), 0);
-    // A process that has ended may be waited for by nobody.
+    // A process that has ended may not have been waited for yet.
     let stat = format!("/proc/{pid}/stat");
     until("the launcher ends", &|| std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
 }
 
-/// A launcher that never starts anything: lines say so in place of the tables, and the status too.
+/// A launcher that starts no process: lines report this in place of the tables, and the exit status
+/// is 1.
 fn a_launcher_that_fails_is_no_table_of_nothing() {
     let mpi = format!("mine={},false", mpicc());
     let output = compare(&["--quick", "--no-build", "--transport", "shm", "--mpi", &mpi]);
@@ -178,7 +179,7 @@ fn a_launcher_that_fails_is_no_table_of_nothing() {
     assert!(out.lines().all(|line| line.is_empty() || line.starts_with('#')), "{out}");
 }
 
-/// A launcher as the benchmark sees one: it says that every line took a microsecond.
+/// A stand-in for launcher and benchmark: it reports a microsecond for every line.
 fn launcher(folder: &Path) -> PathBuf {
     let path = folder.join("mpiexec");
     let script = r#"#!/bin/sh
@@ -221,7 +222,7 @@ fn an_mpi_without_its_library_is_measured_alone() {
     let command = format!("MPICC={} cargo build --release --manifest-path ", mpicc());
     assert_eq!(out.matches(&command).count(), 1, "{out}");
     assert_eq!(out.matches("capi/mpi/Cargo.toml --target-dir ").count(), 1, "{out}");
-    // In the head: what the word means, and that there is none.
+    // The head of the table explains the word, and says that there is no library.
     assert_eq!(out.matches("+transom").count(), 2, "{out}");
     assert_eq!(out.matches("passive, alone: 6 of 6").count(), 2, "{out}");
     let rows: Vec<_> = out.lines().filter(|line| line.starts_with("put ")).collect();
@@ -229,8 +230,8 @@ fn an_mpi_without_its_library_is_measured_alone() {
     assert!(rows.iter().all(|row| row.split_whitespace().count() == 5), "{out}");
 }
 
-/// By a cargo that prints its arguments. Built, the library has columns; one that can't be
-/// built is told with the log, by the status too.
+/// By a cargo that prints its arguments. A library that was built has columns; for one that can't
+/// be built the log is printed, and the exit status is 1.
 fn a_library_that_is_not_there_is_built() {
     let folder = folder("compare-builds");
     let program = installed(&folder);

@@ -1,4 +1,4 @@
-//! Tests of all ranks: each starts its ranks by itself, and its check finds wrong data.
+//! Tests of all ranks: each starts its own ranks, and its check finds wrong data.
 //!
 //! Route: program.
 
@@ -50,7 +50,7 @@ fn texts(output: &Output) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// The size of a test, where it has a choice.
+/// The size of a test, if it has a choice.
 fn sizes(lines: usize) -> &'static [&'static str] {
     if lines == 2 { &["-m", "64:128"] } else { &[] }
 }
@@ -113,7 +113,7 @@ fn wrong_data_of_four_ranks_is_found() {
     each_check("4");
 }
 
-/// Over a net there is no mapped memory: the floor's columns say so.
+/// Over a net there is no mapped memory, which the floor's columns show.
 #[test]
 fn over_sockets_there_is_no_floor() {
     if Command::new("sh").args(["-c", "ldconfig -p | grep -q libfabric.so.1"]).status().is_ok_and(|it| !it.success()) {
@@ -128,8 +128,8 @@ fn over_sockets_there_is_no_floor() {
     }
 }
 
-/// Notified puts there and back, each counted once; a third rank waits. Bare flags are beside them
-/// within a node only.
+/// Notified puts there and back, each counted once; a third rank waits. Within a node only, they
+/// are compared with bare flags.
 #[test]
 fn notified_puts_go_there_and_back() {
     let net = [("TRANSOM_TRANSPORTS", "^shm")];
@@ -149,7 +149,7 @@ fn notified_puts_go_there_and_back() {
     }
 }
 
-/// Over sockets the floor of two ranks has a target that polls: it comes after the library.
+/// Over sockets the floor of two ranks has a polling target, so it is measured after the library.
 #[test]
 fn over_sockets_the_floor_comes_after_the_library() {
     if Command::new("sh").args(["-c", "ldconfig -p | grep -q libfabric.so.1"]).status().is_ok_and(|it| !it.success()) {

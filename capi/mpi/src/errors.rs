@@ -163,7 +163,8 @@ impl Failure {
         let (_, class) = self.placed();
         call(class);
         // MPICH 5 continues until its launcher has ended the process. Calls of the program would
-        // follow the failed one. SAFETY: the host has started.
+        // follow the failed one.
+        // SAFETY: the host has started.
         unsafe { host_Abort(constants().world, class) };
         std::process::exit(class) // tidy-allow(exit): MPI's error handler ends the program
     }

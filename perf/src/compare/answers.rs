@@ -1,5 +1,4 @@
-//! What became of a line of the plan: as the benchmark prints it, and put together from several
-//! rounds.
+//! The result of a line of the plan: as the benchmark prints it, and combined from several rounds.
 
 use serde::Serialize;
 
@@ -17,16 +16,16 @@ pub(crate) enum Answer {
         computing_us: f64,
         /// With one that is attentive.
         attentive_us: f64,
-        /// Whether all was complete while the target computed, and not late.
+        /// Whether all operations were complete while the target computed, and not late.
         passive: bool,
-        /// Whether the data was there when its completion was told.
+        /// Whether the data had arrived when the operation was complete at the origin.
         data: bool,
     },
     /// The data was not that of the operations.
     Wrong,
     /// The MPI returned an error.
     Fails(String),
-    /// Nothing came of it within the limit.
+    /// No result within the limit.
     Hangs,
     /// A process ended.
     Dies(String),
@@ -45,7 +44,7 @@ impl Answer {
         matches!(self, Answer::Value(_) | Answer::Case { .. })
     }
 
-    /// As a word, where there is no number.
+    /// As a word, if there is no number.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Answer::Value(_) | Answer::Case { .. } => "",
@@ -93,8 +92,8 @@ pub(crate) fn parse(line: &str) -> Option<Said> {
     Some(Said::Answer(index, answer))
 }
 
-/// The answers of several rounds as one: the best of the values, since other processes only ever
-/// make them worse; what is no value in one round is that of all.
+/// The answers of several rounds as one: the best value, because other processes only make values
+/// worse. If one round has no value, neither has the result.
 pub(crate) fn combined(lines: &[Line], rounds: &[Vec<Answer>]) -> Vec<Answer> {
     let one = |(index, line): (usize, &Line)| {
         let all = || rounds.iter().map(|round| &round[index]);

@@ -1,6 +1,6 @@
 //! The plot of ratios: for cells that a flush completes, a bar for each MPI from 1 to the time with
-//! the library by the time without. Owns its SVG, which is readable on light and dark pages; knows
-//! nothing of how the numbers came about.
+//! the library by the time without. Owns its SVG, which is readable on light and dark pages; must
+//! not know the source of the numbers.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::table::{by_mpi, ratio};
 use super::{Column, Part};
 use crate::chart::{COLORS, Scale, escaped, short};
 
-/// Widths of the names, of the bars and of the numbers beside these, in px.
+/// Widths of the names, of the bars and of their numbers, in px.
 const NAMES: f64 = 280.0;
 const BARS: f64 = 420.0;
 const NUMBERS: f64 = 70.0;

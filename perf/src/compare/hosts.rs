@@ -14,7 +14,7 @@ pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) mpicc: String,
     pub(crate) mpiexec: String,
-    /// What is preloaded, where it is there.
+    /// The library to preload, if there is one.
     pub(crate) library: Option<PathBuf>,
     /// Where its library is built.
     pub(crate) target: PathBuf,
@@ -26,8 +26,8 @@ impl Host {
         Host { name, mpicc, mpiexec, library: None, target: PathBuf::new() }
     }
 
-    /// Looks for its library: what the user says, else below the folder that this program was
-    /// built or installed in.
+    /// Finds the MPI's library: the one that the user names, else below the folder in which this
+    /// program was built or installed.
     pub(crate) fn find_library(&mut self, given: &[(String, PathBuf)]) -> Result<(), String> {
         if let Some((_, path)) = given.iter().find(|(name, _)| *name == self.name) {
             if !path.exists() {
@@ -52,8 +52,8 @@ impl Host {
         format!("MPICC={} cargo build --release --manifest-path {manifest} --target-dir {target}", self.mpicc)
     }
 
-    /// Builds its library where it was not found, and cargo and the sources are here. False: that
-    /// failed, and why was told.
+    /// Builds the MPI's library if it was not found, and cargo and the sources are installed.
+    /// False: the build failed, and the reason was printed.
     pub(crate) fn build_library(&mut self) -> bool {
         let Place { sources: Some(sources), .. } = Place::of_this_program() else { return true };
         if self.library.is_some() || !starts("cargo") {
@@ -84,7 +84,7 @@ impl Host {
         let mut all = vec![
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-            // Two ranks on whatever there is.
+            // Two ranks on any number of cores.
             ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
             ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
         ];
@@ -98,8 +98,8 @@ impl Host {
                 ("OMPI_MCA_pml", "ob1"),
             ]);
             if !with {
-                // Open MPI's other components use shared memory for windows of one machine whatever
-                // the transport.
+                // For every transport, Open MPI's other components use shared memory for windows of
+                // one machine.
                 all.push(("OMPI_MCA_osc", if self.has_pt2pt() { "pt2pt" } else { "^sm" }));
             }
         }
@@ -138,7 +138,7 @@ impl Place {
         let own = std::env::current_exe().unwrap_or_default();
         let folder = own.parent().unwrap_or(Path::new("."));
         let prefix = folder.parent().unwrap_or(Path::new(".")).to_owned();
-        // Those around the program, else those that it was built from.
+        // The sources around the program, else those from which it was built.
         let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
         let mut roots = own.ancestors().skip(1).chain(built_from);
         let sources = roots.find(|root| root.join(MANIFEST).exists()).map(Path::to_owned);

@@ -1,5 +1,5 @@
-//! Builds the benchmark with each MPI's compiler, and runs plans: what hangs or dies ends one line
-//! of the plan, and the rest is run anew.
+//! Builds the benchmark with each MPI's compiler, and runs plans: a hang or crash ends one line of
+//! the plan, and the rest is run in a new job.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -30,8 +30,8 @@ const SOURCES: [(&str, &str); 5] = [
     ("ranks.c", include_str!("../../mpi/ranks.c")),
 ];
 
-/// Nothing is printed for so long only where the launcher hangs: the benchmark has a limit of its
-/// own.
+/// Output is missing for this time only if the launcher hangs, because the benchmark itself has a
+/// shorter limit.
 const SILENCE: Duration = Duration::from_secs(40);
 /// How often a plan is begun anew after a line that ended the job.
 const RESTARTS: usize = 24;
@@ -39,8 +39,8 @@ const RESTARTS: usize = 24;
 /// The launcher at work, which a signal to this program ends too; 0 without one.
 static LAUNCHER: AtomicI32 = AtomicI32::new(0);
 
-/// Removes the folder and ends the job when this program is told to end, and then ends as it would
-/// have.
+/// When a signal ends this program, removes the folder, ends the job, and then lets the signal end
+/// the program.
 fn clean_when_told(folder: PathBuf) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {
@@ -58,7 +58,7 @@ fn clean_when_told(folder: PathBuf) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The benchmark, built for each MPI, in a folder that goes with it.
+/// The benchmark, built for each MPI, in a folder that is removed with this value.
 pub(crate) struct Bench {
     folder: PathBuf,
     programs: Vec<PathBuf>,
@@ -70,7 +70,7 @@ pub(crate) struct Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // What can't be removed is only a folder among those of other programs that ended.
+        // If the folder can't be removed, it remains among the temporary files.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -105,8 +105,8 @@ impl Bench {
         self.clock = Some(Clock { end: Instant::now() + time, left: Cell::new(runs) });
     }
 
-    /// Runs a plan on the MPI of this index; an answer for each line. What was no value in the
-    /// round before stays as it was.
+    /// Runs a plan on the MPI of this index; an answer for each line. A line without a value in an
+    /// earlier round is not repeated.
     pub(crate) fn run(
         &self,
         index: usize,
@@ -130,7 +130,7 @@ impl Bench {
                 break;
             }
             let why = self.go(index, host, library, transport, lines, &open, &mut answers, deadline)?;
-            // A job that never came to its plan is tried again, and then given up.
+            // A job that did not reach its plan is repeated once, and then abandoned.
             starts = if why.is_some() { starts + 1 } else { 0 };
             if let Some(why) = why.filter(|_| starts == 2) {
                 open.iter().for_each(|&line| answers[line] = Some(Answer::Dies(why.clone())));
@@ -177,7 +177,7 @@ impl Bench {
         // SeqCst: rare, and no other access is ordered by it.
         LAUNCHER.store(0, Ordering::SeqCst);
         let why = match heard {
-            // What is open is skipped.
+            // The remaining lines are skipped.
             Heard::Late => return Ok(None),
             Heard::Silence => "the launcher was silent".to_owned(),
             Heard::All => last_words(&errors, &ended),
@@ -189,7 +189,7 @@ impl Bench {
 /// Runs a command to its end; a signal to this program ends it too.
 pub(crate) fn watched(command: &mut Command) -> std::io::Result<ExitStatus> {
     let mut child = command.spawn()?;
-    // SeqCst, both: rare, and nothing else is ordered by it.
+    // SeqCst, both: rare, and no other access is ordered by it.
     LAUNCHER.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
     let status = child.wait();
     LAUNCHER.store(0, Ordering::SeqCst);
@@ -218,7 +218,7 @@ impl Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     All,
-    /// Nothing was printed for too long.
+    /// No output for longer than the limit.
     Silence,
     /// The time was over.
     Late,
@@ -257,7 +257,7 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    /// Takes in what the job prints, to its end, a long silence, or the end of its time.
+    /// Reads the output of the job until its end, a long silence, or the time limit.
     fn listen(&mut self) -> Heard {
         let Some(output) = self.child.stdout.take() else { return Heard::Silence };
         let (tell, told) = channel();
@@ -299,15 +299,15 @@ impl Run<'_> {
         }
     }
 
-    /// The first answer stays: what comes after it is of a job that ends.
+    /// The first answer counts: later output is that of a job that ends.
     fn answer(&mut self, place: usize, answer: Answer) {
         if let Some(slot) = self.open.get(place).and_then(|&line| self.answers.get_mut(line)) {
             slot.get_or_insert(answer);
         }
     }
 
-    /// Sees the job to its end; in words how it ended. A stuck one is told to end, and then
-    /// killed: no rank outlives its launcher.
+    /// Waits for the end of the job; returns how it ended, in words. A hanging job gets SIGTERM,
+    /// and then SIGKILL: no rank outlives its launcher.
     fn end(&mut self, stuck: bool) -> String {
         let launcher = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let (true, Some(launcher)) = (stuck, launcher) {
@@ -325,8 +325,8 @@ impl Run<'_> {
         self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
     }
 
-    /// Gives the line that ended the job its answer, where it has none; back comes why, where no
-    /// line had begun.
+    /// Sets the answer of the line that ended the job, if the line has none. If no line had begun,
+    /// returns the reason.
     fn settle(&mut self, why: String) -> Option<String> {
         let Some(place) = self.begun else { return Some(why) };
         if self.open.iter().any(|&line| self.answers[line].is_none()) {
@@ -350,7 +350,7 @@ mod tests {
 
     fn answers_within(script: &str, lines: &[Line], time: Option<Duration>) -> Vec<Answer> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        // Relaxed: it only tells the tests' folders apart.
+        // Relaxed: it only distinguishes the folders of the tests.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("transom-compare-test-{}-{number}", std::process::id()));
         std::fs::create_dir(&folder).expect("a folder");

@@ -140,8 +140,8 @@ pub(crate) fn main(args: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
 /// How long the measuring of a quick run may take.
 const QUICK: Duration = Duration::from_secs(50);
 
-/// Runs all; whether something was measured, each library that was to be built was, and no data was
-/// wrong where transom served.
+/// Runs all plans. Returns whether something was measured, all requested libraries were built, and
+/// no data was wrong with transom.
 fn run(options: &Options) -> Outcome<bool> {
     let mut hosts = if options.mpis.is_empty() { hosts::found() } else { options.mpis.clone() };
     if hosts.is_empty() {
@@ -202,7 +202,7 @@ fn progress(what: &str) {
     }
 }
 
-/// All columns of a plan, in turns of rounds.
+/// All columns of a plan; the rounds of the columns alternate.
 fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line], rounds: usize) -> Outcome<Part> {
     let mut columns: Vec<(Column, Vec<Vec<Answer>>)> = Vec::new();
     for host in hosts {

@@ -1,4 +1,4 @@
-//! What is measured: the lines of the plan that the benchmark reads. The words are those of
+//! The cells to measure: the lines of the plan that the benchmark reads. The words are those of
 //! perf/mpi.
 
 use serde::Serialize;
@@ -6,11 +6,11 @@ use serde::Serialize;
 /// A line: a cell of the table, or a case of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Line {
-    /// What is called; `grid` for a case of the grid.
+    /// The measured function; `grid` for a case of the grid.
     pub(crate) function: &'static str,
-    /// How the window comes to its memory.
+    /// The source of the window's memory.
     pub(crate) window: &'static str,
-    /// What completes it.
+    /// The completion of the operation.
     pub(crate) sync: &'static str,
     /// Bytes; 0 in the grid.
     pub(crate) size: usize,
@@ -28,7 +28,7 @@ impl Line {
         }
     }
 
-    /// What its value counts.
+    /// The unit of the value.
     pub(crate) fn unit(&self) -> Unit {
         match self.function {
             "put_bw" | "get_bw" | "put_mbw" | "get_mbw" => Unit::Bandwidth,
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// What the value of a cell counts.
+/// The unit of a cell's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Microseconds.
@@ -61,8 +61,8 @@ pub(crate) enum Unit {
     Rate,
 }
 
-/// The cells in which all ranks take part at once, as `transom-perf -n` has them. Bandwidths are
-/// measured on allocated and on created windows.
+/// The cells in which all ranks work at once, as in `transom-perf -n`. Bandwidths are measured on
+/// allocated and on created windows.
 pub(crate) fn of_all(quick: bool) -> Vec<Line> {
     let of = |function, window, sync, size| Line { function, window, sync, size, operation: "" };
     let words = ["put_mr", "get_mr", "fop_hot", "fop_spread", "cas_hot"];
@@ -84,7 +84,8 @@ pub(crate) fn of_all(quick: bool) -> Vec<Line> {
     lines
 }
 
-/// The cells of the table. Those of one window stand together, since each change makes a new one.
+/// The cells of the table. Cells of one window are adjacent, because each change creates a new
+/// window.
 pub(crate) fn cells(quick: bool) -> Vec<Line> {
     let windows: &[_] =
         if quick { &["allocate", "create"] } else { &["allocate", "alloc_mem", "create", "dynamic", "shared"] };

@@ -1,5 +1,5 @@
 //! The plot: latency and bandwidth over the size, on logarithmic scales, a line for each MPI with
-//! the library and without. Owns its SVG; knows nothing of how the numbers came about.
+//! the library and without. Owns its SVG; must not know the source of the numbers.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::chart::{self, BOTTOM, COLORS, Curve, HEIGHT, LEFT, RIGHT, TOP, WIDTH,
 /// The height of a line of the legend.
 const LEGEND: f64 = 20.0;
 
-/// What the panels of a row show: the function, and the axis' name.
+/// The content of a row's panels: the function, and the name of the axis.
 const PANELS: [(&str, &str, &str); 3] =
     [("put", "put and flush", "us"), ("get", "get and flush", "us"), ("put_bw", "puts in flight", "MB/s")];
 

@@ -54,7 +54,7 @@ pub(crate) fn head(out: &mut impl Write, hosts: &[Host], ranks: Option<usize>, q
     out.flush()
 }
 
-/// Says over which way.
+/// Prints the route.
 fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     writeln!(out)?;
     writeln!(out, "# {}", part.transport.name())?;
@@ -117,7 +117,7 @@ pub(crate) fn cells(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     reasons(out, part)
 }
 
-/// The columns of each MPI: without the library, and with it where it is there.
+/// The columns of each MPI: without the library, and with it if it exists.
 pub(super) fn by_mpi(part: &Part) -> impl Iterator<Item = &[Column]> {
     part.columns.chunk_by(|_, next| next.with)
 }
@@ -165,7 +165,7 @@ fn summary(out: &mut impl Write, part: &Part, without: &Column, with: &Column) -
     )
 }
 
-/// What failed and died, in words, once each.
+/// The failures and crashes, in words, each once.
 fn reasons(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     for column in &part.columns {
         let mut told: Vec<(String, usize, usize)> = Vec::new();

@@ -1,12 +1,12 @@
 //! The floor between nodes: bare libfabric calls on an endpoint of the same provider, with a polled
 //! completion queue.
 //!
-//! The target is attentive, like a plain program that waits for its peer. While there is traffic, a
-//! thread of its own only polls the completion queue, on the core that the target's main thread
-//! leaves free by sleeping in the library's barrier; the times thus contain no wake-up. Without
-//! traffic the thread sleeps on the queue's descriptor. The library is therefore measured first:
-//! all its rounds pass before the floor's first operation wakes the thread, whose polling would
-//! take a core from the library.
+//! The target is attentive, like a plain program that waits for its peer. During traffic a separate
+//! thread polls the completion queue, on the core that the target's main thread leaves free by
+//! sleeping in the library's barrier; the times therefore contain no wake-up. Without traffic the
+//! thread sleeps on the queue's descriptor. The library is therefore measured first: all its rounds
+//! pass before the floor's first operation wakes the thread, whose polling would take a core from
+//! the library.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ const NAP: Duration = Duration::from_millis(100);
 /// Time limit of a bare barrier.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An endpoint beside the library's, through which the other rank's memory is reached.
+/// An endpoint in addition to the library's, through which the other rank's memory is reached.
 pub(crate) struct BareOfi {
     buffer: Memory,
     address: sys::fi_addr_t,
@@ -53,7 +53,7 @@ struct Server {
 
 impl BareOfi {
     /// With `serve` a thread polls the queue from now on: this rank is the target and makes no
-    /// calls itself.
+    /// calls in other threads.
     pub(super) fn open(
         rank: usize,
         room: usize,
@@ -255,7 +255,7 @@ fn attend(endpoint: &Endpoint) -> Outcome<()> {
         // An interrupted sleep is a short sleep.
         let woken = rustix::event::poll(&mut [PollFd::new(&queue, PollFlags::IN)], Some(&limit));
         if woken == Ok(0) {
-            // Without traffic one look is enough.
+            // Without traffic one poll is sufficient.
             return read(endpoint, &mut [EMPTY; 32]).map(drop);
         }
     }

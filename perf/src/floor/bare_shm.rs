@@ -110,7 +110,8 @@ impl BareShm {
         }
     }
 
-    /// Round trips: rank 0 stores 8 bytes and signals, rank 1 waits for that and does the same.
+    /// Round trips: rank 0 stores 8 bytes and a flag; rank 1 waits for the flag, and stores 8 bytes
+    /// and a flag in return.
     pub(crate) fn pingpong(&self, count: usize) {
         let (flag, own) = (self.memory.theirs.word32(FLAG), self.memory.mine.word32(FLAG));
         for _ in 0..count {
@@ -128,7 +129,7 @@ impl BareShm {
     }
 }
 
-/// Polls the own flag until the peer has stored `turn` or more.
+/// Polls this rank's flag until the peer has stored `turn` or more.
 fn poll(own: &AtomicU32, turn: u32) {
     // Acquire: pairs with the Release of the peer's store.
     while own.load(Ordering::Acquire) < turn {

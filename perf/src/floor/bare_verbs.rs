@@ -1,5 +1,6 @@
 //! The floor on RDMA devices: bare verbs calls on a separate connection between the same two
-//! processes, with a polled completion queue. The target makes no calls: its device serves.
+//! processes, with a polled completion queue. The target makes no calls: its device performs the
+//! operations.
 
 use transom_fabric::{Memory, Peer};
 use transom_verbs::bare::BarePair;
@@ -14,7 +15,7 @@ const DEPTH: usize = 64;
 /// last one is signaled too.
 const SIGNAL_EVERY: usize = 16;
 
-/// A connection beside the library's, through which the other rank's memory is reached.
+/// A connection in addition to the library's, through which the other rank's memory is reached.
 pub(crate) struct BareVerbs {
     pair: BarePair,
     /// The other rank's memory, and its key.
@@ -110,7 +111,7 @@ impl BareVerbs {
         Ok(unsafe { self.pair.post(&mut request) }?)
     }
 
-    /// Takes completions; returns the number of operations that are complete, if one came.
+    /// Polls for completions; returns the number of complete operations, if there is one.
     fn poll(&self) -> Outcome<Option<usize>> {
         let mut entries = [sys::ibv_wc::default(); 4];
         let count = self.pair.poll(&mut entries)?;

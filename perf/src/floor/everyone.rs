@@ -1,5 +1,6 @@
-//! The floor of tests of many ranks within a node: memory of every rank, mapped at all of them, and
-//! what a program does there without a library: copies, locked instructions, spin locks and flags.
+//! The floor of tests of many ranks within a node: every rank's memory, mapped at all ranks, with
+//! the operations of a program without a library: copies, locked instructions, spin locks and
+//! flags.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -11,8 +12,8 @@ use super::gather_cards;
 use super::mapped::Parts;
 use crate::outcome::Outcome;
 
-/// Where things are in each block, each on lines of its own: a word, a lock, the flags of a ring,
-/// those of barriers, the data.
+/// Offsets in each block, on separate cache lines: a word, a lock, the flags of a ring, the flags
+/// of barriers, the data.
 const WORD: usize = 0;
 const LOCK: usize = 128;
 const READY: usize = 256;
@@ -46,7 +47,7 @@ impl Everyone {
         self.parts.memory.len()
     }
 
-    /// A word of a rank on which nothing else lies.
+    /// A word of a rank, alone on its cache line.
     pub(crate) fn word(&self, rank: usize) -> &AtomicU64 {
         self.parts.memory[rank].word64(WORD)
     }
@@ -80,7 +81,8 @@ impl Everyone {
     /// Runs `body` under the spin lock of a rank.
     pub(crate) fn locked(&self, rank: usize, body: impl FnOnce()) {
         let lock = self.parts.memory[rank].word64(LOCK);
-        // Acquire pairs with the Release of the last holder. Relaxed: a look that saves the swap.
+        // Acquire pairs with the Release of the last holder. Relaxed: a read that avoids a needless
+        // swap.
         while lock.swap(1, Ordering::Acquire) != 0 {
             until(|| lock.load(Ordering::Relaxed) == 0);
         }
@@ -112,8 +114,8 @@ impl Everyone {
         }
     }
 
-    /// Tells the left neighbour that this rank is ready, stores a word at the right one when that
-    /// is ready, and waits for the left one's word.
+    /// Sets a flag at the left neighbour that this rank is ready, stores a word at the right
+    /// neighbour once that is ready, and waits for the left neighbour's word.
     pub(crate) fn ring(&self) {
         let (ranks, turn) = (self.ranks(), self.turn());
         let (left, right) = ((self.me + ranks - 1) % ranks, (self.me + 1) % ranks);

@@ -37,7 +37,7 @@ impl Parts {
     }
 }
 
-/// Maps the block that a card tells of.
+/// Maps the block that a card describes.
 fn mapped(domain: &ShmDomain, other: usize, card: &[u8]) -> Outcome<Memory> {
     let (key, address) = card.split_at_checked(32).ok_or("another rank's card is too short")?;
     let mut words = [0; 4];

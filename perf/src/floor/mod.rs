@@ -65,8 +65,8 @@ impl Floor {
         Ok(())
     }
 
-    /// Whether the floor's target works beside the library's while the floor is in use: then the
-    /// library is measured first, while that target sleeps.
+    /// Whether the floor has a target thread that would compete with the library: then the library
+    /// is measured first, while this thread sleeps.
     pub(crate) fn disturbs(&self) -> bool {
         matches!(self, Floor::Ofi(_))
     }

@@ -1,11 +1,11 @@
-//! The grid: 36 cases of one-sided operations while the target computes and makes no call, beside
-//! the same cases with an attentive target. Each case also checks that the data was there when the
-//! origin's operation was complete.
+//! The grid: 36 cases of one-sided operations while the target computes and makes no call, compared
+//! with an attentive target. Each case also checks that the data was there when the origin's
+//! operation was complete.
 //!
 //! The method: when flush or unlock has returned, the origin stores a flag into memory that both
 //! processes have mapped independently of the library. The computing target checks that flag every
-//! few microseconds. When it sees the flag it reads its part of the window at once, by plain loads.
-//! Data of an operation that was not complete is then missing.
+//! few microseconds. When the flag is set, the target immediately reads its part of the window by
+//! plain loads. Data of an operation that was not complete is then missing.
 
 mod part;
 mod signals;
@@ -151,7 +151,7 @@ impl Case<'_> {
         match (self.world.rank(), self.signals) {
             (0, Some(signals)) => self.origin(signals).map(Some),
             (1, Some(signals)) => {
-                // Attentive: the target stays within this call until the origin has its latencies.
+                // Attentive: the target remains in this call until the origin has its latencies.
                 self.world.barrier()?;
                 self.target(signals);
                 self.world.barrier()?;

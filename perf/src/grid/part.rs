@@ -65,7 +65,8 @@ impl Part {
             Creation::Allocate => {
                 let win = RawWindow::allocate(world, BYTES, 1, &info)?;
                 let base = NonNull::new(win.base()).ok_or("an allocated window without memory")?;
-                // SAFETY: the window's memory stays until `free`, which consumes this value too.
+                // SAFETY: the window's memory is valid until `free`, which also consumes this
+                // value.
                 let memory = unsafe { Memory::new(base, BYTES, None) };
                 (win, ManuallyDrop::new(memory))
             }
@@ -98,8 +99,8 @@ impl Part {
         if synchronization == Synchronization::Flush { self.win.unlock_all() } else { Ok(()) }
     }
 
-    /// Performs the operation for the `turn`th time, from 1, on the target whose part begins at
-    /// `base`, and completes it.
+    /// Performs and completes the operation of a turn, from 1, on the target whose part begins at
+    /// `base`.
     pub(super) fn perform(
         &self,
         operation: Operation,
@@ -153,14 +154,14 @@ impl Part {
         }
     }
 
-    /// The target's preparation of the `turn`th time: the data of a get, by plain stores.
+    /// The target's preparation of a turn: stores the data for a get.
     pub(super) fn prepare(&self, operation: Operation, turn: u64) {
         if operation == Operation::Get {
             (0..GOT).for_each(|index| self.memory.write(GET_AT + index * 8, &turn.to_ne_bytes()));
         }
     }
 
-    /// The target's check: whether its memory is as the `turn`th time left it, by plain loads.
+    /// The target's check, by plain loads: whether its memory has the data of the turn.
     pub(super) fn holds(&self, operation: Operation, turn: u64) -> bool {
         let all = |at: usize, count: usize, value: u64| {
             (0..count).all(|index| {
@@ -180,7 +181,7 @@ impl Part {
         }
     }
 
-    /// The origin's check after completion: whether the fetched data belongs to the `turn`th time.
+    /// The origin's check after completion: whether the fetched data belongs to the turn.
     pub(super) fn brought(operation: Operation, turn: u64, buffers: &Buffers) -> bool {
         match operation {
             Operation::Get => buffers.got == [turn; GOT],

@@ -5,7 +5,8 @@
 /// How the remote operations of a call follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// So many signals of every rank; each is sent when that of the round before has come.
+    /// Number of signals of every rank; each is sent after the signal of the previous round has
+    /// arrived.
     Rounds(u64),
     /// So many signals, one after the other without a wait.
     Burst(u64),
@@ -36,7 +37,7 @@ pub(crate) enum Call {
     LockShared,
     /// First exclusive lock of a process, and the unlock of the last.
     LockExclusive,
-    /// A further exclusive lock, and its unlock.
+    /// A later exclusive lock, and its unlock.
     LockFurther,
     /// `post` to so many origins, and `complete` to so many targets.
     Post(u64),
@@ -70,7 +71,7 @@ pub(crate) fn control_bytes(ranks: u64) -> u64 {
     896 + 128 * rounds(ranks) + 128
 }
 
-/// Most bytes that a window keeps beside those at each rank.
+/// Largest number of bytes that a window keeps in addition to those for each target.
 pub(crate) const WINDOW_BYTES: u64 = 1792;
 
 /// Most bytes for each target that a window has contacted.

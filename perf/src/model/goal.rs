@@ -53,7 +53,7 @@ fn atomics(shape: Shape) -> u64 {
     shape.operations().0
 }
 
-/// Dissemination: the signal of a round is sent after that of the round before has come.
+/// Dissemination: the signal of a round is sent after that of the previous round has arrived.
 fn rounds(out: &mut impl Write, shape: Shape, rank: u64, ranks: u64) -> std::io::Result<()> {
     for round in 0..shape.operations().1 {
         let step = 1u64 << round;
@@ -97,7 +97,7 @@ fn serve(out: &mut impl Write, origin: u64, each: u64) -> std::io::Result<()> {
 /// Atomics at rank 0, then at the right neighbour.
 fn locks(out: &mut impl Write, rank: u64, ranks: u64, [first, near]: [u64; 2]) -> std::io::Result<()> {
     let (left, right) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
-    // Where the neighbour is rank 0, all of them go there, under numbers of their own.
+    // If the neighbour is rank 0, all of them are sent to rank 0, with different tags.
     let served = |origin: u64| match (rank == 0, (origin + 1) % ranks == rank) {
         (true, true) => first + near,
         (true, false) => first,

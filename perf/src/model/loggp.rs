@@ -12,13 +12,13 @@ pub(crate) struct LogGp {
     /// From the first byte's departure to its arrival.
     #[serde(rename = "L")]
     pub(crate) latency: f64,
-    /// What a processor spends to send, or to receive.
+    /// Time of a processor to send or to receive a message.
     #[serde(rename = "o")]
     pub(crate) overhead: f64,
     /// Least time between two messages of a rank.
     #[serde(rename = "g")]
     pub(crate) gap: f64,
-    /// For each further byte of a message.
+    /// Time for each further byte of a message.
     #[serde(rename = "G")]
     pub(crate) per_byte: f64,
 }

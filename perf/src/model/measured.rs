@@ -7,12 +7,12 @@ use transom_launch as launch;
 use super::loggp::LogGp;
 use crate::outcome::Outcome;
 
-/// A long put, in bytes, whose time is that of its bytes.
+/// Bytes of a long put, whose time is dominated by its bytes.
 const LONG: f64 = 1_048_576.0;
 /// Operations in flight in the bandwidth tests.
 const FLIGHT: f64 = 64.0;
 
-/// What was measured, in us.
+/// The measured times in us.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) net: LogGp,
@@ -27,7 +27,7 @@ pub(super) fn measure() -> Outcome<Measured> {
     let folder = std::env::temp_dir().join(format!("transom-model-{}", std::process::id()));
     std::fs::create_dir(&folder)?;
     let found = all(&folder);
-    // What can't be removed is only a folder among those of other programs that ended.
+    // If the folder can't be removed, it remains among the temporary files.
     let _ = std::fs::remove_dir_all(&folder);
     found
 }

@@ -26,8 +26,8 @@ fn sum(world: &Job, count: u64) -> Outcome<u64> {
 }
 
 /// Fails unless the first words of the parts hold the additions of all ranks, each of which made
-/// `done`. `hot`: all ranks added to the word of rank 0; otherwise each one to its neighbour's.
-/// Collective.
+/// `done`. `hot`: all ranks added to the word of rank 0; otherwise each rank to its neighbour's
+/// word. Collective.
 pub(super) fn counted(world: &Job, win: &Window<u64>, hot: bool, done: u64) -> Outcome<()> {
     let all = sum(world, done)?;
     let mut found = [0];
@@ -47,7 +47,7 @@ struct Words {
     /// Whether all ranks have the same target.
     hot: bool,
     swaps: bool,
-    /// What was found last; additions that happened.
+    /// The value that was fetched last; the number of successful additions.
     seen: u64,
     done: u64,
 }

@@ -11,10 +11,10 @@ const FINE: u32 = 5;
 /// Doublings, from one nanosecond on.
 const DOUBLINGS: usize = 40;
 
-/// The shares of which the longest time is told, in tenths of a per cent.
+/// The percentiles that are reported, in tenths of a per cent.
 pub(super) const SHARES: [u64; 4] = [500, 900, 990, 999];
 
-/// Where the end of an operation is told, if it is timed.
+/// The clock that records the end of an operation, if it is timed.
 pub(super) type Tick<'c> = Option<&'c mut Clock>;
 
 /// Counts operations by their time.
@@ -78,7 +78,7 @@ fn longest(buckets: &[u64], share: u64) -> f64 {
     found.map_or(0.0, most)
 }
 
-/// Tells the clock, if there is one.
+/// Records the time, if there is a clock.
 #[inline]
 pub(super) fn tick(clock: &mut Tick<'_>) {
     if let Some(clock) = clock {

@@ -107,7 +107,7 @@ impl Work for Neighbours {
     fn check(&mut self, _: &Job) -> Outcome<()> {
         let len = self.source.len();
         if self.gets {
-            // Once more, since the floor uses the same buffers.
+            // Repeated, because the floor uses these buffers too.
             self.got.fill(0);
             self.gets(1, None)?;
             return verify("get", &self.got[..len], self.right);

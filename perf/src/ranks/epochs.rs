@@ -75,7 +75,7 @@ impl Work for Epochs {
     }
 
     fn spoil(&mut self) -> Outcome<()> {
-        // No turn is as late.
+        // No turn has this number.
         Ok(self.win.store(0, &[u64::MAX])?)
     }
 

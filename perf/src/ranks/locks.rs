@@ -13,7 +13,7 @@ use crate::kinds::Test;
 use crate::options::Options;
 use crate::outcome::Outcome;
 
-/// Adds 1 to a word of a rank by a get and a put, which only the lock makes one.
+/// Adds 1 to a word of a rank by a get and a put, which are atomic only because of the lock.
 struct Locks {
     win: Window<u64>,
     target: usize,

@@ -1,6 +1,6 @@
-//! Tests in which all ranks take part: each rank performs the same operations at once, and the sum
-//! over all ranks counts. Beside each, the same by bare means on memory of all ranks that is mapped
-//! everywhere.
+//! Tests in which all ranks take part: all ranks perform equal operations at once, and the result
+//! is the sum over all ranks. Each test has a floor: the bare operations on memory of all ranks
+//! that is mapped everywhere.
 //!
 //! A round begins and ends with a barrier, and lasts as long as at the rank where it lasts longest:
 //! from the first rank's beginning to the last rank's end. Rounds with and without the library
@@ -29,9 +29,9 @@ use table::Line;
 
 /// Rounds, at least and at most.
 const ROUNDS: (usize, usize) = (5, 15);
-/// How long a round is to last: long beside its barriers.
+/// Duration of a round: long compared with its barriers.
 const ROUND: Duration = Duration::from_millis(20);
-/// What the rounds of one size may take.
+/// Time limit of the rounds of one size.
 const BUDGET: Duration = Duration::from_secs(1);
 /// Operations of each rank that are timed alone.
 const ALONE: usize = 10_000;
@@ -41,7 +41,7 @@ trait Work {
     /// Performs the operation `count` times. With a clock each is completed and timed alone.
     fn library(&mut self, count: usize, clock: Tick<'_>) -> Outcome<()>;
 
-    /// The same without the library.
+    /// The operation without the library.
     fn bare(&mut self, everyone: &Everyone, count: usize);
 
     /// Fails where the data is not that of the operations so far. Collective, after a barrier.
@@ -50,7 +50,7 @@ trait Work {
     /// Writes wrong data into this rank's part.
     fn spoil(&mut self) -> Outcome<()>;
 
-    /// What else there is to tell, by further measurements. Collective.
+    /// Further results, from further measurements. Collective.
     fn note(&mut self) -> Outcome<Option<String>> {
         Ok(None)
     }
@@ -59,7 +59,7 @@ trait Work {
     fn free(self: Box<Self>) -> Outcome<()>;
 }
 
-/// Runs the test that was asked for; whether all data was right.
+/// Runs the requested test; returns whether all data was right.
 pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let sizes = options.sizes();
     let blocks = if options.test == Test::Alltoall { world.size() } else { 1 };
@@ -129,7 +129,7 @@ fn one(world: &Job, options: &Options, floor: Option<&Everyone>, size: usize) ->
     Ok((Line::new(options, world.size(), size, library, floor.as_ref(), percentiles, note), right))
 }
 
-/// Whether the data is right at all ranks; a rank where it is not says so.
+/// Whether the data is right at all ranks; a rank with wrong data prints this.
 fn is_right(world: &Job, options: &Options, work: &mut dyn Work) -> Outcome<bool> {
     let outcome = work.check(world);
     if let Err(error) = &outcome {

@@ -31,7 +31,7 @@ pub(crate) struct Line {
     pub(crate) times: Times,
 }
 
-/// What the JSON file holds.
+/// The content of the JSON file.
 #[derive(Serialize)]
 struct Document<'d> {
     test: String,
