@@ -25,9 +25,10 @@ mod transport;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// `MPI_ERR_WIN`: the window as such. Never given: a window that does not exist is not a value.
+    /// `MPI_ERR_WIN`: the window as such. Never returned: a window that does not exist is not a
+    /// value.
     Win,
-    /// `MPI_ERR_BASE`: the memory handed to `create`.
+    /// `MPI_ERR_BASE`: the base address given to `create`.
     Base,
     /// `MPI_ERR_SIZE`: a size that can't be allocated.
     Size,
@@ -43,18 +44,19 @@ pub enum Class {
     Op,
     /// `MPI_ERR_LOCKTYPE`: a lock on a window whose hints exclude locks.
     LockType,
-    /// `MPI_ERR_ASSERT`: assertions that contradict each other or do not belong to the call.
+    /// `MPI_ERR_ASSERT`: assertions that contradict each other or are not defined for the call.
     Assert,
     /// `MPI_ERR_ARG`: another invalid argument.
     Arg,
-    /// `MPI_ERR_RMA_CONFLICT`: conflicting accesses. Never given: they are not detected.
+    /// `MPI_ERR_RMA_CONFLICT`: conflicting accesses. Never returned: they are not detected.
     RmaConflict,
     /// `MPI_ERR_RMA_ATTACH`: memory that can't be attached to a dynamic window, or that is not
     /// attached.
     RmaAttach,
-    /// `MPI_ERR_RMA_SHARED`: memory that can't be shared, or that load and store do not reach.
+    /// `MPI_ERR_RMA_SHARED`: memory that can't be shared, or that this process can't load and
+    /// store.
     RmaShared,
-    /// `MPI_ERR_RMA_FLAVOR`: a window of another flavor is needed.
+    /// `MPI_ERR_RMA_FLAVOR`: the call requires a window of another flavor.
     RmaFlavor,
     /// `MPI_ERR_RMA_RANGE`: an access outside of the target's part, or of its attached regions.
     RmaRange,
@@ -204,7 +206,7 @@ pub enum ErrorKind {
         /// The most windows that a process can have at once.
         limit: usize,
     },
-    /// Memory of a window that can't be had.
+    /// The memory of a window is not available.
     #[error("{call}: {bytes} bytes can't be had at rank {rank}")]
     Memory {
         /// The call.
@@ -232,7 +234,7 @@ pub enum ErrorKind {
         /// The transport's error.
         source: TransportError,
     },
-    /// A rank lacks a window: it was freed there.
+    /// A rank has freed the window.
     #[error("rank {rank} has no window {window:x}; was it freed there?")]
     NoWindow {
         /// The rank.
@@ -246,8 +248,7 @@ pub enum ErrorKind {
     /// A transport failed.
     #[error(transparent)]
     Transport(TransportError),
-    /// The target refused to execute an operation: it reaches memory outside of the target's
-    /// window.
+    /// The target refused an operation on memory outside of its part.
     #[error("refused by rank {rank}: {reason}")]
     Refused {
         /// The target.
@@ -313,9 +314,9 @@ fn listed(ranks: &[usize]) -> String {
 
 /// An error of this library. One word wide, so that the calls that return it stay cheap.
 ///
-/// Displays its own layer, and with `{:#}` the messages of its sources too, separated by colons.
-/// The debug form is all layers and the MPI class, because Rust prints that form of an error that
-/// `main` returns; [`Error::kind`] has the data.
+/// Displays its own message; with `{:#}` also the messages of its sources, separated by colons. The
+/// debug form has all messages and the MPI class, because Rust prints the debug form of an error
+/// that `main` returns; [`Error::kind`] has the data.
 pub struct Error(Box<ErrorKind>);
 
 impl std::error::Error for Error {

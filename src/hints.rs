@@ -48,8 +48,8 @@ impl Info {
 
     /// For windows of programs that may break their promises, as MPI programs do: no window relies
     /// on a hint. An illegal value is ignored, and locks work in spite of `no_locks`. If a hint
-    /// differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is right for
-    /// all of them is in force. One line of warning reports it.
+    /// differs among the ranks of a [`RawWindow`](crate::RawWindow), the value that is correct for
+    /// all ranks is in force, and a warning reports it.
     #[must_use]
     pub fn forgiving(mut self) -> Info {
         self.forgiving = true;

@@ -8,7 +8,8 @@
 //!
 //! Each target has a count of operations in flight, and the window has their sum. A flush of one
 //! target waits until the target's count is zero; a flush of all targets waits until the sum is
-//! zero. A flush sends nothing, except a delayed lock (see [Synchronization](#synchronization)).
+//! zero. A flush sends no message of its own; it only sends small puts and locks that were kept to
+//! share a message (see [Synchronization](#synchronization)).
 //!
 //! | route to the target | a flush |
 //! |---|---|

@@ -8,12 +8,12 @@ use super::{Bounds, Datatype, Inner};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::reduce::BasicType;
 
-/// How the elements of an array follow each other in memory.
+/// The order of an array's elements in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// The last index runs fastest (`MPI_ORDER_C`).
+    /// The last index varies fastest (`MPI_ORDER_C`).
     C,
-    /// The first index runs fastest (`MPI_ORDER_FORTRAN`).
+    /// The first index varies fastest (`MPI_ORDER_FORTRAN`).
     Fortran,
 }
 
@@ -40,8 +40,8 @@ impl Datatype {
         .finish()
     }
 
-    /// `count` items of `old`, each an extent after the one before (`MPI_Type_contiguous`). An
-    /// error of class Count if sizes or offsets are out of range, like that of all constructors.
+    /// `count` items of `old`, each one extent after the previous one (`MPI_Type_contiguous`). Like
+    /// all constructors it fails with class `Count` if sizes or offsets are out of range.
     pub fn contiguous(count: usize, old: &Datatype) -> Result<Datatype> {
         Ok(repeat("contiguous", &old.0, count, old.extent())?.finish())
     }
@@ -85,8 +85,8 @@ impl Datatype {
     }
 
     /// Blocks `(number of items, displacement in bytes, datatype)` (`MPI_Type_create_struct`). The
-    /// extent is rounded up to the strictest alignment of the elements, unless a part is resized or
-    /// a subarray, whose bounds then are the bounds.
+    /// extent is rounded up to the strictest alignment of the elements. If a part is resized or a
+    /// subarray, the bounds are those of such parts.
     pub fn structure(parts: &[(usize, isize, Datatype)]) -> Result<Datatype> {
         let call = "structure";
         let mut all = Joined::new(call);
@@ -103,9 +103,9 @@ impl Datatype {
         Ok(all.finish())
     }
 
-    /// The part of an array of `sizes` elements that begins at `starts` and has `subsizes`
-    /// elements, all per dimension (`MPI_Type_create_subarray`). The extent is that of the whole
-    /// array. Errors have the class Arg.
+    /// A part of an array: for each dimension, `sizes` has the elements of the array, `subsizes`
+    /// those of the part, and `starts` the first element of the part (`MPI_Type_create_subarray`).
+    /// The extent is that of the whole array. Errors have the class Arg.
     pub fn subarray(
         sizes: &[usize],
         subsizes: &[usize],

@@ -26,8 +26,8 @@ use crate::reduce::BasicType;
 use layout::Layout;
 use signature::Signature;
 
-/// An MPI datatype: a sequence of basic types, each at its offset. Immutable; a clone is the same
-/// datatype.
+/// An MPI datatype: a sequence of basic types, each with an offset in bytes. A datatype never
+/// changes, and its clones share its memory.
 #[derive(Clone, Debug)]
 pub struct Datatype(Arc<Inner>);
 
@@ -98,8 +98,8 @@ impl Inner {
 }
 
 impl Datatype {
-    /// The bytes of data of one item, gaps not included (`MPI_Type_size`). A pair type counts with
-    /// its padding.
+    /// The number of bytes of data of one item, without gaps (`MPI_Type_size`). The size of a pair
+    /// type includes its padding.
     pub fn size(&self) -> usize {
         self.0.size
     }
@@ -109,7 +109,7 @@ impl Datatype {
         self.0.bounds.get().0
     }
 
-    /// The bytes from one item to the next (`MPI_Type_get_extent`).
+    /// The number of bytes from one item to the next (`MPI_Type_get_extent`).
     pub fn extent(&self) -> i64 {
         let (lb, ub) = self.0.bounds.get();
         ub - lb
@@ -120,7 +120,7 @@ impl Datatype {
         self.0.data.map_or(0, |(low, _)| low)
     }
 
-    /// The bytes from the lowest byte of data to the end of the highest
+    /// The number of bytes from the lowest byte of data to the end of the highest
     /// (`MPI_Type_get_true_extent`).
     pub fn true_extent(&self) -> i64 {
         self.0.data.map_or(0, |(low, end)| end - low)
@@ -137,15 +137,15 @@ impl Datatype {
         dense && self.lb() == 0 && self.extent() == inner.size as i64
     }
 
-    /// The basic type of all elements, which accumulates require; `None` where there are several
-    /// basic types, or no elements.
+    /// The basic type of all elements, which accumulates require; `None` if there are several basic
+    /// types, or no elements.
     pub fn uniform(&self) -> Option<BasicType> {
         self.0.signature.uniform()
     }
 
     /// Whether `count` items have the signature of `other_count` items of `other`: the same basic
-    /// types in the same order (MPI-4.1 §3.3.1). Takes the logarithm of the counts. Different
-    /// signatures pass for equal with a chance of 2^-122.
+    /// types in the same order (MPI-4.1 §3.3.1). The time is logarithmic in the counts. Signatures
+    /// are compared by hashes: different ones compare as equal with a probability of 2^-122.
     pub fn matches(&self, count: usize, other: &Datatype, other_count: usize) -> bool {
         let (ours, theirs) = (&*self.0, &*other.0);
         // With the same single basic type, equal bytes mean equal counts of elements.
@@ -158,10 +158,10 @@ impl Datatype {
         ours.signature.matches(count, &theirs.signature, other_count)
     }
 
-    /// Whether entries of `count` items overlap, which a target must not (MPI-4.1 §12.3.1). Exact.
-    /// Immediate where items keep clear of each other; an irregular item is examined once, in the
-    /// order of its addresses. Where items interleave, memory is that of their strips and time
-    /// perhaps that of their blocks.
+    /// Whether entries of `count` items overlap, which is illegal at a target (MPI-4.1 §12.3.1).
+    /// The result is exact. The time is constant if the spans of the items are disjoint; an
+    /// irregular item is examined once, in the order of its addresses. For interleaved items the
+    /// memory is proportional to their strips, and the time at most to their blocks.
     pub fn overlaps_itself(&self, count: usize) -> bool {
         let inner = &*self.0;
         if count == 0 || inner.size == 0 {
@@ -178,8 +178,8 @@ impl Datatype {
         overlap::overlap(&inner.layout, width, self.extent(), count)
     }
 
-    /// The lowest byte of `count` items, and the end of the highest; `None` where they have no
-    /// bytes. Ends that no `i64` holds are given as the nearest one, and no window reaches there.
+    /// The offsets of the lowest byte of `count` items and of the end of the highest; `None` if the
+    /// items have no bytes. Offsets beyond `i64`, which no window contains, are clamped.
     pub fn span(&self, count: usize) -> Option<(i64, i64)> {
         let (low, end) = self.0.data?;
         if count == 1 {

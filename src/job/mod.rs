@@ -56,7 +56,7 @@ pub enum Route {
     Net,
 }
 
-/// The null rank (`MPI_PROC_NULL`): an operation on it succeeds and does nothing (MPI-4.1 §12.3).
+/// The null rank (`MPI_PROC_NULL`): an operation on it succeeds without an effect (MPI-4.1 §12.3).
 pub const PROC_NULL: usize = usize::MAX;
 
 /// One rank's membership in a job, or in a subset of its ranks. Clones share the membership.
@@ -119,8 +119,8 @@ struct Flags {
     lost: AtomicBool,
 }
 
-/// Joins the job that this process was started in. A process started alone is a job of one rank.
-/// May be called once per process.
+/// Joins the job in which a launcher has started this process. A process without a launcher is a
+/// job of one rank. May be called once in a process.
 ///
 /// # Errors
 /// A launcher that can't be reached, ranks that can't reach each other, a `TRANSOM_` variable with
@@ -166,8 +166,8 @@ impl Job {
 
     /// Joins a job whose ranks exchange data through `bootstrap`, for example through another
     /// library that connects them such as an MPI, in place of a launcher that [`init`] knows. The
-    /// environment variables hold as for `init`, which must not be called as well. Collective over
-    /// the ranks of `bootstrap`.
+    /// environment variables have the effect that they have for `init`, which must not be called in
+    /// addition. Collective over the ranks of `bootstrap`.
     ///
     /// # Errors
     /// As for [`init`].
@@ -175,28 +175,28 @@ impl Job {
         begin(|| Ok(bootstrap))
     }
 
-    /// Sets a hook that calls of this library run now and then while they wait, in the thread that
-    /// waits: first after about 50 us, then about once a millisecond. The hook is for programs with
-    /// another library that makes progress only within its own calls and would make none while this
-    /// one waits. `hook` must not wait, and must not call this library. Only the first hook of a
-    /// job is taken.
+    /// Sets a hook that waiting calls of this library run in the waiting thread: first after about
+    /// 50 us, then about once in a millisecond. The hook is for programs with another library that
+    /// makes progress only within its own calls and would make none while this one waits. `hook`
+    /// must not wait, and must not call this library. Only the first hook of a job is used.
     pub fn while_waiting(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.core.progress.while_waiting(Box::new(hook));
     }
 
-    /// Promises that synchronization calls on windows created after it come from one thread at a
-    /// time, as under `MPI_THREAD_SERIALIZED` (MPI-4.1 §12.6). A lock and its unlock then take two
-    /// atomic instructions less. Without the promise any thread may call at any time.
+    /// Promises that synchronization calls on windows created after this call come from one thread
+    /// at a time, as under `MPI_THREAD_SERIALIZED` (MPI-4.1 §12.6). A lock and its unlock then take
+    /// two atomic instructions less. Without the promise any thread may call at any time.
     pub fn synchronize_serially(&self) {
         // Relaxed: the program's own synchronization orders the promise before another thread's
         // creation of windows.
         self.core.flags.serial.store(true, Ordering::Relaxed);
     }
 
-    /// A function that makes progress for this job once, without waiting: for a program that waits
-    /// in another library and can call it now and then. Without the call a progress thread serves
-    /// the rank, and must be woken first. The function runs no hook, and does nothing after the job
-    /// has ended. The function returns whether a message arrived; then further messages may follow.
+    /// Returns a function that makes progress for this job once, without waiting. A program that
+    /// waits in another library can call it repeatedly. Without the call a progress thread serves
+    /// the rank, and must be woken first. The function runs no hook, and has no effect after the
+    /// job has ended. The function returns whether a message arrived; then further messages may
+    /// follow.
     pub fn poller(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let core = Arc::downgrade(&self.core);
         move || {
@@ -245,8 +245,8 @@ impl Job {
         ranks.filter(|&rank| core.lane(rank) != Some(Lane::Net)).collect()
     }
 
-    /// Waits until all ranks have made this call, which synchronizes processes, not memory: end an
-    /// epoch or call `sync` to see what other ranks put (MPI-4.1 §12.7).
+    /// Waits until all ranks have made this call. It synchronizes processes and not memory: to see
+    /// the puts of other ranks, end an epoch or call `sync` (MPI-4.1 §12.7).
     ///
     /// # Errors
     /// `Arg` if another thread of this rank is in a barrier or a window creation of the same ranks;
@@ -305,9 +305,10 @@ impl Job {
         self.core.progress.late_wakes()
     }
 
-    /// Leaves the job. Collective, as is the drop of the last clone. Free windows before it. If a
-    /// window was dropped without `free`, as by a `?` before it, the drop does not wait: this rank
-    /// leaves in disorder, and the launcher ends the job. A subset is only dropped.
+    /// Leaves the job. Collective, as is the drop of the last clone. Free all windows before this
+    /// call. If a window was dropped without `free`, for example because of a `?`, the drop of the
+    /// job does not wait: this rank ends with a failure, and the launcher ends the job. For a
+    /// subset this call only drops the handle.
     ///
     /// # Errors
     /// The launcher is gone.

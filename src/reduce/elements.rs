@@ -18,7 +18,7 @@ pub trait Element: Pod + Send + Sync + sealed::Sealed {
     const TYPE: BasicType;
 }
 
-/// `MPI_C_BOOL`: one byte, as C's `bool` takes it. Any nonzero byte is true; two true ones are
+/// `MPI_C_BOOL`: one byte, like C's `bool`. Every nonzero byte is true, and all true values are
 /// equal.
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
 #[repr(transparent)]

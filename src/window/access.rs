@@ -53,8 +53,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// Puts `source` at `displacement` of `target` (MPI-4.1 §12.3.1).
     ///
     /// # Errors
-    /// `RmaRange` outside the target's window, `Rank`, `Other` from the transport; nothing is
-    /// written. `RmaSync` in an epoch that does not have the target.
+    /// `RmaRange` outside the target's part, `Rank`, `Other` from the transport; the target is
+    /// unchanged. `RmaSync` in an epoch that does not include the target.
     #[inline(always)]
     pub fn put(&self, target: usize, displacement: usize, source: &'scope [T]) -> Result<()> {
         let permit = self.admit("put", target)?;
@@ -88,8 +88,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     /// items of `target` (MPI-4.1 §12.3.1 with derived datatypes).
     ///
     /// # Errors
-    /// As for [`Access::put`]; `Type` where the signatures differ or items of the target overlap;
-    /// `Count` where the items reach outside of `source`.
+    /// As for [`Access::put`]; `Type` if the signatures differ or items of the target overlap;
+    /// `Count` if the items extend beyond `source`.
     pub fn put_items(&self, source: &'scope [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
         let permit = self.admit("put", target.rank)?;
         let bytes = bytemuck::cast_slice(source);
@@ -109,8 +109,8 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
         self.core.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
     }
 
-    /// A part of the epoch: operations posted in it are complete, and its buffers free again, when
-    /// it ends.
+    /// Runs `body` as a part of the epoch. At the end of the scope its operations are complete, and
+    /// their buffers may be used again.
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
@@ -163,7 +163,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Access::put`]; `Type` where the location is not aligned for the type.
+    /// As for [`Access::put`]; `Type` if the location is not aligned for the type.
     #[inline]
     pub fn accumulate<R: Reduction<T>>(
         &self,
@@ -181,7 +181,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     /// §12.3.4); both buffers have the same length.
     ///
     /// # Errors
-    /// As for [`Access::accumulate`]; `Type` where the lengths differ.
+    /// As for [`Access::accumulate`]; `Type` if the lengths differ.
     pub fn get_accumulate<R: Reduction<T>>(
         &self,
         target: usize,
@@ -326,7 +326,7 @@ impl<'scope, 'env, T> std::ops::Deref for Passive<'scope, 'env, T> {
 }
 
 impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
-    /// A part of the epoch, as [`Access::scope`], with the calls of passive epochs.
+    /// Runs `body` as a part of the epoch, as [`Access::scope`], with the calls of passive epochs.
     ///
     /// # Errors
     /// Those of `body` and of completing its operations.
@@ -335,8 +335,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.scope(|access| body(&Passive(access.again())))
     }
 
-    /// Completes all operations to `target`, at both sides (`MPI_WIN_FLUSH`, MPI-4.1 §12.5.4);
-    /// sends nothing. On mapped memory nothing is ever in flight.
+    /// Completes all operations on `target`, at origin and target (`MPI_WIN_FLUSH`, MPI-4.1
+    /// §12.5.4). On mapped memory no operation is ever in flight.
     ///
     /// # Errors
     /// `Rank`, `RmaSync` for a target that is not locked, `RmaRange` for an access that the target
@@ -347,7 +347,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.flush("flush", permit)
     }
 
-    /// Completes all operations to all targets, at both sides (`MPI_WIN_FLUSH_ALL`).
+    /// Completes all operations on all targets, at origin and target (`MPI_WIN_FLUSH_ALL`).
     ///
     /// # Errors
     /// As for [`Passive::flush`].
@@ -356,9 +356,9 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         self.0.core.flush_epoch()
     }
 
-    /// Completes all operations to `target` at the origin: buffers may be used again
+    /// Completes all operations on `target` at the origin, whose buffers may then be used again
     /// (`MPI_WIN_FLUSH_LOCAL`). No transport here reports completion at the origin before
-    /// completion at both sides.
+    /// completion at the target.
     ///
     /// # Errors
     /// As for [`Passive::flush`].
@@ -397,8 +397,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     }
 
     /// [`Access::get`] with a request (`MPI_RGET`), which is complete when the buffer has the data.
-    /// The buffer stays borrowed until the epoch or scope ends; [`Passive::rget`] gives its buffer
-    /// back earlier.
+    /// The buffer is borrowed until the epoch or scope ends; a request of [`Passive::rget`] returns
+    /// its buffer earlier.
     ///
     /// # Errors
     /// As for [`Access::put`].

@@ -56,13 +56,13 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// An access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3), passive. Other targets may be
-    /// locked within it. All operations on the target are complete at both sides on return.
-    /// Over a net the lock may be taken with the first operation, or with the epoch's end: it
-    /// excludes other origins from the target's part, and orders nothing outside of the window.
+    /// locked within it. All operations on the target are complete at both sides on return. Over a
+    /// net the lock may be acquired as late as the first operation or the end of the epoch. It
+    /// excludes other origins from the target's part, and does not order accesses outside of the
+    /// window.
     ///
     /// # Errors
-    /// As for [`Window::lock_all`]; `RmaSync` where this rank has locked the target already;
-    /// `Rank`.
+    /// As for [`Window::lock_all`]; `RmaSync` if this rank holds a lock on the target; `Rank`.
     pub fn lock<'s, R>(
         &'s self,
         kind: Lock,
@@ -91,8 +91,8 @@ impl<T: RmaElem> Window<T> {
     }
 
     /// An epoch between two fences (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective;
-    /// [`FenceEpoch::fence`] separates phases in it. The closing fence also runs where `body`
-    /// fails, since the other ranks wait in it.
+    /// [`FenceEpoch::fence`] separates phases in it. The closing fence also runs if `body` fails,
+    /// because the other ranks wait in it.
     ///
     /// # Errors
     /// Those of `body`, `RmaSync` within another epoch of this window, or an error of completion.
@@ -165,8 +165,8 @@ impl<'scope, 'env, T> Access<'scope, 'env, T> {
 }
 
 impl<T> FenceEpoch<'_, '_, T> {
-    /// Ends one phase and begins the next: all operations of all ranks are complete, at both sides.
-    /// Collective.
+    /// Ends one phase and begins the next: all operations of all ranks are complete, at origin and
+    /// target. Collective.
     ///
     /// # Errors
     /// `Other` for an operation or a barrier that could not be completed.

@@ -13,8 +13,8 @@ use super::typed::Window;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
 use crate::sync::counters;
 
-/// The counter that a notified operation raises at its target, by its index: from 0 to one less
-/// than the number that the target gave to [`Window::set_num_notify`].
+/// The counter that a notified operation increments at its target, by its index: from 0 to one less
+/// than the number that the target passed to [`Window::set_num_notify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Notice(pub usize);
 
@@ -25,8 +25,9 @@ pub(crate) struct Awaited {
     pub(super) value: u64,
 }
 
-/// The counters of this rank, which notified operations of all ranks raise: [`Window::notices`]. A
-/// rank that reads a counter's value also sees the data of the counted operations.
+/// The counters of this rank, which notified operations of all ranks increment:
+/// [`Window::notices`]. A rank that reads a counter's value also sees the data of the counted
+/// operations.
 ///
 /// ```
 /// use transom::{Notice, Window};
@@ -69,7 +70,7 @@ impl<'w> Notices<'w> {
         Ok(value)
     }
 
-    /// Sets the counter to zero and returns the value from before, as one atomic step
+    /// Sets the counter to zero and returns its previous value, in one atomic step
     /// (`MPI_Win_reset_notify_value`).
     ///
     /// # Errors
@@ -80,7 +81,7 @@ impl<'w> Notices<'w> {
         Ok(counters.take(index))
     }
 
-    /// Waits until the counter has reached `value`, which it keeps.
+    /// Waits until the counter has reached `value`. The counter does not change.
     ///
     /// # Errors
     /// As for [`Notices::value`].
@@ -97,11 +98,12 @@ impl<'w> Notices<'w> {
         Ok(self.value(index)? >= value)
     }
 
-    /// Waits until one of several counters, each with its value, has reached it; returns the place
-    /// of the first such one in `awaited`.
+    /// Waits until one of several counters has reached its value. `awaited` has counters with their
+    /// values; the result is the index in `awaited` of the first counter that has reached its
+    /// value.
     ///
     /// # Errors
-    /// As for [`Notices::value`]; `Arg` where `awaited` is empty.
+    /// As for [`Notices::value`]; `Arg` if `awaited` is empty.
     pub fn wait_any(&self, awaited: &[(usize, u64)]) -> Result<usize> {
         const CALL: &str = "wait for any notice";
         if awaited.is_empty() {
@@ -117,7 +119,7 @@ impl<'w> Notices<'w> {
     }
 
     /// A request that is complete when the counter has reached `value`
-    /// (`MPI_Win_notify_threshold`). It is completed before the window is freed.
+    /// (`MPI_Win_notify_threshold`). Complete the request before the window is freed.
     ///
     /// # Errors
     /// As for [`Notices::value`].
@@ -128,17 +130,17 @@ impl<'w> Notices<'w> {
 }
 
 impl<T: RmaElem> Window<T> {
-    /// Gives this rank `number` counters, at most 4096, and zeroes all counters of the window
-    /// (`MPI_Win_set_num_notify` of the MPI Forum's draft of RMA notification). Collective; each
-    /// rank gives its own number, and the numbers may differ.
+    /// Sets the number of this rank's counters, at most 4096, and zeroes all counters of the window
+    /// (`MPI_Win_set_num_notify` of the MPI Forum's draft of RMA notification). Collective; the
+    /// numbers may differ between ranks.
     ///
     /// # Errors
-    /// `Arg` for too large a number; then no rank has other counters than before.
+    /// `Arg` for a number that is too large; then the counters of all ranks are unchanged.
     pub fn set_num_notify(&self, number: usize) -> Result<()> {
         self.core.set_num_notify(number)
     }
 
-    /// How many counters `rank` has (`MPI_Win_get_num_notify`).
+    /// The number of counters of `rank` (`MPI_Win_get_num_notify`).
     ///
     /// # Errors
     /// `Rank`.

@@ -135,8 +135,8 @@ impl Request {
         outcome
     }
 
-    /// Waits for one active request and returns its index, or `None` where none is active
-    /// (`MPI_WAITANY`). Requests that own a buffer work too:
+    /// Waits for one active request and returns its index, or `None` if none is active
+    /// (`MPI_WAITANY`). The requests may own buffers:
     ///
     /// ```no_run
     /// # fn try_it(win: &transom::Window<u64>) -> transom::Result<u64> {
@@ -158,8 +158,8 @@ impl Request {
         requests[first].request_mut().wait().map(|()| Some(first))
     }
 
-    /// Waits for at least one active request and returns the indices of all that are complete then;
-    /// none where no request is active (`MPI_WAITSOME`).
+    /// Waits for at least one active request and returns the indices of all complete ones; an empty
+    /// vector if no request is active (`MPI_WAITSOME`).
     ///
     /// # Errors
     /// As for [`Request::wait_all`], of the requests that completed.
@@ -266,7 +266,7 @@ fn await_some<R: AnyRequest>(requests: &[R]) -> Result<Option<usize>> {
 }
 
 /// One operation of a typed window on a buffer that it owns until it is complete:
-/// [`BufferRequest::wait`] gives the buffer back. Dropping it waits; forgetting it leaks the
+/// [`BufferRequest::wait`] returns the buffer. Dropping the request waits; forgetting it leaks the
 /// buffer.
 #[must_use = "the buffer comes back from wait"]
 pub struct BufferRequest<T: RmaElem> {

@@ -16,12 +16,12 @@ use crate::hints::{Info, Model};
 use crate::job::{Job, Route};
 use crate::routes::Actor;
 
-/// A window of elements `T` over all ranks of a job, or of a subset of them. Each rank's part may
-/// have another length; displacements count elements. Making it, [`Window::fence`] and
-/// [`Window::free`] are collective.
+/// A window of elements `T` over all ranks of a job, or of a subset of them. The parts of the ranks
+/// may differ in length; displacements count elements. The creation of a window, [`Window::fence`]
+/// and [`Window::free`] are collective.
 ///
-/// Dropping a window without [`Window::free`] warns and keeps the memory: it can't wait for the
-/// others.
+/// Dropping a window without [`Window::free`] prints a warning and keeps the memory, because a drop
+/// can't wait for the other ranks.
 #[derive(Debug)]
 pub struct Window<T: RmaElem> {
     pub(super) core: Arc<Core>,
@@ -34,8 +34,8 @@ impl<T: RmaElem> Window<T> {
     /// legal. Collective.
     ///
     /// # Errors
-    /// `Size` where the memory can't be had. Where one rank fails, all do: then no rank has the
-    /// window.
+    /// `Size` if the memory is not available. If creation fails at one rank, it fails at all ranks,
+    /// and no rank has the window.
     pub fn allocate(job: &Job, len: usize) -> Result<Window<T>> {
         Window::allocate_with(job, len, &Info::new())
     }
@@ -43,7 +43,7 @@ impl<T: RmaElem> Window<T> {
     /// [`Window::allocate`] with hints (MPI-4.1 §12.2.2).
     ///
     /// # Errors
-    /// As for [`Window::allocate`]; `InfoValue` for a hint with a value that it can't have.
+    /// As for [`Window::allocate`]; `InfoValue` for a hint with an illegal value.
     pub fn allocate_with(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
         let wanted = Wanted { flavor: Flavor::Allocate, unit: unit::<T>(), info };
         let core = Core::create(job, &wanted, |job, hints| {
@@ -52,20 +52,20 @@ impl<T: RmaElem> Window<T> {
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
-    /// Allocates `len` elements that all ranks, which must be of one node, load and store: one
-    /// segment in which the parts lie in the order of the ranks, or apart where the hint
-    /// `alloc_shared_noncontig` allows it (`MPI_WIN_ALLOCATE_SHARED`, MPI-4.1 §12.2.3). Collective.
+    /// Allocates `len` elements that all ranks load and store; the ranks must be on one node. The
+    /// parts are contiguous in the order of the ranks, unless the hint `alloc_shared_noncontig`
+    /// allows separate parts (`MPI_WIN_ALLOCATE_SHARED`, MPI-4.1 §12.2.3). Collective.
     ///
     /// # Errors
-    /// As for [`Window::allocate_with`]; `RmaShared` where a rank is of another node.
+    /// As for [`Window::allocate_with`]; `RmaShared` if a rank is on another node.
     pub fn allocate_shared(job: &Job, len: usize, info: &Info) -> Result<Window<T>> {
         let wanted = Wanted { flavor: Flavor::Shared, unit: unit::<T>(), info };
         let core = Core::create_shared(job, &wanted, bytes_of::<T>("allocate_shared", len)?)?;
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
-    /// Opens memory of the caller as this rank's part (`MPI_WIN_CREATE`, MPI-4.1 §12.2.1); empty is
-    /// legal. [`Window::reclaim`] returns the buffer. Collective.
+    /// Creates a window whose part at this rank is `buffer`, which may be empty (`MPI_WIN_CREATE`,
+    /// MPI-4.1 §12.2.1). [`Window::reclaim`] returns the buffer. Collective.
     ///
     /// # Errors
     /// As for [`Window::allocate`].
@@ -84,12 +84,12 @@ impl<T: RmaElem> Window<T> {
         Ok(Window { core, buffer: Some(buffer), _elements: PhantomData })
     }
 
-    /// Opens `len` elements of memory of [`Job::alloc_mem`], from its byte `at` on, as this rank's
-    /// part (`MPI_WIN_CREATE` over memory of `MPI_ALLOC_MEM`). The window keeps the memory. Several
-    /// windows may use the same memory. Collective.
+    /// Creates a window whose part at this rank is `len` elements of memory of [`Job::alloc_mem`],
+    /// from byte `at` of `memory` on (`MPI_WIN_CREATE` over memory of `MPI_ALLOC_MEM`). The window
+    /// keeps the memory, and several windows may use one memory. Collective.
     ///
     /// # Errors
-    /// As for [`Window::allocate_with`]; `RmaRange` where the elements are not all inside of it.
+    /// As for [`Window::allocate_with`]; `RmaRange` if the elements are not all inside `memory`.
     pub fn create_over(job: &Job, memory: &Allocation, at: usize, len: usize, info: &Info) -> Result<Window<T>> {
         let part = bytes_of::<T>("create_over", len).and_then(|bytes| memory.part("create_over", at, bytes));
         let wanted = Wanted { flavor: Flavor::Create, unit: unit::<T>(), info };
@@ -97,8 +97,8 @@ impl<T: RmaElem> Window<T> {
         Ok(Window { core, buffer: None, _elements: PhantomData })
     }
 
-    /// Ends the window: waits until no rank accesses it any more (`MPI_WIN_FREE`, MPI-4.1 §12.2.5).
-    /// Collective.
+    /// Frees the window after all ranks have ended their accesses (`MPI_WIN_FREE`, MPI-4.1
+    /// §12.2.5). Collective.
     ///
     /// # Errors
     /// `RmaSync` within an epoch, an operation that could not be completed, or a transport that
@@ -111,7 +111,8 @@ impl<T: RmaElem> Window<T> {
     /// window. Collective.
     ///
     /// # Errors
-    /// As for [`Window::free`]; then the buffer is kept, since peers may still access it.
+    /// As for [`Window::free`]; then the library keeps the buffer, because peers may still access
+    /// it.
     pub fn reclaim(mut self) -> Result<Vec<T>> {
         self.core.free()?;
         // SAFETY: `free` has passed its barrier: no peer accesses the memory, and this rank's
@@ -129,9 +130,9 @@ impl<T: RmaElem> Window<T> {
         self.len() == 0
     }
 
-    /// Loads elements of this rank's part, from `first` on: as many as `into` has. A local access
-    /// in the sense of MPI-4.1 §12.7, to the private copy: the access may see all, some or none of
-    /// the data of concurrent puts.
+    /// Loads `into.len()` elements of this rank's part, from element `first` on. This is a local
+    /// access to the private copy (MPI-4.1 §12.7): it may see all, some or none of the data of
+    /// concurrent puts.
     ///
     /// # Errors
     /// `RmaRange` outside this rank's part.
@@ -141,7 +142,8 @@ impl<T: RmaElem> Window<T> {
         Ok(())
     }
 
-    /// Stores elements into this rank's part, its private copy, from `first` on.
+    /// Stores the elements `from` into the private copy of this rank's part, from element `first`
+    /// on.
     ///
     /// # Errors
     /// As for [`Window::load`].
@@ -166,11 +168,12 @@ impl<T: RmaElem> Window<T> {
         self.core.route(rank)
     }
 
-    /// The part of `rank`, by address, where load and store reach it (`MPI_WIN_SHARED_QUERY`,
-    /// MPI-4.1 §12.2.3), as [`RawWindow::shared_query`](crate::RawWindow::shared_query).
+    /// The address and size of the part of `rank`, if this process can load and store it
+    /// (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3), as
+    /// [`RawWindow::shared_query`](crate::RawWindow::shared_query).
     ///
     /// # Errors
-    /// `RmaShared` where load and store do not reach it, `Rank`.
+    /// `RmaShared` if this process can't load and store the part, `Rank`.
     pub fn shared_query(&self, rank: usize) -> Result<SharedPart> {
         self.core.shared_query(rank)
     }
@@ -179,7 +182,8 @@ impl<T: RmaElem> Window<T> {
     /// (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3).
     ///
     /// # Errors
-    /// `RmaShared` where load and store do not reach it, `RmaRange` outside of it, `Rank`.
+    /// `RmaShared` if this process can't load and store the part, `RmaRange` outside of the part,
+    /// `Rank`.
     pub fn load_from(&self, rank: usize, first: usize, into: &mut [T]) -> Result<()> {
         let part = self.core.shared_query(rank)?;
         let at = self.inside("load", part.rank, part.memory.len(), first, into.len())?;
@@ -198,7 +202,7 @@ impl<T: RmaElem> Window<T> {
         Ok(())
     }
 
-    /// The elements of a rank's part, where load and store reach it.
+    /// The number of elements of a rank's part, if this process can load and store it.
     ///
     /// # Errors
     /// As for [`Window::load_from`].
@@ -229,14 +233,14 @@ impl<T: RmaElem> Window<T> {
         self.core.own.model()
     }
 
-    /// Whether ranks of a node map each other's parts, all of them, as
+    /// Whether ranks of a node map all parts of the node, as
     /// [`RawWindow::is_mapped`](crate::RawWindow::is_mapped)
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }
 
-    /// The actor that performs atomics on integers of 64 bits, and of 32 where the device has
-    /// those. The CPU performs atomics on all other types.
+    /// The actor that performs atomics on integers of 64 bits, and of 32 bits if the device has
+    /// such atomics. The CPU performs atomics on all other types.
     pub fn actor(&self) -> Actor {
         self.core.actor()
     }

@@ -53,9 +53,9 @@ impl RawWindow {
         Ok(RawWindow { core, given: None })
     }
 
-    /// Allocates memory that all ranks load and store; the ranks must be on one node. The parts lie
-    /// in one segment in the order of the ranks, or apart if the hint `alloc_shared_noncontig`
-    /// allows it (`MPI_WIN_ALLOCATE_SHARED`, MPI-4.1 §12.2.3). Collective.
+    /// Allocates memory that all ranks load and store; the ranks must be on one node. The parts are
+    /// contiguous in the order of the ranks, unless the hint `alloc_shared_noncontig` allows
+    /// separate parts (`MPI_WIN_ALLOCATE_SHARED`, MPI-4.1 §12.2.3). Collective.
     ///
     /// # Errors
     /// `RmaShared` if a rank is on another node; otherwise as for [`RawWindow::allocate`].
@@ -88,8 +88,8 @@ impl RawWindow {
     /// illegal value.
     ///
     /// # Safety
-    /// The memory stays readable and writable until `free` has returned `Ok`, and no Rust reference
-    /// to it exists while peers may write it.
+    /// The memory is readable and writable until `free` has returned `Ok`, and no Rust reference to
+    /// it exists while peers may write it.
     pub unsafe fn create(job: &Job, base: *mut u8, size: usize, disp_unit: u32, info: &Info) -> Result<RawWindow> {
         // SAFETY: the caller's promise.
         let memory = if size == 0 { Some(Memory::private(0)) } else { unsafe { given(job.core(), base, size) } };
@@ -108,7 +108,7 @@ impl RawWindow {
     /// `RmaFlavor` for a window that is not dynamic.
     ///
     /// # Safety
-    /// The memory stays readable and writable until it is detached, and no peer accesses it after
+    /// The memory is readable and writable until it is detached, and no peer accesses it after
     /// that. No Rust reference to it exists while peers may write it.
     pub unsafe fn attach(&self, base: *mut u8, size: usize) -> Result<()> {
         if size == 0 {
@@ -205,11 +205,12 @@ impl RawWindow {
         self.core.hints.set(&usable(&self.core.job, &self.core.team, self.core.flavor, info))
     }
 
-    /// The part of `rank` as this process loads and stores it. For `PROC_NULL`, the part of the
-    /// lowest rank whose part has bytes (`MPI_WIN_SHARED_QUERY`, MPI-4.1 §12.2.3).
+    /// The part of `rank` at the address where this process loads and stores it. For `PROC_NULL`,
+    /// the part of the lowest rank whose part is not empty (`MPI_WIN_SHARED_QUERY`, MPI-4.1
+    /// §12.2.3).
     ///
     /// # Errors
-    /// `RmaShared` if load and store do not reach the part; `RmaFlavor` for a dynamic window;
+    /// `RmaShared` if this process can't load and store the part; `RmaFlavor` for a dynamic window;
     /// `Rank`.
     pub fn shared_query(&self, rank: usize) -> Result<SharedPart> {
         self.core.shared_query(rank)
@@ -241,16 +242,16 @@ impl RawWindow {
         self.core.route(rank)
     }
 
-    /// Whether all parts of the node's ranks are mapped by the other ranks of the node. So are
-    /// parts in memory of the library, and for created windows if all parts of a node lie within
-    /// such memory ([`Job::alloc_mem`]). Ranks of the node access other parts by XPMEM, by system
-    /// calls, or by messages where the kernel forbids those.
+    /// Whether all parts of the node's ranks are mapped by the other ranks of the node. This is so
+    /// for windows with memory of the library, and for created windows if all parts of the node are
+    /// within memory of [`Job::alloc_mem`]. Ranks of the node access other parts by XPMEM, by
+    /// system calls, or, where the kernel forbids those calls, by messages.
     pub fn is_mapped(&self) -> bool {
         self.core.is_mapped()
     }
 
-    /// The actor that performs atomics on integers of 64 bits, and of 32 bits where the device has
-    /// those. The CPU performs those on all other types.
+    /// The actor that performs atomics on integers of 64 bits, and of 32 bits if the device has
+    /// such atomics. The CPU performs atomics on all other types.
     pub fn actor(&self) -> Actor {
         self.core.actor()
     }

@@ -16,11 +16,11 @@ impl RawWindow {
     /// Puts `len` bytes from `origin` at `displacement` of `target` (`MPI_PUT`, MPI-4.1 §12.3.1).
     ///
     /// # Errors
-    /// `RmaSync` outside an access epoch, `Rank`, `RmaRange`; nothing is written.
+    /// `RmaSync` outside an access epoch, `Rank`, `RmaRange`; the target is unchanged.
     ///
     /// # Safety
-    /// `origin` is readable for `len` bytes, and no thread writes them, until the operation is
-    /// complete at the origin.
+    /// `origin` is readable for `len` bytes, which are not written until the operation is complete
+    /// at the origin.
     #[inline]
     pub unsafe fn put(&self, origin: *const u8, len: usize, target: usize, displacement: u64) -> Result<()> {
         let permit = self.core.begin("put", target)?;
@@ -34,8 +34,8 @@ impl RawWindow {
     /// As for [`RawWindow::put`].
     ///
     /// # Safety
-    /// `origin` is writable for `len` bytes, and nothing else accesses them, until the operation is
-    /// complete.
+    /// `origin` is writable for `len` bytes, which are not accessed otherwise until the operation
+    /// is complete.
     #[inline]
     pub unsafe fn get(&self, origin: *mut u8, len: usize, target: usize, displacement: u64) -> Result<()> {
         let permit = self.core.begin("get", target)?;
@@ -43,7 +43,8 @@ impl RawWindow {
         self.core.get(permit, displacement, unsafe { Sink::promised(origin, len) }, Count::Target)
     }
 
-    /// Puts items of a type as items of another with the same signature (`MPI_PUT`).
+    /// Puts the items `origin` to the items `target`, whose signature is equal (`MPI_PUT`, MPI-4.1
+    /// §12.3.1).
     ///
     /// # Errors
     /// As for [`RawWindow::put`]; `Type` if the signatures differ, or items of the target overlap.
@@ -57,7 +58,8 @@ impl RawWindow {
         self.core.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
     }
 
-    /// Gets items of a type as items of another with the same signature (`MPI_GET`).
+    /// Gets the items `target` into the items `origin`, whose signature is equal (`MPI_GET`,
+    /// MPI-4.1 §12.3.2).
     ///
     /// # Errors
     /// As for [`RawWindow::put_items`].
@@ -75,8 +77,8 @@ impl RawWindow {
     /// element is combined atomically with respect to the whole accumulate family on the same type.
     ///
     /// # Errors
-    /// As for [`RawWindow::put_items`]; `Op` where the operation is not defined on the type; `Type`
-    /// where a type is not of one predefined type, or an element is misaligned.
+    /// As for [`RawWindow::put_items`]; `Op` if the operation is not defined on the type; `Type` if
+    /// a datatype has more than one predefined type, or an element is misaligned.
     ///
     /// # Safety
     /// As for [`RawWindow::put_items`].
@@ -102,7 +104,7 @@ impl RawWindow {
     }
 
     /// [`RawWindow::accumulate`] of `count` elements of `ty`, contiguous at origin and target,
-    /// without looking at datatypes.
+    /// without derived datatypes.
     ///
     /// # Errors
     /// As for [`RawWindow::accumulate`].
@@ -229,7 +231,7 @@ impl RawWindow {
         self.compare_and_swap_any(new, expected, result, ty, target, displacement)
     }
 
-    /// [`RawWindow::compare_and_swap`] on every type, comparing bytes, as some MPIs have it.
+    /// [`RawWindow::compare_and_swap`] on every type, comparing bytes, as some MPIs allow it.
     #[doc(hidden)]
     pub fn compare_and_swap_any(
         &self,

@@ -7,8 +7,8 @@ use crate::error::{ArgumentError, Class, Error, Result};
 
 /// Synchronization (MPI-4.1 §12.5).
 impl RawWindow {
-    /// Ends the fence epoch and may open another (`MPI_WIN_FENCE`, MPI-4.1 §12.5.1). Collective.
-    /// With both NOPRECEDE and NOSUCCEED the call has no effect.
+    /// Ends the fence epoch and opens the next one, unless NOSUCCEED is given (`MPI_WIN_FENCE`,
+    /// MPI-4.1 §12.5.1). Collective. With both NOPRECEDE and NOSUCCEED the call has no effect.
     ///
     /// # Errors
     /// `RmaSync` within another epoch; `Assert` for NOCHECK, or for NOPRECEDE after operations; the
@@ -72,9 +72,9 @@ impl RawWindow {
     }
 
     /// Opens a passive access epoch to `target` (`MPI_WIN_LOCK`, MPI-4.1 §12.5.3). A process may
-    /// lock several targets at once. Over a net the lock may be taken with the first operation, or
-    /// with the unlock: it excludes other origins from the target's part, and orders nothing
-    /// outside of the window.
+    /// lock several targets at once. Over a net the lock may be acquired as late as the first
+    /// operation or the unlock. It excludes other origins from the target's part, and does not
+    /// order accesses outside of the window.
     ///
     /// # Errors
     /// `RmaSync` within another epoch, or if this process has the target locked; `LockType` if the
@@ -95,7 +95,8 @@ impl RawWindow {
     }
 
     /// Opens a passive access epoch to all ranks (`MPI_WIN_LOCK_ALL`, MPI-4.1 §12.5.3). Not
-    /// collective. The call costs one remote operation, or none with NOCHECK.
+    /// collective. The call takes one remote operation, more where targets have the bias of
+    /// exclusive locks, and none with NOCHECK.
     ///
     /// # Errors
     /// As for [`RawWindow::lock`].
