@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Signal, getpid, kill_process};
-use transom::{Info, Job, Lock, RawWindow, Window};
+use transom::{Info, Job, Lock, Notice, RawWindow, Window};
 
 const RANKS: usize = 3;
 /// The rank that dies.
@@ -24,7 +24,7 @@ type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
 /// Where the victim dies, and what the other ranks do at that time.
-const STAGES: [Stage; 12] = [
+const STAGES: [Stage; 13] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),
     ("barrier", barrier),
@@ -37,6 +37,7 @@ const STAGES: [Stage; 12] = [
     ("within_a_large_put", within_a_large_put),
     ("atomics_to_it", atomics_to_it),
     ("in_test", in_test),
+    ("awaiting_notices", awaiting_notices),
     ("free", free),
 ];
 
@@ -255,6 +256,19 @@ fn in_test(world: &Job, death: &Death) -> Done {
     win.post(&[VICTIM])?;
     while !win.test()? {}
     Ok(())
+}
+
+/// The others wait for two notices of the victim, which dies after the first.
+fn awaiting_notices(world: &Job, death: &Death) -> Done {
+    let win = Window::<u64>::allocate(world, 100)?;
+    win.set_num_notify(1)?;
+    if world.rank() == VICTIM {
+        win.lock_all(|epoch| {
+            (0..VICTIM).try_for_each(|rank| epoch.scope(|part| part.put_notify(rank, 0, &[7], Notice(0))))?;
+            death.now()
+        })?;
+    }
+    Ok(win.notices().wait(0, 2)?)
 }
 
 fn free(world: &Job, death: &Death) -> Done {

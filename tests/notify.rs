@@ -30,6 +30,7 @@ static TESTS: &[Test] = &[
     test("a_million_notices_are_counted_exactly", &[4, 16], million),
     test("a_queue_of_several_producers", &[2, 4], queue),
     test("waits_of_one_and_of_several_counters", &[1, 2, 3], waits),
+    test("a_rank_that_waits_for_notices_serves_others", &[2, 3], serves),
     test("a_counter_is_fetched_and_zeroed_at_once", &[2, 3], resets),
     test("numbers_differ_and_change", &[1, 2, 3], numbers),
     test("what_is_refused_counts_nothing", &[2, 3], refused),
@@ -245,6 +246,38 @@ fn waits(world: &Job) -> Outcome {
     world.barrier()?;
     let refused = notices.wait_any(&[]).expect_err("of nothing");
     same("class", &refused.class(), &Class::Arg)?;
+    Ok(win.free()?)
+}
+
+/// Rank 0 only waits for a notice of each other rank. They get its data, combine into it and lock
+/// it before, which its CPU performs over some transports.
+fn serves(world: &Job) -> Outcome {
+    const LEN: usize = 500;
+    let (me, others) = (world.rank(), world.size() - 1);
+    let win = Window::<u64>::allocate(world, LEN)?;
+    win.set_num_notify(1)?;
+    win.store(0, &[1; LEN])?;
+    win.sync();
+    world.barrier()?;
+    for round in 1..=10 {
+        if me == 0 {
+            win.notices().wait(0, (round * others) as u64)?;
+        } else {
+            let mut got = [0; LEN];
+            win.lock(Lock::Exclusive, 0, |epoch| {
+                epoch.scope(|part| part.get(0, 0, &mut got))?;
+                epoch.accumulate(0, 0, &[2; LEN], ops::Sum)
+            })?;
+            ensure(got.iter().all(|it| *it % 2 == 1 && *it == got[0]), "whole sums")?;
+            win.lock(Lock::Shared, 0, |epoch| epoch.put_notify(0, 0, &[], Notice(0)))?;
+        }
+    }
+    world.barrier()?;
+    if me == 0 {
+        let mut sums = [0; LEN];
+        win.load(0, &mut sums)?;
+        same("sums", &sums, &[1 + 20 * others as u64; LEN])?;
+    }
     Ok(win.free()?)
 }
 

@@ -3,8 +3,10 @@
 //!
 //! Route: sim.
 
-use simulated::{on_every_net, same};
+use simulated::{Outcome, Rank, cost, on_every_net, run, same};
 use transom::{Notice, Window, ops};
+use transom_fabric::Coherence;
+use transom_fabric::sim::{SimAmo, SimCounters, SimMail, SimOptions};
 
 mod simulated;
 mod support;
@@ -84,4 +86,109 @@ fn what_was_got_may_be_overwritten() {
         }
         Ok(win.free()?)
     });
+}
+
+/// A notified put is its writes and one atomic of the device, or one message where the CPU counts:
+/// with the data where it has room, else behind the writes. It waits for the writes only where the
+/// net does not keep the notice behind them.
+/// Shows S1.
+#[test]
+fn a_notice_follows_puts_where_the_net_keeps_order() {
+    for by_cpu in [false, true] {
+        for (ordered, amos_ordered) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mail = SimMail { ordered, amos_ordered, ..SimMail::default() };
+            let amo = if by_cpu { SimAmo::None } else { SimAmo::All(Coherence::DeviceOnly) };
+            // Operations stay in flight until their target has polled for long.
+            let slow = SimOptions { delay: 40, done_one_in: 0, passive_target: false, ..SimOptions::default() };
+            let follows = if by_cpu { ordered } else { amos_ordered };
+            run(2, &SimOptions { mail, amo, ..slow }, move |world| costs(world, by_cpu, follows));
+        }
+    }
+}
+
+fn costs(world: &Rank, by_cpu: bool, follows: bool) -> Outcome {
+    /// As long as three transfers.
+    const LONG: usize = 375;
+    const TURNS: usize = 20;
+    let me = world.rank();
+    let win = Window::<u64>::allocate(world, LONG)?;
+    win.set_num_notify(1)?;
+    let mut found = Vec::new();
+    win.lock_all(|epoch| {
+        // First contact.
+        if me == 0 {
+            epoch.put_notify(1, 0, &[], Notice(0))?;
+            epoch.flush(1)?;
+        }
+        // `lock_all` of rank 1 asks rank 0, whose answer is no part of the costs.
+        world.barrier()?;
+        for (turn, len) in [1, LONG].into_iter().cycle().take(TURNS).enumerate() {
+            world.step(format!("turn {turn}"));
+            let data = vec![turn as u64 + 1; len];
+            if me == 0 {
+                epoch.scope(|part| {
+                    found.push((len, cost(world, || part.put_notify(1, 0, &data, Notice(0)))?));
+                    Ok(())
+                })?;
+            } else {
+                let waited = cost(world, || win.notices().wait(0, turn as u64 + 2))?;
+                assert!(by_cpu || waited == SimCounters::default(), "the target takes no part: {waited:?}");
+                let mut came = vec![0; len];
+                win.load(0, &mut came)?;
+                assert_eq!(came, data, "turn {turn}");
+            }
+            world.barrier()?;
+        }
+        Ok(())
+    })?;
+    for (len, counters) in &found {
+        let puts = if by_cpu && *len == 1 { 0 } else { len.div_ceil(125) as u64 };
+        let (amos, messages) = (u64::from(!by_cpu), u64::from(by_cpu));
+        same(
+            "cost",
+            counters,
+            &SimCounters { puts, amos, messages, behind: counters.behind, ..SimCounters::default() },
+        )?;
+    }
+    let behind = found.iter().any(|(_, counters)| counters.behind > 0);
+    same("notices followed puts", &behind, &(follows && me == 0))?;
+    Ok(win.free()?)
+}
+
+/// Where a port gathers small puts, the put of a notice is not kept for a later message: the notice
+/// would be performed before it.
+/// Shows S1.
+#[test]
+fn the_put_of_a_notice_is_not_kept() {
+    const TURNS: usize = 20;
+    for amo in [SimAmo::None, SimAmo::All(Coherence::DeviceOnly)] {
+        let mail = SimMail { ordered: true, amos_ordered: true, gathers: true, ..SimMail::default() };
+        let net = SimOptions { delay: 40, done_one_in: 0, passive_target: false, mail, amo, ..SimOptions::default() };
+        run(2, &net, |world| {
+            const PLAIN: usize = 10;
+            let me = world.rank();
+            let win = Window::<u64>::allocate(world, PLAIN + 1)?;
+            win.set_num_notify(1)?;
+            win.lock_all(|epoch| {
+                for turn in 1..=TURNS as u64 {
+                    world.step(format!("turn {turn}"));
+                    let data = [turn];
+                    if me == 0 {
+                        epoch.scope(|part| {
+                            (0..PLAIN).try_for_each(|at| part.put(1, at, &data))?;
+                            part.put_notify(1, PLAIN, &data, Notice(0))
+                        })?;
+                    } else {
+                        win.notices().wait(0, turn)?;
+                        let mut came = [0];
+                        win.load(PLAIN, &mut came)?;
+                        assert_eq!(came, data);
+                    }
+                    world.barrier()?;
+                }
+                Ok(())
+            })?;
+            Ok(win.free()?)
+        });
+    }
 }

@@ -39,6 +39,9 @@ pub struct Limits {
     /// The target's CPU performs puts when it receives messages, so that several small puts cost
     /// less as one message.
     pub gathers: bool,
+    /// An atomic is performed only when its target has the data of all puts that this process had
+    /// posted to that target before.
+    pub amos_ordered: bool,
 }
 
 /// An opened device or provider of this process.
@@ -80,10 +83,10 @@ pub trait Handler {
 /// The access to the peers. All methods may be called from several threads at once.
 ///
 /// Nothing is ordered: neither two operations to one target nor a message after a put, unless the
-/// caller waited for the [`Tally`](crate::Tally) of the first, or a message follows puts on a port
-/// whose limits say [`Limits::ordered`]. A count that falls means that the target has the data,
-/// which is visible to every process that reads it afterwards, and that the origin's buffer may be
-/// used again.
+/// caller waited for the [`Tally`](crate::Tally) of the first, or the first are puts and the port's
+/// limits say [`Limits::ordered`] for a message after them, [`Limits::amos_ordered`] for an atomic.
+/// A count that falls means that the target has the data, which is visible to every process that
+/// reads it afterwards, and that the origin's buffer may be used again.
 ///
 /// Offsets and lengths are bytes within the remote region, checked by the caller against the
 /// window's size; backends check them against the region again where the check is free.
@@ -172,6 +175,12 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// # Safety
     /// As for [`Port::get`].
     unsafe fn amo(&self, on: &Self::Remote, offset: u64, amo: Amo, into: Span, tally: &TallyRef) -> Post;
+
+    /// Hands over to the device what the port holds back to post it with later requests to the same
+    /// peer. [`Port::progress`] does this for all peers.
+    fn release(&self, to: &Self::Remote) {
+        let _ = to;
+    }
 
     /// Sends a message of at most [`Limits::message_max`] bytes, copied before this returns. It
     /// arrives once, in no particular order. Answers `Done`, `Again` or `Broken`.

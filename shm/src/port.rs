@@ -78,6 +78,7 @@ impl ShmPort {
                 passive_target: true,
                 ordered: false,
                 gathers: false,
+                amos_ordered: false,
             },
             contacts: PeerMap::new(),
             ring,

@@ -165,6 +165,11 @@ impl NetMemory {
     pub(crate) fn amo(&self, offset: u64, amo: Amo, into: &Sink, tally: &TallyRef) -> Post {
         mixed(each_port!(self, port, at => buffers::post_amo(port, at, offset, amo, into, tally)), tally)
     }
+
+    /// Hands over to the device what the port holds back for the peer.
+    pub(crate) fn release(&self) {
+        each_port!(self, port, at => port.release(at));
+    }
 }
 
 /// Notes in the tally that an operation other than a put is in flight.

@@ -21,8 +21,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// target that reads the new count also sees the data (`MPI_Put_notify`). No elements move no
     /// data, and count.
     ///
-    /// If the data is neither stored to mapped memory nor sent in one message, the call waits for
-    /// the transfer.
+    /// If the data is neither stored to mapped memory nor sent in one message, and the net does not
+    /// deliver the notice after it, the call waits for the transfer.
     ///
     /// # Errors
     /// As for [`Access::put`](crate::Access::put); `RmaNotification` for a counter that the target

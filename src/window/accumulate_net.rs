@@ -77,10 +77,12 @@ impl<'t> ByNet<'t> {
         self.post(at, Amo::compare_swap(self.width, expected, new), into, tally)
     }
 
-    /// Posts the atomic that adds one to a counter, whose additions need no order.
+    /// Posts the atomic that adds one to a counter of notices, whose additions need no order. The
+    /// port does not hold it back: the target may wait for it while this process computes.
     pub(super) fn count(&self, at: u64, tally: &TallyRef) -> Result<()> {
         let one = Amo::new(AmoKind::Sum, self.width, 1);
         while !self.job.taken(self.memory.amo(at, one, &Sink::NONE, tally))? {}
+        self.memory.release();
         Ok(())
     }
 

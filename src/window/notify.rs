@@ -17,9 +17,10 @@ use super::agreement::FAILED;
 use super::core::{Core, index as offset};
 use super::create::Wanted;
 use super::permit::Permit;
+use super::posted::Posted;
 use super::segment::Draft;
 use super::shortcut::Shortcut;
-use super::target::{Far, Reach, Target};
+use super::target::{Far, Hold, Reach, Target};
 use super::transfer::Count;
 use crate::buffers::{self, Source};
 use crate::datatype::Strip;
@@ -231,7 +232,7 @@ impl Core {
         if let Reach::Mapped(..) = &target.reach {
             self.shorten(target)?;
         }
-        if let Reach::Far(Far::Posted(_)) = &target.reach {
+        if let Reach::Far(Far::Posted(memory)) = &target.reach {
             self.check_notice(CALL, rank, index)?;
             let room = self.message_max(target).saturating_sub(OVERHEAD + STRIP + INDEX);
             // A strip has bytes.
@@ -240,6 +241,15 @@ impl Core {
                 let request =
                     Request::Notify { index: index as u64, strips: (&strips).into(), data: from.bytes().into() };
                 return self.ask(target, request, Landing::Nowhere, count.tally(target));
+            }
+            if self.orders_notices(target) && !self.travels(target, from.len())? {
+                // Posted at once: the net does not order a notice with a put that is kept for a
+                // later message.
+                let tally = count.tally(target);
+                if !memory.put_carried(at, from, tally) {
+                    Posted::of(&self.job, memory).put(at, from, tally)?;
+                }
+                return self.tell(CALL, rank, index);
             }
         }
         self.notified(CALL, permit, index, count, |count| self.put(permit, displacement, from, count))
@@ -260,8 +270,8 @@ impl Core {
     }
 
     /// Performs an operation by `post`, then adds one to counter `index` of the target. If the
-    /// operation is not complete when it is posted, this waits for its completion: the net does not
-    /// order an operation with later ones.
+    /// operation is not complete when it is posted, this waits for its completion, unless it
+    /// consists of puts that the net performs before the notice.
     pub(crate) fn notified(
         &self,
         call: &'static str,
@@ -282,9 +292,23 @@ impl Core {
         };
         post(Count::Request(&mut *own))?;
         if let Some(tally) = own {
-            self.job.progress.complete(tally)?;
+            let follows = tally.only_puts() && self.known(rank).is_some_and(|target| self.orders_notices(target));
+            if !follows {
+                self.job.progress.complete(tally)?;
+            }
         }
         self.tell(call, rank, index)
+    }
+
+    /// Whether the net performs a notice after the puts posted before it to the same target. The
+    /// notice may then be posted while they are in flight.
+    fn orders_notices(&self, target: &Target) -> bool {
+        let Reach::Far(Far::Posted(memory)) = &target.reach else { return false };
+        let limits = memory.limits();
+        let ordered = if self.is_told_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
+        // The operations under a lock that is only wanted are kept for the message of the lock. The
+        // notice must not be sent before this message.
+        ordered && target.hold() != Hold::Wanted
     }
 
     /// Whether the net's message, and no atomic, raises the counters of a rank.

@@ -186,6 +186,7 @@ fn small_nets() -> impl Iterator<Item = SimOptions> {
             most: (seed % 4 == 1 || seed % 4 == 2).then_some(3),
             ordered: seed % 3 != 1,
             gathers: (seed / 2).is_multiple_of(2),
+            amos_ordered: !(seed / 2).is_multiple_of(3),
         },
         amo: AMOS[usize::try_from(seed % 4).expect("small")],
         ..SimOptions::default()

@@ -60,6 +60,7 @@ impl OfiPort {
             // With automatic progress the provider's thread performs puts, and messages wait for
             // another one.
             gathers: in_one_stream && !how.passive,
+            amos_ordered: false,
         };
         let open = Open::new(endpoint, &offer)?;
         let progress = Progress::new(Arc::clone(&open), how.rank)?;

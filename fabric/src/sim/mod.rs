@@ -83,7 +83,7 @@ pub struct SimOptions {
     pub regions: SimRegions,
 }
 
-/// The delivery of messages by a net.
+/// The delivery of messages by a net, and what waits for puts that were posted before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimMail {
     /// Largest number of messages that wait for a rank; further senders get `Again`. `None`: no
@@ -93,6 +93,8 @@ pub struct SimMail {
     pub ordered: bool,
     /// The port reports that several small puts cost less as one message.
     pub gathers: bool,
+    /// An atomic waits for the puts that its origin posted to the same rank before.
+    pub amos_ordered: bool,
 }
 
 /// The registration of memory with a net.
@@ -157,6 +159,7 @@ impl SimOptions {
             passive_target: self.passive_target,
             ordered: self.mail.ordered,
             gathers: self.mail.gathers,
+            amos_ordered: self.mail.amos_ordered,
         }
     }
 }
@@ -172,8 +175,8 @@ pub struct SimCounters {
     pub amos: u64,
     /// Messages.
     pub messages: u64,
-    /// Messages that were sent while puts of the sender to the same rank were in flight, on a net
-    /// that keeps them behind those puts.
+    /// Messages and atomics that were posted while puts of this rank to the same rank were in
+    /// flight, on a net that keeps them behind those puts.
     pub behind: u64,
     /// Bytes of all operations and messages; an atomic counts its width.
     pub bytes: u64,

@@ -267,7 +267,11 @@ impl SimNet {
         let here = self.options.passive_target || to.peer == me;
         // On a net that keeps order, an operation is not done before those ahead of it.
         let first = self.options.reorder || !state.ranks[me.index()].underway.iter().any(|it| it.target == to.peer);
-        if here && first && state.chance.one_in(self.options.done_one_in) {
+        let behind = self.options.mail.amos_ordered
+            && matches!(flight.work, Work::Amo(..))
+            && state.puts_before(me, to.peer, flight.stamp);
+        state.ranks[me.index()].counters.behind += u64::from(behind);
+        if here && first && !behind && state.chance.one_in(self.options.done_one_in) {
             return match state.apply(&mut flight, true) {
                 Ok(()) => Post::Done,
                 Err(fault) => Post::Broken(Box::new(fault)),
@@ -296,7 +300,7 @@ impl SimNet {
         }
         let (left, stamp) = (state.chance.steps(self.options.delay), state.stamp());
         let letter = Letter { from: me, bytes: message.to_vec(), left, stamp };
-        let behind = self.options.mail.ordered && state.puts_before(&letter, to);
+        let behind = self.options.mail.ordered && state.puts_before(me, to, stamp);
         let counters = &mut state.ranks[me.index()].counters;
         counters.messages += 1;
         counters.behind += u64::from(behind);
@@ -413,6 +417,8 @@ impl State {
     /// Advances the operations that this rank's progress applies. Returns the origins that have
     /// completions.
     fn step(&mut self, options: &SimOptions, rank: Peer) -> HashSet<Peer> {
+        // Without reordering all operations of an origin to a target keep their order here.
+        let waiting = if options.mail.amos_ordered && options.reorder { self.behind_puts(rank) } else { Vec::new() };
         let mut flights = std::mem::take(&mut self.ranks[rank.index()].underway);
         if options.reorder {
             self.chance.shuffle(&mut flights);
@@ -445,6 +451,7 @@ impl State {
                 }
             }
         }
+        kept.extend(waiting);
         self.ranks[rank.index()].underway = kept;
         ring
     }
@@ -461,7 +468,7 @@ impl State {
     fn deliver(&mut self, options: &SimOptions, me: Peer) -> Vec<Letter> {
         let mut inbox = std::mem::take(&mut self.ranks[me.index()].inbox);
         let held: Vec<_> =
-            inbox.extract_if(.., |letter| options.mail.ordered && self.puts_before(letter, me)).collect();
+            inbox.extract_if(.., |it| options.mail.ordered && self.puts_before(it.from, me, it.stamp)).collect();
         if options.reorder {
             self.chance.shuffle(&mut inbox);
         }
@@ -471,13 +478,25 @@ impl State {
         arrived
     }
 
-    /// Whether puts of the sender to rank `me` are in flight that were posted before the message.
-    fn puts_before(&self, letter: &Letter, me: Peer) -> bool {
-        let mut underway = [me, letter.from].into_iter().flat_map(|rank| &self.ranks[rank.index()].underway);
+    /// Whether puts of `from` to `to` are in flight that were posted before the post `stamp`.
+    fn puts_before(&self, from: Peer, to: Peer, stamp: u64) -> bool {
+        let mut underway = [to, from].into_iter().flat_map(|rank| &self.ranks[rank.index()].underway);
         underway.any(|flight| {
-            let between = flight.origin == letter.from && flight.target == me;
-            between && matches!(flight.work, Work::Put(_)) && flight.stamp < letter.stamp
+            let between = flight.origin == from && flight.target == to;
+            between && matches!(flight.work, Work::Put(_)) && flight.stamp < stamp
         })
+    }
+
+    /// Takes out the atomics of this rank's progress that wait for puts before them.
+    fn behind_puts(&mut self, rank: Peer) -> Vec<Flight> {
+        let index = rank.index();
+        let waits = |flight: &Flight| {
+            let is_amo = matches!(flight.work, Work::Amo(..));
+            is_amo && self.puts_before(flight.origin, flight.target, flight.stamp)
+        };
+        let waiting: HashSet<u64> =
+            self.ranks[index].underway.iter().filter(|flight| waits(flight)).map(|flight| flight.stamp).collect();
+        self.ranks[index].underway.extract_if(.., |flight| waiting.contains(&flight.stamp)).collect()
     }
 
     /// The number of a post.

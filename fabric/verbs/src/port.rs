@@ -47,6 +47,10 @@ impl VerbsPort {
             passive_target: false,
             ordered: false,
             gathers: false,
+            // A responder executes the requests of a queue pair in their order, and an atomic after
+            // the writes before it (InfiniBand Architecture Specification, volume 1, "Ordering of
+            // work requests"). All requests to a peer go by one queue pair.
+            amos_ordered: true,
         };
         while let Some(buffer) = open.messages.take() {
             open.expect_message(buffer)?;
@@ -352,6 +356,10 @@ impl Port for VerbsPort {
         let result = into.slice(0, into.len().min(amo.width.bytes())).unwrap_or(Span::EMPTY);
         let (tally, local) = (Some(tally), Local::Block(block, result));
         self.push(&on.link, Request { opcode, target, immediate: 0, bytes, hold: true, tally, local })
+    }
+
+    fn release(&self, to: &VerbsRemote) {
+        to.link.release(&self.open.stock);
     }
 
     fn send(&self, to: Peer, message: &[u8]) -> Post {

@@ -80,6 +80,26 @@ fn many_puts_and_a_flush_are_as_many_requests_and_one_completion() {
     }
 }
 
+/// A held request is posted by `release`, and reaches its target without further calls.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn what_is_released_needs_no_progress() {
+    let (origin, target) = (open(0), open(1));
+    let memory = Memory::private(64);
+    let (_region, remote) = connect(&origin, &target, 1, &memory);
+    let tally = Tally::new();
+    let before = origin.port().posted(Peer(1)).requests;
+    let posted = || origin.port().posted(Peer(1)).requests - before;
+    assert!(matches!(put(&origin, &remote, 40, &tally), Post::Pending));
+    assert!(matches!(put(&origin, &remote, 8, &tally), Post::Pending));
+    assert_eq!(posted(), 1, "the newest request is held");
+    origin.port().release(&remote);
+    assert_eq!(posted(), 2);
+    until(&[&target], "the puts", || memory_at(&memory, 8) == [7; 8]);
+    assert_eq!(memory_at(&memory, 40), [7; 8]);
+    until(&[&origin], "completion", || tally.settled());
+}
+
 fn memory_at(memory: &Memory, at: usize) -> [u8; 8] {
     let mut bytes = [0; 8];
     memory.read(at, &mut bytes);

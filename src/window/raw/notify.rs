@@ -60,8 +60,8 @@ impl RawWindow {
         self.core.put_notify(permit, displacement, from, notice.0, Count::Target)
     }
 
-    /// [`RawWindow::put_items`], then one added to a counter of the target (`MPI_Put_notify`). The
-    /// call waits for the transfer.
+    /// [`RawWindow::put_items`], then one added to a counter of the target (`MPI_Put_notify`). If
+    /// the net does not deliver the notice after the data, the call waits for the transfer.
     ///
     /// # Errors
     /// As for [`RawWindow::put_items`] and [`RawWindow::put_notify`].

@@ -2,10 +2,11 @@
 //! absent is asserted to be absent everywhere, and its name is printed.
 
 use std::io::Write as _;
+use std::sync::atomic::Ordering;
 
 use transom_fabric::{Amo, AmoKind, Coherence, Domain, Memory, Port, Region, Tally, Width};
 
-use crate::team::bytes;
+use crate::team::{bytes, filled, pattern};
 use crate::{Fixture, Rank, Window, run};
 
 const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
@@ -92,6 +93,55 @@ pub fn every_kind_does_what_apply_says(fixture: &impl Fixture) {
     });
 }
 
+/// "An atomic is performed only when its target has the data of all puts that this process had
+/// posted to that target before": bursts of puts of several lengths, each with an atomic right
+/// behind it.
+pub fn atomics_follow_puts_where_promised(fixture: &impl Fixture) {
+    const BURSTS: usize = 40;
+    const SMALL: usize = 6;
+    /// Where the data begins, behind the count.
+    const DATA: usize = 64;
+    run(fixture, 2, |rank| {
+        let limits = rank.domain().port().limits();
+        let long = limits.transfer_max.min(200_000);
+        let step = SMALL * 8 + long.next_multiple_of(8);
+        let window = rank.window(DATA + BURSTS * step);
+        if !limits.amos_ordered || offered(rank, &window, AmoKind::Sum, Width::W64).is_none() {
+            return;
+        }
+        let part = |burst: usize| if burst.is_multiple_of(3) { SMALL * 8 } else { SMALL * 8 + long };
+        if rank.me.0 == 0 {
+            let tally = Tally::new();
+            for burst in 0..BURSTS {
+                rank.step(format!("burst {burst}"));
+                let (from, at) = (pattern(burst, step), (DATA + burst * step) as u64);
+                if part(burst) > SMALL * 8 {
+                    let from = filled(&from[SMALL * 8..][..long]);
+                    rank.put(&window.remotes[1], at + SMALL as u64 * 8, &from, &tally);
+                }
+                for word in (0..SMALL * 8).step_by(8) {
+                    rank.put(&window.remotes[1], at + word as u64, &filled(&from[word..][..8]), &tally);
+                }
+                let unwanted = Memory::private(0);
+                rank.amo(&window.remotes[1], 8, Amo::new(AmoKind::Sum, Width::W64, 1), &unwanted, &tally);
+            }
+            rank.flush(&tally);
+        } else {
+            // Acquire: the atomic is performed after the puts.
+            let came = || usize::try_from(window.memory.word64(8).load(Ordering::Acquire)).expect("few bursts");
+            let mut seen = 0;
+            while seen < BURSTS {
+                rank.until("the next atomic", || came() > seen);
+                let len = part(seen);
+                let found = bytes(&window.memory, DATA + seen * step, len);
+                assert!(found == pattern(seen, step)[..len], "burst {seen} is behind its atomic");
+                seen += 1;
+            }
+        }
+        rank.barrier();
+    });
+}
+
 /// Fetch-adds of all ranks at once give every value exactly once.
 /// Shows M3.
 pub fn tickets_are_given_once(fixture: &impl Fixture) {
@@ -115,7 +165,7 @@ pub fn tickets_are_given_once(fixture: &impl Fixture) {
             for ticket in &tickets {
                 let slot = 8 + 8 * value(ticket, 0, width);
                 assert!(slot < 8 + 8 * 3 * EACH as u64, "ticket of slot {slot}");
-                rank.put(&window.remotes[2], slot, &crate::team::filled(&mark), &tally);
+                rank.put(&window.remotes[2], slot, &filled(&mark), &tally);
             }
             rank.flush(&tally);
             rank.barrier();

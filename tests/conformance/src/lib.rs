@@ -51,7 +51,8 @@ macro_rules! conformance {
             get: gets_are_whole, scattered_gets_fill_their_parts, lists_are_filled_one_after_another,
                 gets_and_puts_of_different_ranges_overlap;
             atomics: every_kind_does_what_apply_says, tickets_are_given_once, compare_swap_increments_are_not_lost,
-                capabilities_agree, device_atomics_are_coherent_with_the_cpu_where_promised;
+                atomics_follow_puts_where_promised, capabilities_agree,
+                device_atomics_are_coherent_with_the_cpu_where_promised;
             messages: messages_arrive_once, messages_of_every_length, messages_follow_puts_where_promised,
                 a_handler_may_post, a_message_ends_a_wait, wake_ends_a_wait;
             completion: again_is_not_counted, ten_thousand_outstanding, targets_are_flushed_one_by_one,

@@ -53,7 +53,12 @@ fn mixes() -> impl Iterator<Item = Sim> {
             passive_target: seed % 3 != 1,
             packed_max: [100, 5000][seed as usize % 2],
             transfer_max: [1000, 70_000][seed as usize / 10],
-            mail: SimMail { most: (seed % 7 == 6).then_some(16), ordered: seed % 4 < 2, gathers: false },
+            mail: SimMail {
+                most: (seed % 7 == 6).then_some(16),
+                ordered: seed % 4 < 2,
+                gathers: false,
+                amos_ordered: !seed.is_multiple_of(3),
+            },
             amo: amo[(seed as usize + seed as usize / 4) % 4],
             regions: SimRegions { most: (seed % 4 == 3).then_some(1), ..small.regions },
             ..small
