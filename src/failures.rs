@@ -301,7 +301,8 @@ mod tests {
     }
 
     /// The detector also finds a rank that died before the first check, or whose process number is
-    /// reused. Shows E3.
+    /// reused.
+    /// Shows E3.
     #[test]
     fn who_died_before_the_first_look_is_found() {
         let (mut child, mut process) = sleeper();

@@ -1,6 +1,6 @@
 //! The accumulate family, one origin at a time. Every type with every operation runs in windows of
 //! every flavor and is compared with a model that shares no code with the library. Calls that MPI
-//! does not allow are refused and change nothing. Atomicity among origins: tests/atomicity.rs.
+//! does not allow fail and have no effect. Atomicity among origins: tests/atomicity.rs.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Requests on shared memory allocate nothing: a request is one word that records completion
+//! Requests on shared memory allocate no memory: a request is one word that records completion
 //! (MPI-4.1 §12.3.5). The test installs an allocator that counts.
 
 #![allow(unsafe_code)]
@@ -67,14 +67,14 @@ fn allocations(body: impl FnOnce() -> transom::Result<()>) -> transom::Result<us
 }
 
 /// MPI-4.1 §12.3.5: each request-based operation, posted and waited for, on mapped memory, and its
-/// plain form beside it.
+/// form without a request.
 /// Route: shm.
 /// Shows O2.
 fn requests_allocate_nothing(world: &Job) -> Outcome {
     const LEN: usize = 1000;
     let win = Window::<u64>::allocate(world, 2 * LEN)?;
     let target = world.size() - 1;
-    // Each rank asks for the route to its next rank, so that all take the same branch.
+    // Each rank queries the route to its next rank, so that all ranks take one branch.
     if win.route((world.rank() + 1) % world.size())? == Route::Net {
         ensure(world.size() > 1, "alone, everything is memory")?;
         return Ok(win.free()?);

@@ -56,7 +56,7 @@ const LEN: usize = 600;
 /// Windows of each flavor with each atomicity discipline for elements of `size` bytes; a subset
 /// where many ranks share few cores.
 fn windows(world: &Job, size: usize) -> Vec<(Flavor, Info)> {
-    // Elements of other sizes are atomic by stripe locks, whatever the hints say.
+    // Elements of other sizes are atomic by stripe locks, under all hints.
     let all =
         if matches!(size, 4 | 8) { disciplines(world) } else { FLAVORS.map(|flavor| (flavor, Info::new())).into() };
     let every = match world.size() {
@@ -89,7 +89,7 @@ fn pairs_i64(world: &Job) -> Outcome {
     run::<i64, _>(world, Meaning::Replace, Replace, |_, new| new)
 }
 
-/// The same as for `i64`, with half the width.
+/// The test for `i64`, with elements of half the width.
 /// Shows M3, O1, O2.
 fn pairs_i32(world: &Job) -> Outcome {
     run::<i32, _>(world, Meaning::Sum, Sum, i32::wrapping_add)?;

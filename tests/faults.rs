@@ -23,7 +23,7 @@ const GRACE: &str = "60";
 type Done = Result<(), Box<dyn Error>>;
 type Stage = (&'static str, fn(&Job, &Death) -> Done);
 
-/// Where the victim dies, and what the other ranks do at that time.
+/// The place of the victim's death, and the calls of the other ranks at that time.
 const STAGES: [Stage; 13] = [
     // Before `init`: see `as_rank`.
     ("starting", barrier),
@@ -41,7 +41,7 @@ const STAGES: [Stage; 13] = [
     ("free", free),
 ];
 
-/// The way to die, and the resulting exit status.
+/// The cause of death, and the resulting exit status.
 const WAYS: [(&str, i32); 3] = [("kill", 128 + 9), ("segv", 128 + 11), ("stop_and_kill", 128 + 9)];
 
 fn main() -> ExitCode {
@@ -232,7 +232,7 @@ fn within_a_large_put(world: &Job, death: &Death) -> Done {
     }
 }
 
-/// Atomics on the victim's memory; the victim executes them where it is on another node.
+/// Atomics on the victim's memory; the victim executes them if it is on another node.
 fn atomics_to_it(world: &Job, death: &Death) -> Done {
     let win = RawWindow::allocate(world, 64, 8, &Info::new())?;
     death.of(world);

@@ -106,8 +106,8 @@ fn as_rank(body: &str) -> ExitCode {
     }
 }
 
-/// Every rank puts to every rank, and adds at the first; each sees memory within its machine and
-/// the net to the other one.
+/// Every rank puts to every rank, and adds at the first; each uses memory within its machine and
+/// the net to the other machine.
 fn exchange(world: &Job, share: fn(usize, usize) -> bool) -> Done {
     let (me, size) = (world.rank(), world.size());
     for rank in 0..size {
@@ -157,8 +157,8 @@ fn memory_within_and_the_net_between() {
     assert!(told.contains("2 ranks of its node: shared memory") && told.contains("2 other ranks: libfabric"), "{told}");
 }
 
-/// hosta has two more networks: one of its own, and one that looks the same on every machine and
-/// connects none. Their names sort first.
+/// hosta has two more networks: one that no other machine has, and one that exists on every machine
+/// and connects none. Their names sort first.
 /// Shows T3, T5.
 fn the_network_that_others_share_is_chosen() {
     let told = success("2", "exchange", "export TRANSOM_INFO=1");
@@ -194,7 +194,7 @@ fn an_unreachable_address_is_named() {
     assert!(told.contains("no answer within 3 s"), "{told}");
 }
 
-/// No process has ended and no connection was closed, but nothing answers any more.
+/// No process has ended and no connection was closed, but the machine does not answer any more.
 /// Shows E3.
 fn a_machine_that_vanishes_is_named() {
     let output = job("4", "vanish", "");
@@ -207,7 +207,7 @@ fn a_machine_that_vanishes_is_named() {
     }
 }
 
-/// A rank may name its neighbour, which was told of the vanished rank earlier and ended.
+/// A rank may name its neighbour, which detected the vanished rank earlier and ended.
 fn died_of_it(told: &str, rank: usize) -> bool {
     let neighbour = (rank + 2) % 4;
     told.contains(&format!("[{rank}] told: rank {neighbour} on hosta died"))
@@ -244,8 +244,8 @@ fn nothing_is_left_of_killed_hosts() {
     assert_eq!(names(&links()), before);
 }
 
-/// The processes of these network namespaces. A namespace without a process is gone, and its
-/// interfaces with it.
+/// The processes of these network namespaces. The kernel removes a namespace without processes,
+/// with its interfaces.
 fn members(namespaces: &BTreeSet<String>) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let member = |process: &std::fs::DirEntry| {

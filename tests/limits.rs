@@ -1,6 +1,6 @@
 //! Resources that the system refuses at one rank while a window is created. Every rank of the
-//! collective call gets an error, nothing is half created, and the job goes on once there is room
-//! again.
+//! collective call gets an error, no window is created in part, and the job continues once there is
+//! room again.
 //!
 //! Shows W2, E1.
 

@@ -115,7 +115,7 @@ impl Stage<'_> {
         unsafe { self.win.get(std::ptr::from_mut(into).cast(), 8, target, at) }
     }
 
-    /// A get in a passive epoch of its own.
+    /// A get in a separate passive epoch.
     fn seen(&self, target: usize, at: u64) -> transom::Result<u64> {
         let mut value = u64::MAX;
         self.win.lock(Lock::Shared, target, Assert::NONE)?;
@@ -124,14 +124,14 @@ impl Stage<'_> {
         Ok(value)
     }
 
-    /// A put in a passive epoch of its own.
+    /// A put in a separate passive epoch.
     fn put_now(&self, target: usize, at: u64, value: u64) -> transom::Result<()> {
         self.win.lock(Lock::Shared, target, Assert::NONE)?;
         self.put(target, at, &value)?;
         self.win.unlock(target)
     }
 
-    /// A value that no turn had before, the same at both ranks. Both copies of all words agree.
+    /// A value that no earlier turn had, equal at both ranks. Both copies of all words agree.
     fn next(&mut self) -> transom::Result<u64> {
         self.world.barrier()?;
         self.win.sync();

@@ -1,5 +1,5 @@
 //! Costs of operations in work requests and completions, counted where requests are given to an
-//! RDMA device ([`Job::posted`]). On other routes the same operations run and the counts must be
+//! RDMA device ([`Job::posted`]). On other routes the operations run, and the counts must be
 //! absent. The data is checked on all routes.
 
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ fn cost(world: &Job, operations: impl FnOnce() -> transom::Result<()>) -> transo
     }))
 }
 
-/// The expected counts: `posted` where verbs leads to rank 1, else none.
+/// The expected counts: `posted` if verbs reaches rank 1, else none.
 fn counted(world: &Job, posted: Posted) -> transom::Result<Option<Posted>> {
     let verbs = world.route(1)? == Route::Net && world.net().is_some_and(|net| net.starts_with("verbs "));
     Ok(verbs.then_some(posted))

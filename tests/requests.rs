@@ -1,6 +1,6 @@
-//! Requests among real processes (MPI-4.1 §12.3.5): tests and waits of one and of many, any number
-//! outstanding, buffers that come back. `misuse` shows that they are refused outside passive-target
-//! epochs.
+//! Requests among real processes (MPI-4.1 §12.3.5): tests and waits of one and of several, any
+//! number outstanding, and buffers that return. `misuse` shows that they are refused outside
+//! passive-target epochs.
 
 use std::process::ExitCode;
 

@@ -135,8 +135,8 @@ fn fetch(win: &RawWindow, target: usize, at: u64, op: Op, ty: BasicType, operand
     Ok(u64::from_le_bytes(old))
 }
 
-/// MPI-4.1 §12.3.4, §12.7.1: every ticket is given out once, and increments by compare-and-swap
-/// lose nothing, including those of the target.
+/// MPI-4.1 §12.3.4, §12.7.1: every ticket is issued once, and no increment by compare-and-swap is
+/// lost, including those of the target.
 fn atomics<T>(world: &Rank, tickets: &Mutex<BTreeSet<T>>, number: fn(T) -> u64) -> Outcome
 where
     T: Swappable + Ord + From<u8> + Debug + Add<Output = T>,
@@ -260,8 +260,8 @@ fn two_windows_at_once_do_not_mix() {
     });
 }
 
-/// The error names rank, displacement, length and limit; the operation is not posted and writes
-/// nothing.
+/// The error names rank, displacement, length and limit; the operation is not posted and has no
+/// effect.
 /// Shows O7, E1.
 #[test]
 fn accesses_outside_post_nothing() {

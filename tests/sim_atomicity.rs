@@ -85,7 +85,7 @@ fn one_origins_order_is_kept() {
     });
 }
 
-/// The same through the byte-level window.
+/// The test through the byte-level window.
 /// Shows M4.
 #[test]
 fn one_origins_order_is_kept_by_bytes() {

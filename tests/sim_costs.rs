@@ -103,13 +103,13 @@ fn groups(world: &Rank) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A net on which operations stay in flight until their targets have polled for long.
+/// A net on which operations are in flight until their targets have polled for long.
 fn slow(ordered: bool) -> SimOptions {
     let mail = SimMail { ordered, ..SimMail::default() };
     SimOptions { mail, delay: 40, done_one_in: 0, passive_target: false, ..with(SimAmo::None) }
 }
 
-/// A word of the own part.
+/// A word of this rank's part.
 fn word(win: &RawWindow, at: usize) -> u64 {
     let mut bytes = [0; 8];
     win.load(at * 8, &mut bytes);
@@ -129,7 +129,7 @@ fn transfer(win: &RawWindow, me: usize, target: usize, value: &u64, into: Option
 
 /// Groups of all other ranks: `complete` costs one message for each target. The result is the
 /// number of these messages that followed puts in flight, in many epochs. `gets`: each epoch has a
-/// get beside the put.
+/// get in addition to the put.
 fn completes(world: &Rank, gets: bool) -> Result<u64, Box<dyn std::error::Error>> {
     let (me, size) = (world.rank(), world.size());
     let win = RawWindow::allocate(world, 128, 8, &Info::new())?;
@@ -223,7 +223,7 @@ fn locks(world: &Rank, one: fn(u64) -> SimCounters) -> Outcome {
 /// After some exclusive locks of a target, each costs one operation on its word, and none at the
 /// first rank. The `lock_all` that takes the bias visits targets, and the next one does not.
 fn locks_by_the_bias(world: &Rank, win: &RawWindow, one: fn(u64) -> SimCounters) -> Outcome {
-    // Not the own rank, whose words no operation of the net changes.
+    // Not this rank, whose words no operation of the net changes.
     let target = if world.size() > 2 { world.size() - 1 } else { 0 };
     let lock = || cost(world, || win.lock(Lock::Exclusive, target, Assert::NONE));
     let unlock = || cost(world, || win.unlock(target));
@@ -267,8 +267,8 @@ fn groups_cost_a_message_per_member() {
     }
 }
 
-/// A notice does not wait for puts that it follows on the same way. It does where the net keeps no
-/// order, and for gets in flight, whose target may change the data once it is told.
+/// A notice does not wait for puts that the net delivers before it. It waits if the net keeps no
+/// order, and for gets in flight, because their target may change the data after the notice.
 /// Shows S1.
 #[test]
 fn complete_follows_puts_where_the_net_keeps_order() {
@@ -317,8 +317,8 @@ fn locks_cost_one_or_two_messages_where_the_net_has_no_atomics() {
 }
 
 /// By address an operation is one request and one reply, in which the target also refuses memory
-/// that is not attached. An operation of several messages asks first, and writes nothing if a part
-/// of it is refused. An error is reported once.
+/// that is not attached. An operation of several messages begins with a request for a check, and
+/// has no effect if a part of it is refused. An error is reported once.
 /// Shows W1, O7.
 #[test]
 fn operations_by_address_cost_a_request() {

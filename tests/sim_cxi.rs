@@ -1,6 +1,6 @@
 //! Windows within the limits that libfabric documents for Slingshot's provider `cxi`: keys of
 //! regions are small numbers that are reused, and the first hundred are fast. The test has not run
-//! on such hardware. All programs on simulated nets meet the other properties of that net
+//! on such hardware. All programs on simulated nets run with the other properties of that net
 //! (`simulated::nets`).
 //!
 //! Route: sim.
@@ -14,7 +14,7 @@ mod simulated;
 /// Words of each window.
 const WORDS: usize = 4;
 
-/// Puts, adds and reads through each window in turn, each window with values of its own.
+/// Puts, adds and reads through each window in turn, each window with separate values.
 fn use_all(world: &Rank, windows: &[Window<u64>], turn: u64) -> Outcome {
     let next = (world.rank() + 1) % world.size();
     for (number, win) in (0u64..).zip(windows) {
@@ -56,8 +56,7 @@ fn a_thousand_windows_go_beyond_the_fast_keys() {
     });
 }
 
-/// Windows are created and freed in different orders: a reused key leads to the window that has it
-/// now.
+/// Windows are created and freed in different orders: a reused key belongs to its current window.
 /// Shows W2, W7, T3.
 #[test]
 fn keys_are_used_again() {

@@ -1,5 +1,5 @@
-//! Delayed locks (MPI-4.1 §12.5.3) beside other threads, a target that dies, and programs whose
-//! locks guard something else than the window.
+//! Delayed locks (MPI-4.1 §12.5.3) with other threads, with a target that dies, and in programs
+//! whose locks guard data outside of the window.
 //!
 //! Route: sim.
 
@@ -26,7 +26,7 @@ fn delayed(win: &Window<u64>, kind: Lock, target: usize) -> transom::Result<()> 
     (0..64).try_for_each(|_| win.lock(kind, target, |epoch| epoch.accumulate(target, 0, &[0], Sum)))
 }
 
-/// One thread locks rank 0 and goes on only after another thread has locked rank 1, used the lock
+/// One thread locks rank 0 and continues only after another thread has locked rank 1, used the lock
 /// and released it. All ranks do so, and no addition is lost.
 /// Shows S2.
 #[test]
@@ -137,7 +137,7 @@ fn died(world: &Rank, call: u32, kind: Lock, idle: &AtomicBool) -> Outcome {
     }
     world.barrier()?;
     if world.rank() == 0 {
-        // Relaxed: pairs with the load of rank 1; nothing else is published with the flag.
+        // Relaxed: rank 1 loads the flag; no other data is published with it.
         idle.store(true, Ordering::Relaxed);
     } else {
         while !idle.load(Ordering::Relaxed) {
@@ -221,7 +221,7 @@ fn a_lock_is_delayed_after_an_epoch_with_an_operation() {
 }
 
 /// Locks without operations guard data of another window: a word that all ranks read and write by
-/// turns. A lock that was still to be taken would exclude nobody.
+/// turns. A lock that is not yet taken would exclude no rank.
 /// Shows S2.
 #[test]
 fn a_lock_without_operations_is_taken_at_once() {

@@ -1,6 +1,6 @@
 //! The end of an epoch completes the epoch's operations before any rank can observe that end, on
 //! nets with long latency. The puts have several pieces that only the end of the epoch completes,
-//! and the reader looks as early as it may.
+//! and the reader reads as early as MPI allows.
 //!
 //! Route: sim.
 
@@ -30,11 +30,11 @@ fn on_slow_nets(body: fn(&Rank, &RawWindow) -> Outcome) {
 /// Starts a put of a whole part, with the round's number.
 fn put(win: &RawWindow, round: u8) -> transom::Result<()> {
     let bytes: &'static [u8] = Box::leak(Box::new([round; WORDS * 8]));
-    // SAFETY: the bytes are leaked, and nothing writes them.
+    // SAFETY: the bytes are leaked and not written.
     unsafe { win.put(bytes.as_ptr(), bytes.len(), 1, 0) }
 }
 
-/// The value of the own part, whose words are all of one round.
+/// The value of this rank's part, whose words are all of one round.
 fn look(win: &RawWindow) -> Result<u8, Box<dyn std::error::Error>> {
     win.sync();
     let mut found = [0; WORDS * 8];
@@ -43,7 +43,7 @@ fn look(win: &RawWindow) -> Result<u8, Box<dyn std::error::Error>> {
     Ok(found[0])
 }
 
-/// The second rank looks under an exclusive lock, at any time, until it has seen the last round.
+/// The second rank reads under an exclusive lock, at any time, until it has read the last round.
 fn looks(world: &Rank, win: &RawWindow, epoch: fn(&RawWindow, u8) -> transom::Result<()>) -> Outcome {
     if world.rank() == 0 {
         return Ok((1..=ROUNDS).try_for_each(|round| epoch(win, round))?);

@@ -58,7 +58,7 @@ fn a_rank_that_is_cut_off_is_named() {
         win.lock_all(|epoch| epoch.put_value(1, 0, 5))?;
         world.barrier()?;
         if world.rank() == 1 {
-            // Relaxed: nothing else is published with the flag.
+            // Relaxed: no other data is published with the flag.
             idle.store(true, Ordering::Relaxed);
         } else {
             // Relaxed: pairs with the store of rank 1, which makes no call on the net after it.

@@ -14,7 +14,8 @@ mod simulated;
 /// Blocks of 8 bytes, every other one.
 const BLOCKS: usize = 1000;
 const BYTES: u64 = 8 * BLOCKS as u64;
-/// Bytes of a message beside the data: its header, and room for two descriptions of layouts.
+/// Bytes of a message in addition to the data: its header, and room for two descriptions of
+/// layouts.
 const HEAD: u64 = 128;
 
 fn options(amo: SimAmo) -> SimOptions {
@@ -26,7 +27,7 @@ fn at_rank_0(amo: SimAmo, body: fn(&Rank, &Window<i64>, &Datatype) -> Outcome) {
     over(&options(amo), body);
 }
 
-/// The same over any net.
+/// The test over any net.
 fn over(options: &SimOptions, body: impl Fn(&Rank, &Window<i64>, &Datatype) -> Outcome + Send + Sync + 'static) {
     run(2, options, move |world| {
         let win = Window::allocate_with(world, 2 * BLOCKS, &Info::new())?;

@@ -1,5 +1,5 @@
-//! Locks that travel with operations (MPI-4.1 §12.5.3), where the target's CPU changes the words of
-//! locks: what an epoch costs, and that no update is lost on adversarial nets.
+//! Locks that are sent with operations (MPI-4.1 §12.5.3), where the target's CPU changes the words
+//! of locks: the cost of an epoch, and that no update is lost on adversarial nets.
 //!
 //! Route: sim.
 
@@ -71,7 +71,7 @@ fn costs_at<const THERE: usize>(count: &dyn Fn(&str, u64, Body) -> Outcome) -> O
         (0..4).try_for_each(|at| epoch.put(THERE, at, SEVEN))?;
         epoch.accumulate(THERE, 0, SEVEN, Sum)
     })?;
-    // The call needs the result, so that the unlock has a message of its own.
+    // The call needs the result, so the unlock has a separate message.
     count("fetch_and_op", 2, |epoch| epoch.fetch_add(THERE, 0, 1).map(drop))?;
     count("compare_and_swap", 2, |epoch| epoch.compare_and_swap(THERE, 0, 15, 9).map(drop))?;
     count("put and flush", 2, |epoch| epoch.put(THERE, 0, SEVEN).and(epoch.flush(THERE)))?;
@@ -87,7 +87,7 @@ fn a_lock_its_operations_and_its_unlock_are_one_request() {
     }
 }
 
-/// A get whose result is needed after the epoch alone travels too, and has its data.
+/// A get whose result is needed only after the epoch is sent with the lock too, and gets its data.
 #[test]
 fn results_come_with_the_answer_to_the_unlock() {
     run(2, &net(), |world| {
@@ -233,8 +233,8 @@ fn no_change_under_a_lock_is_lost() {
     });
 }
 
-/// Ranks lock two windows, or two targets of one window, in the same order, and need the first lock
-/// only once they have the second. A first lock that was still to be taken would be taken last, and
+/// Ranks lock two windows, or two targets of one window, in one order, and need the first lock only
+/// when they have the second. A first lock that was still to be taken would be taken last, and
 /// ranks would wait for each other.
 /// Shows S2.
 #[test]

@@ -16,13 +16,13 @@ mod simulated;
 
 const SIZES: [usize; 9] = [2, 3, 5, 8, 13, 32, 100, 256, 512];
 
-/// What the formula says of a call.
+/// The result of the formula for a call.
 fn expected(call: Call, ranks: usize) -> SimCounters {
     let (amos, messages) = shape(call, ranks as u64).operations();
     SimCounters { amos, messages, ..SimCounters::default() }
 }
 
-/// What a rank posts in a call is what the formula says.
+/// A rank posts as many operations in a call as the formula says.
 fn holds(what: &str, world: &Rank, call: Call, body: impl FnOnce() -> transom::Result<()>) -> Outcome {
     world.step(what);
     same(what, &cost(world, body)?, &expected(call, world.size()))

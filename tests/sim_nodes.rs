@@ -105,7 +105,7 @@ fn the_actor_follows_the_windows_ranks() {
     }
 }
 
-/// Windows over one node take the CPU's atomics and locks: nothing is posted to the net.
+/// Windows over one node use the CPU's atomics and locks: no operation is posted to the net.
 /// Shows T1, S2.
 #[test]
 fn a_window_of_one_node_posts_nothing() {

@@ -1,5 +1,5 @@
-//! Notified operations on simulated nets, which deliver late and in another order: a counter never
-//! moves before the data is there. No real transport is used.
+//! Notified operations on simulated nets, which delay and reorder operations: a counter never
+//! changes before the data has arrived. No real transport is used.
 //!
 //! Route: sim.
 
@@ -65,7 +65,7 @@ fn as_many_puts_in_flight_are_complete_as_are_counted() {
     });
 }
 
-/// A get's notice says that the data has been read: the target may overwrite it.
+/// The notice of a get means that the data has been read and that the target may overwrite it.
 #[test]
 fn what_was_got_may_be_overwritten() {
     on_every_net(2, |world| {

@@ -1,4 +1,4 @@
-//! Requests on simulated nets, which deliver late and in another order: a complete request means
+//! Requests on simulated nets, which delay and reorder operations: a complete request means
 //! complete data. No real transport is used.
 //!
 //! Route: sim.
@@ -10,8 +10,8 @@ use transom::{Class, Flavor, Info, Request, Window, ops};
 mod simulated;
 mod support;
 
-/// MPI-4.1 §12.3.5: the data of a get is there when its request is complete, whatever else is in
-/// flight.
+/// MPI-4.1 §12.3.5: the data of a get has arrived when its request is complete, independent of
+/// other operations in flight.
 /// Shows O2.
 #[test]
 fn data_is_there_when_the_request_says_so() {

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
 }
 
-/// A job of [`victim`]s that work until they are told to stop.
+/// A job of [`victim`]s that work until a stop request.
 struct Victims {
     launcher: Child,
     said: BufReader<ChildStdout>,

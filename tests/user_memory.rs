@@ -1,6 +1,6 @@
 //! Windows over memory that the program had before. The memory remains the program's while a window
-//! exists: system calls in flight, threads, children, locks and advice of the program keep finding
-//! the same pages, and `free` leaves nothing behind.
+//! exists: system calls in flight, threads, children, locks and advice of the program find
+//! unchanged pages, and `free` leaves no trace.
 
 #[path = "flavors/memory.rs"]
 #[allow(dead_code)]
@@ -75,7 +75,7 @@ fn put_around(world: &Job, win: &RawWindow, at: u64, bytes: &[u8]) -> Outcome {
 }
 
 /// MPI-4.1 §12.2.2: the window shows the memory's contents, and the memory shows the puts of peers;
-/// bytes beside the window stay unchanged.
+/// bytes outside of the window do not change.
 /// Shows W1, T2.
 fn contents(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
@@ -385,7 +385,8 @@ fn files(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// The attributes of the mapping stay as the program set them, while a window lives and afterwards.
+/// The attributes of the mapping remain those that the program set, while a window exists and
+/// afterwards.
 /// Shows W1, T2.
 fn advice(world: &Job) -> Outcome {
     let all = [libc::MADV_DONTFORK, libc::MADV_WIPEONFORK, libc::MADV_DONTDUMP, libc::MADV_NOHUGEPAGE];
@@ -404,8 +405,8 @@ fn advice(world: &Job) -> Outcome {
     same("after the window", &pages.flags(), &before)
 }
 
-/// Within a node a window over 128 MiB, half of which was never touched, costs no page: nothing is
-/// copied, neither at creation nor at `free`. The device of a net may need the pages.
+/// Within a node a window over 128 MiB, half of which was never touched, allocates no page: no data
+/// is copied, neither at creation nor at `free`. The device of a net may need the pages.
 /// Shows W1, T2.
 fn untouched(world: &Job) -> Outcome {
     let pages = Pages::new(128 << 20)?;

@@ -86,7 +86,7 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + seed * 31).to_le_bytes()[0]).collect()
 }
 
-/// MPI-4.1 §12.3.1, §12.3.2: the whole data, at any alignment, and no byte beside it.
+/// MPI-4.1 §12.3.1, §12.3.2: the whole data, at any alignment, and no other byte.
 /// Shows O1.
 fn every_length_arrives_whole(world: &Job) -> Outcome {
     let target = world.size() - 1;

@@ -402,8 +402,8 @@ mod tests {
         assert!(matches!(&lost[..], [(_, Fate::Died)]), "{lost:?}");
     }
 
-    /// If the net uses other routes, a rank that was never connected does not count as dead. Shows
-    /// E3.
+    /// If the net uses other routes, a rank that was never connected does not count as dead.
+    /// Shows E3.
     #[test]
     fn one_who_refuses_is_lost_to_a_net_that_goes_the_same_way() {
         let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");

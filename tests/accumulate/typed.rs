@@ -100,8 +100,8 @@ pub(crate) fn every_function(world: &Job) -> Outcome {
     Ok(())
 }
 
-/// MPI-4.1 §12.3: operations on MPI_PROC_NULL do nothing at any displacement; operations without
-/// elements are legal past the end of a part; operations on oneself work.
+/// MPI-4.1 §12.3: operations on MPI_PROC_NULL have no effect at any displacement; operations
+/// without elements are legal past the end of a part; operations on oneself work.
 /// Shows O6, O1.
 pub(crate) fn nobody(world: &Job) -> Outcome {
     let win = Window::<i32>::allocate(world, 8)?;

@@ -63,7 +63,7 @@ integers! {
     u8: 1 << 8, u8;
 }
 
-/// A factor whose multiples have bits in both halves of an `f64`.
+/// A factor whose multiples have nonzero bits in both halves of an `f64`.
 const WIDE: f64 = 1_048_577.0;
 
 impl Kind for f64 {

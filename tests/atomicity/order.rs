@@ -79,7 +79,7 @@ where
     Ok(())
 }
 
-/// The same sequences through the byte-level window, for untyped flavors; `len` elements.
+/// These sequences through the byte-level window, for untyped flavors; `len` elements.
 pub(crate) fn order_of_bytes<T: Kind>(stage: Stage<'_>, flavor: Flavor, len: usize, info: &Info) -> Outcome {
     let world = stage.world;
     let (me, size) = (world.rank(), world.size());

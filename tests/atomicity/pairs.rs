@@ -52,7 +52,7 @@ pub(crate) enum Meaning {
     Replace,
     /// Every operand is unique: the largest remains, and values only grow.
     Max,
-    /// Likewise the smallest remains, and values only shrink.
+    /// Every operand is unique: the smallest remains, and values only shrink.
     Min,
 }
 
@@ -78,13 +78,13 @@ impl Plan<'_> {
         // begin with different functions.
         let function = if (turn / 2 + rank).is_multiple_of(2) { self.pair.0 } else { self.pair.1 };
         let large = function.takes_many() && (turn + rank / 2).is_multiple_of(2);
-        // Calls on one element meet at the first element, and at the last one, which is in another
-        // block.
+        // Calls on one element contend at the first element, and at the last one, which is in
+        // another block.
         let (first, count) = if large { (0, len) } else { ([0, 0, len - 1][turn % 3], 1) };
         Step { function, first, count }
     }
 
-    /// The elements at which all calls meet.
+    /// The elements at which all calls contend.
     fn watched(&self) -> [usize; 2] {
         [0, self.setup.len - 1]
     }
@@ -103,7 +103,7 @@ impl Plan<'_> {
 /// The initial value for MIN: above all operands, also for types with few values.
 const TOP: u64 = 127;
 
-/// Runs all pairs of functions; does nothing where the flavor is impossible.
+/// Runs all pairs of functions; skips an impossible flavor.
 fn all_pairs<T: Kind, R: Reduction<T> + Copy>(stage: Stage<'_>, setup: &Setup, mode: &Mode<T, R>) -> Outcome {
     let world = stage.world;
     let Some(win) = Ground::new(world, setup.flavor, setup.len, &setup.info)? else { return Ok(()) };

@@ -64,7 +64,7 @@ impl Chain {
         (1..=CELLS).for_each(|at| self.cells[at] = (old[at - 1] + old[at + 1]) / 2.0);
     }
 
-    /// The same for the whole ring at once; returns this rank's part.
+    /// Computes the whole ring at one rank; returns this rank's part.
     fn expected(world: &Job) -> Vec<f64> {
         let mut ring: Vec<f64> = (0..CELLS * world.size()).map(|at| at as f64).collect();
         let len = ring.len();
@@ -75,7 +75,7 @@ impl Chain {
         ring[world.rank() * CELLS..(world.rank() + 1) * CELLS].to_vec()
     }
 
-    /// Takes over the cells that the neighbours put.
+    /// Copies the cells that the neighbours put.
     fn borders(&mut self, win: &Window<f64>) -> transom::Result<()> {
         let mut put = [0.0; 2];
         win.load(0, &mut put)?;
@@ -102,7 +102,7 @@ pub(crate) fn phases_by_fences(world: &Job) -> Outcome {
         })?;
         chain.borders(&win)?;
         chain.update();
-        // The next puts come after this rank has used these cells.
+        // The neighbours make their next puts after this rank has used these cells.
         world.barrier()?;
     }
     ensure(elsewhere > 0.0, "it computed")?;

@@ -4,7 +4,7 @@
 use transom::{Assert, BasicType, Info, Job, Lock, Op, RawWindow, Window, ops};
 use transom_harness::{Outcome, ensure, same, step};
 
-/// X counts down from the number of ranks; no rank goes on before it is 0. Under both models.
+/// X counts down from the number of ranks; no rank continues before X is 0. Under both models.
 /// Shows M5, M3, S3.
 pub(crate) fn semaphore(world: &Job) -> Outcome {
     for model in ["unified", "separate"] {

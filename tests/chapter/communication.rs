@@ -66,8 +66,8 @@ pub(crate) fn map_values_simply(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// B(j) = the sum of A(i) over all i with map(i) = j; here map(i) = i / 2, so that two addends
-/// meet.
+/// B(j) = the sum of A(i) over all i with map(i) = j; here map(i) = i / 2, so that two addends have
+/// one target element.
 /// Shows M5, O1, M3.
 pub(crate) fn sums(world: &Job) -> Outcome {
     let win = Window::<f64>::allocate(world, BLOCK)?;

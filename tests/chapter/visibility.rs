@@ -100,8 +100,8 @@ pub(crate) fn load_after_a_barrier(world: &Job) -> Outcome {
     })
 }
 
-/// B stores X, then locks. A lock publishes nothing, so the get of A while B holds its shared lock
-/// sees the old X.
+/// B stores X, then locks. A lock does not publish stores, so the get of A while B holds its shared
+/// lock sees the old X.
 /// Shows M5, M2.
 pub(crate) fn store_before_a_lock(world: &Job) -> Outcome {
     both(world, |win, separate| {

@@ -178,7 +178,7 @@ pub(crate) fn thousands(world: &Job) -> Outcome {
         same("between regions", &block.word(region * STRIDE + REGION), &0)?;
     }
     step("detaching");
-    // The same order at every rank, so that a peer knows which half is still attached.
+    // One order at every rank, so that a peer knows which half is still attached.
     let order = Dice(5).order(REGIONS);
     let (gone, left) = order.split_at(REGIONS / 2);
     for region in gone {
@@ -381,7 +381,7 @@ pub(crate) fn attaching(world: &Job) -> Outcome {
     same("detach from another flavor", &class(block.detach(&fixed, 0)), &Some(Class::RmaFlavor))?;
     fixed.free()?;
     win.free()?;
-    // Freeing the window detached all its regions, and none of the other window.
+    // Freeing the window detached all its regions, and no region of the other window.
     let me = world.rank();
     second.lock_all(Assert::NONE)?;
     same("the other window's", &memory::fetch(&second, me, block.address(120), Op::Replace, 3)?, &0)?;

@@ -19,7 +19,8 @@ fn each_flavor(world: &Job, block: Block) -> transom::Result<Vec<RawWindow>> {
     Ok(all)
 }
 
-/// A drop without `free` waits for no rank, at one rank or at all; the memory stays for the others.
+/// A drop without `free` waits for no rank, at one rank or at all; the memory remains for the other
+/// ranks.
 /// Shows W2.
 pub(crate) fn dropped(world: &Job) -> Outcome {
     let (me, last) = (world.rank(), world.size() - 1);

@@ -1,5 +1,5 @@
-//! Windows over memory of `alloc_mem` (MPI-4.1 §9.2): ranks of the node map such parts, whatever
-//! memory other parts are in, and windows keep the memory alive.
+//! Windows over memory of `alloc_mem` (MPI-4.1 §9.2): ranks of the node map such parts, independent
+//! of the memory of other parts, and windows keep the memory alive.
 
 use transom::{Allocation, Assert, Class, Info, Job, Op, Route, Window};
 use transom_harness::{Outcome, ensure, same, step};
@@ -90,7 +90,7 @@ pub(crate) fn mapped(world: &Job) -> Outcome {
 }
 
 /// MPI-4.1 §12.2.1: one rank's part is in such memory, another's in user memory, and a third rank
-/// has none. Each part has its own route, with the same results, and all accumulates on a part are
+/// has none. Each part has its own route, with equal results, and all accumulates on a part are
 /// atomic.
 /// Shows W1, W3, M3, T1, T2.
 pub(crate) fn mixed(world: &Job) -> Outcome {
@@ -131,7 +131,7 @@ pub(crate) fn attached_to_nobody(world: &Job) -> Outcome {
     mixed(world)
 }
 
-/// MPI-4.1 §9.2, §12.2.5: freed memory stays while windows over it exist, and then returns to the
+/// MPI-4.1 §9.2, §12.2.5: freed memory remains while windows over it exist, and then returns to the
 /// system.
 /// Shows W2, W7.
 pub(crate) fn kept(world: &Job) -> Outcome {

@@ -49,8 +49,9 @@ pub(crate) fn few_at_first_contact(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// A part that asks for huge pages is advised to have them and begins where one begins. The hint in
-/// force says whether the kernel gives them to shared memory. Other parts are not advised.
+/// A part whose hint requests huge pages has the advice for them and is aligned to a huge page. The
+/// hint in force says whether the kernel provides them for shared memory. Other parts are not
+/// advised.
 /// Shows W6.
 pub(crate) fn huge_on_request(world: &Job) -> Outcome {
     const HUGE: &str = "transom_huge_pages";
@@ -97,7 +98,7 @@ pub(crate) fn huge_on_request(world: &Job) -> Outcome {
     Ok(own.free()?)
 }
 
-/// The kernel's attributes of the mapping in which an address lies (proc(5), `VmFlags`).
+/// The kernel's attributes of the mapping that contains an address (proc(5), `VmFlags`).
 fn flags(address: usize) -> Result<String, Box<dyn std::error::Error>> {
     let smaps = fs::read_to_string("/proc/self/smaps")?;
     let holds = |line: &str| {

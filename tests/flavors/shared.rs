@@ -124,7 +124,7 @@ fn typed(world: &Job, info: &Info) -> Outcome {
 }
 
 /// MPI-4.1 §12.2.3: ranks that share no memory have no shared window; each of them gets an error,
-/// and the job goes on.
+/// and the job continues.
 /// Shows W1, E1.
 pub(crate) fn refused(world: &Job) -> Outcome {
     for info in [Info::new(), Info::new().with("alloc_shared_noncontig", "true")] {

@@ -1,4 +1,4 @@
-//! Windows over some of the ranks, beside windows over all (MPI-4.1 §12.2: the group of the
+//! Windows over some of the ranks, together with windows over all (MPI-4.1 §12.2: the group of the
 //! communicator of a window).
 
 use transom::{Class, Info, Job, Lock, RawWindow, Window};
@@ -72,7 +72,7 @@ pub(crate) fn subsets(world: &Job) -> Outcome {
     let expected: usize = lists(world.size()).iter().filter(|list| list[0] == world.rank()).map(Vec::len).sum();
     let count = whole.lock_all(|epoch| epoch.fetch_value(world.rank(), 0))?;
     same("the window of all, used beside", &count, &(expected as u64))?;
-    // Another order than that of creation, the same at all ranks.
+    // Not the order of creation, but one order at all ranks.
     for (_, list, _, first, second) in mine.into_iter().rev() {
         step(format!("freeing {list:?}"));
         second.free()?;
@@ -158,8 +158,7 @@ pub(crate) fn by_threads(world: &Job) -> Outcome {
             step(format!("turn {turn}"));
             std::thread::scope(|scope| {
                 let begin = |index: usize| {
-                    // The first list at one rank is another one at the next rank, and in the next
-                    // turn.
+                    // The first list differs from rank to rank, and from turn to turn.
                     std::thread::sleep(std::time::Duration::from_millis(if index == 0 { 0 } else { 20 }));
                     let body = &body;
                     scope.spawn(move || body((index + me + turn) % THREADS, turn))

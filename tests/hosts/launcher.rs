@@ -1,5 +1,5 @@
 //! `transom-run --host`: an agent starts ranks on several machines; here the agent enters a
-//! namespace. Output, status and cleanup are the same as for ranks on the launcher's machine.
+//! namespace. Output, status and cleanup equal those of ranks on the launcher's machine.
 
 use std::process::{Command, Output, Stdio};
 
@@ -109,8 +109,8 @@ pub(super) fn strangers() {
     assert!(!output.status.success() && told.contains("the launcher closed the connection during initack"), "{told}");
 }
 
-/// The report of a rank that was killed may come after that of a rank that ended because of it: the
-/// job's status is that of the killed rank.
+/// The report of a killed rank may arrive after that of a rank that ended because of it: the job's
+/// status is that of the killed rank.
 /// Shows E4.
 pub(super) fn late_news() {
     let output = room(

@@ -58,7 +58,7 @@ pub(super) fn post_start(world: &Job) -> Done {
     })
 }
 
-/// A counter that is read and written, without atomics: only the lock separates the turns.
+/// A counter that is read and written without atomics: only the lock separates the increments.
 pub(super) fn lock(world: &Job) -> Done {
     const TURNS: u64 = 5;
     let win = Window::<u64>::allocate(world, 1)?;

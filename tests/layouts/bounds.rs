@@ -18,7 +18,7 @@ fn unchanged(part: &Part, target: usize, body: impl FnOnce() -> Outcome) -> Outc
     ensure(part.read(target, 0, BYTES)? == before, "the target is as before")
 }
 
-/// Error classes of put, accumulate and get with the same layouts.
+/// Error classes of put, accumulate and get with equal layouts.
 fn refusals(part: &Part, target: usize, offset: usize, ours: Shape<'_>, theirs: Shape<'_>) -> [Option<Class>; 3] {
     let (data, mut back) = ([7u8; BYTES], [3u8; BYTES]);
     let all = [

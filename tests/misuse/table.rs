@@ -84,8 +84,8 @@ pub(crate) enum Named {
     Other,
 }
 
-/// Calls with the same rules. For each state: `+` where they are allowed, else the rule of
-/// [`section`] that they break. `?` means `l` where the named rank is this one, else `+`.
+/// Calls with equal rules. For each state: `+` if they are allowed, else the rule of [`section`]
+/// that they break. `?` means `l` where the named rank is this one, else `+`.
 type Row = (&'static [Call], Named, &'static str);
 
 const OPERATIONS: &[Call] =

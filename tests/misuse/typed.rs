@@ -1,5 +1,5 @@
 //! The same table for epochs as closures, as far as the types permit illegal calls: calls that
-//! would open an inner epoch, and operations on ranks outside the epoch. The outer epoch goes on.
+//! would open an inner epoch, and operations on ranks outside the epoch. The outer epoch continues.
 
 use transom::{Access, Assert, Class, Flavor, Info, Job, Lock, Passive, Window, ops};
 use transom_harness::{Outcome, ensure, same, step};

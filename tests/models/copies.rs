@@ -153,7 +153,7 @@ pub(crate) fn overlapping_windows(world: &Job) -> Outcome {
 }
 
 /// MPI-4.1 §12.2.3, §12.2.4: other ranks load and store a shared window directly, and a dynamic
-/// window has any attached memory. Both stay unified, whatever the hint says.
+/// window has any attached memory. Both are always unified, also under the hint.
 /// Shows M1, M2, W4.
 pub(crate) fn always_unified(world: &Job) -> Outcome {
     let info = Info::new().with("transom_model", "separate");

@@ -53,7 +53,7 @@ pub(crate) fn puts_become_private(world: &Job) -> Outcome {
     })
 }
 
-/// The same for wait, test and fence.
+/// The rule for wait, test and fence.
 fn active(stage: &mut Stage<'_>) -> Outcome {
     for test in [false, true] {
         let value = stage.next()?;

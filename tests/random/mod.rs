@@ -1,9 +1,9 @@
 //! Programs of operations and synchronizations from a seed, and their possible effects on memory
-//! (MPI-4.1 §12.7). The same seed gives the same program at every rank and on every route. Programs
-//! are legal: conflicting operations are accumulates on one type, so that each location's values
-//! are known exactly, or form a chain that is checked when all ranks have reported the values that
-//! they saw. Notified operations move counters whose values are known exactly, and data must be
-//! there when they say so.
+//! (MPI-4.1 §12.7). A seed determines the program at every rank and on every route. Programs are
+//! legal: conflicting operations are accumulates on one type, so that each location's values are
+//! known exactly, or form a chain that is checked when all ranks have reported the values that they
+//! saw. Notified operations increment counters whose values are known exactly, and data must have
+//! arrived when the counters show it.
 
 #[allow(dead_code)] // what other tests need of it
 #[path = "../flavors/memory.rs"]

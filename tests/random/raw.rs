@@ -115,7 +115,7 @@ impl Face for Raw {
     }
 }
 
-/// An open epoch. Buffers of `'env` outlive it, and are leaked where it fails.
+/// An open epoch. Buffers of `'env` outlive it, and are leaked if it fails.
 struct Open<'r> {
     raw: &'r Raw,
     passive: bool,

@@ -185,7 +185,7 @@ impl Rank {
     fn notices(&mut self, job: &Job, win: &impl Face, phase: &Phase, kind: u64) -> transom::Result<()> {
         let told = self.counters.wait(win, self.parts.of(self.me), kind)?;
         self.wrong = self.wrong.take().or(told);
-        // What others have read may be overwritten as soon as their notices have come.
+        // Data that other ranks have read may be overwritten as soon as their notices have arrived.
         let read = self.counters.only_read(phase, self.me);
         read.iter().try_for_each(|block| win.store(block * BLOCK, &[u64::MAX; BLOCK]))?;
         job.barrier()?;

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Connects to a port of this machine in several hostile ways: nonsense of several lengths, a
-/// request of another protocol, half a word, nothing. Returns the connections that stay open.
+/// Connects to a port of this machine in several hostile ways: random data of several lengths, a
+/// request of another protocol, half a word, no data. Returns the connections that remain open.
 pub(crate) fn torment(port: u16) -> Vec<TcpStream> {
     let long = vec![0xA5; 70_000];
     let zeros = [0; 512];

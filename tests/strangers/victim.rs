@@ -1,5 +1,5 @@
-//! A rank whose job puts, gets and adds until it is told to stop, and checks each value. A part of
-//! its window is never accessed.
+//! A rank whose job puts, gets and adds until a stop request, and checks each value. A part of its
+//! window is never accessed.
 
 use std::error::Error;
 use std::path::Path;

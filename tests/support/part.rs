@@ -1,6 +1,6 @@
-//! Byte-level windows of every flavor for tests of operations: the same bytes at the same offsets
-//! in every flavor, and operations that are complete on return, so that callers need no unsafe
-//! code. Contains no checks.
+//! Byte-level windows of every flavor for tests of operations: equal bytes at equal offsets in
+//! every flavor, and operations that are complete on return, so that callers need no unsafe code.
+//! Contains no checks.
 
 use std::ptr::NonNull;
 
@@ -23,7 +23,7 @@ pub(crate) struct Part {
     /// The displacement at which each rank's part begins.
     begins: Vec<u64>,
     user: Option<NonNull<[u128]>>,
-    /// Another window over the same memory.
+    /// Another window over this memory.
     beside: Option<RawWindow>,
 }
 
@@ -309,13 +309,13 @@ impl Part {
     /// Ends the epoch and the window, and returns the window's memory.
     pub(crate) fn free(self) -> Result<()> {
         let mut windows: Vec<_> = std::iter::once(self.win).chain(self.beside).collect();
-        // In the same order at all ranks.
+        // In one order at all ranks.
         windows.sort_by_key(|win| win.actor() == Actor::Cpu);
         for win in windows {
             win.unlock_all()?;
             win.free()?;
         }
-        // SAFETY: `new` leaked the memory, and the window that used it is gone.
+        // SAFETY: `new` leaked the memory, and the window that used it has ended.
         drop(self.user.map(|memory| unsafe { Box::from_raw(memory.as_ptr()) }));
         Ok(())
     }

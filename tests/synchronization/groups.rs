@@ -110,7 +110,7 @@ pub(crate) fn late_post(world: &Job) -> Outcome {
         if world.rank() == 0 {
             win.start(&[1], |access| {
                 signal.lock_all(|other| other.put_value(1, 0, turn))?;
-                // In every other turn there is no put, and complete waits.
+                // In every second turn there is no put, and complete waits.
                 if turn % 2 == 0 { access.put_value(1, 0, turn) } else { Ok(()) }
             })?;
         } else {

@@ -6,12 +6,12 @@ use transom::{Assert, Info, Job, Op, RawWindow};
 use transom_harness::{Outcome, ensure, same, step};
 
 const ROUNDS: u64 = 2_000;
-/// How late one of two ranks comes: past the polling of the other, before the end of its sleep.
+/// The delay of one of two ranks: longer than the other rank polls, shorter than its sleep.
 const LATE: Duration = Duration::from_micros(300);
 
-/// Two ranks of each node take turns in coming late to an epoch of both. The notices of a post and
-/// of a completion end the other's sleep; few sleeps last to their limit although the notice is
-/// there. Shows S1.
+/// Two ranks of each node enter a common epoch late in turn. The notices of a post and of a
+/// completion end the other's sleep; few sleeps last to their limit although the notice is there.
+/// Shows S1.
 pub(crate) fn notices_end_sleeps(world: &Job) -> Outcome {
     let me = world.rank();
     let near = world.node_ranks();

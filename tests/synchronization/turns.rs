@@ -1,5 +1,5 @@
-//! No starvation (MPI-4.1 §12.5.3, requirement S2): a stream of lockers goes on until the rank that
-//! it might keep out has had its turns. Only the watchdog limits the time.
+//! No starvation (MPI-4.1 §12.5.3, requirement S2): a stream of lockers continues until the rank
+//! that it might starve has had its turns. Only the watchdog limits the time.
 
 use transom::{Job, Lock, Window};
 use transom_harness::{Outcome, ensure, step};

@@ -126,8 +126,8 @@ pub(crate) fn read_other(pid: i32, address: u64, into: &mut [u8]) -> Result<usiz
     usize::try_from(read).map_err(|_| Error::last_os_error())
 }
 
-/// Forks; the child exits with the value of `child`. Returns the child's exit status, 256 where it
-/// was killed.
+/// Forks; the child exits with the value of `child`. Returns the child's exit status, 256 if it was
+/// killed.
 ///
 /// `child` runs in one thread of a process that had several: it must not allocate, lock or print.
 pub(crate) fn forked(child: impl FnOnce() -> u8) -> Result<i32> {

@@ -64,7 +64,7 @@ pub(crate) fn tickets(world: &Job) -> Outcome {
     tickets_of::<i32>(world, 1, 200, |ticket| usize::try_from(ticket).unwrap_or(usize::MAX))
 }
 
-/// MPI-4.1 §12.3.4: increments by compare-and-swap lose nothing.
+/// MPI-4.1 §12.3.4: no increment by compare-and-swap is lost.
 /// Shows O1, M3.
 pub(crate) fn compare_and_swap(world: &Job) -> Outcome {
     let win = Window::<i64>::allocate(world, 1)?;

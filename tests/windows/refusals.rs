@@ -8,7 +8,7 @@ use transom_harness::{Outcome, ensure, same};
 use super::atomics::fetch;
 use super::puts_reach_the_next_rank;
 
-/// The error names rank, displacement, length and limit; nothing is written.
+/// The error names rank, displacement, length and limit; the target is unchanged.
 /// Shows O7, E1.
 pub(crate) fn refusals(world: &Job) -> Outcome {
     let target = world.size() - 1;

@@ -75,7 +75,7 @@ pub(crate) fn no_growth(world: &Job) -> Outcome {
     ensure(after[2] < before[2] + 8192, &format!("{} KiB grew to {} KiB", before[2], after[2]))
 }
 
-/// Dropping a window without `free` warns and never deadlocks; the memory stays for the other
+/// Dropping a window without `free` warns and never deadlocks; the memory remains for the other
 /// ranks.
 /// Shows W2.
 pub(crate) fn dropped(world: &Job) -> Outcome {

@@ -144,7 +144,9 @@ fn verified(program: &Path, ranks: usize, args: &[&str], transports: Option<&str
     Err(format!("{} with {ranks} ranks: {}\n{said}", program.display(), output.status))
 }
 
-/// The archive needs only the libraries that the pkg-config file lists. Shows A2. Route: shm.
+/// The archive needs only the libraries that the pkg-config file lists.
+/// Shows A2.
+/// Route: shm.
 fn a_program_is_linked_statically() {
     let built = installed().built("tests/operations.c", Language::C, Kind::Static);
     let bytes = std::fs::read(&built).expect("the program is there");

@@ -277,7 +277,8 @@ impl Drop for Info {
 mod tests {
     use super::*;
 
-    /// Man fi_getinfo: the requested version is at most the library's. Shows T3.
+    /// Man fi_getinfo: the requested version is at most the library's.
+    /// Shows T3.
     #[test]
     fn the_interface_version_is_the_lower_of_both() {
         let versions = [(1, 15), (1, 17), (1, 22), (2, 0), (2, 5)].map(|(major, minor)| sys::version(major, minor));

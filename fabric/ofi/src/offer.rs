@@ -162,7 +162,8 @@ mod tests {
     }
 
     /// The order that a provider promises counts, and not the requested one. The bits are those of
-    /// `tcp;ofi_rxm` without and with the hint. Shows T3.
+    /// `tcp;ofi_rxm` without and with the hint.
+    /// Shows T3.
     #[test]
     fn order_is_what_the_provider_promises() {
         assert!(!Offer { order: 0x124, ..rxm() }.sends_follow_writes());

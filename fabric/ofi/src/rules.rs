@@ -262,7 +262,8 @@ mod tests {
     }
 
     /// The order of messages after writes is requested where a peer has one TCP stream. Man fi_cxi:
-    /// ordered operations cost; other providers may use several ways to a peer. Shows T3.
+    /// ordered operations cost; other providers may use several ways to a peer.
+    /// Shows T3.
     #[test]
     fn order_is_asked_for_over_tcp_alone() {
         let asked: Vec<_> = TABLE.iter().filter(|rules| rules.order == sys::FI_ORDER_SAW).map(|it| it.name).collect();

@@ -93,7 +93,8 @@ impl Words for Local {
     }
 }
 
-/// The cost of an uncontended lock. Shows S2.
+/// The cost of an uncontended lock.
+/// Shows S2.
 #[test]
 fn uncontended_locks_take_one_or_two_steps() {
     let words = Local::default();
@@ -110,7 +111,8 @@ fn uncontended_locks_take_one_or_two_steps() {
 }
 
 /// The cost of a lock on a target that has the bias: no step at words that targets share. A
-/// `lock_all` pays for each target that has the bias, once. Shows S2.
+/// `lock_all` pays for each target that has the bias, once.
+/// Shows S2.
 #[test]
 fn a_lock_by_the_bias_changes_the_targets_word_alone() {
     let (words, bias) = (Local::default(), Bias::new(RANKS));
@@ -233,7 +235,8 @@ fn seen(words: &Local, place: Place, wanted: impl Fn(u64) -> bool) {
 }
 
 /// A reader that arrives while a writer holds the lock goes before a waiting writer; a reader that
-/// arrives after the waiting writer goes after it. Shows S2.
+/// arrives after the waiting writer goes after it.
+/// Shows S2.
 #[test]
 fn readers_and_writers_take_turns() {
     let words = Local::default();
@@ -289,8 +292,9 @@ fn a_holder_of_all_takes_the_turn() {
     });
     assert!(words.words.lock().expect("no panic").values().all(|&word| word == 0), "all words are as at first");
 }
-/// A thread that waits behind processes that only wait stops deferring to them when another
-/// thread of its process gets a lock: they may wait for that lock. Shows S2.
+/// A thread that waits behind processes that only wait stops deferring to them when another thread
+/// of its process gets a lock: they may wait for that lock.
+/// Shows S2.
 #[test]
 fn a_lock_of_another_thread_ends_the_deference() {
     let words = Local::default();

@@ -11,7 +11,7 @@ use crate::{Fixture, Rank, Window, run};
 
 const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
 
-/// The port's answer; where it is no, the region's answer must be no, and the report names the
+/// The port's answer. If it is no, the region's answer must be no too, and the report names the
 /// atomic.
 fn offered<F: Fixture>(rank: &Rank<'_, F>, window: &Window<F>, kind: AmoKind, width: Width) -> Option<Coherence> {
     let target = window.remotes.len() - 1;
@@ -213,8 +213,8 @@ pub fn compare_swap_increments_are_not_lost(fixture: &impl Fixture) {
     });
 }
 
-/// "Whether peers can perform this atomic on the region" is the same answer at both sides, for
-/// every rank.
+/// "Whether peers can perform this atomic on the region" has equal answers at both sides, for every
+/// rank.
 pub fn capabilities_agree(fixture: &impl Fixture) {
     run(fixture, 3, |rank| {
         let window = rank.window(64);

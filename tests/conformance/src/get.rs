@@ -1,4 +1,4 @@
-//! Gets: they return the memory's contents, and change nothing else.
+//! Gets: they return the memory's contents, and change no other memory.
 
 use transom_fabric::{Domain, Memory, Port, Tally};
 
@@ -7,8 +7,8 @@ use crate::{Fixture, run};
 
 const GUARD: u8 = 0xEE;
 
-/// "Gets bytes into `into`, at most `transfer_max`"; the target calls nothing, where
-/// `passive_target` says so.
+/// "Gets bytes into `into`, at most `transfer_max`"; the target makes no call, if `passive_target`
+/// allows this.
 pub fn gets_are_whole(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let lengths = lengths(rank.domain().port().limits().transfer_max);

@@ -18,7 +18,7 @@ mod team;
 
 pub use team::{Rank, Window, run};
 
-/// The way to open a backend for a test.
+/// The function that opens a backend for a test.
 pub trait Fixture: Sync {
     /// The backend's domain.
     type Domain: Domain;

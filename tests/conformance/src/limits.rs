@@ -37,8 +37,8 @@ pub fn connecting_twice_changes_nothing(fixture: &impl Fixture) {
     });
 }
 
-/// "The key is not one of this backend, the peer is not connected": nothing becomes a
-/// region by accident.
+/// "The key is not one of this backend, the peer is not connected": no other bytes are accepted as
+/// a region.
 pub fn foreign_keys_are_refused(fixture: &impl Fixture) {
     run(fixture, 2, |rank| {
         let window = rank.window(64);

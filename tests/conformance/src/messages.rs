@@ -88,7 +88,7 @@ pub fn messages_follow_puts_where_promised(fixture: &impl Fixture) {
             for burst in 0..BURSTS {
                 rank.step(format!("burst {burst}"));
                 let data = pattern(burst, step);
-                // In turns the long put is the first, the last, or absent.
+                // The long put is the first, the last, or absent, in turn.
                 let order: &[bool] = [&[true, false][..], &[false, true], &[false]][burst % 3];
                 for &is_long in order {
                     if is_long {

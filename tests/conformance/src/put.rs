@@ -1,4 +1,4 @@
-//! Puts: every shape arrives whole, and changes nothing else.
+//! Puts: every shape arrives whole, and no other memory changes.
 
 use transom_fabric::{Domain, Port, Tally, TallyRef};
 
@@ -119,8 +119,8 @@ fn whole<F: Fixture>(fixture: &F, shape: Shape) {
     });
 }
 
-/// "Nothing is ordered": outstanding puts of all ranks to neighbouring ranges of one target keep to
-/// their own.
+/// "Nothing is ordered": outstanding puts of all ranks to adjacent ranges of one target change only
+/// their own range.
 pub fn outstanding_puts_keep_to_their_ranges<F: Fixture>(fixture: &F) {
     const STRIPES: usize = 40;
     run(fixture, 3, |rank| {

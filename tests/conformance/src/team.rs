@@ -37,7 +37,7 @@ pub struct Rank<'t, F: Fixture> {
     pub echo: AtomicBool,
     /// Echoes that were answered `Again`.
     pub owed: Mutex<VecDeque<(Peer, Vec<u8>)>>,
-    /// The helper thread, where there is one, must make no progress.
+    /// The helper thread, if there is one, must make no progress.
     paused: AtomicBool,
     /// The helper thread makes no progress now.
     resting: AtomicBool,
@@ -134,7 +134,7 @@ impl Team {
     fn report_and_abort(&self, what: &str) {
         let limit = WATCHDOG.as_secs();
         let text = format!("{what} hangs after {limit} s; where each rank stood:\n{}", self.describe());
-        // A failure here leaves nothing more to do.
+        // A failure here has no further consequence.
         let _ = std::io::stderr().write_all(text.as_bytes());
         std::process::abort();
     }
@@ -213,8 +213,8 @@ impl<'t, F: Fixture> Rank<'t, F> {
         lock(&self.lent).push(memory.clone());
     }
 
-    /// Stops the helper thread, where there is one: from now on only this rank's own thread calls
-    /// the backend.
+    /// Stops the helper thread, if there is one: from now on only this rank's own thread calls the
+    /// backend.
     pub fn pause(&self) {
         self.step("waiting for the helping thread to rest");
         // Release and Acquire: pair with those in `serve`.
@@ -353,7 +353,7 @@ pub(crate) fn bytes(memory: &Memory, at: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that depend on place and `salt`, none of them 0.
+/// Bytes that depend on their offset and `salt`, none of them 0.
 pub(crate) fn pattern(salt: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 7 + at / 251 + salt * 31) % 255 + 1).expect("at most 255")).collect()
 }

@@ -77,8 +77,8 @@ fn idle_targets_are_served_and_atomics_are_the_devices() {
     }
 }
 
-/// Where the device has no room for another fast region, though keys are left, other regions serve;
-/// keys are reused.
+/// If the device has no room for another fast region although keys are left, standard regions are
+/// used; keys are reused.
 #[test]
 fn regions_beyond_the_fast_ones_serve_too() {
     let domains = Cxi.open(2);

@@ -33,7 +33,8 @@ impl Fixture for Sim {
     }
 }
 
-/// Every seed has another mix of options; each option meets each value of its neighbours.
+/// Every seed has a different mix of options; each option is combined with each value of the
+/// neighbouring options.
 fn mixes() -> impl Iterator<Item = Sim> {
     let amo = [
         SimAmo::All(Coherence::WithCpu),

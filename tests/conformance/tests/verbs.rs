@@ -1,6 +1,6 @@
-//! The contract's tests over libibverbs: all ranks on one port, and, where there are two devices,
-//! ranks that alternate between them, so that packets cross a wire. They need an RDMA device, as in
-//! the virtual machine of `ci/rdma-vm`: run them there with `--ignored`.
+//! The contract's tests over libibverbs: all ranks on one port, and, with two devices, ranks that
+//! alternate between the devices, so that packets cross a wire. They need an RDMA device, as in the
+//! virtual machine of `ci/rdma-vm`: run them there with `--ignored`.
 //!
 //! Shows T4.
 //! Route: verbs.

@@ -1,7 +1,7 @@
 //! Tests of several processes. A test program gives its bodies to [`main`]: started by cargo, the
 //! program runs each body as jobs of `transom-run`; started as a rank of such a job, it runs the
-//! body. Every rank has a watchdog that prints the rank's position ([`step`]). The harness judges
-//! only the end of a job; the bodies check everything else.
+//! body. Every rank has a watchdog that prints the rank's position ([`step`]). The harness checks
+//! only how a job ends; the test bodies check all other results.
 
 use std::error::Error;
 use std::ffi::OsString;

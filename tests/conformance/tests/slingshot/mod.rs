@@ -1,13 +1,13 @@
-//! A stand-in for libfabric with one provider, `cxi`, between the threads of this process. It does
-//! what man fi_cxi and the interface's manual pages document, and refuses what they rule out. It
-//! models only documented behaviour: the tests show that the backend relies on nothing else, not
-//! that a device works.
+//! A stand-in for libfabric with one provider, `cxi`, between the threads of this process. It
+//! behaves as man fi_cxi and the manual pages of the interface document, and refuses calls that
+//! they forbid. It models only documented behaviour: the tests show that the backend relies on
+//! documented behaviour alone, not that a device works.
 //!
 //! Unordered: any thread that reads a queue performs earlier posts, in random order; the target's
 //! calls are not needed. Regions are usable only once they are bound to an enabled endpoint and
 //! enabled. They are addressed by offsets, and have keys of 4 bytes; keys below 100 are those of
-//! fast regions, of which there are fewer than keys. Operations that do not ask for delivery
-//! complete are refused, because no other completion level is reliable.
+//! fast regions, of which there are fewer than keys. Operations without delivery complete are
+//! refused, because no other completion level is reliable.
 
 #![allow(unsafe_code)]
 
@@ -71,7 +71,7 @@ pub(crate) fn library() -> Arc<Library> {
         fabric: objects::fabric,
         strerror,
     };
-    // SAFETY: they do what the manual pages say, as far as the backend asks.
+    // SAFETY: the functions behave as the manual pages say, as far as the backend uses them.
     unsafe { Library::of(2 << 16, functions) }
 }
 

@@ -1,5 +1,5 @@
-//! The stand-in's net: posted operations that are not done yet, and the state of each endpoint, all
-//! under one lock. The order of execution is random.
+//! The stand-in's net: operations in flight, and the state of each endpoint, all under one lock.
+//! The order of execution is random.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;

@@ -423,7 +423,7 @@ unsafe extern "C" fn read_error(queue: *mut sys::fid_cq, entry: *mut sys::fi_cq_
 /// Posts, where the endpoint has room.
 ///
 /// # Safety
-/// An open endpoint with its vector; the buffers of `work` stay until the completion.
+/// An open endpoint with its vector; the buffers of `work` are valid until the completion.
 unsafe fn post(endpoint: *mut sys::fid_ep, to: sys::fi_addr_t, context: *mut c_void, work: Work) -> isize {
     let mut net = net();
     // SAFETY: an open endpoint with its vector, which is changed under the net's lock.
