@@ -3,9 +3,9 @@
 //!
 //! `transom-run -n 4 target/release/examples/gups [LOG2_TABLE]`: a table of 2^LOG2_TABLE words
 //! (default 18; over a net 12), and 4 updates per word from the benchmark's own stream. An update
-//! is a compare-and-swap loop, so that none is lost. Verification compares every word with a serial
-//! run, and then repeats all updates, which must bring every word back to its index (the
-//! benchmark's own rule, which allows 1 % errors; here there must be none).
+//! is a compare-and-swap loop, so that none is lost. The verification compares every word with a
+//! serial run, and then repeats all updates, which must restore every word to its index. The
+//! benchmark's rule allows 1 % of errors; here there must be none.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -87,8 +87,8 @@ impl Table<'_> {
         Ok(last - first)
     }
 
-    /// The words of this rank after all updates, computed by one process alone: the order of XORs
-    /// does not matter.
+    /// The words of this rank after all updates, computed by one process: the result of XOR does
+    /// not depend on the order.
     fn serial(&self, mine: &[u64]) -> Vec<u64> {
         let mut words = mine.to_vec();
         let mut ran = start(0);

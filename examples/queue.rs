@@ -1,14 +1,14 @@
 //! A queue of several producers and one consumer, by notified puts.
 //!
 //! `transom-run -n 4 target/release/examples/queue [ITEMS]`: all ranks but rank 0 send ITEMS items
-//! each (default 10000) to rank 0, which verifies that each has come once, whole, and in the order
-//! of its producer.
+//! each (default 10000) to rank 0, which verifies that each item arrives once, whole, and in the
+//! order of its producer.
 //!
 //! A producer takes a ticket by one atomic and puts its item into the ticket's slot. The put's
-//! notice raises the slot's counter, so that the consumer waits for the very item that is next. The
-//! consumer gives a slot back by a notice without data. A producer has a fixed number of items
-//! under way: together they are at most as many as there are slots, and the consumer takes tickets
-//! in order, so that the slot of a new ticket is free.
+//! notice increments the slot's counter, so that the consumer waits for exactly the next item. The
+//! consumer frees a slot by a notice without data. Each producer has a fixed number of items in
+//! flight, in total at most as many as there are slots, and the consumer takes tickets in order, so
+//! that the slot of a new ticket is free.
 
 use std::error::Error;
 use std::io::Write;
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use transom::{Job, Notice, Window};
 
-/// Words of an item: the producer, the item's number, and what it says.
+/// Words of an item: the producer, the item's number, and its content.
 const WORDS: usize = 4;
 /// The counter of a producer: items that the consumer has taken.
 const TAKEN: usize = 0;
@@ -28,7 +28,7 @@ fn item(producer: usize, number: u64) -> [u64; WORDS] {
     [producer as u64, number, word.wrapping_mul(0x9e37_79b9_7f4a_7c15), word.rotate_left(17)]
 }
 
-/// Rank 0: takes all items in the order of their tickets; whether all are right.
+/// Rank 0: takes all items in the order of their tickets; returns whether all are right.
 fn consume(win: &Window<u64>, producers: usize, slots: usize, items: u64) -> transom::Result<bool> {
     let mut next = vec![0; producers];
     let mut is_right = true;
@@ -64,7 +64,7 @@ fn produce(win: &Window<u64>, me: usize, slots: usize, ahead: u64, items: u64) -
     })
 }
 
-/// A ticket's slot, and how many items the slot has had before.
+/// A ticket's slot, and the number of earlier items in this slot.
 fn place(ticket: u64, slots: usize) -> (usize, u64) {
     let slots = slots as u64;
     (usize::try_from(ticket % slots).unwrap_or(0), ticket / slots)
@@ -82,7 +82,7 @@ fn transfer(world: &Job, items: u64) -> Result<(), Box<dyn Error>> {
         _ => produce(&win, me, slots, ahead as u64, items).map(|()| true)?,
     };
     if !is_right {
-        // Whose item it was is not known, and its producer would wait in vain.
+        // The producer of the item is not known, and would wait for ever.
         return Err("an item came twice, late or broken".into());
     }
     world.barrier()?;

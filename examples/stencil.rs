@@ -52,14 +52,14 @@ fn owner(row: usize, size: usize, n: usize) -> usize {
     (0..size).find(|&rank| (rows(rank, size, n).0..rows(rank, size, n).1).contains(&row)).unwrap_or(0)
 }
 
-/// How neighbours exchange the rows at their edges.
+/// The exchange of edge rows between neighbours.
 #[derive(Clone, Copy)]
 enum Exchange {
     /// Puts between fences, for which all ranks wait.
     Fence,
     /// Post, start, complete and wait, among neighbours.
     Pscw,
-    /// Puts with a notice: nobody waits but for the rows that it needs.
+    /// Puts with a notice: a rank waits only for the rows that it needs.
     Notify,
 }
 
@@ -113,7 +113,7 @@ impl Rows {
         self.below.map_or(Ok(()), |rank| part.put(rank, 0, self.bottom()))
     }
 
-    /// One step, with the halos that have come.
+    /// One step, with the halos that have arrived.
     fn relax(&mut self, step: usize, steps: usize) {
         let (n, mine) = (self.n, self.last - self.first);
         for row in (0..mine).filter(|row| (1..n - 1).contains(&(self.first + row))) {
@@ -155,9 +155,9 @@ impl Rows {
         Ok(())
     }
 
-    /// Steps use two pairs of halos in turn. A neighbour that puts the rows of the step after the
-    /// next has seen the next step's rows of this rank, which came after this step's halos were
-    /// read.
+    /// Steps use two pairs of halos in turn. A neighbour puts the rows of the step after the next
+    /// only after it has received the next step's rows of this rank, and this rank puts those after
+    /// it has read this step's halos.
     fn notices(&mut self, halo: &Window<f64>, steps: usize) -> transom::Result<()> {
         const FROM_ABOVE: usize = 0;
         const FROM_BELOW: usize = 1;
@@ -181,7 +181,7 @@ impl Rows {
     }
 }
 
-/// The word of rank 0 on how far it is: on a terminal each second, else every 5 seconds.
+/// Progress output of rank 0: on a terminal each second, else every 5 seconds.
 struct Progress {
     is_terminal: bool,
     next: Instant,

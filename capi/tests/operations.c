@@ -1,4 +1,4 @@
-/* Operations: put and get, the accumulate family over types and operations, and the rank that is nobody. */
+/* Put and get, the accumulate family over types and operations, and TRANSOM_PROC_NULL. */
 #include <complex.h>
 #include <stdbool.h>
 

@@ -88,7 +88,7 @@ static void combining(void) {
                                TRANSOM_INT64_T, TRANSOM_NO_OP, &request));
     OK(transom_request_wait(&request));
     CHECK(old_again == 1000 * me + 2);
-    /* Forgotten: the flush completes it all the same. */
+    /* The request was freed: the flush still completes its operation. */
     OK(transom_rget(window, &last, 1, TRANSOM_INT64_T, next, 0, 1, TRANSOM_INT64_T, &request));
     OK(transom_request_free(&request));
     OK(transom_window_flush(window, next));

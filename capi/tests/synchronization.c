@@ -4,7 +4,7 @@
 static transom_window *window;
 static int64_t *part;
 
-/* The part is zero at all ranks, and nobody touches it before. */
+/* The part is zero at all ranks, and no rank accesses it before. */
 static void clear(void) {
     OK(transom_job_barrier(world));
     memset(part, 0, 64);

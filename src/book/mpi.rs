@@ -176,7 +176,7 @@
 //! | `MPI_REQUEST_NULL` | a [`Request`](crate::Request) that is not [active](crate::Request::is_active) |
 //! | `MPI_STATUS_IGNORE` | not here, because a completed one-sided operation has no further result |
 //! | `MPI_STATUSES_IGNORE` | not here, because a completed one-sided operation has no further result |
-//! | `MPI_SUM` | [`Op::Sum`](crate::Op::Sum), [`ops::Sum`](crate::ops::Sum); the other operations likewise |
+//! | `MPI_SUM` | [`Op::Sum`](crate::Op::Sum), [`ops::Sum`](crate::ops::Sum); the other operations have such names too |
 //! | `MPI_Type_commit` | not here, because a [`Datatype`](crate::Datatype) is ready when it is made |
 //! | `MPI_Type_create_indexed_block` | [`Datatype::indexed_block`](crate::Datatype::indexed_block) |
 //! | `MPI_Type_free` | not here, because dropping the last clone of a [`Datatype`](crate::Datatype) frees it |

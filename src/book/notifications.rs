@@ -89,11 +89,11 @@
 //! the flush waits for the target's answer before the atomic is sent.
 //!
 //! The cost of a notified put: on mapped memory, one atomic in addition to the copy, and a wake-up
-//! if the target sleeps. Over sockets the data and its notice are one message of up to 16 KiB;
-//! longer data is put first, and the call waits for the completion of this put. Where the device is
-//! the actor of atomics, the call waits for the completion of the put and then posts an atomic. In
-//! the separate memory model the target calls [`sync`](crate::Window::sync) after the wait, as
-//! after every other signal.
+//! if the target sleeps. Over sockets the data and its notice are one message of up to 16 KiB.
+//! Longer data is written first, and the message of the notice follows the writes. Where the device
+//! is the actor of atomics, the put is a write and an atomic behind it. On nets that do not keep
+//! this order, the call waits for the data before it sends the notice. In the separate memory model
+//! the target calls [`sync`](crate::Window::sync) after the wait, as after every other signal.
 //!
 //! In C the calls are `transom_put_notify`, `transom_window_set_num_notify`,
 //! `transom_window_notify_wait` and others. MPI programs under `libtransom_mpi.so` call

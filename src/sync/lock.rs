@@ -1,24 +1,25 @@
 //! Locks of windows (MPI-4.1 §12.5.3), after the two levels of foMPI (Gerstenberger, Besta and
 //! Hoefler, SC'13): a word at each target for its readers and its writer, and a master word at the
 //! window's first rank, where holders of all and holders of exclusive locks exclude each other.
-//! Uncontended: shared 1 fetch-add, exclusive 1 compare-and-swap and, for the first one of a
-//! process, 1 fetch-add, `lock_all` 1 fetch-add; nothing grows with the ranks. Independent of the
-//! transport that changes a word.
+//! Uncontended, a shared lock takes 1 fetch-add; an exclusive lock 1 compare-and-swap and, for the
+//! first one of a process, 1 fetch-add; `lock_all` 1 fetch-add. No cost grows with the number of
+//! ranks. Independent of the transport that changes a word.
 //!
 //! A target with the *bias* needs no master word: its exclusive lock is 1 compare-and-swap, as the
 //! reader bias of BRAVO (Dice and Kogan, 2019) spares its readers a common word. The master word
-//! says whether any target has the bias, and a word of groups beside it says which (`Bias` decides
-//! when).
+//! shows whether any target has the bias, and a word of groups in addition to it shows which
+//! (`Bias` decides when a target gets the bias).
 //! - A writer gives the bias while it holds the target and is announced in the master word. The
 //!   writer marks the master word, then the group, then the target. While a process has the turn,
 //!   no bias is given.
-//! - A process that wants all and finds the mark takes the turn, waits for the announced writers,
-//!   takes the bias from each target of the marked groups, waits for the writers that the bias let
-//!   in, and removes the mark with the change that lets it in.
+//! - A `lock_all` that finds the mark takes the turn, waits for the announced writers, takes the
+//!   bias from each target of the marked groups, waits for the writers that hold a lock by the
+//!   bias, and removes the mark with the change that grants its lock.
 //!
-//! So no target gets the bias between the two: whoever has not marked the master word before the
-//! turn finds the turn, and whoever has is still announced. A writer that waits for a target that
-//! loses the bias stops waiting, and comes again by the master word.
+//! So no target gets the bias while a `lock_all` takes it: a writer that has not marked the master
+//! word before the turn finds the turn, and a writer that has marked it is still announced. A
+//! writer that waits for a target that loses the bias stops waiting, and repeats its request by the
+//! master word.
 //!
 //! No process starves. The word counts waiting writers, and later readers wait until one writer has
 //! held the lock. A reader that finds a writer keeps its place in the queue, and gets the lock
@@ -33,7 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::error::Result;
 
-/// The word that a step works on.
+/// The word of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The lock of a rank's part.
@@ -424,7 +425,7 @@ pub(crate) fn try_shared(word: &AtomicU64) -> Tried {
     }
 }
 
-/// Takes the lock of the word's target exclusively by the bias if nobody is in or waits.
+/// Takes the lock of the word's target exclusively by the bias if it is free and no process waits.
 pub(crate) fn try_biased(word: &AtomicU64) -> Tried {
     match word.compare_exchange(BIAS, BIAS | WRITER, Ordering::SeqCst, Ordering::SeqCst) {
         Ok(_) => Tried::Taken,

@@ -129,7 +129,7 @@ impl Counters {
         Ok(None)
     }
 
-    /// The own blocks that ranks read by notified gets and nobody accesses else.
+    /// This rank's blocks that ranks read by notified gets and that have no other accesses.
     pub(super) fn only_read(&self, phase: &Phase, me: usize) -> Vec<usize> {
         let mut blocks: Vec<usize> = Vec::new();
         let mut others: Vec<usize> = Vec::new();

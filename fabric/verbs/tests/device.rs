@@ -194,7 +194,7 @@ fn a_region_that_is_gone_is_refused_by_the_device() {
     assert_eq!(memory_at(&memory, 8), [0; 8]);
 }
 
-/// A request for a connection that nobody answers ends.
+/// A connection request without an answer ends.
 ///
 /// Shows E3.
 #[test]

@@ -70,7 +70,7 @@ fn pieces_go_where_they_belong_by_either_way() {
         let offset = |piece: usize| (piece * 200) as u64;
         let bytes: Vec<u8> = (0..251).cycle().take(150 * 7).collect();
         let from = bytes.chunks(7).enumerate().map(|(piece, part)| (offset(piece), Span::of(&part[..piece % 8])));
-        // SAFETY: `bytes` lives and nobody writes it.
+        // SAFETY: `bytes` is live and not written.
         assert!(matches!(unsafe { remote.put_pieces(from) }, Post::Done));
         let mut seen = vec![0; bytes.len()];
         let into = seen.chunks_mut(7).enumerate().map(|(piece, part)| (offset(piece), Span::of_mut(part)));

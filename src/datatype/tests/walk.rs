@@ -26,7 +26,7 @@ impl Side {
     }
 }
 
-/// What a caller asks of a walk.
+/// A caller's request to a walk.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A piece of at most this many bytes.

@@ -39,7 +39,7 @@ impl<F: Fixture> Rank<'_, F> {
         self.post(|port| unsafe { port.get_scattered(from, offset, &parts, tally) });
     }
 
-    /// [`Port::get_list`], likewise.
+    /// [`Port::get_list`] into memory of the test.
     pub fn get_list(
         &self,
         from: &RemoteOf<F>,
@@ -53,7 +53,7 @@ impl<F: Fixture> Rank<'_, F> {
         self.post(|port| unsafe { port.get_list(from, offset, &parts, tally) });
     }
 
-    /// [`Port::put_list`] of `places` of `from`, likewise.
+    /// [`Port::put_list`] of `places` of `from`.
     pub fn put_list(&self, to: &RemoteOf<F>, offset: u64, from: &Memory, places: &[(usize, usize)], tally: &TallyRef) {
         let parts = self.parts(from, places);
         // SAFETY: as in `put`.

@@ -115,7 +115,7 @@ static const char *fault_of(enum call c) {
     return c == S_BAD_ASSERT ? "ASSERT" : c == S_LOCK_TYPE ? "LOCKTYPE" : c == S_LOCK_RANK ? "RANK" : NULL;
 }
 
-/* The outcome that MPI's text asks of the sequence, with `+` between words. Returns whether MPI
+/* The outcome that MPI requires of the sequence, with `+` between words. Returns whether MPI
  * permits all of it. MPI_Win_sync outside of an epoch does nothing and is no error. */
 static int sequence_wants(const struct test *t, char text[PARAMETERS]) {
     static const char *const names[CALLS] = {

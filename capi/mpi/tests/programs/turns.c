@@ -206,8 +206,8 @@ static void writers_against_lock_all(void) {
     MPI_Win_unlock(rank_, win);
 }
 
-/* Both ranks' threads take one target each, alone, again and again; what each reads nobody changes
-   until it has written. */
+/* The threads of both ranks lock one target each exclusively, again and again: the data that a
+   thread reads is not changed by others until the thread has written. */
 static void *count(void *target) {
     int to = target != NULL;
     for (int turn = 0; turn < TURNS; turn++) {
