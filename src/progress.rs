@@ -127,8 +127,8 @@ impl Progress {
         if self.hook.get().is_some() { nap.min(NAP) } else { nap }
     }
 
-    /// Processes pending events without blocking, and returns their number. Puts that were kept to
-    /// share a message are sent.
+    /// Processes pending events without blocking, and returns their number. Operations that were
+    /// kept to share messages are sent.
     pub(crate) fn poll(&self) -> Result<usize> {
         let messages = &*self.messages;
         messages.end_gathering();

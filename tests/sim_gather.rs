@@ -1,5 +1,5 @@
-//! Small puts that share messages, where the target's CPU performs puts: what they cost, and that a
-//! flush covers them.
+//! Small puts and gets that share messages, where the target's CPU performs them: what they cost, and
+//! that a flush covers them.
 //!
 //! Route: sim.
 
@@ -85,6 +85,42 @@ fn puts_and_a_flush_cost_a_put_and_few_messages() {
         world.barrier()?;
         if world.rank() == 1 {
             same("all are posted", &epochs(world, &win, 64)?, &vec![counted(64, 0); 20])?;
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// As with puts: the first get is posted, and those that find it in flight travel together. The
+/// request describes them by 32 bytes each at most, and the reply has the data.
+#[test]
+fn gets_and_a_flush_cost_a_get_and_few_messages() {
+    run(2, &net(true), |world| {
+        let win = Window::<u64>::allocate(world, 512)?;
+        win.store(0, &(1000..1512).collect::<Vec<_>>())?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            for (gets, messages) in [(1, 0), (2, 1), (16, 1), (64, 63u64.div_ceil(TOGETHER))] {
+                let mut costs = Vec::new();
+                for turn in 0..10 {
+                    world.step(format!("turn {turn} of {gets} gets"));
+                    let mut found = vec![[0; 1]; gets];
+                    win.lock_all(|epoch| {
+                        let spent = cost(world, || {
+                            epoch.scope(|part| {
+                                let mut at = (turn..).step_by(3);
+                                found.iter_mut().try_for_each(|it| part.get(0, at.next().unwrap_or(0), it))
+                            })
+                        })?;
+                        costs.push(spent);
+                        Ok(())
+                    })?;
+                    let expected = (1000 + turn as u64..).step_by(3).take(gets);
+                    same("the gets", &found.concat(), &expected.collect())?;
+                }
+                let least = SimCounters { gets: 1, messages, ..SimCounters::default() };
+                same(&format!("{gets} gets as {least:?}: {costs:?}"), &costs.contains(&least), &true)?;
+            }
         }
         world.barrier()?;
         Ok(win.free()?)

@@ -1,36 +1,43 @@
-//! Small puts that share a message, where the target's CPU performs puts as well as messages. A put
-//! is kept, with its data, while operations to its target are in flight. A call that waits or polls
-//! sends the kept puts.
+//! Small puts and gets that share messages, where the target's CPU performs them as it performs
+//! messages. A put is kept with its data, a get with its buffer, while operations to the target are
+//! in flight. A call that waits or polls sends the kept operations.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use transom_fabric::{Fault, Peer, TallyRef};
 
-use super::codec::{MAX_STRIPS, OVERHEAD, Request, STRIP};
+use super::codec::{MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use super::{Landing, Messages, locked};
+use crate::buffers::Sink;
 use crate::datatype::Strip;
 
-/// Largest number of bytes of a message of puts: longer messages are not faster, and delay the
-/// start of the target's work.
+/// Largest number of bytes of a message: longer messages are not faster, and delay the start of the
+/// target's work.
 const MOST: usize = 8192;
 
-/// Most targets for which puts are kept at a time.
-const TARGETS: usize = 16;
+/// Most messages that are kept at a time: one of puts and one of gets for each target.
+const BATCHES: usize = 16;
 
-/// The outcome of a put.
+/// A put or get that may share a message.
+#[derive(Clone, Copy)]
+pub(crate) enum Small<'a> {
+    Put(&'a [u8]),
+    Get(&'a Sink),
+}
+
+/// The outcome of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gather {
     /// It is kept, and counted by its tally.
     Kept,
     /// The message has no room: it is to be sent first.
     Full,
-    /// The put must be posted separately, because the largest number of targets already has kept
-    /// puts.
+    /// The operation must be posted separately, because [`BATCHES`] messages are kept already.
     Refused,
 }
 
-/// The puts that are kept.
+/// The operations that are kept.
 #[derive(Default)]
 pub(super) struct Gathering {
     /// Whether there are any.
@@ -38,66 +45,129 @@ pub(super) struct Gathering {
     batches: Mutex<Vec<Batch>>,
 }
 
-/// Puts to one target of one window.
+/// Puts or gets of one target of one window.
 struct Batch {
     to: Peer,
     window: u64,
     strips: Vec<Strip>,
-    data: Vec<u8>,
+    operands: Operands,
     /// Counts the batch as one operation.
     tally: TallyRef,
 }
 
+enum Operands {
+    /// The data of puts.
+    Puts(Vec<u8>),
+    /// The buffers of gets, and their length.
+    Gets(Vec<Sink>, usize),
+}
+
+impl Small<'_> {
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Small::Put(bytes) => bytes.len(),
+            Small::Get(into) => into.len(),
+        }
+    }
+}
+
+impl Operands {
+    fn new(first: Small<'_>) -> Operands {
+        match first {
+            Small::Put(_) => Operands::Puts(Vec::new()),
+            Small::Get(_) => Operands::Gets(Vec::new(), 0),
+        }
+    }
+
+    fn takes(&self, small: Small<'_>) -> bool {
+        matches!((self, small), (Operands::Puts(_), Small::Put(_)) | (Operands::Gets(..), Small::Get(_)))
+    }
+
+    /// Bytes of the longer one of request and reply with `more` bytes.
+    fn message(&self, strips: usize, more: usize) -> usize {
+        let described = OVERHEAD + STRIP * strips;
+        match self {
+            Operands::Puts(data) => described + data.len() + more,
+            Operands::Gets(_, len) => described.max(REPLY_OVERHEAD + len + more),
+        }
+    }
+
+    fn push(&mut self, small: Small<'_>) {
+        match (self, small) {
+            (Operands::Puts(data), Small::Put(bytes)) => data.extend_from_slice(bytes),
+            (Operands::Gets(buffers, len), Small::Get(into)) => {
+                buffers.push(into.part(0, into.len()));
+                *len += into.len();
+            }
+            // `takes` was asked.
+            _ => {}
+        }
+    }
+}
+
 impl Batch {
-    /// Adds a put, if the message may be `most` bytes long with it. A put that continues the one
-    /// before needs no strip.
-    fn add(&mut self, at: i64, bytes: &[u8], most: usize) -> bool {
-        let long = OVERHEAD + STRIP * (self.strips.len() + 1) + self.data.len() + bytes.len();
-        if long > most.min(MOST) {
+    /// Whether operations like this one, of this tally, are added to the batch.
+    fn takes(&self, small: Small<'_>, tally: &TallyRef) -> bool {
+        std::ptr::eq(&raw const *self.tally, &raw const **tally) && self.operands.takes(small)
+    }
+
+    /// Adds an operation, if request and reply may be `most` bytes long with it. One that continues
+    /// the one before needs no strip.
+    fn add(&mut self, at: i64, small: Small<'_>, most: usize) -> bool {
+        let (count, len) = (self.strips.len(), small.len());
+        if self.operands.message(count + 1, len) > most.min(MOST) {
             return false;
         }
-        let count = self.strips.len();
         match self.strips.last_mut() {
-            Some(last) if last.offset + last.block as i64 == at => last.block += bytes.len(),
+            Some(last) if last.offset + last.block as i64 == at => last.block += len,
             _ if count == MAX_STRIPS => return false,
-            _ => self.strips.push(Strip::one(at, bytes.len())),
+            _ => self.strips.push(Strip::one(at, len)),
         }
-        self.data.extend_from_slice(bytes);
+        self.operands.push(small);
         true
+    }
+
+    fn into_request(self) -> (Request<'static>, Landing, TallyRef) {
+        let strips = self.strips.into();
+        match self.operands {
+            Operands::Puts(data) => (Request::Scatter { strips, data: data.into() }, Landing::Nowhere, self.tally),
+            Operands::Gets(buffers, _) => (Request::Gather { strips }, Landing::Pieces(buffers), self.tally),
+        }
     }
 }
 
 impl Messages {
-    /// Keeps a put of `bytes` to offset `at` of a target's part, which `tally` counts. `most`: the
+    /// Keeps an operation on offset `at` of a target's part, which `tally` counts. `most`: the
     /// longest message.
     pub(crate) fn gather(
         &self,
         (to, window): (Peer, u64),
         at: u64,
-        bytes: &[u8],
+        small: Small<'_>,
         most: usize,
         tally: &TallyRef,
     ) -> Gather {
+        let at = at.cast_signed();
         let mut kept = locked(&self.gathering.batches);
-        let counts = |batch: &&mut Batch| std::ptr::eq(&raw const *batch.tally, &raw const **tally);
-        if let Some(batch) = kept.iter_mut().find(counts) {
-            return if batch.add(at.cast_signed(), bytes, most) { Gather::Kept } else { Gather::Full };
+        if let Some(batch) = kept.iter_mut().find(|batch| batch.takes(small, tally)) {
+            return if batch.add(at, small, most) { Gather::Kept } else { Gather::Full };
         }
-        let mut batch = Batch { to, window, strips: Vec::new(), data: Vec::new(), tally: tally.clone() };
-        if kept.len() == TARGETS || !batch.add(at.cast_signed(), bytes, most) {
+        let (strips, operands) = (Vec::new(), Operands::new(small));
+        let mut batch = Batch { to, window, strips, operands, tally: tally.clone() };
+        if kept.len() == BATCHES || !batch.add(at, small, most) {
             return Gather::Refused;
         }
         // A call that waits for the tally sends the batch.
         tally.begin();
         tally.mix();
         kept.push(batch);
-        // Relaxed: a thread that waits for the put is the one that put, or was ordered after it by
-        // the program.
+        // Relaxed: a thread that waits for the operation is the one that began it, or was ordered
+        // after it by the program.
         self.gathering.holds.store(true, Ordering::Relaxed);
         Gather::Kept
     }
 
-    /// Makes messages of the puts that are kept, for [`Messages::send_deferred`].
+    /// Makes messages of what is kept, for [`Messages::send_deferred`].
     #[inline]
     pub(crate) fn end_gathering(&self) {
         // Relaxed: as in `gather`.
@@ -109,14 +179,14 @@ impl Messages {
     #[cold]
     fn defer_gathered(&self) {
         for batch in self.take_gathered(|_| true) {
-            let Batch { to, window, strips, data, tally } = batch;
-            let request = Request::Scatter { strips: strips.into(), data: data.into() };
-            let (token, message) = self.counted(to, window, 0, &request, Landing::Nowhere, tally);
+            let (to, window) = (batch.to, batch.window);
+            let (request, into, tally) = batch.into_request();
+            let (token, message) = self.counted(to, window, 0, &request, into, tally);
             self.defer(to, message, Some(token));
         }
     }
 
-    /// Fails the puts that are kept for a peer that died.
+    /// Fails the operations that are kept for a peer that died.
     pub(super) fn give_up_gathered(&self, fault: &Fault) {
         for batch in self.take_gathered(|batch| batch.to == fault.peer) {
             batch.tally.fail(fault);
@@ -156,7 +226,7 @@ mod tests {
         messages.end_gathering();
         assert!(sent(&messages).is_empty());
         for (at, bytes) in [(0, &[1u8; 8][..]), (64, &[2; 8]), (72, &[3; 8])] {
-            assert_eq!(messages.gather(TO, at, bytes, 1024, &tally), Gather::Kept);
+            assert_eq!(messages.gather(TO, at, Small::Put(bytes), 1024, &tally), Gather::Kept);
         }
         assert_eq!((tally.outstanding(), tally.only_puts()), (1, false));
         messages.end_gathering();
@@ -172,29 +242,57 @@ mod tests {
     }
 
     #[test]
+    fn kept_gets_are_one_request_beside_that_of_puts() {
+        let (messages, tally) = (Messages::default(), Tally::new());
+        let mut found = [0u8; 24];
+        crate::buffers::scoped(
+            || (0..2).for_each(|token| messages.answered(token, Ok(&[7; 24]))),
+            |scope| {
+                let (first, rest) = found.split_at_mut(8);
+                for (at, into) in [(0, first), (64, rest)] {
+                    let into = scope.sink(into);
+                    assert_eq!(messages.gather(TO, at, Small::Get(&into), 1024, &tally), Gather::Kept);
+                    assert_eq!(messages.gather(TO, at + 512, Small::Put(&[1; 8]), 1024, &tally), Gather::Kept);
+                }
+                assert_eq!(tally.outstanding(), 2);
+                messages.end_gathering();
+                let gather = Request::Gather { strips: vec![Strip::one(0, 8), Strip::one(64, 16)].into() };
+                let scatter = Request::Scatter {
+                    strips: vec![Strip::one(512, 8), Strip::one(576, 8)].into(),
+                    data: vec![1; 16].into(),
+                };
+                let encoded = |token, request| super::super::codec::encode_request(&[token, TO.1, 0], request);
+                assert_eq!(sent(&messages), [(TO.0, encoded(0, &gather)), (TO.0, encoded(1, &scatter))]);
+            },
+        );
+        assert!(tally.idle());
+        assert_eq!(found, [7; 24]);
+    }
+
+    #[test]
     fn each_target_has_its_own_message() {
         let messages = Messages::default();
-        let tallies: Vec<_> = (0..=TARGETS).map(|_| Tally::new()).collect();
+        let tallies: Vec<_> = (0..=BATCHES).map(|_| Tally::new()).collect();
         for turn in 0..3 {
             for (to, tally) in (0..).zip(&tallies) {
-                let expected = if (to as usize) < TARGETS { Gather::Kept } else { Gather::Refused };
-                assert_eq!(messages.gather((Peer(to), 7), 8 * turn, &[1; 8], 1024, tally), expected);
+                let expected = if (to as usize) < BATCHES { Gather::Kept } else { Gather::Refused };
+                assert_eq!(messages.gather((Peer(to), 7), 8 * turn, Small::Put(&[1; 8]), 1024, tally), expected);
             }
         }
         messages.end_gathering();
         let to: Vec<_> = sent(&messages).into_iter().map(|(to, _)| to.index()).collect();
-        assert_eq!(to, (0..TARGETS).collect::<Vec<_>>());
-        assert!(tallies.iter().take(TARGETS).all(|tally| tally.outstanding() == 1));
-        assert!(tallies[TARGETS].idle());
+        assert_eq!(to, (0..BATCHES).collect::<Vec<_>>());
+        assert!(tallies.iter().take(BATCHES).all(|tally| tally.outstanding() == 1));
+        assert!(tallies[BATCHES].idle());
     }
 
     #[test]
     fn a_message_of_puts_stays_within_its_limits() {
         let (messages, tally) = (Messages::default(), Tally::new());
-        assert_eq!(messages.gather(TO, 0, &[0; 8], OVERHEAD + STRIP + 7, &tally), Gather::Refused);
+        assert_eq!(messages.gather(TO, 0, Small::Put(&[0; 8]), OVERHEAD + STRIP + 7, &tally), Gather::Refused);
         for (most, apart) in [(200, 16), (1 << 20, 16), (1 << 20, 8)] {
             let mut at = 0;
-            while messages.gather(TO, at, &[0; 8], most, &tally) == Gather::Kept {
+            while messages.gather(TO, at, Small::Put(&[0; 8]), most, &tally) == Gather::Kept {
                 at += apart;
             }
             assert!(at >= 3 * apart, "{at}");
@@ -208,7 +306,7 @@ mod tests {
     fn kept_puts_of_a_dead_peer_fail() {
         let (messages, tally) = (Messages::default(), Tally::new());
         let fault = |peer| Fault::new(Peer(peer), Reason::Died);
-        let keep = || assert_eq!(messages.gather(TO, 0, &[0; 8], 1024, &tally), Gather::Kept);
+        let keep = || assert_eq!(messages.gather(TO, 0, Small::Put(&[0; 8]), 1024, &tally), Gather::Kept);
         keep();
         messages.give_up(&fault(2));
         assert!(!tally.idle());

@@ -24,7 +24,7 @@ pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Space};
-pub(crate) use gathered::Gather;
+pub(crate) use gathered::{Gather, Small};
 
 /// The log target of messages.
 const TARGET: &str = "transom::messages";
@@ -72,7 +72,7 @@ pub(crate) struct Messages {
     deferred: Mutex<VecDeque<Deferred>>,
     /// How many deferred messages are not sent: those queued, and those that a thread is sending.
     owed: AtomicUsize,
-    /// Small puts that will share a message.
+    /// Small puts and gets that will share messages.
     gathering: gathered::Gathering,
 }
 

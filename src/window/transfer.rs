@@ -12,10 +12,10 @@ use crate::epoch::Access;
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::Layout;
-use crate::messages::Gather;
+use crate::messages::{Gather, Small};
 use crate::transport::NetMemory;
 
-/// The longest put that shares a message.
+/// The longest put or get that shares a message.
 const GATHERED: usize = 1024;
 /// Operations in flight to a target when a message of puts is begun in an epoch whose end notifies
 /// the target. The notice follows posted puts without waiting, and a message is waited for first.
@@ -115,7 +115,9 @@ impl Core {
     fn put_far(&self, target: &Target, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         match far {
             Far::Posted(memory) if !self.travels(target, from.len())? => {
-                if memory.put_carried(at, from, tally) || self.gathers(target, memory, at, from.bytes(), tally)? {
+                if memory.put_carried(at, from, tally)
+                    || self.gathers(target, memory, at, Small::Put(from.bytes()), tally)?
+                {
                     Ok(())
                 } else {
                     Posted::of(&self.job, memory).put(at, from, tally)
@@ -152,7 +154,7 @@ impl Core {
             Reach::Far(Far::Posted(memory))
                 if bytes.len() <= memory.limits().inline_max && !self.travels(target, bytes.len())? =>
             {
-                if self.gathers(target, memory, at, bytes, &target.tally)? {
+                if self.gathers(target, memory, at, Small::Put(bytes), &target.tally)? {
                     return Ok(());
                 }
                 while !self.job.taken(memory.put_inline(at, bytes, &target.tally))? {}
@@ -165,23 +167,30 @@ impl Core {
         }
     }
 
-    /// Keeps a small put for a message with several puts to one target, and returns whether the put
-    /// was kept. A put is posted at once if no operation is in flight, so that a single put before
-    /// a flush is not delayed.
+    /// Keeps a small put or get for a message with several of one target, and returns whether the
+    /// operation was kept. It is posted at once if no operation is in flight, so that a single one
+    /// before a flush is not delayed.
     #[inline]
-    fn gathers(&self, target: &Target, memory: &NetMemory, at: u64, bytes: &[u8], tally: &TallyRef) -> Result<bool> {
+    fn gathers(
+        &self,
+        target: &Target,
+        memory: &NetMemory,
+        at: u64,
+        small: Small<'_>,
+        tally: &TallyRef,
+    ) -> Result<bool> {
         let limits = memory.limits();
-        if !limits.gathers || !(1..=GATHERED).contains(&bytes.len()) || tally.idle() {
+        if !limits.gathers || !(1..=GATHERED).contains(&small.len()) || tally.idle() {
             return Ok(false);
         }
-        self.gather_put(target, at, bytes, limits.message_max, tally)
+        self.gather_small(target, at, small, limits.message_max, tally)
     }
 
-    fn gather_put(&self, target: &Target, at: u64, bytes: &[u8], most: usize, tally: &TallyRef) -> Result<bool> {
-        // A request has a separate tally, which counts this put alone.
+    fn gather_small(&self, target: &Target, at: u64, small: Small<'_>, most: usize, tally: &TallyRef) -> Result<bool> {
+        // A request has a separate tally, which counts this operation alone.
         let request = !std::ptr::eq(&raw const **tally, &raw const *target.tally);
-        let enough = match self.epochs.state().0 {
-            Access::Lock | Access::LockAll => 1,
+        let enough = match (small, self.epochs.state().0) {
+            (Small::Get(_), _) | (_, Access::Lock | Access::LockAll) => 1,
             _ => AHEAD_OF_NOTICES,
         };
         if request || tally.outstanding() < enough {
@@ -189,7 +198,7 @@ impl Core {
         }
         let to = (peer(self.team.rank(target.rank())), self.id);
         loop {
-            match self.job.messages.gather(to, at, bytes, most, tally) {
+            match self.job.messages.gather(to, at, small, most, tally) {
                 Gather::Kept => return Ok(true),
                 Gather::Refused => return Ok(false),
                 Gather::Full => {
@@ -226,7 +235,11 @@ impl Core {
                 Ok(())
             }
             Reach::Far(Far::Posted(memory)) if !self.travels(target, into.len())? => {
-                Posted::of(&self.job, memory).get(at, &into, count.tally(target))
+                let tally = count.tally(target);
+                if self.gathers(target, memory, at, Small::Get(&into), tally)? {
+                    return Ok(());
+                }
+                Posted::of(&self.job, memory).get(at, &into, tally)
             }
             Reach::Far(far) => {
                 let from = Layout::Bytes(into.len());
