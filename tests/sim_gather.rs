@@ -1,5 +1,5 @@
-//! Small puts and gets that share messages, where the target's CPU performs them: what they cost, and
-//! that a flush covers them.
+//! Small puts and gets that share messages, where the target's CPU performs them: their costs, and
+//! that a flush completes them.
 //!
 //! Route: sim.
 
