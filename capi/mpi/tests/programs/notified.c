@@ -134,6 +134,79 @@ static void counters(void) {
     check("numbers, thresholds, resets and attributes", bad);
 }
 
+/* The eight operations by one prefix, in one form. Each result is seen by the next operation. */
+#define BY_NAME(prefix, form)                                                                                           \
+    do {                                                                                                                \
+        long one = 1, got = 0;                                                                                          \
+        bad |= prefix##Put_notify##form(&one, 1, MPI_LONG, next_, 20, 1, MPI_LONG, 15, win) != MPI_SUCCESS;             \
+        MPI_Win_flush(next_, win);                                                                                      \
+        bad |= prefix##Get_notify##form(&got, 1, MPI_LONG, next_, 20, 1, MPI_LONG, 15, win) != MPI_SUCCESS;             \
+        MPI_Win_flush(next_, win);                                                                                      \
+        bad |= (got != 1) << 1;                                                                                         \
+        prefix##Accumulate_notify##form(&one, 1, MPI_LONG, next_, 20, 1, MPI_LONG, MPI_SUM, 15, win);                   \
+        prefix##Get_accumulate_notify##form(&one, 1, MPI_LONG, &got, 1, MPI_LONG, next_, 20, 1, MPI_LONG, MPI_SUM, 15,  \
+                                            win);                                                                       \
+        MPI_Win_flush(next_, win);                                                                                      \
+        bad |= (got != 2) << 2;                                                                                         \
+        prefix##Rput_notify##form(&one, 1, MPI_LONG, next_, 20, 1, MPI_LONG, 15, win, &q);                              \
+        MPI_Wait(&q, MPI_STATUS_IGNORE);                                                                                \
+        MPI_Win_flush(next_, win);                                                                                      \
+        prefix##Rget_notify##form(&got, 1, MPI_LONG, next_, 20, 1, MPI_LONG, 15, win, &q);                              \
+        MPI_Wait(&q, MPI_STATUS_IGNORE);                                                                                \
+        bad |= (got != 1) << 3;                                                                                         \
+        prefix##Raccumulate_notify##form(&one, 1, MPI_LONG, next_, 20, 1, MPI_LONG, MPI_SUM, 15, win, &q);              \
+        MPI_Wait(&q, MPI_STATUS_IGNORE);                                                                                \
+        prefix##Rget_accumulate_notify##form(&one, 1, MPI_LONG, &got, 1, MPI_LONG, next_, 20, 1, MPI_LONG, MPI_SUM, 15, \
+                                             win, &q);                                                                  \
+        MPI_Wait(&q, MPI_STATUS_IGNORE);                                                                                \
+        bad |= (got != 2) << 4;                                                                                         \
+    } while (0)
+
+static void every_name(void) {
+    long bad = 0;
+    MPI_Request q;
+    MPI_Count value = 0, again = 0;
+    BY_NAME(MPI_, );
+    BY_NAME(MPIX_, );
+    BY_NAME(MPI_, _c);
+    BY_NAME(MPIX_, _c);
+    MPI_Win_flush_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    bad |= (MPI_Win_get_notify_value(win, 15, &value) != MPI_SUCCESS || value != 32) << 5;
+    bad |= (MPIX_Win_get_notify_value(win, 15, &again) != MPI_SUCCESS || again != 32) << 6;
+    bad |= (part[20] != 3) << 7;
+    static const int attributes[][2] = {
+        {MPI_WIN_NOTIFICATION_NUM_SB, MPIX_WIN_NOTIFICATION_NUM_SB},
+        {MPI_WIN_NOTIFICATION_NUM_UB, MPIX_WIN_NOTIFICATION_NUM_UB},
+        {MPI_WIN_NOTIFICATION_VALUE_UB, MPIX_WIN_NOTIFICATION_VALUE_UB},
+    };
+    for (int i = 0; i < 3; i++) {
+        void *one = NULL, *other = NULL;
+        int flag = 0, flag_x = 0;
+        MPI_Win_get_attr(win, attributes[i][0], &one, &flag);
+        MPI_Win_get_attr(win, attributes[i][1], &other, &flag_x);
+        if (!flag || !flag_x) bad |= 1 << 8;
+        else if (i == 2) bad |= (*(MPI_Count *)one != *(MPI_Count *)other) << 9;
+        else bad |= (*(int *)one != *(int *)other) << 10;
+    }
+    check("every name with MPI_ and with MPIX_", bad);
+}
+
+/* The last of 4096 counters of each process, and no other. */
+static void last_counter(void) {
+    long one = 1, bad = 0;
+    MPI_Count value = 0;
+    for (int i = 0; i < 5; i++) {
+        bad |= MPI_Put_notify(&one, 1, MPI_LONG, next_, 0, 1, MPI_LONG, 4095, win) != MPI_SUCCESS;
+    }
+    reach(4095, 5, 1);
+    MPI_Win_flush_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 4095; i++) bad |= (value_of(i) != 0) << 1;
+    bad |= (MPI_Win_reset_notify_value(win, 4095, &value) != MPI_SUCCESS || value != 5 || value_of(4095) != 0) << 2;
+    check("the last of 4096 counters", bad);
+}
+
 /* What is refused moves nothing and counts nothing. */
 static void refused(void) {
     long x = -5;
@@ -187,9 +260,13 @@ static void served(void) {
     every_operation();
     counters();
     refused();
+    every_name();
     MPI_Win_unlock_all(win);
     bad = MPIX_Win_set_num_notify(win, MPI_INFO_NULL, 4096) != MPI_SUCCESS;
     check("all counters again", bad | (value_of(0) != 0 || value_of(4095) != 0) << 1);
+    MPI_Win_lock_all(0, win);
+    last_counter();
+    MPI_Win_unlock_all(win);
 }
 
 /* A window that the MPI serves. */
