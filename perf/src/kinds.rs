@@ -65,6 +65,11 @@ pub(crate) enum Test {
     /// All ranks: post to the left neighbour; start, put of 8 bytes and complete to the right one;
     /// wait.
     PscwRing,
+    /// All ranks: notified puts of 8 bytes to the right neighbour, -W of them before a flush.
+    NotifyRate,
+    /// All ranks: a notified put of 8 bytes to the right neighbour, and the wait for the notice of
+    /// the left one: the time of one way.
+    NotifyLatency,
     /// All ranks: a put to each rank and a fence; sizes are those of one put.
     Alltoall,
     /// All ranks: accumulates of 1 on random words of random ranks; sizes are those of a rank's
@@ -123,6 +128,8 @@ impl Test {
             Test::GetMbw => of(Bandwidth, (65536, 1 << 20), "memcpy from the right neighbour's mapped memory"),
             Test::Fence => word(Latency, "a store, and a barrier of flags by dissemination"),
             Test::PscwRing => word(Latency, "a flag to the left, a store and a flag to the right"),
+            Test::NotifyRate => word(Rate, "a store and an atomic add at the right neighbour"),
+            Test::NotifyLatency => word(Latency, "a store and a flag to the right, and the wait for one from the left"),
             Test::Alltoall => of(Bandwidth, (64, 4096), "memcpy to each rank, and a barrier of flags"),
             Test::Gups => of(Rate, (1 << 20, 1 << 20), "atomic adds of the CPU on random words of random ranks"),
             Test::WindowCreate => of(Latency, (4096, 4096), "private memory, between two barriers of flags"),

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Each with the number of lines that `-m 64:128` or its one size gives.
-const TESTS: [(&str, usize); 16] = [
+const TESTS: [(&str, usize); 18] = [
     ("put_mr", 2),
     ("get_mr", 2),
     ("fop_hot", 1),
@@ -19,6 +19,8 @@ const TESTS: [(&str, usize); 16] = [
     ("get_mbw", 2),
     ("fence", 1),
     ("pscw_ring", 1),
+    ("notify_rate", 1),
+    ("notify_latency", 1),
     ("alltoall", 2),
     ("gups", 2),
     ("window_create", 2),

@@ -15,12 +15,12 @@ fn word(rank: usize, at: usize) -> u64 {
     (rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (at as u64).wrapping_mul(0xff51_afd7_ed55_8ccd)
 }
 
-fn words(rank: usize, len: usize) -> Vec<u64> {
+pub(super) fn words(rank: usize, len: usize) -> Vec<u64> {
     (0..len).map(|at| word(rank, at)).collect()
 }
 
 /// Fails where words are not those of a rank.
-fn verify(what: &str, found: &[u64], rank: usize) -> Outcome<()> {
+pub(super) fn verify(what: &str, found: &[u64], rank: usize) -> Outcome<()> {
     match found.iter().enumerate().find(|&(at, &found)| found != word(rank, at)) {
         None => Ok(()),
         Some((at, found)) => {

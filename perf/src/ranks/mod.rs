@@ -11,6 +11,7 @@ mod clock;
 mod copies;
 mod epochs;
 mod locks;
+mod notified;
 mod table;
 mod windows;
 
@@ -91,6 +92,7 @@ fn open<'j>(world: &'j Job, options: &'j Options, size: usize) -> Outcome<Box<dy
         Test::LockHot | Test::LockSpread => locks::open(world, options)?,
         Test::Fence => epochs::fence(world, options)?,
         Test::PscwRing => epochs::ring(world, options)?,
+        Test::NotifyRate | Test::NotifyLatency => notified::open(world, options)?,
         Test::Alltoall => copies::all_to_all(world, options, size)?,
         Test::WindowCreate => windows::creation(world, options, size)?,
         Test::Overlap => windows::overlap(world, options, size)?,
