@@ -1,9 +1,9 @@
 //! Users' buffers in the form that ports take.
 //!
-//! A port reads and writes a buffer after the call that posted the operation has returned. The
-//! late access is sound because a [`Source`] or [`Sink`] is made in one of two ways: by a
-//! [`Scope`], whose end waits for every operation in flight, also when it unwinds; or by an unsafe
-//! function whose caller promises that the buffer stays. Knows no windows.
+//! A port reads and writes a buffer after the call that posted the operation has returned. The late
+//! access is sound because a [`Source`] or [`Sink`] is made in one of two ways: by a [`Scope`],
+//! whose end waits for every operation in flight, also when it unwinds; or by an unsafe function
+//! whose caller promises that the buffer remains valid. Knows no windows.
 
 use std::marker::PhantomData;
 
@@ -305,8 +305,8 @@ pub(crate) unsafe fn promised_memory(base: *mut u8, len: usize) -> Option<Memory
     std::ptr::NonNull::new(base).map(|base| unsafe { Memory::new(base, len, None) })
 }
 
-/// The memory of an owned buffer. The memory stays until [`Reclaim::take`] has given the buffer
-/// back.
+/// The memory of an owned buffer. The memory is valid until [`Reclaim::take`] has returned the
+/// buffer.
 #[inline]
 pub(crate) fn owned_memory<T: bytemuck::Pod + Send + Sync>(mut buffer: Vec<T>) -> (Memory, Reclaim<T>) {
     let len = size_of_val(buffer.as_slice());

@@ -95,7 +95,7 @@ impl Site {
 }
 
 /// The interface by which other ranks reach rank `me`: loopback if all are on its machine and the
-/// user `asked` for none; otherwise the interface whose subnet contains most of the other
+/// user named none (`asked`); otherwise the interface whose subnet contains most of the other
 /// machines, the best of equal ones, or loopback if the rank has no interface.
 pub(crate) fn choose(me: usize, sites: &[Site], asked: bool) -> Interface {
     let own = &sites[me];

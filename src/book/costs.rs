@@ -63,8 +63,8 @@
 //! The target's CPU executes requests: its progress thread does so while the program computes. The
 //! thread exists where a job needs a net, and within a node for dynamic windows and for created
 //! windows with unmapped parts (created windows need it where the kernel forbids cross-memory
-//! attach, or where the hint `mpi_accumulate_granularity` asks for the CPU's atomics). The
-//! thread sleeps until there is traffic.
+//! attach, or where the hint `mpi_accumulate_granularity` selects the CPU's atomics). The thread
+//! sleeps until there is traffic.
 //!
 //! # Synchronization
 //!

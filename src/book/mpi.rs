@@ -127,13 +127,13 @@
 //! | `MPI_ERR_DISP` | [`Class::Disp`](crate::Class::Disp) |
 //! | `MPI_ERR_LOCKTYPE` | [`Class::LockType`](crate::Class::LockType): a lock where the info says `no_locks`; another kind of lock does not compile |
 //! | `MPI_ERR_RMA_ATTACH` | [`Class::RmaAttach`](crate::Class::RmaAttach) |
-//! | `MPI_ERR_RMA_CONFLICT` | [`Class::RmaConflict`](crate::Class::RmaConflict); never given, because the library does not detect conflicts |
+//! | `MPI_ERR_RMA_CONFLICT` | [`Class::RmaConflict`](crate::Class::RmaConflict); never returned, because the library does not detect conflicts |
 //! | `MPI_ERR_RMA_RANGE` | [`Class::RmaRange`](crate::Class::RmaRange) |
 //! | `MPI_ERR_RMA_SHARED` | [`Class::RmaShared`](crate::Class::RmaShared) |
 //! | `MPI_ERR_RMA_SYNC` | [`Class::RmaSync`](crate::Class::RmaSync) |
 //! | `MPI_ERR_RMA_WRONG_FLAVOR` | [`Class::RmaFlavor`](crate::Class::RmaFlavor); `MPI_ERR_RMA_FLAVOR` in later texts |
 //! | `MPI_ERR_SIZE` | [`Class::Size`](crate::Class::Size) |
-//! | `MPI_ERR_WIN` | [`Class::Win`](crate::Class::Win); never given, because no value stands for a window that does not exist |
+//! | `MPI_ERR_WIN` | [`Class::Win`](crate::Class::Win); never returned, because no value stands for a window that does not exist |
 //!
 //! # Names of other chapters
 //!

@@ -90,7 +90,7 @@
 //! # Ok::<(), transom::Error>(())
 //! ```
 //!
-//! # A flush tells the target nothing
+//! # A flush is no signal to the target
 //!
 //! After a flush the target's memory has the data, but the target's program gets no signal. Set a
 //! flag by an atomic after the flush, or use a [notified put](super::notifications). The target
@@ -127,7 +127,7 @@
 //!   epochs under `NOCHECK`. A rank that loads its own part while others change the part under
 //!   locks must lock it too.
 //! - **A lock orders nothing.** It excludes others while it is held, but does not decide which rank
-//!   comes first.
+//!   gets it first.
 //! - **Nested exclusive locks can wait for each other for ever.** All ranks must lock in one order,
 //!   for example by rank.
 //! - **Two windows over the same memory are independent.** A fence of one completes nothing of the

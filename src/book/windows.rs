@@ -32,7 +32,7 @@
 //! | [`Allocate`](crate::Flavor::Allocate) | [`Window::allocate`](crate::Window::allocate) | of the library, zeroed | the default choice: it is the fastest on every route |
 //! | [`Create`](crate::Flavor::Create) | [`Window::create`](crate::Window::create) | of the caller | the data is in a buffer that can't move |
 //! | [`Shared`](crate::Flavor::Shared) | [`Window::allocate_shared`](crate::Window::allocate_shared) | of the library, zeroed, one segment | ranks of one node load and store each other's parts: [`shared`](super::shared) |
-//! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory comes and goes, lists and trees: [`dynamic`](super::dynamic) |
+//! | [`Dynamic`](crate::Flavor::Dynamic) | [`RawWindow::create_dynamic`](crate::RawWindow::create_dynamic) | attached later, piece by piece | memory that is allocated and freed, lists and trees: [`dynamic`](super::dynamic) |
 //!
 //! Within a node, the other ranks map allocated and shared parts, so that a put is a store. The
 //! other ranks also map created and attached memory of [`Job::alloc_mem`](crate::Job::alloc_mem),
@@ -47,7 +47,7 @@
 //! allocated one. Several windows may use the same memory; they keep it after the
 //! [`Allocation`](crate::Allocation) is dropped. Each rank decides for its own part: other ranks of
 //! the node map every part in such memory, and reach other parts as described above.
-//! [`is_mapped`](crate::Window::is_mapped) tells whether all parts are mapped.
+//! [`is_mapped`](crate::Window::is_mapped) returns whether all parts are mapped.
 //!
 //! ```
 //! use transom::{Info, Window};

@@ -13,7 +13,8 @@ pub const MAX_GATHERED: usize = 64 * 1024;
 
 /// Number of blocks that become one, and most blocks left at the end. For a rank that makes blocks,
 /// each doubling of the ranks costs 7/3 gets and a third of a barrier; pairs would cost 1 get and a
-/// barrier. A barrier goes through the whole launcher, whereas a get is often answered nearby.
+/// barrier. A barrier involves the whole launcher, whereas a get is often answered on the rank's
+/// machine.
 const FAN: usize = 8;
 
 /// The longest name of an allgather: leaves room in a key for `.LEVEL.RANK.PIECE`.

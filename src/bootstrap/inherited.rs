@@ -36,8 +36,8 @@ pub(super) fn adopt_socket(raw: i32) -> io::Result<OwnedFd> {
     }
     // SAFETY: `from_raw_fd` requires an open descriptor without another owner. Open: checked above
     // through /proc, and only an owner closes a launcher's descriptor. No other owner: the number
-    // comes from PMI_FD, by which the launcher hands the descriptor to this process as a whole, and
-    // ADOPTED lets one caller through in the life of the process.
+    // comes from PMI_FD, by which the launcher passes the descriptor to this process, and ADOPTED
+    // admits one caller in the lifetime of the process.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
     fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
     Ok(fd)

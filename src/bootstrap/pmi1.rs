@@ -326,7 +326,7 @@ impl Bootstrap for Pmi1 {
 
 impl Drop for Pmi1 {
     /// Launchers end the whole job when a rank's connection closes before the rank has left. A
-    /// failing rank must be able to print its error first, so the connection stays open until the
+    /// failing rank must be able to print its error first, so the connection is open until the
     /// process ends.
     fn drop(&mut self) {
         if !self.left {

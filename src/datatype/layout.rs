@@ -85,7 +85,7 @@ impl Strip {
     }
 }
 
-/// What is inside it happens `count` times, each `stride` bytes after the one before.
+/// A repetition of its content, `count` times, each `stride` bytes after the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loop {
     pub(crate) count: usize,
@@ -231,8 +231,8 @@ impl Builder {
     }
 }
 
-/// Where repetition number `index` of `loops` (outermost first) begins, and what of the index lies
-/// outside all loops.
+/// The offset of repetition number `index` of `loops` (outermost first), and the part of the index
+/// beyond all loops.
 pub(crate) fn place(loops: &[Loop], index: usize) -> (usize, i64) {
     let mut rest = index;
     let mut base = 0i64;

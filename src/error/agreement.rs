@@ -29,7 +29,7 @@ impl SharedSettings {
         [self.shm.into(), self.verbs.into(), self.ofi.into(), atomics.unwrap_or_default(), self.cma.into()]
     }
 
-    /// The settings that a rank of the same version told; `None` for other bytes.
+    /// The settings that a rank of this version sent; `None` for other bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<SharedSettings> {
         let &[shm, verbs, ofi, atomics, cma] = bytes else { return None };
         let [shm, verbs, ofi, cma] = [shm, verbs, ofi, cma].map(|flag| flag == 1);

@@ -1,4 +1,5 @@
-//! Failures of transports in types of this crate: an action, who refused it, and with which code.
+//! Failures of transports in types of this crate: an action, the party that refused it, and the
+//! party's code.
 
 use std::error::Error;
 use std::{fmt, io};

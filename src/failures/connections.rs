@@ -338,7 +338,7 @@ mod tests {
         let most: usize = backlog.trim().parse().expect("a number");
         let flood = |count| {
             let silent = |_| TcpStream::connect_timeout(&beacon.at, Duration::from_secs(5)).expect("it accepts");
-            // Each connection stays for a while, so that this process has few at once.
+            // Each connection is kept for a while, so that this process has few at once.
             let mut open = VecDeque::new();
             for number in 0..count {
                 open.push_back(silent(number));

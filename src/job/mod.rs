@@ -131,7 +131,7 @@ pub fn init() -> Result<Job> {
 
 /// Starts this process's only job over the connection that `connect` makes.
 fn begin(connect: impl FnOnce() -> Result<Box<dyn Bootstrap>, bootstrap::BootstrapError>) -> Result<Job> {
-    // Relaxed: the flag only tells whether a job was started before.
+    // Relaxed: the flag only shows whether a job was started before.
     if STARTED.swap(true, Ordering::Relaxed) {
         return Err(ErrorKind::AlreadyStarted.into());
     }
@@ -457,8 +457,8 @@ impl JobCore {
         Ok(slot)
     }
 
-    /// A barrier of a team. Returns the union of the bits of [`barrier::TELLS`] that members
-    /// `tells`.
+    /// A barrier of a team. Returns the union of the bits of [`barrier::TELLS`] that the members
+    /// pass as `tells`.
     pub(crate) fn barrier_telling(&self, team: &Team, tells: u32) -> Result<u32> {
         let turn = next(&team.barriers);
         let world = team.key == 0;

@@ -32,7 +32,7 @@ const CONNECTION: u64 = 26 * 1024;
 /// A stand-in for the launcher of rank 0.
 #[derive(Debug, Default)]
 struct MadeUp {
-    /// What this rank put first under each name of an allgather.
+    /// The first value of this rank under each name of an allgather.
     own: HashMap<String, Vec<u8>>,
 }
 
@@ -129,8 +129,8 @@ fn measure(file: OsString) {
     std::mem::forget(Arc::clone(&job));
 }
 
-/// The measured start, and what contact with all ranks of the node and with the partners of the
-/// barriers adds at most: the whole control memory, pinned, and the connections.
+/// The measured start, plus the upper bound of contact with all ranks of the node and with the
+/// partners in barriers: the whole control memory, pinned, and the connections.
 #[test]
 fn a_process_among_16384_ranks_needs_at_most_64_mib() {
     if let Some(file) = std::env::var_os(CHILD) {

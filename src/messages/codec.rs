@@ -29,7 +29,7 @@ pub(crate) enum Request<'a> {
     /// Answers with the bytes of the strips.
     Gather { strips: Cow<'a, [Strip]> },
     /// Combines each element with the data; answers with the previous values if `fetch`. Empty data
-    /// stands for `MPI_NO_OP`.
+    /// means `MPI_NO_OP`.
     Combine { op: Op, ty: BasicType, fetch: bool, strips: Cow<'a, [Strip]>, data: Cow<'a, [u8]> },
     /// Stores `new` where `expected` is found; answers with the previous value.
     Swap { ty: BasicType, at: u64, expected: u64, new: u64 },

@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use super::op::Op;
 use super::types::Class;
 
-/// Defines the enumeration and what is known of its types from one table: for each type its name in
-/// MPI, its size in bytes and its class.
+/// Defines the enumeration and the properties of its types from one table: for each type its name
+/// in MPI, its size in bytes and its class.
 macro_rules! table {
     ($($(#[$doc:meta])+ $name:ident = $mpi:literal, $size:literal, $class:ident;)+) => {
         /// A predefined type that Rust lacks. `enum foreign` of capi/mpi/host/host.h has the same

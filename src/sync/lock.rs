@@ -377,8 +377,8 @@ fn announce_later(words: &impl Words, nested: impl Fn() -> bool, mut found: u64)
     }
 }
 
-/// The rest of an exclusive lock, where others are in or wait; returns the word before this writer
-/// was in, or `None` where the target lost what this writer `needs`.
+/// The rest of an exclusive lock, if other processes hold or await it; returns the word before this
+/// writer got the lock, or `None` if the target lost the bit that this writer `needs`.
 #[cold]
 fn exclusive_later(words: &impl Words, target: usize, needs: u64) -> Result<Option<u64>> {
     let place = Place::Target(target);

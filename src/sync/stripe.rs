@@ -3,7 +3,7 @@
 //! block. A lock word is in shared memory, and an uncontended operation needs one locked
 //! instruction for it. The word has the process number of its holder, so that a waiter takes over
 //! the lock of a process that died. Elements are stored whole, so only the dead rank's own
-//! accumulate stays unfinished. Knows no types.
+//! accumulate is incomplete. Knows no types.
 //!
 //! Where ranks contend for a lock, operations on one element that is a word of the CPU bypass the
 //! lock through the gate of its stripe (`transom_fabric::gate`). The gate opens once [`FIRST`] of

@@ -166,7 +166,7 @@ impl NetMemory {
         mixed(each_port!(self, port, at => buffers::post_amo(port, at, offset, amo, into, tally)), tally)
     }
 
-    /// Hands over to the device what the port holds back for the peer.
+    /// Posts the requests to the device that the port holds back for the peer.
     pub(crate) fn release(&self) {
         each_port!(self, port, at => port.release(at));
     }

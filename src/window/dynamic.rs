@@ -196,8 +196,8 @@ impl Core {
     }
 
     /// Between nodes the target checks each message separately. Before an access that may take
-    /// several messages, the target is asked to check all of it, so that no part is performed if
-    /// another one is refused.
+    /// several messages, a request has the target check all of it, so that no part is performed if
+    /// another part is refused.
     fn ask_covered(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
         let most = self.message_max(target);
         // A piece after the first becomes two strips at most, however the origin's blocks cut the

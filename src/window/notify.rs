@@ -46,7 +46,7 @@ const INDEX: usize = 8;
 pub(crate) struct Counters {
     /// The window of which they are the memory.
     pub(super) window: Core,
-    /// What each own counter had when it was zeroed last.
+    /// The sum of each of this rank's counters at its last reset.
     pub(super) zeros: Box<[AtomicU64]>,
     /// How often `set_num_notify` was called.
     turn: AtomicU32,

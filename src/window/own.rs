@@ -42,8 +42,8 @@ pub(crate) struct Regions {
 }
 
 impl Own {
-    /// The address of a part as programs see it: null for a part of no bytes, unless it lies in a
-    /// segment that has bytes.
+    /// The address of a part for programs: null for a part of no bytes, unless it is in a segment
+    /// that has bytes.
     pub(super) fn place_of(&self, memory: &Memory) -> Span {
         let nowhere = memory.is_empty() && self.segment.as_ref().is_none_or(Memory::is_empty);
         if nowhere { Span::from_raw(std::ptr::null_mut(), 0) } else { memory.span() }

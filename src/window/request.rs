@@ -41,7 +41,7 @@ struct Pending {
     until: Until,
 }
 
-/// What ends a request.
+/// The condition that completes a request.
 enum Until {
     /// The operation is complete.
     Complete(TallyRef),
@@ -189,7 +189,7 @@ impl Request {
         outcome.map(|()| done)
     }
 
-    /// Drops what a request in flight holds.
+    /// Drops the resources of a request in flight.
     #[cold]
     fn discard(&mut self) {
         *self.state = State::Inactive;

@@ -23,8 +23,8 @@ impl SharedPart {
         self.rank
     }
 
-    /// The first byte, as an address of this process. Null for a part of no bytes, unless it lies
-    /// in a contiguous segment.
+    /// The first byte, as an address of this process. Null for a part of no bytes, unless it is in
+    /// a contiguous segment.
     pub fn base(&self) -> *mut u8 {
         self.place.as_ptr()
     }

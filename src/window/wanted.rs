@@ -73,7 +73,7 @@ impl Wanting {
         self.slot().take()
     }
 
-    /// Ends what [`Wanting::want`] began. The books then count granted locks alone.
+    /// Clears the mark of [`Wanting::want`]. The books then count granted locks alone.
     pub(super) fn end(&self) {
         *self.slot() = None;
         // Release: pairs with the acquire of a thread that waits for the lock.
@@ -137,7 +137,7 @@ impl Core {
         is_noted
     }
 
-    /// Ends what [`Core::want`] began.
+    /// Clears the mark of [`Core::want`].
     pub(super) fn end_wanting(&self) {
         self.epochs.wanting.end();
         self.job.delayed.forget();

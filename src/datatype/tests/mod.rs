@@ -35,7 +35,7 @@ fn expand_strips(strips: impl Iterator<Item = Strip>) -> Vec<i64> {
     bytes
 }
 
-/// Everything that `made` answers for `count` items is what its type map says.
+/// All results of `made` for `count` items agree with its type map.
 fn check(made: &Made, model: &Model, count: usize) {
     let datatype = made.datatype();
     let one = model.bytes(1);

@@ -114,7 +114,7 @@ proptest! {
         prop_assert_eq!(walked(Walk::of(pieces), &steps), rows);
     }
 
-    /// What a strip says is what its pieces say, whichever side has one block.
+    /// A strip describes its pieces, also if one side has a single block.
     #[test]
     fn two_strips_are_one_run_where_their_blocks_fit(
         block in 1..9usize, count in 1..5usize, strides in prop::array::uniform2(-40..40i64), whole in 0..3usize,
@@ -139,7 +139,7 @@ fn counts_beyond_31_bits_are_walked_in_few_steps() {
     let mut walk = Walk::of([column.pieces(1), int.pieces(many), back.pieces(1)]);
     let run = Run { at: [0, 0, 0], length: 4, count: many, strides: [12, 4, -16] };
     assert_eq!(walk.clone().next_run(), Some(run));
-    // The rest of a piece that was cut goes by itself, the others together.
+    // The rest of a piece that was cut is returned alone, the others together.
     assert_eq!(walk.next_at_most(3), Some(([0, 0, 0], 3)));
     assert_eq!(walk.next_run(), Some(Run { at: [3, 3, 3], length: 1, count: 1, strides: [0, 1, 0] }));
     assert_eq!(walk.next_run(), Some(Run { at: [12, 4, -16], count: many - 1, ..run }));
