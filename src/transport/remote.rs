@@ -66,9 +66,21 @@ pub(crate) fn advise_huge(memory: &Memory) -> Result<(), FabricError> {
 /// smaller fields.
 #[derive(Debug)]
 pub(crate) enum NetMemory {
-    Verbs { domain: Arc<VerbsDomain>, remote: RemoteOf<VerbsDomain> },
-    Ofi { domain: Arc<OfiDomain>, remote: RemoteOf<OfiDomain> },
-    Sim { domain: Arc<SimDomain>, remote: RemoteOf<SimDomain> },
+    Verbs {
+        domain: Arc<VerbsDomain>,
+        remote: RemoteOf<VerbsDomain>,
+    },
+    /// `gathers`: [`Limits::gathers`] of the port. Devices never have it.
+    Ofi {
+        gathers: bool,
+        domain: Arc<OfiDomain>,
+        remote: RemoteOf<OfiDomain>,
+    },
+    Sim {
+        gathers: bool,
+        domain: Arc<SimDomain>,
+        remote: RemoteOf<SimDomain>,
+    },
 }
 
 impl Net {
@@ -77,8 +89,16 @@ impl Net {
             Net::Verbs(domain) => {
                 NetMemory::Verbs { remote: domain.port().import(peer, key)?, domain: Arc::clone(domain) }
             }
-            Net::Ofi(domain) => NetMemory::Ofi { remote: domain.port().import(peer, key)?, domain: Arc::clone(domain) },
-            Net::Sim(domain) => NetMemory::Sim { remote: domain.port().import(peer, key)?, domain: Arc::clone(domain) },
+            Net::Ofi(domain) => NetMemory::Ofi {
+                gathers: domain.port().limits().gathers,
+                remote: domain.port().import(peer, key)?,
+                domain: Arc::clone(domain),
+            },
+            Net::Sim(domain) => NetMemory::Sim {
+                gathers: domain.port().limits().gathers,
+                remote: domain.port().import(peer, key)?,
+                domain: Arc::clone(domain),
+            },
         })
     }
 }
@@ -91,11 +111,11 @@ macro_rules! each_port {
                 let $port = domain.port();
                 $what
             }
-            NetMemory::Ofi { domain, remote: $at } => {
+            NetMemory::Ofi { domain, remote: $at, .. } => {
                 let $port = domain.port();
                 $what
             }
-            NetMemory::Sim { domain, remote: $at } => {
+            NetMemory::Sim { domain, remote: $at, .. } => {
                 let $port = domain.port();
                 $what
             }
@@ -108,6 +128,15 @@ impl NetMemory {
     #[inline]
     pub(crate) fn limits(&self) -> &Limits {
         each_port!(self, port, _at => port.limits())
+    }
+
+    /// Whether several small operations cost less as one message.
+    #[inline(always)]
+    pub(crate) fn gathers(&self) -> bool {
+        match self {
+            NetMemory::Verbs { .. } => false,
+            NetMemory::Ofi { gathers, .. } | NetMemory::Sim { gathers, .. } => *gathers,
+        }
     }
 
     /// Posts a put.

@@ -80,6 +80,13 @@ impl Into<'_> {
     }
 }
 
+/// Whether an operation of `len` bytes may be kept for a message with others. It is posted at once
+/// if no operation is in flight, so that a single one before a flush is not delayed.
+#[inline(always)]
+fn may_gather(memory: &NetMemory, len: usize, tally: &TallyRef) -> bool {
+    memory.gathers() && !tally.idle() && (1..=GATHERED).contains(&len)
+}
+
 impl Core {
     /// Puts (MPI-4.1 §12.3.1).
     #[inline(always)]
@@ -115,13 +122,15 @@ impl Core {
     fn put_far(&self, target: &Target, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
         match far {
             Far::Posted(memory) if !self.travels(target, from.len())? => {
-                if memory.put_carried(at, from, tally)
-                    || self.gathers(target, memory, at, Small::Put(from.bytes()), tally)?
-                {
-                    Ok(())
-                } else {
-                    Posted::of(&self.job, memory).put(at, from, tally)
+                if memory.put_carried(at, from, tally) {
+                    return Ok(());
                 }
+                if may_gather(memory, from.len(), tally)
+                    && self.gather_small(target, at, Small::Put(from.bytes()), memory, tally)?
+                {
+                    return Ok(());
+                }
+                Posted::of(&self.job, memory).put(at, from, tally)
             }
             _ => {
                 let (from, to) = (From::contiguous(from), Layout::Bytes(from.len()));
@@ -154,7 +163,9 @@ impl Core {
             Reach::Far(Far::Posted(memory))
                 if bytes.len() <= memory.limits().inline_max && !self.travels(target, bytes.len())? =>
             {
-                if self.gathers(target, memory, at, Small::Put(bytes), &target.tally)? {
+                if may_gather(memory, bytes.len(), &target.tally)
+                    && self.gather_small(target, at, Small::Put(bytes), memory, &target.tally)?
+                {
                     return Ok(());
                 }
                 while !self.job.taken(memory.put_inline(at, bytes, &target.tally))? {}
@@ -168,25 +179,17 @@ impl Core {
     }
 
     /// Keeps a small put or get for a message with several of one target, and returns whether the
-    /// operation was kept. It is posted at once if no operation is in flight, so that a single one
-    /// before a flush is not delayed.
-    #[inline]
-    fn gathers(
+    /// operation was kept.
+    #[cold]
+    fn gather_small(
         &self,
         target: &Target,
-        memory: &NetMemory,
         at: u64,
         small: Small<'_>,
+        memory: &NetMemory,
         tally: &TallyRef,
     ) -> Result<bool> {
-        let limits = memory.limits();
-        if !limits.gathers || !(1..=GATHERED).contains(&small.len()) || tally.idle() {
-            return Ok(false);
-        }
-        self.gather_small(target, at, small, limits.message_max, tally)
-    }
-
-    fn gather_small(&self, target: &Target, at: u64, small: Small<'_>, most: usize, tally: &TallyRef) -> Result<bool> {
+        let most = memory.limits().message_max;
         // A request has a separate tally, which counts this operation alone.
         let request = !std::ptr::eq(&raw const **tally, &raw const *target.tally);
         let enough = match (small, self.epochs.state().0) {
@@ -236,7 +239,9 @@ impl Core {
             }
             Reach::Far(Far::Posted(memory)) if !self.travels(target, into.len())? => {
                 let tally = count.tally(target);
-                if self.gathers(target, memory, at, Small::Get(&into), tally)? {
+                if may_gather(memory, into.len(), tally)
+                    && self.gather_small(target, at, Small::Get(&into), memory, tally)?
+                {
                     return Ok(());
                 }
                 Posted::of(&self.job, memory).get(at, &into, tally)
