@@ -19,6 +19,9 @@ const MOST: usize = 8192;
 /// Most messages that are kept at a time: one of puts and one of gets for each target.
 const BATCHES: usize = 16;
 
+/// Operations of a message for which room is allocated at once.
+const USUAL: usize = 64;
+
 /// A put or get that may share a message.
 #[derive(Clone, Copy)]
 pub(crate) enum Small<'a> {
@@ -74,8 +77,8 @@ impl Small<'_> {
 impl Operands {
     fn new(first: Small<'_>) -> Operands {
         match first {
-            Small::Put(_) => Operands::Puts(Vec::new()),
-            Small::Get(_) => Operands::Gets(Vec::new(), 0),
+            Small::Put(bytes) => Operands::Puts(Vec::with_capacity(MOST.min(USUAL * bytes.len()))),
+            Small::Get(_) => Operands::Gets(Vec::with_capacity(USUAL), 0),
         }
     }
 
@@ -152,7 +155,7 @@ impl Messages {
         if let Some(batch) = kept.iter_mut().find(|batch| batch.takes(small, tally)) {
             return if batch.add(at, small, most) { Gather::Kept } else { Gather::Full };
         }
-        let (strips, operands) = (Vec::new(), Operands::new(small));
+        let (strips, operands) = (Vec::with_capacity(USUAL), Operands::new(small));
         let mut batch = Batch { to, window, strips, operands, tally: tally.clone() };
         if kept.len() == BATCHES || !batch.add(at, small, most) {
             return Gather::Refused;
