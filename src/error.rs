@@ -191,7 +191,7 @@ pub enum ErrorKind {
         reason: SettingError,
     },
     /// A hint on which all ranks of a window must agree differs among them. No rank has the window.
-    #[error("window {window:x}: {hint} differs among the ranks; all give the same, so that no rank has the window")]
+    #[error("window {window:x}: {hint} differs among the ranks, which must give equal values; no rank has the window")]
     Differs {
         /// The key.
         hint: &'static str,
@@ -199,7 +199,7 @@ pub enum ErrorKind {
         window: u64,
     },
     /// A rank has as many windows as a process can have, so that no rank has the new window.
-    #[error("window {window:x}: {limit} windows live in the process of one of the ranks, which is the limit")]
+    #[error("window {window:x}: one of the ranks has {limit} windows in its process, which is the limit")]
     TooManyWindows {
         /// The window's number in the job.
         window: u64,
@@ -207,7 +207,7 @@ pub enum ErrorKind {
         limit: usize,
     },
     /// The memory of a window is not available.
-    #[error("{call}: {bytes} bytes can't be had at rank {rank}")]
+    #[error("{call}: {bytes} bytes are not available at rank {rank}")]
     Memory {
         /// The call.
         call: &'static str,

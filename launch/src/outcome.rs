@@ -125,7 +125,7 @@ impl std::fmt::Display for Failure {
 #[non_exhaustive]
 pub enum LaunchError {
     /// A job of 0 ranks was asked for.
-    #[error("a job has at least 1 rank, and 0 were asked for")]
+    #[error("a job has at least 1 rank, not 0")]
     NoRanks,
     /// More ranks than this process may hold descriptors for.
     #[error("{size} ranks need {needed} descriptors in the launcher, and the hard limit is {limit} (ulimit -Hn)")]
@@ -176,7 +176,7 @@ pub enum LaunchError {
         tried: String,
     },
     /// The CPUs for binding are unknown.
-    #[error("ranks were to be bound, but the system does not tell which CPUs may be used")]
+    #[error("ranks can't be bound, because the system does not report the allowed CPUs")]
     NoCpus,
     /// A system call of the launcher failed.
     #[error("the launcher failed ({doing})")]

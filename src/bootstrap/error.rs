@@ -107,7 +107,7 @@ pub enum BootstrapError {
         during: &'static str,
     },
     /// A rank has ended while others wait for it.
-    #[error("rank {rank} has ended, so that the ranks of the job can't meet any more ({during})")]
+    #[error("rank {rank} has ended, so that no barrier of the job can complete ({during})")]
     RankEnded {
         /// The command that can't be answered.
         during: &'static str,
@@ -115,7 +115,7 @@ pub enum BootstrapError {
         rank: usize,
     },
     /// A system call on the connection failed.
-    #[error("talking to the launcher ({during}) failed")]
+    #[error("communication with the launcher failed ({during})")]
     Io {
         /// The command that failed.
         during: &'static str,
@@ -174,7 +174,7 @@ pub enum BootstrapError {
     },
     /// A call of the program's own bootstrap ([`Job::with_bootstrap`](crate::Job::with_bootstrap))
     /// failed.
-    #[error("the program's own way to the other ranks failed during {during}: {why}")]
+    #[error("the bootstrap of the program failed during {during}: {why}")]
     Host {
         /// The call.
         during: &'static str,

@@ -76,8 +76,8 @@ pub enum ArgumentError {
         /// The size.
         size: usize,
     },
-    /// Addresses that are not memory.
-    #[error("{size} bytes at {address:#x} are not memory")]
+    /// Addresses without memory.
+    #[error("the {size} bytes at {address:#x} are not memory of this process")]
     NotMemory {
         /// The first address.
         address: usize,
@@ -223,8 +223,10 @@ pub enum ArgumentError {
         /// The size of the allocation.
         size: usize,
     },
-    /// Origin and target have other data in their order.
-    #[error("the origin has {origin} bytes, the target {target}, or other types in their order")]
+    /// The type signatures of origin and target differ.
+    #[error(
+        "the type signatures differ: the origin has {origin} bytes, the target {target}, or the order of their predefined types differs"
+    )]
     Signatures {
         /// The origin's bytes.
         origin: usize,
@@ -281,11 +283,11 @@ pub enum ArgumentError {
     /// The call is not defined on the type.
     #[error("it is not defined on {}", .0.name())]
     UndefinedType(BasicType),
-    /// The type does not fit a number of 64 bits.
-    #[error("{} does not fit a number of 64 bits", .0.name())]
+    /// The type does not fit in 64 bits.
+    #[error("{} does not fit in 64 bits", .0.name())]
     NotNumber(BasicType),
     /// An operation that does not combine.
-    #[error("{0} combines nothing")]
+    #[error("{0} is not a reduction")]
     CombinesNothing(Op),
     /// The data of two ranks differ in length.
     #[error("{here} elements here, {there} at rank {rank}")]
@@ -298,7 +300,9 @@ pub enum ArgumentError {
         rank: usize,
     },
     /// A subarray's lists differ in length, or are empty.
-    #[error("{sizes} sizes, {subsizes} subsizes and {starts} starts; there must be as many of each, and one at least")]
+    #[error(
+        "{sizes} sizes, {subsizes} subsizes and {starts} starts; there must be equally many of each, and at least one"
+    )]
     Dimensions {
         /// The number of sizes.
         sizes: usize,
@@ -340,9 +344,9 @@ pub enum ArgumentError {
 #[non_exhaustive]
 pub enum AtomicsError {
     /// All ranks share one node.
-    #[error("atomics by nic are wanted, but all ranks share one node and no net is open")]
+    #[error("atomics by nic are requested, but all ranks share one node and no net is open")]
     OneNode,
     /// The provider lacks atomics.
-    #[error("atomics by nic are wanted, but the provider does not perform all atomics")]
+    #[error("atomics by nic are requested, but the provider does not perform all atomics")]
     Provider,
 }

@@ -57,7 +57,7 @@ pub enum JobError {
         own: Box<NetName>,
     },
     /// The published data of a rank can't be decoded.
-    #[error("rank {rank} told something that this version can't read; do all run the same program?")]
+    #[error("rank {rank} sent data that this version can't decode; do all ranks run the same program?")]
     Unreadable {
         /// The rank.
         rank: usize,
@@ -96,7 +96,7 @@ pub enum JobError {
         rank: usize,
     },
     /// Two windows of a process got the same number.
-    #[error("window {window:x}: another window of this process has the same number; make it again")]
+    #[error("window {window:x}: another window of this process has the same number; create it again")]
     SameNumber {
         /// The number.
         window: u64,
@@ -119,7 +119,7 @@ pub enum JobError {
         rank: usize,
     },
     /// The control words of a mapped target are not mapped.
-    #[error("the control words of rank {rank}, whose memory is mapped, are not")]
+    #[error("the memory of rank {rank} is mapped, but its control words are not")]
     WordsUnmapped {
         /// The rank.
         rank: usize,
@@ -140,7 +140,7 @@ pub enum SettingError {
     #[error("it is a number of bytes")]
     NotBytes,
     /// Not a size of memory, which may have a suffix.
-    #[error("it is a number of bytes, with k, m or g where wanted")]
+    #[error("it is a number of bytes, optionally with k, m or g")]
     NotSize,
     /// Not a power of two, or a larger one than is allowed.
     #[error("it is a power of two, at most 2^{most}")]
@@ -177,7 +177,7 @@ pub enum SettingError {
     #[error("it leaves no transport")]
     NoTransport,
     /// No interface that is up is in the list.
-    #[error("no interface that is up is meant by it; there are {}", .0.join(", "))]
+    #[error("it names no interface that is up; there are {}", .0.join(", "))]
     NoInterface(
         /// The interfaces that are up.
         Vec<String>,
@@ -212,10 +212,10 @@ pub enum UnreachableError {
         seconds: u64,
     },
     /// The rank answered before, and no longer answers.
-    #[error("it answered before, and does no more")]
+    #[error("it answered before, and no longer answers")]
     Silent,
     /// The connection was refused.
-    #[error("{0}: its process has ended, or something in between refuses")]
+    #[error("{0}: its process has ended, or a firewall refuses the connection")]
     Refused(io::Error),
     /// The kernel could not connect.
     #[error("{0}")]
@@ -235,7 +235,7 @@ mod tests {
             (SettingError::NotPowerOfTwo { most: 30 }, "it is a power of two, at most 2^30"),
             (
                 SettingError::NoInterface(vec!["lo=127.0.0.1/8".into()]),
-                "no interface that is up is meant by it; there are lo=127.0.0.1/8",
+                "it names no interface that is up; there are lo=127.0.0.1/8",
             ),
         ] {
             assert_eq!(error.to_string(), words);
