@@ -96,7 +96,7 @@ pub const VARIABLES: [Variable; 18] = [
     },
     Variable {
         name: POPULATE,
-        default: "64m",
+        default: "1m",
         meaning: "window memory up to this size (bytes, or with k, m, g) gets its pages at creation, larger memory at first touch",
     },
     Variable {
@@ -220,7 +220,7 @@ impl Default for Settings {
             atomics: Atomics::Auto,
             xpmem: true,
             cma: true,
-            populate: 64 << 20,
+            populate: 1 << 20,
             rdma: Rdma::default(),
             silence: None,
             pretended_nodes: None,

@@ -43,6 +43,7 @@ static TESTS: &[Test] = &[
         body: shared::refused,
     },
     test("pages_of_a_segment_are_touched_by_their_owner", &[1, 3], pages::touched_by_their_owner),
+    test("pages_of_large_windows_are_touched_at_use", &[1, 2], pages::of_large_windows_at_use),
     test("parts_are_in_huge_pages_on_request", &[2], pages::huge_on_request),
     test("first_contact_touches_few_pages", &[2, 3], pages::few_at_first_contact),
     test("free_maps_no_part", &[2], pages::none_at_free),

@@ -173,7 +173,9 @@ impl Test {
             Test::Lock => "one atomic add and one atomic subtract on the other process's memory",
             Test::FenceLatency => "a barrier of two flags",
             Test::Pscw => "a flag there, a store and a flag back",
-            Test::NotifyPingpong => "a store and a flag there, a store and a flag back",
+            Test::NotifyPingpong => {
+                "a write that the target notices there, and one back, without an answer for the origin"
+            }
             _ => return None,
         })
     }

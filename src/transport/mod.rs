@@ -34,6 +34,10 @@ pub(crate) use transom_shm::huge_pages;
 pub(crate) use transom_shm::topology;
 pub use transom_verbs::Posted;
 
+/// Memory up to this size is populated at once where it matters which process touches a page first:
+/// in shared segments for the NUMA node, and where huge pages are asked for.
+const TOUCHED_BY_OWNER: usize = 64 << 20;
+
 /// The two kinds of transport to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
@@ -265,9 +269,10 @@ impl Wire {
         }
     }
 
-    /// Whether [`allocate`](Self::allocate) populates memory of that length with pages at once.
-    pub(crate) fn populates(&self, len: usize) -> bool {
-        self.heap.as_ref().is_none_or(|heap| heap.populates(len))
+    /// Whether memory of that length gets its pages at once. `by_owner`: it matters which process
+    /// touches a page first.
+    pub(crate) fn populates(&self, len: usize, by_owner: bool) -> bool {
+        self.heap.as_ref().is_none_or(|heap| heap.populates(len) || by_owner && len <= TOUCHED_BY_OWNER)
     }
 
     /// Memory that peers can map, whose pages are allocated at the first touch.
@@ -284,7 +289,7 @@ impl Wire {
         let memory = heap.reserve(len)?;
         // A kernel without huge pages refuses the advice; small pages serve as well.
         let _ = advise_huge(&memory);
-        if heap.populates(len) {
+        if self.populates(len, true) {
             touch(&memory)?;
         }
         Ok(memory)

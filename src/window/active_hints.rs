@@ -14,6 +14,8 @@ pub(crate) struct ActiveHints {
     no_locks: AtomicBool,
     /// Whether accumulates are atomic by the CPU's atomics on elements, not by locked stripes.
     pub(super) per_element: bool,
+    /// Whether huge pages were asked for.
+    pub(super) in_huge_pages: bool,
 }
 
 impl ActiveHints {
@@ -22,6 +24,7 @@ impl ActiveHints {
             ordered: AtomicBool::new(hints.ordered()),
             no_locks: AtomicBool::new(hints.forbids_locks()),
             per_element: hints.per_element(),
+            in_huge_pages: hints.huge_pages.is_some(),
             all: Mutex::new(hints),
         }
     }

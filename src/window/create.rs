@@ -99,17 +99,23 @@ impl Core {
         u64::from(own) + u64::from(self.own.separate.is_some())
     }
 
+    /// Whether a part of that length has its pages from its creation.
+    fn is_populated(&self, len: usize) -> bool {
+        self.job.wire.populates(len, self.hints.in_huge_pages)
+    }
+
     /// Fails where the machine lacks memory for all parts of its ranks.
     fn fits(&self) -> Result<()> {
         let here = |&member: &usize| self.job.lane(self.team.rank(member)) != Some(Lane::Net);
         let mut bytes = 0u64;
         for member in (0..self.team.size).filter(here) {
             let (part, _) = self.job.lookup(self.team.rank(member), self.id)?;
-            if !self.job.wire.populates(usize::try_from(part.size).unwrap_or(usize::MAX)) {
+            if !self.is_populated(usize::try_from(part.size).unwrap_or(usize::MAX)) {
                 bytes = bytes.saturating_add(part.size.saturating_mul(self.promises()));
             }
         }
-        match room::available() {
+        let available = if bytes < room::LARGE as u64 { None } else { room::available() };
+        match available {
             Some(available) if bytes > available => {
                 let (window, rank) = (self.id, self.job.rank);
                 let reason = ArgumentError::PartsTooLarge { window, rank, needed: bytes, available };
@@ -127,8 +133,7 @@ impl Core {
         };
         let model = SEPARATE.bit(self.own.separate.is_some());
         let foreign = if self.job.has_neighbours() { FOREIGN.bit(self.is_foreign()) } else { 0 };
-        let promised =
-            if self.promises() > 0 && !self.job.wire.populates(self.own.memory.len()) { PROMISED } else { 0 };
+        let promised = if self.promises() > 0 && !self.is_populated(self.own.memory.len()) { PROMISED } else { 0 };
         promised
             | foreign
             | noncontig

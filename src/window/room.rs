@@ -13,8 +13,8 @@ use crate::hints::Hints;
 use crate::job::JobCore;
 use crate::transport::{self, Wire};
 
-/// Smaller parts, in bytes, are not checked: a check costs as much as a page.
-const LARGE: usize = 4 << 20;
+/// Less memory, in bytes, is not checked: a check costs as much as some pages.
+pub(super) const LARGE: usize = 4 << 20;
 
 /// The bytes that processes of this machine can still allocate, as the kernel reports them. `None`
 /// where the kernel is configured to grant everything (`vm.overcommit_memory` 1, man proc_sys_vm).

@@ -101,7 +101,7 @@ impl Announced {
         }
         // The rank in whose part a page begins touches the page first, so that the page is on that
         // rank's NUMA node.
-        if job.wire.populates(segment.len()) {
+        if job.wire.populates(segment.len(), true) {
             transport::touch(&memory)?;
         }
         let share = Share { segment, offset: at as u64, region, place: self.place, words: self.words };

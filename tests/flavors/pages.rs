@@ -49,6 +49,20 @@ pub(crate) fn few_at_first_contact(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
+/// Regression: creation touched all pages of windows of up to 64 MiB, which took most of the time
+/// of an application that creates large windows and uses little of them.
+/// Shows W1.
+pub(crate) fn of_large_windows_at_use(world: &Job) -> Outcome {
+    const PAGES: usize = 8192;
+    let page = rustix::param::page_size();
+    let win = RawWindow::allocate(world, PAGES * page, 1, &Info::new())?;
+    let touched = || present(win.base().addr(), PAGES);
+    same("pages touched by the creation", &touched()?, &vec![])?;
+    win.store(3000 * page, &[1]);
+    same("pages touched", &touched()?, &vec![3000])?;
+    Ok(win.free()?)
+}
+
 /// A part whose hint requests huge pages has the advice for them and is aligned to a huge page. The
 /// hint in force says whether the kernel provides them for shared memory. Other parts are not
 /// advised.

@@ -27,11 +27,12 @@ use crate::outcome::Outcome;
 const ATTENTIVE: Duration = Duration::from_millis(1);
 /// Longest sleep before the thread checks whether it must end.
 const NAP: Duration = Duration::from_millis(100);
-/// Time limit of a bare barrier.
+/// Time limit of a bare round of both ranks.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An endpoint in addition to the library's, through which the other rank's memory is reached.
 pub(crate) struct BareOfi {
+    rank: Peer,
     buffer: Memory,
     address: sys::fi_addr_t,
     key: u64,
@@ -76,6 +77,7 @@ impl BareOfi {
         let atomics = domain.endpoint().claims_atomic(sys::FI_UINT64, sys::FI_SUM, sys::FI_FETCH_ATOMIC);
         let server = serve.then(|| Server::start(&domain)).transpose()?;
         Ok(BareOfi {
+            rank,
             _server: server,
             buffer: Memory::private(room.max(64) * flight),
             address,
@@ -148,18 +150,28 @@ impl BareOfi {
         }
     }
 
-    /// Takes part in `count` bare barriers of two ranks: each rank writes 8 bytes to the other,
-    /// which adds an entry to the other's queue. That is one round of dissemination, with the put
-    /// in it.
+    /// Takes part in `count` bare barriers of two ranks: one round of dissemination, with the put in
+    /// it.
     pub(super) fn barriers(&self, count: usize) -> Outcome<()> {
+        self.notify(count, false)
+    }
+
+    /// Takes part in `count` round trips: rank 1 answers each write of rank 0 by a write.
+    pub(super) fn pingpong(&self, count: usize) -> Outcome<()> {
+        self.notify(count, self.rank == Peer(1))
+    }
+
+    /// Writes 8 bytes to the other rank, which adds an entry to the other's queue, and takes the
+    /// entry of the other's write, `count` times. A rank that answers takes the entry first.
+    fn notify(&self, count: usize, answers: bool) -> Outcome<()> {
         let endpoint = self.domain.endpoint();
-        // Arrivals: a peer can be one barrier ahead.
+        // Arrivals: a peer can be one round ahead.
         let mut arrived = 0;
         for turn in 1..=count {
             let mut start = None;
             let (mut posted, mut left) = (false, false);
             while !(posted && left && arrived >= turn) {
-                if !posted {
+                if !posted && (!answers || arrived >= turn) {
                     match -self.write(8, sys::FI_REMOTE_CQ_DATA | sys::FI_COMPLETION) {
                         0 => posted = true,
                         sys::FI_EAGAIN => {}
@@ -172,7 +184,7 @@ impl BareOfi {
                     if entry.flags & sys::FI_REMOTE_CQ_DATA != 0 { arrived += 1 } else { left = true }
                 }
                 if start.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                    return Err(format!("bare barrier {turn}: the other rank did not come in {PATIENCE:?}").into());
+                    return Err(format!("bare round {turn}: the other rank did not come in {PATIENCE:?}").into());
                 }
             }
         }

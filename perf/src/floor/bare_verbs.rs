@@ -2,6 +2,9 @@
 //! processes, with a polled completion queue. The target makes no calls: its device performs the
 //! operations.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
 use transom_fabric::{Memory, Peer};
 use transom_verbs::bare::BarePair;
 use transom_verbs::{VerbsOptions, sys};
@@ -15,8 +18,14 @@ const DEPTH: usize = 64;
 /// last one is signaled too.
 const SIGNAL_EVERY: usize = 16;
 
+/// Time limit of a round trip.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A connection in addition to the library's, through which the other rank's memory is reached.
 pub(crate) struct BareVerbs {
+    rank: Peer,
+    /// Round trips so far.
+    turns: AtomicU64,
     pair: BarePair,
     /// The other rank's memory, and its key.
     base: u64,
@@ -46,7 +55,8 @@ impl BareVerbs {
         let (base, card) = card.split_first_chunk().ok_or_else(short)?;
         let (key, card) = card.split_first_chunk().ok_or_else(short)?;
         pair.connect(card)?;
-        Ok(BareVerbs { pair, base: u64::from_le_bytes(*base), key: u32::from_le_bytes(*key), buffers: room })
+        let (base, key) = (u64::from_le_bytes(*base), u32::from_le_bytes(*key));
+        Ok(BareVerbs { rank: options.rank, turns: AtomicU64::new(0), pair, base, key, buffers: room })
     }
 
     pub(super) fn has_atomics(&self) -> bool {
@@ -67,6 +77,26 @@ impl BareVerbs {
                     self.post(test, size, turn, signaled.then_some(posted))?;
                 }
                 done = self.poll()?.unwrap_or(done);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes part in `count` round trips: rank 1 answers each write of rank 0 by a write. Each rank
+    /// waits until it finds the other's write in its memory.
+    pub(super) fn pingpong(&self, count: usize) -> Outcome<()> {
+        let (own, arrived) = (self.pair.memory().word64(self.buffers), self.pair.memory().word64(0));
+        for _ in 0..count {
+            // Relaxed: only this thread uses the count, and the device reads and writes the words.
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
+            if self.rank == Peer(1) {
+                found(arrived, turn)?;
+            }
+            own.store(turn, Ordering::Relaxed);
+            self.post(Test::NotifyPingpong, 8, 0, Some(1))?;
+            while self.poll()?.is_none() {}
+            if self.rank == Peer(0) {
+                found(arrived, turn)?;
             }
         }
         Ok(())
@@ -117,4 +147,16 @@ impl BareVerbs {
         let count = self.pair.poll(&mut entries)?;
         entries[..count].last().map(|entry| Ok(usize::try_from(entry.wr_id)?)).transpose()
     }
+}
+
+/// Waits until the device has written `turn`, or a later one, to a word.
+fn found(word: &AtomicU64, turn: u64) -> Outcome<()> {
+    let start = Instant::now();
+    // Relaxed: no other data is read after the word.
+    while word.load(Ordering::Relaxed) < turn {
+        if start.elapsed() > PATIENCE {
+            return Err(format!("bare round {turn}: the other rank did not come in {PATIENCE:?}").into());
+        }
+    }
+    Ok(())
 }

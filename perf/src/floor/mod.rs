@@ -80,10 +80,10 @@ impl Floor {
             (_, Test::Accumulate | Test::StridedPut) => false,
             (Floor::Shm(_), _) => true,
             (Floor::Verbs(verbs), Test::FopLatency | Test::CasLatency) => verbs.has_atomics(),
-            (Floor::Verbs(_), Test::Lock | Test::Pscw | Test::NotifyPingpong | Test::FenceLatency) => false,
+            (Floor::Verbs(_), Test::Lock | Test::Pscw | Test::FenceLatency) => false,
             (Floor::Verbs(_), _) => true,
             (Floor::Ofi(ofi), Test::FopLatency | Test::CasLatency) => ofi.has_atomics(),
-            (Floor::Ofi(_), Test::Lock | Test::Pscw | Test::NotifyPingpong) => false,
+            (Floor::Ofi(_), Test::Lock | Test::Pscw) => false,
             (Floor::Ofi(_), _) => true,
         }
     }
@@ -96,6 +96,8 @@ impl Floor {
             (Floor::Shm(shm), Test::NotifyPingpong) => shm.pingpong(count),
             (Floor::Shm(shm), _) => shm.barriers(count),
             (Floor::Ofi(ofi), Test::FenceLatency) => ofi.barriers(count)?,
+            (Floor::Ofi(ofi), Test::NotifyPingpong) => ofi.pingpong(count)?,
+            (Floor::Verbs(verbs), Test::NotifyPingpong) => verbs.pingpong(count)?,
             (Floor::Verbs(_) | Floor::Ofi(_), _) => {}
         }
         Ok(())
