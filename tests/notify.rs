@@ -1,6 +1,5 @@
-//! Notified operations among real processes (the MPI Forum's draft of RMA notification): the
-//! counter of a target moves by one for each operation, and never before the operation is complete
-//! there.
+//! Notified operations among real processes (the MPI Forum's draft of RMA notification): each
+//! operation increments its counter at the target by one, after it is complete at the target.
 
 // The byte-level window takes buffers by address.
 #![allow(unsafe_code)]
@@ -22,23 +21,23 @@ const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Out
 }
 
 static TESTS: &[Test] = &[
-    test("the_data_is_there_when_the_counter_says_so", &[1, 2, 3], data_first),
-    test("the_data_of_every_operation_and_layout_comes_first", &[1, 2, 3], every_layout),
-    test("as_many_puts_in_flight_are_complete_as_are_counted", &[1, 2, 3], in_flight),
+    test("data_arrives_before_its_notice", &[1, 2, 3], data_first),
+    test("every_operation_and_layout_completes_before_its_notice", &[1, 2, 3], every_layout),
+    test("counted_puts_in_flight_are_complete", &[1, 2, 3], in_flight),
     test("every_operation_counts_once", &[1, 2, 3], every_operation),
     test("many_producers_are_counted_exactly", &[2, 4], producers),
     test("a_million_notices_are_counted_exactly", &[4, 16], million),
     test("a_queue_of_several_producers", &[2, 4], queue),
-    test("waits_of_one_and_of_several_counters", &[1, 2, 3], waits),
+    test("waits_for_one_and_for_several_counters", &[1, 2, 3], waits),
     test("a_rank_that_waits_for_notices_serves_others", &[2, 3], serves),
-    test("a_counter_is_fetched_and_zeroed_at_once", &[2, 3], resets),
-    test("numbers_differ_and_change", &[1, 2, 3], numbers),
-    test("what_is_refused_counts_nothing", &[2, 3], refused),
+    test("a_counter_is_read_and_zeroed_atomically", &[2, 3], resets),
+    test("numbers_of_counters_differ_and_change", &[1, 2, 3], numbers),
+    test("refused_operations_are_not_counted", &[2, 3], refused),
     test("windows_of_user_memory_and_of_other_flavors", &[2, 3], flavors),
     test("put_signal", &[2, 3], put_signal),
     test("put_signal_that_sets_and_adds", &[2, 3], set_and_add),
-    test("the_last_of_4096_counters", &[1, 2, 3], last_counter),
-    test("only_in_passive_epochs", &[1, 2], passive_only),
+    test("first_and_last_of_4096_counters", &[1, 2, 3], last_counter),
+    test("passive_epochs_only", &[1, 2], passive_only),
     test("requests_of_the_byte_level_window", &[1, 2], byte_level),
 ];
 
@@ -46,8 +45,8 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
-/// Rounds of a ring: each rank checks all data of a round as soon as its counter has moved, without
-/// a barrier. Short puts travel with their notice, long ones before it.
+/// A ring without barriers: each rank checks all data of a round as soon as its counter has changed.
+/// Short puts share a message with their notice; long puts precede it.
 fn data_first(world: &Job) -> Outcome {
     const LONGEST: usize = 70_000;
     let (me, size) = (world.rank(), world.size());
@@ -64,17 +63,17 @@ fn data_first(world: &Job) -> Outcome {
             let mut came = vec![0; len];
             win.load(0, &mut came)?;
             assert!(came.iter().all(|&it| it == value(before, round)), "round {round}: {:?}", &came[..1]);
-            // The buffer is free again: the one before may write.
+            // Tells the left neighbour that it may overwrite this rank's part.
             epoch.scope(|part| part.put_notify(before, 0, &[], Notice(1)))?;
             win.notices().wait(1, round as u64 + 1)?;
         }
         Ok(())
     })?;
-    same("counted", &win.notices().value(0)?, &24)?;
+    same("the count", &win.notices().value(0)?, &24)?;
     Ok(win.free()?)
 }
 
-/// Shorter than a message of every net, longer, and longer than several messages.
+/// Puts that fit into one message on every net, and puts that need one or several messages.
 fn every_layout(world: &Job) -> Outcome {
     visible::data_first(world, &[1, 20, 3000, 20_000], &|what| step(what))
 }
@@ -83,7 +82,8 @@ fn in_flight(world: &Job) -> Outcome {
     [100, 50_000].into_iter().try_for_each(|len| visible::in_flight(world, len, &|what| step(what)))
 }
 
-/// Puts, gets, accumulates, their request forms, typed items and empty ones: each adds one.
+/// Puts, gets, accumulates, their request forms, operations with datatypes and empty operations:
+/// each increments its counter by one.
 fn every_operation(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let next = (me + 1) % size;
@@ -125,7 +125,7 @@ fn every_operation(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// All ranks raise all counters of all ranks; the sums are exact.
+/// All ranks increment all counters of all ranks; the sums are exact.
 fn producers(world: &Job) -> Outcome {
     const TIMES: usize = 400;
     let size = world.size();
@@ -150,8 +150,8 @@ fn producers(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// All ranks raise two counters of rank 0, a million times in all, while rank 0 also makes its own
-/// puts.
+/// All ranks increment two counters of rank 0, a million times in all, while rank 0 also makes its
+/// own puts.
 fn million(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let win = Window::<u64>::allocate(world, size + 1)?;
@@ -194,7 +194,7 @@ fn queue(world: &Job) -> Outcome {
                 let (from, number) = ((value[0] >> 32) as usize, value[0] & 0xffff_ffff);
                 assert_eq!(number, seen[from - 1] + 1, "items of rank {from} come in order");
                 seen[from - 1] = number;
-                // The slot is free again.
+                // Tells the producers that the slot may be filled again.
                 epoch.fetch_add(0, tail + 1, 1)?;
             }
             return Ok(());
@@ -221,20 +221,20 @@ fn waits(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 4)?;
     win.set_num_notify(4)?;
     let notices = win.notices();
-    ensure(!notices.try_wait(1, 1)? && notices.try_wait(1, 0)?, "nothing has come")?;
+    ensure(!notices.try_wait(1, 1)? && notices.try_wait(1, 0)?, "a count of 0 before the first notice")?;
     let mut third = notices.request(2, 3)?;
-    ensure(!third.test()? && third.is_active(), "nothing has come")?;
+    ensure(!third.test()? && third.is_active(), "an active request before the first notice")?;
     world.barrier()?;
     win.lock_all(|epoch| {
         let put = |index| epoch.scope(|part| part.put_notify(next, 0, &[1], Notice(index)));
         put(1)?;
         assert_eq!(notices.wait_any(&[(0, 1), (2, 1), (1, 1)])?, 2);
-        // The neighbour must not be ahead.
+        // No notice of the next step may arrive before this rank has checked the counts of this one.
         world.barrier()?;
         put(2)?;
         put(2)?;
         notices.wait(2, 2)?;
-        assert!(!third.test()?, "two of three");
+        assert!(!third.test()?, "the request completed after two of three notices");
         world.barrier()?;
         put(2)?;
         let mut both = [notices.request(3, 1)?, third];
@@ -245,13 +245,14 @@ fn waits(world: &Job) -> Outcome {
         Request::wait_all(&mut both)
     })?;
     world.barrier()?;
-    let refused = notices.wait_any(&[]).expect_err("of nothing");
+    let refused = notices.wait_any(&[]).expect_err("an empty list of counters");
     same("class", &refused.class(), &Class::Arg)?;
     Ok(win.free()?)
 }
 
-/// Rank 0 only waits for a notice of each other rank. They get its data, combine into it and lock
-/// it before, which its CPU performs over some transports.
+/// Rank 0 only waits for a notice of each other rank. Before their notices the other ranks lock
+/// rank 0, get its data and accumulate to it; over some transports rank 0's CPU performs these
+/// requests.
 fn serves(world: &Job) -> Outcome {
     const LEN: usize = 500;
     let (me, others) = (world.rank(), world.size() - 1);
@@ -282,7 +283,7 @@ fn serves(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Notices that come while the counter is zeroed are counted once, before or after.
+/// Notices that arrive while the counter is zeroed are counted exactly once.
 fn resets(world: &Job) -> Outcome {
     const EACH: u64 = 500;
     let me = world.rank();
@@ -307,7 +308,8 @@ fn resets(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Each rank has its own number, all ranks can ask for it, and each change zeroes all counters.
+/// Ranks have different numbers of counters, every rank can query the number of every rank, and
+/// each change zeroes all counters.
 fn numbers(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let win = Window::<u8>::allocate(world, 1)?;
@@ -328,15 +330,15 @@ fn numbers(world: &Job) -> Outcome {
         }
         world.barrier()?;
     }
-    let refused = win.set_num_notify(if me == size - 1 { 4097 } else { 1 }).expect_err("too many");
+    let refused = win.set_num_notify(if me == size - 1 { 4097 } else { 1 }).expect_err("more than 4096 counters");
     same("class", &refused.class(), &if me == size - 1 { Class::Arg } else { Class::Other })?;
     same("number", &win.num_notify(me)?, &(me * 3 + 3))?;
     same("rank", &win.num_notify(size).expect_err("no rank").class(), &Class::Rank)?;
     Ok(win.free()?)
 }
 
-/// A counter that the target lacks, bytes outside of its part, and a window without counters: an
-/// error, nothing written and nothing counted.
+/// A counter that the target lacks, bytes outside of its part, and a window without counters are
+/// errors; nothing is written and nothing is counted.
 fn refused(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let next = (me + 1) % size;
@@ -362,8 +364,8 @@ fn refused(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// User memory goes by cross-memory attach or XPMEM, and in the separate model; shared windows
-/// only within a node.
+/// Notified puts to user memory, which is reached by cross-memory attach or XPMEM, and to windows
+/// in the separate model.
 fn flavors(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let next = (me + 1) % size;
@@ -385,14 +387,14 @@ fn flavors(world: &Job) -> Outcome {
             same("data", &came, &vec![((me + size - 1) % size) as u64 + 1; len])?;
             world.barrier()?;
         }
-        ensure(win.flavor() != Flavor::Dynamic, "made")?;
+        ensure(win.flavor() != Flavor::Dynamic, "a window with a fixed part")?;
         win.free()?;
     }
     Ok(())
 }
 
-/// The semantics of OpenSHMEM's `put_signal` with an added signal, by one call: the signal is
-/// updated after the data, and `signal_wait_until` is a wait for a threshold.
+/// The semantics of OpenSHMEM's `put_signal` with `SIGNAL_ADD` by one notified put: the signal is
+/// updated after the data. `signal_wait_until` is a wait for a threshold.
 fn put_signal(world: &Job) -> Outcome {
     let (me, size) = (world.rank(), world.size());
     let root = 0;
@@ -417,9 +419,9 @@ fn put_signal(world: &Job) -> Outcome {
 }
 
 /// The semantics of OpenSHMEM's `put_signal` with each of its signal operations. `SIGNAL_ADD` of a
-/// value is one notified put and notices without data: the data is there before the first of them.
-/// A counter cannot be set to a value from afar, so `SIGNAL_SET` is a put, a flush, and an atomic
-/// store to a word of the window, which the target reads atomically.
+/// value is one notified put followed by notices without data. Another rank cannot set a counter to
+/// a value, so `SIGNAL_SET` is a put, a flush, and an atomic store to a word of the window, which
+/// the target reads atomically.
 fn set_and_add(world: &Job) -> Outcome {
     const LEN: usize = 100;
     const ROUNDS: u64 = 10;
@@ -451,7 +453,7 @@ fn set_and_add(world: &Job) -> Outcome {
             epoch.fetch_and_op(next, LEN, signal, ops::Replace)?;
             while epoch.fetch_value(me, LEN)? != signal {}
             win.load(0, &mut came)?;
-            assert_eq!(came, expected(1), "data before the signal that was set");
+            assert_eq!(came, expected(1), "data before the signal is set");
             epoch.put_notify(before, 0, &[], READ)?;
             win.notices().wait(READ.0, 2 * round)?;
         }
@@ -461,7 +463,7 @@ fn set_and_add(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Each of 4,096 counters is raised by itself, the last as the first.
+/// An increment of one of 4,096 counters, the first and the last included, changes no other one.
 fn last_counter(world: &Job) -> Outcome {
     const MOST: usize = 4096;
     let (me, size) = (world.rank(), world.size());
@@ -485,7 +487,7 @@ fn last_counter(world: &Job) -> Outcome {
         same("counter", &(index, win.notices().value(index)?), &(index, times))?;
     }
     let beyond = win.lock_all(|epoch| epoch.put_notify(next, 0, &data, Notice(MOST)));
-    same("no counter", &beyond.expect_err("no such counter").class(), &Class::RmaNotification)?;
+    same("no counter", &beyond.expect_err("a counter past the last").class(), &Class::RmaNotification)?;
     Ok(win.free()?)
 }
 
@@ -510,7 +512,7 @@ fn passive_only(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// The request forms by items of a type; the last one's notice comes after its data.
+/// The request forms of the byte-level window with datatypes, and its forms without requests.
 fn byte_level(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
     let win = RawWindow::allocate(world, 64, 8, &Info::new())?;

@@ -54,12 +54,12 @@ fn the_counter_moves_after_the_data() {
 
 /// Every operation in every layout: shorter than a message, and in several transfers.
 #[test]
-fn the_data_of_every_operation_and_layout_comes_first() {
+fn every_operation_and_layout_completes_before_its_notice() {
     on_every_net(2, |world| visible::data_first(world, &[3, 150], &|what| world.step(what)));
 }
 
 #[test]
-fn as_many_puts_in_flight_are_complete_as_are_counted() {
+fn counted_puts_in_flight_are_complete() {
     on_every_net(2, |world| {
         [3, 300].into_iter().try_for_each(|len| visible::in_flight(world, len, &|what| world.step(what)))
     });

@@ -1,6 +1,6 @@
-//! Small puts and gets that share messages, where the target's CPU performs them as it performs
-//! messages. A put is kept with its data, a get with its buffer, while operations to the target are
-//! in flight. A call that waits or polls sends the kept operations.
+//! Small puts and gets that share messages, over nets on which the target's CPU performs puts and
+//! gets anyway. While operations to a target are in flight, a further put is kept with its data, a
+//! get with its buffer. A call that waits or polls sends the kept operations.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +12,14 @@ use super::{Landing, Messages, locked};
 use crate::buffers::Sink;
 use crate::datatype::Strip;
 
-/// Largest number of bytes of a message: longer messages are not faster, and delay the start of the
-/// target's work.
+/// Maximum length of a message in bytes: longer messages are not faster, and the target begins
+/// later.
 const MOST: usize = 8192;
 
-/// Most messages that are kept at a time: one of puts and one of gets for each target.
+/// Maximum number of kept messages: one of puts and one of gets for each target.
 const BATCHES: usize = 16;
 
-/// Operations of a message for which room is allocated at once.
+/// The number of operations for which a new message allocates memory.
 const USUAL: usize = 64;
 
 /// A put or get that may share a message.
@@ -32,23 +32,23 @@ pub(crate) enum Small<'a> {
 /// The outcome of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gather {
-    /// It is kept, and counted by its tally.
+    /// The operation is kept, and its tally counts it.
     Kept,
-    /// The message has no room: it is to be sent first.
+    /// The message is full and must be sent first.
     Full,
     /// The operation must be posted separately, because [`BATCHES`] messages are kept already.
     Refused,
 }
 
-/// The operations that are kept.
+/// The kept operations.
 #[derive(Default)]
 pub(super) struct Gathering {
-    /// Whether there are any.
+    /// Whether an operation is kept.
     holds: AtomicBool,
     batches: Mutex<Vec<Batch>>,
 }
 
-/// Puts or gets of one target of one window.
+/// Kept puts, or kept gets, for one target of one window.
 struct Batch {
     to: Peer,
     window: u64,
@@ -61,7 +61,7 @@ struct Batch {
 enum Operands {
     /// The data of puts.
     Puts(Vec<u8>),
-    /// The buffers of gets, and their length.
+    /// The buffers of gets, and the sum of their lengths.
     Gets(Vec<Sink>, usize),
 }
 
@@ -86,7 +86,8 @@ impl Operands {
         matches!((self, small), (Operands::Puts(_), Small::Put(_)) | (Operands::Gets(..), Small::Get(_)))
     }
 
-    /// Bytes of the longer one of request and reply with `more` bytes.
+    /// The length of the request or of the reply, whichever is longer, after `more` bytes of data
+    /// are added.
     fn message(&self, strips: usize, more: usize) -> usize {
         let described = OVERHEAD + STRIP * strips;
         match self {
@@ -102,20 +103,20 @@ impl Operands {
                 buffers.push(into.part(0, into.len()));
                 *len += into.len();
             }
-            // `takes` was asked.
+            // Excluded by `takes`.
             _ => {}
         }
     }
 }
 
 impl Batch {
-    /// Whether operations like this one, of this tally, are added to the batch.
+    /// Whether the batch has operations of this kind and tally.
     fn takes(&self, small: Small<'_>, tally: &TallyRef) -> bool {
         std::ptr::eq(&raw const *self.tally, &raw const **tally) && self.operands.takes(small)
     }
 
-    /// Adds an operation, if request and reply may be `most` bytes long with it. One that continues
-    /// the one before needs no strip.
+    /// Adds an operation unless request or reply would then exceed `most` bytes. An operation that
+    /// begins where the previous one ends extends its strip.
     fn add(&mut self, at: i64, small: Small<'_>, most: usize) -> bool {
         let (count, len) = (self.strips.len(), small.len());
         if self.operands.message(count + 1, len) > most.min(MOST) {
@@ -140,8 +141,8 @@ impl Batch {
 }
 
 impl Messages {
-    /// Keeps an operation on offset `at` of a target's part, which `tally` counts. `most`: the
-    /// longest message.
+    /// Keeps an operation at offset `at` of the target's part. `tally` counts it; `most` is the
+    /// maximum length of a message.
     pub(crate) fn gather(
         &self,
         (to, window): (Peer, u64),
@@ -160,17 +161,17 @@ impl Messages {
         if kept.len() == BATCHES || !batch.add(at, small, most) {
             return Gather::Refused;
         }
-        // A call that waits for the tally sends the batch.
+        // Every call that waits for the tally sends the batch.
         tally.begin();
         tally.mix();
         kept.push(batch);
-        // Relaxed: a thread that waits for the operation is the one that began it, or was ordered
-        // after it by the program.
+        // Relaxed: the thread that waits for the operation began it, or the program orders the two
+        // threads.
         self.gathering.holds.store(true, Ordering::Relaxed);
         Gather::Kept
     }
 
-    /// Makes messages of what is kept, for [`Messages::send_deferred`].
+    /// Passes the kept operations as messages to [`Messages::send_deferred`].
     #[inline]
     pub(crate) fn end_gathering(&self) {
         // Relaxed: as in `gather`.
@@ -189,7 +190,7 @@ impl Messages {
         }
     }
 
-    /// Fails the operations that are kept for a peer that died.
+    /// Fails the kept operations for a peer that died.
     pub(super) fn give_up_gathered(&self, fault: &Fault) {
         for batch in self.take_gathered(|batch| batch.to == fault.peer) {
             batch.tally.fail(fault);
@@ -200,7 +201,7 @@ impl Messages {
         let mut kept = locked(&self.gathering.batches);
         let (taken, left) = std::mem::take(&mut *kept).into_iter().partition(wanted);
         *kept = left;
-        // Relaxed: as in `gather`. Under the lock, so that no later batch is overlooked.
+        // Relaxed: as in `gather`. The lock is held, so the flag misses no later batch.
         self.gathering.holds.store(!kept.is_empty(), Ordering::Relaxed);
         taken
     }
@@ -239,7 +240,7 @@ mod tests {
         };
         let message = super::super::codec::encode_request(&[0, TO.1, 0], &request);
         assert_eq!(sent(&messages), [(TO.0, message)]);
-        assert_eq!(tally.outstanding(), 1, "until the answer");
+        assert_eq!(tally.outstanding(), 1, "outstanding until the reply arrives");
         messages.answered(0, Ok(&[]));
         assert!(tally.idle());
     }

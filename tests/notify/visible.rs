@@ -1,6 +1,7 @@
-//! The counter never moves before the data is there: every notified operation in several lengths
-//! and layouts, for jobs on every net. The target looks at all its memory as soon as the counter
-//! has moved, while the origin may still be in the call. Also included by `tests/sim_notify.rs`.
+//! A counter never changes before the data is visible: every notified operation in several lengths
+//! and layouts, for jobs on every net. The target compares its whole part as soon as the counter
+//! has changed, while the origin may still be in the call. `tests/sim_notify.rs` includes this file
+//! too.
 
 use std::error::Error;
 
@@ -25,26 +26,26 @@ impl Layout {
         Shape::new(self.count, &self.ty)
     }
 
-    /// Elements from the first place on that hold the items.
+    /// The number of elements from the first place of the buffer to the last one with an item.
     fn extent(&self) -> usize {
         self.places.iter().max().map_or(0, |last| last + 1)
     }
 }
 
-/// The layouts of `len` elements: together, every third one, from last to first, and in long
+/// The layouts of `len` elements: contiguous, every third element, in reverse order, and in long
 /// blocks with gaps.
 fn layouts(len: usize) -> transom::Result<Vec<Layout>> {
     const BLOCK: usize = 50;
     let word = Datatype::basic(BasicType::Uint64);
-    let turned: Vec<(usize, isize)> = (0..len.cast_signed()).rev().map(|at| (1, at)).collect();
+    let reversed: Vec<(usize, isize)> = (0..len.cast_signed()).rev().map(|at| (1, at)).collect();
     let of = |name, count, ty, places: Vec<usize>| Layout { name, ty, count, places };
     let mut all = vec![
-        of("together", len, word.clone(), (0..len).collect()),
+        of("contiguous", len, word.clone(), (0..len).collect()),
         of("every third", 1, Datatype::vector(len, 1, 3, &word)?, (0..len).map(|at| 3 * at).collect()),
     ];
-    // A list of places is long: it is for lengths that a program would list.
+    // The type lists each element, as programs do for short data only.
     if len <= 1000 {
-        all.push(of("turned", 1, Datatype::indexed(&turned, &word)?, (0..len).rev().collect()));
+        all.push(of("reversed", 1, Datatype::indexed(&reversed, &word)?, (0..len).rev().collect()));
     }
     if len.is_multiple_of(BLOCK) {
         let blocks = Datatype::vector(len / BLOCK, BLOCK, 70, &word)?;
@@ -58,7 +59,7 @@ fn value(rank: usize, round: u64, element: usize) -> u64 {
     (rank as u64 + 1) * 1_000_000_007 + round * 65_537 + element as u64
 }
 
-/// What a round does, each in turn.
+/// The operations of consecutive rounds.
 const CALLS: [Notified; 6] = [
     Notified::Put,
     Notified::Accumulate(Op::Sum),
@@ -68,7 +69,7 @@ const CALLS: [Notified; 6] = [
     Notified::Get,
 ];
 
-/// All operations, lengths and layouts in windows of every flavor.
+/// All operations, lengths and layouts, in windows of every flavor.
 pub(crate) fn data_first(world: &Job, lengths: &[usize], step: &dyn Fn(String)) -> Outcome {
     let room = 3 * lengths.iter().max().copied().unwrap_or(0);
     for (flavor, info) in disciplines(world) {
@@ -78,7 +79,7 @@ pub(crate) fn data_first(world: &Job, lengths: &[usize], step: &dyn Fn(String)) 
         for &len in lengths {
             let all = layouts(len)?;
             for (turn, layout) in all.iter().enumerate() {
-                // A device takes each element by an operation of its own.
+                // The device needs one operation for each element of an accumulate.
                 let is_short = len <= 20 || ring.part.win().actor() == Actor::Cpu;
                 for call in CALLS.into_iter().filter(|call| is_short || matches!(call, Notified::Put | Notified::Get)) {
                     let what = format!("{flavor:?}, {info:?}, {call:?} of {len} elements, {}", layout.name);
@@ -98,13 +99,13 @@ pub(crate) fn data_first(world: &Job, lengths: &[usize], step: &dyn Fn(String)) 
 struct Ring<'j> {
     world: &'j Job,
     part: Part,
-    /// The own part as the rank before makes it, and the part of the next rank.
+    /// The expected content of this rank's part, and of the next rank's part.
     own: Vec<u64>,
     next: Vec<u64>,
     round: u64,
 }
 
-/// Does to a model what a rank's operation does to a part; returns the elements from before.
+/// Applies a rank's operation to the expected content of a part; returns the previous elements.
 fn applied(model: &mut [u64], call: Notified, layout: &Layout, rank: usize, round: u64) -> Vec<u64> {
     let one = |(element, &place): (usize, &usize)| {
         let (old, operand) = (model[place], value(rank, round, element));
@@ -121,7 +122,7 @@ fn applied(model: &mut [u64], call: Notified, layout: &Layout, rank: usize, roun
 }
 
 impl Ring<'_> {
-    /// One operation of each rank on the next one, and the look at the own part.
+    /// One operation of each rank on the next one, and the check of this rank's part.
     fn turn(&mut self, call: Notified, ours: &Layout, theirs: &Layout) -> Outcome {
         self.round += 1;
         let (round, me, size) = (self.round, self.world.rank(), self.world.size());
@@ -141,10 +142,10 @@ impl Ring<'_> {
         let found = self.part.read(me, 0, size_of_val(own))?;
         let wrong = found.chunks(WORD).zip(own).position(|(found, model)| found != model.to_ne_bytes());
         if let Some(at) = wrong {
-            return Err(format!("element {at} is not {} when the notice has come", own[at]).into());
+            return Err(format!("after the notice element {at} is not {}", own[at]).into());
         }
         if call == Notified::Get {
-            // What has been read may be overwritten.
+            // The notice says that the get has read the part, so it may be overwritten.
             self.part.write(me, 0, &vec![0xa5; size_of_val(own)])?;
         }
         if matches!(call, Notified::Get | Notified::GetAccumulate(_)) {
@@ -154,7 +155,7 @@ impl Ring<'_> {
             }
         }
         self.part.write(me, 0, bytemuck::cast_slice(own))?;
-        // The rank before may go on.
+        // The previous rank may begin its next round.
         let none = Shape::new(0, &ours.ty);
         let again = (before, 0, none);
         self.part.notified(Notified::Put, (&[], none), (&mut [], none), again, Notice(1), is_request)?;
@@ -162,8 +163,8 @@ impl Ring<'_> {
     }
 }
 
-/// Several long puts at once, in flight together: a counter that has moved by `k` says that `k` of
-/// them are complete, whichever.
+/// Several long puts in flight together: when the counter has grown by `k`, at least `k` of them are
+/// complete.
 pub(crate) fn in_flight(world: &Job, len: usize, step: &dyn Fn(String)) -> Outcome {
     const PUTS: usize = 6;
     const ROUNDS: usize = 4;
@@ -184,7 +185,10 @@ pub(crate) fn in_flight(world: &Job, len: usize, step: &dyn Fn(String)) -> Outco
                     let mut came = vec![0; PUTS * len];
                     win.load(0, &mut came)?;
                     let complete = came.chunks(len).zip(&expected).filter(|(came, sent)| came == sent).count();
-                    assert!(complete as u64 >= moved, "{moved} notices of round {round}, {complete} puts");
+                    assert!(
+                        complete as u64 >= moved,
+                        "{moved} notices of round {round}, but only {complete} complete puts"
+                    );
                 }
                 Ok(())
             })?;

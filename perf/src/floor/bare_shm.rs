@@ -1,5 +1,5 @@
-//! The floor within a node: the other process's memory mapped here, with a copy, a locked
-//! instruction, and two flags.
+//! The floor within a node: copies, atomic instructions and two flags on the other process's mapped
+//! memory.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -77,8 +77,8 @@ impl BareShm {
         }
     }
 
-    /// A store of 8 bytes, then a store to the peer's flag and a poll of the own flag: two-flag
-    /// barriers.
+    /// Barriers of two flags: a store of 8 bytes, a store to the peer's flag, and a poll of this
+    /// rank's flag.
     pub(crate) fn barriers(&self, count: usize) {
         let (flag, own) = (self.memory.theirs.word32(FLAG), self.memory.mine.word32(FLAG));
         for _ in 0..count {

@@ -1,6 +1,6 @@
-//! The floor of tests of many ranks within a node: every rank's memory, mapped at all ranks, with
-//! the operations of a program without a library: copies, locked instructions, spin locks and
-//! flags.
+//! The floor of tests of many ranks within a node: the memory of every rank is mapped at all ranks,
+//! and operations are those of a program without a library: copies, atomic instructions, spin locks
+//! and flags.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -20,20 +20,20 @@ const READY: usize = 256;
 const DONE: usize = 384;
 const BARRIER: usize = 512;
 const DATA: usize = 4096;
-/// Tries before a waiting rank offers its core to others, which may be those it waits for.
+/// Number of polls before a waiting rank yields its core, which the awaited rank may need.
 const SPINS: usize = 2000;
 
-/// Blocks of all ranks.
+/// One block of memory for each rank.
 pub(crate) struct Everyone {
     parts: Parts,
     me: usize,
     room: usize,
-    /// Barriers and rounds of the ring so far: all ranks count alike.
+    /// Number of barriers and of rounds of the ring so far, equal at all ranks.
     turns: Cell<u64>,
 }
 
 impl Everyone {
-    /// Opens blocks with `room` bytes of data. Collective; `None` where not all ranks share a node.
+    /// Opens blocks with `room` bytes of data. Collective; `None` unless all ranks share a node.
     pub(crate) fn open(world: &Job, room: usize) -> Outcome<Option<Everyone>> {
         if world.node_ranks().len() < world.size() {
             return Ok(None);
@@ -81,8 +81,8 @@ impl Everyone {
     /// Runs `body` under the spin lock of a rank.
     pub(crate) fn locked(&self, rank: usize, body: impl FnOnce()) {
         let lock = self.parts.memory[rank].word64(LOCK);
-        // Acquire pairs with the Release of the last holder. Relaxed: a read that avoids a needless
-        // swap.
+        // Acquire pairs with the Release of the last holder. Relaxed: the load only avoids swaps of
+        // a taken lock.
         while lock.swap(1, Ordering::Acquire) != 0 {
             until(|| lock.load(Ordering::Relaxed) == 0);
         }
@@ -95,14 +95,14 @@ impl Everyone {
         self.locked(rank, || {
             for index in 0..8 {
                 let word = self.data_word(rank, index);
-                // Relaxed: under the lock.
+                // Relaxed: the lock orders the accesses.
                 let sum = f64::from_bits(word.load(Ordering::Relaxed)) + 1.0;
                 word.store(sum.to_bits(), Ordering::Relaxed);
             }
         });
     }
 
-    /// A barrier of flags by dissemination.
+    /// A dissemination barrier of flags.
     pub(crate) fn barrier(&self) {
         let (ranks, turn) = (self.ranks(), self.turn());
         let mut step = 1;
@@ -114,14 +114,14 @@ impl Everyone {
         }
     }
 
-    /// Sets a flag at the left neighbour that this rank is ready, stores a word at the right
-    /// neighbour once that is ready, and waits for the left neighbour's word.
+    /// Tells the left neighbour by a flag that this rank is ready, stores a word at the right
+    /// neighbour when its flag is set, and waits for the left neighbour's word.
     pub(crate) fn ring(&self) {
         let (ranks, turn) = (self.ranks(), self.turn());
         let (left, right) = ((self.me + ranks - 1) % ranks, (self.me + 1) % ranks);
         self.tell(left, READY, turn);
         self.told(READY, turn);
-        // Relaxed: the flag after it orders it.
+        // Relaxed: the following store to a flag orders it.
         self.word(right).store(turn, Ordering::Relaxed);
         self.tell(right, DONE, turn);
         self.told(DONE, turn);

@@ -1,5 +1,5 @@
 //! Memory of several ranks that all of them have mapped, independent of the library's route: each
-//! rank has a heap and opens the others'. The use of the memory is unknown here.
+//! rank has a heap and opens the heaps of the others.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 
 /// A block of each of several ranks.
 pub(crate) struct Parts {
-    /// By rank; this rank's own is among them.
+    /// Indexed by rank, this rank included.
     pub(crate) memory: Vec<Memory>,
     _keeps: (<ShmDomain as Domain>::Region, Arc<ShmDomain>),
 }

@@ -35,8 +35,8 @@ pub(crate) enum Floor {
 impl Floor {
     /// Opens the floor of the job's route, with `room` bytes at each of ranks 0 and 1, and as many
     /// for each of `flight` gets. Collective; usable after the next barrier. On libfabric a thread
-    /// of rank 1 serves the origin, except in a test whose floor both sides
-    /// call, or that has none.
+    /// of rank 1 serves the origin, except in tests whose floor both sides call or that have no
+    /// floor.
     pub(crate) fn open(world: &Job, test: Test, room: usize, flight: usize) -> Outcome<Option<Floor>> {
         let exchange = |mine: &[u8]| swap_cards(world, mine);
         if world.rank() > 1 {
@@ -55,7 +55,7 @@ impl Floor {
         }))
     }
 
-    /// Performs the test's operation `count` times on the bare route; the origin's side.
+    /// Performs the test's operation `count` times on the bare route. Called by the origin.
     pub(crate) fn batch(&self, options: &Options, size: usize, count: usize) -> Outcome<()> {
         match self {
             Floor::Shm(shm) => shm.batch(options.test, size, options.window, count),

@@ -1,4 +1,4 @@
-//! Atomics on words that all ranks share or that one rank alone uses, and on random words.
+//! Atomics on a word of all ranks, on a word of a single origin, and on random words.
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::kinds::Test;
 use crate::options::Options;
 use crate::outcome::Outcome;
 
-/// Fails where a count is another.
+/// Fails if a count differs from the expected one.
 pub(super) fn same(what: &str, found: u64, expected: u64) -> Outcome<()> {
     if found == expected { Ok(()) } else { Err(format!("{what} is {found}, not {expected}").into()) }
 }
@@ -25,17 +25,17 @@ fn sum(world: &Job, count: u64) -> Outcome<u64> {
     Ok(sum[0])
 }
 
-/// Fails unless the first words of the parts hold the additions of all ranks, each of which made
-/// `done`. `hot`: all ranks added to the word of rank 0; otherwise each rank to its neighbour's
-/// word. Collective.
+/// Fails unless the first words of the parts hold the additions of all ranks; each rank made `done`
+/// additions. With `hot` all ranks added to the word of rank 0, otherwise each rank to its
+/// neighbour's word. Collective.
 pub(super) fn counted(world: &Job, win: &Window<u64>, hot: bool, done: u64) -> Outcome<()> {
     let all = sum(world, done)?;
     let mut found = [0];
     win.load(0, &mut found)?;
     match (hot, world.rank()) {
-        // The neighbour that added here made as many additions as this rank.
+        // The neighbour that added to this word made equally many additions.
         (false, _) => same("the word", found[0], done),
-        (true, 0) => same("the word of all", found[0], all),
+        (true, 0) => same("the shared word", found[0], all),
         _ => Ok(()),
     }
 }
@@ -47,7 +47,7 @@ struct Words {
     /// Whether all ranks have the same target.
     hot: bool,
     swaps: bool,
-    /// The value that was fetched last; the number of successful additions.
+    /// The last fetched value, and the number of successful additions.
     seen: u64,
     done: u64,
 }

@@ -6,18 +6,18 @@ use transom::{Job, ops};
 
 use crate::outcome::Outcome;
 
-/// Buckets for each doubling of the time: one holds times that differ by 3 per cent at most.
+/// Buckets for each doubling of the time. The times within a bucket differ by at most 3 per cent.
 const FINE: u32 = 5;
-/// Doublings, from one nanosecond on.
+/// Number of doublings, beginning at one nanosecond.
 const DOUBLINGS: usize = 40;
 
-/// The percentiles that are reported, in tenths of a per cent.
+/// The reported percentiles, in tenths of a per cent.
 pub(super) const SHARES: [u64; 4] = [500, 900, 990, 999];
 
 /// The clock that records the end of an operation, if it is timed.
 pub(super) type Tick<'c> = Option<&'c mut Clock>;
 
-/// Counts operations by their time.
+/// A histogram of the times of operations.
 pub(super) struct Clock {
     last: Instant,
     buckets: Vec<u64>,
@@ -28,12 +28,12 @@ impl Clock {
         Clock { last: Instant::now(), buckets: vec![0; DOUBLINGS << FINE] }
     }
 
-    /// The first operation begins.
+    /// Records the beginning of the first operation.
     pub(super) fn start(&mut self) {
         self.last = Instant::now();
     }
 
-    /// An operation has ended, and the next begins.
+    /// Records the end of an operation, which is the beginning of the next one.
     pub(super) fn tick(&mut self) {
         let now = Instant::now();
         let nanoseconds = u64::try_from((now - self.last).as_nanos()).unwrap_or(u64::MAX);
@@ -42,7 +42,7 @@ impl Clock {
         self.last = now;
     }
 
-    /// The shares' times over all ranks, in us. Collective.
+    /// The percentiles over all ranks, in us. Collective.
     pub(super) fn percentiles(mut self, world: &Job) -> Outcome<[f64; 4]> {
         world.reduce(&mut self.buckets, ops::Sum)?;
         Ok(SHARES.map(|share| longest(&self.buckets, share)))
@@ -57,7 +57,7 @@ fn bucket(nanoseconds: u64) -> usize {
     ((doubling as usize) << FINE) + (within as usize & ((1 << FINE) - 1))
 }
 
-/// The longest time of a bucket, in us.
+/// The upper bound of a bucket, in us.
 fn most(bucket: usize) -> f64 {
     let (doubling, within) = (bucket >> FINE, bucket & ((1 << FINE) - 1));
     let steps = f64::from(1 << FINE);
@@ -66,7 +66,7 @@ fn most(bucket: usize) -> f64 {
     time / 1000.0
 }
 
-/// The time that this share of the operations did not exceed, in us; 0 without operations.
+/// The time in us that this share of the operations did not exceed; 0 without operations.
 fn longest(buckets: &[u64], share: u64) -> f64 {
     let all: u64 = buckets.iter().sum();
     let wanted = (all * share).div_ceil(1000);
@@ -78,7 +78,7 @@ fn longest(buckets: &[u64], share: u64) -> f64 {
     found.map_or(0.0, most)
 }
 
-/// Records the time, if there is a clock.
+/// Records the end of an operation if there is a clock.
 #[inline]
 pub(super) fn tick(clock: &mut Tick<'_>) {
     if let Some(clock) = clock {

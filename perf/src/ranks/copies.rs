@@ -19,7 +19,7 @@ pub(super) fn words(rank: usize, len: usize) -> Vec<u64> {
     (0..len).map(|at| word(rank, at)).collect()
 }
 
-/// Fails where words are not those of a rank.
+/// Fails if a word differs from the data of the rank.
 pub(super) fn verify(what: &str, found: &[u64], rank: usize) -> Outcome<()> {
     match found.iter().enumerate().find(|&(at, &found)| found != word(rank, at)) {
         None => Ok(()),
@@ -34,10 +34,10 @@ struct Neighbours {
     left: usize,
     right: usize,
     gets: bool,
-    /// Operations before a completion.
+    /// Number of operations before each completion.
     flight: usize,
     source: Vec<u64>,
-    /// Of gets in flight, one after the other.
+    /// The consecutive buffers of the gets in flight.
     got: Vec<u64>,
 }
 
@@ -133,7 +133,7 @@ struct AllToAll {
     source: Vec<u64>,
 }
 
-/// A block of each rank to each, and a fence.
+/// Each rank puts a block to every rank, then a fence.
 pub(super) fn all_to_all(world: &Job, options: &Options, size: usize) -> Outcome<Box<dyn Work>> {
     let (me, ranks, len) = (world.rank(), world.size(), size / 8);
     Ok(Box::new(AllToAll { win: window(world, options, len * ranks)?, me, ranks, source: words(me, len) }))

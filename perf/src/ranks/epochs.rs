@@ -1,4 +1,4 @@
-//! Active target: fences of all ranks, and a ring of post, start, complete and wait.
+//! Active-target synchronization: fences of all ranks, and a ring of post, start, complete, wait.
 
 use transom::{Job, Window};
 
@@ -10,7 +10,7 @@ use crate::iterations::window;
 use crate::options::Options;
 use crate::outcome::Outcome;
 
-/// Puts a number that grows to the right neighbour.
+/// Puts a growing number to the right neighbour.
 struct Epochs {
     win: Window<u64>,
     left: usize,
@@ -75,7 +75,7 @@ impl Work for Epochs {
     }
 
     fn spoil(&mut self) -> Outcome<()> {
-        // No turn has this number.
+        // A number that no put has.
         Ok(self.win.store(0, &[u64::MAX])?)
     }
 

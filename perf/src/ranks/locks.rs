@@ -1,4 +1,4 @@
-//! Exclusive locks of one target by all ranks, and of a target each.
+//! Exclusive locks: all ranks lock one target, or each rank a different target.
 
 use std::sync::atomic::Ordering;
 
@@ -43,7 +43,7 @@ impl Work for Locks {
 
     fn bare(&mut self, everyone: &Everyone, count: usize) {
         let word = everyone.word(self.target);
-        // Relaxed: under the lock.
+        // Relaxed: the lock orders the accesses.
         let add = || word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         (0..count).for_each(|_| everyone.locked(self.target, add));
     }

@@ -1,10 +1,9 @@
-//! Tests in which all ranks take part: all ranks perform equal operations at once, and the result
-//! is the sum over all ranks. Each test has a floor: the bare operations on memory of all ranks
-//! that is mapped everywhere.
+//! Tests of all ranks: all ranks perform the same operation at once, and the result is the sum over
+//! all ranks. Each test has a floor: the same operation as bare stores and atomics on memory that
+//! all ranks have mapped.
 //!
-//! A round begins and ends with a barrier, and lasts as long as at the rank where it lasts longest:
-//! from the first rank's beginning to the last rank's end. Rounds with and without the library
-//! alternate.
+//! A round begins and ends with a barrier; its time is the longest time of any rank. Rounds with
+//! and without the library alternate.
 
 mod atomics;
 mod clock;
@@ -28,30 +27,31 @@ use crate::output;
 use clock::{Clock, Tick};
 use table::Line;
 
-/// Rounds, at least and at most.
+/// Minimum and maximum number of rounds.
 const ROUNDS: (usize, usize) = (5, 15);
-/// Duration of a round: long compared with its barriers.
+/// Target duration of a round, which makes its barriers negligible.
 const ROUND: Duration = Duration::from_millis(20);
 /// Time limit of the rounds of one size.
 const BUDGET: Duration = Duration::from_secs(1);
-/// Operations of each rank that are timed alone.
+/// Number of operations that each rank times singly.
 const ALONE: usize = 10_000;
 
-/// A test at work on one rank.
+/// One rank's part of a test.
 trait Work {
-    /// Performs the operation `count` times. With a clock each is completed and timed alone.
+    /// Performs the operation `count` times. With a clock each operation is completed and timed
+    /// singly.
     fn library(&mut self, count: usize, clock: Tick<'_>) -> Outcome<()>;
 
     /// The operation without the library.
     fn bare(&mut self, everyone: &Everyone, count: usize);
 
-    /// Fails where the data is not that of the operations so far. Collective, after a barrier.
+    /// Compares the data with the result of all operations so far. Collective, after a barrier.
     fn check(&mut self, world: &Job) -> Outcome<()>;
 
     /// Writes wrong data into this rank's part.
     fn spoil(&mut self) -> Outcome<()>;
 
-    /// Further results, from further measurements. Collective.
+    /// Makes additional measurements; returns their results as text. Collective.
     fn note(&mut self) -> Outcome<Option<String>> {
         Ok(None)
     }
@@ -100,7 +100,7 @@ fn open<'j>(world: &'j Job, options: &'j Options, size: usize) -> Outcome<Box<dy
     })
 }
 
-/// Measures one size; the line, and whether the data was right at all ranks.
+/// Measures one size. Returns the line and whether the data was right at all ranks.
 fn one(world: &Job, options: &Options, floor: Option<&Everyone>, size: usize) -> Outcome<(Line, bool)> {
     let mut work = open(world, options, size)?;
     let spoils = options.spoil && world.rank() == 0;
@@ -142,7 +142,7 @@ fn is_right(world: &Job, options: &Options, work: &mut dyn Work) -> Outcome<bool
     Ok(wrong[0] == 0)
 }
 
-/// Alternating rounds of the library and of the floor.
+/// Measures rounds of the library and of the floor in turn.
 fn alternate(
     world: &Job,
     options: &Options,
@@ -174,7 +174,7 @@ fn alternate(
     Ok((Times::of(library, each), bare))
 }
 
-/// How many operations of each rank a round has, equal at all ranks.
+/// The number of operations of each rank in a round, equal at all ranks.
 fn per_round(world: &Job, options: &Options, batch: &mut dyn FnMut(usize) -> Outcome<()>) -> Outcome<usize> {
     if let Some(iterations) = options.iterations {
         batch(options.skip.unwrap_or(1).max(1))?;
@@ -186,7 +186,7 @@ fn per_round(world: &Job, options: &Options, batch: &mut dyn FnMut(usize) -> Out
         if time * 2.0 > ROUND.as_nanos() as f64 {
             return Ok(count);
         }
-        // At most eight times as many, since first operations take longer.
+        // At most a factor of eight, because first operations take longer.
         let wanted = ROUND.as_nanos() as f64 / time.max(1.0);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 2 to 8
         let factor = wanted.clamp(2.0, 8.0) as usize;
@@ -194,7 +194,7 @@ fn per_round(world: &Job, options: &Options, batch: &mut dyn FnMut(usize) -> Out
     }
 }
 
-/// One round: the time of an operation in ns, as all ranks together took it; equal at all ranks.
+/// One round. Returns the time of the slowest rank for one operation in ns, equal at all ranks.
 fn round(world: &Job, count: usize, batch: &mut dyn FnMut(usize) -> Outcome<()>) -> Outcome<f64> {
     world.barrier()?;
     let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Notified puts of all ranks to their right neighbours: many in flight, or each beside a wait for
-//! the notice of the left neighbour.
+//! Notified puts of all ranks to their right neighbours: many in flight, or each followed by a wait
+//! for the notice of the left neighbour.
 
 use std::sync::atomic::Ordering;
 
@@ -20,10 +20,10 @@ struct Notified {
     right: usize,
     /// Whether each operation waits for the notice of the left neighbour.
     waits: bool,
-    /// Operations before a flush, otherwise.
+    /// Number of operations before a flush; for operations that wait for no notice.
     flight: usize,
     source: Vec<u64>,
-    /// Notices so far to the right neighbour, and as many from the left one.
+    /// Number of notices so far to the right neighbour, equal to the number from the left one.
     notices: u64,
 }
 
@@ -64,7 +64,7 @@ impl Work for Notified {
             if self.waits {
                 everyone.pass();
             } else {
-                // Release: pairs with the Acquire of a rank that would wait for the count.
+                // Release: a waiting rank would pair it with an Acquire, so the floor pays for it.
                 everyone.word(self.right).fetch_add(1, Ordering::Release);
             }
         }

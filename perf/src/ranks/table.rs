@@ -16,18 +16,18 @@ use crate::report;
 /// One line of the table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) size: usize,
-    /// In the unit of the test, with the library.
+    /// The result with the library, in the unit of the test.
     pub(crate) value: f64,
-    /// Without it.
+    /// The result of the floor, in the unit of the test.
     pub(crate) floor: Option<f64>,
-    /// Time of an operation with the library by that of the floor.
+    /// Time of an operation with the library divided by the floor's time.
     pub(crate) ratio: Option<f64>,
-    /// Of single operations, in us: 50, 90, 99 and 99.9 per cent took no longer.
+    /// The 50th, 90th, 99th and 99.9th percentile of single operations, in us.
     pub(crate) percentiles: Option<[f64; 4]>,
     pub(crate) note: Option<String>,
-    /// Of one operation of a rank, over the rounds.
+    /// The time of one operation of a rank, over the rounds.
     pub(crate) times: Times,
 }
 
@@ -63,7 +63,7 @@ fn unit(test: Test) -> Unit {
     test.of_ranks().map_or(Unit::Latency, |of| of.unit)
 }
 
-/// In the unit of the test, from the time of one operation of each rank.
+/// Converts the time of one operation of each rank to the unit of the test.
 fn value(test: Test, ranks: usize, size: usize, nanoseconds: f64) -> f64 {
     let blocks = if test == Test::Alltoall { ranks } else { 1 };
     match unit(test) {
@@ -80,7 +80,7 @@ pub(super) fn head(out: &mut impl Write, options: &Options, world: &Job, has_flo
     if let Some(floor) = options.test.floor().filter(|_| options.vs_floor) {
         match has_floor {
             true => writeln!(out, "# Floor: {floor}")?,
-            false => writeln!(out, "# Floor: none, since not all ranks share a node's memory")?,
+            false => writeln!(out, "# Floor: none, because not all ranks are on one node")?,
         }
     }
     let unit = match unit(options.test) {
@@ -117,7 +117,7 @@ pub(super) fn line(out: &mut impl Write, options: &Options, line: &Line) -> Outc
     Ok(out.flush()?)
 }
 
-/// Writes the JSON file, if one is wanted.
+/// Writes the JSON file if one is requested.
 pub(super) fn json(options: &Options, world: &Job, lines: &[Line]) -> Outcome<()> {
     let document = Document {
         test: options.test.name(),

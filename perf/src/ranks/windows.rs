@@ -1,4 +1,4 @@
-//! Creation of windows, and computing while a put is under way.
+//! Creation of windows, and overlap of computation with a put.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -44,7 +44,7 @@ impl Work for Creation<'_> {
         }
     }
 
-    /// One more window, which every rank uses.
+    /// An additional window, which every rank uses to check the result.
     fn check(&mut self, world: &Job) -> Outcome<()> {
         let (me, ranks) = (world.rank(), world.size());
         let win = window::<u64>(world, self.options, self.len)?;
@@ -75,7 +75,7 @@ struct Overlap {
     left: usize,
     right: usize,
     source: Vec<u64>,
-    /// Steps of computing that take about as long as a put.
+    /// Number of computation steps that take about as long as a put.
     steps: usize,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn overlap(world: &Job, options: &Options, size: usize) -> Outcome<Bo
     Ok(Box::new(work))
 }
 
-/// Nanoseconds.
+/// Runs `body`; returns its time in nanoseconds.
 fn timed(mut body: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     let start = Instant::now();
     body()?;
