@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
 }
 
-/// A ring without barriers: each rank checks all data of a round as soon as its counter has changed.
+/// A ring without barriers: each rank checks all data of a round as soon as its counter changes.
 /// Short puts share a message with their notice; long puts precede it.
 fn data_first(world: &Job) -> Outcome {
     const LONGEST: usize = 70_000;
@@ -229,7 +229,7 @@ fn waits(world: &Job) -> Outcome {
         let put = |index| epoch.scope(|part| part.put_notify(next, 0, &[1], Notice(index)));
         put(1)?;
         assert_eq!(notices.wait_any(&[(0, 1), (2, 1), (1, 1)])?, 2);
-        // No notice of the next step may arrive before this rank has checked the counts of this one.
+        // The neighbour's next notice must not arrive before this rank has checked its counts.
         world.barrier()?;
         put(2)?;
         put(2)?;

@@ -163,8 +163,8 @@ impl Ring<'_> {
     }
 }
 
-/// Several long puts in flight together: when the counter has grown by `k`, at least `k` of them are
-/// complete.
+/// Several long puts in flight together: after an increase of the counter by `k`, at least `k` of
+/// them are complete.
 pub(crate) fn in_flight(world: &Job, len: usize, step: &dyn Fn(String)) -> Outcome {
     const PUTS: usize = 6;
     const ROUNDS: usize = 4;
