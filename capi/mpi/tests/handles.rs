@@ -1,4 +1,4 @@
-//! The map of handles in the library for MPI programs (`capi/mpi/src/handles.rs`), without a host.
+//! The map of handles in the interposition library (`capi/mpi/src/handles.rs`), without a host.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ mod host {
 
 use handles::Handles;
 
-/// The next of a series of different numbers, similar to the addresses of objects.
+/// The next number of a sequence without repetitions, whose numbers resemble addresses of objects.
 fn next(state: &mut usize) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 8 << 4 | 8
@@ -68,7 +68,7 @@ fn more_handles_than_the_first_table_has_places() {
     assert!(keys.iter().all(|&key| MAP.get(key) == Some(&(key + 1))));
 }
 
-/// The first value stays, unless it is replaced.
+/// A second insertion keeps the first value; only `replace` changes it.
 /// Shows W1.
 #[test]
 fn a_handle_has_one_value() {
@@ -83,7 +83,8 @@ fn a_handle_has_one_value() {
     assert_eq!(MAP.insert(16, 4), Ok(&4));
 }
 
-/// Readers find the handles that stay, and only those, while others are added and removed.
+/// While handles are added and removed, readers always find the remaining handles and never absent
+/// ones.
 /// Shows W1.
 #[test]
 fn readers_beside_writers_find_what_stays() {

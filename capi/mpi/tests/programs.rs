@@ -1,7 +1,7 @@
-//! MPI programs in C, C++ and Fortran, unchanged, with their windows served by `libtransom_mpi.so`
-//! and without it, under each MPI on this machine. Each program verifies itself and prints a line
-//! for each check. The library is built for each MPI with its own compiler. A test whose MPI is not
-//! installed is ignored by name.
+//! Unmodified MPI programs in C, C++ and Fortran, with and without `libtransom_mpi.so`, under each
+//! MPI on this machine. Each program checks its own results and prints a line for each check. The
+//! library is built for each MPI with the MPI's compiler. A test whose MPI is not installed is
+//! ignored by name.
 #![allow(clippy::print_stdout)]
 
 use std::ffi::OsStr;
@@ -32,7 +32,7 @@ struct Program {
 #[derive(PartialEq, Eq)]
 enum Alone {
     All,
-    /// All but MPICH 4.0 and Open MPI 4.1.
+    /// All hosts except MPICH 4.0 and Open MPI 4.1.
     New,
     None,
 }
@@ -41,20 +41,21 @@ const fn c(name: &'static str) -> Program {
     Program { name, language: Language::C, nodes: false, alone: Alone::All }
 }
 
-/// All programs but those that need an environment of their own.
+/// All programs except those that need a particular environment.
 static PROGRAMS: &[Program] = &[
     Program { nodes: true, ..c("kinds") },
     Program { nodes: true, alone: Alone::New, ..c("operations") },
     Program { nodes: true, alone: Alone::New, ..c("memory") },
-    // Without the library hosts get types wrong, or abort programs that use an operation which is
-    // not defined.
+    // Without the library hosts compute wrong results for some types, or abort programs that use
+    // an undefined operation.
     Program { alone: Alone::None, ..c("types") },
     Program { nodes: true, alone: Alone::None, ..c("every_type") },
     Program { nodes: true, alone: Alone::New, ..c("requests") },
     Program { nodes: true, ..c("notified") },
     c("errors"),
     Program { alone: Alone::New, ..c("nobody") },
-    // MPICH gives an address for shared memory of no bytes; MPICH 5 answers for created windows.
+    // MPICH returns an address for shared memory of 0 bytes; MPICH 5 also answers queries of
+    // created windows.
     Program { alone: Alone::None, ..c("empty") },
     Program { alone: Alone::New, ..c("many") },
     c("callbacks"),
@@ -125,7 +126,7 @@ fn trials(host: &'static Host) -> Vec<Trial> {
     trials
 }
 
-/// A program behaves the same without the library, where the host is correct.
+/// Runs each program without the library too, under the hosts that run it correctly.
 fn is_asked(host: &Host, program: &Program, way: &str) -> bool {
     match way {
         "alone" if host.is_old => host.is_tried_alone && program.alone == Alone::All,
@@ -141,7 +142,7 @@ fn served(host: &'static Host, program: &Program) {
     verified(&Run::of(host, host.program(program.name, program.language), 4).served().told(), true);
 }
 
-/// Hosts poll, so more ranks than cores would take long.
+/// Hosts poll while they wait, so more ranks than cores would take long.
 fn alone(host: &'static Host, program: &Program) {
     verified(&Run::of(host, host.program(program.name, program.language), 2), false);
 }
@@ -151,8 +152,8 @@ fn alone(host: &'static Host, program: &Program) {
 fn two_nodes(host: &'static Host, program: &Program) {
     let run = Run::of(host, host.program(program.name, program.language), 4).served().told();
     let said = verified(&run.with("TRANSOM_TEST_NODES", "2"), true);
-    // Between nodes, a target that waits in the host is served by the host's own polling, where the
-    // host has a hook for it.
+    // Between nodes the host's polling serves a target that waits in the host, if the host has a
+    // hook for it.
     assert_eq!(said.contains("looks after transom's traffic"), host.name.starts_with("open_mpi"), "{said}");
 }
 
@@ -168,8 +169,8 @@ fn two_and_three_ranks(host: &'static Host) {
 /// Shows S1, S2, W7.
 /// Route: tcp.
 fn threads_over_sockets(host: &'static Host) {
-    // `duplicates` has shared windows too, which are the host's here. Open MPI 5 crashes where
-    // threads create its windows at the same time.
+    // The shared windows of `duplicates` are served by the host here. Open MPI 5 crashes if threads
+    // create its windows at the same time.
     let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
     for program in ["turns", "crowd", "duplicates"].into_iter().filter(|&program| !crashes(program)) {
         let run = Run::of(host, host.program(program, Language::C), 2).served().told();
@@ -187,8 +188,8 @@ fn polls(host: &'static Host) {
     }
 }
 
-/// The hosts' entry points of `MPI_Alloc_mem` for Fortran lead to the library: the one window over
-/// such memory is mapped.
+/// The library serves the hosts' Fortran entry points of `MPI_Alloc_mem`: the window over such
+/// memory is mapped.
 /// Shows T1.
 /// Route: shm.
 fn memory_of_fortran(host: &'static Host) {
@@ -201,7 +202,7 @@ fn memory_of_fortran(host: &'static Host) {
     }
 }
 
-/// Two and four ranks, over shared memory and over sockets; and windows that the host serves.
+/// Two and four ranks, over shared memory and over sockets, and windows that the host serves.
 /// Shows O1, O2, O6, E1.
 /// Route: shm, tcp.
 fn notified(host: &'static Host) {
@@ -218,8 +219,8 @@ fn switched_off(host: &'static Host) {
     verified(&run, false);
 }
 
-/// Regression: a variable that is not UTF-8 ended every program. One of the library's own variables
-/// with such a value is an error that names it.
+/// Regression: any environment variable with a value that is not UTF-8 ended every program. Only
+/// for the library's own variables is such a value an error, which names the variable.
 /// Shows E1.
 /// Route: shm.
 fn variables_of_any_bytes(host: &'static Host) {
@@ -286,7 +287,7 @@ fn tools(host: &'static Host) {
     }
 }
 
-/// Regression: a program whose module brings the MPI for itself alone, as Python's mpi4py does,
+/// Regression: a program that loads its MPI by `dlopen` with `RTLD_LOCAL`, as Python's mpi4py does,
 /// died in `MPI_Init`.
 /// Shows W1, O1.
 /// Route: shm.
@@ -297,13 +298,13 @@ fn loaded_late(host: &'static Host) {
     verified(&Run::of(host, program, 2).served().told(), true);
 }
 
-/// More than 50 windows over six communicators are a few lines, of rank 0 of all ranks alone.
+/// More than 50 windows over six communicators are reported in a few lines by rank 0 alone.
 /// Shows T5.
 /// Route: shm.
 fn lines_of_windows(host: &'static Host) {
     let said = verified(&Run::of(host, host.program("groups", Language::C), 4).served().told(), true);
     let count = |words: &str| said.lines().filter(|line| line.contains(words)).count();
-    // Those over several ranks, and those of one rank.
+    // One line for windows over all ranks, one for windows of a single rank.
     assert_eq!(count("transom: window Allocate of "), 2, "{said}");
     assert_eq!(count("transom: window Shared of 4 ranks: "), 1, "{said}");
     assert_eq!(count("transom: window "), 3, "{said}");

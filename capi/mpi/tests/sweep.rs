@@ -1,7 +1,6 @@
-//! The sweeps: numbered cases that a table generates, run by each MPI on this machine with the
-//! library and without. The outcomes must be equal, or the difference has a row with its reason in
-//! `programs/sweep-differences.txt`. `ci/sweep --help` explains how to run more cases, or single
-//! ones.
+//! The sweeps: generated, numbered cases, which run under each MPI on this machine with the library
+//! and without. The outcomes must be equal, or `programs/sweep-differences.txt` has a row with the
+//! reason for the difference. `ci/sweep --help` explains how to run more cases, or single ones.
 #![allow(clippy::print_stdout)]
 
 use std::ops::RangeInclusive;
@@ -28,12 +27,12 @@ use running::Run;
 /// One of the programs that generate cases.
 struct Sweep {
     name: &'static str,
-    /// The number of cases that run every time, and in the full form.
+    /// The number of cases of the default form and of the full form.
     quick: usize,
     full: usize,
-    /// Programs are correct, so any outcome but `ok` needs a row of the table.
+    /// Whether all cases are correct programs, so that every outcome other than `ok` needs a row.
     is_legal: bool,
-    /// The numbers of ranks that it runs with, of those of the form.
+    /// Which of the form's numbers of ranks the sweep uses.
     ranks: RangeInclusive<usize>,
 }
 
@@ -45,7 +44,7 @@ static SWEEPS: [Sweep; 6] = [
     Sweep { name: "calls", quick: 600, full: 9000, is_legal: false, ranks: ANY },
     Sweep { name: "threads", quick: 40, full: 400, is_legal: true, ranks: ANY },
     Sweep { name: "large", quick: 42, full: 166, is_legal: true, ranks: 2..=2 },
-    // Each case ends its job.
+    // Each case ends its job, so each needs a new one.
     Sweep { name: "fatal", quick: 8, full: 24, is_legal: false, ranks: 2..=2 },
 ];
 
@@ -66,7 +65,7 @@ static FORMS: [Form; 4] = [
     Form { name: "nodes", is_full: false, ranks: &[2, 4], env: &[("TRANSOM_TEST_NODES", "2")] },
 ];
 
-/// Where ranks share cores, hosts are slow: only one case in this many runs there.
+/// Hosts are slow if ranks share cores: then one case in this many runs.
 const CROWDED: usize = 7;
 
 fn main() -> ExitCode {
@@ -104,8 +103,8 @@ fn swept(host: &'static Host, sweep: &Sweep, form: &Form) {
     let mut judge = Judge::new(&table, host.name, sweep.is_legal);
     for &ranks in form.ranks.iter().filter(|ranks| sweep.ranks.contains(ranks)) {
         let step = if ranks > 2 && !form.is_full { CROWDED } else { 1 };
-        // Over sockets an MPI serves its shared windows itself, so that it dies with the library as
-        // without.
+        // Over sockets the MPI serves shared windows itself, so it crashes with the library as well
+        // as without.
         let is_hosts = |case: &str| !form.env.is_empty() && case.contains(" shared") && !judge.asks_host(case);
         let every = (0..cases.len()).step_by(step);
         let numbers: Vec<usize> = every.filter(|&number| !is_hosts(&cases[number])).collect();

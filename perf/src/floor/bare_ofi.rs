@@ -150,8 +150,8 @@ impl BareOfi {
         }
     }
 
-    /// Takes part in `count` bare barriers of two ranks: one round of dissemination, with the put in
-    /// it.
+    /// Takes part in `count` bare barriers of two ranks: one round of dissemination, which includes
+    /// the put.
     pub(super) fn barriers(&self, count: usize) -> Outcome<()> {
         self.notify(count, false)
     }

@@ -1,5 +1,5 @@
-/* The window as seen by functions of the program that MPI calls: delete functions of the window's
- * attributes, error handlers, and delete functions of MPI_COMM_SELF at the end. */
+/* A window used within callbacks of the program: delete functions of the window's attributes, error
+ * handlers, and delete functions of MPI_COMM_SELF at the end. */
 #include "check.h"
 
 enum { KEYS = 3 };
@@ -41,8 +41,8 @@ static int deleted(MPI_Win win, int key, void *value, void *extra) {
     if (which == refused_) return MPI_ERR_OTHER;
     wrong_ |= whole(win);
     if ((intptr_t)value != 100 + which) wrong_ |= 16;
-    /* The window works on its own part, which involves no other rank. Under Open MPI alone it does
-     * not. */
+    /* The window works on this rank's part, which involves no other rank. Without the library Open
+     * MPI fails here. */
 #ifdef OPEN_MPI
     if (!by_transom()) return MPI_SUCCESS;
 #endif
@@ -69,7 +69,7 @@ static MPI_Win make(int kind) {
     return win;
 }
 
-/* MPI leaves the order to the implementation (7.7.1); MPICH alone takes any order. */
+/* MPI leaves the order to the implementation (7.7.1); without the library MPICH uses any order. */
 static int newest_first(void) {
 #ifdef OPEN_MPI
     return 1;
@@ -117,8 +117,8 @@ static int present(MPI_Win win) {
     return found;
 }
 
-/* A delete function that fails leaves its attribute, the older ones and the window. MPI's text has
- * no word on it; hosts alone free the window in some cases or in all. */
+/* A delete function that fails leaves its attribute, the older ones and the window. MPI's text does
+ * not define this; without the library hosts free the window in some cases or in all. */
 static void refusal(void) {
     if (!by_transom()) return;
     MPI_Win win = make(0);

@@ -1,4 +1,4 @@
-//! Numbered cases of a sweep: their parameters, and their outcomes in jobs that may crash or hang.
+//! Numbered cases of a sweep: their parameters, and their outcomes. Jobs may crash or hang.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::process::Command;
 
 use super::running::Run;
 
-/// Cases in one job: a crash affects no case outside the job.
+/// Number of cases in one job, which bounds the cases that a crash affects.
 const AT_ONCE: usize = 900;
 
 /// Time limit of a job in seconds. A case that hangs ends its job much earlier.
 const LIMIT: u32 = 400;
 
-/// How a launcher ends for a rank that SIGKILL ended. MPICH's launcher sends this signal to the
-/// other ranks of a job that fails. On a busy machine it now and then reports its own signal in
-/// place of the status of the rank that failed.
+/// The exit status of a launcher for a rank that SIGKILL ended. MPICH's launcher sends this signal
+/// to the other ranks of a job that fails. On a busy machine it sometimes reports its own signal
+/// instead of the status of the failed rank.
 const KILLED: &str = "ends with 9";
 
-/// Most runs of a case whose launcher ends with [`KILLED`].
+/// Maximum number of runs of a case whose launcher ends with [`KILLED`].
 const RUNS: u32 = 4;
 
 /// The parameters of the first cases.
@@ -26,7 +26,7 @@ pub(crate) fn listed(program: &Path, count: usize) -> Vec<String> {
     let output = Command::new(program).args(["list", "0", &last.to_string()]).output().expect("it was compiled");
     let text = String::from_utf8_lossy(&output.stdout);
     let cases: Vec<_> = text.lines().filter_map(|line| line.split_once(' ')).map(|(_, text)| text.to_owned()).collect();
-    assert_eq!(cases.len(), count, "{} lists other cases than it has", program.display());
+    assert_eq!(cases.len(), count, "{} does not list all of its cases", program.display());
     cases
 }
 
@@ -62,7 +62,7 @@ impl Outcomes {
     }
 }
 
-/// The cases as ranges.
+/// The cases as ranges of numbers, for the command line.
 fn arguments(numbers: &[usize]) -> Vec<String> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for &number in numbers {
@@ -101,7 +101,10 @@ fn job(run: &Run, numbers: &[usize], outcomes: &mut BTreeMap<usize, String>) -> 
         }
         return over;
     }
-    assert!(!output.status.success() && begun == Some(numbers[over]), "a job lost its cases\n{said}{errors}");
+    assert!(
+        !output.status.success() && begun == Some(numbers[over]),
+        "a job ended without an outcome of its last case\n{said}{errors}"
+    );
     let status = output.status.code().filter(|_| how == "crash" && is_to_end == begun);
     outcomes.insert(numbers[over], status.map_or(how.to_owned(), |status| format!("ends with {status}")));
     over + 1

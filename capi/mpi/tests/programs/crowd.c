@@ -1,6 +1,6 @@
-/* Four threads of each process, each with a window of its own and all with one more, lock targets, put,
-   accumulate and flush at random (MPI_THREAD_MULTIPLE); no count is lost, and nobody is beside the
-   holder of an exclusive lock. */
+/* Four threads of each process lock targets, put, accumulate and flush at random
+ * (MPI_THREAD_MULTIPLE). Each thread has a window, and all threads share a further one. No addition
+ * is lost, and an exclusive lock has a single holder. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
@@ -12,7 +12,7 @@ enum { THREADS = 4, TURNS = 150, MOST = 8, LIMIT = 60 };
 enum { SUM, ALONE, OWN, LONGS = OWN + MOST * THREADS };
 static MPI_Comm comms[THREADS];
 static MPI_Win own[THREADS], common;
-/* This process's additions at each target: in the windows of threads, and in the common one. */
+/* This process's additions at each target: in the windows of threads, and in the shared one. */
 static long sums[THREADS + 1][MOST], alone[THREADS + 1][MOST];
 /* A process locks a target of a window once at a time (MPI-4.1 section 12.5.3). */
 static pthread_mutex_t free_[MOST];

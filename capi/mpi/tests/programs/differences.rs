@@ -11,7 +11,7 @@ use super::cases::Outcomes;
 struct Row {
     hosts: Vec<String>,
     cases: Vec<String>,
-    /// The host's outcome; `-` where the host is not run.
+    /// The host's outcome; `-` if the case does not run without the library.
     host: Vec<String>,
     library: Vec<String>,
     /// The difference may be absent: it depends on timing, or on cases that do not always run.
@@ -24,7 +24,7 @@ pub(crate) struct Table(Vec<Row>);
 impl Table {
     pub(crate) fn read() -> Table {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/mpi/tests/programs/sweep-differences.txt");
-        let text = std::fs::read_to_string(&path).expect("the table is there");
+        let text = std::fs::read_to_string(&path).expect("the table can be read");
         let mut rows = Vec::new();
         let mut row = Row::default();
         let mut why = false;
@@ -62,7 +62,7 @@ impl Table {
     }
 }
 
-/// Whether the text matches a pattern in which `*` stands for any text.
+/// Whether the text matches a pattern, in which `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(start) else { return false };
@@ -73,12 +73,12 @@ fn any(patterns: &[String], text: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, text))
 }
 
-/// The library's outcome that a case asks for: its parameter `wants`, with `+` between words.
+/// The library's outcome that a case requires: its parameter `wants`, with `+` between words.
 fn wanted(case: &str) -> Option<String> {
     case.split_once(" wants=").map(|(_, wants)| wants.replace('+', " "))
 }
 
-/// A difference without a row: both outcomes.
+/// A difference without a row: the outcomes of host and library.
 type Difference = (String, String);
 
 /// Checks the outcomes of one host's cases against the table.
@@ -101,7 +101,7 @@ impl<'a> Judge<'a> {
         rows.filter(move |(_, row)| any(&row.hosts, self.host) && any(&row.cases, case))
     }
 
-    /// Whether the host runs a case: the table may say that the host crashes in it.
+    /// Whether a case runs without the library: the table may say that the host crashes in it.
     pub(crate) fn asks_host(&self, case: &str) -> bool {
         !self.rows_of(case).any(|(_, row)| row.host == ["-"])
     }
@@ -118,7 +118,7 @@ impl<'a> Judge<'a> {
             let text = &cases[number];
             let case = format!("{text} ranks={ranks}");
             let (host, library) = (alone.get(number), served.get(number));
-            // Where a case has `wants`, the library's outcome is that in any row.
+            // If a case has `wants`, every row requires that outcome of the library.
             let wanted = wanted(text);
             let is_wanted = wanted.as_deref().is_none_or(|wanted| library == wanted);
             let fits = |row: &Row| any(&row.host, host) && any(&row.library, library);
@@ -143,8 +143,8 @@ impl<'a> Judge<'a> {
         text
     }
 
-    /// No difference is unexplained, and if all cases of the sweep ran (`whole`), no row is out of
-    /// date.
+    /// Fails if a difference has no row, or if a row has no case although all cases of the sweep
+    /// ran (`whole`).
     pub(crate) fn conclude(self, sweep: &str, whole: bool) {
         let mut text = String::new();
         for ((host, library), cases) in &self.unexplained {
@@ -153,11 +153,11 @@ impl<'a> Judge<'a> {
                 writeln!(text, "    {case}").expect("a string takes all");
             }
         }
-        assert!(text.is_empty(), "{}: differences that the table does not have\n{text}", self.host);
+        assert!(text.is_empty(), "{}: differences without a row in the table\n{text}", self.host);
         let is_here = |row: &Row| any(&row.hosts, self.host) && row.cases.iter().any(|case| case.starts_with(sweep));
         let rows = self.table.0.iter().zip(&self.used);
         let stale: Vec<_> = rows.filter(|(row, used)| whole && **used == 0 && !row.may && is_here(row)).collect();
         let lines: Vec<_> = stale.iter().map(|(row, _)| row.line).collect();
-        assert!(lines.is_empty(), "{}: rows of the table that no case needs any more: lines {lines:?}", self.host);
+        assert!(lines.is_empty(), "{}: rows of the table that match no case: lines {lines:?}", self.host);
     }
 }

@@ -1,6 +1,6 @@
-/* Communicators of the same ranks whose first windows are made by several threads at once, in another
-   order at each rank (MPI_THREAD_MULTIPLE). What tells the windows apart is the communicator, never the
-   order of the calls (MPI-4.1 section 12.2). */
+/* Threads create the first windows of different communicators over the same ranks at once, in a
+ * different order at each rank (MPI_THREAD_MULTIPLE). The communicator distinguishes the windows,
+ * not the order of the calls (MPI-4.1 section 12.2). */
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@ enum { THREADS = 2, LONGS = 16, ROUNDS = 6 };
 static MPI_Comm comms[THREADS];
 static long bad_[THREADS];
 static int round_;
-/* The number of threads of this rank that are about to make their window. */
+/* The number of threads of this rank that are about to create their window. */
 static int about_;
 
 static int created(int round, long me, MPI_Aint size, int unit, void *memory, void *base, MPI_Win *win) {
@@ -26,8 +26,8 @@ static int attribute(MPI_Win win, int keyval, void *value) {
     return flag;
 }
 
-/* Makes a window over this thread's communicator and puts into all its parts. Sizes and units differ
-   between the threads. */
+/* Creates a window over this thread's communicator and puts into all its parts. Sizes and units
+ * differ between the threads. */
 static void *work(void *number) {
     long me = (long)number, bad = 0, memory[LONGS + THREADS], x, *base;
     int unit = me ? 8 : 1, turn = (int)(me + rank_ + round_) % THREADS, rank, size, *of_unit;
@@ -66,7 +66,7 @@ static void *work(void *number) {
     return NULL;
 }
 
-/* Two communicators of the same ranks in the same order, made in another way each round. */
+/* Two communicators of the same ranks in the same order, created differently in each round. */
 static void make(int round) {
     MPI_Group group;
     MPI_Request requests[THREADS];
@@ -112,8 +112,8 @@ int main(int argc, char **argv) {
     for (round_ = 0; round_ < ROUNDS; round_++) {
         make(round_);
         bad |= both();
-        /* Used again, in the other order; the next communicator may get the handle of a freed one.
-         * */
+        /* Uses the communicators again in the other order. The next communicator may get the handle
+         * of a freed one. */
         round_++;
         bad |= both();
         round_--;

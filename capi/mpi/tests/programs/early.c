@@ -1,11 +1,11 @@
 /* A rank gets every other element from a second rank, converts it and puts it into a third rank:
- * once as the chapter has it, and once as OpenCoarrays 2.10 does it, which reads the buffer of MPI_Get
- * before MPI_Win_unlock (an error of the program: MPI-4.1, section 12.3.2). */
+ * once correctly, and once as OpenCoarrays 2.10, which reads the buffer of MPI_Get before
+ * MPI_Win_unlock (an error of the program: MPI-4.1, section 12.3.2). */
 #include "check.h"
 
 enum { N = 40 };
 
-/* The function of OpenCoarrays with the early reads, by which the library detects OpenCoarrays. */
+/* The function of OpenCoarrays that reads early. Its name lets the library detect OpenCoarrays. */
 void _gfortran_caf_sendget(void) {}
 
 struct place {
@@ -13,7 +13,7 @@ struct place {
     MPI_Aint at[3];
 };
 
-/* Elements of rank 2, in reverse, become elements of rank 0 of another kind. */
+/* Copies elements of rank 2, reversed and converted to another type, to rank 0. */
 static void move_strided(struct place *from, struct place *to, int early) {
     int32_t got[N];
     double put[N];

@@ -1,4 +1,4 @@
-/* Parts of no bytes: their addresses, the answers of queries, and windows with some such parts. */
+/* Parts of 0 bytes: their addresses, the results of queries, and windows with some such parts. */
 #include "check.h"
 
 static void *base_of(MPI_Win win) {
@@ -8,7 +8,7 @@ static void *base_of(MPI_Win win) {
     return flag ? base : NULL;
 }
 
-/* Puts and sums of no bytes, and where the last rank has a part, a put of one number. */
+/* Puts and sums of 0 bytes, and, if the last rank has a part, a put of one number. */
 static long works(MPI_Win win, int filled) {
     long mine = 100 + rank_, code = 0;
     MPI_Win_fence(0, win);
@@ -40,7 +40,7 @@ static void created(void) {
     }
 }
 
-/* Parts of no bytes at all ranks, or at all but the last. */
+/* Parts of 0 bytes at all ranks, or at all ranks except the last. */
 static void allocated(int filled) {
     long *part = &(long){7};
     MPI_Win win;

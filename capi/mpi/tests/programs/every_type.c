@@ -13,9 +13,9 @@ typedef __float128 quad;
 typedef long double quad;
 #endif
 
-/* kind: i u integers, I Fortran's, f float of any width, l long double, q IEEE of 128 bits, c complex, b logical, y byte,
-   n only moved, p pair of a C value and an int, r pair of two Fortran numbers. `part`: the kind of a complex's or a pair's
-   number. */
+/* kind: i u integers, I Fortran's, f float of any width, l long double, q IEEE of 128 bits, c
+ * complex, b logical, y byte, n only moved, p pair of a C value and an int, r pair of two Fortran
+ * numbers. `part`: the kind of a complex's or a pair's number. */
 struct kind { const char *name; MPI_Datatype type; char kind, part; };
 static struct kind kinds[128];
 static int types;
@@ -137,8 +137,8 @@ static bool is_defined(const struct kind *kind, int op) {
 }
 #endif
 
-/* Fortran's REAL(16) and COMPLEX(16). Hosts take them for C's long double, which gfortran's types
- * are not. */
+/* Fortran's REAL(16) and COMPLEX(16). Hosts treat them as C's long double, which is another format
+ * than gfortran's. */
 static int of_quads(int op, quad *old, const quad *new, bool complex) {
     quad a = old[0], b = complex ? old[1] : 0, c = new[0], d = complex ? new[1] : 0;
     if (op > 3 || (complex && op < 2)) return MPI_ERR_OP;
@@ -149,7 +149,7 @@ static int of_quads(int op, quad *old, const quad *new, bool complex) {
 
 static int of_element(const struct kind *kind, int op, void *in, void *out) {
     if (kind->kind == 'q' || kind->part == 'q') return of_quads(op, out, in, kind->kind == 'c');
-    /* Open MPI takes it for an unsigned number. */
+    /* Open MPI treats it as an unsigned number. */
     MPI_Datatype type = kind->type == MPI_OFFSET ? MPI_INT64_T : kind->type;
     return PMPI_Reduce_local(in, out, 1, type, ops[op]);
 }
@@ -224,7 +224,8 @@ static long tried(const struct kind *kind, int op, enum function function) {
             const char *outcome = one(kind, op, function, layout ? 1 : counts[i], type, counts[i], layout + 1);
             if (layout) MPI_Type_free(&type);
             if (!strcmp(outcome, "right") || !strcmp(outcome, "undefined")) continue;
-            /* Only integers, truth values and bytes can be swapped (MPI-4.1, 12.3.4); some hosts swap more. */
+            /* Only integers, truth values and bytes can be swapped (MPI-4.1, 12.3.4); some hosts
+             * swap more. */
             if (swaps && !strchr("iIuby", kind->kind) && !strcmp(outcome, "MPI_ERR_TYPE")) continue;
             fprintf(stderr, "%s %s %s of %d%s: %s\n", kind->name, swaps ? "" : op_names[op], function_names[function],
                     counts[i], layout ? " apart" : "", outcome);
@@ -243,8 +244,8 @@ static long all_of(const struct kind *kind) {
     return bad;
 }
 
-/* All ranks add to the same elements of rank 0; each sum is exact: 64 bits of it in a long double.
- * */
+/* All ranks add to the same elements of rank 0. Each sum is exact, with 64 bits in a long
+ * double. */
 static void together(void) {
     enum { ROUNDS = 200, COUNT = 5 };
     long double ones[COUNT], *sums = (long double *)part, old, last = -1, one = 1;

@@ -1,4 +1,5 @@
-/* Windows over parts of MPI_COMM_WORLD, in another order, and windows that the host must serve. */
+/* Windows over subsets of MPI_COMM_WORLD, also with ranks in another order, and windows that the
+ * host must serve. */
 #include "check.h"
 
 /* Every member puts its rank in the world into the next member's part. */
@@ -64,8 +65,7 @@ int main(int argc, char **argv) {
         MPI_Win_free(&wins[i]);
     }
     check("50 windows at once", bad);
-    /* The host's windows: shared windows are made by the library or the host, and calls find the
-     * right one. */
+    /* The library or the host serves a shared window, and every call reaches the right one. */
     MPI_Comm node;
     MPI_Win win;
     long *part;

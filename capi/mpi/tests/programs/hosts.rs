@@ -1,5 +1,5 @@
-//! The MPIs that may be on this machine: their compilers and launchers, the library built for each,
-//! and the test programs compiled by each.
+//! The MPIs that may be on this machine: their compilers and launchers. Builds the library and the
+//! test programs for each MPI.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +27,7 @@ pub(crate) struct Host {
     pub(crate) env: &'static [(&'static str, &'static str)],
     /// Whether programs also run without the library.
     pub(crate) is_tried_alone: bool,
-    /// The system's MPIs, one of each family: their programs run over two nodes too.
+    /// An MPI of the system, one of each family. Its programs run over two nodes too.
     pub(crate) is_old: bool,
     /// Whether the MPI can start processes while a job runs.
     pub(crate) spawns: bool,
@@ -40,7 +40,7 @@ const ROOT: &[(&str, &str)] = &[
     ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
 ];
 
-/// Without these options its ranks never yield their core.
+/// Options without which waiting ranks of Open MPI never yield their core.
 const SHARED_CORES: &[(&str, &str)] =
     &[("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"), ("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "5")];
 
@@ -100,12 +100,12 @@ static HOSTS: [Host; 5] = [
 /// Builds run one at a time, because all builds of the library have the same output.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// All MPIs that may be here.
+/// All MPIs that may be on this machine.
 pub(crate) fn all() -> Vec<&'static Host> {
     HOSTS.iter().collect()
 }
 
-/// The build's folder: this program is in its `debug/deps`.
+/// The target folder: this program is in its `debug/deps`.
 fn target() -> PathBuf {
     let this = std::env::current_exe().expect("this program has a path");
     this.ancestors().nth(3).expect("it is below the build's folder").to_owned()
@@ -191,7 +191,7 @@ impl Host {
             Language::Fortran => ("f90", &["-fallow-argument-mismatch"][..]),
         };
         let source = sources().join("tests/programs").join(format!("{name}.{ending}"));
-        // Fortran modules are read and written beside the program.
+        // The compiler reads and writes Fortran modules in the current folder.
         let (folder, program) = (self.folder(), self.folder().join(name));
         let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut compile = Command::new(compiler);

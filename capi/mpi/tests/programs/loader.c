@@ -1,4 +1,4 @@
-/* A program that knows no MPI and loads a module which does, for itself alone, as Python does. */
+/* A program without MPI that loads a module with MPI by dlopen and RTLD_LOCAL, as Python does. */
 #include <dlfcn.h>
 #include <stdio.h>
 

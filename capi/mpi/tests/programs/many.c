@@ -1,5 +1,5 @@
-/* Windows and datatypes that are created and freed: thousands of steps in any order while others
- * stay, and thousands alive at once. */
+/* Thousands of windows and datatypes: created and freed in any order while others remain, and
+ * thousands at once. */
 #include "check.h"
 
 enum { STEPS = 14000, ALIVE = 40, KEPT = 4500 };
@@ -64,7 +64,7 @@ static void windows(void) {
     unmake(1, &kept, kept_part);
 }
 
-/* Puts every second of 3 numbers by a type of its own. */
+/* Puts every second of 3 numbers with a new datatype. */
 static long by_type(MPI_Datatype type, MPI_Win win, long *part, long value) {
     long from[3] = {value, -1, value + 1};
     memset(part, 0, 4 * sizeof *part);
@@ -102,7 +102,7 @@ static void types(void) {
     MPI_Win_free(&win);
 }
 
-/* More windows at once than transom has room for; MPICH has room for some 2,000. */
+/* More windows at once than transom allows; MPICH allows about 2,000. */
 static void at_once(void) {
 #ifdef OPEN_MPI
     static MPI_Win wins[KEPT];

@@ -1,5 +1,5 @@
-/* Memory of MPI_Alloc_mem: as memory, as buffers, and in windows over it, also where other ranks'
- * parts are user memory. */
+/* Memory of MPI_Alloc_mem: loads and stores, buffers, and windows over it, also if the parts of
+ * other ranks are user memory. */
 #include "check.h"
 
 enum { WORDS = 1000, PIECES = 20000 };

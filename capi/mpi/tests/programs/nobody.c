@@ -2,7 +2,7 @@
  * arguments of calls that fail. */
 #include "check.h"
 
-/* Debian's Open MPI 4.1 refuses a lock of MPI_PROC_NULL. */
+/* Debian's Open MPI 4.1 returns an error for a lock of MPI_PROC_NULL. */
 static int locks_nobody(void) {
 #ifdef OPEN_MPI
     return by_transom();

@@ -1,5 +1,6 @@
-/* All calls of the draft of RMA notification: what each operation moves, its count at the target, and every way to look at
- * a counter. Where the MPI serves the windows, every call fails with the class of counters that do not exist. */
+/* All calls of the draft of RMA notification: the data that each operation moves, its count at the
+ * target, and every way to read a counter. On windows that the MPI serves, every call fails with
+ * the class of counters that do not exist. */
 #include "check.h"
 
 #include "../../include/transom_mpi_notify.h"
@@ -15,7 +16,7 @@ static long value_of(int index) {
     return MPI_Win_get_notify_value(win, index, &value) == MPI_SUCCESS ? (long)value : -1;
 }
 
-/* Waits for a value: by polls, or by a request among those of the host. */
+/* Waits for a value: by polling, or by a request among requests of the host. */
 static void reach(int index, long value, int by_request) {
     if (!by_request) {
         while (value_of(index) < value) continue;
@@ -27,7 +28,7 @@ static void reach(int index, long value, int by_request) {
     MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
 }
 
-/* The data is there as soon as the counter has moved. */
+/* The data has arrived as soon as the counter changes. */
 static void data_first(void) {
     static long data[LONG];
     static const int lengths[] = {1, 100, LONG};
@@ -38,7 +39,7 @@ static void data_first(void) {
         MPI_Put_notify(data, n, MPI_LONG, next_, 0, n, MPI_LONG, 0, win);
         reach(0, round + 1, round % 2);
         for (int i = 0; i < n; i++) bad |= part[i] != 1000 * before_ + round;
-        /* The part has been read. A put of nothing says so to the process before. */
+        /* Tells the previous process by an empty put that this process has read its part. */
         MPIX_Put_notify_c(NULL, 0, MPI_LONG, before_, 0, 0, MPI_LONG, 1, win);
         reach(1, round + 1, (round + 1) % 2);
         MPI_Win_flush_all(win);
@@ -46,7 +47,7 @@ static void data_first(void) {
     check("data before its count", bad | (value_of(0) != ROUNDS) << 1 | (value_of(1) != ROUNDS) << 2);
 }
 
-/* The eight operations, by their names of both kinds and both forms. */
+/* The eight operations, under both prefixes of their names and in both forms. */
 static void every_operation(void) {
     long data[4] = {1, 2, 3, 4}, ones[4] = {1, 1, 1, 1}, got[4] = {0}, old[4] = {0}, bad = 0;
     MPI_Request q;
@@ -134,7 +135,8 @@ static void counters(void) {
     check("numbers, thresholds, resets and attributes", bad);
 }
 
-/* The eight operations by one prefix, in one form. Each result is seen by the next operation. */
+/* The eight operations under one prefix, in one form. Each operation sees the result of the
+ * previous one. */
 #define BY_NAME(prefix, form)                                                                                           \
     do {                                                                                                                \
         long one = 1, got = 0;                                                                                          \
@@ -192,7 +194,7 @@ static void every_name(void) {
     check("every name with MPI_ and with MPIX_", bad);
 }
 
-/* The last of 4096 counters of each process, and no other. */
+/* The last of 4096 counters of each process is incremented, and no other. */
 static void last_counter(void) {
     long one = 1, bad = 0;
     MPI_Count value = 0;
@@ -207,7 +209,7 @@ static void last_counter(void) {
     check("the last of 4096 counters", bad);
 }
 
-/* What is refused moves nothing and counts nothing. */
+/* Refused operations move no data and are not counted. */
 static void refused(void) {
     long x = -5;
     MPI_Count value;

@@ -8,8 +8,8 @@ static MPI_Win win;
 static char *part;
 enum { BYTES = 4096, N = 5 };
 
-/* N elements of each rank after every rank has accumulated its own into the next rank's, computed
- * by MPI_Reduce_local. */
+/* Every rank accumulates N elements into the next rank's; MPI_Reduce_local computes the expected
+ * values. */
 static void one(MPI_Datatype type, const char *name, MPI_Op op, const char *what, const void *before, const void *mine,
                 const void *last) {
     int bytes;
@@ -107,7 +107,7 @@ static void pairs(void) {
     one(MPI_SHORT_INT, "MPI_SHORT_INT", MPI_MAXLOC, "MAXLOC", short_before, short_mine, short_last);
 }
 
-/* All ranks at one counter of rank 0. */
+/* All ranks add to one counter of rank 0. */
 static void fetches(void) {
     long one_more = 1, old, sum = 0, seen = -1;
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank_, 0, win);

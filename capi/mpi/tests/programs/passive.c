@@ -1,6 +1,6 @@
-/* Targets that compute: rank 0 makes no MPI call until rank 1's operations on its part have
- * arrived, and rank 1 reports their completion before rank 0 makes a call (MPI-4.1 section 12.7.3,
- * with asynchronous progress). Hosts do not promise this. */
+/* Targets that compute: rank 0 makes no MPI call until rank 1's operations on its part have arrived
+ * and rank 1 has reported their completion (MPI-4.1 section 12.7.3, with asynchronous progress).
+ * Hosts do not promise this. */
 #include "check.h"
 #include <time.h>
 
@@ -23,8 +23,8 @@ static void act(int operation, long *value, MPI_Aint at, MPI_Win win) {
     MPI_Win_flush(0, win);
 }
 
-/* The answer goes to the second word of rank 0, after the operation on the first word is complete.
- * */
+/* After the operation on the first word of rank 0 is complete, the reply is put into the second
+ * word. */
 static void tried(const char *kind, volatile long *part, MPI_Aint first, MPI_Aint second, MPI_Win win) {
     static const char *names[] = {"put", "accumulate", "fetch_and_op", "compare_and_swap"};
     for (int how = LOCK; how <= LOCK_ALL; how++)

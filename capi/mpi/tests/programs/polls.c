@@ -1,6 +1,6 @@
-/* While a program waits in MPI, the library polls its nets only for windows that it serves itself: a
-   program whose windows are all the MPI's own pays nothing for the library. The program's epoll_wait
-   stands before libc's, so it counts the system calls of each poll of libfabric's tcp. */
+/* While a program waits in MPI, the library polls its nets only if it serves a window itself:
+ * programs whose windows are all served by the MPI have no overhead. The epoll_wait of this program
+ * replaces libc's, and so counts the polls of libfabric's tcp. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <dlfcn.h>
@@ -9,7 +9,8 @@
 
 enum { ROUNDS = 300, LATE = 100, MICROSECONDS = 20000 };
 
-/* The calls of the thread that waits in MPI; other threads of the library wait for their descriptors. */
+/* The calls of the thread that waits in MPI; other threads of the library wait for their
+ * descriptors. */
 static _Thread_local long polled_;
 
 int epoll_wait(int set, struct epoll_event *events, int most, int timeout) {
@@ -19,8 +20,8 @@ int epoll_wait(int set, struct epoll_event *events, int most, int timeout) {
     return real(set, events, most, timeout);
 }
 
-/* The calls within many barriers and messages around the ring. In turn a rank comes late, so that
-   each other rank waits for certain. */
+/* The calls within many barriers and messages around the ring. The ranks are late in turn, so every
+ * other rank has to wait. */
 static long polls(void) {
     long before = polled_, token = 0;
     int right = (rank_ + 1) % size_, left = (rank_ + size_ - 1) % size_;

@@ -1,5 +1,5 @@
-/* Queries of parts that load and store may not reach, and shared windows where transom shares no
- * memory: the answers follow MPI, at the host's costs. */
+/* Queries of parts that loads and stores may not reach, and shared windows of ranks between which
+ * transom shares no memory: the results follow MPI, and the costs are the host's. */
 #include "check.h"
 
 #include <time.h>
@@ -10,7 +10,7 @@ static double now(void) {
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* For each rank's part: all of it, or no bytes and NULL. */
+/* A query of a rank's part returns the whole part, or 0 bytes and NULL. */
 static void queried(const char *name, MPI_Win win, long *part) {
     long bad = 0;
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);

@@ -1,12 +1,13 @@
-/* Requests of the R-forms among the host's own, in every function that waits or tests. */
+/* Requests of request-based operations together with the host's requests, in every function that
+ * waits or tests. */
 #include "check.h"
 
 static MPI_Win win;
 static long *part;
 enum { N = 32 };
 
-/* Requests of both kinds: a message around the ring, and an R-form of each kind; returns their
- * number. */
+/* Requests of both kinds: a message around the ring, and each request-based operation. Returns the
+ * number of requests. */
 static int mixed(MPI_Request *requests, long *to, long *from, long *got, long *one) {
     int next = (rank_ + 1) % size_, last = (rank_ + size_ - 1) % size_, n = 0;
     *to = rank_;

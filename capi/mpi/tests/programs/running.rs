@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::hosts::Host;
 
-/// Time limit of a program in seconds: longer than any needs on a busy machine.
+/// Time limit of a program in seconds, sufficient on a busy machine.
 const LIMIT: u32 = 100;
 
 /// A run of a program.
@@ -25,13 +25,13 @@ impl Run {
         Run { host, program, arguments: Vec::new(), ranks, limit: LIMIT, env: Vec::new() }
     }
 
-    /// With the library.
+    /// The same run with the library.
     pub(crate) fn served(self) -> Run {
         let library = self.host.library();
         self.with("LD_PRELOAD", library)
     }
 
-    /// With the library and its log.
+    /// The same run with the library and its log.
     pub(crate) fn told(self) -> Run {
         self.with("TRANSOM_INFO", "1")
     }
@@ -41,7 +41,7 @@ impl Run {
         self
     }
 
-    /// With arguments for the program, and its own limit in seconds.
+    /// The same run with arguments for the program and a time limit in seconds.
     #[allow(dead_code, reason = "each test program uses its part of this module")]
     pub(crate) fn given(mut self, arguments: Vec<String>, limit: u32) -> Run {
         self.arguments = arguments;
@@ -52,8 +52,8 @@ impl Run {
     pub(crate) fn output(&self) -> Output {
         let mut command = Command::new("timeout");
         command.args(["--verbose", "--kill-after=5", &self.limit.to_string()]).arg("env");
-        // For the launcher and all its processes, as users set it; not for the process that holds
-        // the limit.
+        // The library is preloaded for the launcher and all its processes, as users do, but not for
+        // `timeout`.
         let variables = self.env.iter().map(|(name, value)| {
             let mut variable = OsString::from(format!("{name}="));
             variable.push(value);
@@ -67,8 +67,8 @@ impl Run {
     }
 }
 
-/// All checks of the program hold; returns its output. `tells`: the library reports that it serves
-/// windows, or, where it is absent or off, does not.
+/// Fails unless all checks of the program hold; returns its output. `tells`: whether the library
+/// must report that it serves windows.
 pub(crate) fn verified(run: &Run, tells: bool) -> String {
     let output = run.output();
     let said = said(&output);
@@ -79,7 +79,7 @@ pub(crate) fn verified(run: &Run, tells: bool) -> String {
     said
 }
 
-/// The program fails, and its output has these words.
+/// Fails unless the program fails with an output that contains `words`.
 pub(crate) fn refused(run: &Run, words: &str) {
     let output = run.output();
     let said = said(&output);

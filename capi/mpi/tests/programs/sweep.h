@@ -1,14 +1,15 @@
 /*
- * Shared by the sweeps: numbered cases, made by nested tables; a case prints its parameters and its
+ * Shared by the sweeps: numbered cases that tables generate. A case prints its parameters and its
  * outcome.
  *
  *   sweep_NAME list FIRST LAST       prints the parameters of the cases, without MPI
  *   sweep_NAME run FIRST-LAST...     runs cases, in a job of any number of ranks
  *
  * Rank 0 prints `> NUMBER PARAMETERS` before a case and `= NUMBER OUTCOME` after it. An outcome
- * has the deviations from MPI: `CALL=CLASS` for each call that failed, and facts. Without any it
- * is `ok`.
- * `! NUMBER` says that an error handler is to end the job in this case: the outcome is its status.
+ * lists the deviations from MPI, `CALL=CLASS` for each call that failed, and facts. Without any of
+ * these it is `ok`.
+ * `! NUMBER` announces that an error handler must end the job in this case; the exit status is then
+ * the outcome.
  * Ranks with the same outcome share one text. A case that takes too long ends the job with
  * `! hang` on the standard error.
  */
@@ -26,13 +27,13 @@
 
 enum { OUTCOME = 320, PARAMETERS = 240 };
 
-/* Given by each sweep: the number of its cases, a case's parameters as text, and its run. */
+/* Defined by each sweep: the number of its cases, a case's parameters as text, and its run. */
 static long cases(void);
 static void describe(long number, char text[PARAMETERS]);
 static void run_case(long number);
 static void finish(void);
 
-/* Where threads run cases at the same time, each has data of its own. */
+/* Threads that run cases at the same time have separate data. */
 #ifdef SWEEP_THREADS
 #define OWN _Thread_local
 #else
@@ -88,14 +89,14 @@ static int call(const char *name, int code) {
 }
 #define CALL(name, ...) call(#name, MPI_##name(__VA_ARGS__))
 
-/* An error handler is to end the job now. */
+/* Announces that an error handler must end the job now. */
 static inline void ends(long number) {
     if (rank_ == 0) printf("! %ld\n", number);
     fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A number that depends on its arguments only. */
+/* A hash of the arguments. */
 static inline uint64_t mixed(uint64_t seed, uint64_t salt) {
     uint64_t x = seed * 0x9e3779b97f4a7c15u + salt * 0xbf58476d1ce4e5b9u + 1;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -115,7 +116,7 @@ static void hang(int signal) {
     _exit(3);
 }
 
-/* Each text once, with the ranks that have it, where the ranks' texts differ. */
+/* Prints each text once; if texts differ among ranks, with the ranks that have it. */
 static void told(long number, const char *all) {
     int equal = 1;
     for (int r = 1; r < size_; r++) equal &= !strcmp(all, all + r * OUTCOME);

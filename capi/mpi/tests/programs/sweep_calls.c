@@ -1,7 +1,7 @@
 /*
- * Sweep: calls that MPI forbids, and legal ones at the edge of that: each operation with each wrong
- * argument in each epoch, and every sequence of three synchronization calls on a window of one
- * rank. Errors return; the outcome is the class of each call.
+ * Sweep: erroneous calls and similar correct ones: each operation with each wrong argument in each
+ * epoch, and every sequence of three synchronization calls on a window of one rank. Errors return;
+ * the outcome is the error class of each call.
  */
 #include "sweep_issue.h"
 #include "sweep_places.h"
@@ -53,8 +53,8 @@ struct test {
     enum call calls[3];
 };
 
-/* The order of cases comes from a step coprime to their number, so that the first ones are of all
- * kinds. */
+/* Visits the cases by a step that is coprime to their number, so the first cases are of
+ * all kinds. */
 static struct test test_of(long number) {
     long part = number * 7919 % cases();
     struct test t = {.is_sequence = part >= ARGUMENTS};
@@ -72,7 +72,7 @@ static struct test test_of(long number) {
     return t;
 }
 
-/* The epochs of a window of one rank, as a program sees them. */
+/* The open epochs of a window of one rank. */
 struct epochs {
     enum { NONE, FENCED, LOCKED, ALL } access;
     int posted, started, is_completed, issued;
@@ -163,7 +163,7 @@ static int is_asked(const struct test *t) {
     return t->fault != MIXED_TYPES || combines(t->op);
 }
 
-/* Whether MPI permits the arguments. Nothing of MPI_PROC_NULL's memory is looked at. */
+/* Whether MPI permits the arguments. With MPI_PROC_NULL no displacement is checked. */
 static int is_legal(const struct test *t) {
     if (t->target == NOBODY && (t->fault == DISP_NEGATIVE || t->fault == DISP_BEYOND || t->fault == COUNT_BEYOND)) return 1;
     return t->fault <= AT_THE_END || t->fault == OP_REPLACE;
@@ -174,8 +174,8 @@ static int has_epoch(const struct test *t) {
     return t->state != NO_EPOCH;
 }
 
-/* The class that the operation wants, or NULL where it wants success. A wrong argument that needs no
- * window is found before the epoch is looked at; types that were not committed are known anyhow. */
+/* The class that the operation must return, or NULL for success. A wrong argument that can be found
+ * without the window is reported before a missing epoch. */
 static const char *class_wanted(const struct test *t) {
     switch (t->fault) {
     case RANK_NEGATIVE: return "RANK";
@@ -193,7 +193,7 @@ static const char *class_wanted(const struct test *t) {
     return t->fault == DISP_BEYOND || t->fault == COUNT_BEYOND ? "RMA_RANGE" : NULL;
 }
 
-/* Cases that MPI forbids tell what the library's outcome is. */
+/* Erroneous cases state the library's outcome. */
 static void describe(long number, char text[PARAMETERS]) {
     struct test t = test_of(number);
     char wants[PARAMETERS];
@@ -222,7 +222,7 @@ static MPI_Group origins_, targets_;
 
 static void user_op(void *in, void *out, int *n, MPI_Datatype *type) { (void)in, (void)out, (void)n, (void)type; }
 
-/* --- one operation with one wrong argument ------------------------------------------------------ */
+/* --- one operation with one wrong argument ---------------------------------------------------- */
 
 static void issue_test(const struct test *t) {
     static long from[64], result[64], with[64];
@@ -260,7 +260,7 @@ static void issue_test(const struct test *t) {
     a.result_count = a.origin_count, a.result_type = a.origin_type;
     MPI_Request q = MPI_REQUEST_NULL;
     issue(t->op, &a, &q);
-    /* Whatever the result of the call, a program waits for the request that it got. */
+    /* The program waits for the request whatever the call returned. */
     if (is_request(t->op)) CALL(Wait, &q, MPI_STATUS_IGNORE);
     if (made != MPI_OP_NULL) MPI_Op_free(&made);
     MPI_Type_free(&raw);
@@ -279,7 +279,7 @@ static void in_state(const struct test *t) {
     if (t->state == PSCW) CALL(Win_complete, w), CALL(Win_wait, w);
 }
 
-/* --- three synchronization calls ----------------------------------------------------------------- */
+/* --- three synchronization calls -------------------------------------------------------------- */
 
 static void one_call(enum call c, MPI_Win w, MPI_Group self) {
     static long x;
@@ -349,7 +349,7 @@ static void run_case(long number) {
     struct test t = test_of(number);
     if (!is_asked(&t)) return;
     if (t.is_sequence) { sequence(&t); return; }
-    /* Most cases fail and leave their window in any state: each has its own. */
+    /* Most cases fail and leave their window in any state, so each case has a new window. */
     open_window(&window, t.place, sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD);
     if (window.win == MPI_WIN_NULL) return;
     choose(t.target);

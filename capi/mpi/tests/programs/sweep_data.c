@@ -1,4 +1,4 @@
-/* Sweep: the operations one by one, each rank a single thread. */
+/* Sweep: single operations by ranks with one thread. */
 #include "sweep_operations.h"
 
 static long cases(void) { return all_operations(); }

@@ -1,6 +1,6 @@
 /*
- * Sweep: error handlers that end the program. A case ends its job, and the outcome is the exit
- * status of the launcher, which hosts make of the error's class.
+ * Sweep: error handlers that end the program. A case ends its job. The outcome is the exit status
+ * of the launcher, which hosts derive from the error class.
  */
 #include "sweep_issue.h"
 
@@ -15,7 +15,7 @@ static const char *const ending_names[ENDINGS] = {"default", "are_fatal", "abort
 
 static long cases(void) { return (long)TOPICS * ENDINGS; }
 
-/* The first cases have each topic once, and every handler. */
+/* The first cases include each topic and each handler. */
 static enum ending ending_of(long number) { return (number % TOPICS + number / TOPICS) % ENDINGS; }
 
 static void describe(long number, char text[PARAMETERS]) {

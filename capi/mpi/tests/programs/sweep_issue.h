@@ -58,7 +58,8 @@ ISSUE(, int)
 ISSUE(_c, MPI_Count)
 #endif
 
-/* Issues an operation, by the function with large counts where that is wanted and the MPI has it. */
+/* Issues an operation, by the function with large counts if the case asks for it and the MPI has
+ * it. */
 static inline void issue_by(int is_large, enum operation op, const struct arguments *a, MPI_Request *request) {
 #if MPI_VERSION >= 4
     if (is_large) {

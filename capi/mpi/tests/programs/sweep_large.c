@@ -1,14 +1,14 @@
 /*
- * Sweep: more than 2^31 bytes between the ends of what an operation touches, in counts, types,
- * displacements and windows. Memory is sparse: few of its pages are ever touched. In the transfers
- * of more than 2^31 bytes, many pages are the same page of a file.
+ * Sweep: operations that span more than 2^31 bytes, through counts, types, displacements and
+ * windows. Memory is sparse: few of its pages are ever touched. In transfers of more than 2^31
+ * bytes, many pages map the same page of a file.
  */
 #define _GNU_SOURCE
 #include "sweep_issue.h"
 
 #include <sys/mman.h>
 
-/* The memory begins with ALIASED bytes that are one piece of PIECE bytes again and again. */
+/* The first ALIASED bytes of the memory map the same PIECE bytes repeatedly. */
 #define PIECE ((size_t)16 << 20)
 #define ALIASED ((size_t)1 << 31)
 #define TAIL ((size_t)1 << 16)
@@ -26,7 +26,7 @@ static const char *const place_names[PLACES] = {"create", "dynamic"};
 
 struct test { enum kind kind; enum operation op; enum place place; int is_self, is_large; };
 
-/* Transfers of all those bytes take seconds: there are a few of them. */
+/* Transfers of all these bytes take seconds, so there are only a few. */
 static const struct test big[] = {
     {BIG_COUNT, PUT, CREATED, 0, 1}, {BIG_TYPE, GET, CREATED, 0, 0},
     {BIG_COUNT, RGET, CREATED, 0, 1}, {BIG_TYPE, RPUT, ATTACHED, 0, 1}, {BIG_COUNT, GET, ATTACHED, 1, 0}, {BIG_TYPE, PUT, CREATED, 1, 1},
@@ -58,7 +58,7 @@ static void describe(long number, char text[PARAMETERS]) {
 
 static void finish(void) {}
 
-/* --- memory ------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* This rank's part of the window, and its buffer. */
 static char *memory_, *buffer_;
@@ -77,8 +77,8 @@ static char *mapped(void) {
     return base;
 }
 
-/* Where the two longs are that small operations touch, past the bytes that are one piece. In a wide
- * type the second is a stride further. */
+/* The place of the two longs that small operations touch, after the ALIASED bytes. In a wide type
+ * the second long is a stride further. */
 #define FIRST ((MPI_Aint)(ALIASED + 3 * TAIL))
 static int is_wide(enum kind kind) { return kind == WIDE_TARGET || kind == WIDE_BOTH; }
 static long *at_window(const struct test *t, int k) { return (long *)(memory_ + FIRST + k * (is_wide(t->kind) ? STRIDE : 8)); }
@@ -95,7 +95,7 @@ static void fill(const struct test *t) {
     for (int k = 0; k < 2; k++) *at_window(t, k) = 10 + k, *at_buffer(t, k, 0) = 20 + k, *at_buffer(t, k, 1) = 30 + k;
 }
 
-/* --- operations --------------------------------------------------------------------------------- */
+/* --- operations ------------------------------------------------------------------------------- */
 
 /* A type of `SENT` bytes without gaps: its size does not fit an int. */
 static MPI_Datatype big_type(int is_one_item) {
@@ -151,7 +151,7 @@ static void operate(const struct test *t, MPI_Win win, int target, MPI_Aint base
     if (is_derived(a.target_type)) MPI_Type_free(&a.target_type);
 }
 
-/* --- what is to come of it ---------------------------------------------------------------------- */
+/* --- the expected result ---------------------------------------------------------------------- */
 
 static int gets(enum operation op) { return op == GET || op == RGET; }
 
@@ -203,7 +203,7 @@ static void run_case(long number) {
     MPI_Get_address(memory_, &base);
     MPI_Allgather(&base, 1, MPI_AINT, bases, 1, MPI_AINT, MPI_COMM_WORLD);
     int target = t.is_self ? rank_ : (rank_ + 1) % size_;
-    /* The bytes take long over sockets on a busy machine. */
+    /* These transfers take long over sockets on a busy machine. */
     if (t.kind <= BIG_TYPE) alarm(6 * patience());
     fill(&t);
     MPI_Barrier(MPI_COMM_WORLD);

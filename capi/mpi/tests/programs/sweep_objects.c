@@ -1,7 +1,7 @@
 /*
  * Sweep: the queries of every window: attributes, names, keyvals and their callbacks, error
- * handlers, info, groups, shared_query, handles of Fortran, attaching. A fact is printed where MPI
- * leaves it to the implementation, and `wrong` where it violates MPI.
+ * handlers, info, groups, shared_query, Fortran handles, attached memory. A case prints facts that
+ * MPI leaves to the implementation, and `wrong` for violations of MPI.
  */
 #include "sweep_places.h"
 
@@ -163,7 +163,7 @@ static void handlers(const struct window *w, enum topic topic) {
     MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
 }
 
-/* The default handler of an MPI_Win_create..., without a handler set on the window. */
+/* The default error handler of a new window. */
 static void default_handler(enum place place) {
     struct window w;
     MPI_Errhandler got;

@@ -1,7 +1,7 @@
 /*
- * Every operation on every window, in every kind of epoch, on derived types, as numbered cases; legal
- * programs only. The data are held to what MPI says. A round has each window, epoch and operation
- * together once; the other parameters differ among rounds.
+ * Every operation on every window, in every kind of epoch, on derived types, as numbered cases of
+ * correct programs. The data are compared with the result that MPI requires. A round contains each
+ * combination of window, epoch and operation once; the other parameters differ among rounds.
  */
 #ifndef SWEEP_OPERATIONS_H
 #define SWEEP_OPERATIONS_H
@@ -49,7 +49,7 @@ struct test {
 
 static inline long all_operations(void) { return (long)ROUNDS * PLACES * EPOCHS * OPERATIONS; }
 
-/* Case number to parameters; combinations that MPI does not have become ones that it has. */
+/* The parameters of a case. Combinations that MPI forbids are replaced by permitted ones. */
 static struct test test_of(long number) {
     long part = number;
     struct test t;
@@ -93,12 +93,12 @@ static inline void describe_operation(long number, char text[PARAMETERS]) {
     if (t.is_large) snprintf(text + used, PARAMETERS - used, " large_counts");
 }
 
-/* --- what is to come of it ------------------------------------------------------------------- */
+/* --- the expected result -------------------------------------------------------------------- */
 
 static OWN long long origin_[SHARE / 8], result_[SHARE / 8], compare_[2];
 static OWN int held[SHARE], fetched[SHARE], sent[SHARE];
 
-/* Elements of this test in all, and how many fit a buffer. */
+/* The number of elements of an operation, and the capacity of a buffer. */
 static int elements(const struct test *t) {
     return t->origin_shape == PLAIN && t->target_shape == PLAIN && (t->result_shape == PLAIN || !is_fetching(t->op))
                ? t->count : 4 * t->count;
@@ -130,7 +130,7 @@ static int compared(const struct test *t, int rank) {
     return t->matches ? old : old + 1;
 }
 
-/* The effect of one rank's operation on the memory of its target, as MPI has it. */
+/* The effect of one rank's operation on the memory of its target, as MPI defines it. */
 static void perform(const struct test *t, int by, int *memory) {
     for (int k = 0; k < elements(t); k++) {
         int *at = &memory[AHEAD + place_in(t->target_shape, k)];
@@ -203,7 +203,7 @@ static void issue_test(const struct test *t, int target) {
     MPI_Request request = MPI_REQUEST_NULL;
     issue_by(t->is_large, t->op, &arguments, &request);
     if (is_request(t->op) && !failed_) completed(t->ending, &request);
-    /* The types may go while operations use them. */
+    /* Types may be freed while operations use them. */
     if (t->origin_shape != PLAIN) MPI_Type_free(&o);
     if (t->target_shape != PLAIN) MPI_Type_free(&u);
     if (t->result_shape != PLAIN) MPI_Type_free(&r);
@@ -241,7 +241,7 @@ static void flushed(const struct test *t, int target) {
     case ALL_LOCAL_ALL: CALL(Win_flush_local_all, window.win); break;
     default: return;
     }
-    /* Each flush completes the operation here. */
+    /* Each of these flushes completes the operation at the origin. */
     if (t->target == FIRST) return;
     compare(t, "flushed origin", (char *)origin_, sent);
     if (is_fetching(t->op)) compare(t, "flushed result", (char *)result_, fetched);
@@ -277,7 +277,7 @@ static void fill_buffers(const struct test *t) {
     put_element(t->basic, (char *)compare_, 0, compared(t, rank_));
 }
 
-/* This rank's own loads and stores are in an epoch of its own, as every memory model allows them. */
+/* This rank's loads and stores are in a separate epoch, as every memory model permits. */
 static void fill_memory(const struct test *t) {
     for (int i = 0; i < room(t) && window.bytes; i++)
         put_element(t->basic, window.memory + window.first, i, in_window(rank_, i));
@@ -326,7 +326,7 @@ static inline void run_operation(long number) {
     compare_buffers(&t);
     CALL(Win_unlock, rank_, window.win);
     compare_guard();
-    /* A window after a failure may be in any state. */
+    /* After a failure a window may be in any state. */
     int worst = failed_;
     MPI_Allreduce(&failed_, &worst, 1, MPI_INT, MPI_MAX, comm_);
     if (worst) close_window(&window);

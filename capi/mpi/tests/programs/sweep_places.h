@@ -29,11 +29,11 @@ struct window {
     /* This rank's memory: BYTES of it, or none. */
     char *memory;
     MPI_Aint bytes;
-    /* Where the share begins that operations are on, in bytes. */
+    /* The offset in bytes of the share on which operations act. */
     MPI_Aint first;
     /* The memory's addresses at all ranks, for displacements of dynamic windows. */
     MPI_Aint *bases;
-    /* The window whose memory this one is over. */
+    /* The window whose memory this window uses. */
     MPI_Win below;
     void *to_free, *to_free_mem;
 };
@@ -122,7 +122,7 @@ static inline void close_window(struct window *w) {
     free(w->bases);
 }
 
-/* The displacement of a byte of a rank's share. */
+/* The displacement of a byte in the share of a rank. */
 static inline MPI_Aint place_of(const struct window *w, int target, MPI_Aint byte) {
     if (target == MPI_PROC_NULL) return 0;
     return is_dynamic(w->place) ? w->bases[target] + w->first + byte : (w->first + byte) / w->unit;

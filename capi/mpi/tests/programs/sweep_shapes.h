@@ -4,15 +4,15 @@
 
 #include "sweep.h"
 
-/* Elements in front of the first, for shapes that go backwards. */
+/* Number of elements before the first one, for shapes with negative displacements. */
 enum { AHEAD = 160 };
 
 enum shape {
     PLAIN, CONTIGUOUS, VECTOR, BACKWARD, INDEXED, STRUCT, SUBARRAY, RESIZED, RESIZED_BACK, NESTED, BLOCKS, DUP, OWN_STRUCT, SHAPES
 };
 
-/* The places of the four elements of one item (PLAIN has one), and the stride of items in elements.
- * */
+/* The places of the four elements of an item (of the single element for PLAIN), and the stride of
+ * items in elements. */
 static const struct { const char *name; int places[4], extent; } shapes[SHAPES] = {
     {"plain", {0}, 1}, {"contiguous", {0, 1, 2, 3}, 4}, {"vector", {0, 1, 3, 4}, 5},
     {"backward", {0, 1, -3, -2}, 5}, {"indexed", {0, 1, 5, 3}, 6}, {"struct", {0, 1, 4, 3}, 5},
@@ -23,13 +23,13 @@ static const struct { const char *name; int places[4], extent; } shapes[SHAPES] 
 
 static inline int elements_of(enum shape shape) { return shape == PLAIN ? 1 : 4; }
 
-/* Where the k-th element of several items is. */
+/* The place of the k-th element of several items. */
 static inline int place_in(enum shape shape, int k) {
     int each = elements_of(shape);
     return k / each * shapes[shape].extent + shapes[shape].places[k % each];
 }
 
-/* The type, committed; to be freed unless the shape is PLAIN. */
+/* The committed type, which the caller frees unless the shape is PLAIN. */
 static MPI_Datatype type_of(enum shape shape, MPI_Datatype basic, MPI_Aint size) {
     MPI_Datatype type = basic, part;
     switch (shape) {
@@ -109,7 +109,7 @@ static inline int is_integer(enum basic basic) {
     return basic != DOUBLE && basic != FLOAT && basic != LONG_DOUBLE && basic != COMPLEX;
 }
 
-/* A small number as an element, and back; of a complex, both parts hold it. */
+/* Converts a small number to an element, and back. Both parts of a complex number hold it. */
 static void put_element(enum basic basic, char *base, long place, int value) {
     char *at = base + place * sizes_of_basics[basic];
     memset(at, 0, (size_t)sizes_of_basics[basic]);

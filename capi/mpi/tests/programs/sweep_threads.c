@@ -34,7 +34,7 @@ static void describe(long number, char text[PARAMETERS]) {
     }
 }
 
-/* --- the threads ------------------------------------------------------------------------------- */
+/* --- the threads ------------------------------------------------------------------------------ */
 
 struct thread {
     pthread_t id;
@@ -50,14 +50,14 @@ static struct window shared;
 
 static int has_counters(void) { return shared.bytes != 0; }
 
-/* Where a counter of all threads is, in the share after those of the threads. */
+/* The place of a counter of all threads, in the share after the threads' shares. */
 static MPI_Aint counter(int which) {
     struct window counters = shared;
     counters.first = (MPI_Aint)THREADS * SHARE;
     return place_of(&counters, 0, which * (int)sizeof(long));
 }
 
-/* One more for a counter by each of three ways, all of which are atomic. */
+/* Adds 1 to a counter in one of three ways, all of which are atomic. */
 static void count_up(long *last) {
     const long one = 1;
     long old = 0, next, seen;
@@ -121,7 +121,7 @@ static void run_threads(long number) {
     }
 }
 
-/* --- all on one window -------------------------------------------------------------------------- */
+/* --- all on one window ------------------------------------------------------------------------ */
 
 static void fill_shares(long number) {
     window = shared;

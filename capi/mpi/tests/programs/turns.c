@@ -1,6 +1,6 @@
 /* A thread that waits in a call on a window keeps no other thread of its process from the call that
-   ends the wait (MPI_THREAD_MULTIPLE, MPI-4.1 section 11.6). Ranks 0 and 1 play; a watchdog ends what
-   hangs, with the name of the case. */
+ * ends the wait (MPI_THREAD_MULTIPLE, MPI-4.1 section 11.6). Ranks 0 and 1 play; a watchdog ends
+ * what hangs, with the name of the case. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
