@@ -76,7 +76,10 @@ fn the_variables_count_in_what_it_tells() {
     let text = with(&[], &[("TRANSOM_NET_INTERFACES", "lo")]);
     assert!(line(&text, "other machines").contains("lo=127.0.0.1/8"), "{text}");
     let text = with(&[], &[("TRANSOM_NET_INTERFACES", "eth77")]);
-    assert!(line(&text, "other machines").contains("TRANSOM_NET_INTERFACES=eth77: no interface"), "{text}");
+    assert!(
+        line(&text, "other machines").contains("TRANSOM_NET_INTERFACES=eth77: it names no interface that is up"),
+        "{text}"
+    );
     let text = with(&[], &[("TRANSOM_TRANSPORTS", "infiniband")]);
     assert!(line(&text, "as set now").contains("knows the transports shm, verbs and ofi"), "{text}");
     let absent = ["--library", "libfabric-not-there.so.1"];
