@@ -32,7 +32,7 @@ pub(crate) struct Process {
     pub(crate) host: String,
     pub(crate) pid: i32,
     /// Start time in the kernel's ticks, because its process number may be reused. 0 where the
-    /// kernel does not tell.
+    /// kernel does not give it.
     pub(crate) began: u64,
 }
 
@@ -117,7 +117,7 @@ impl Detector {
         let own = &ranks[me];
         let here = |(_, process): &(usize, &Process)| process.pid != own.pid && process.is_seen_by(own);
         let others = ranks.iter().enumerate().filter(here).map(|(rank, process)| (rank, process.clone()));
-        let places = far.iter().flat_map(Lines::told).collect();
+        let places = far.iter().flat_map(Lines::names).collect();
         Detector {
             ranks: others.collect(),
             places,
@@ -149,9 +149,9 @@ impl Detector {
         if time {
             self.find(&mut seen, patience);
         }
-        let told = seen.told();
-        self.any.store(told.is_err(), Ordering::Relaxed);
-        told
+        let state = seen.state();
+        self.any.store(state.is_err(), Ordering::Relaxed);
+        state
     }
 
     /// Whether the period has passed; only one caller gets `true`.
@@ -229,7 +229,7 @@ impl Seen {
         }
     }
 
-    fn told(&self) -> Result<(), ErrorKind> {
+    fn state(&self) -> Result<(), ErrorKind> {
         if !self.dead.is_empty() {
             let hosts: BTreeSet<&str> = self.dead.iter().map(|(_, host)| host.as_str()).collect();
             let host = hosts.into_iter().collect::<Vec<_>>().join(" and ");

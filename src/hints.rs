@@ -208,7 +208,7 @@ impl Hints {
             Some(Atomics::Cpu) => "cpu",
             Some(Atomics::Nic) => "nic",
         };
-        let mut told = Info::new()
+        let mut info = Info::new()
             .with("no_locks", switch(self.no_locks))
             .with("accumulate_ordering", if kept.is_empty() { "none".to_owned() } else { kept.join(",") })
             .with("accumulate_ops", if self.same_op { "same_op" } else { "same_op_no_op" })
@@ -221,12 +221,12 @@ impl Hints {
             .with("transom_model", if self.model == Model::Separate { "separate" } else { "unified" })
             .with("transom_atomics", atomics);
         if let Some(most) = self.most_notices {
-            told = told.with("mpi_assert_max_num_notify", most.to_string());
+            info = info.with("mpi_assert_max_num_notify", most.to_string());
         }
         if let Some(same) = self.same_notices {
-            told = told.with("mpi_assert_same_num_notifications", switch(same));
+            info = info.with("mpi_assert_same_num_notifications", switch(same));
         }
-        told
+        info
     }
 
     /// Whether locks are errors.
@@ -305,13 +305,13 @@ mod tests {
     fn hints_are_told_and_unknown_ones_are_ignored() {
         let info = Info::new().with("no_locks", "true").with("color", "green").with("accumulate_ordering", "rar, waw");
         let hints = Hints::at_creation(&info, Flavor::Allocate).expect("fine");
-        let told = hints.in_force();
-        assert_eq!((told.get("no_locks"), told.get("color")), (Some("true"), None));
-        assert_eq!(told.get("accumulate_ordering"), Some("rar,waw"));
+        let in_force = hints.in_force();
+        assert_eq!((in_force.get("no_locks"), in_force.get("color")), (Some("true"), None));
+        assert_eq!(in_force.get("accumulate_ordering"), Some("rar,waw"));
         let info = Info::new().with("mpi_assert_max_num_notify", "7").with("mpi_assert_same_num_notifications", "true");
-        let told = Hints::at_creation(&info, Flavor::Allocate).expect("fine").in_force();
-        assert_eq!(told.get("mpi_assert_same_num_notifications"), Some("true"));
-        assert_eq!(told.get("mpi_assert_max_num_notify"), Some("7"));
+        let in_force = Hints::at_creation(&info, Flavor::Allocate).expect("fine").in_force();
+        assert_eq!(in_force.get("mpi_assert_same_num_notifications"), Some("true"));
+        assert_eq!(in_force.get("mpi_assert_max_num_notify"), Some("7"));
     }
 
     /// Shows W6.

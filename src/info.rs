@@ -76,7 +76,7 @@ pub fn addresses(get: impl Fn(&str) -> Option<OsString>) -> Result<Vec<String>> 
 mod tests {
     use super::*;
 
-    fn told(shm: bool, nets: [Option<NetAtomics>; 2], variables: &[(&str, &str)]) -> Option<(&'static str, Actor)> {
+    fn expected(shm: bool, nets: [Option<NetAtomics>; 2], variables: &[(&str, &str)]) -> Option<(&'static str, Actor)> {
         let value =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
         let [verbs, ofi] = nets;
@@ -95,22 +95,22 @@ mod tests {
     #[test]
     fn the_outlook_follows_what_is_there_and_what_is_set() {
         let excluded = ("TRANSOM_TRANSPORTS", "^shm");
-        assert_eq!(told(true, OFI, &[]), Some(("shared memory", Actor::Cpu)));
-        assert_eq!(told(false, OFI, &[]), Some(("libfabric", Actor::Nic)));
-        assert_eq!(told(true, OFI, &[excluded]), Some(("libfabric", Actor::Nic)));
-        assert_eq!(told(true, BOTH, &[excluded]), Some(("verbs", Actor::Nic)));
-        assert_eq!(told(true, COHERENT, &[excluded]), Some(("verbs", Actor::Both)));
-        assert_eq!(told(true, BOTH, &[("TRANSOM_TRANSPORTS", "ofi")]), Some(("libfabric", Actor::Cpu)));
-        assert_eq!(told(true, OFI, &[excluded, ("TRANSOM_ATOMICS", "cpu")]), Some(("libfabric", Actor::Cpu)));
+        assert_eq!(expected(true, OFI, &[]), Some(("shared memory", Actor::Cpu)));
+        assert_eq!(expected(false, OFI, &[]), Some(("libfabric", Actor::Nic)));
+        assert_eq!(expected(true, OFI, &[excluded]), Some(("libfabric", Actor::Nic)));
+        assert_eq!(expected(true, BOTH, &[excluded]), Some(("verbs", Actor::Nic)));
+        assert_eq!(expected(true, COHERENT, &[excluded]), Some(("verbs", Actor::Both)));
+        assert_eq!(expected(true, BOTH, &[("TRANSOM_TRANSPORTS", "ofi")]), Some(("libfabric", Actor::Cpu)));
+        assert_eq!(expected(true, OFI, &[excluded, ("TRANSOM_ATOMICS", "cpu")]), Some(("libfabric", Actor::Cpu)));
     }
 
     /// Shows T5.
     #[test]
     fn what_could_not_start_is_an_error() {
-        assert_eq!(told(true, [None, None], &[("TRANSOM_TRANSPORTS", "^shm")]), None);
-        assert_eq!(told(true, OFI, &[("TRANSOM_TRANSPORTS", "verbs")]), None);
-        assert_eq!(told(false, BOTH, &[("TRANSOM_TRANSPORTS", "shm")]), None);
-        assert_eq!(told(true, OFI, &[("TRANSOM_ATOMICS", "nic")]), None);
-        assert_eq!(told(true, OFI, &[("TRANSOM_TRANSPORTS", "infiniband")]), None);
+        assert_eq!(expected(true, [None, None], &[("TRANSOM_TRANSPORTS", "^shm")]), None);
+        assert_eq!(expected(true, OFI, &[("TRANSOM_TRANSPORTS", "verbs")]), None);
+        assert_eq!(expected(false, BOTH, &[("TRANSOM_TRANSPORTS", "shm")]), None);
+        assert_eq!(expected(true, OFI, &[("TRANSOM_ATOMICS", "nic")]), None);
+        assert_eq!(expected(true, OFI, &[("TRANSOM_TRANSPORTS", "infiniband")]), None);
     }
 }

@@ -296,8 +296,8 @@ mod tests {
 
     #[test]
     fn what_is_told_comes_back() {
-        let told = site("boot net:[4026531840]", "eth0=10.0.0.1/24 ib0=fd00::1/64");
-        assert_eq!(Site::decode(&told.encode()), told);
+        let own = site("boot net:[4026531840]", "eth0=10.0.0.1/24 ib0=fd00::1/64");
+        assert_eq!(Site::decode(&own.encode()), own);
         assert_eq!(Site::decode(&Site::default().encode()), Site::default());
     }
 

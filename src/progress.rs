@@ -142,7 +142,7 @@ impl Progress {
     /// `RankDied` or `RankUnreachable`, or the transport's reason. Operations that wait for a reply
     /// of that rank have failed then.
     pub(crate) fn look(&self) -> Result<()> {
-        self.told(self.detector.look(Duration::ZERO))?;
+        self.failing_requests(self.detector.look(Duration::ZERO))?;
         match self.wire.lost() {
             None => Ok(()),
             Some(fault) => {
@@ -162,10 +162,10 @@ impl Progress {
 
     /// An error of an operation on a rank, or the death that caused it.
     pub(crate) fn or_death(&self, error: Error) -> Error {
-        self.told(self.detector.look(DYING)).err().unwrap_or(error)
+        self.failing_requests(self.detector.look(DYING)).err().unwrap_or(error)
     }
 
-    fn told(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {
+    fn failing_requests(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {
         look.map_err(|died| {
             let (lost, reason) = match &died {
                 ErrorKind::RankDied { ranks, .. } => (ranks.as_slice(), Reason::Died),

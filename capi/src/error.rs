@@ -136,8 +136,8 @@ thread_local! {
 pub(crate) fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => TRANSOM_SUCCESS,
-        Ok(Err(failure)) => told(&failure),
-        Err(panic) => told(&Failure::new(TRANSOM_ERR_INTERN, format!("internal error: {}", words(panic.as_ref())))),
+        Ok(Err(failure)) => recorded(&failure),
+        Err(panic) => recorded(&Failure::new(TRANSOM_ERR_INTERN, format!("internal error: {}", words(panic.as_ref())))),
     }
 }
 
@@ -149,7 +149,7 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 
 /// Keeps the text for [`transom_last_error`].
 #[cold]
-fn told(failure: &Failure) -> c_int {
+fn recorded(failure: &Failure) -> c_int {
     let text = CString::new(failure.text.replace('\0', "\u{fffd}")).unwrap_or_default();
     // A thread that ends has lost its storage, and no caller can read the text.
     let _ = LAST.try_with(|last| last.replace(text));

@@ -18,7 +18,7 @@ pub enum Failure {
 /// is reported once.
 #[derive(Debug)]
 struct Waiting {
-    tellers: Vec<usize>,
+    reporters: Vec<usize>,
     failure: Failure,
 }
 
@@ -39,17 +39,17 @@ impl Failures {
         Failures { waiting: BTreeMap::new(), next: 0, of: BTreeMap::new(), own: BTreeMap::new() }
     }
 
-    /// Stores a failure of an operation of the first of `tellers`, unless that tally has a failure:
-    /// the first failure names the cause. Returns whether it was kept.
-    pub(crate) fn keep(&mut self, tellers: Vec<usize>, failure: &Failure) -> bool {
+    /// Stores a failure of an operation of the first of `reporters`, unless that tally has a
+    /// failure: the first failure names the cause. Returns whether it was kept.
+    pub(crate) fn keep(&mut self, reporters: Vec<usize>, failure: &Failure) -> bool {
         let number = self.next;
-        let Some(&own) = tellers.first().filter(|own| !self.own.contains_key(own)) else { return false };
+        let Some(&own) = reporters.first().filter(|own| !self.own.contains_key(own)) else { return false };
         self.next += 1;
         self.own.insert(own, number);
-        for &teller in &tellers {
-            self.of.entry(teller).or_default().insert(number);
+        for &reporter in &reporters {
+            self.of.entry(reporter).or_default().insert(number);
         }
-        self.waiting.insert(number, Waiting { tellers, failure: failure.clone() });
+        self.waiting.insert(number, Waiting { reporters, failure: failure.clone() });
         true
     }
 
@@ -68,9 +68,9 @@ impl Failures {
     pub(crate) fn take(&mut self, tally: usize) -> Option<Failure> {
         let first = self.first(tally).cloned();
         for number in self.of.remove(&tally).unwrap_or_default() {
-            let Some(told) = self.waiting.remove(&number) else { continue };
-            for teller in told.tellers {
-                self.untie(teller, number);
+            let Some(waiting) = self.waiting.remove(&number) else { continue };
+            for reporter in waiting.reporters {
+                self.untie(reporter, number);
             }
         }
         first
@@ -80,8 +80,8 @@ impl Failures {
     pub(crate) fn forget(&mut self, tally: usize) {
         for number in self.of.remove(&tally).unwrap_or_default() {
             if let Some(one) = self.waiting.get_mut(&number) {
-                one.tellers.retain(|&teller| teller != tally);
-                if one.tellers.is_empty() {
+                one.reporters.retain(|&reporter| reporter != tally);
+                if one.reporters.is_empty() {
                     self.waiting.remove(&number);
                 }
             }
@@ -89,15 +89,15 @@ impl Failures {
         self.own.remove(&tally);
     }
 
-    fn untie(&mut self, teller: usize, number: u64) {
-        if let Some(numbers) = self.of.get_mut(&teller) {
+    fn untie(&mut self, reporter: usize, number: u64) {
+        if let Some(numbers) = self.of.get_mut(&reporter) {
             numbers.remove(&number);
             if numbers.is_empty() {
-                self.of.remove(&teller);
+                self.of.remove(&reporter);
             }
         }
-        if self.own.get(&teller) == Some(&number) {
-            self.own.remove(&teller);
+        if self.own.get(&reporter) == Some(&number) {
+            self.own.remove(&reporter);
         }
     }
 }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_what_was_told_or_forgotten() {
+    fn reported_and_dropped_failures_leave_no_entry() {
         let mut all = Failures::new();
         assert!(
             all.keep(vec![1, 10], &failure(1))

@@ -4,9 +4,9 @@
 //! While the gate is open, a short operation takes no lock. The operation writes its *visit*, a
 //! word that only its thread writes, reads the gate, and ends by clearing the visit. An operation
 //! that must be alone takes the lock, closes the gate and waits for all visits. A visit costs two
-//! plain stores: The closing side calls [`rendezvous`], which makes the kernel run a full barrier
-//! on every CPU that may be between writing its visit and reading the gate. Short operations that
-//! find the gate closed take the lock. Only a holder of the lock changes the gate.
+//! plain stores and no fence, because the closing side calls [`rendezvous`]: the kernel then runs a
+//! full barrier on every CPU that may be between writing its visit and reading the gate. Short
+//! operations that find the gate closed take the lock. Only a holder of the lock changes the gate.
 //!
 //! Knows neither the lock nor the operations. The lock remains valid if its holder dies: the next
 //! holder closes a gate that was left closing.

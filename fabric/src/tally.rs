@@ -231,12 +231,12 @@ mod tests {
         assert!(a.fault().is_none() && b.has_failed() && !a.has_failed());
         let fault = Fault::new(Peer(3), Reason::Died);
         assert_eq!(window.take_failure(), Some(Failure::Broken(fault.clone())));
-        assert!(window.take_failure().is_none() && !window.has_failed() && window.settled(), "told once");
-        assert!(b.take_failure().is_none(), "told by its parent before");
+        assert!(window.take_failure().is_none() && !window.has_failed() && window.settled(), "reported once");
+        assert!(b.take_failure().is_none(), "its parent has reported it");
         a.begin();
         a.refuse(&fault);
         assert_eq!(a.take_failure(), Some(Failure::Refused(fault)));
-        assert!(window.take_failure().is_none() && !window.has_failed(), "told by its child before");
+        assert!(window.take_failure().is_none() && !window.has_failed(), "its child has reported it");
     }
 
     /// A get of a request counts above too, until the count is zero and forgotten.
@@ -280,15 +280,22 @@ mod tests {
         refuse(&a, 3);
         assert_eq!(a.take_failure(), Some(Failure::Refused(fault(1))), "of its own the first");
         assert_eq!(window.take_failure(), Some(Failure::Refused(fault(2))));
-        assert!(a.take_failure().is_none() && b.take_failure().is_none() && window.settled(), "all is told");
+        assert!(
+            a.take_failure().is_none() && b.take_failure().is_none() && window.settled(),
+            "all failures are reported"
+        );
         refuse(&first, 4);
         refuse(&second, 5);
         assert_eq!(first.take_failure(), Some(Failure::Refused(fault(4))));
         assert!(a.has_failed() && window.has_failed());
         assert_eq!(a.take_failure(), Some(Failure::Refused(fault(5))));
-        assert!(second.take_failure().is_none() && window.settled(), "told above");
+        assert!(second.take_failure().is_none() && window.settled(), "the parent has reported it");
         refuse(&second, 6);
-        assert_eq!(second.take_failure(), Some(Failure::Refused(fault(6))), "a new one after one that was told above");
+        assert_eq!(
+            second.take_failure(),
+            Some(Failure::Refused(fault(6))),
+            "a new failure after one that the parent reported"
+        );
         assert!(a.settled() && window.settled());
         refuse(&first, 7);
         refuse(&a, 8);

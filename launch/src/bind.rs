@@ -18,7 +18,7 @@ pub(super) fn plan(bind: Bind, size: usize, allowed: &[usize]) -> Option<Vec<usi
     bound.then(|| allowed.iter().copied().cycle().take(size).collect())
 }
 
-/// The CPUs that this thread may use, ascending; empty where the system does not tell.
+/// The CPUs that this thread may use, ascending; empty where the system gives none.
 pub(super) fn allowed_cpus() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),

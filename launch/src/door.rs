@@ -127,7 +127,7 @@ impl Door {
         for mut conn in std::mem::take(&mut self.strangers) {
             let open = conn.receive();
             match conn.lines.next_line() {
-                Some(line) if Words::new(&line).get("secret").is_some_and(|told| same(told, &self.secret)) => {
+                Some(line) if Words::new(&line).get("secret").is_some_and(|given| same(given, &self.secret)) => {
                     guests.push(Guest { conn, line });
                 }
                 None if open && !conn.lines.overflows() => self.strangers.push(conn),
@@ -211,8 +211,9 @@ fn secret() -> io::Result<String> {
 }
 
 /// Compares two secrets in constant time.
-fn same(told: &str, secret: &str) -> bool {
-    told.len() == secret.len() && told.bytes().zip(secret.bytes()).fold(0, |all, (one, other)| all | (one ^ other)) == 0
+fn same(given: &str, secret: &str) -> bool {
+    given.len() == secret.len()
+        && given.bytes().zip(secret.bytes()).fold(0, |all, (one, other)| all | (one ^ other)) == 0
 }
 
 #[cfg(test)]

@@ -72,8 +72,8 @@ impl Order {
                 "secret" => rest.clone_into(&mut meeting.secret),
                 "folder" => folder = bytes(rest)?.into(),
                 "bind" => {
-                    let told = |bind: &Bind| (*bind as u8).to_string() == rest;
-                    job.bind = [Bind::Auto, Bind::Core, Bind::None].into_iter().find(told).ok_or_else(wrong)?;
+                    let is_this = |bind: &Bind| (*bind as u8).to_string() == rest;
+                    job.bind = [Bind::Auto, Bind::Core, Bind::None].into_iter().find(is_this).ok_or_else(wrong)?;
                 }
                 "tag" => job.tag_output = rest == "1",
                 "program" => job.program = bytes(rest)?,

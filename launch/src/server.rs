@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use transom::launching::{MAX_ACCEPTED, Words, from_hex};
 
 /// Limits announced to the ranks, with Hydra's values: bytes, a terminating zero included.
-/// `line_max` tells ranks of this library that lines, and so values, may be longer; other ranks
+/// `line_max` allows ranks of this library longer lines, and so longer values; other ranks
 /// have buffers of these sizes.
 const KVSNAME_MAX: usize = 256;
 const KEYLEN_MAX: usize = 64;

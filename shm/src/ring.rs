@@ -570,7 +570,7 @@ mod loom_tests {
                     }
                 })
             };
-            let teller = {
+            let knocker = {
                 let (ring, said) = (Arc::clone(&ring), Arc::clone(&said));
                 thread::spawn(move || {
                     said.store(1, Ordering::Release);
@@ -586,7 +586,7 @@ mod loom_tests {
                 ring.pipe.swap(0, Ordering::SeqCst);
             }
             sleeper.join().expect("no panic");
-            teller.join().expect("no panic");
+            knocker.join().expect("no panic");
         });
     }
 }

@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_block_that_was_not_made_is_told_by_rank_and_key() {
         let board = Board::new(20);
-        let told: Vec<_> = std::thread::scope(|scope| {
+        let results: Vec<_> = std::thread::scope(|scope| {
             let run = |rank: usize| {
                 let mut boot = board.rank(rank);
                 if rank != 8 {
@@ -258,9 +258,9 @@ mod tests {
             let threads: Vec<_> = (0..20).map(|rank| scope.spawn(move || run(rank))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        for (rank, told) in told.iter().enumerate().filter(|(rank, _)| *rank != 8) {
-            let missing = matches!(told, Err(BootstrapError::Missing { rank: 8, key }) if key == "test.1.8.0");
-            assert!(missing, "rank {rank}: {told:?}");
+        for (rank, result) in results.iter().enumerate().filter(|(rank, _)| *rank != 8) {
+            let missing = matches!(result, Err(BootstrapError::Missing { rank: 8, key }) if key == "test.1.8.0");
+            assert!(missing, "rank {rank}: {result:?}");
         }
     }
 

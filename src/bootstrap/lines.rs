@@ -101,11 +101,11 @@ pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
             word |= u32::try_from(value).ok()? << (18 - 6 * at);
         }
         let [_, three @ ..] = word.to_be_bytes();
-        let (told, rest) = three.split_at(chunk.len() - 1);
-        if told.is_empty() || rest.iter().any(|&byte| byte != 0) {
+        let (whole, rest) = three.split_at(chunk.len() - 1);
+        if whole.is_empty() || rest.iter().any(|&byte| byte != 0) {
             return None;
         }
-        bytes.extend_from_slice(told);
+        bytes.extend_from_slice(whole);
     }
     Some(bytes)
 }

@@ -87,9 +87,9 @@ impl Pmi1 {
         set_tcp_nodelay(&pmi.socket, true).map_err(|error| failed(error.into()))?;
         let secret = secret.map(|secret| format!(" secret={secret}")).unwrap_or_default();
         pmi.ask_ok("initack", &format!("cmd=initack pmiid={id}{secret}\n"), "initack")?;
-        pmi.size = pmi.told("size")?;
-        pmi.rank = pmi.told("rank")?;
-        pmi.told("debug")?;
+        pmi.size = pmi.read_number("size")?;
+        pmi.rank = pmi.read_number("rank")?;
+        pmi.read_number("debug")?;
         if pmi.rank >= pmi.size {
             let answer = format!("rank={} size={}", pmi.rank, pmi.size);
             return Err(protocol("initack", &answer, "there is no such rank"));
@@ -112,7 +112,7 @@ impl Pmi1 {
     }
 
     /// A number that a launcher with a port sends unasked, after the rank has identified itself.
-    fn told(&mut self, what: &'static str) -> Result<usize, BootstrapError> {
+    fn read_number(&mut self, what: &'static str) -> Result<usize, BootstrapError> {
         let answer = self.read_line("initack")?;
         let words = Words::new(&answer);
         let number = words.get(what).filter(|_| words.get("cmd") == Some("set")).and_then(|number| number.parse().ok());
@@ -178,7 +178,7 @@ impl Pmi1 {
 
     /// Sends a command and reads its answer, which must be an `expected`.
     fn ask(&mut self, during: &'static str, command: &str, expected: &str) -> Result<String, BootstrapError> {
-        self.tell(during, command)?;
+        self.send(during, command)?;
         let answer = self.read_line(during)?;
         if Words::new(&answer).get("cmd") == Some(expected) {
             Ok(answer)
@@ -199,7 +199,7 @@ impl Pmi1 {
         }
     }
 
-    fn tell(&mut self, during: &'static str, command: &str) -> Result<(), BootstrapError> {
+    fn send(&mut self, during: &'static str, command: &str) -> Result<(), BootstrapError> {
         let mut rest = command.as_bytes();
         while !rest.is_empty() {
             match send(&self.socket, rest, SendFlags::NOSIGNAL) {
@@ -256,8 +256,8 @@ impl Bootstrap for Pmi1 {
     }
 
     fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
-        let told = self.get_text("PMI_process_mapping")?;
-        let found = told.and_then(|text| mapping::of_vector(&text, self.rank, self.size));
+        let vector = self.get_text("PMI_process_mapping")?;
+        let found = vector.and_then(|text| mapping::of_vector(&text, self.rank, self.size));
         Ok(found.unwrap_or_else(|| vec![self.rank]))
     }
 
@@ -314,13 +314,13 @@ impl Bootstrap for Pmi1 {
         // know.
         if std::env::var_os("TRANSOM_LAUNCHER").is_some() {
             let why: String = why.chars().take(MAX_WHY).collect();
-            return self.tell("abort", &format!("cmd=abort exitcode={code} why={}\n", to_hex(why.as_bytes())));
+            return self.send("abort", &format!("cmd=abort exitcode={code} why={}\n", to_hex(why.as_bytes())));
         }
         let what = format!("rank {} aborts the job with status {code}: {why}", self.rank);
         diagnostics::error("transom::bootstrap", &what);
         // Hydra drops output that it has not forwarded when the job ends.
         std::thread::sleep(OUTPUT_PAUSE);
-        self.tell("abort", &format!("cmd=abort exitcode={code}\n"))
+        self.send("abort", &format!("cmd=abort exitcode={code}\n"))
     }
 }
 

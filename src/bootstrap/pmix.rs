@@ -48,7 +48,7 @@ impl Pmix {
         if self.left { Err(BootstrapError::Finalized { during }) } else { Ok(()) }
     }
 
-    fn told<T>(&self, result: Result<T, transom_pmix::Error>) -> Result<T, BootstrapError> {
+    fn checked<T>(&self, result: Result<T, transom_pmix::Error>) -> Result<T, BootstrapError> {
         result.map_err(|error| BootstrapError::Pmix { evidence: self.evidence.clone(), source: error.into() })
     }
 }
@@ -69,8 +69,8 @@ impl Bootstrap for Pmix {
     fn neighbours(&mut self) -> Result<Vec<usize>, BootstrapError> {
         self.check_open("neighbours")?;
         // A launcher need not give the local peers.
-        let told = self.client.local_peers().unwrap_or_default();
-        Ok(mapping::of_list(&told, self.rank, self.size).unwrap_or_else(|| vec![self.rank]))
+        let list = self.client.local_peers().unwrap_or_default();
+        Ok(mapping::of_list(&list, self.rank, self.size).unwrap_or_else(|| vec![self.rank]))
     }
 
     fn put(&mut self, key: &str, value: &[u8]) -> Result<(), BootstrapError> {
@@ -83,25 +83,25 @@ impl Bootstrap for Pmix {
         if !self.put.insert(key.clone()) {
             return Err(BootstrapError::DuplicateKey { key });
         }
-        self.told(self.client.put(&key, value))
+        self.checked(self.client.put(&key, value))
     }
 
     fn barrier(&mut self) -> Result<(), BootstrapError> {
         self.check_open("barrier")?;
-        self.told(self.client.fence())
+        self.checked(self.client.fence())
     }
 
     fn get(&mut self, from: usize, key: &str) -> Result<Option<Vec<u8>>, BootstrapError> {
         self.check_open("get")?;
         check_key(key)?;
         let Some(from) = u32::try_from(from).ok().filter(|_| from < self.size) else { return Ok(None) };
-        self.told(self.client.get(from, key))
+        self.checked(self.client.get(from, key))
     }
 
     fn finalize(&mut self) -> Result<(), BootstrapError> {
         self.check_open("finalize")?;
         self.left = true;
-        self.told(self.client.finalize())
+        self.checked(self.client.finalize())
     }
 
     fn abort(&mut self, code: i32, why: &str) -> Result<(), BootstrapError> {
@@ -111,6 +111,6 @@ impl Bootstrap for Pmix {
         let what = format!("rank {} aborts the job with status {code}: {why}", self.rank);
         diagnostics::error("transom::bootstrap", &what);
         // A status of 0 modulo 256 would look like success.
-        self.told(self.client.abort(if code % 256 == 0 { 1 } else { code }, why))
+        self.checked(self.client.abort(if code % 256 == 0 { 1 } else { code }, why))
     }
 }

@@ -45,7 +45,7 @@ pub enum TransportError {
         /// The rank.
         rank: usize,
         /// Why the rank can't use verbs, as it reported to the other ranks.
-        told: String,
+        reason: String,
     },
     /// `TRANSOM_TRANSPORTS` excludes all nets.
     NetsExcluded,
@@ -95,8 +95,8 @@ impl fmt::Display for TransportError {
             | TransportError::Setup { text } => f.write_str(text)?,
             TransportError::System(error) => write!(f, "{error}")?,
             TransportError::Refused(reason) => write!(f, "{reason}")?,
-            TransportError::OfiExcluded { rank, told } => {
-                write!(f, "rank {rank}: {told}, and TRANSOM_TRANSPORTS excludes ofi")?;
+            TransportError::OfiExcluded { rank, reason } => {
+                write!(f, "rank {rank}: {reason}, and TRANSOM_TRANSPORTS excludes ofi")?;
             }
             TransportError::NetsExcluded => f.write_str("TRANSOM_TRANSPORTS excludes verbs and ofi")?,
             TransportError::OutOfMemory { available } => write!(f, "{available} bytes of memory are available")?,

@@ -131,7 +131,7 @@ impl Lines {
     }
 
     /// Each rank with its machine and address as text.
-    pub(super) fn told(&self) -> impl Iterator<Item = (usize, String)> {
+    pub(super) fn names(&self) -> impl Iterator<Item = (usize, String)> {
         self.later.iter().map(|Wanted { place, .. }| {
             (place.rank, format!("on {} at {}, from {}", place.host, place.at.ip(), self.from))
         })

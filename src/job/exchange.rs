@@ -66,9 +66,9 @@ impl<C: Copies> Exchange<C> {
         if self.leader == self.rank() {
             let values = gathered.all(self.boot.as_mut())?;
             if self.followed
-                && let Some(told) = self.copies.share(&pack(&values))
+                && let Some(copy) = self.copies.share(&pack(&values))
             {
-                self.boot.put(&place, &told)?;
+                self.boot.put(&place, &copy)?;
             }
             self.boot.barrier()?;
             return Ok(values);
@@ -82,7 +82,7 @@ impl<C: Copies> Exchange<C> {
 
     /// Gives every rank the value of rank 0, the only rank that passes `Some`: a put, a barrier,
     /// and a get by every other rank. Collective.
-    pub(super) fn told_by_first(&mut self, name: &str, value: Option<&[u8]>) -> Result<Vec<u8>, BootstrapError> {
+    pub(super) fn broadcast(&mut self, name: &str, value: Option<&[u8]>) -> Result<Vec<u8>, BootstrapError> {
         if let Some(value) = value {
             self.boot.put(name, value)?;
             self.boot.barrier()?;
@@ -95,8 +95,8 @@ impl<C: Copies> Exchange<C> {
 
     /// The leader's copy, if it can be read.
     fn copy(&mut self, place: &str) -> Result<Option<Vec<Vec<u8>>>, BootstrapError> {
-        let told = self.boot.get(self.leader, place)?;
-        let copy = told.and_then(|told| self.copies.read(self.leader, &told));
+        let shared = self.boot.get(self.leader, place)?;
+        let copy = shared.and_then(|shared| self.copies.read(self.leader, &shared));
         Ok(copy.and_then(|copy| unpack_all(&copy)).filter(|values| values.len() == self.size()))
     }
 

@@ -253,7 +253,7 @@ impl Job {
     /// the error of a transport that failed.
     pub fn barrier(&self) -> Result<()> {
         let _collective = self.team.collective("barrier")?;
-        self.core.barrier_telling(&self.team, 0).map(drop)
+        self.core.barrier_with_bits(&self.team, 0).map(drop)
     }
 
     /// The route to `rank`.
@@ -457,9 +457,9 @@ impl JobCore {
         Ok(slot)
     }
 
-    /// A barrier of a team. Returns the union of the bits of [`barrier::TELLS`] that the members
-    /// pass as `tells`.
-    pub(crate) fn barrier_telling(&self, team: &Team, tells: u32) -> Result<u32> {
+    /// A barrier of a team. Returns the union of the bits of [`barrier::BITS`] that the members
+    /// pass as `bits`.
+    pub(crate) fn barrier_with_bits(&self, team: &Team, bits: u32) -> Result<u32> {
         let turn = next(&team.barriers);
         let world = team.key == 0;
         let theirs = |member| {
@@ -468,7 +468,7 @@ impl JobCore {
         };
         let mine = world.then(|| self.block.barrier_words());
         let words = BarrierWords { job: self, team, key: team.key, mine, theirs };
-        barrier::dissemination(team.me, team.size, turn, tells, &words)
+        barrier::dissemination(team.me, team.size, turn, bits, &words)
     }
 
     /// The job block of a rank, as the net reaches it: that of a rank of this node through the

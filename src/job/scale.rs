@@ -103,7 +103,7 @@ impl Bootstrap for MadeUp {
 
 /// Bytes of this process in memory: now, and the most so far.
 fn resident() -> [u64; 2] {
-    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells");
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs of this process");
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a field");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
@@ -123,8 +123,8 @@ fn measure(file: OsString) {
     let near = (0..RANKS).filter(|&rank| job.lane(rank) == Some(crate::transport::Lane::Shm)).count();
     assert_eq!((job.size, near), (RANKS, PER_NODE - 1));
     let Asked { puts, gets, barriers } = asked();
-    let told = format!("{} {} {}", after - before, most - before, puts + gets + barriers);
-    std::fs::write(file, told).expect("a file for the parent");
+    let counts = format!("{} {} {}", after - before, most - before, puts + gets + barriers);
+    std::fs::write(file, counts).expect("a file for the parent");
     // The other ranks do not exist, so the job can't be left.
     std::mem::forget(Arc::clone(&job));
 }
@@ -139,10 +139,10 @@ fn a_process_among_16384_ranks_needs_at_most_64_mib() {
     let own = std::env::current_exe().expect("this program");
     let file = std::env::temp_dir().join(format!("transom-scale-{}", std::process::id()));
     let out = Command::new(own).args(["--exact", NAME]).env(CHILD, &file).output().expect("a process");
-    let told = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {out:?}"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {out:?}"));
     std::fs::remove_file(&file).expect("made by the child");
-    let counts: Vec<u64> = told.split(' ').map(|number| number.parse().expect("a number")).collect();
-    let [kept, most, asked] = counts[..] else { panic!("{told}") };
+    let counts: Vec<u64> = text.split(' ').map(|number| number.parse().expect("a number")).collect();
+    let [kept, most, asked] = counts[..] else { panic!("{text}") };
     let rounds = u64::from(RANKS.ilog2());
     let connected = 2 * rounds * CONNECTION + VERBS;
     // Of a rank of the node: its identity page and ring, and the pages of its control words that

@@ -272,10 +272,10 @@ fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards
         Ok(()) => String::new(),
         Err(error) => format!("{error:#}"),
     };
-    let told = boot.allgather("transom.node", said.as_bytes())?;
-    let proven: Vec<bool> = told.iter().map(Vec::is_empty).collect();
+    let reasons = boot.allgather("transom.node", said.as_bytes())?;
+    let proven: Vec<bool> = reasons.iter().map(Vec::is_empty).collect();
     if rank == 0 {
-        for (rank, reason) in told.iter().enumerate().filter(|(_, reason)| !reason.is_empty()) {
+        for (rank, reason) in reasons.iter().enumerate().filter(|(_, reason)| !reason.is_empty()) {
             // A fallback is never silent (requirement T5)
             let reason = String::from_utf8_lossy(reason);
             let what = format!("rank {rank} does not share memory with its node: {reason}");
@@ -319,7 +319,7 @@ fn open_net(boot: &mut Exchanging<'_>, settings: &Settings, nodes: &[usize], sou
         return open_ofi(boot, settings, source, apart);
     }
     let source = match without {
-        Some((rank, told)) => TransportError::OfiExcluded { rank, told },
+        Some((rank, reason)) => TransportError::OfiExcluded { rank, reason },
         None => TransportError::NetsExcluded,
     };
     Err(ErrorKind::Net { first: 0, second: apart, source }.into())
@@ -352,14 +352,14 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
     }
     let opened = transport::open_verbs(peer(boot.rank()), settings);
     let said = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
-    let told = boot.allgather("transom.verbs", said.as_bytes())?;
-    let Some(first) = told.iter().position(|reason| !reason.is_empty()) else {
+    let reasons = boot.allgather("transom.verbs", said.as_bytes())?;
+    let Some(first) = reasons.iter().position(|reason| !reason.is_empty()) else {
         return Ok(opened.map_err(|_| Some((boot.rank(), said))));
     };
-    let reason = String::from_utf8_lossy(&told[first]).into_owned();
+    let reason = String::from_utf8_lossy(&reasons[first]).into_owned();
     // A job without any device is the usual case and no fallback. A device that the user named, or
     // that other ranks have, is missed.
-    if boot.rank() == 0 && settings.ofi && (settings.devices.is_some() || told.iter().any(Vec::is_empty)) {
+    if boot.rank() == 0 && settings.ofi && (settings.devices.is_some() || reasons.iter().any(Vec::is_empty)) {
         // A fallback is never silent (requirement T5)
         let what = format!("libfabric is used, since not every rank can use verbs: rank {first}: {reason}");
         diagnostics::warn("transom::job", &what);
@@ -381,10 +381,10 @@ fn open_ofi(boot: &mut Exchanging<'_>, settings: &Settings, source: &Interface, 
     };
     let opened = if boot.rank() == 0 { Some(open(None)?) } else { None };
     let passive = opened.as_ref().is_some_and(Net::passive_target);
-    let told = boot.told_by_first("transom.passive", opened.is_some().then_some(&[u8::from(passive)]))?;
+    let first = boot.broadcast("transom.passive", opened.is_some().then_some(&[u8::from(passive)]))?;
     match opened {
         Some(net) => Ok(net),
-        None => open(Some(told == [1])),
+        None => open(Some(first == [1])),
     }
 }
 

@@ -71,7 +71,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The rest of [`Place::one`], where the lock is held or an operation may pass it.
+    /// Slow path of [`Place::one`]: the lock is held, or its gate may be open.
     // `self` by value, so that the hot path need not store the place in memory.
     #[inline(never)]
     fn one_contended(self, at: usize, op: Op, ty: BasicType, operand: u64) -> u64 {

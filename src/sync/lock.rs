@@ -151,14 +151,14 @@ impl Bias {
             return Ok(false);
         }
         let found = words.swap(Place::Target(target), BIAS, BIAS | WRITER)?;
-        if found == BIAS { Ok(true) } else { self.later(words, target, found) }
+        if found == BIAS { Ok(true) } else { self.exclusive_slow(words, target, found) }
     }
 
-    /// The rest of [`Bias::exclusive`], where others are in or wait, or the target has no bias;
-    /// `found`: its word.
+    /// Slow path of [`Bias::exclusive`]: others hold the lock or wait for it, or the target has no
+    /// bias; `found`: its word.
     #[cold]
-    fn later(&self, words: &impl Words, target: usize, found: u64) -> Result<bool> {
-        let had = found & BIAS != 0 && exclusive_later(words, target, BIAS)?.is_some();
+    fn exclusive_slow(&self, words: &impl Words, target: usize, found: u64) -> Result<bool> {
+        let had = found & BIAS != 0 && exclusive_slow(words, target, BIAS)?.is_some();
         self.expected.store(had, Ordering::Relaxed);
         Ok(had)
     }
@@ -176,13 +176,13 @@ impl Bias {
             self.left.store(left - 1, Ordering::Relaxed);
             return Ok(());
         }
-        self.look(words, target).inspect_err(|_| drop(words.release(Place::Target(target), WRITER.wrapping_neg())))
+        self.decide(words, target).inspect_err(|_| drop(words.release(Place::Target(target), WRITER.wrapping_neg())))
     }
 
     /// Gives the bias to a target that this process holds, unless the bias was taken since the last
     /// decision.
     #[cold]
-    fn look(&self, words: &impl Words, target: usize) -> Result<()> {
+    fn decide(&self, words: &impl Words, target: usize) -> Result<()> {
         let taken = taken(words.read(Place::Groups)?);
         let since = taken.wrapping_sub(self.taken.swap(taken, Ordering::Relaxed));
         let before = self.interval.load(Ordering::Relaxed);
@@ -213,17 +213,18 @@ fn taken(groups: u64) -> u16 {
 #[inline]
 pub(crate) fn shared(words: &impl Words, target: usize, nested: impl Fn() -> bool) -> Result<()> {
     let found = words.add(Place::Target(target), READER)?;
-    if found & (WRITER | WAITING_WRITERS) == 0 { Ok(()) } else { shared_later(words, target, nested, found) }
+    if found & (WRITER | WAITING_WRITERS) == 0 { Ok(()) } else { shared_slow(words, target, nested, found) }
 }
 
-/// The rest of [`shared`], where a writer is in or waits; `found`: the word when this reader was
+/// Slow path of [`shared`]: a writer has the lock or waits; `found`: the word when this reader was
 /// added.
 #[cold]
-fn shared_later(words: &impl Words, target: usize, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
+fn shared_slow(words: &impl Words, target: usize, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
     let place = Place::Target(target);
     loop {
         if found & WRITER != 0 {
-            // Counted while a writer is in: no other writer gets in before this reader.
+            // Counted while a writer has the lock: no other writer gets the lock before this
+            // reader.
             return wait_until(words, place, |word| word & WRITER == 0);
         }
         if found & WAITING_WRITERS == 0 || nested() {
@@ -248,7 +249,7 @@ fn exclusive(words: &impl Words, target: usize) -> Result<bool> {
     match words.swap(Place::Target(target), 0, WRITER)? {
         0 => Ok(false),
         BIAS if words.swap(Place::Target(target), BIAS, BIAS | WRITER)? == BIAS => Ok(true),
-        _ => Ok(exclusive_later(words, target, 0)?.is_some_and(|word| word & BIAS != 0)),
+        _ => Ok(exclusive_slow(words, target, 0)?.is_some_and(|word| word & BIAS != 0)),
     }
 }
 
@@ -269,12 +270,12 @@ pub(crate) fn biased_end(words: &impl Words, target: usize) -> Result<()> {
 /// Locks all targets shared.
 #[inline]
 pub(crate) fn all(words: &impl Words) -> Result<()> {
-    if words.add(Place::Master, ALL)? & (WRITINGS | BIASED) == 0 { Ok(()) } else { all_later(words) }
+    if words.add(Place::Master, ALL)? & (WRITINGS | BIASED) == 0 { Ok(()) } else { all_slow(words) }
 }
 
-/// The rest of [`all`], where writers are announced or targets have the bias.
+/// Slow path of [`all`]: writers are announced, or targets have the bias.
 #[cold]
-fn all_later(words: &impl Words) -> Result<()> {
+fn all_slow(words: &impl Words) -> Result<()> {
     words.add(Place::Master, ALL.wrapping_neg())?;
     let mut looks = 0;
     let mut word = words.read(Place::Master)?;
@@ -297,7 +298,7 @@ fn all_later(words: &impl Words) -> Result<()> {
         looks = looks.saturating_add(1);
         word = words.read(Place::Master)?;
     }
-    // Waits for the present writers, and returns the turn when it is in.
+    // Waits for the present writers, and returns the turn when it has the lock.
     if word & BIASED != 0 {
         wait_until(words, Place::Master, |word| word & WRITINGS == 0)?;
         take(words)?;
@@ -352,7 +353,7 @@ pub(crate) fn all_end(words: &impl Words) -> Result<()> {
 #[inline]
 pub(crate) fn announce(words: &impl Words, nested: impl Fn() -> bool) -> Result<()> {
     let found = words.add(Place::Master, WRITING)?;
-    if found & (TURN | ALLS) == 0 { Ok(()) } else { announce_later(words, nested, found) }
+    if found & (TURN | ALLS) == 0 { Ok(()) } else { announce_slow(words, nested, found) }
 }
 
 /// Takes the announcement back.
@@ -360,10 +361,10 @@ pub(crate) fn announced_end(words: &impl Words) -> Result<()> {
     words.release(Place::Master, WRITING.wrapping_neg())
 }
 
-/// The rest of [`announce`], where a process holds all or has the turn; `found`: the word when this
+/// Slow path of [`announce`]: a process holds all or has the turn; `found`: the word when this
 /// writer was added.
 #[cold]
-fn announce_later(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
+fn announce_slow(words: &impl Words, nested: impl Fn() -> bool, mut found: u64) -> Result<()> {
     loop {
         if found & TURN == 0 || nested() {
             return match found & ALLS {
@@ -377,10 +378,10 @@ fn announce_later(words: &impl Words, nested: impl Fn() -> bool, mut found: u64)
     }
 }
 
-/// The rest of an exclusive lock, if other processes hold or await it; returns the word before this
-/// writer got the lock, or `None` if the target lost the bit that this writer `needs`.
+/// Slow path of an exclusive lock: other processes have it or wait for it; returns the word before
+/// this writer got the lock, or `None` if the target lost the bit that this writer `needs`.
 #[cold]
-fn exclusive_later(words: &impl Words, target: usize, needs: u64) -> Result<Option<u64>> {
+fn exclusive_slow(words: &impl Words, target: usize, needs: u64) -> Result<Option<u64>> {
     let place = Place::Target(target);
     let mut word = words.add(place, WAITING_WRITER)?.wrapping_add(WAITING_WRITER);
     let mut turn = 0;
@@ -408,13 +409,13 @@ fn exclusive_later(words: &impl Words, target: usize, needs: u64) -> Result<Opti
 pub(crate) enum Tried {
     /// The lock was free, and is taken.
     Taken,
-    /// Others are in or wait.
+    /// Other processes have the lock or wait for it.
     Busy,
     /// The target has no bias, without which an exclusive lock needs the master word.
     NoBias,
 }
 
-/// Takes the lock of the word's target shared if no writer is in or waits. For the target's CPU,
+/// Takes the lock of the word's target shared if no writer has it or waits. For the target's CPU,
 /// which acts for an origin and never waits.
 pub(crate) fn try_shared(word: &AtomicU64) -> Tried {
     // SeqCst, as all changes of these words.

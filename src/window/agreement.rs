@@ -34,13 +34,13 @@ impl Choice {
     }
 
     /// Whether some rank chose yes and another no.
-    pub(super) fn differs(&self, told: u32) -> bool {
-        told >> self.0 & 3 == 3
+    pub(super) fn differs(&self, bits: u32) -> bool {
+        bits >> self.0 & 3 == 3
     }
 
     /// Whether some rank chose yes.
-    pub(super) fn any(&self, told: u32) -> bool {
-        told & self.bit(true) != 0
+    pub(super) fn any(&self, bits: u32) -> bool {
+        bits & self.bit(true) != 0
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn failed(error: &Error) -> u32 {
 }
 
 /// The result of a barrier of creation: the bits of all ranks.
-pub(super) struct Told {
+pub(super) struct Outcome {
     pub(super) bits: u32,
     /// The lowest rank that could not create its part.
     failed: Option<usize>,
@@ -58,10 +58,10 @@ pub(super) struct Told {
 
 /// Passes a barrier of creation with this rank's bits: [`FAILED`] or its choices. After a failure,
 /// further barriers find the rank.
-pub(super) fn tell(job: &Job, tells: u32) -> Result<Told> {
-    let bits = job.core().barrier_telling(job.team(), tells)?;
-    let failed = (bits & FAILED != 0).then(|| lowest(job, tells & FAILED != 0)).transpose()?;
-    Ok(Told { bits, failed })
+pub(super) fn exchange(job: &Job, own: u32) -> Result<Outcome> {
+    let bits = job.core().barrier_with_bits(job.team(), own)?;
+    let failed = (bits & FAILED != 0).then(|| lowest(job, own & FAILED != 0)).transpose()?;
+    Ok(Outcome { bits, failed })
 }
 
 /// The lowest rank with `of_them`. The bits of its number are found from the highest: where a
@@ -70,7 +70,7 @@ fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
     let mut lowest = 0;
     for bit in (0..usize::BITS - job.size().leading_zeros()).rev() {
         let zero = job.rank() >> bit & 1 == 0;
-        if job.core().barrier_telling(job.team(), u32::from(of_them && zero))? != 0 {
+        if job.core().barrier_with_bits(job.team(), u32::from(of_them && zero))? != 0 {
             of_them &= zero;
         } else {
             lowest |= 1 << bit;
@@ -81,17 +81,17 @@ fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
 
 /// The error of a full directory at some rank: all ranks return it, also if another step failed at
 /// some of them.
-pub(super) fn has_room(id: u64, told: &Told) -> Result<()> {
-    if told.bits & FULL == 0 {
+pub(super) fn has_room(id: u64, outcome: &Outcome) -> Result<()> {
+    if outcome.bits & FULL == 0 {
         return Ok(());
     }
     Err(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS }.into())
 }
 
 /// Whether all ranks could create their parts, with equal choices.
-pub(super) fn agreed(id: u64, told: &Told) -> Result<()> {
-    has_room(id, told)?;
-    if let Some(rank) = told.failed {
+pub(super) fn agreed(id: u64, outcome: &Outcome) -> Result<()> {
+    has_room(id, outcome)?;
+    if let Some(rank) = outcome.failed {
         return Err(JobError::PartFailed { window: id, rank }.into());
     }
     let choices = [
@@ -100,7 +100,7 @@ pub(super) fn agreed(id: u64, told: &Told) -> Result<()> {
         (NONCONTIG, "alloc_shared_noncontig"),
         (SEPARATE, "transom_model"),
     ];
-    match choices.iter().find(|(choice, _)| choice.differs(told.bits)) {
+    match choices.iter().find(|(choice, _)| choice.differs(outcome.bits)) {
         None => Ok(()),
         Some((_, hint)) => Err(ErrorKind::Differs { hint, window: id }.into()),
     }

@@ -192,7 +192,7 @@ impl Core {
     #[inline]
     pub(crate) fn flush_all(&self) -> Result<()> {
         fence(Ordering::AcqRel);
-        self.job.progress.complete(&self.targets.tally).inspect_err(|_| self.targets.told())
+        self.job.progress.complete(&self.targets.tally).inspect_err(|_| self.targets.discard_reported())
     }
 
     /// Waits until no operation is in flight, even after errors, so that lent buffers can be
@@ -261,11 +261,11 @@ impl Core {
     /// A barrier without first contacts: the words of a target that was never contacted are found
     /// through its job block.
     pub(crate) fn barrier(&self) -> Result<()> {
-        self.barrier_telling(0).map(drop)
+        self.barrier_with_bits(0).map(drop)
     }
 
     /// [`Core::barrier`] that returns the union of the bits that ranks send.
-    pub(super) fn barrier_telling(&self, tells: u32) -> Result<u32> {
+    pub(super) fn barrier_with_bits(&self, bits: u32) -> Result<u32> {
         let signals = self.signals(|member| {
             if let Some(target) = self.known(member) {
                 return Ok(target.words(self));
@@ -275,7 +275,7 @@ impl Core {
             let block = self.job.link(rank)?.block();
             Ok(block.map(|block| Words::at(block, self.job.block.words_at(place))))
         });
-        self.disseminate(tells, &signals)
+        self.disseminate(bits, &signals)
     }
 
     /// The signals of a barrier of the window's ranks, with the control words of the ranks of this
@@ -291,8 +291,8 @@ impl Core {
     }
 
     #[inline]
-    fn disseminate(&self, tells: u32, signals: &impl Signals) -> Result<u32> {
-        barrier::dissemination(self.team.me, self.team.size, job::next(&self.epochs.fences), tells, signals)
+    fn disseminate(&self, bits: u32, signals: &impl Signals) -> Result<u32> {
+        barrier::dissemination(self.team.me, self.team.size, job::next(&self.epochs.fences), bits, signals)
     }
 
     /// The route to a rank's data.

@@ -11,7 +11,7 @@ use transom_fabric::{Memory, RegionKey, diagnostics};
 
 use super::active_hints::ActiveHints;
 use super::agreement::{
-    BY_NIC, FAILED, FOREIGN, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, failed, has_room, tell,
+    BY_NIC, FAILED, FOREIGN, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, exchange, failed, has_room,
 };
 use super::core::Core;
 use super::epoch_state::EpochState;
@@ -65,17 +65,17 @@ impl Core {
 
     /// Passes the barrier of creation with this rank's result.
     fn together(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
-        let told = tell(job, made.as_ref().map_or_else(failed, Core::choices))?;
+        let outcome = exchange(job, made.as_ref().map_or_else(failed, Core::choices))?;
         let mut core = match made {
             Ok(core) => core,
-            Err(error) => return has_room(id, &told).and(Err(error)),
+            Err(error) => return has_room(id, &outcome).and(Err(error)),
         };
-        agreed(id, &told).inspect_err(|_| core.withdraw())?;
-        core.mapped = core.flavor != Flavor::Dynamic && !FOREIGN.any(told.bits);
-        if told.bits & PROMISED != 0 || FOREIGN.differs(told.bits) {
-            let ready = core.prepare(told.bits);
-            let told = tell(job, if ready.is_ok() { 0 } else { FAILED })?;
-            ready.and_then(|()| agreed(id, &told)).inspect_err(|_| core.withdraw())?;
+        agreed(id, &outcome).inspect_err(|_| core.withdraw())?;
+        core.mapped = core.flavor != Flavor::Dynamic && !FOREIGN.any(outcome.bits);
+        if outcome.bits & PROMISED != 0 || FOREIGN.differs(outcome.bits) {
+            let ready = core.prepare(outcome.bits);
+            let outcome = exchange(job, if ready.is_ok() { 0 } else { FAILED })?;
+            ready.and_then(|()| agreed(id, &outcome)).inspect_err(|_| core.withdraw())?;
         }
         Ok(Arc::new_cyclic(|me| {
             core.me = Weak::clone(me);
@@ -84,13 +84,13 @@ impl Core {
     }
 
     /// The steps of creation that need the choices of all ranks.
-    fn prepare(&self, told: u32) -> Result<()> {
-        if told & PROMISED != 0 {
+    fn prepare(&self, bits: u32) -> Result<()> {
+        if bits & PROMISED != 0 {
             self.fits()?;
         }
         // A rank that serves no requests still gets replies from ranks that do. Left unread, these
         // would hold up the replies of that rank to others.
-        if FOREIGN.any(told) { serve(&self.job, true) } else { Ok(()) }
+        if FOREIGN.any(bits) { serve(&self.job, true) } else { Ok(()) }
     }
 
     /// How many times the part's bytes are taken from the machine at their first touch.
@@ -174,18 +174,18 @@ impl Core {
         }
         let id = job.team().next_window();
         let sized = hints.and_then(|hints| Announced::publish(job, id, size, wanted.unit, hints));
-        let told = tell(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)))?;
+        let outcome = exchange(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)))?;
         let sized = match sized {
             Ok(sized) => sized,
-            Err(error) => return has_room(id, &told).and(Err(error)),
+            Err(error) => return has_room(id, &outcome).and(Err(error)),
         };
-        agreed(id, &told).inspect_err(|_| job.core().block.retract(sized.place))?;
+        agreed(id, &outcome).inspect_err(|_| job.core().block.retract(sized.place))?;
         let place = sized.place;
         let segment = sized.segment();
-        let told = tell(job, if segment.is_ok() { 0 } else { FAILED })?;
+        let outcome = exchange(job, if segment.is_ok() { 0 } else { FAILED })?;
         let retract = |_: &Error| job.core().block.retract(place);
         let (sized, region) = segment.inspect_err(retract)?;
-        agreed(id, &told).inspect_err(retract)?;
+        agreed(id, &outcome).inspect_err(retract)?;
         let draft = sized.draft(region).inspect_err(retract);
         Core::together(job, id, draft.and_then(|draft| Core::open(job.core(), job.team(), id, wanted, draft)))
     }

@@ -26,7 +26,7 @@ pub(crate) struct EpochState {
     /// Whether `lock_all` is recorded in the master's word.
     pub(super) holds_all: AtomicBool,
     /// Whether `PROC_NULL` is locked. The lock counts in the books.
-    pub(super) holds_nobody: AtomicBool,
+    pub(super) holds_null: AtomicBool,
     /// The group of `start`, until `complete` takes it.
     started: Mutex<Option<Vec<usize>>>,
     /// The number of origins of `post`.
@@ -44,7 +44,7 @@ impl EpochState {
             bias: Bias::new(ranks),
             wanting: Wanting::default(),
             holds_all: AtomicBool::new(false),
-            holds_nobody: AtomicBool::new(false),
+            holds_null: AtomicBool::new(false),
             started: Mutex::default(),
             origins: AtomicU32::new(0),
         }

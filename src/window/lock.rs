@@ -104,7 +104,7 @@ impl Core {
 
     #[inline(never)]
     fn lock_checked(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
-        let Some(target) = self.target("lock", rank)? else { return self.lock_nobody() };
+        let Some(target) = self.target("lock", rank)? else { return self.lock_null() };
         let held = target.hold() != Hold::None;
         self.epochs.check("lock", Call::Lock { held, own: rank == self.team.me })?;
         self.may_lock("lock")?;
@@ -232,7 +232,7 @@ impl Core {
 
     #[inline(never)]
     fn unlock_checked(&self, rank: usize) -> Result<()> {
-        let Some(target) = self.target("unlock", rank)? else { return self.unlock_nobody() };
+        let Some(target) = self.target("unlock", rank)? else { return self.unlock_null() };
         let last = self.epochs.books().locks() == 1;
         self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last })?;
         let carried = if target.hold() == Hold::Wanted { self.take_wanted(target, true) } else { Ok(()) };
@@ -268,19 +268,19 @@ impl Core {
 
     /// Opens a passive epoch to `PROC_NULL`, within which operations on it are legal (MPI-4.1
     /// §12.3, §12.5.3).
-    fn lock_nobody(&self) -> Result<()> {
+    fn lock_null(&self) -> Result<()> {
         self.may_lock("lock")?;
-        let held = self.epochs.holds_nobody.swap(true, Ordering::Relaxed);
+        let held = self.epochs.holds_null.swap(true, Ordering::Relaxed);
         let call = Call::Lock { held, own: false };
         let entered = self.epochs.update(|books| Ok(after(books, "lock", call)?.with_lock()));
-        entered.map(drop).inspect_err(|_| self.epochs.holds_nobody.store(held, Ordering::Relaxed))?;
+        entered.map(drop).inspect_err(|_| self.epochs.holds_null.store(held, Ordering::Relaxed))?;
         self.own.refresh();
         Ok(())
     }
 
     /// Ends the epoch to `PROC_NULL`.
-    fn unlock_nobody(&self) -> Result<()> {
-        let held = self.epochs.holds_nobody.swap(false, Ordering::Relaxed);
+    fn unlock_null(&self) -> Result<()> {
+        let held = self.epochs.holds_null.swap(false, Ordering::Relaxed);
         self.own.publish();
         let left = |books: Books| {
             let call = Call::Unlock { held, last: books.locks() == 1 };

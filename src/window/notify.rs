@@ -143,9 +143,9 @@ impl Core {
         let flushed = self.flush_all();
         let new = if self.counters.get().is_some() { Ok(None) } else { Counters::new(self).map(Some) };
         let fits = number <= counters::MOST;
-        let told = self.barrier_telling(if fits && new.is_ok() { 0 } else { FAILED })?;
+        let bits = self.barrier_with_bits(if fits && new.is_ok() { 0 } else { FAILED })?;
         let new = new?;
-        if told & FAILED != 0 {
+        if bits & FAILED != 0 {
             if let Some(new) = new {
                 new.window.withdraw();
             }
@@ -236,7 +236,7 @@ impl Core {
             self.check_notice(CALL, rank, index)?;
             let room = self.message_max(target).saturating_sub(OVERHEAD + STRIP + INDEX);
             // A strip has bytes.
-            if (1..=room).contains(&from.len()) && self.is_told_by_message(rank) {
+            if (1..=room).contains(&from.len()) && self.is_notified_by_message(rank) {
                 let strips = [Strip::one(at.cast_signed(), from.len())];
                 let request =
                     Request::Notify { index: index as u64, strips: (&strips).into(), data: from.bytes().into() };
@@ -249,7 +249,7 @@ impl Core {
                 if !memory.put_carried(at, from, tally) {
                     Posted::of(&self.job, memory).put(at, from, tally)?;
                 }
-                return self.tell(CALL, rank, index);
+                return self.add_one(CALL, rank, index);
             }
         }
         self.notified(CALL, permit, index, count, |count| self.put(permit, displacement, from, count))
@@ -297,7 +297,7 @@ impl Core {
                 self.job.progress.complete(tally)?;
             }
         }
-        self.tell(call, rank, index)
+        self.add_one(call, rank, index)
     }
 
     /// Whether the net performs a notice after the puts posted before it to the same target. The
@@ -305,14 +305,14 @@ impl Core {
     fn orders_notices(&self, target: &Target) -> bool {
         let Reach::Far(Far::Posted(memory)) = &target.reach else { return false };
         let limits = memory.limits();
-        let ordered = if self.is_told_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
+        let ordered = if self.is_notified_by_message(target.rank()) { limits.ordered } else { limits.amos_ordered };
         // The operations under a lock that is only wanted are kept for the message of the lock. The
         // notice must not be sent before this message.
         ordered && target.hold() != Hold::Wanted
     }
 
     /// Whether the net's message, and no atomic, raises the counters of a rank.
-    fn is_told_by_message(&self, rank: usize) -> bool {
+    fn is_notified_by_message(&self, rank: usize) -> bool {
         let Some(counters) = self.counters.get() else { return false };
         counters.window.known(rank).is_some_and(|target| {
             target.reach.memory().is_none() && ByNet::of(&counters.window, target, BasicType::Uint64).is_none()
@@ -320,7 +320,7 @@ impl Core {
     }
 
     /// Adds one to counter `index` of a rank, which has it.
-    fn tell(&self, call: &'static str, rank: usize, index: usize) -> Result<()> {
+    fn add_one(&self, call: &'static str, rank: usize, index: usize) -> Result<()> {
         let Some(counters) = self.counters.get() else { return Ok(()) };
         let theirs = counters.window.target(call, rank)?;
         let (Some(target), Some(theirs)) = (self.target(call, rank)?, theirs) else { return Ok(()) };

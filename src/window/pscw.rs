@@ -141,14 +141,14 @@ impl Core {
             return Ok(());
         }
         if let Some(words) = self.words_near(rank) {
-            let told = match notice {
+            let taken = match notice {
                 Notice::Posted => notices::post(words, number(self.team.me)),
                 Notice::Completed => {
                     notices::complete(words);
                     true
                 }
             };
-            if told {
+            if taken {
                 self.job.wire.knock(peer(self.team.rank(rank)));
                 return Ok(());
             }

@@ -27,7 +27,7 @@ pub(crate) enum Hold {
     None = 0,
     /// A shared lock.
     Shared = 1,
-    /// An exclusive lock that the master word knows.
+    /// An exclusive lock, announced in the master word.
     Exclusive = 2,
     /// A lock by `MPI_MODE_NOCHECK`, which took no word.
     Unchecked = 3,
@@ -39,14 +39,14 @@ pub(crate) enum Hold {
     Biased = 6,
     /// A lock that is not taken yet (`wanted`).
     Wanted = 7,
-    /// `Shared`, and could have been `Wanted`; without an operation so far.
+    /// `Shared` where the lock could have been delayed; no operation so far.
     UnusedShared = 8,
-    /// `Biased`, and could have been `Wanted`; without an operation so far.
+    /// `Biased` where the lock could have been delayed; no operation so far.
     UnusedBiased = 9,
 }
 
 impl Hold {
-    /// The state of a lock before its first operation, if the lock could have been `Wanted`.
+    /// The state of a lock before its first operation, if the lock could have been delayed.
     pub(super) fn unused(self) -> Hold {
         match self {
             Hold::Shared => Hold::UnusedShared,
@@ -109,7 +109,7 @@ impl Reach {
         }
     }
 
-    /// The way by cross-memory attach, where that is the way or a part of it.
+    /// The access by cross-memory attach, where all or some of the accesses take it.
     pub(super) fn near(&self) -> Option<&Near> {
         match self {
             Reach::Far(Far::Near(near) | Far::Dynamic(Some(near))) => Some(near),

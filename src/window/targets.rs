@@ -57,7 +57,7 @@ impl Targets {
     /// Discards the targets' records of a failure that was reported for all targets, so that it is
     /// not reported again.
     #[cold]
-    pub(super) fn told(&self) {
+    pub(super) fn discard_reported(&self) {
         for target in self.contacted.values() {
             drop(target.tally.take_failure());
         }

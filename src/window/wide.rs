@@ -1,4 +1,4 @@
-//! Compare-and-swap of elements that no register holds (MPI-4.1, 12.3.4): as bytes, by the CPU that
+//! Compare-and-swap of elements that no register holds (MPI-4.1 §12.3.4): as bytes, by the CPU that
 //! is the actor of their type.
 
 use transom_fabric::Tally;

@@ -232,7 +232,7 @@ int host_predefined(struct predefined *out, int most) { return add_fortran(out, 
 int host_gather_lengths(MPI_Comm comm, int mine, int *all) { return HOST(Allgather)(&mine, 1, MPI_INT, all, 1, MPI_INT, comm); }
 
 /* Broadcasts the number of the communicator's first rank. */
-int host_told(MPI_Comm comm, unsigned long long *number) { return HOST(Bcast)(number, 1, MPI_UNSIGNED_LONG_LONG, 0, comm); }
+int host_broadcast_number(MPI_Comm comm, unsigned long long *number) { return HOST(Bcast)(number, 1, MPI_UNSIGNED_LONG_LONG, 0, comm); }
 
 int host_gather_bytes(MPI_Comm comm, const void *mine, int count, void *all, const int *counts, const int *places) {
     return HOST(Allgatherv)(mine, count, MPI_BYTE, all, counts, places, MPI_BYTE, comm);

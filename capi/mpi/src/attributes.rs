@@ -98,7 +98,7 @@ fn shared_part(window: &Window, rank: c_int) -> Outcome<(isize, isize, *mut u8)>
     }
 }
 
-/// Answers a query of a window that transom serves. `told` returns the displacement unit.
+/// Answers a query of a window that transom serves. `store` gets the displacement unit.
 ///
 /// # Safety
 /// There is room for the answers.
@@ -106,7 +106,7 @@ pub(crate) unsafe fn query(
     window: &Window,
     rank: c_int,
     (size, base): (*mut isize, *mut c_void),
-    told: impl FnOnce(isize),
+    store: impl FnOnce(isize),
 ) -> c_int {
     let part = shared_part(window, rank);
     let (bytes, unit, first) = *part.as_ref().unwrap_or(&(0, 1, std::ptr::null_mut()));
@@ -116,7 +116,7 @@ pub(crate) unsafe fn query(
         *size = bytes;
         *base.cast::<*mut u8>() = first;
     }
-    told(unit);
+    store(unit);
     coded(window.face, part.map(drop))
 }
 

@@ -18,7 +18,7 @@ use crate::host::{
 };
 use crate::members::{Refused, job_of};
 use crate::windows::{self, Window};
-use crate::{process, told};
+use crate::{process, report};
 
 /// The target of this module's warnings.
 const TARGET: &str = "transom::mpi";
@@ -51,7 +51,7 @@ fn make(
     let made = job.and_then(|job| match ours(&job, &info_of(info)) {
         // All ranks get this error.
         Err(error) if matches!(error.kind(), ErrorKind::TooManyWindows { .. }) => {
-            tell_full(&error);
+            report_full(&error);
             Err(Refused::Off)
         }
         made => Ok(made.map_err(|error| own.unwrap_or_else(|| error.into())).and_then(|raw| register(&job, comm, raw))),
@@ -69,7 +69,7 @@ fn make(
             failure.raise_on(comm)
         }
         Err(refused) => {
-            tell_refused(comm, &refused);
+            report_refused(comm, &refused);
             let code = theirs();
             if code == SUCCESS {
                 // SAFETY: the host has written a handle.
@@ -115,30 +115,30 @@ fn register(job: &Job, comm: Comm, raw: RawWindow) -> Outcome<Win> {
     }
     // SAFETY: the communicator is the caller's; the call writes a group.
     unsafe { host_Comm_group(comm, &raw mut group) };
-    told::made(job, &raw);
+    report::made(job, &raw);
     windows::keep(Window::new(raw, face, group))?;
     Ok(face)
 }
 
 /// Prints one warning for all windows that the host serves because transom has no room for them.
-fn tell_full(error: &transom::Error) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
+fn report_full(error: &transom::Error) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
     let first = process::get().and_then(process::Process::job).is_some_and(|world| world.rank() == 0);
-    if first && !TOLD.swap(true, Ordering::Relaxed) {
+    if first && !REPORTED.swap(true, Ordering::Relaxed) {
         diagnostics::warn(TARGET, &format_args!("windows are served by the MPI itself: {error:#}"));
     }
 }
 
 /// Prints a warning, by rank 0, for the first window that the host serves for a reason.
-fn tell_refused(comm: Comm, refused: &Refused) {
-    static TOLD: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+fn report_refused(comm: Comm, refused: &Refused) {
+    static REPORTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
     let Refused::Why(why) = refused else { return };
     {
-        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.contains(why) {
+        let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.contains(why) {
             return;
         }
-        told.push(why);
+        reported.push(why);
     }
     let mut rank = 0;
     // SAFETY: the communicator is the caller's; the call writes a number.

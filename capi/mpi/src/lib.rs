@@ -19,7 +19,7 @@
 //! | `handles` | the map from handles to values |
 //! | `members` | the ranks of a communicator as ranks of the job |
 //! | `windows`, `create` | windows, their creation and end |
-//! | `told` | the lines of `TRANSOM_INFO=1` about windows |
+//! | `report` | the lines of `TRANSOM_INFO=1` about windows |
 //! | `memory` | memory that programs allocate before windows |
 //! | `types` | datatypes, decoded |
 //! | `operate` | operations |
@@ -70,11 +70,11 @@ mod polls;
 mod process;
 #[allow(unsafe_code)]
 mod profiled;
+mod report;
 #[allow(unsafe_code)]
 mod requests;
 #[allow(unsafe_code)]
 mod synchronize;
-mod told;
 #[allow(unsafe_code)]
 mod types;
 #[allow(unsafe_code)]

@@ -14,7 +14,7 @@ use crate::host::{
     host_reads_early,
 };
 use crate::process::{self, Process};
-use crate::{members, polls, told, types};
+use crate::{members, polls, report, types};
 
 /// Whether the host calls `transom_end`.
 static CALLED_AT_END: AtomicBool = AtomicBool::new(false);
@@ -119,7 +119,7 @@ extern "C" fn transom_end() {
 /// Ends the job, before the host ends.
 fn end() {
     let Some((job, mut comm)) = process::get().and_then(Process::take) else { return };
-    told::at_end();
+    report::at_end();
     polls::end();
     if let Err(error) = job.finalize() {
         diagnostics::error("transom::mpi", &format_args!("leaving the job: {error:#}"));

@@ -8,7 +8,7 @@ use transom::Job;
 
 use crate::host::{
     Comm, Group, SUCCESS, constants, host_Comm_get_attr, host_Comm_group, host_Comm_set_attr, host_Comm_test_inter,
-    host_Group_free, host_Group_size, host_Group_translate_ranks, host_comm_keyval, host_told,
+    host_Group_free, host_Group_size, host_Group_translate_ranks, host_broadcast_number, host_comm_keyval,
 };
 use crate::process;
 
@@ -51,7 +51,7 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
         // of the same ranks for the first time at once, in a different order at each rank. The
         // communicator itself distinguishes them.
         world
-            .subset_agreed(&ranks, |number| told(comm, number))
+            .subset_agreed(&ranks, |number| broadcast(comm, number))
             .map_err(|_| Refused::Why("its ranks can't be numbered"))?
     };
     keep(comm, &job);
@@ -59,10 +59,10 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
 }
 
 /// The number of the communicator's first rank, at all ranks. `number` is this rank's. Collective.
-fn told(comm: Comm, mut number: u64) -> Option<u64> {
+fn broadcast(comm: Comm, mut number: u64) -> Option<u64> {
     // SAFETY: the communicator is valid, and all its ranks call this when they create their first
     // window over it.
-    let code = unsafe { host_told(comm, &raw mut number) };
+    let code = unsafe { host_broadcast_number(comm, &raw mut number) };
     (code == SUCCESS).then_some(number)
 }
 

@@ -39,7 +39,7 @@ impl Process {
     }
 
     /// Whether this rank prints information about windows and routes.
-    pub(crate) fn tells(&self) -> bool {
+    pub(crate) fn reports(&self) -> bool {
         self.info && self.is_first
     }
 

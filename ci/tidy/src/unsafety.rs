@@ -118,7 +118,6 @@ fn attributes(code: &str, at: usize) -> &str {
 
 /// The text before the brace that opens the innermost block around `at`; empty at the top of a
 /// file.
-/// file.
 fn enclosing_header(code: &str, at: usize) -> &str {
     let mut depth = 0_usize;
     for (i, byte) in code[..at].bytes().enumerate().rev() {

@@ -9,20 +9,20 @@ use transom_fabric::{Peer, diagnostics};
 #[derive(Debug)]
 pub(crate) struct Strangers {
     me: Peer,
-    told: Once,
+    reported: Once,
 }
 
 impl Strangers {
     pub(crate) fn new(me: Peer) -> Strangers {
-        Strangers { me, told: Once::new() }
+        Strangers { me, reported: Once::new() }
     }
 
     /// Handles a message without this process's token.
     #[cold]
     pub(crate) fn refused(&self) {
         let me = self.me;
-        self.told.call_once(|| {
-            let what = "refused a message of a process that is not of this job; it tells of no more of them";
+        self.reported.call_once(|| {
+            let what = "refused a message of a process that is not of this job; further ones are not reported";
             diagnostics::warn("transom::net", &format!("{me} {what}"));
         });
     }

@@ -176,7 +176,6 @@ impl Port for SimPort {
         within("a put", from.len(), self.limits.transfer_max);
         // SAFETY: the caller promises that `from` is readable until the tally is idle; a put only
         // reads it.
-        // read for a put.
         let work = || Work::Put(Source::Lent(unsafe { Lent::new(&[from]) }));
         self.net.post(self.me, to, offset, from.len(), work, tally)
     }
@@ -193,7 +192,6 @@ impl Port for SimPort {
         let len = self.listed("a put of a list", from);
         // SAFETY: the caller promises that `from` is readable until the tally is idle; a put only
         // reads it.
-        // read for a put.
         let work = || Work::Put(Source::Lent(unsafe { Lent::new(from) }));
         self.net.post(self.me, to, offset, len, work, tally)
     }

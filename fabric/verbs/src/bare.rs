@@ -108,7 +108,6 @@ impl BarePair {
     /// # Safety
     /// The request is well-formed. Local bytes that are not inline belong to the device until the
     /// completion.
-    /// completion.
     #[inline]
     pub unsafe fn post(&self, request: &mut sys::ibv_send_wr) -> Result<(), Error> {
         // SAFETY: the caller's promise.

@@ -4,8 +4,8 @@
 //! Each half repeats a hello with its own number until it knows that the other half is connected to
 //! it. A hello also has the number that the sender has received, and whether the sender is ready; a
 //! hello from a half that is not ready is answered. So a half connects at the first hello that it
-//! receives and is ready at the first that has seen it. Both halves may begin at once, or only one
-//! of them. that has seen it, and both may begin at once, or one of them never.
+//! receives, and is ready at the first hello that names this half. Both halves may begin, or only
+//! one of them.
 
 use std::time::{Duration, Instant};
 

@@ -10,7 +10,6 @@
 //!
 //! The invariant: the last posted request is signaled, or one is held. So every request in flight
 //! is covered by a completion.
-//! completion will tell.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -120,7 +120,7 @@ fn shared_memory(out: &mut impl Write) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Maps a heap as a peer would. The inner result tells whether cross-memory attach works.
+/// Maps a heap as a peer would. The inner result: whether cross-memory attach works.
 fn try_shared_memory() -> Result<Result<(), FabricError>, FabricError> {
     let domain = ShmDomain::without_xpmem(Heap::create(HeapOptions::default())?, Peer(0), "not tried")?;
     domain.port().connect(Peer(1), &domain.port().address())?;
@@ -247,8 +247,8 @@ fn variables(out: &mut impl Write) -> io::Result<()> {
     for info::Variable { name, default, meaning } in info::VARIABLES {
         let value = std::env::var_os(name).map_or_else(|| "not set".into(), |value| format!("{value:?}"));
         writeln!(out, "{name}")?;
-        for (label, told) in [("value", &*value), ("default", default), ("meaning", meaning)] {
-            writeln!(out, "  {label:<8} {told}")?;
+        for (label, text) in [("value", &*value), ("default", default), ("meaning", meaning)] {
+            writeln!(out, "  {label:<8} {text}")?;
         }
     }
     Ok(())

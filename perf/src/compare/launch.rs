@@ -41,7 +41,7 @@ static LAUNCHER: AtomicI32 = AtomicI32::new(0);
 
 /// When a signal ends this program, removes the folder, ends the job, and then lets the signal end
 /// the program.
-fn clean_when_told(folder: PathBuf) -> std::io::Result<()> {
+fn clean_on_signal(folder: PathBuf) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {
         for signal in &mut signals {
@@ -80,7 +80,7 @@ impl Bench {
     pub(crate) fn build(hosts: &[Host], ranks: usize, quick: bool) -> Outcome<Bench> {
         let folder = std::env::temp_dir().join(format!("transom-compare-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
-        clean_when_told(folder.clone())?;
+        clean_on_signal(folder.clone())?;
         let numbers = if quick { ["2000", "30", "150", "4"] } else { ["6000", "300", "1000", "25"] };
         let mut bench = Bench { folder, programs: Vec::new(), ranks, numbers, clock: None };
         for (name, text) in SOURCES {
@@ -260,21 +260,21 @@ impl Run<'_> {
     /// Reads the output of the job until its end, a long silence, or the time limit.
     fn listen(&mut self) -> Heard {
         let Some(output) = self.child.stdout.take() else { return Heard::Silence };
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if tell.send(line).is_err() {
+                if sender.send(line).is_err() {
                     break;
                 }
             }
         });
-        self.hear(&told)
+        self.hear(&receiver)
     }
 
-    fn hear(&mut self, told: &Receiver<String>) -> Heard {
+    fn hear(&mut self, receiver: &Receiver<String>) -> Heard {
         loop {
             let rest = self.deadline.map_or(SILENCE, |deadline| deadline.saturating_duration_since(Instant::now()));
-            match told.recv_timeout(rest.min(SILENCE)) {
+            match receiver.recv_timeout(rest.min(SILENCE)) {
                 Ok(line) => self.take(&line),
                 Err(RecvTimeoutError::Timeout) if rest < SILENCE => return Heard::Late,
                 Err(RecvTimeoutError::Timeout) => return Heard::Silence,

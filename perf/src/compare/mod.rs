@@ -213,7 +213,7 @@ fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line],
     }
     for round in 0..rounds {
         let mut begun = 0;
-        for (column, told) in &mut columns {
+        for (column, answers) in &mut columns {
             begun += usize::from(!column.with);
             let host = &hosts[begun - 1];
             progress(&format!(
@@ -224,10 +224,10 @@ fn measured(bench: &Bench, hosts: &[Host], transport: Transport, lines: &[Line],
                 column.name()
             ));
             let library = if column.with { host.library.as_deref() } else { None };
-            told.push(bench.run(begun - 1, host, library, transport, lines, told.last())?);
+            answers.push(bench.run(begun - 1, host, library, transport, lines, answers.last())?);
         }
     }
     let columns =
-        columns.into_iter().map(|(column, told)| Column { answers: combined(lines, &told), ..column }).collect();
+        columns.into_iter().map(|(column, answers)| Column { answers: combined(lines, &answers), ..column }).collect();
     Ok(Part { transport, lines: lines.to_vec(), columns })
 }

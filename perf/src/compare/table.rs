@@ -168,7 +168,7 @@ fn summary(out: &mut impl Write, part: &Part, without: &Column, with: &Column) -
 /// The failures and crashes, in words, each once.
 fn reasons(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     for column in &part.columns {
-        let mut told: Vec<(String, usize, usize)> = Vec::new();
+        let mut notes: Vec<(String, usize, usize)> = Vec::new();
         for (index, answer) in column.answers.iter().enumerate() {
             let words = match answer {
                 Answer::Fails(why) => format!("fails: {why}"),
@@ -178,12 +178,12 @@ fn reasons(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
                 Answer::Skipped => "skipped: the time of --quick was over".to_owned(),
                 _ => continue,
             };
-            match told.iter_mut().find(|(known, ..)| *known == words) {
+            match notes.iter_mut().find(|(known, ..)| *known == words) {
                 Some((_, count, _)) => *count += 1,
-                None => told.push((words, 1, index)),
+                None => notes.push((words, 1, index)),
             }
         }
-        for (words, count, first) in told {
+        for (words, count, first) in notes {
             let line = part.lines[first].text();
             writeln!(out, "# {}: {count} x {words}; first: {}", column.name(), line.trim())?;
         }
@@ -288,8 +288,8 @@ mod tests {
     fn the_grid_says_what_is_passive() {
         let case = |passive, data| Answer::Case { computing_us: 12.34, attentive_us: 1.0, passive, data };
         let lines = plan::grid()[..4].to_vec();
-        let told = vec![case(true, true), case(true, false), case(false, true), Answer::Hangs];
-        let columns = vec![column("a", false, told)];
+        let answers = vec![case(true, true), case(true, false), case(false, true), Answer::Hangs];
+        let columns = vec![column("a", false, answers)];
         let text =
             text(|out| grid(out, &Part { transport: Transport::Tcp, lines: lines.clone(), columns: columns.clone() }));
         for words in ["yes 12.3", "DATA 12.3", "NO 12.3", "hangs", "# passive, a: 1 of 4"] {

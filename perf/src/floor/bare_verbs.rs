@@ -104,7 +104,7 @@ impl BareVerbs {
 
     /// Posts operation number `turn` of those in flight; a signaled one carries the number of
     /// operations that are then complete.
-    fn post(&self, test: Test, size: usize, turn: usize, tells: Option<usize>) -> Outcome<()> {
+    fn post(&self, test: Test, size: usize, turn: usize, completes: Option<usize>) -> Outcome<()> {
         let turn = if test == Test::GetBw { turn } else { 0 };
         let at = self.buffers + turn * size;
         assert!(at + size <= self.pair.memory().len() && size <= self.buffers, "room for {size} bytes");
@@ -119,14 +119,14 @@ impl BareVerbs {
             _ => (sys::IBV_WR_RDMA_WRITE, rdma),
         };
         let inline = opcode == sys::IBV_WR_RDMA_WRITE && size <= self.pair.inline();
-        let signaled = if tells.is_some() { sys::IBV_SEND_SIGNALED } else { 0 };
+        let signaled = if completes.is_some() { sys::IBV_SEND_SIGNALED } else { 0 };
         let mut element = sys::ibv_sge {
             addr: self.pair.memory().as_ptr() as u64 + at as u64,
             length: u32::try_from(size)?,
             lkey: self.pair.local_key(),
         };
         let mut request = sys::ibv_send_wr {
-            wr_id: tells.unwrap_or(0) as u64,
+            wr_id: completes.unwrap_or(0) as u64,
             next: std::ptr::null_mut(),
             sg_list: &raw mut element,
             num_sge: 1,

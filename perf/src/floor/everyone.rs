@@ -108,8 +108,8 @@ impl Everyone {
         let mut step = 1;
         let mut at = BARRIER;
         while step < ranks {
-            self.tell((self.me + step) % ranks, at, turn);
-            self.told(at, turn);
+            self.signal((self.me + step) % ranks, at, turn);
+            self.await_signal(at, turn);
             (step, at) = (2 * step, at + 128);
         }
     }
@@ -119,19 +119,19 @@ impl Everyone {
     pub(crate) fn ring(&self) {
         let (ranks, turn) = (self.ranks(), self.turn());
         let (left, right) = ((self.me + ranks - 1) % ranks, (self.me + 1) % ranks);
-        self.tell(left, READY, turn);
-        self.told(READY, turn);
+        self.signal(left, READY, turn);
+        self.await_signal(READY, turn);
         // Relaxed: the following store to a flag orders it.
         self.word(right).store(turn, Ordering::Relaxed);
-        self.tell(right, DONE, turn);
-        self.told(DONE, turn);
+        self.signal(right, DONE, turn);
+        self.await_signal(DONE, turn);
     }
 
     /// Sets a flag at the right neighbour, and waits for the flag of the left one.
     pub(crate) fn pass(&self) {
         let turn = self.turn();
-        self.tell((self.me + 1) % self.ranks(), DONE, turn);
-        self.told(DONE, turn);
+        self.signal((self.me + 1) % self.ranks(), DONE, turn);
+        self.await_signal(DONE, turn);
     }
 
     fn turn(&self) -> u64 {
@@ -139,12 +139,12 @@ impl Everyone {
         self.turns.get()
     }
 
-    fn tell(&self, rank: usize, at: usize, turn: u64) {
-        // Release pairs with the Acquire of `told`.
+    fn signal(&self, rank: usize, at: usize, turn: u64) {
+        // Release pairs with the Acquire of `await_signal`.
         self.parts.memory[rank].word64(at).store(turn, Ordering::Release);
     }
 
-    fn told(&self, at: usize, turn: u64) {
+    fn await_signal(&self, at: usize, turn: u64) {
         let own = self.parts.memory[self.me].word64(at);
         until(|| own.load(Ordering::Acquire) >= turn);
     }

@@ -121,7 +121,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
         for synchronization in SYNCHRONIZATIONS {
             let part = Part::open(world, creation)?;
             if let (1, Some(signals)) = (world.rank(), &signals) {
-                signals.tell(Word::Base, part.base);
+                signals.store(Word::Base, part.base);
             }
             for operation in OPERATIONS {
                 number += 1;
@@ -172,7 +172,7 @@ impl Case<'_> {
 
     fn origin(&self, signals: &Signals) -> Outcome<Row> {
         let mut buffers = Buffers::new();
-        let base = signals.told(Word::Base);
+        let base = signals.load(Word::Base);
         let mut turn = 0;
         let mut timed = || -> Outcome<(Duration, bool)> {
             turn += 1;
@@ -191,10 +191,10 @@ impl Case<'_> {
                 break;
             }
             computing.push(timed()?);
-            signals.tell(Word::Completed, self.repetition(index));
+            signals.store(Word::Completed, self.repetition(index));
         }
         signals.ended(self.number)?;
-        let (during, right) = (signals.told(Word::During), signals.told(Word::Right) == 1);
+        let (during, right) = (signals.load(Word::During), signals.load(Word::Right) == 1);
         self.world.barrier()?;
         self.part.end(self.synchronization)?;
         let data = right && computing.iter().all(|&(_, brought)| brought);
@@ -219,23 +219,23 @@ impl Case<'_> {
         let (mut during, mut right, mut sum) = (0, true, 0u64);
         let turn = |index: u64| ATTENTIVE + 1 + index;
         self.part.prepare(self.operation, turn(0));
-        signals.tell(Word::Ready, self.repetition(0));
+        signals.store(Word::Ready, self.repetition(0));
         while start.elapsed() < if during < COMPUTING { COMPUTE_MAX } else { COMPUTE } {
             sum = (0..2000u64).fold(sum, |sum, i| black_box(sum.wrapping_mul(31).wrapping_add(i)));
-            if during < COMPUTING && signals.told(Word::Completed) == self.repetition(during) {
+            if during < COMPUTING && signals.load(Word::Completed) == self.repetition(during) {
                 right &= self.part.holds(self.operation, turn(during));
                 during += 1;
                 if during < COMPUTING {
                     self.part.prepare(self.operation, turn(during));
-                    signals.tell(Word::Ready, self.repetition(during));
+                    signals.store(Word::Ready, self.repetition(during));
                 }
             }
         }
         // One more check, before the first call after computing.
         right &= during > 0 && (during < COMPUTING || self.part.holds(self.operation, turn(COMPUTING - 1)));
-        signals.tell(Word::During, during);
-        signals.tell(Word::Right, u64::from(right));
-        signals.tell(Word::Ended, self.number);
+        signals.store(Word::During, during);
+        signals.store(Word::Right, u64::from(right));
+        signals.store(Word::Ended, self.number);
     }
 }
 

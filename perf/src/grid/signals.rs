@@ -47,30 +47,30 @@ impl Signals {
     }
 
     /// Signals the other rank.
-    pub(super) fn tell(&self, word: Word, value: u64) {
-        // Release: pairs with the Acquire in `told`, so that a rank that reads the word also sees
+    pub(super) fn store(&self, word: Word, value: u64) {
+        // Release: pairs with the Acquire in `load`, so that a rank that reads the word also sees
         // the writes before it.
         self.0.theirs.word64(word as usize * LINE).store(value, Ordering::Release);
     }
 
     /// The other rank's last value of the signal.
-    pub(super) fn told(&self, word: Word) -> u64 {
-        // Acquire: pairs with the Release in `tell`.
+    pub(super) fn load(&self, word: Word) -> u64 {
+        // Acquire: pairs with the Release in `store`.
         self.0.mine.word64(word as usize * LINE).load(Ordering::Acquire)
     }
 
     /// Waits until the repetition `number` may be done; returns false where the computing of `case`
     /// has ended.
     pub(super) fn may_go(&self, number: u64, case: u64) -> Outcome<bool> {
-        self.wait(|| match self.told(Word::Ready) >= number {
+        self.wait(|| match self.load(Word::Ready) >= number {
             true => Some(true),
-            false => (self.told(Word::Ended) >= case).then_some(false),
+            false => (self.load(Word::Ended) >= case).then_some(false),
         })
     }
 
     /// Waits until the computing of `case` has ended.
     pub(super) fn ended(&self, case: u64) -> Outcome<()> {
-        self.wait(|| (self.told(Word::Ended) >= case).then_some(()))
+        self.wait(|| (self.load(Word::Ended) >= case).then_some(()))
     }
 
     fn wait<R>(&self, mut look: impl FnMut() -> Option<R>) -> Outcome<R> {
@@ -80,7 +80,7 @@ impl Signals {
                 return Ok(seen);
             }
             if start.elapsed() > DEADLINE {
-                return Err(format!("the other rank told nothing for {} s", DEADLINE.as_secs()).into());
+                return Err(format!("no signal from the other rank for {} s", DEADLINE.as_secs()).into());
             }
             std::thread::yield_now();
         }

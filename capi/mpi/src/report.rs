@@ -33,11 +33,11 @@ impl Kind {
 }
 
 /// The kinds that have a line, each with the number of later windows.
-static TOLD: Mutex<Vec<(Kind, u64)>> = Mutex::new(Vec::new());
+static LINES: Mutex<Vec<(Kind, u64)>> = Mutex::new(Vec::new());
 
 /// Prints a line about a new window if it is the first of its kind, and counts it otherwise.
 pub(crate) fn made(job: &Job, raw: &RawWindow) {
-    if !process::get().is_some_and(process::Process::tells) {
+    if !process::get().is_some_and(process::Process::reports) {
         return;
     }
     let count = |route| (0..job.size()).filter(|&rank| raw.route(rank).ok() == Some(route)).count();
@@ -45,12 +45,12 @@ pub(crate) fn made(job: &Job, raw: &RawWindow) {
     let is_mapped = raw.is_mapped();
     let kind = Kind { flavor: raw.flavor(), is_mapped, routes: [near > 0, far > 0], actor: raw.actor() };
     {
-        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, further)) = told.iter_mut().find(|(known, _)| *known == kind) {
+        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, further)) = lines.iter_mut().find(|(known, _)| *known == kind) {
             *further += 1;
             return;
         }
-        told.push((kind, 0));
+        lines.push((kind, 0));
     }
     let how = if is_mapped { "" } else { ", not all mapped" };
     diagnostics::answer(&format!(
@@ -65,8 +65,8 @@ pub(crate) fn made(job: &Job, raw: &RawWindow) {
 
 /// Prints the number of windows of each kind that have no line.
 pub(crate) fn at_end() {
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    for (kind, further) in told.drain(..).filter(|(_, further)| *further > 0) {
+    let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    for (kind, further) in lines.drain(..).filter(|(_, further)| *further > 0) {
         diagnostics::answer(&format!("transom: further windows: {further} x {}", kind.words()));
     }
 }
