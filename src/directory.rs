@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_back_and_colliding_windows_are_told_apart() {
+    fn parts_round_trip_and_colliding_windows_are_distinguished() {
         let table = Memory::private(64 + SLOTS * SLOT_BYTES);
         let ids = [1, 1 + SLOTS as u64, 1 + 2 * SLOTS as u64, 2];
         let place = |&id: &u64| {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_says_so() {
+    fn a_full_table_is_reported() {
         let table = Memory::private(SLOTS * SLOT_BYTES);
         for id in 1..=SLOTS as u64 {
             let place = free_place(&table, 0, id).expect("room");

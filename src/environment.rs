@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_take_suffixes_and_refuse_the_rest() {
+    fn sizes_may_have_suffixes_and_other_text_is_refused() {
         let populate = |value| with(POPULATE, value).map(|s| s.populate).ok();
         assert_eq!(populate("4k"), Some(4096));
         assert_eq!(populate("1G"), Some(1 << 30));
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_was_removed_says_what_to_use() {
+    fn a_removed_variable_is_reported_with_its_replacement() {
         assert_eq!(unknown(["TRANSOM_ADOPT".into()].into_iter()), ["TRANSOM_ADOPT"]);
         let warning = warning("TRANSOM_ADOPT");
         assert!(["was removed", "MPI_Alloc_mem", "XPMEM"].iter().all(|part| warning.contains(part)), "{warning}");

@@ -266,7 +266,7 @@ mod tests {
     /// The kernel cuts process names after 15 bytes, also within a character. Such a name must not
     /// hide the start time.
     #[test]
-    fn a_process_has_an_age_whatever_its_name() {
+    fn the_start_time_is_found_whatever_the_process_name() {
         let folder = std::env::temp_dir().join(format!("transom-age-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let program = folder.join("é".repeat(12));
@@ -283,7 +283,7 @@ mod tests {
 
     /// Shows E3.
     #[test]
-    fn a_process_that_ends_is_seen_and_stays_dead() {
+    fn the_end_of_a_process_is_detected_and_final() {
         let (mut first, a) = sleeper();
         let (mut second, b) = sleeper();
         let host = a.host.clone();
@@ -304,7 +304,7 @@ mod tests {
     /// reused.
     /// Shows E3.
     #[test]
-    fn who_died_before_the_first_look_is_found() {
+    fn a_death_before_the_first_check_is_detected() {
         let (mut child, mut process) = sleeper();
         process.began += 1;
         let detector = Detector::new(0, &[Process::own(), process.clone()], None);
@@ -331,7 +331,7 @@ mod tests {
     /// Where the kernel gives no start times, pidfds still detect deaths.
     /// Shows E3.
     #[test]
-    fn processes_of_unknown_age_are_watched() {
+    fn processes_of_unknown_start_time_are_watched() {
         let (mut child, process) = sleeper();
         let detector = Detector::new(0, &[Process::own(), Process { began: 0, ..process }], None);
         detector.look(Duration::from_millis(1)).expect("it lives");

@@ -302,7 +302,7 @@ mod tests {
 
     /// Shows W6.
     #[test]
-    fn hints_are_told_and_unknown_ones_are_ignored() {
+    fn hints_in_force_are_returned_and_unknown_keys_are_ignored() {
         let info = Info::new().with("no_locks", "true").with("color", "green").with("accumulate_ordering", "rar, waw");
         let hints = Hints::at_creation(&info, Flavor::Allocate).expect("fine");
         let in_force = hints.in_force();
@@ -316,7 +316,7 @@ mod tests {
 
     /// Shows W6.
     #[test]
-    fn what_was_decided_at_creation_stays_and_bad_values_change_nothing() {
+    fn fixed_hints_stay_and_illegal_values_change_no_hint() {
         let info = Info::new().with("transom_model", "separate").with("mpi_accumulate_granularity", "8");
         let mut hints = Hints::at_creation(&info, Flavor::Create).expect("fine");
         assert!(hints.per_element() && hints.model == Model::Separate);

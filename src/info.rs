@@ -93,7 +93,7 @@ mod tests {
 
     /// Shows T5.
     #[test]
-    fn the_outlook_follows_what_is_there_and_what_is_set() {
+    fn the_outlook_follows_transports_and_variables() {
         let excluded = ("TRANSOM_TRANSPORTS", "^shm");
         assert_eq!(expected(true, OFI, &[]), Some(("shared memory", Actor::Cpu)));
         assert_eq!(expected(false, OFI, &[]), Some(("libfabric", Actor::Nic)));
@@ -106,7 +106,7 @@ mod tests {
 
     /// Shows T5.
     #[test]
-    fn what_could_not_start_is_an_error() {
+    fn a_job_that_could_not_start_is_an_error() {
         assert_eq!(expected(true, [None, None], &[("TRANSOM_TRANSPORTS", "^shm")]), None);
         assert_eq!(expected(true, OFI, &[("TRANSOM_TRANSPORTS", "verbs")]), None);
         assert_eq!(expected(false, BOTH, &[("TRANSOM_TRANSPORTS", "shm")]), None);

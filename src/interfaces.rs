@@ -264,7 +264,7 @@ mod tests {
     /// `docker0` is 172.17.0.1 on every machine.
     /// Shows T3.
     #[test]
-    fn an_address_that_others_have_too_leads_to_nobody() {
+    fn an_address_that_several_machines_have_is_not_used() {
         let sites =
             [site("a", "docker0=172.17.0.1/16 eth0=10.0.0.1/24"), site("b", "docker0=172.17.0.1/16 eth0=10.0.1.1/24")];
         assert_eq!(chosen(&sites), ["10.0.0.1", "10.0.1.1"]);
@@ -272,7 +272,7 @@ mod tests {
 
     /// Shows T3.
     #[test]
-    fn all_speak_one_language_where_they_can() {
+    fn all_ranks_use_one_address_family_if_possible() {
         let both = site("a", "eth0=10.0.0.1/24 eth0=fd00::1/64");
         assert_eq!(chosen(&[both.clone(), site("b", "eth0=fd00::2/64")]), ["fd00::1", "fd00::2"]);
         assert_eq!(chosen(&[both.clone(), site("b", "e1=fd00::2/64 e0=10.7.0.2/24")]), ["10.0.0.1", "10.7.0.2"]);
@@ -295,14 +295,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_comes_back() {
+    fn published_addresses_round_trip() {
         let own = site("boot net:[4026531840]", "eth0=10.0.0.1/24 ib0=fd00::1/64");
         assert_eq!(Site::decode(&own.encode()), own);
         assert_eq!(Site::decode(&Site::default().encode()), Site::default());
     }
 
     #[test]
-    fn a_list_that_means_nothing_here_is_an_error_that_says_what_there_is() {
+    fn a_list_without_an_interface_is_an_error_that_names_the_existing_ones() {
         let error = own(Some("no-such-interface")).expect_err("there is none of that name");
         assert!(error.to_string().contains("lo=127.0.0.1/8"), "{error}");
         let lo = own(Some("lo")).expect("every machine has one");

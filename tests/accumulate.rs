@@ -24,13 +24,13 @@ const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Out
 static TESTS: &[Test] = &[
     test("every_type_with_every_operation", &[1, 2], every_operation),
     test("compare_and_swap_on_all_its_types", &[1, 2], compare_and_swap),
-    test("long_ones_cross_the_blocks_of_locks", &[1, 2], long_ones),
-    test("pairs_that_mpi_does_not_define_change_nothing", &[1, 2], refused::illegal_pairs),
-    test("types_that_do_not_fit_change_nothing", &[1, 2], refused::unfitting_types),
+    test("long_accumulates_cross_blocks_of_stripes", &[1, 2], long_ones),
+    test("undefined_pairs_change_no_memory", &[1, 2], refused::illegal_pairs),
+    test("mismatched_types_change_no_memory", &[1, 2], refused::unfitting_types),
     test("misaligned_elements_are_refused", &[1, 2], refused::misaligned),
-    test("no_elements_and_no_target_do_nothing", &[1, 2], edges::nothing),
+    test("no_elements_and_proc_null_have_no_effect", &[1, 2], edges::nothing),
     test("past_two_gibibytes", &[1, 2], edges::far),
-    test("typed_operations_on_nobody_and_oneself", &[1, 2], typed::nobody),
+    test("typed_operations_on_proc_null_and_oneself", &[1, 2], typed::nobody),
     test("typed_operations_agree_with_the_model", &[1, 2], typed::every_function),
 ];
 

@@ -51,7 +51,7 @@ const TESTS: &[Test] = &[
     test("pattern_plain_loads_after_a_put", &[1, 2, 4], patterns::plain_loads_after_a_put),
     test("pattern_store_sync_barrier_sync_load", &[1, 2, 4], patterns::store_sync_barrier_sync_load),
     test("pattern_one_rank_initializes_for_the_node", &[1, 2, 4], patterns::one_rank_initializes_for_the_node),
-    test("pattern_a_flag_tells_of_data", &[2], patterns::a_flag_tells_of_data),
+    test("pattern_a_flag_announces_data", &[2], patterns::a_flag_tells_of_data),
 ];
 
 fn main() -> ExitCode {

@@ -78,7 +78,7 @@ fn notices_come_over_sockets() {
 /// Regression: `gups` over sockets was silent for minutes.
 /// Route: tcp.
 #[test]
-fn long_work_says_how_far_it_is() {
+fn long_work_prints_its_progress() {
     for (name, args, words) in [("gups", &["24"][..], "% of "), ("stencil", &["16", "100000000"], " of 100000000\n")] {
         let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
         launcher.args(["-n", "2", "--bind", "none", "--timeout", "6"]).arg(example(name)).args(args);
@@ -91,7 +91,7 @@ fn long_work_says_how_far_it_is() {
 }
 
 #[test]
-fn a_bad_size_is_an_error_and_not_a_run() {
+fn a_bad_size_is_an_error() {
     for (name, arg) in [
         ("gups", &b"99"[..]),
         ("stencil", b"1"),

@@ -31,7 +31,7 @@ const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Out
 }
 
 static TESTS: &[Test] = &[
-    test("contiguous_parts_lie_one_after_the_other", &[1, 2, 3, 7], shared::contiguous),
+    test("contiguous_parts_are_adjacent", &[1, 2, 3, 7], shared::contiguous),
     test("noncontiguous_parts_are_shared_too", &[1, 3], shared::noncontiguous),
     test("operations_on_shared_windows", &[1, 2, 3], shared::operations),
     // Route: tcp.
@@ -52,7 +52,7 @@ static TESTS: &[Test] = &[
     test("shared_parts_past_four_gibibytes", &[2], shared::four_gibibytes),
     test("thousands_of_attached_regions", &[1, 2, 3], dynamic::thousands),
     test("every_operation_by_address", &[1, 2], dynamic::operations),
-    test("what_is_not_attached_is_refused", &[1, 2, 3], dynamic::refusals),
+    test("accesses_outside_attached_memory_are_refused", &[1, 2, 3], dynamic::refusals),
     test("attaching_and_detaching_is_checked", &[1, 2], dynamic::attaching),
     test("accesses_across_regions_side_by_side", &[1, 2, 3], dynamic::side_by_side),
     // Shows W1.
@@ -77,12 +77,12 @@ static TESTS: &[Test] = &[
     test("windows_over_the_same_memory", &[1, 2], many::same_memory),
     test("windows_without_bytes", &[1, 2], many::without_bytes),
     test("user_memory_past_four_gibibytes", &[2], many::four_gibibytes),
-    test("attributes_tell_what_a_window_is", &[1, 3], many::attributes),
+    test("attributes_describe_the_window", &[1, 3], many::attributes),
     test("windows_of_subsets", &[1, 2, 4, 5], teams::subsets),
     test("synchronization_within_a_subset", &[3, 4], teams::synchronization),
     test("subsets_by_threads_in_any_order", &[1, 2, 5], teams::by_threads),
-    test("lists_that_are_no_subset", &[1, 3], teams::refused),
-    test("hints_are_told_and_taken", &[1, 2], hints::in_force),
+    test("illegal_lists_make_no_subset", &[1, 3], teams::refused),
+    test("hints_in_force_are_returned_and_changed", &[1, 2], hints::in_force),
     test("bad_hints_make_no_window", &[1, 2, 3], hints::refused),
     test("alignment_is_kept", &[1, 2], hints::alignment),
     test("hints_that_differ_make_no_window", &[1, 2, 3, 4], hints::differing),
@@ -100,7 +100,7 @@ static TESTS: &[Test] = &[
     },
     test("windows_keep_allocated_memory", &[1, 2, 3], over::kept),
     test("allocating_memory_is_checked", &[1, 2, 3], over::refused),
-    test("models_over_allocated_memory", &[1, 2], over::models),
+    test("memory_models_over_allocated_memory", &[1, 2], over::models),
     test("windows_over_memory_of_a_window", &[1, 2], over::over_a_window),
     test("dropping_any_window_without_free", &[1, 2, 3], ends::dropped),
     test("dropping_a_window_within_an_epoch", &[2], ends::dropped_within_an_epoch),

@@ -32,16 +32,16 @@ fn main() -> ExitCode {
     let tests: [(&str, fn()); 13] = [
         ("memory_within_and_the_net_between", memory_within_and_the_net_between),
         ("the_network_that_others_share_is_chosen", the_network_that_others_share_is_chosen),
-        ("interfaces_are_the_users_choice", interfaces_are_the_users_choice),
+        ("the_user_chooses_the_interfaces", the_user_chooses_the_interfaces),
         ("an_unreachable_address_is_named", an_unreachable_address_is_named),
         ("a_machine_that_vanishes_is_named", a_machine_that_vanishes_is_named),
-        ("nothing_is_left_of_killed_hosts", nothing_is_left_of_killed_hosts),
+        ("killed_hosts_leave_no_process", killed_hosts_leave_no_process),
         ("a_launcher_of_several_machines", launcher::several_machines),
         ("a_rank_that_dies_elsewhere_ends_the_job", launcher::dying_elsewhere),
         ("a_killed_launcher_ends_ranks_elsewhere", launcher::killed),
         ("a_signal_ends_ranks_elsewhere", launcher::signalled),
-        ("who_does_not_know_the_secret_does_not_join", launcher::strangers),
-        ("a_death_that_is_told_late_is_the_reason", launcher::late_news),
+        ("processes_without_the_secret_do_not_join", launcher::strangers),
+        ("a_death_that_is_reported_late_is_the_reason", launcher::late_news),
         ("a_machine_that_vanishes_ends_the_job", launcher::vanishing),
     ];
     let permitted = Command::new(hosts()).arg("--check").output().is_ok_and(|output| output.status.success());
@@ -166,7 +166,7 @@ fn the_network_that_others_share_is_chosen() {
 }
 
 /// Shows T3, T5.
-fn interfaces_are_the_users_choice() {
+fn the_user_chooses_the_interfaces() {
     for list in ["eth0", "10.77.0.0/16", "^docker0,alone0"] {
         let told = success("2", "exchange", &format!("export TRANSOM_INFO=1 TRANSOM_NET_INTERFACES={list}"));
         assert!(told.contains("at eth0=10.77.0.1/24"), "{list}: {told}");
@@ -217,7 +217,7 @@ fn died_of_it(told: &str, rank: usize) -> bool {
 
 /// Kills the namespaces' first process by SIGKILL while the hosts work.
 /// Shows E4.
-fn nothing_is_left_of_killed_hosts() {
+fn killed_hosts_leave_no_process() {
     let links = || said(&Command::new("ip").args(["-oneline", "link", "show"]).output().expect("iproute2"));
     let names = |text: &str| -> BTreeSet<String> {
         text.lines().filter_map(|line| line.split(':').nth(1)).map(|name| name.trim().to_owned()).collect()

@@ -8,7 +8,7 @@ use transom::{Job, Window};
 
 /// Shows B3.
 #[test]
-fn a_job_over_a_connection_of_the_programs_own() {
+fn a_job_over_the_programs_own_bootstrap() {
     let world = Job::with_bootstrap(Box::new(Solo::new())).expect("a job of one");
     assert_eq!((world.rank(), world.size()), (0, 1));
     let win = Window::<u64>::allocate(&world, 2).expect("a window");

@@ -25,8 +25,8 @@ fn main() -> ExitCode {
     }
     let tests: [Named; 5] = [
         ("an_error_over_a_window_ends_the_job", an_error_ends_the_job),
-        ("leaving_without_an_error_is_told", leaving_is_told),
-        ("all_that_drop_and_finalize_are_fine", all_finalize),
+        ("leaving_without_finalize_is_reported", leaving_is_told),
+        ("dropping_or_finalizing_leaves_the_job", all_finalize),
         ("a_logger_of_the_program_gets_the_warnings", a_logger_gets_warnings),
         ("warnings_can_be_turned_off", warnings_are_off),
     ];

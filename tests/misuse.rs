@@ -32,7 +32,7 @@ static TESTS: &[Test] = &[
     test("every_illegal_call_of_a_dynamic_window", &[1, 2, 3], raw::dynamic),
     test("every_illegal_call_of_a_shared_window", &[1, 2, 3], raw::shared),
     test("every_illegal_call_within_closures", &[1, 2, 3], typed::closures),
-    test("arguments_that_cannot_be", &[1, 2], arguments::arguments),
+    test("illegal_arguments_are_refused", &[1, 2], arguments::arguments),
 ];
 
 fn main() -> ExitCode {

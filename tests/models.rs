@@ -24,9 +24,9 @@ const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Out
 
 static TESTS: &[Test] = &[
     test("stores_become_public", &[2], publish::stores_become_public),
-    test("what_publishes_nothing", &[2], publish::what_publishes_nothing),
+    test("calls_that_do_not_publish_stores", &[2], publish::calls_that_do_not_publish_stores),
     test("puts_become_private", &[2], refresh::puts_become_private),
-    test("what_refreshes_nothing", &[2], refresh::what_refreshes_nothing),
+    test("calls_that_do_not_refresh_the_private_copy", &[2], refresh::calls_that_do_not_refresh_the_private_copy),
     test("operations_on_oneself_act_on_the_public_copy", &[1, 2], copies::operations_on_oneself),
     test("both_copies_changes_are_kept", &[2], copies::both_copies_changes_are_kept),
     test("user_memory_is_the_private_copy", &[1, 2], copies::user_memory_is_the_private_copy),

@@ -55,7 +55,7 @@ fn the_tables_have_the_names_of_the_list() {
 
 /// Every row says what the name is, or begins with `not here, because`.
 #[test]
-fn every_row_says_what_it_is_or_why_it_is_not() {
+fn every_row_has_an_equivalent_or_a_reason() {
     for (_, name, said) in tables() {
         let missing = said.starts_with("not here");
         assert!(said.len() > 3 && missing == said.starts_with("not here, because "), "{name}: {said}");
@@ -77,7 +77,7 @@ fn functions_have_a_typed_and_a_raw_form() {
 
 /// The label of a link is the name of the item to which it leads.
 #[test]
-fn links_lead_to_what_they_say() {
+fn links_name_their_target() {
     let mut links = 0;
     for (_, name, said) in tables() {
         for link in said.split("[`").skip(1) {

@@ -28,7 +28,7 @@ static TESTS: &[Test] = &[
     test("many_producers_are_counted_exactly", &[2, 4], producers),
     test("a_million_notices_are_counted_exactly", &[4, 16], million),
     test("a_queue_of_several_producers", &[2, 4], queue),
-    test("waits_for_one_and_for_several_counters", &[1, 2, 3], waits),
+    test("waiting_for_one_and_for_several_counters", &[1, 2, 3], waits),
     test("a_rank_that_waits_for_notices_serves_others", &[2, 3], serves),
     test("a_counter_is_read_and_zeroed_atomically", &[2, 3], resets),
     test("numbers_of_counters_differ_and_change", &[1, 2, 3], numbers),

@@ -14,7 +14,7 @@ const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Out
 static TESTS: &[Test] = &[
     test("every_form_completes", &[1, 2, 3], every_form),
     test("waits_and_tests_of_many", &[1, 2], many),
-    test("owned_requests_as_they_come", &[1, 3], owned),
+    test("owned_requests_complete_in_any_order", &[1, 3], owned),
     test("a_hundred_thousand_outstanding", &[1, 2], hundred_thousand),
     test("buffers_come_back", &[1, 2], buffers),
     test("dropped_and_forgotten", &[1, 2], dropped),

@@ -102,7 +102,7 @@ fn a_flushed_put_is_seen_by_a_target_that_only_looks() {
 /// including the origin.
 /// Shows W1, O1, O6.
 #[test]
-fn gets_bring_what_the_target_has() {
+fn gets_return_the_targets_data() {
     on_every_net(4, |world| {
         let (me, size) = (world.rank(), world.size());
         let pattern = |rank: usize| (0..300).map(move |i| peer(rank).0 * 1000 + i);
@@ -229,7 +229,7 @@ fn fences_separate_phases() {
 /// and another in lock_all.
 /// Shows W7.
 #[test]
-fn two_windows_at_once_do_not_mix() {
+fn two_windows_do_not_mix() {
     on_every_net(3, |world| {
         let (me, size) = (world.rank(), world.size());
         let next = (me + 1) % size;
@@ -264,7 +264,7 @@ fn two_windows_at_once_do_not_mix() {
 /// effect.
 /// Shows O7, E1.
 #[test]
-fn accesses_outside_post_nothing() {
+fn accesses_outside_the_part_post_no_request() {
     on_every_net(2, |world| {
         let other = 1 - world.rank();
         let win = RawWindow::allocate(world, 64 + 8 * world.rank(), 1, &Info::new())?;
@@ -364,7 +364,7 @@ fn synchronization_costs_9_messages_at_512_ranks() {
 /// A waiting call runs the hook: here only the hook makes the event happen that the call waits for.
 /// Shows S6.
 #[test]
-fn who_waits_calls_the_hook() {
+fn a_waiting_call_runs_the_hook() {
     type Wait = fn(&RawWindow, bool) -> transom::Result<()>;
     // The first rank waits until the second one lets it go on.
     let waits: [(&str, Wait); 3] = [

@@ -40,7 +40,7 @@ fn use_all(world: &Rank, windows: &[Window<u64>], turn: u64) -> Outcome {
 /// first windows have the fast keys; the others have slow keys and behave alike.
 /// Shows W7, T3.
 #[test]
-fn a_thousand_windows_go_beyond_the_fast_keys() {
+fn a_thousand_windows_exceed_the_fast_keys() {
     run(2, &SimOptions { delay: 1, again_one_in: 0, ..like_cxi(0) }, |world| {
         same("before", &world.regions(), &[1, 0])?;
         let mut all = (0..1000).map(|_| Window::<u64>::allocate(world, WORDS)).collect::<Result<Vec<_>, _>>()?;
@@ -80,7 +80,7 @@ fn keys_are_used_again() {
 /// Existing windows keep working, and freeing one makes room again.
 /// Shows E1, W2, T3.
 #[test]
-fn a_full_device_refuses_windows_and_keeps_those_it_has() {
+fn a_full_device_refuses_new_windows_and_keeps_old_ones() {
     let cxi = like_cxi(1);
     let regions = SimRegions { most: Some(104), ..cxi.regions };
     run(2, &SimOptions { regions, ..cxi }, |world| {

@@ -256,7 +256,7 @@ fn a_lock_without_operations_is_taken_at_once() {
 /// waits for another thread's lock while it holds its own.
 /// Shows S2.
 #[test]
-fn threads_flush_all_targets_beside_each_others_locks() {
+fn threads_flush_all_targets_while_others_hold_locks() {
     const TURNS: u64 = 40;
     on_every_net(4, |world| {
         let win = Window::<u64>::allocate(world, 2)?;

@@ -199,7 +199,7 @@ fn puts_before_a_notice_are_posted_where_they_are_few() {
 /// Every way to complete puts covers those that are kept: flushes of one and of all targets, the
 /// end of the epoch.
 #[test]
-fn every_completion_covers_what_is_kept() {
+fn every_completion_covers_kept_operations() {
     type Ends = fn(&Window<u64>, usize, u64) -> transom::Result<()>;
     const PUTS: u64 = 40;
     fn put(epoch: &transom::Access<'_, '_, u64>, to: usize, value: u64) -> transom::Result<()> {
@@ -230,7 +230,7 @@ fn every_completion_covers_what_is_kept() {
 
 /// Threads of one rank put to two targets and flush at the same time: each finds its own puts.
 #[test]
-fn threads_share_what_is_kept() -> Result<(), Box<dyn std::error::Error>> {
+fn threads_share_kept_operations() -> Result<(), Box<dyn std::error::Error>> {
     fn body(world: &Rank) -> Outcome {
         const EACH: usize = 50;
         let win = Window::<u64>::allocate(world, 256)?;

@@ -80,7 +80,7 @@ fn strided_blocks_travel_in_full_messages() {
 /// without the target's CPU.
 /// Shows O5, S5.
 #[test]
-fn what_is_one_run_at_the_target_is_packed_and_put_or_got() {
+fn contiguous_targets_get_packed_transfers() {
     at_rank_0(SimAmo::All(Coherence::DeviceOnly), |world, win, every_other| {
         let values = values();
         let run = Datatype::contiguous(BLOCKS, &Datatype::basic(BasicType::Int64))?;
@@ -103,14 +103,14 @@ fn what_is_one_run_at_the_target_is_packed_and_put_or_got() {
 /// Long blocks that the port copies anyway are packed together too.
 /// Shows O5, S5.
 #[test]
-fn what_the_port_copies_anyway_is_packed() {
+fn blocks_that_the_port_copies_are_packed() {
     five_blocks_for_one_run(&SimOptions { packed_max: 4096, copied_max: 4096, ..options(SimAmo::None) }, 2);
 }
 
 /// Other blocks go as scatter-gather lists, without a copy.
 /// Shows O5, S5.
 #[test]
-fn what_the_port_does_not_copy_is_listed() {
+fn blocks_that_the_port_does_not_copy_are_listed() {
     five_blocks_for_one_run(&SimOptions { list_max: 2, ..options(SimAmo::None) }, 3);
     five_blocks_for_one_run(&SimOptions { list_max: 5, transfer_max: 8000, ..options(SimAmo::None) }, 1);
     // 4,096 bytes and the rest, in as many parts as necessary.
@@ -144,7 +144,7 @@ fn five_blocks_for_one_run(options: &SimOptions, operations: u64) {
 /// Long blocks are put and got one by one, without a copy.
 /// Shows O5, S5.
 #[test]
-fn long_blocks_go_by_themselves() {
+fn long_blocks_are_separate_requests() {
     at_rank_0(SimAmo::None, |world, win, _| {
         // Five blocks of 1,600 bytes.
         let long = Datatype::vector(5, 200, 400, &Datatype::basic(BasicType::Int64))?;

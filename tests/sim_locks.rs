@@ -126,7 +126,7 @@ fn same_now(found: u64, expected: u64) -> transom::Result<()> {
 
 /// An operation that does not fit takes the lock first, and those before it are performed.
 #[test]
-fn what_does_not_fit_takes_the_lock_first() {
+fn operations_that_do_not_fit_take_the_lock_first() {
     run(2, &net(), |world| {
         let win = Window::<u64>::allocate(world, 256)?;
         world.barrier()?;
@@ -162,7 +162,7 @@ fn what_does_not_fit_takes_the_lock_first() {
 
 /// A panic within a part of an epoch: what was kept no longer refers to the part's buffers.
 #[test]
-fn a_part_that_unwinds_leaves_nothing_kept() {
+fn an_unwinding_scope_keeps_no_operation() {
     run(2, &net(), |world| {
         let win = Window::<u64>::allocate(world, 8)?;
         world.barrier()?;

@@ -67,7 +67,7 @@ fn counted_puts_in_flight_are_complete() {
 
 /// The notice of a get means that the data has been read and that the target may overwrite it.
 #[test]
-fn what_was_got_may_be_overwritten() {
+fn the_notice_of_a_get_permits_overwriting() {
     on_every_net(2, |world| {
         let other = 1 - world.rank();
         let win = Window::<u64>::allocate(world, 200)?;

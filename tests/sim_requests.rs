@@ -14,7 +14,7 @@ mod support;
 /// other operations in flight.
 /// Shows O2.
 #[test]
-fn data_is_there_when_the_request_says_so() {
+fn a_complete_request_has_its_data() {
     on_every_net(3, |world| {
         let (me, size) = (world.rank(), world.size());
         let next = (me + 1) % size;
@@ -83,7 +83,7 @@ fn buffers_may_be_overwritten_after_the_wait() {
 /// once.
 /// Shows O2.
 #[test]
-fn each_request_is_told_once() {
+fn each_request_is_reported_once() {
     on_every_net(2, |world| {
         let other = 1 - world.rank();
         let win = Window::<u64>::allocate(world, 300)?;
@@ -132,7 +132,7 @@ fn each_request_is_told_once() {
 /// targets.
 /// Shows S3, E1.
 #[test]
-fn a_flush_of_one_target_leaves_the_failures_of_others_to_be_told() {
+fn a_flush_of_one_target_keeps_the_failures_of_others() {
     static DATA: [u8; 16] = [7; 16];
     on_every_net(3, |world| {
         let part = Part::new(world, Flavor::Dynamic, 64, &Info::new())?.ok_or("no window")?;

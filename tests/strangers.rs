@@ -34,12 +34,12 @@ fn main() -> ExitCode {
         _ => {}
     }
     let tests: [(&str, fn()); 8] = [
-        ("guessed_keys_open_nothing", guessed_keys_open_nothing),
-        ("forged_messages_change_nothing", forged_messages_change_nothing),
-        ("nonsense_on_every_listener", nonsense_on_every_listener),
+        ("guessed_keys_give_no_access", guessed_keys_give_no_access),
+        ("forged_messages_change_no_memory", forged_messages_change_no_memory),
+        ("random_bytes_at_every_listener", random_bytes_at_every_listener),
         ("many_connections_where_descriptors_are_few", many_connections_where_descriptors_are_few),
         ("many_connections_to_the_launcher", many_connections_to_the_launcher),
-        ("on_one_machine_nobody_listens", on_one_machine_nobody_listens),
+        ("on_one_machine_no_socket_listens", on_one_machine_no_socket_listens),
         ("too_few_descriptors_name_the_limit", too_few_descriptors_name_the_limit),
         ("a_low_soft_limit_is_raised", a_low_soft_limit_is_raised),
     ];
@@ -139,7 +139,7 @@ fn intrude(what: &str, ports: &[u16]) -> String {
 
 /// A process of another user tries the keys 0 to 1000 on each endpoint of a running job: to read,
 /// and to write.
-fn guessed_keys_open_nothing() {
+fn guessed_keys_give_no_access() {
     let victims = Victims::start("keys", 2, "exec \"$@\" $own");
     let ports = victims.ports();
     assert!(!ports.is_empty(), "ranks over sockets listen");
@@ -151,7 +151,7 @@ fn guessed_keys_open_nothing() {
 }
 
 /// It sends messages as rank 0 and rank 1 would, to windows with the numbers that windows have.
-fn forged_messages_change_nothing() {
+fn forged_messages_change_no_memory() {
     let victims = Victims::start("messages", 2, "exec \"$@\" $own");
     let said = intrude("messages", &victims.ports());
     let said_of_it = victims.stop();
@@ -165,7 +165,7 @@ fn forged_messages_change_nothing() {
 
 /// Connections that send nonsense, that hang, and that close at once, on every port of the job,
 /// again and again.
-fn nonsense_on_every_listener() {
+fn random_bytes_at_every_listener() {
     let victims = Victims::start("nonsense", 2, "exec \"$@\" $own");
     let until = Instant::now() + Duration::from_secs(2);
     let mut hanging = Vec::new();
@@ -224,7 +224,7 @@ fn many_connections_to_the_launcher() {
 }
 
 /// A job on one machine opens no TCP port, neither in its launcher nor in its ranks.
-fn on_one_machine_nobody_listens() {
+fn on_one_machine_no_socket_listens() {
     let victims = Victims::start("memory", 2, "export TRANSOM_TRANSPORTS=shm,ofi; exec \"$@\" $own");
     let all = [&victims.pids[..], &[victims.launcher.id()]].concat();
     let listeners: Vec<_> = all.into_iter().flat_map(listeners::of).collect();

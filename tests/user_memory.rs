@@ -23,16 +23,16 @@ const fn test(name: &'static str, ranks: &'static [usize], body: fn(&Job) -> Out
 }
 
 static TESTS: &[Test] = &[
-    test("the_contents_stay_and_peers_change_them", &[1, 2, 3], contents),
+    test("memory_keeps_its_contents_and_peers_change_it", &[1, 2, 3], contents),
     test("windows_that_share_pages", &[1, 2], sharing),
-    test("a_stopped_target_delays_nobody", &[2], stopped),
-    test("attached_memory_comes_and_goes", &[1, 2, 3], attached),
-    test("system_calls_in_flight_lose_nothing", &[2], in_flight),
+    test("a_stopped_target_delays_no_origin", &[2], stopped),
+    test("memory_is_attached_and_detached", &[1, 2, 3], attached),
+    test("system_calls_in_flight_lose_no_data", &[2], in_flight),
     test("children_of_a_threaded_program_have_their_own", &[1, 2], children),
     test("a_semaphore_in_the_memory_wakes_its_waiter", &[1, 2], semaphore),
     test("a_buffer_freed_too_early_spares_the_next_one", &[1, 2], freed_early),
-    test("files_opened_meanwhile_change_nothing", &[1, 2], files),
-    test("locks_and_advice_stay", &[1, 2], advice),
+    test("files_opened_meanwhile_change_no_result", &[1, 2], files),
+    test("locked_memory_and_advice_are_kept", &[1, 2], advice),
     test("creation_touches_no_page", &[1, 2], untouched),
     Test {
         name: "ranks_that_map_and_ranks_that_do_not_add_exactly",
@@ -42,14 +42,14 @@ static TESTS: &[Test] = &[
         body: mixed,
     },
     Test {
-        name: "nothing_is_mapped_where_the_user_says_so",
+        name: "no_memory_is_mapped_where_the_user_forbids_it",
         ranks: &[2],
         env: &[("TRANSOM_XPMEM", "n")],
         fails: None,
         body: excluded,
     },
     Test {
-        name: "a_target_that_has_ended_faults_nobody",
+        name: "a_target_that_has_ended_causes_no_fault",
         ranks: &[2],
         env: &[],
         fails: Some("puts ended without a fault"),

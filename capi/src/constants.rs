@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_numbers_from_0_or_nobody() {
+    fn ranks_are_numbers_from_0_or_proc_null() {
         assert_eq!(rank(7).expect("a rank"), 7);
         assert_eq!(rank(TRANSOM_PROC_NULL).expect("nobody"), transom::PROC_NULL);
         assert_eq!(rank(-2).expect_err("no rank").class, TRANSOM_ERR_RANK);

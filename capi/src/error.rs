@@ -194,7 +194,7 @@ mod tests {
 
     /// Shows E1.
     #[test]
-    fn a_panic_is_an_error_of_its_own_class() {
+    fn a_panic_becomes_the_class_intern() {
         assert_eq!(guarded(|| panic!("so it {}", "is")), TRANSOM_ERR_INTERN);
         assert_eq!(last(), "internal error: so it is");
         assert_eq!(guarded(|| Err(Failure::new(TRANSOM_ERR_ARG, "a\0b"))), TRANSOM_ERR_ARG);

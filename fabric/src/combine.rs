@@ -56,7 +56,7 @@ mod tests {
 
     /// Both loops, at any alignment, change the right elements and no other bytes.
     #[test]
-    fn short_and_long_arrays_are_combined_alike() {
+    fn short_and_long_arrays_give_equal_results() {
         for len in [0usize, 1, 7, 8, 31, WIDE - 1, WIDE, WIDE + 1, 10 * WIDE + 13] {
             for skew in [0, 1, 5] {
                 let operand: Vec<u8> = (0..251).cycle().step_by(37).take(len + skew).collect();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_comes_in_its_order_and_else_what_is_near() {
+    fn listed_devices_keep_their_order_and_others_are_ranked_by_nearness() {
         let wanted = |text| Wanted::parse(text).expect("a list");
         assert_eq!(wanted("").place("a", 1, true), Some(0));
         assert_eq!(wanted("").place("a", 1, false), Some(1));

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_many_open_files_name_the_limit() {
+    fn the_error_for_too_many_open_files_names_the_limit() {
         let refused = Cause::library("libfabric", -111, "refused", Errno::CONNREFUSED.raw_os_error());
         assert_eq!(format!("{refused:#}"), "refused");
         let said = Cause::library("libfabric", -24, "Too many open files", Errno::MFILE.raw_os_error());

@@ -171,7 +171,7 @@ mod tests {
     /// Two threads count in a cell by atomics while a third closes the gate and counts by loads and
     /// stores.
     #[test]
-    fn nothing_is_lost_between_short_operations_and_one_that_is_alone() {
+    fn short_and_exclusive_operations_lose_no_update() {
         if !(is_supported() && enrol()) {
             return;
         }
@@ -278,7 +278,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_a_short_operation_and_one_that_is_alone_lose_nothing() {
+    fn loom_a_short_and_an_exclusive_operation_lose_no_update() {
         model().check(|| {
             let shared = shared();
             Gate::at(&shared.gate).open();
@@ -297,7 +297,7 @@ mod loom_tests {
 
     /// A holder that died between closing and waiting leaves the gate closing.
     #[test]
-    fn loom_the_next_holder_waits_where_one_died_while_it_closed() {
+    fn loom_the_next_holder_closes_the_gate_of_a_dead_holder() {
         model().check(|| {
             let shared = shared();
             let gate = Gate::at(&shared.gate);
@@ -315,7 +315,7 @@ mod loom_tests {
 
     /// Short operations that pass later see the stores of an exclusive operation.
     #[test]
-    fn loom_an_open_gate_shows_the_work_before_it() {
+    fn loom_passing_an_open_gate_sees_earlier_exclusive_work() {
         model().check(|| {
             let shared = shared();
             let other = {

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fast_keys_come_first_and_again_when_they_are_free() {
+    fn fast_keys_are_issued_first_and_reused() {
         let keys = Keys::new(KeyRange { fast: 2, end: 5, choice: KeyChoice::Reused });
         let taken = [(); 6].map(|()| keys.take().ok());
         assert_eq!(taken, [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn plenty_are_used_once() {
+    fn long_keys_are_never_reused() {
         let keys = Keys::new(KeyRange::PLENTY);
         let first = keys.take().expect("plenty");
         keys.give_back(first);

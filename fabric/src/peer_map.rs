@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_that_share_a_slot_are_told_apart() {
+    fn peers_that_share_a_slot_are_distinguished() {
         let map = PeerMap::new();
         for rank in [0, 16, 32, 1, 1_000_000, 15, 31] {
             assert_eq!(map.get(Peer(rank)), None);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_posting_keeps_the_notes() {
+    fn a_posting_thread_prevents_the_removal_of_notes() {
         let places = Places::default();
         let posting = places.begin(0, || true);
         assert!(!places.begin(800, || true).is_busy());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_have_bits_of_their_own() {
+    fn neighbouring_places_have_different_bits() {
         let bits: std::collections::BTreeSet<u64> = (0..32).map(|word| bit(8 * word)).collect();
         assert!(bits.len() >= 20 && bits.iter().all(|bit| bit & PLACES == *bit), "{bits:?}");
     }

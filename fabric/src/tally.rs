@@ -241,7 +241,7 @@ mod tests {
 
     /// A get of a request counts above too, until the count is zero and forgotten.
     #[test]
-    fn puts_are_told_from_other_operations() {
+    fn puts_are_distinguished_from_other_operations() {
         let window = Tally::new();
         let (a, b) = (Tally::within(&window), Tally::within(&window));
         let request = Tally::within(&a);
@@ -266,7 +266,7 @@ mod tests {
     /// A failure reported by one child leaves the failures of the others waiting, in the parent
     /// too.
     #[test]
-    fn failures_of_several_children_are_each_told() {
+    fn failures_of_several_children_are_each_reported() {
         let window = Tally::new();
         let (a, b) = (Tally::within(&window), Tally::within(&window));
         let (first, second) = (Tally::within(&a), Tally::within(&a));

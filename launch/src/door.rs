@@ -228,7 +228,7 @@ mod tests {
 
     /// Machines that are reached by one interface are listened for at that interface only.
     #[test]
-    fn it_listens_where_the_machines_are_reached() {
+    fn it_listens_at_the_addresses_that_reach_the_machines() {
         for names in [&["127.0.0.1"][..], &["localhost", "me@127.0.0.3"]] {
             let heads = door(names).heads().expect("addresses");
             assert!(!heads.is_empty() && heads.iter().all(|head| head.ip().is_loopback()), "{heads:?}");
@@ -240,7 +240,7 @@ mod tests {
 
     /// Few of many strangers are kept, and a connection with the secret is admitted past them.
     #[test]
-    fn many_strangers_keep_nobody_out() {
+    fn many_strangers_do_not_keep_members_out() {
         let mut door = door(&["127.0.0.1"]);
         let at = door.heads().expect("addresses")[0];
         let connect = || TcpStream::connect(at).expect("it listens");

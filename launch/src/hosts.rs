@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_is_told_the_host_where_it_wants_it_or_at_its_end() {
+    fn the_host_replaces_the_placeholder_or_is_appended() {
         let words = |text: &str| agent(OsStr::new(text), OsStr::new("b"), OsStr::new("/bin/transom-run"));
         assert_eq!(words(" ssh  -q "), ["ssh", "-q", "b", "/bin/transom-run", REMOTE]);
         assert_eq!(words("x@{host}/{host}."), ["x@b/b.", "/bin/transom-run", REMOTE]);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_comes_back() {
+    fn orders_round_trip() {
         let args = ["-n", "", "two words\n", "ä"];
         let job = Job::new("/bin/a b", 5).args(args).env("A", "b=c").bind(Bind::Core).tag_output(true);
         let heads = vec!["10.0.0.1:5".parse().expect("an address"), "[fd00::1]:5".parse().expect("an address")];

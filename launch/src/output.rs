@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn one_rank_alone_is_not_delayed_and_messages_get_their_own_line() {
+    fn a_single_rank_is_not_delayed_and_messages_have_separate_lines() {
         let (mut sink, _reader) = sink();
         Splitter::new(0, Style::AsIs).feed(b"prompt> ", &mut sink);
         sink.say("over");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_does_not_block_and_a_closed_one_does_not_hurt() {
+    fn a_full_pipe_does_not_block_and_a_closed_one_is_recorded() {
         let (mut sink, mut reader) = sink();
         let bytes: Vec<u8> = (0_u8..200).cycle().take(300_000).collect();
         sink.push(0, &bytes);

@@ -257,7 +257,7 @@ mod tests {
 
     /// Shows B3.
     #[test]
-    fn a_launcher_that_closes_or_talks_nonsense_is_an_error() {
+    fn a_launcher_that_closes_or_violates_the_protocol_is_an_error() {
         let (theirs, ours) = UnixStream::pair().unwrap();
         drop(ours);
         let closed = Pmi1::join(theirs.into(), 0, 1);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_lets_all_out_with_the_last_and_can_be_used_again() {
+    fn a_barrier_ends_with_the_last_arrival_and_can_be_repeated() {
         let mut server = Server::new(&[3], 7);
         for order in [[0, 1, 2], [2, 0, 1]] {
             let mut replies = Replies::new();

@@ -41,7 +41,7 @@ fn text(output: &Output) -> String {
 
 /// Shows T5.
 #[test]
-fn it_tells_transports_routes_and_actor() {
+fn it_prints_transports_routes_and_actor() {
     let text = info(&[]);
     for part in ["CPUs", "NUMA node", "shared memory: available", "user memory of peers"] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
@@ -70,7 +70,7 @@ fn it_lists_libfabrics_providers_or_says_why_not() {
 /// Regression: it printed the route of a job without variables to users who had set some.
 /// Shows T5.
 #[test]
-fn the_variables_count_in_what_it_tells() {
+fn its_output_follows_the_variables() {
     let text = with(&[], &[("TRANSOM_ATOMICS", "nic")]);
     assert!(line(&text, "as set now").contains("no net is open"), "{text}");
     let text = with(&[], &[("TRANSOM_NET_INTERFACES", "lo")]);
@@ -89,7 +89,7 @@ fn the_variables_count_in_what_it_tells() {
 
 /// Shows T5.
 #[test]
-fn a_missing_libfabric_is_named_with_how_to_get_it() {
+fn a_missing_libfabric_is_reported_with_instructions() {
     let text = info(&["--library", "libfabric-not-there.so.1"]);
     let said = line(&text, "libfabric (libfabric-not-there.so.1)");
     assert!(said.contains("is not available") && said.contains("apt-get install libfabric1"), "{said}");
@@ -99,7 +99,7 @@ fn a_missing_libfabric_is_named_with_how_to_get_it() {
 
 /// Regression: `transom-info | head` ended with a panic.
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn a_closed_output_is_no_failure() {
     for args in [&["--env"][..], &[]] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
@@ -111,7 +111,7 @@ fn a_reader_that_leaves_is_no_failure() {
 
 /// Regression: it printed the debug form of the error.
 #[test]
-fn a_full_output_is_named() {
+fn an_output_on_a_full_disk_is_an_error() {
     let full = || std::fs::File::options().write(true).open("/dev/full").expect("the device");
     for args in [&["--env"][..], &[]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_transom-info"));

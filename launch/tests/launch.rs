@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         ("a_closed_output_ends_quietly", a_closed_output_ends_quietly),
         ("programs_that_cannot_start", programs_that_cannot_start),
         ("ranks_are_counted_as_mpi_users_type_it", ranks_are_counted_as_mpi_users_type_it),
-        ("a_full_output_is_named", a_full_output_is_named),
+        ("an_output_on_a_full_disk_is_an_error", an_output_on_a_full_disk_is_an_error),
         ("wrong_command_lines", wrong_command_lines),
         ("ranks_exchange_values", ranks_exchange_values),
         ("many_ranks_gather_and_start", many_ranks_gather_and_start),
@@ -401,7 +401,7 @@ fn ranks_are_counted_as_mpi_users_type_it() {
 }
 
 /// Regression: it ended with 141 and no message, as if the reader of its output had gone.
-fn a_full_output_is_named() {
+fn an_output_on_a_full_disk_is_an_error() {
     for ranks in ["1", "2"] {
         let mut command = launcher(&["-n", ranks, "echo", "text"]);
         command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());

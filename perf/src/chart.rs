@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scales_are_of_whole_powers() {
+    fn scales_consist_of_whole_powers() {
         let scale = Scale::around([0.03, 700.0].into_iter(), 0.0, 100.0);
         assert_eq!((scale.low, scale.high), (-2.0, 3.0));
         assert_eq!(scale.ticks().len(), 6);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_batch_ends_it() {
+    fn a_failing_batch_ends_the_measurement() {
         assert!(alternate(Counts { iterations: 1, skip: 0, apart: false }, &mut |_| Err("no".into()), None).is_err());
     }
 }

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_in_what_its_programs_say() {
+    fn numbers_are_parsed_from_the_output_of_perftest() {
         let latency = "---\n #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n\
                        8       1000          4.51           40.20        5.02     	       5.32        	1.02   		7.11    		40.20  \n---\n";
         assert_eq!(number(Test::GetLatency, latency), Some(5.02));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_says_why() {
+    fn a_failing_program_is_an_error_with_its_output() {
         let failing = Command::new("sh")
             .args(["-c", "echo one; echo two >&2; exit 3"])
             .stdout(Stdio::piped())

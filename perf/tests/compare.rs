@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         ("a_launcher_that_fails_is_no_table_of_nothing", true, a_launcher_that_fails_is_no_table_of_nothing),
         ("told_to_end_it_leaves_nothing", true, told_to_end_it_leaves_nothing),
         ("wrong_command_lines", false, wrong_command_lines),
-        ("a_full_output_is_named", false, a_full_output_is_named),
+        ("an_output_on_a_full_disk_is_an_error", false, an_output_on_a_full_disk_is_an_error),
     ];
     let here = ["mpicc.mpich", "mpicc.openmpi", "mpicc"].iter().any(|mpicc| {
         Command::new(mpicc).arg("--version").stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
@@ -288,7 +288,7 @@ fn an_installed_library_is_found() {
 }
 
 /// The help, the head of `compare`, and the tables of ranks, which a launcher started or not.
-fn a_full_output_is_named() {
+fn an_output_on_a_full_disk_is_an_error() {
     let full = || std::fs::File::options().write(true).open("/dev/full").expect("the device");
     let head = ["compare", "--no-build", "--mpi", "mine=true,false"];
     for args in [&["--help"][..], &["--version"], &["compare", "--help"], &head, &["floor"]] {

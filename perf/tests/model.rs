@@ -53,7 +53,7 @@ fn parameters_are_measured_where_none_are_given() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_arguments_are_refused() {
     for args in [&["--ranks", "1..4"][..], &["--loggp", "1,2"], &["--schedule", "smoke"]] {
         assert_eq!(model(args).status.code(), Some(2), "{args:?}");
     }

@@ -96,7 +96,7 @@ fn each_check(ranks: &str) {
 }
 
 #[test]
-fn two_ranks_have_right_data() {
+fn two_ranks_verify() {
     each_test("2");
 }
 
@@ -133,7 +133,7 @@ fn over_sockets_there_is_no_floor() {
 /// Notified puts there and back, each counted once; a third rank waits. They are compared with bare
 /// flags within a node, and with bare writes over libfabric.
 #[test]
-fn notified_puts_go_there_and_back() {
+fn notified_puts_travel_in_both_directions() {
     let net = [("TRANSOM_TRANSPORTS", "^shm")];
     let found = Command::new("sh").args(["-c", "ldconfig -p | grep -q libfabric.so.1"]).status();
     let routes = [&[][..], &net[..]];

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_library_is_told_with_how_to_get_it() {
+    fn a_missing_library_is_an_error_with_instructions() {
         let error = Library::open("libpmix.so.none").expect_err("no such file").to_string();
         assert!(error.contains("libpmix.so.none") && error.contains("apt-get install libpmix2"), "{error}");
     }

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_count_each_other_up() {
+    fn two_threads_signal_each_other_in_turn() {
         for budget in [SpinBudget::NONE, SpinBudget::choose(2, 2), SpinBudget::choose(2, 1)] {
             let words = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
             let theirs = Arc::clone(&words);
@@ -227,7 +227,7 @@ mod loom_tests {
 
     /// A lost wake-up is a model that stops with a thread asleep, which loom reports as a deadlock.
     #[test]
-    fn loom_a_signal_is_never_slept_through() {
+    fn loom_no_signal_is_missed_by_a_sleeper() {
         loom::model(|| {
             let shared = Arc::new((ModelFutex::new(), ModelU32::new(0)));
             let sleeper = {

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_and_foreign_memory_have_no_place() {
+    fn no_bytes_and_foreign_memory_have_no_offset() {
         let heap = heap(1 << 20);
         let empty = heap.allocate(0).expect("legal");
         assert!(empty.is_empty());
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn running_out_names_length_and_capacity() {
+    fn an_exhausted_heap_names_length_and_capacity() {
         let heap = heap(1 << 20);
         let all = heap.allocate(1 << 20).expect("as much as the capacity");
         let error = format!("{:#}", heap.allocate(1).expect_err("full"));
@@ -451,7 +451,7 @@ mod tests {
 
         /// Blocks never overlap, keep their contents, begin zeroed, and all memory returns.
         #[test]
-        fn blocks_are_apart(steps in proptest::collection::vec((any::<bool>(), 1usize..40_000), 1..40)) {
+        fn blocks_do_not_overlap(steps in proptest::collection::vec((any::<bool>(), 1usize..40_000), 1..40)) {
             let heap = heap(4 << 20);
             let before = heap.resident().expect("fstat");
             let mut held: Vec<(Memory, u64)> = Vec::new();

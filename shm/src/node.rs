@@ -125,7 +125,7 @@ mod tests {
     use crate::HeapOptions;
 
     #[test]
-    fn an_address_survives_the_exchange() {
+    fn addresses_round_trip() {
         let heap = Heap::create(HeapOptions::default()).expect("a heap");
         let address = Address::of(&heap, 7);
         let bytes = address.to_bytes();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_and_containers_are_told_early() {
+    fn other_machines_and_containers_are_refused_by_their_address() {
         let heap = Heap::create(HeapOptions::default()).expect("a heap");
         let me = Address::of(&heap, 0);
         assert_eq!(me.may_share_with(&me), Ok(()));

@@ -93,7 +93,7 @@ mod tests {
 
     /// Two threads sleep on the pipe and one on the ring: a knock ends all three sleeps.
     #[test]
-    fn a_knock_ends_sleeps_elsewhere() {
+    fn a_knock_ends_sleeps_on_the_pipe() {
         const ROUNDS: u32 = 200;
         let [a, b] = [0, 1].map(|rank| {
             let heap = Heap::create(HeapOptions::default()).expect("a heap");

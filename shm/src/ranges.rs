@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "was free already")]
-    fn giving_twice_is_noticed() {
+    fn returning_pages_twice_is_detected() {
         let mut ranges = Ranges::new(0, 4);
         let first = ranges.take(2).expect("four are free");
         ranges.give(first, 2);

@@ -516,7 +516,7 @@ mod loom_tests {
     /// A lost knock is a model that stops with the consumer asleep, which loom reports as a
     /// deadlock.
     #[test]
-    fn loom_a_message_is_never_slept_through() {
+    fn loom_no_message_is_missed_by_a_sleeper_on_the_word() {
         loom::model(|| {
             let ring = Model::new();
             let producer = {
@@ -534,7 +534,7 @@ mod loom_tests {
 
     /// Sleeps on a net's descriptors, with the pipe emptied after each sleep.
     #[test]
-    fn loom_a_message_is_never_slept_through_elsewhere() {
+    fn loom_no_message_is_missed_by_a_sleeper_on_descriptors() {
         loom::model(|| {
             let ring = Model::new();
             let producer = {
@@ -556,7 +556,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_sleepers_on_the_word_and_elsewhere_are_both_woken() {
+    fn loom_sleepers_on_the_word_and_on_descriptors_are_both_woken() {
         // All interleavings of three threads take minutes; bugs need few preemptions.
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_something_to_run_on() {
+    fn there_is_at_least_one_processor() {
         let cpus = allowed_cpus();
         assert!(cpus.is_sorted());
         assert!(cpus.contains(&rustix::thread::sched_getcpu()));

@@ -161,7 +161,7 @@ mod tests {
 
     /// Shows B3.
     #[test]
-    fn alone_is_a_job_of_one() {
+    fn without_a_launcher_the_job_has_one_rank() {
         assert_eq!(with(&[]).unwrap(), Choice::Solo);
         assert_eq!(with(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]).unwrap(), Choice::Solo);
         assert_eq!(with(&[("SLURM_NTASKS", "8")]).unwrap(), Choice::Solo);
@@ -189,7 +189,7 @@ mod tests {
 
     /// Shows B3.
     #[test]
-    fn launchers_without_a_way_to_the_others_are_named_with_advice() {
+    fn launchers_without_a_supported_protocol_are_named_with_advice() {
         let cases: [(Pairs<'_>, &str, &str); 5] = [
             (&[("PMIX_RANK", "0")], "PMIX_RANK=0", "unset the variables"),
             (&[("PMIX_NAMESPACE", "prte")], "PMIX_NAMESPACE=prte", "srun --mpi=pmix"),
@@ -205,7 +205,7 @@ mod tests {
 
     /// Shows B3.
     #[test]
-    fn a_size_that_contradicts_slurm_is_refused_with_both() {
+    fn a_size_that_contradicts_slurm_is_refused_with_both_sizes() {
         let slurm = [("SLURM_JOB_ID", "12"), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4")];
         let step = |more: Pairs<'static>| {
             let pairs: Vec<_> = slurm.iter().chain(more).copied().collect();
@@ -230,7 +230,7 @@ mod tests {
 
     /// Shows B3.
     #[test]
-    fn nonsense_is_refused_with_the_value() {
+    fn invalid_variables_are_refused_with_the_value() {
         let cases: [(Pairs<'_>, &str); 5] = [
             (&[("PMI_FD", "x"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")], "PMI_FD is \"x\""),
             (&[("PMI_FD", "7"), ("PMI_SIZE", "1")], "PMI_RANK is not set"),

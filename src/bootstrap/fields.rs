@@ -33,7 +33,7 @@ mod tests {
     use super::{pack, unpack, unpack_all};
 
     #[test]
-    fn fields_come_back() {
+    fn fields_round_trip() {
         let value = pack(&[&b"node"[..], b"", b"\0\xff"]);
         let [node, nothing, bytes] = unpack::<3>(&value).expect("three fields");
         assert_eq!((node.as_slice(), nothing.as_slice(), bytes.as_slice()), (&b"node"[..], &b""[..], &b"\0\xff"[..]));

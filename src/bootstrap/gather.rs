@@ -227,7 +227,7 @@ mod tests {
     /// Where the launcher's values are short, requests grow by the pieces of the whole, and for
     /// ranks that make blocks by the pieces of an eighth.
     #[test]
-    fn pieces_are_as_many_as_what_does_not_compress_needs() {
+    fn the_number_of_pieces_follows_the_compressed_length() {
         const LIMIT: usize = 600;
         for ranks in [2, 8, 9, 64, 65, 130, 512] {
             let text = |rank: usize| {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_was_not_made_is_told_by_rank_and_key() {
+    fn a_missing_block_is_an_error_with_rank_and_key() {
         let board = Board::new(20);
         let results: Vec<_> = std::thread::scope(|scope| {
             let run = |rank: usize| {

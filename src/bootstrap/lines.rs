@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_noticed() {
+    fn an_endless_line_is_detected() {
         let mut buffer = LineBuffer::default();
         buffer.push(&vec![b'x'; MAX_ACCEPTED]);
         assert!(!buffer.overflows());

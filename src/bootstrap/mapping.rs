@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mapping_says_nothing() {
+    fn malformed_mappings_give_none() {
         for text in
             ["", "(vector,)", "(vector,())", "(vector,(0,1))", "(vector,(0,0,1))", "(vector,(0,1,x))", "(list,(0,1,1))"]
         {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_of_this_job_and_have_this_rank() {
+    fn lists_outside_the_job_or_without_this_rank_are_refused() {
         assert_eq!(of_list("5,0,1", 1, 6), Some(vec![0, 1, 5]));
         for (text, rank, size) in [("", 0, 1), ("0,1", 2, 3), ("0,7", 0, 2), ("0-3", 0, 4)] {
             assert_eq!(of_list(text, rank, size), None, "{text:?}");

@@ -264,7 +264,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn the_sweep_finds_what_looking_at_all_blocks_finds(mut streams in streams(false)) {
+        fn the_sweep_agrees_with_comparing_all_blocks(mut streams in streams(false)) {
             streams.sort_unstable();
             prop_assert_eq!(sweep(&streams), naive(&streams));
             prop_assert_eq!(streams_overlap(&mut streams.clone()), naive(&streams));

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_state_do_not_touch_each_other() {
+    fn counts_and_state_do_not_change_each_other() {
         let posted = (Access::Lock, Exposure::Posted);
         let books = Books::ANNOUNCED.with_lock().with_lock().with_exclusive().with(posted);
         assert_eq!((books.state(), books.locks(), books.exclusives()), (posted, 3, 2));

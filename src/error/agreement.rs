@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_come_back_as_they_were() {
+    fn settings_round_trip() {
         for atomics in SharedSettings::ATOMICS {
             let settings = SharedSettings { shm: true, verbs: false, ofi: true, atomics, cma: false };
             assert_eq!(SharedSettings::decode(&settings.encode()), Some(settings));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_nets_come_back_as_they_were() {
+    fn names_of_nets_round_trip() {
         let variables = vec![("FI_CXI_OPTIMIZED_MRS".to_owned(), "a=b c".to_owned())];
         let cxi = NetName { provider: Some("cxi".to_owned()), variables, ..NetName::of("libfabric") };
         for (name, text) in [(NetName::of("verbs"), "verbs"), (cxi, "libfabric cxi FI_CXI_OPTIMIZED_MRS=a=b c")] {

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_come_back_from_words_as_they_were() {
+    fn refusals_round_trip() {
         let ty = BasicType::Int64;
         for refusal in [
             Refusal::Unknown { code: 77 },

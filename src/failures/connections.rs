@@ -315,7 +315,7 @@ mod tests {
     /// The kernel shows the end, whatever the process did before.
     /// Shows E3.
     #[test]
-    fn the_end_of_one_who_listens_is_seen() {
+    fn the_end_of_a_listening_process_is_detected() {
         let [first, second] = [beacon(), beacon()];
         let mut lines = lines(true, &[&first, &second]);
         while !known(&lines) {
@@ -380,7 +380,7 @@ mod tests {
     /// died.
     /// Shows E3.
     #[test]
-    fn one_who_ends_before_the_answer_has_died() {
+    fn a_process_that_refuses_the_second_connection_has_died() {
         let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");
         let place = Place { rank: 1, host: "there".into(), at: listener.local_addr().expect("bound"), token: [1; 16] };
         for strict in [true, false] {
@@ -405,7 +405,7 @@ mod tests {
     /// If the net uses other routes, a rank that was never connected does not count as dead.
     /// Shows E3.
     #[test]
-    fn one_who_refuses_is_lost_to_a_net_that_goes_the_same_way() {
+    fn a_refusal_is_a_loss_only_if_the_net_uses_the_same_routes() {
         let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");
         let gone = listener.local_addr().expect("it is bound");
         drop(listener);
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_fill_the_silence() {
+    fn probes_cover_the_allowed_silence() {
         let all = |seconds| keep_alive(Duration::from_secs(seconds));
         assert_eq!(all(6), (Duration::from_secs(2), 4));
         assert_eq!(all(2), (Duration::from_secs(1), 2));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_those_that_follow_are_watched() {
+    fn of_many_ranks_the_following_ones_are_watched() {
         let at = SocketAddr::new(Interface::loopback().address, 1);
         let place = |rank| Place { rank, host: String::new(), at, token: [0; 16] };
         let lines = Lines::new(

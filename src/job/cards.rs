@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_back() {
+    fn keys_round_trip() {
         let key = RegionKey([1, u64::MAX, 3, 4]);
         assert_eq!(key_from(&key_bytes(&key)), key);
         assert_eq!(key_from(&[]), RegionKey::default());

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_need_grows_with_the_ranks_and_is_named() {
+    fn the_number_of_descriptors_grows_with_the_ranks_and_is_in_the_error() {
         assert_eq!(Needed::of(10, 1), Needed { least: 42, all: 42 });
         assert_eq!(Needed::of(10, 2), Needed { least: 44, all: 46 });
         assert_eq!(Needed::of(10, 1000), Needed { least: 62, all: 42 + 1998 + 512 });

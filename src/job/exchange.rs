@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_to_a_machine_once() {
+    fn values_are_fetched_once_for_each_machine() {
         for ranks in [2, 3, 8, 61, 128, 512] {
             let levels = [8, 64, 512].iter().filter(|&&most| ranks > most).count();
             for per_machine in [1, 2, 16, 64, ranks] {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_share_or_read_asks_the_launcher() {
+    fn ranks_that_cannot_share_or_read_ask_the_launcher() {
         for (works, gets) in [
             // No rank can; all but one; all but the leader; the leader only.
             ((|_| false) as fn(usize) -> bool, [5, 6, 6, 6, 6, 6]),

@@ -435,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_of_other_versions_or_settings_are_told_with_both() {
+    fn different_versions_or_settings_are_errors_that_name_both() {
         let settings = Settings::default();
         let (own, shared) = (env!("CARGO_PKG_VERSION"), settings.shared().encode());
         assert_eq!(agreed(&settings, 2, 1, own.as_bytes(), &shared), Ok(()));

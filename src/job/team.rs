@@ -240,7 +240,7 @@ mod tests {
 
     /// Shows W7.
     #[test]
-    fn tags_tell_teams_apart_whatever_the_order() {
+    fn tags_distinguish_teams_in_any_order() {
         let (five, seven) = (Made::default(), Made::default());
         let [first, second] = [1, 2].map(|tag| made(5, &five, tag));
         let [third, fourth] = [2, 1].map(|tag| made(7, &seven, tag));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_cannot_be_are_refused() {
+    fn illegal_lists_of_ranks_are_refused() {
         for (ranks, word) in [(&[0, 9][..], "rank 9"), (&[1, 1], "rank 1 is listed twice"), (&[1, 2], "rank 0")] {
             let error = Team::of(0, 4, ranks, || Ok(Name::Agreed(0))).expect_err("refused").to_string();
             assert!(error.contains(word), "{error}");

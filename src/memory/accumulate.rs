@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_beside_are_left_alone() {
+    fn neighbouring_elements_are_unchanged() {
         let types = [BasicType::Int8, BasicType::Uint16, BasicType::Int32, BasicType::Uint64];
         for (ty, per_element) in types.into_iter().flat_map(|ty| [(ty, false), (ty, true)]) {
             let (memory, words) = memories();

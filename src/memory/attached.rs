@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn regions_do_not_overlap_and_are_found_by_what_lies_in_them() {
+    fn regions_do_not_overlap_and_are_found_by_their_addresses() {
         let whole = Memory::private(100);
         let at = whole.as_ptr().addr() as u64;
         let part = |from: usize, len: usize| whole.slice(from, len).expect("inside");
@@ -215,7 +215,7 @@ mod tests {
 
     /// The resources of a region are released exactly when the region is detached.
     #[test]
-    fn what_opened_a_region_ends_with_it() {
+    fn detaching_a_region_releases_its_resources() {
         let kept = std::sync::Arc::new(());
         let memory = Memory::private(8);
         let address = memory.as_ptr().addr() as u64;

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_tells_of_the_lock_and_of_each_operation() {
+    fn an_answer_has_the_outcome_of_the_lock_and_of_each_operation() {
         let none = || (0..2).map(|_| Landing::Nowhere).collect();
         for tried in [Tried::Busy, Tried::NoBias] {
             let carried = Carried::new(none());

@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_back_as_they_were() {
+    fn messages_round_trip() {
         let strips = [Strip::one(1 << 40, 4), Strip { offset: -8, block: 4, count: 3, stride: 12 }];
         let strips = || Cow::from(&strips);
         let requests = [
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_none() {
+    fn malformed_messages_are_not_decoded() {
         assert_eq!(Message::decode(&[]), None);
         assert_eq!(Message::decode(&[SCATTER, 0, 0]), None);
         assert_eq!(Message::decode(&[99; 40]), None);

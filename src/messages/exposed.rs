@@ -358,7 +358,7 @@ mod tests {
 
     /// Shows O7, E1.
     #[test]
-    fn what_reaches_outside_is_refused_and_writes_nothing() {
+    fn accesses_outside_the_part_are_refused_and_write_no_byte() {
         let window = exposed(16);
         let beyond = Strip { offset: 0, block: 4, count: 3, stride: 8 };
         for strips in [vec![Strip::one(9, 8)], vec![Strip::one(-1, 8)], vec![Strip::one(0, 4), Strip::one(13, 4)]] {
@@ -457,7 +457,7 @@ mod tests {
     /// Requests that arrive out of order are executed in their origin's order.
     /// Shows M4.
     #[test]
-    fn requests_that_keep_their_order_wait_for_their_turn() {
+    fn ordered_requests_wait_for_their_predecessors() {
         let window = exposed(8);
         let mut seen = Vec::new();
         let mut arrives = |from, order: u64, token| {

@@ -287,7 +287,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_arrives_stays_within_the_window(sent in sent()) {
+    fn no_message_changes_memory_outside_the_window(sent in sent()) {
         stays_within(&sent, PART)?;
     }
 }
@@ -295,7 +295,7 @@ proptest! {
 /// A target whose windows are 8 bytes longer than they should be has lost its check of lengths; its
 /// guard is written, and the test above would fail.
 #[test]
-fn a_window_that_is_not_checked_is_found() {
+fn a_missing_check_is_detected() {
     let found = runner(20_000).run(&sent(), |sent| stays_within(&sent, PART + 8));
     assert!(found.is_err(), "no message wrote behind the window");
 }

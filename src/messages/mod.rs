@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_signal_does_not_take_back_a_later_one() {
+    fn an_overtaken_signal_does_not_lower_the_slot() {
         let messages = Messages::default();
         for value in [2, 1] {
             messages.message(Peer(1), &Messages::signal(7, 0, value));

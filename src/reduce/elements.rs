@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_lie_as_the_structs_of_c() {
+    fn pairs_have_the_layout_of_c_structs() {
         #[repr(C)]
         struct C<T> {
             value: T,

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_names_are_nobody_elses() {
+    fn numbers_and_names_are_unique() {
         serve(sums);
         for (place, foreign) in Foreign::ALL.into_iter().enumerate() {
             let ty = BasicType::Foreign(foreign);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn allows_what_the_table_lists_and_nothing_else() {
+    fn exactly_the_pairs_of_the_table_are_allowed() {
         let mut legal = 0;
         for op in Op::ALL {
             let rows: Vec<_> = TABLE.iter().filter(|(name, _)| *name == op.name()).collect();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_stands_for_one_operation() {
+    fn numbers_of_operations_are_unique() {
         for (place, op) in Op::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(op.number()), place, "{op}");
             assert_eq!(Op::from_number(op.number()), Some(op));

@@ -187,7 +187,7 @@ mod tests {
     use super::BasicType;
 
     #[test]
-    fn a_number_stands_for_one_type() {
+    fn numbers_of_types_are_unique() {
         for (place, ty) in BasicType::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(ty.number()), place, "{ty}");
             assert_eq!(BasicType::from_number(ty.number()), Some(ty));

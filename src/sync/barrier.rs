@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn it_costs_log2_signals_and_reaches_everyone() {
+    fn a_barrier_takes_log2_signals_and_includes_every_rank() {
         for size in 1..=130 {
             // The arrivals that each rank knows of, round by round.
             let mut known: Vec<BTreeSet<usize>> = (0..size).map(|rank| BTreeSet::from([rank])).collect();

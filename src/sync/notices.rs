@@ -84,7 +84,7 @@ mod tests {
 
     /// Members post and are consumed at once, more of them than slots: each post is consumed once.
     #[test]
-    fn no_post_is_lost_or_doubled() {
+    fn each_post_is_consumed_once() {
         let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         let members = u32::try_from(POSTED_SLOTS).expect("few") + 2;

@@ -378,7 +378,7 @@ mod tests {
     /// Whether or not its parent has waited for the dead process.
     /// Shows E3.
     #[test]
-    fn what_the_dead_hold_is_taken_over() {
+    fn locks_of_dead_processes_are_taken_over() {
         let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         let mut dead = [0; 2].map(|_| std::process::Command::new("true").spawn().expect("true"));
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_single_elements_opens_the_gate_and_each_closing_doubles_it() {
+    fn single_element_operations_open_the_gate_and_each_closing_doubles_their_number() {
         let (memory, [visitor, _]) = with_visitors();
         let words = Words::at(&memory, 0);
         for doubled in [0, 1, 2, 3, 4, 5, 6, 7, 7] {
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_operation_ends_the_row() {
+    fn a_long_operation_resets_the_count() {
         let (memory, [visitor, _]) = with_visitors();
         let words = Words::at(&memory, 0);
         (1..FIRST).for_each(|_| count_one(&mut lock(words, 0), words, 0, visitor));
@@ -436,7 +436,7 @@ mod tests {
     /// A rank that died while it passed is not waited for.
     /// Shows E3.
     #[test]
-    fn what_the_dead_visit_is_closed() {
+    fn a_gate_with_a_dead_visitor_can_be_closed() {
         let (memory, [visitor, other]) = with_visitors();
         let words = Words::at(&memory, 0);
         open(words, visitor);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_keeps_its_seat_and_gives_it_back() {
+    fn a_thread_keeps_its_word_until_it_ends() {
         let seats = || std::thread::spawn(|| [seat(), seat()]).join().expect("no panic");
         let [first, again] = seats();
         assert!(first == again && first < LINE, "{first}");
@@ -461,7 +461,7 @@ mod tests {
     /// Threads of two ranks count by atomics, bypassing the lock where possible, and others by
     /// loads and stores.
     #[test]
-    fn nothing_is_lost_past_the_lock() {
+    fn no_update_is_lost_while_operations_bypass_the_lock() {
         let (memory, visitors) = with_visitors();
         let words = Words::at(&memory, 0);
         let (count, passed) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_under_contention() {
+    fn no_update_is_lost_under_contention() {
         let memory = Memory::private(crate::sync::words::bytes(1));
         let words = Words::at(&memory, 0);
         let data = Memory::private(8);

@@ -85,7 +85,7 @@ mod tests {
     /// other.
     /// Shows M2.
     #[test]
-    fn copies_are_distinct_until_they_are_brought_together() {
+    fn copies_differ_until_synchronization() {
         let (private, public) = (Memory::private(10_000), Memory::private(10_000));
         private.write(0, &[9; 10_000]);
         let separate = Separate::new(private, &public);

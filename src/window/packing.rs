@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_describes_what_is_regular_in_one_strip() {
+    fn a_batch_describes_equal_blocks_by_one_strip() {
         let mut batch = Batch::new(1000, 1);
         (0..10).for_each(|index| batch.add(index * 24, 8));
         assert_eq!(batch.strips, [Strip { offset: 0, block: 8, count: 10, stride: 24 }]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_never_exceeds_a_message_either_way() {
+    fn a_batch_fits_request_and_reply() {
         let mut batch = Batch::new(200, 8);
         let mut sent = 0;
         for index in 0.. {

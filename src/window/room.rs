@@ -137,7 +137,7 @@ mod tests {
     const MEMINFO: (&str, &str) = ("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:   4096 kB\nSwapFree:  1024 kB\n");
 
     #[test]
-    fn the_machine_has_what_is_available_and_swap() {
+    fn free_memory_is_available_memory_plus_swap() {
         assert_eq!(Files::new("machine", &[MEMINFO]).available(), Some(5 << 20));
         let granted = ("proc/sys/vm/overcommit_memory", "1\n");
         assert_eq!(Files::new("granted", &[MEMINFO, granted]).available(), None);
@@ -146,7 +146,7 @@ mod tests {
 
     /// The group above has less left than the own one: 2 MiB, 512 KiB of which are cached files.
     #[test]
-    fn the_tightest_group_counts() {
+    fn the_smallest_remainder_of_all_groups_counts() {
         let files = [
             MEMINFO,
             ("proc/self/cgroup", "0::/job/step\n"),
@@ -172,7 +172,7 @@ mod tests {
 
     /// Shows W2.
     #[test]
-    fn this_machine_tells() {
+    fn this_machine_reports_its_free_memory() {
         let granted = read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|mode| mode.trim() == "1");
         assert_eq!(available().is_none(), granted);
     }

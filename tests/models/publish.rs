@@ -84,7 +84,7 @@ fn passive(
 /// MPI-4.1 §12.7 rule 5, Example 11.10 of MPI-3.1: lock, lock_all, flush, start, complete and wait
 /// do not publish.
 /// Shows M1, M2.
-pub(crate) fn what_publishes_nothing(world: &Job) -> Outcome {
+pub(crate) fn calls_that_do_not_publish_stores(world: &Job) -> Outcome {
     staged(world, |stage| {
         for all in [false, true] {
             let value = stage.next()?;

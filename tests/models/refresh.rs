@@ -84,7 +84,7 @@ fn active(stage: &mut Stage<'_>) -> Outcome {
 
 /// MPI-4.1 §12.7 rule 6: unlock, unlock_all, flush and post do not refresh the private copy.
 /// Shows M1, M2.
-pub(crate) fn what_refreshes_nothing(world: &Job) -> Outcome {
+pub(crate) fn calls_that_do_not_refresh_the_private_copy(world: &Job) -> Outcome {
     staged(world, |stage| {
         for (what, all) in [("unlock", false), ("unlock_all", true)] {
             let value = stage.next()?;

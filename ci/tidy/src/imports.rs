@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_imports_nobody_and_nobody_imports_upwards() {
+    fn the_contract_imports_no_crate_and_no_crate_imports_upwards() {
         assert_eq!(lines("fabric/src/lib.rs", "use transom_shm::Map;"), [1]);
         assert_eq!(lines("fabric/src/lib.rs", "use transom::Window;"), [1]);
         assert_eq!(lines("shm/src/lib.rs", "pub use ::transom::{Window};"), [1]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn only_wire_and_info_name_backends() {
+    fn only_transport_and_info_name_backends() {
         for path in ["src/memory/put.rs", "src/lib.rs", "launch/src/bin/transom-run.rs", "tests/put.rs"] {
             assert_eq!(lines(path, "use transom_shm as s;"), [1], "{path}");
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_folder_must_be_ruled() {
+    fn a_new_folder_needs_an_entry_in_the_table() {
         assert_eq!(lines("new/src/lib.rs", "fn f() {}"), [1]);
     }
 

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_to_oneself_are_found_in_comments() {
+    fn todo_comments_are_violations() {
         for text in ["// TODO later", "/* TODO: x */", "/// FIXME", "f(); // XXX", "// TODO() x"] {
             assert_eq!(library(text), ["note"], "{text}");
         }

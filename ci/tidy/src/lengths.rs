@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_from_four_hundred_lines_on() {
+    fn files_above_four_hundred_lines_get_a_note() {
         let noted = |lines: usize| note(&Source::new("a.rs", &"\n".repeat(lines))).is_some();
         assert_eq!([400, 401, 600, 601].map(noted), [false, true, true, false]);
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_of_other_languages_are_listed_while_they_need_it() {
+    fn exceptions_for_foreign_layouts_must_be_needed() {
         let listed = |text: &str| check(&Source::new("fabric/verbs/src/sys.rs", text)).len();
         assert_eq!([structure(17), structure(16)].map(|text| listed(&text)), [0, 1]);
     }

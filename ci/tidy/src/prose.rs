@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_nobody_has_are_found_in_comments() {
+    fn references_to_absent_documents_are_found() {
         assert_eq!(rust("// the actor (DESIGN \u{a7}3)\n"), ["absent-document"]);
         assert_eq!(rust("/// REQUIREMENTS W3: far\n"), ["absent-document"]);
         assert!(rust("const REQUIREMENTS: &str = \"DESIGN \u{a7}3\";\n").is_empty());

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_and_programs_are_told_apart() {
+    fn libraries_and_programs_are_distinguished() {
         let paths = ["src/lib.rs", "perf/src/main.rs"].map(str::to_owned).to_vec();
         let tree = Tree { paths, ..Tree::default() };
         for (path, library, program) in [

@@ -193,21 +193,21 @@ mod tests {
     }
 
     #[test]
-    fn the_comment_reaches_eight_lines() {
+    fn a_safety_comment_is_found_up_to_eight_lines_above() {
         let at = |blanks: usize| arguments(&format!("// SAFETY: fine.{}unsafe {{}}", "\n".repeat(blanks)));
         assert!(at(8).is_empty());
         assert_eq!(at(9), [10]);
     }
 
     #[test]
-    fn impls_attributes_and_extern_blocks_promise_too() {
+    fn unsafe_impls_attributes_and_extern_blocks_need_a_comment() {
         assert_eq!(arguments("unsafe impl Send for A {}"), [1]);
         assert_eq!(arguments("unsafe extern \"C\" {\n    fn f();\n}"), [1]);
         assert_eq!(arguments("#[unsafe(no_mangle)]\nfn f() {}"), [1]);
     }
 
     #[test]
-    fn a_function_by_a_name_of_anothers_header_has_its_requirements_there() {
+    fn a_c_function_by_its_headers_name_needs_no_safety_section() {
         assert!(arguments("#[unsafe(export_name = \"MPI_Put\")]\npub unsafe extern \"C\" fn put() {}").is_empty());
         let next = "#[unsafe(export_name = \"MPI_Put\")]\nunsafe extern \"C\" fn put() {}\nunsafe fn own() {}";
         assert_eq!(arguments(next), [3]);

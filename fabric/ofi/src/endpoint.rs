@@ -376,7 +376,7 @@ mod tests {
     /// Man fi_mr, FI_MR_ALLOCATED.
     /// Shows T3.
     #[test]
-    fn every_page_of_a_range_is_brought_in_and_no_other() {
+    fn exactly_the_pages_of_a_range_are_populated() {
         let page = rustix::param::page_size();
         // SAFETY: a fresh mapping at an address of the kernel's choice, which no other code uses,
         // and which stays until the end.

@@ -45,7 +45,7 @@ mod tests {
     /// Links as in sysfs: of devices on a bus, and of a device on none.
     /// Shows T3.
     #[test]
-    fn devices_in_software_hang_on_no_bus() {
+    fn software_devices_are_on_no_bus() {
         let root = std::env::temp_dir().join(format!("transom-rdma-{}", std::process::id()));
         let class = root.join("class");
         std::fs::create_dir_all(&class).expect("a folder");

@@ -76,7 +76,7 @@ mod tests {
 
     /// Shows T3.
     #[test]
-    fn ranks_take_turns_in_the_near_ones() {
+    fn ranks_are_distributed_over_the_near_devices() {
         let of = |near, rank| Choice { near, rank, ..Choice::default() }.of(&four());
         assert_eq!([0, 1, 2].map(|rank| of(Some(1), rank)), [Ok(2), Ok(3), Ok(2)]);
         assert_eq!([0, 1, 2, 3, 4].map(|rank| of(None, rank)), [Ok(0), Ok(1), Ok(2), Ok(3), Ok(0)]);
@@ -98,7 +98,7 @@ mod tests {
     /// Man fi_cxi, "Authorization Keys": a launcher's keys are for the devices that it names.
     /// Shows T3.
     #[test]
-    fn only_what_the_launcher_granted_is_used() {
+    fn only_devices_that_the_launcher_granted_are_used() {
         let of = |granted, rank| Choice { granted, rank, ..Choice::default() }.of(&four());
         assert_eq!([0, 1, 2].map(|rank| of(Some("cxi1,cxi3"), rank)), [Ok(1), Ok(3), Ok(1)]);
         let error = of(Some("cxi9"), 0).expect_err("none of these");

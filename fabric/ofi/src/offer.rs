@@ -173,7 +173,7 @@ mod tests {
 
     /// Shows T3.
     #[test]
-    fn demands_that_nobody_meets_are_named() {
+    fn unfulfilled_modes_are_named() {
         let wanting = Offer { mr_mode: cxi().mr_mode | 1 << 10 | sys::FI_MR_LOCAL, ..cxi() };
         let words = wanting.check(rules::of("cxi").mr_mode).expect_err("device memory");
         assert!(words.contains("0x404: FI_MR_LOCAL, FI_MR_HMEM"), "{words}");
@@ -181,7 +181,7 @@ mod tests {
 
     /// Shows T3.
     #[test]
-    fn sockets_want_nothing() {
+    fn providers_over_sockets_require_no_registration_mode() {
         let found = rxm().registering(rules::of("tcp;ofi_rxm").fast_keys);
         let keys = KeyRange::SECRET;
         assert_eq!(found, Registering { bound: false, addresses: false, local: false, populated: false, keys });

@@ -208,7 +208,7 @@ mod tests {
     /// advises against: order, fences, events at targets.
     /// Shows T3.
     #[test]
-    fn cxi_is_asked_as_its_documentation_says() {
+    fn the_hints_for_cxi_follow_its_documentation() {
         let rules = of("cxi");
         let hints: Vec<_> = rules.hints("cxi", Some("127.0.0.1"), rules.progress).collect();
         let first = Hints {
@@ -225,7 +225,7 @@ mod tests {
 
     /// Shows T3.
     #[test]
-    fn providers_over_sockets_are_asked_for_their_interface_and_atomics_first() {
+    fn hints_over_sockets_name_the_interface_and_prefer_atomics() {
         let rules = of("tcp;ofi_rxm");
         let hints: Vec<_> = rules.hints("tcp;ofi_rxm", Some("10.0.0.1"), rules.progress).collect();
         let (ordered, unordered): (Vec<_>, Vec<_>) = hints.iter().partition(|hints| hints.order != 0);
@@ -245,7 +245,7 @@ mod tests {
     /// automatic progress starts a thread. Man fi_shm and fi_lnx, "Address Format": names.
     /// Shows T3.
     #[test]
-    fn devices_with_names_are_asked_for_no_interface_and_for_manual_progress() {
+    fn hints_for_named_devices_have_no_interface_and_manual_progress() {
         for name in ["efa", "opx", "psm3", "shm", "lnx"] {
             let rules = of(name);
             let hints: Vec<_> = rules.hints(name, Some("10.0.0.1"), rules.progress).collect();
@@ -265,7 +265,7 @@ mod tests {
     /// ordered operations cost; other providers may use several ways to a peer.
     /// Shows T3.
     #[test]
-    fn order_is_asked_for_over_tcp_alone() {
+    fn order_is_requested_over_tcp_alone() {
         let asked: Vec<_> = TABLE.iter().filter(|rules| rules.order == sys::FI_ORDER_SAW).map(|it| it.name).collect();
         assert_eq!(asked, ["tcp;ofi_rxm", "tcp", "net"]);
         let others = ["cxi", "efa", "opx", "psm3", "shm", "lnx", "sockets", "verbs;ofi_rxm", "some other provider"];
@@ -279,7 +279,7 @@ mod tests {
     /// calls at targets (man fi_cxi, `FI_CXI_MR_MATCH_EVENTS`).
     /// Shows T3, S5.
     #[test]
-    fn manual_progress_means_what_the_provider_makes_of_it() {
+    fn manual_progress_is_interpreted_by_provider() {
         let said = |value: &'static str| move |name: &str| (name == "FI_CXI_MR_MATCH_EVENTS").then(|| value.to_owned());
         assert!(of("tcp;ofi_rxm").targets_call(true, unset) && !of("tcp;ofi_rxm").targets_call(false, unset));
         assert!(!of("cxi").targets_call(true, unset));

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_run_out_and_come_back_by_their_context() {
+    fn slots_are_limited_and_found_by_their_context() {
         let slots = Slots::new(2, 64);
         let first = slots.take(purpose(7)).expect("free");
         let second = slots.take(purpose(8)).expect("free");

@@ -69,7 +69,7 @@ fn a_put_is_invisible_until_progress_and_counted_once() {
 }
 
 #[test]
-fn one_seed_gives_one_course() {
+fn a_seed_reproduces_a_run() {
     let course = |seed| {
         let pair = pair(SimOptions { seed, ..SimOptions::default() });
         let port = pair.domains[0].port();
@@ -108,7 +108,7 @@ fn operations_overtake_each_other() {
 }
 
 #[test]
-fn on_a_net_that_keeps_order_nothing_is_done_before_what_is_ahead_of_it() {
+fn an_ordered_net_completes_operations_in_order() {
     let pair = pair(SimOptions { reorder: false, done_one_in: 2, ..calm() });
     let port = pair.domains[0].port();
     let tally = Tally::new();
@@ -143,7 +143,7 @@ fn without_passive_progress_only_the_target_applies() {
 }
 
 #[test]
-fn a_killed_peer_breaks_posts_and_fails_what_is_under_way() {
+fn a_killed_peer_breaks_posts_and_fails_operations_in_flight() {
     let pair = pair(calm());
     let tally = Tally::new();
     let port = pair.domains[0].port();

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_nothing_else() {
+    fn addresses_and_hellos_round_trip_and_other_bytes_are_refused() {
         let address =
             Address { token: 1 << 60, gid: [7; 16], number: 0x00ab_cdef, lid: 3, mtu: 5, reads: 16, ethernet: true };
         let bytes = address.encode();

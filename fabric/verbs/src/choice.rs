@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_near_one_is_taken_unless_the_user_names_another() {
+    fn the_near_port_is_chosen_unless_the_user_names_another() {
         let mut found = vec![info("a", 0), info("b", 1), info("c", 1)];
         found[2].port = 2;
         assert_eq!(chosen(&found, "", Some(1)).as_deref(), Ok("b:1"));
@@ -172,7 +172,7 @@ mod tests {
 
     /// Four ports of InfiniBand, two at each NUMA node, one of which is of another subnet.
     #[test]
-    fn ranks_take_turns_in_equal_ports_of_a_subnet() {
+    fn ranks_are_distributed_over_equal_ports_of_a_subnet() {
         let port = |number: u32| PortInfo { ethernet: false, ..info(&format!("mlx5_{number}"), number / 2) };
         let mut found: Vec<_> = (0..4).map(port).collect();
         let of = |found: &[PortInfo], wanted, near, rank| {

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_it() {
+    fn a_handshake_without_answer_ends() {
         let start = Instant::now();
         let mut half = Handshake::new(End { number: 1, psn: 1 }, start);
         assert_eq!(half.tick(start, LIMIT), Tick::Repeat);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn another_life_of_the_peer_is_not_heard() {
+    fn hellos_of_an_earlier_process_are_ignored() {
         let now = Instant::now();
         let (mut a, mut b, mut later) = (Half::new(1, now), Half::new(2, now), Half::new(3, now));
         b.tick(now);

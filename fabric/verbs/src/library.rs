@@ -136,13 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forks_are_guarded_on_old_kernels_only() {
+    fn fork_support_is_requested_on_old_kernels_only() {
         let releases = ["4.18.0-553.el8.x86_64", "5.11.22", "5.12.0-rc1", "6.1.0-13-amd64", "6"];
         assert_eq!(releases.map(pins_across_forks), [true, true, false, false, false]);
     }
 
     #[test]
-    fn a_missing_library_is_told_with_how_to_get_it() {
+    fn a_missing_library_is_an_error_with_instructions() {
         let error = Library::open("libibverbs.so.none").expect_err("no such file");
         let error = format!("{error:#}");
         assert!(error.contains("verbs is not available") && error.contains("apt-get install"), "{error}");

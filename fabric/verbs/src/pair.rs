@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_link_addresses_that_come_late_are_asked_for_again() {
+    fn only_timed_out_address_resolutions_are_repeated() {
         let calls = |answers: &[Result<u32, i32>]| {
             let mut made = 0;
             let outcome = resolving("a call", || {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_the_sum_of_all_tries() {
+    fn the_silence_covers_all_retransmissions() {
         let timeout = |silence| Quality::of(silence).timeout;
         // 7 tries of 4.096 us times 2^16 are 1.88 s.
         assert_eq!(timeout(Duration::from_secs(2)), 16);

@@ -112,7 +112,7 @@ mod tests {
 
     /// Infiniband architecture 1.5, 8.4: packets between subnets have the global header.
     #[test]
-    fn packets_have_a_global_header_where_they_need_one() {
+    fn packets_have_a_global_header_where_required() {
         let global = |own: &Sender, to: &Address| PathOptions::default().vector(own, to).is_global;
         assert_eq!(global(&sender(false), &to(SUBNET, false)), 0);
         assert_eq!(global(&sender(false), &to(OTHER, false)), 1, "a router is between");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_administrator_asks_is_in_the_address_vector() {
+    fn the_administrators_settings_are_in_the_address_vector() {
         let asked = PathOptions { service_level: 5, traffic_class: 104, ..PathOptions::default() };
         let vector = asked.vector(&sender(false), &to(OTHER, false));
         assert_eq!((vector.sl, vector.grh.traffic_class, vector.grh.sgid_index), (5, 104, 3));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_no_longer_than_port_and_administrator_allow() {
+    fn the_packet_size_is_limited_by_port_and_administrator() {
         let mtu = |bytes, active| PathOptions { mtu: bytes, ..PathOptions::default() }.mtu(active);
         assert_eq!([mtu(None, 5), mtu(Some(256), 5), mtu(Some(1024), 5), mtu(Some(4096), 3)], [5, 1, 3, 3]);
     }

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tickets_come_back_as_they_were() {
+    fn tickets_round_trip() {
         let all = [Ticket::Request(Peer(RANKS - 1), u32::MAX), Ticket::Message(7), Ticket::Said(8), Ticket::Heard(9)];
         for ticket in all {
             assert_eq!(Ticket::decode(ticket.encode()), ticket);

@@ -83,7 +83,7 @@ fn many_puts_and_a_flush_are_as_many_requests_and_one_completion() {
 /// A held request is posted by `release`, and reaches its target without further calls.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
-fn what_is_released_needs_no_progress() {
+fn a_released_request_completes_without_progress() {
     let (origin, target) = (open(0), open(1));
     let memory = Memory::private(64);
     let (_region, remote) = connect(&origin, &target, 1, &memory);
@@ -127,7 +127,7 @@ fn an_idle_target_is_served() {
 /// Shows E3.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
-fn a_peer_that_is_gone_is_told_and_others_go_on() {
+fn a_dead_peer_fails_its_operations_and_no_others() {
     let (origin, gone, other) = (open(0), open(1), open(2));
     let memory = Memory::private(64);
     let (region, lost) = connect(&origin, &gone, 1, &memory);
@@ -157,7 +157,7 @@ fn a_peer_that_is_gone_is_told_and_others_go_on() {
 /// Shows E3.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
-fn a_message_to_a_peer_that_is_gone_is_told() {
+fn a_message_to_a_dead_peer_is_reported() {
     let (origin, gone, other) = (open(0), open(1), open(2));
     let memory = Memory::private(64);
     let (region, lost) = connect(&origin, &gone, 1, &memory);
@@ -182,7 +182,7 @@ fn a_message_to_a_peer_that_is_gone_is_told() {
 /// A deregistered region: the target's device refuses, and the connection breaks.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
-fn a_region_that_is_gone_is_refused_by_the_device() {
+fn the_device_refuses_a_deregistered_region() {
     let (origin, target) = (open(0), open(1));
     let memory = Memory::private(64);
     let (region, remote) = connect(&origin, &target, 1, &memory);
@@ -199,7 +199,7 @@ fn a_region_that_is_gone_is_refused_by_the_device() {
 /// Shows E3.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
-fn a_peer_that_never_answers_is_told() {
+fn a_peer_that_never_answers_is_reported() {
     let hasty = VerbsOptions { patience: Duration::from_millis(300), ..VerbsOptions::default() };
     let (origin, gone) = (VerbsDomain::open(&hasty).expect("a device"), open(1));
     let memory = Memory::private(64);
@@ -259,7 +259,7 @@ fn packets() -> u64 {
 /// does not grow with the ranks.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
-fn sixty_four_ranks_meet_without_a_storm() {
+fn connecting_64_ranks_sends_few_packets() {
     const RANKS: u32 = 64;
     let domains: Vec<_> = (0..RANKS).map(open).collect();
     let memory: Vec<_> = domains.iter().map(|_| Memory::private(8 * RANKS as usize)).collect();

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_named_must_be_there() {
+    fn a_named_library_must_exist() {
         let mut host = Host::new("mine", "cc", "true");
         let given = |path: &str| [("mine".to_owned(), PathBuf::from(path))];
         assert!(host.find_library(&given("/nowhere/libtransom_mpi.so")).is_err());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_is_asked_of_everybody() {
+    fn every_mpi_is_set_to_tcp() {
         let host = Host::new("mine", "cc", "true");
         let shm = host.environment(Transport::Shm, true);
         assert!(shm.iter().all(|(name, _)| *name != "TRANSOM_TRANSPORTS"));

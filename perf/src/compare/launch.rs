@@ -368,7 +368,7 @@ mod tests {
 
     /// Each start prints what the first line of the rest does; `$4` is the plan.
     #[test]
-    fn a_line_that_ends_the_job_is_told_and_the_rest_goes_on() {
+    fn after_a_line_that_ends_the_job_the_plan_continues() {
         let lines = &plan::cells(true)[..4];
         let script = "echo begin 0; case $(head -n 1 $4) in
             'put allocate flush 8') echo cell 0 1.5 right; echo begin 1; echo broken >&2; exit 9;;
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_time_left_is_skipped() {
+    fn lines_without_time_left_are_skipped() {
         let start = Instant::now();
         let script = "echo begin 0; echo cell 0 1.5 right; echo begin 1; exec sleep 100";
         let found = answers_within(script, &plan::cells(true), Some(Duration::from_secs(2)));
@@ -407,14 +407,14 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_that_only_fails_is_no_endless_loop() {
+    fn restarts_of_a_failing_launcher_are_limited() {
         let found = answers("echo '[vm:17] *** no such thing ***' >&2; exit 1", &plan::cells(true));
         let expected = Answer::Dies("exit status: 1: no such thing".into());
         assert!(found.iter().all(|answer| *answer == expected), "{:?}", found[0]);
     }
 
     #[test]
-    fn reasons_are_told_without_brackets() {
+    fn reasons_are_printed_without_brackets() {
         assert_eq!(
             plain("[vm:10894] [[1,0],0] *** Signal: Segmentation fault (11)"),
             "Signal: Segmentation fault (11)"

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_is_of_the_grid_and_has_every_word() {
+    fn the_sample_is_within_the_grid_and_has_every_value() {
         let (sample, grid) = (sample(), grid());
         assert!(sample.iter().all(|line| grid.contains(line)));
         let words: [fn(&Line) -> &str; 3] = [|line| line.window, |line| line.sync, |line| line.operation];
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_a_window_stand_together() {
+    fn cells_of_a_window_are_adjacent() {
         for quick in [true, false] {
             let lines = cells(quick);
             let mut windows: Vec<_> = lines.iter().map(|line| line.window).collect();

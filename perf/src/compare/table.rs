@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_grid_says_what_is_passive() {
+    fn the_grid_shows_passive_cases() {
         let case = |passive, data| Answer::Case { computing_us: 12.34, attentive_us: 1.0, passive, data };
         let lines = plan::grid()[..4].to_vec();
         let answers = vec![case(true, true), case(true, false), case(false, true), Answer::Hangs];
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_nothing_is_two_lines() {
+    fn an_empty_table_has_two_lines() {
         let lines = plan::sample();
         let columns = vec![column("a", false, vec![Answer::Skipped; lines.len()])];
         let part = Part { transport: Transport::Shm, lines, columns };

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_come_to_their_end_with_every_message_taken() {
+    fn schedules_end_with_every_message_received() {
         for ranks in [2, 3, 4, 5, 8, 13, 16] {
             let count = usize::try_from(ranks).expect("few");
             let rounds = usize::try_from(super::super::counts::rounds(ranks)).expect("few");

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_of_powers_of_two_and_the_ends() {
+    fn lines_are_at_powers_of_two_and_at_both_ends() {
         let options = options(&["--ranks", "3..20", "--loggp", "1,0.5,0.5,0.16"]);
         let net = options.loggp.expect("given");
         let all = lines(&net, &options);

@@ -60,7 +60,7 @@ impl Handler for Collect {
 /// More pieces than one system call takes, some of no bytes; the error names a piece that is
 /// outside or not mapped.
 #[test]
-fn pieces_go_where_they_belong_by_either_way() {
+fn pieces_reach_their_offsets_mapped_or_by_attach() {
     let (a, b) = pair();
     let user = Memory::private(40_000);
     let heap = b.heap().allocate(40_000).expect("40000 bytes");
@@ -207,7 +207,7 @@ fn four_gib_are_sparse_and_reached_past_32_bits() {
 /// 100 windows made and freed 100 times; other tests of this process may hold some mappings,
 /// not hundreds.
 #[test]
-fn windows_leave_nothing_behind() {
+fn dropped_regions_leave_no_mapping_or_descriptor() {
     let (a, b) = pair();
     let lines = || std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
     let files = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);

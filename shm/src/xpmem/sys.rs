@@ -113,7 +113,7 @@ mod tests {
 
     /// According to the module's header, on 64-bit machines, the only ones that it supports.
     #[test]
-    fn structures_have_the_modules_layout() {
+    fn structures_have_the_layout_of_the_modules_header() {
         assert_eq!((size_of::<Make>(), size_of::<Get>(), size_of::<Attach>()), (40, 32, 40));
         assert_eq!(std::mem::offset_of!(Make, segment), 32);
         assert_eq!(std::mem::offset_of!(Get, access), 24);

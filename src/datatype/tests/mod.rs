@@ -123,7 +123,7 @@ fn subarrays_have_the_type_map_of_section_5_1_3() {
 }
 
 #[test]
-fn what_continues_is_one_strip() {
+fn adjacent_strips_are_merged() {
     let int = Datatype::from(Int32);
     let vector = Datatype::vector(1000, 2, 5, &int).unwrap();
     let one = |datatype: &Datatype, count| {
@@ -151,7 +151,7 @@ fn what_continues_is_one_strip() {
 }
 
 #[test]
-fn counts_beyond_any_memory_cost_nothing() {
+fn huge_counts_take_no_more_memory() {
     let double = Datatype::from(Float64);
     let vector = Datatype::vector(1_000_000_000, 1, 2, &double).unwrap();
     assert_eq!((vector.size(), vector.extent()), (8_000_000_000, 15_999_999_992));
@@ -182,7 +182,7 @@ fn counts_beyond_any_memory_cost_nothing() {
 }
 
 #[test]
-fn what_no_offset_can_hold_is_an_error() {
+fn data_beyond_the_range_of_offsets_is_an_error() {
     let double = Datatype::from(Float64);
     let max = isize::MAX;
     let far = [
@@ -289,7 +289,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn random_datatypes_are_what_their_type_maps_say(made in nested(), count in 0..4usize) {
+    fn random_datatypes_agree_with_their_type_maps(made in nested(), count in 0..4usize) {
         let model = made.model();
         prop_assume!(model.map.len() <= 2000);
         check(&made, &model, count);

@@ -144,7 +144,7 @@ fn a_lock_by_the_bias_changes_the_targets_word_alone() {
 /// that the locks take without any bias, however the turns are mixed.
 /// Shows S2.
 #[test]
-fn turns_of_both_cost_little_more_than_without_a_bias() {
+fn alternating_locks_cost_little_more_than_without_a_bias() {
     for (writers, exclusives, alls) in [(1, 1, 1), (1, 10, 1), (7, 1, 1), (7, 5, 1), (3, 100, 1), (3, 1, 100)] {
         let words = Local::default();
         let biases: Vec<_> = (0..writers).map(|_| Bias::new(RANKS)).collect();
@@ -168,7 +168,7 @@ fn turns_of_both_cost_little_more_than_without_a_bias() {
 /// Threads take every kind of lock on two targets. A writer excludes all other writers and readers.
 /// Shows S2.
 #[test]
-fn writers_are_alone_and_all_come_through() {
+fn writers_exclude_all_others_and_make_progress() {
     let words = Local::default();
     let (readers, writers) = ([AtomicU32::new(0), AtomicU32::new(0)], [AtomicU32::new(0), AtomicU32::new(0)]);
     let ok = AtomicBool::new(true);
@@ -269,7 +269,7 @@ fn readers_and_writers_take_turns() {
 /// does not keep out a rank that holds a lock.
 /// Shows S2.
 #[test]
-fn a_holder_of_all_takes_the_turn() {
+fn lock_all_takes_the_turn() {
     let words = Local::default();
     std::thread::scope(|scope| {
         first(&words, 0, || false).expect("free");
@@ -296,7 +296,7 @@ fn a_holder_of_all_takes_the_turn() {
 /// of its process gets a lock: they may wait for that lock.
 /// Shows S2.
 #[test]
-fn a_lock_of_another_thread_ends_the_deference() {
+fn a_lock_of_another_thread_ends_the_wait_behind_waiting_writers() {
     let words = Local::default();
     let nested = AtomicBool::new(false);
     // SeqCst: the test's own flag; the strongest order keeps it out of question.

@@ -49,7 +49,7 @@ conformance!([super::Cxi]);
 
 /// It is the first provider tried; ranks use its devices in turn, unless the user names one.
 #[test]
-fn it_is_preferred_and_ranks_take_turns_in_devices() {
+fn cxi_is_preferred_and_ranks_are_distributed_over_devices() {
     let names = [0, 1, 2].map(|rank| open(rank, None).name());
     assert_eq!(names, ["cxi cxi0", "cxi cxi1", "cxi cxi0"]);
     assert_eq!(open(0, Some("cxi1")).name(), "cxi cxi1");
@@ -80,7 +80,7 @@ fn idle_targets_are_served_and_atomics_are_the_devices() {
 /// If the device has no room for another fast region although keys are left, standard regions are
 /// used; keys are reused.
 #[test]
-fn regions_beyond_the_fast_ones_serve_too() {
+fn regions_with_slow_keys_work() {
     let domains = Cxi.open(2);
     let (origin, target) = (domains[0].port(), &domains[1]);
     let memories: Vec<_> = (0..200).map(|_| Memory::private(16)).collect();

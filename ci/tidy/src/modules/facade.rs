@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_of_bodies_are_not_the_roots() {
+    fn items_inside_functions_are_not_items_of_the_root() {
         let code = "mod a; pub struct S { x: u8 } impl S { fn f() {} } const fn g() { const C: u8 = 1; } type T = u8; \
                     mod inner { fn h() {} }";
         assert_eq!(items(code), ["S", "g", "T"]);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_root_exports_hides_no_edge() {
+    fn reexports_of_the_root_hide_no_edge() {
         let root = "pub use b::{Job, inner::Deep as Renamed}; use c::Other; mod b; mod c; mod d; mod e;";
         let files = [
             ("a/src/lib.rs", root),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn each_circle_is_told_once_with_its_places() {
+    fn each_circle_is_reported_once_with_its_places() {
         let files = [
             ("a/src/lib.rs", "mod b; mod c; mod d; mod e;"),
             ("a/src/b.rs", "\nuse crate::c;"),

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_test_tells_its_routes() {
+    fn the_file_of_a_test_determines_its_routes() {
         for (path, routes) in [
             ("src/a.rs", "unit"),
             ("tests/a.rs", "shm tcp mixed"),

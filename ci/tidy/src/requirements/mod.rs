@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_at_the_test_goes_before_the_heads() {
+    fn a_route_at_the_test_overrides_that_of_the_file() {
         let text = "/// Shows W1.\n/// Route: program.\n#[test]\nfn f() {}\n//\n/// Shows O7.\n#[test]\nfn g() {}\n";
         assert_eq!(
             brief(&[("tests/a.rs", &format!("//! Owns.\n//! Route: sim.\n\n{text}"))]),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_what_has_no_test() {
+    fn the_table_names_requirements_without_tests() {
         let (shown, _) = sample(&[("tests/a.rs", "\n/// Shows O7.\n#[test]\nfn f() {}\n")]);
         let expected = "W1  windows\nO7  ranges\n      shm tcp mixed  tests/a.rs: f\nB2  launchers\n\n\
                         without a test: 2 of 3\nW1  windows\nB2  launchers\n";
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_about_nothing_are_violations() {
+    fn tags_without_a_test_are_violations() {
         for text in [
             "\n// Shows W1.\n#[test]\n\nfn f() {}",
             "\n// Shows W1.\nfn f() {}",

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_above_an_empty_line_or_the_end_is_about_nothing() {
+    fn a_tag_above_an_empty_line_or_the_end_has_no_subject() {
         for text in ["\n// Shows W1.\n\nfn f() {}", "\n// Shows W1.\n// More.", "\n// Shows W1.\n#[test]\n\nfn f() {}"]
         {
             assert_eq!(tags(text)[0].about, About::Nothing, "{text:?}");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_tag_is_told() {
+    fn text_that_resembles_a_tag_is_reported() {
         for text in [
             "// Shows W1, O7",
             "/// Shows W1 and O7.",

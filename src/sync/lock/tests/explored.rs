@@ -316,7 +316,7 @@ fn explore(programs: &[Program], biased: bool, delays: usize) {
 
 /// Shows S2.
 #[test]
-fn a_loss_of_the_bias_lets_nobody_in_beside_a_writer() {
+fn losing_the_bias_does_not_admit_a_second_holder() {
     explore(
         &[|it| it.write(0, None).and_then(|()| it.write(0, None)), |it| it.write(0, None), |it| it.read_all()],
         true,
@@ -326,7 +326,7 @@ fn a_loss_of_the_bias_lets_nobody_in_beside_a_writer() {
 
 /// Shows S2.
 #[test]
-fn the_bias_is_given_and_taken_at_once() {
+fn the_bias_is_given_and_taken_concurrently() {
     let writer: Program = |it| (0..3).try_for_each(|_| it.write(0, None));
     explore(&[writer, |it| it.read_all(), |it| it.read_all()], false, 3);
 }
