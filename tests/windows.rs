@@ -34,7 +34,7 @@ static TESTS: &[Test] = &[
     test("creation_that_fails_at_one_rank_fails_at_all", &[1, 2, 3, 5], refusals::failed_creation),
     test("epochs_are_checked", &[1, 2], refusals::epochs),
     test("four_gibibytes_sparse", &[1, 2], resources::four_gibibytes),
-    test("creating_and_freeing_windows_does_not_grow_memory", &[2], resources::no_growth),
+    test("creating_and_freeing_windows_without_growth", &[2], resources::no_growth),
     test("a_computing_target_delays_no_origin", &[2], passive_target),
     test("fences_separate_phases", &[1, 2, 7], fences),
     test("sixty_four_ranks_fence", &[64], many_fences),
