@@ -44,7 +44,7 @@ fn own_part(criterion: &mut Criterion) {
         Ok(())
     })
     .expect("an epoch on this rank's own part");
-    win.free().expect("nobody else uses the window");
+    win.free().expect("no other rank uses the window");
 }
 
 criterion_group!(benches, own_part);

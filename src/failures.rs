@@ -319,12 +319,14 @@ mod tests {
     /// their numbers have no meaning here.
     #[test]
     fn other_machines_are_not_watched() {
-        let nobody = Process { kernel: "another".into(), pid: i32::MAX, ..Process::default() };
+        let foreign = Process { kernel: "another".into(), pid: i32::MAX, ..Process::default() };
         let unknown = Process { kernel: String::new(), ..Process::own() };
         for [own, other] in
-            [[Process::own(), nobody.clone()], [unknown.clone(), Process { pid: nobody.pid, ..unknown.clone() }]]
+            [[Process::own(), foreign.clone()], [unknown.clone(), Process { pid: foreign.pid, ..unknown.clone() }]]
         {
-            Detector::new(0, &[own, other], None).look(Duration::from_millis(1)).expect("nobody here to die");
+            Detector::new(0, &[own, other], None)
+                .look(Duration::from_millis(1))
+                .expect("no process of this machine can die");
         }
     }
 

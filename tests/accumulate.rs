@@ -30,7 +30,7 @@ static TESTS: &[Test] = &[
     test("misaligned_elements_are_refused", &[1, 2], refused::misaligned),
     test("no_elements_and_proc_null_have_no_effect", &[1, 2], edges::nothing),
     test("past_two_gibibytes", &[1, 2], edges::far),
-    test("typed_operations_on_proc_null_and_oneself", &[1, 2], typed::nobody),
+    test("typed_operations_on_proc_null_and_oneself", &[1, 2], typed::proc_null),
     test("typed_operations_agree_with_the_model", &[1, 2], typed::every_function),
 ];
 

@@ -73,11 +73,11 @@ fn every_survivor_is_told(stage: &str, way: &str, status: i32) {
     assert_eq!(output.status.code(), Some(status), "{said}");
     assert!(said.contains(&format!("transom-run: rank {VICTIM} (pid ")), "{said}");
     for survivor in 0..VICTIM {
-        let told = |line: &str| {
-            let mine = line.strip_prefix(&format!("[{survivor}] told: "));
+        let reports = |line: &str| {
+            let mine = line.strip_prefix(&format!("[{survivor}] reported: "));
             mine.is_some_and(|error| error.contains("rank") && error.contains(&VICTIM.to_string()))
         };
-        assert!(said.lines().any(told), "rank {survivor} was not told:\n{said}");
+        assert!(said.lines().any(reports), "rank {survivor} reported no error:\n{said}");
     }
 }
 
@@ -89,7 +89,7 @@ fn as_rank(stage: &str, way: &str) -> ExitCode {
     }
     match transom::init().map_err(Into::into).and_then(|world| whole(world, &death, *body)) {
         Ok(()) => eprintln!("nothing failed"),
-        Err(error) => eprintln!("told: {error:#}"),
+        Err(error) => eprintln!("reported: {error:#}"),
     }
     if std::env::var_os("TRANSOM_TEST_ENTER").is_some() {
         // The launcher's child is the process that entered the host's namespace; it ends after the

@@ -100,7 +100,7 @@ fn as_rank(body: &str) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("told: {error:#}");
+            eprintln!("reported: {error:#}");
             ExitCode::from(3)
         }
     }
@@ -153,29 +153,29 @@ fn vanish(world: &Job) -> Done {
 
 /// Shows W1, O1, T1, T3.
 fn memory_within_and_the_net_between() {
-    let told = success("5", "exchange", "export TRANSOM_INFO=1");
-    assert!(told.contains("2 ranks of its node: shared memory") && told.contains("2 other ranks: libfabric"), "{told}");
+    let text = success("5", "exchange", "export TRANSOM_INFO=1");
+    assert!(text.contains("2 ranks of its node: shared memory") && text.contains("2 other ranks: libfabric"), "{text}");
 }
 
 /// hosta has two more networks: one that no other machine has, and one that exists on every machine
 /// and connects none. Their names sort first.
 /// Shows T3, T5.
 fn the_network_that_others_share_is_chosen() {
-    let told = success("2", "exchange", "export TRANSOM_INFO=1");
-    assert!(told.contains("at eth0=10.77.0.1/24"), "{told}");
+    let text = success("2", "exchange", "export TRANSOM_INFO=1");
+    assert!(text.contains("at eth0=10.77.0.1/24"), "{text}");
 }
 
 /// Shows T3, T5.
 fn the_user_chooses_the_interfaces() {
     for list in ["eth0", "10.77.0.0/16", "^docker0,alone0"] {
-        let told = success("2", "exchange", &format!("export TRANSOM_INFO=1 TRANSOM_NET_INTERFACES={list}"));
-        assert!(told.contains("at eth0=10.77.0.1/24"), "{list}: {told}");
+        let text = success("2", "exchange", &format!("export TRANSOM_INFO=1 TRANSOM_NET_INTERFACES={list}"));
+        assert!(text.contains("at eth0=10.77.0.1/24"), "{list}: {text}");
     }
     let output = job("2", "exchange", "export TRANSOM_NET_INTERFACES=eth7");
-    let told = said(&output);
-    assert!(!output.status.success(), "{told}");
-    assert!(told.contains("TRANSOM_NET_INTERFACES=eth7: it names no interface that is up"), "{told}");
-    assert!(told.contains("eth0=10.77.0."), "{told}");
+    let text = said(&output);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("TRANSOM_NET_INTERFACES=eth7: it names no interface that is up"), "{text}");
+    assert!(text.contains("eth0=10.77.0."), "{text}");
 }
 
 /// The first rank is made to publish an address to which the other machine's packets are lost; the
@@ -184,35 +184,36 @@ fn the_user_chooses_the_interfaces() {
 fn an_unreachable_address_is_named() {
     let setup = "export TRANSOM_SILENCE=3; [ $PMI_RANK = 1 ] || export TRANSOM_NET_INTERFACES=alone0";
     let output = job("2", "exchange", setup);
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(3), "{told}");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
     for part in [
-        "[1] told: rank 0 on hosta can't be reached at 10.99.0.1 from eth0=10.77.0.2/24: ",
-        "[0] told: rank 1 on hostb can't be reached at 10.77.0.2 from alone0=10.99.0.1/24: ",
+        "[1] reported: rank 0 on hosta can't be reached at 10.99.0.1 from eth0=10.77.0.2/24: ",
+        "[0] reported: rank 1 on hostb can't be reached at 10.77.0.2 from alone0=10.99.0.1/24: ",
     ] {
-        assert!(told.contains(part), "{part:?} is not in\n{told}");
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
-    assert!(told.contains("no answer within 3 s"), "{told}");
+    assert!(text.contains("no answer within 3 s"), "{text}");
 }
 
 /// No process has ended and no connection was closed, but the machine does not answer any more.
 /// Shows E3.
 fn a_machine_that_vanishes_is_named() {
     let output = job("4", "vanish", "");
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(3), "{told}");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
     for rank in [0, 2] {
-        let one =
-            |lost| told.contains(&format!("[{rank}] told: rank {lost} on hostb can't be reached at 10.77.0.2 from "));
-        assert!(one(1) || one(3) || died_of_it(&told, rank), "rank {rank} was not told:\n{told}");
+        let one = |lost| {
+            text.contains(&format!("[{rank}] reported: rank {lost} on hostb can't be reached at 10.77.0.2 from "))
+        };
+        assert!(one(1) || one(3) || died_of_it(&text, rank), "rank {rank} reported no error:\n{text}");
     }
 }
 
 /// A rank may name its neighbour, which detected the vanished rank earlier and ended.
-fn died_of_it(told: &str, rank: usize) -> bool {
+fn died_of_it(text: &str, rank: usize) -> bool {
     let neighbour = (rank + 2) % 4;
-    told.contains(&format!("[{rank}] told: rank {neighbour} on hosta died"))
-        && told.contains(&format!("[{neighbour}] told: "))
+    text.contains(&format!("[{rank}] reported: rank {neighbour} on hosta died"))
+        && text.contains(&format!("[{neighbour}] reported: "))
 }
 
 /// Kills the namespaces' first process by SIGKILL while the hosts work.

@@ -16,8 +16,8 @@ fn a_job_over_the_programs_own_bootstrap() {
     let mut got = [0; 2];
     win.load(0, &mut got).expect("inside");
     assert_eq!(got, [0, 7]);
-    win.free().expect("nobody is in the way");
-    world.finalize().expect("nobody to wait for");
+    win.free().expect("all ranks free the window");
+    world.finalize().expect("all ranks leave");
     for second in [Job::with_bootstrap(Box::new(Solo::new())), transom::init()] {
         let error = second.expect_err("a process has one job").to_string();
         assert!(error.contains("started before in this process"), "{error}");

@@ -74,9 +74,9 @@ fn create(
     }
     drop(limited);
     if let Err(error) = &made {
-        let (error, told) =
+        let (error, expected) =
             (format!("{error:#}"), if me == size - 1 { why.into() } else { format!("rank {}", size - 1) });
-        assert!(error.contains(&told), "why, or who could not, is not told: {error}");
+        assert!(error.contains(&expected), "neither the reason nor the rank is in the error: {error}");
     }
     counting.lock_all(|epoch| epoch.fetch_add(0, 0, u64::from(made.is_ok())).map(drop))?;
     world.barrier()?;
@@ -149,8 +149,8 @@ fn no_memory_left(world: &Job) -> Outcome {
     if granted() {
         return same("the refusal", &why, &None);
     }
-    let told = if world.rank() == greedy { "bytes of memory are available" } else { &format!("rank {greedy}") };
-    ensure(why.as_ref().is_some_and(|why| why.contains(told)), &format!("{told} is not in {why:?}"))
+    let expected = if world.rank() == greedy { "bytes of memory are available" } else { &format!("rank {greedy}") };
+    ensure(why.as_ref().is_some_and(|why| why.contains(expected)), &format!("{expected} is not in {why:?}"))
 }
 
 /// Each rank requests less than the machine has, but the ranks of one machine request more
@@ -160,10 +160,10 @@ fn no_memory_left_together(world: &Job) -> Outcome {
     if granted() || world.node_ranks().len() == 1 {
         return Ok(());
     }
-    let told = ["are available", "could not create its part"];
+    let expected = ["are available", "could not create its part"];
     ensure(
-        why.as_ref().is_some_and(|why| told.iter().any(|told| why.contains(told))),
-        &format!("none of {told:?} is in {why:?}"),
+        why.as_ref().is_some_and(|why| expected.iter().any(|part| why.contains(part))),
+        &format!("none of {expected:?} is in {why:?}"),
     )
 }
 

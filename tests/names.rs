@@ -42,14 +42,15 @@ fn list() -> Vec<(&'static str, &'static str)> {
 /// The tables have every name of the list once and no other name.
 #[test]
 fn the_tables_have_the_names_of_the_list() {
-    let (mut listed, mut told) = (list(), tables().into_iter().map(|(section, name, _)| (section, name)).collect());
-    for names in [&mut listed, &mut told] {
+    let (mut listed, mut described) =
+        (list(), tables().into_iter().map(|(section, name, _)| (section, name)).collect());
+    for names in [&mut listed, &mut described] {
         names.sort_unstable();
     }
-    let missing: Vec<_> = listed.iter().filter(|name| !told.contains(name)).collect();
-    let more: Vec<_> = told.iter().filter(|name| !listed.contains(name)).collect();
+    let missing: Vec<_> = listed.iter().filter(|name| !described.contains(name)).collect();
+    let more: Vec<_> = described.iter().filter(|name| !listed.contains(name)).collect();
     assert!(missing.is_empty() && more.is_empty(), "not in the tables: {missing:?}; not in the list: {more:?}");
-    assert_eq!(listed, told, "a name stands twice");
+    assert_eq!(listed, described, "a name is listed twice");
     assert!(listed.len() > 120, "{} names: the list and the tables were not read", listed.len());
 }
 

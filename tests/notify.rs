@@ -349,8 +349,8 @@ fn refused(world: &Job) -> Outcome {
     for index in [next + 1, usize::MAX] {
         let refused = win.lock_all(|epoch| epoch.put_notify(next, 0, &[1], Notice(index))).expect_err("no counter");
         same("class", &refused.class(), &Class::RmaNotification)?;
-        let told = format!("rank {next} has {} counters", next + 1);
-        ensure(refused.to_string().contains(&told), &refused.to_string())?;
+        let expected = format!("rank {next} has {} counters", next + 1);
+        ensure(refused.to_string().contains(&expected), &refused.to_string())?;
     }
     let outside = win.lock_all(|epoch| epoch.put_notify(next, 4, &[1], Notice(0))).expect_err("outside");
     same("class", &outside.class(), &Class::RmaRange)?;
@@ -497,7 +497,7 @@ fn passive_only(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, 64, 1, &Info::new())?;
     win.set_num_notify(1)?;
     let data = [1u8; 8];
-    // SAFETY: the data outlives the flush of its epoch, and nobody writes it.
+    // SAFETY: the data outlives the flush of its epoch, and no thread writes it.
     let put = || unsafe { win.put_notify(data.as_ptr(), 8, next, 0, Notice(0)) };
     same("no epoch", &put().expect_err("no epoch").class(), &Class::RmaSync)?;
     win.fence(Assert::NONE)?;

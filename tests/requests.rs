@@ -66,9 +66,9 @@ fn many(world: &Job) -> Outcome {
     let next = (world.rank() + 1) % world.size();
     let win = Window::<u64>::allocate(world, 4000)?;
     let data: Vec<u64> = (0..4000).collect();
-    let told = win.lock_all(|epoch| {
-        let mut told = vec![0; 5];
-        for (round, told) in told.iter_mut().enumerate() {
+    let completed = win.lock_all(|epoch| {
+        let mut completed = vec![0; 5];
+        for (round, completed) in completed.iter_mut().enumerate() {
             step(format!("round {round}"));
             let part = |i: usize| &data[i * 40..(i + 1) * 40];
             let mut all = (0..100)
@@ -79,7 +79,7 @@ fn many(world: &Job) -> Outcome {
                 .collect::<transom::Result<Vec<Request>>>()?;
             for request in all.iter_mut().step_by(10) {
                 request.wait()?;
-                assert!(!request.is_active() && request.test()?, "told, and complete for ever");
+                assert!(!request.is_active() && request.test()?, "inactive, and complete for ever");
             }
             let mut indices = Vec::new();
             match round {
@@ -119,12 +119,12 @@ fn many(world: &Job) -> Outcome {
             assert_eq!(Request::wait_any(&mut all)?, None);
             assert!(Request::wait_some(&mut all)?.is_empty() && Request::test_some(&mut all)?.is_empty());
             Request::wait_all(&mut all)?;
-            *told = indices.len();
+            *completed = indices.len();
         }
         assert_eq!(Request::wait_any::<Request>(&mut [])?, None);
-        Ok(told)
+        Ok(completed)
     })?;
-    same("told", &told, &vec![90; 5])?;
+    same("completed requests", &completed, &vec![90; 5])?;
     world.barrier()?;
     let mut found = vec![0; 4000];
     win.load(0, &mut found)?;

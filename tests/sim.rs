@@ -90,7 +90,7 @@ fn a_flushed_put_is_seen_by_a_target_that_only_looks() {
                     win.load(0, &mut found)?;
                     meet.wait();
                     same("what was flushed", &found[..39].to_vec(), &vec![turn; 39])?;
-                    same("what nobody put", &found[39], &0)?;
+                    same("an element without puts", &found[39], &0)?;
                 }
             }
             Ok(win.free()?)

@@ -347,7 +347,7 @@ fn operations_by_address_cost_a_request() {
                     assert_eq!(error.class(), transom::Class::RmaRange, "{error}");
                     win.flush(1).and(win.flush_all())
                 });
-                same("a refusal, told once", &refused?, &messages(1))?;
+                same("a refusal, reported once", &refused?, &messages(1))?;
             }
             win.unlock_all()?;
         }

@@ -144,11 +144,11 @@ fn died(world: &Rank, call: u32, kind: Lock, idle: &AtomicBool) -> Outcome {
             std::thread::yield_now();
         }
         world.step(format!("call {call}, {kind:?}"));
-        let mut told = None;
+        let mut error = None;
         let ended = win.lock(kind, 0, |epoch| {
             epoch.put_value(0, 1, 7)?;
             world.kill(0);
-            told = match call {
+            error = match call {
                 0 => None,
                 1 => epoch.flush(0).err(),
                 2 => epoch.fetch_value(0, 1).err(),
@@ -156,9 +156,9 @@ fn died(world: &Rank, call: u32, kind: Lock, idle: &AtomicBool) -> Outcome {
             };
             Ok(())
         });
-        let told = told.or(ended.err()).ok_or("nothing is told")?;
-        same("the rank is named", &format!("{told:#}").contains("rank 0"), &true)?;
-        let next = win.lock(kind, 0, |epoch| epoch.put_value(0, 1, 7)).expect_err("nobody reaches it");
+        let error = error.or(ended.err()).ok_or("no error was returned")?;
+        same("the rank is named", &format!("{error:#}").contains("rank 0"), &true)?;
+        let next = win.lock(kind, 0, |epoch| epoch.put_value(0, 1, 7)).expect_err("the rank is unreachable");
         same("the class", &next.class(), &Class::Other)?;
     }
     // `free` would wait for the rank that is cut off.

@@ -54,7 +54,7 @@ fn looks(world: &Rank, win: &RawWindow, epoch: fn(&RawWindow, u8) -> transom::Re
         win.lock(Lock::Exclusive, 1, Assert::NONE)?;
         let (first, second) = (look(win)?, look(win)?);
         win.unlock(1)?;
-        same("what nobody changes under the lock", &second, &first)?;
+        same("memory that no rank changes under the lock", &second, &first)?;
         same("rounds go up", &(first >= seen), &true)?;
         seen = first;
     }

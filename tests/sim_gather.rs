@@ -127,7 +127,7 @@ fn gets_and_a_flush_cost_a_get_and_few_messages() {
     });
 }
 
-/// A request tells of its own put, so such puts share no message.
+/// A request reports the completion of one put, so such puts share no message.
 #[test]
 fn puts_with_requests_are_posted() {
     run(2, &net(true), |world| {

@@ -68,11 +68,11 @@ fn run(program: &Program, limit: Duration) -> Result<(), String> {
     let (ranks, program) = (program.ranks, Arc::new(program.clone()));
     let (net, board) = (SimNet::new(ranks, net(program.seed)), Board::new(ranks));
     let stands: Arc<Vec<Mutex<String>>> = Arc::new((0..ranks).map(|_| Mutex::default()).collect());
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     for rank in 0..ranks {
         let (net, board, program, stands) =
             (Arc::clone(&net), Arc::clone(&board), Arc::clone(&program), Arc::clone(&stands));
-        let tell = tell.clone();
+        let sender = sender.clone();
         std::thread::spawn(move || {
             let stand = |at: String| *stands[rank].lock().unwrap_or_else(PoisonError::into_inner) = at;
             let outcome = (|| {
@@ -86,13 +86,13 @@ fn run(program: &Program, limit: Duration) -> Result<(), String> {
                 Ok(job.finalize()?)
             })();
             // A runner that gave up no longer receives.
-            let _ = tell.send((rank, outcome.map_err(|error| format!("{error:#}"))));
+            let _ = sender.send((rank, outcome.map_err(|error| format!("{error:#}"))));
         });
     }
-    drop(tell);
+    drop(sender);
     let deadline = Instant::now() + limit;
     for _ in 0..ranks {
-        let failed = match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let failed = match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok((_, Ok(()))) => continue,
             Ok((rank, Err(error))) => format!("rank {rank}: {error}"),
             Err(RecvTimeoutError::Timeout) => format!("not done after {limit:?}"),

@@ -88,7 +88,7 @@ fn each_request_is_reported_once() {
         let other = 1 - world.rank();
         let win = Window::<u64>::allocate(world, 300)?;
         let data: Vec<u64> = (1..=300).collect();
-        let told = win.lock_all(|epoch| {
+        let completed = win.lock_all(|epoch| {
             let mut all = (0..100usize)
                 .map(|i| {
                     let at = i * 3;
@@ -101,24 +101,24 @@ fn each_request_is_reported_once() {
             for request in all.iter_mut().step_by(7) {
                 request.wait()?;
             }
-            let mut told: Vec<usize> = (0..100).filter(|index| index % 7 == 0).collect();
+            let mut completed: Vec<usize> = (0..100).filter(|index| index % 7 == 0).collect();
             for _ in 0..20 {
-                told.extend(Request::wait_any(&mut all)?);
-                told.extend(Request::test_some(&mut all)?);
+                completed.extend(Request::wait_any(&mut all)?);
+                completed.extend(Request::test_some(&mut all)?);
             }
             loop {
                 let some = Request::wait_some(&mut all)?;
                 if some.is_empty() {
                     break;
                 }
-                told.extend(some);
+                completed.extend(some);
             }
             assert_eq!(Request::wait_any(&mut all)?, None);
-            Ok(told)
+            Ok(completed)
         })?;
-        let mut sorted = told.clone();
+        let mut sorted = completed.clone();
         sorted.sort_unstable();
-        same("told", &sorted, &(0..100).collect())?;
+        same("completed requests", &sorted, &(0..100).collect())?;
         world.barrier()?;
         let mut found = vec![0; 300];
         win.load(0, &mut found)?;
@@ -144,8 +144,8 @@ fn a_flush_of_one_target_keeps_the_failures_of_others() {
                 }
                 same("the flush of one", &class(part.win().flush(second)), &Some(Class::RmaRange))?;
                 same("the flush of all", &class(part.win().flush_all()), &Some(Class::RmaRange))?;
-                same("all is told", &class(part.win().flush(first)), &None)?;
-                same("all is told", &class(part.win().flush_all()), &None)?;
+                same("all failures are reported", &class(part.win().flush(first)), &None)?;
+                same("all failures are reported", &class(part.win().flush_all()), &None)?;
             }
         }
         world.barrier()?;

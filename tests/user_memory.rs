@@ -137,8 +137,8 @@ fn stopped(world: &Job) -> Outcome {
     let dynamic = RawWindow::create_dynamic(world, &Info::new())?;
     more.attach(&dynamic, 16, LEN)?;
     let words = Window::<u64>::allocate(world, 1)?;
-    let pid = told(world, &words, u64::from(std::process::id()), 1)?;
-    let address = told(world, &words, more.address(16), 1)?;
+    let pid = exchanged(world, &words, u64::from(std::process::id()), 1)?;
+    let address = exchanged(world, &words, more.address(16), 1)?;
     // Over a net the target's progress thread takes part.
     let by_system_calls = created.route(1 - world.rank())? != Route::Net;
     if world.rank() == 0 {
@@ -192,7 +192,7 @@ fn attached(world: &Job) -> Outcome {
     for round in 0..4 {
         let at = PAGE * round + 8;
         block.attach(&win, at, PAGE)?;
-        let there = told(world, &addresses, block.address(at), next)?;
+        let there = exchanged(world, &addresses, block.address(at), next)?;
         win.lock_all(Assert::NONE)?;
         for rank_round in 0..10 {
             let old = memory::fetch(&win, next, there + 64, Op::Sum, 1)?;
@@ -219,7 +219,7 @@ fn attached(world: &Job) -> Outcome {
 }
 
 /// The word of rank `from`; every rank contributes one.
-fn told(world: &Job, words: &Window<u64>, mine: u64, from: usize) -> Result<u64, Box<dyn std::error::Error>> {
+fn exchanged(world: &Job, words: &Window<u64>, mine: u64, from: usize) -> Result<u64, Box<dyn std::error::Error>> {
     words.store(0, &[mine])?;
     words.sync();
     world.barrier()?;
@@ -235,8 +235,8 @@ fn told(world: &Job, words: &Window<u64>, mine: u64, from: usize) -> Result<u64,
 fn in_flight(world: &Job) -> Outcome {
     let pages = Pages::new(256 * PAGE)?;
     let about = Window::<u64>::allocate(world, 1)?;
-    let pid = told(world, &about, u64::from(std::process::id()), 1)?;
-    let address = told(world, &about, pages.address(), 1)?;
+    let pid = exchanged(world, &about, u64::from(std::process::id()), 1)?;
+    let address = exchanged(world, &about, pages.address(), 1)?;
     let (stop, writes) = (AtomicBool::new(false), AtomicU64::new(0));
     let writer = || -> std::io::Result<()> {
         let pid = i32::try_from(pid).map_err(std::io::Error::other)?;
@@ -376,7 +376,7 @@ fn files(world: &Job) -> Outcome {
         memory::get(&win, (world.rank() + 1) % world.size(), 0, &mut seen)?;
         win.unlock_all()?;
         same("read back", &seen, &[100 + round; 100])?;
-        same("the first byte that nobody put", &pages.other_than(100 + round, 0), &Some((100, round)))?;
+        same("the first byte without a put", &pages.other_than(100 + round, 0), &Some((100, round)))?;
         win.free()?;
         pages.unmap()?;
         pages.again()?;
@@ -468,7 +468,7 @@ fn ended(world: &Job) -> Outcome {
     let block = Block::words(1024);
     let win = block.window(world, 8, 8000, 1, &Info::new())?;
     let words = Window::<u64>::allocate(world, 1)?;
-    let pid = told(world, &words, u64::from(std::process::id()), 1)?;
+    let pid = exchanged(world, &words, u64::from(std::process::id()), 1)?;
     process::ignore_termination();
     win.lock_all(Assert::NONE)?;
     memory::put(&win, 1 - world.rank(), 0, &[1; 100])?;

@@ -131,7 +131,7 @@ static void atomics(void) {
     CHECK(me != 0 || (((int64_t *)part)[0] == 50 * size && ((int64_t *)part)[2] == 10 * size));
 }
 
-static void nobody(void) {
+static void proc_null(void) {
     int64_t value = 5, result = 6;
     open_clear();
     OK(transom_put_bytes(window, &value, 8, TRANSOM_PROC_NULL, 1 << 20));
@@ -177,7 +177,7 @@ int main(void) {
     operations();
     pairs();
     atomics();
-    nobody();
+    proc_null();
     OK(transom_window_free(&window));
     return end("operations");
 }

@@ -153,7 +153,7 @@ static void dynamic(void) {
     end_of(&addresses);
 }
 
-/* Two subsets of all ranks, which every second rank makes the other way round: their tags tell them apart. */
+/* Two subsets of all ranks, which every second rank makes the other way round: their tags distinguish them. */
 static void tagged(void) {
     transom_job *jobs[2] = {NULL, NULL};
     int ranks[64];

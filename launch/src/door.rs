@@ -257,6 +257,6 @@ mod tests {
         assert!(guests[0].line.starts_with("cmd=join host=7 "), "{:?}", guests[0].line);
         drop((silent, wrong, late));
         door.close();
-        assert!(TcpStream::connect(at).is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(at).is_err(), "no socket listens any more");
     }
 }

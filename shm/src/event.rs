@@ -156,7 +156,7 @@ mod tests {
         assert!(reached(&word, COUNTER), "2 is 3 past the last value");
         assert!(!reached(&word, 3));
         signal(&word, COUNTER + 4);
-        assert_eq!(word.load(Ordering::Relaxed), 3, "wrapped, nobody waits");
+        assert_eq!(word.load(Ordering::Relaxed), 3, "wrapped, no thread waits");
     }
 
     #[test]

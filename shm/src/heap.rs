@@ -402,7 +402,7 @@ mod tests {
         let part = heap.part(at(4990, 10)).expect("the last bytes");
         assert_eq!(heap.offset_of(&part), heap.offset_of(&block).map(|offset| offset + 4990));
         assert!(heap.part(at(4990, 11)).is_none(), "a byte past its end");
-        assert!(heap.part(at(5000, 1)).is_none(), "its last page has more bytes, which are nobody's");
+        assert!(heap.part(at(5000, 1)).is_none(), "its last page has more bytes, which belong to no block");
         assert!(heap.part(at(8, 0)).is_none(), "no bytes");
         assert!(heap.part(Memory::private(64).span()).is_none(), "foreign memory");
         assert!(heap.part(at(8, usize::MAX)).is_none(), "past all addresses");

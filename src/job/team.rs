@@ -257,11 +257,11 @@ mod tests {
     #[test]
     fn collective_calls_of_a_team_exclude_each_other() {
         let team = Team::world(0, 1);
-        let inside = team.collective("barrier").expect("nobody is in one");
+        let inside = team.collective("barrier").expect("no thread is in one");
         let error = team.collective("barrier").map(drop).expect_err("refused");
         assert_eq!(error.class(), Class::Arg);
         drop(inside);
-        drop(team.collective("barrier").expect("nobody is in one"));
+        drop(team.collective("barrier").expect("no thread is in one"));
     }
 
     #[test]

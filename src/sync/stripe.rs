@@ -419,8 +419,8 @@ mod tests {
             assert!(pass(words, 0, visitor).is_some() && pass(words, BLOCK, visitor).is_none());
             be_alone(&mut lock(words, 0), words, 0, visitor);
         }
-        let nobody = Visitor::new(crate::sync::words::bytes(1), 2, None);
-        (0..FIRST << DOUBLINGS).for_each(|_| count_one(&mut lock(words, 0), words, 0, nobody));
+        let locking = Visitor::new(crate::sync::words::bytes(1), 2, None);
+        (0..FIRST << DOUBLINGS).for_each(|_| count_one(&mut lock(words, 0), words, 0, locking));
         assert!(!is_open(words, 0), "a rank that may not pass opens no gate");
     }
 

@@ -103,7 +103,7 @@ pub(crate) fn every_function(world: &Job) -> Outcome {
 /// MPI-4.1 §12.3: operations on MPI_PROC_NULL have no effect at any displacement; operations
 /// without elements are legal past the end of a part; operations on oneself work.
 /// Shows O6, O1.
-pub(crate) fn nobody(world: &Job) -> Outcome {
+pub(crate) fn proc_null(world: &Job) -> Outcome {
     let win = Window::<i32>::allocate(world, 8)?;
     let (ones, mut old, none) = ([1; 8], [5; 8], [0i32; 0]);
     let me = world.rank();
@@ -111,15 +111,15 @@ pub(crate) fn nobody(world: &Job) -> Outcome {
         epoch.put(PROC_NULL, 1 << 60, &ones)?;
         epoch.accumulate(PROC_NULL, 0, &ones, ops::Sum)?;
         epoch.get_accumulate(PROC_NULL, 0, &ones, &mut old, ops::Sum)?;
-        assert!(epoch.raccumulate(PROC_NULL, 0, &ones, ops::Sum)?.test()?, "a request to nobody is complete");
-        assert_eq!(epoch.fetch_add(PROC_NULL, 0, 1)?, 0, "nobody's value");
-        assert_eq!(epoch.compare_and_swap(PROC_NULL, 0, 0, 1)?, 0, "nobody's value");
+        assert!(epoch.raccumulate(PROC_NULL, 0, &ones, ops::Sum)?.test()?, "a request to PROC_NULL is complete");
+        assert_eq!(epoch.fetch_add(PROC_NULL, 0, 1)?, 0, "the value of PROC_NULL");
+        assert_eq!(epoch.compare_and_swap(PROC_NULL, 0, 0, 1)?, 0, "the value of PROC_NULL");
         epoch.accumulate(me, 8, &none, ops::Sum)?;
         epoch.put(me, 8, &none)?;
         epoch.accumulate(me, 0, &ones, ops::Sum)?;
         epoch.flush(PROC_NULL)
     })?;
-    same("nobody's values", &old, &[5; 8])?;
+    same("the value of PROC_NULL", &old, &[5; 8])?;
     let mut mine = [0; 8];
     win.load(0, &mut mine)?;
     same("the own part", &mine, &[1; 8])?;

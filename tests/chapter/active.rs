@@ -174,11 +174,11 @@ pub(crate) fn symmetric_exchange(world: &Job) -> Outcome {
 /// Shows M5, S1.
 pub(crate) fn wait_waits_for_complete(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, 8, 8, &transom::Info::new())?;
-    let told = Window::<u32>::allocate(world, 1)?;
+    let flag = Window::<u32>::allocate(world, 1)?;
     if world.rank() == 0 {
         win.start(&[1], transom::Assert::NONE)?;
         // The figure's receive before complete: the rank waits for a word of the other rank.
-        told.lock_all(|epoch| {
+        flag.lock_all(|epoch| {
             while epoch.fetch_value(0, 0)? == 0 {
                 std::thread::yield_now();
             }
@@ -193,11 +193,11 @@ pub(crate) fn wait_waits_for_complete(world: &Job) -> Outcome {
             std::thread::sleep(Duration::from_micros(200));
         }
         ensure(!ended, "the exposure ended before the origin completed")?;
-        told.lock_all(|epoch| epoch.swap(0, 0, 1u32).map(drop))?;
+        flag.lock_all(|epoch| epoch.swap(0, 0, 1u32).map(drop))?;
         win.wait()?;
     }
     win.free()?;
-    Ok(told.free()?)
+    Ok(flag.free()?)
 }
 
 /// Figure 11.8: complete ends before the target has called wait; wait does not end before the
@@ -205,14 +205,14 @@ pub(crate) fn wait_waits_for_complete(world: &Job) -> Outcome {
 /// Shows M5, S1.
 pub(crate) fn complete_does_not_wait(world: &Job) -> Outcome {
     let win = Window::<u64>::allocate(world, 1)?;
-    let told = Window::<u32>::allocate(world, 1)?;
+    let flag = Window::<u32>::allocate(world, 1)?;
     if world.rank() == 0 {
         win.start(&[1], |epoch| epoch.put_value(1, 0, 8u64))?;
-        told.lock_all(|epoch| epoch.swap(1, 0, 1u32).map(drop))?;
+        flag.lock_all(|epoch| epoch.swap(1, 0, 1u32).map(drop))?;
     } else {
         win.post(&[0])?;
         // The figure's receive before wait.
-        told.lock_all(|epoch| {
+        flag.lock_all(|epoch| {
             while epoch.fetch_value(1, 0)? == 0 {
                 std::thread::yield_now();
             }
@@ -224,6 +224,6 @@ pub(crate) fn complete_does_not_wait(world: &Job) -> Outcome {
         same("what was put", &found[0], &8)?;
     }
     world.barrier()?;
-    told.free()?;
+    flag.free()?;
     Ok(win.free()?)
 }

@@ -172,6 +172,6 @@ fn resident_of_peers() -> Result<usize, Box<dyn std::error::Error>> {
 /// A field of `/proc/self/status` in kB, converted to bytes.
 fn status(name: &str) -> Result<usize, Box<dyn std::error::Error>> {
     let status = fs::read_to_string("/proc/self/status")?;
-    let value = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("the kernel tells it")?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("procfs has the line")?;
     Ok(1024 * value.split_whitespace().next().unwrap_or_default().parse::<usize>()?)
 }

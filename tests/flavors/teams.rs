@@ -134,7 +134,7 @@ pub(crate) fn by_threads(world: &Job) -> Outcome {
     let agreed = Window::<u64>::allocate(world, 4 * THREADS)?;
     agreed.lock_all(|epoch| {
         // A broadcast of the first rank's number, counted from 1.
-        let tell = |place: usize, number: u64| -> transom::Result<u64> {
+        let agree = |place: usize, number: u64| -> transom::Result<u64> {
             if me == 0 {
                 (0..size).try_for_each(|to| epoch.put_value(to, place, number + 1))?;
                 epoch.flush_all()?;
@@ -150,7 +150,7 @@ pub(crate) fn by_threads(world: &Job) -> Outcome {
             let job = if turn.is_multiple_of(2) {
                 world.subset_tagged(&all, thread as u64)?
             } else {
-                world.subset_agreed(&all, |number| tell(turn * THREADS + thread, number).ok())?
+                world.subset_agreed(&all, |number| agree(turn * THREADS + thread, number).ok())?
             };
             exchanged(&job, thread)
         };

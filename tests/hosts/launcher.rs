@@ -27,12 +27,12 @@ fn room(script: &str) -> Output {
 /// Shows B1, B3.
 pub(super) fn several_machines() {
     let output = room("export TRANSOM_INFO=1; run 4 --env A='b  c' \"$OWN\" --rank exchange_of_blocks");
-    let told = said(&output);
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("1 ranks of its node: shared memory") && told.contains("2 other ranks: libfabric"), "{told}");
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 ranks of its node: shared memory") && text.contains("2 other ranks: libfabric"), "{text}");
     let output = room(r#"cd /usr/bin; run 3 --env A='b  c' sh -c 'echo "$(hostname) $PWD $A $1"' sh "two  words""#);
-    let told = said(&output);
-    let mut lines: Vec<_> = told.lines().collect();
+    let text = said(&output);
+    let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
     let expected = [(0, "hosta"), (1, "hosta"), (2, "hostb")];
     assert_eq!(lines, expected.map(|(rank, host)| format!("[{rank}] {host} /usr/bin b  c two  words")));
@@ -41,24 +41,24 @@ pub(super) fn several_machines() {
 /// Shows E4, B1.
 pub(super) fn dying_elsewhere() {
     let output = room("run 4 sh -c '[ $PMI_RANK = 3 ] && kill -9 $$; sleep 1000'; status=$?; left && exit $status");
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(128 + 9), "{told}");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(128 + 9), "{text}");
     assert!(
-        told.contains("transom-run: rank 3 (pid ") && told.contains(" on hostb) was killed by signal 9 (SIGKILL)"),
-        "{told}"
+        text.contains("transom-run: rank 3 (pid ") && text.contains(" on hostb) was killed by signal 9 (SIGKILL)"),
+        "{text}"
     );
-    assert!(told.contains("ending ranks 0-2, which still run"), "{told}");
+    assert!(text.contains("ending ranks 0-2, which still run"), "{text}");
     let output = room("run 4 sh -c '[ $PMI_RANK = 2 ] && exit 7; sleep 1000'; status=$?; left && exit $status");
     assert_eq!(output.status.code(), Some(7), "{}", said(&output));
     let output = room("run 4 no-such-program");
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(127), "{told}");
-    assert!(told.contains("host") && told.contains("cannot start no-such-program"), "{told}");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(127), "{text}");
+    assert!(text.contains("host") && text.contains("cannot start no-such-program"), "{text}");
     // As on a machine where login is refused.
     let output = room("\"$LAUNCHER\" -n 2 --host hosta,hostb --launch-agent false true");
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains(": the agent ended, with status 1, before rank "), "{told}");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(": the agent ended, with status 1, before rank "), "{text}");
 }
 
 /// Shows E4.
@@ -81,11 +81,11 @@ pub(super) fn signalled() {
            until [ "$(grep -c started /dev/shm/said)" = 4 ]; do sleep 0.02; done
            kill -TERM $launcher; wait $launcher; status=$?; cat /dev/shm/said; rm /dev/shm/said; left && exit $status"#,
     );
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(128 + 15), "{told}");
-    assert!(told.contains("transom-run: SIGTERM: ending ranks 0-3, which still run"), "{told}");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(128 + 15), "{text}");
+    assert!(text.contains("transom-run: SIGTERM: ending ranks 0-3, which still run"), "{text}");
     for rank in 0..4 {
-        assert!(told.contains(&format!("[{rank}] asked")), "rank {rank} was not asked to end, or not heard: {told}");
+        assert!(text.contains(&format!("[{rank}] asked")), "rank {rank} was not asked to end, or not heard: {text}");
     }
 }
 
@@ -96,17 +96,17 @@ pub(super) fn strangers() {
                   try "cmd=initack pmiid=$PMI_ID secret=00112233445566778899aabbccddeeff"
                   try "cmd=join host=0 secret="
                   try "cmd=init pmi_version=1 pmi_subversion=1"
-                  echo nobody answered
+                  echo no answer
                   exec 3<>"/dev/tcp/${PMI_PORT%:*}/${PMI_PORT##*:}"
                   echo "cmd=initack pmiid=$PMI_ID secret=$TRANSOM_PMI_SECRET" >&3; head -n 3 <&3"#;
     let output = room(&format!("run 1 bash -c '{rank}'"));
-    let told = said(&output);
-    let (before, after) = told.split_once("[0] nobody answered\n").unwrap_or_else(|| panic!("{told}"));
+    let text = said(&output);
+    let (before, after) = text.split_once("[0] no answer\n").unwrap_or_else(|| panic!("{text}"));
     assert_eq!(before, "");
-    assert!(after.starts_with("[0] cmd=initack rc=0\n[0] cmd=set size=1\n[0] cmd=set rank=0\n"), "{told}");
+    assert!(after.starts_with("[0] cmd=initack rc=0\n[0] cmd=set size=1\n[0] cmd=set rank=0\n"), "{text}");
     let output = room("unset TRANSOM_PMI_SECRET; run 2 env -u TRANSOM_PMI_SECRET \"$OWN\" --rank exchange");
-    let told = said(&output);
-    assert!(!output.status.success() && told.contains("the launcher closed the connection during initack"), "{told}");
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("the launcher closed the connection during initack"), "{text}");
 }
 
 /// The report of a killed rank may arrive after that of a rank that ended because of it: the job's
@@ -116,17 +116,17 @@ pub(super) fn late_news() {
     let output = room(
         r#"run 4 sh -c '[ $PMI_RANK = 0 ] && exit 3; trap "kill -9 \$\$" TERM; sleep 1000 & wait'; status=$?; left && exit $status"#,
     );
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(128 + 9), "{told}");
-    assert!(told.contains("rank 0 (pid ") && told.contains("exited with status 3"), "{told}");
-    assert!(told.contains("SIGKILL"), "{told}");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(128 + 9), "{text}");
+    assert!(text.contains("rank 0 (pid ") && text.contains("exited with status 3"), "{text}");
+    assert!(text.contains("SIGKILL"), "{text}");
 }
 
 /// Shows E4.
 pub(super) fn vanishing() {
     let output =
         room("run 4 sh -c '[ $PMI_RANK = 3 ] && ip link set eth0 down; sleep 1000'; status=$?; left && exit $status");
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("hostb: the agent ended") && told.contains("before ranks 2-3 did"), "{told}");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("hostb: the agent ended") && text.contains("before ranks 2-3 did"), "{text}");
 }

@@ -92,7 +92,7 @@ pub(super) fn lock_all(world: &Job) -> Done {
         let before = (me + world.size() - 1) % world.size();
         match epoch.fetch_value(me, 0)? {
             found if found == of_rank(before) => Ok(()),
-            found => panic!("rank {me} was told and found {found}"),
+            found => panic!("rank {me} was notified and found {found}"),
         }
     })?;
     Ok(win.free()?)

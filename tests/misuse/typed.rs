@@ -68,28 +68,29 @@ impl Typed<'_> {
         let Typed { job, win, next } = *self;
         let (me, before) = (job.rank(), (job.rank() + job.size() - 1) % job.size());
         let first = me == 0 || job.size() == 1;
-        let mut told = Ok(());
+        let mut outcome = Ok(());
         match state {
             State::Fence => win.fence(|epoch| {
-                told = self.rows(state, Handle::Active(epoch));
+                outcome = self.rows(state, Handle::Active(epoch));
                 let inner = win.fence(|_| Ok(())).map_err(|error| error.class());
-                told = std::mem::replace(&mut told, Ok(())).and(same("fence in fence", &inner, &Err(Class::RmaSync)));
+                outcome =
+                    std::mem::replace(&mut outcome, Ok(())).and(same("fence in fence", &inner, &Err(Class::RmaSync)));
                 Ok(())
             })?,
             State::LockAll => win.lock_all(|epoch| {
-                told = self.rows(state, Handle::Passive(epoch));
+                outcome = self.rows(state, Handle::Passive(epoch));
                 Ok(())
             })?,
             State::Lock | State::LockOwn => {
                 win.lock(Lock::Exclusive, if state == State::Lock { next } else { me }, |epoch| {
-                    told = self.rows(state, Handle::Passive(epoch));
+                    outcome = self.rows(state, Handle::Passive(epoch));
                     Ok(())
                 })?;
             }
             State::LockPosted if first => {
                 win.post(&[before])?;
                 win.lock(Lock::Exclusive, next, |epoch| {
-                    told = self.rows(state, Handle::Passive(epoch));
+                    outcome = self.rows(state, Handle::Passive(epoch));
                     Ok(())
                 })?;
                 job.barrier()?;
@@ -102,29 +103,29 @@ impl Typed<'_> {
                 }
             }
             State::Start => win.start(&[next], |epoch| {
-                told = self.rows(state, Handle::Active(epoch));
+                outcome = self.rows(state, Handle::Active(epoch));
                 win.post(&[before])?;
                 epoch.fetch_value(next, 0).map(drop)
             })?,
             State::StartPosted => {
                 win.post(&[before])?;
                 win.start(&[next], |epoch| {
-                    told = self.rows(state, Handle::Active(epoch));
+                    outcome = self.rows(state, Handle::Active(epoch));
                     job.barrier()
                 })?;
             }
             State::Posted => {
                 win.post(&[before])?;
-                told = self.rows(state, Handle::Nothing);
+                outcome = self.rows(state, Handle::Nothing);
                 job.barrier()?;
                 win.start(&[next], |epoch| epoch.fetch_value(next, 0).map(drop))?;
             }
-            _ => told = self.rows(state, Handle::Nothing),
+            _ => outcome = self.rows(state, Handle::Nothing),
         }
         if matches!(state, State::Start | State::StartPosted | State::Posted) {
             win.wait()?;
         }
-        told
+        outcome
     }
 
     /// Every call that the state forbids and the types permit, each followed by a legal one.

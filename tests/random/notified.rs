@@ -51,9 +51,9 @@ impl Counters {
             self.before.clear();
         }
         for (rank, &number) in self.numbers.iter().enumerate() {
-            let told = win.num_notify(rank)?;
-            if told != number {
-                return Err(format!("rank {rank} has {number} counters, and {told} are told").into());
+            let reported = win.num_notify(rank)?;
+            if reported != number {
+                return Err(format!("rank {rank} has {number} counters, but num_notify reports {reported}").into());
             }
         }
         self.raised = raised(phase, me, usize::MAX);
@@ -105,9 +105,9 @@ impl Counters {
             }
         }
         for &notice in self.raised.keys() {
-            let told = self.compared(win, part, notice)?;
-            if told.is_some() {
-                return Ok(told);
+            let wrong = self.compared(win, part, notice)?;
+            if wrong.is_some() {
+                return Ok(wrong);
             }
         }
         Ok(None)
@@ -123,8 +123,8 @@ impl Counters {
         let incomplete: Vec<&Work> = works.iter().filter(|&&work| !may_be_complete(work, part, &found)).collect();
         let all = works.len() as u64;
         if moved > all || incomplete.len() as u64 > all - moved || (moved == all && lacks(works, part, &found)) {
-            let told = format!("counter {notice} has moved by {moved} of {all}, and incomplete are {incomplete:?}");
-            return Ok(Some(format!("{told}; of {works:?}; the part was {part:?} and is {found:?}")));
+            let text = format!("counter {notice} has moved by {moved} of {all}, and incomplete are {incomplete:?}");
+            return Ok(Some(format!("{text}; of {works:?}; the part was {part:?} and is {found:?}")));
         }
         Ok(None)
     }
@@ -167,7 +167,7 @@ impl Counters {
             let notices = win.notices();
             let found = if phase.resets { notices.reset(notice)? } else { notices.value(notice)? };
             if found != expected {
-                wrong = Some(format!("counter {notice} has {found}, where {expected} operations were told"));
+                wrong = Some(format!("counter {notice} has {found}, where {expected} operations notified"));
             }
         }
         if phase.resets {

@@ -116,8 +116,8 @@ pub(crate) fn check_seen(program: &Program, seen: &[Vec<Seen>], ends: &[Vec<u64>
     for ((target, element), all) in elements {
         let at = usize::try_from(element).map_err(|error| error.to_string())?;
         let end = ends[usize::try_from(target).map_err(|error| error.to_string())?][at];
-        let told = if (CHAIN_AT..CHAIN_AT + CHAINS).contains(&at) { chain(&all, end) } else { sums(&all, end) };
-        told.map_err(|why| format!("element {element} of rank {target}: {why} (window {})", program.window))?;
+        let checked = if (CHAIN_AT..CHAIN_AT + CHAINS).contains(&at) { chain(&all, end) } else { sums(&all, end) };
+        checked.map_err(|why| format!("element {element} of rank {target}: {why} (window {})", program.window))?;
     }
     // Additions of one rank to one element happen in program order: each sees more than the
     // previous one.
@@ -166,7 +166,7 @@ fn chain(all: &[Seen], end: u64) -> Result<(), String> {
         return Err(format!("{} swaps, of which {} follow each other", changed.len(), visited.len() - 1));
     }
     if let Some(one) = all.iter().find(|one| !visited.contains(&one.old)) {
-        return Err(format!("{} was seen, which nobody stored", one.old));
+        return Err(format!("{} was seen, which no operation stored", one.old));
     }
     if value == end { Ok(()) } else { Err(format!("it ends with {end}, the last swap stored {value}")) }
 }

@@ -139,8 +139,8 @@ fn phases(job: &Job, program: &Program, step: &dyn Fn(String), win: impl Face) -
         rank.parts.after(phase);
         let mut found = vec![0; LEN];
         win.load(&mut found)?;
-        let told = rank.wrong.take().map_or_else(|| rank.parts.check(job.rank(), &found), Err);
-        outcome = outcome.and(told.map_err(|why| format!("after phase {number}, {:?}: {why}", phase.syncs)));
+        let checked = rank.wrong.take().map_or_else(|| rank.parts.check(job.rank(), &found), Err);
+        outcome = outcome.and(checked.map_err(|why| format!("after phase {number}, {:?}: {why}", phase.syncs)));
         job.barrier()?;
     }
     step(format!("seed {:#x}, the end", program.seed));
@@ -183,16 +183,16 @@ impl Rank {
     /// After the epochs of a passive phase: waits for all notices of the phase, with the data that
     /// they announce, then for all ranks. `kind` chooses how.
     fn notices(&mut self, job: &Job, win: &impl Face, phase: &Phase, kind: u64) -> transom::Result<()> {
-        let told = self.counters.wait(win, self.parts.of(self.me), kind)?;
-        self.wrong = self.wrong.take().or(told);
+        let wrong = self.counters.wait(win, self.parts.of(self.me), kind)?;
+        self.wrong = self.wrong.take().or(wrong);
         // Data that other ranks have read may be overwritten as soon as their notices have arrived.
         let read = self.counters.only_read(phase, self.me);
         read.iter().try_for_each(|block| win.store(block * BLOCK, &[u64::MAX; BLOCK]))?;
         job.barrier()?;
         win.sync();
         read.iter().try_for_each(|&block| win.store(block * BLOCK, self.parts.block(self.me, block)))?;
-        let told = self.counters.end(win, phase)?;
-        self.wrong = self.wrong.take().or(told);
+        let wrong = self.counters.end(win, phase)?;
+        self.wrong = self.wrong.take().or(wrong);
         Ok(())
     }
 
@@ -217,8 +217,8 @@ impl Rank {
         self.steady.clear();
         acts.into_iter().try_for_each(|(act, lent)| match *act {
             Act::Await { .. } => {
-                let told = self.counters.wait_within(win, self.parts.of(self.me))?;
-                self.wrong = self.wrong.take().or(told);
+                let wrong = self.counters.wait_within(win, self.parts.of(self.me))?;
+                self.wrong = self.wrong.take().or(wrong);
                 Ok(())
             }
             Act::Notified { target, notice, request, work } => {
@@ -330,14 +330,14 @@ impl Rank {
         let len = if job.rank() == 0 { mine.len() * job.size() } else { 0 };
         let all = Window::<u64>::allocate(job, len)?;
         all.fence(|epoch| epoch.put(0, mine.len() * job.rank(), &mine))?;
-        let mut told = vec![0; len];
-        all.load(0, &mut told)?;
+        let mut states = vec![0; len];
+        all.load(0, &mut states)?;
         all.free()?;
         if job.rank() > 0 {
             return Ok(());
         }
         let (mut seen, mut ends) = (Vec::new(), Vec::new());
-        for words in told.chunks_exact(mine.len()) {
+        for words in states.chunks_exact(mine.len()) {
             let count = usize::try_from(words[0])?;
             let one = |words: &[u64]| Seen {
                 target: words[0],

@@ -88,21 +88,21 @@ pub(crate) fn run_on(
 ) {
     let (net, board, body) = (SimNet::new(ranks, options.clone()), Board::new(ranks), Arc::new(body));
     let stands: Arc<Vec<_>> = Arc::new((0..ranks).map(|_| Mutex::new("starting".to_owned())).collect());
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     for rank in 0..ranks {
         let (net, board, body, stands) = (Arc::clone(&net), Arc::clone(&board), Arc::clone(&body), Arc::clone(&stands));
-        let tell = tell.clone();
+        let sender = sender.clone();
         let thread = move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| one(nodes, rank, &net, &board, &*body, &stands)));
             let outcome = outcome.unwrap_or_else(|_| Err("it panicked".into())).map_err(|error| format!("{error:#}"));
             // A runner that gave up no longer receives.
-            let _ = tell.send((rank, outcome));
+            let _ = sender.send((rank, outcome));
         };
         std::thread::Builder::new().stack_size(256 << 10).spawn(thread).expect("a thread for a rank");
     }
     let (deadline, mut left) = (Instant::now() + LIMIT, ranks);
     while left > 0 {
-        let failure = match told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let failure = match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok((_, Ok(()))) => {
                 left -= 1;
                 continue;

@@ -151,7 +151,7 @@ pub(crate) fn locks_of_one_target(world: &Job) -> Outcome {
     };
     thread::scope(|scope| joined(scope.spawn(body)).and(joined(scope.spawn(body))))?;
     world.barrier()?;
-    step("a lock that nobody holds");
+    step("a free lock");
     win.lock(Lock::Exclusive, target, Assert::NONE)?;
     win.unlock(target)?;
     win.lock_all(Assert::NONE)?;

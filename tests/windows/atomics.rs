@@ -152,7 +152,7 @@ pub(crate) fn bytes_and_numbers(world: &Job) -> Outcome {
     same("the sum of 64 bits", &read(BasicType::Int64, 0)?, &(30 * size as u64))?;
     same("the sum of 32 bits", &read(BasicType::Int32, 1)?, &(50 * size as u64))?;
     same("the sum of 16 bits, which wraps", &read(BasicType::Uint16, 3)?, &(65536 - 10 * size as u64))?;
-    same("nobody's value", &win.fetch_value(1, BasicType::Int64, transom::PROC_NULL, 0, Op::Sum)?, &0)?;
+    same("the value of PROC_NULL", &win.fetch_value(1, BasicType::Int64, transom::PROC_NULL, 0, Op::Sum)?, &0)?;
     let class = |outcome: transom::Result<u64>| outcome.err().map(|error| error.class());
     same("of 16 bytes", &class(win.fetch_value(0, BasicType::Complex64, 0, 0, Op::Sum)), &Some(Class::Type))?;
     same("bits of a real", &class(win.fetch_value(0, BasicType::Float64, 0, 0, Op::Band)), &Some(Class::Op))?;

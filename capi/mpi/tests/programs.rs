@@ -53,7 +53,7 @@ static PROGRAMS: &[Program] = &[
     Program { nodes: true, alone: Alone::New, ..c("requests") },
     Program { nodes: true, ..c("notified") },
     c("errors"),
-    Program { alone: Alone::New, ..c("nobody") },
+    Program { alone: Alone::New, ..c("proc_null") },
     // MPICH returns an address for shared memory of 0 bytes; MPICH 5 also answers queries of
     // created windows.
     Program { alone: Alone::None, ..c("empty") },
@@ -139,7 +139,7 @@ fn is_asked(host: &Host, program: &Program, way: &str) -> bool {
 /// Shows W1, W4, W5, W6, W7, O1, O2, O3, O4, O5, O6, S1, S2, S3, S4, S5, E1.
 /// Route: shm.
 fn served(host: &'static Host, program: &Program) {
-    verified(&Run::of(host, host.program(program.name, program.language), 4).served().told(), true);
+    verified(&Run::of(host, host.program(program.name, program.language), 4).served().info(), true);
 }
 
 /// Hosts poll while they wait, so more ranks than cores would take long.
@@ -150,7 +150,7 @@ fn alone(host: &'static Host, program: &Program) {
 /// Shows W1, O1, O2, S1, S2, S3, S5.
 /// Route: mixed.
 fn two_nodes(host: &'static Host, program: &Program) {
-    let run = Run::of(host, host.program(program.name, program.language), 4).served().told();
+    let run = Run::of(host, host.program(program.name, program.language), 4).served().info();
     let said = verified(&run.with("TRANSOM_TEST_NODES", "2"), true);
     // Between nodes the host's polling serves a target that waits in the host, if the host has a
     // hook for it.
@@ -173,7 +173,7 @@ fn threads_over_sockets(host: &'static Host) {
     // create its windows at the same time.
     let crashes = |program| host.name == "open_mpi_5" && program == "duplicates";
     for program in ["turns", "crowd", "duplicates"].into_iter().filter(|&program| !crashes(program)) {
-        let run = Run::of(host, host.program(program, Language::C), 2).served().told();
+        let run = Run::of(host, host.program(program, Language::C), 2).served().info();
         verified(&run.with("TRANSOM_TRANSPORTS", "^shm"), true);
     }
 }
@@ -195,7 +195,7 @@ fn polls(host: &'static Host) {
 fn memory_of_fortran(host: &'static Host) {
     let programs = [("old", false), ("modern", true)].into_iter().filter(|_| host.compiles(Language::Fortran));
     for (name, only) in programs {
-        let said = verified(&Run::of(host, host.program(name, Language::Fortran), 2).served().told(), true);
+        let said = verified(&Run::of(host, host.program(name, Language::Fortran), 2).served().info(), true);
         let windows: Vec<_> = said.lines().filter(|line| line.contains("window Create of 2 ranks")).collect();
         let mapped = windows.iter().filter(|line| !line.contains("not all mapped")).count();
         assert_eq!((windows.len(), mapped), (if only { 1 } else { 2 }, 1), "{said}");
@@ -206,7 +206,7 @@ fn memory_of_fortran(host: &'static Host) {
 /// Shows O1, O2, O6, E1.
 /// Route: shm, tcp.
 fn notified(host: &'static Host) {
-    let run = |ranks| Run::of(host, host.program("notified", Language::C), ranks).served().told();
+    let run = |ranks| Run::of(host, host.program("notified", Language::C), ranks).served().info();
     verified(&run(2), true);
     for ranks in [2, 4] {
         verified(&run(ranks).with("TRANSOM_TRANSPORTS", "^shm"), true);
@@ -215,7 +215,7 @@ fn notified(host: &'static Host) {
 }
 
 fn switched_off(host: &'static Host) {
-    let run = Run::of(host, host.program("kinds", Language::C), 2).served().told().with("TRANSOM_MPI", "off");
+    let run = Run::of(host, host.program("kinds", Language::C), 2).served().info().with("TRANSOM_MPI", "off");
     verified(&run, false);
 }
 
@@ -226,7 +226,7 @@ fn switched_off(host: &'static Host) {
 fn variables_of_any_bytes(host: &'static Host) {
     let run = |variable| {
         let value = OsStr::from_bytes(b"caf\xe9");
-        Run::of(host, host.program("kinds", Language::C), 2).served().told().with(variable, value)
+        Run::of(host, host.program("kinds", Language::C), 2).served().info().with(variable, value)
     };
     verified(&run("NAME_OF_A_FILE"), true);
     let said = verified(&run("TRANSOM_PROVIDER"), false);
@@ -238,7 +238,7 @@ fn variables_of_any_bytes(host: &'static Host) {
 /// Shows E1.
 /// Route: program.
 fn refused_start(host: &'static Host) {
-    let run = Run::of(host, host.program("kinds", Language::C), 2).served().told().with("TRANSOM_ATOMICS", "gpu");
+    let run = Run::of(host, host.program("kinds", Language::C), 2).served().info().with("TRANSOM_ATOMICS", "gpu");
     let said = verified(&run, false);
     assert_eq!(said.matches("windows are served by the MPI itself: TRANSOM_ATOMICS=gpu").count(), 1, "{said}");
 }
@@ -282,7 +282,7 @@ fn tools(host: &'static Host) {
         (plain, format!("{library}:{path}")),
     ];
     for (program, preloaded) in ways {
-        let said = verified(&Run::of(host, program, 2).told().with("LD_PRELOAD", preloaded), true);
+        let said = verified(&Run::of(host, program, 2).info().with("LD_PRELOAD", preloaded), true);
         assert!(said.contains("tool: 2 inits, 10 puts, 2 windows"), "{said}");
     }
 }
@@ -295,14 +295,14 @@ fn loaded_late(host: &'static Host) {
     let module = host.built("libmodule.so", &["-shared", "-fPIC", "-Dmain=main_of_module", &Host::source("kinds.c")]);
     let place = format!("-DMODULE=\"{}\"", module.display());
     let program = host.built("loader", &["-Wl,--as-needed", &place, &Host::source("loader.c")]);
-    verified(&Run::of(host, program, 2).served().told(), true);
+    verified(&Run::of(host, program, 2).served().info(), true);
 }
 
 /// More than 50 windows over six communicators are reported in a few lines by rank 0 alone.
 /// Shows T5.
 /// Route: shm.
 fn lines_of_windows(host: &'static Host) {
-    let said = verified(&Run::of(host, host.program("groups", Language::C), 4).served().told(), true);
+    let said = verified(&Run::of(host, host.program("groups", Language::C), 4).served().info(), true);
     let count = |words: &str| said.lines().filter(|line| line.contains(words)).count();
     // One line for windows over all ranks, one for windows of a single rank.
     assert_eq!(count("transom: window Allocate of "), 2, "{said}");
@@ -318,7 +318,7 @@ fn lines_of_windows(host: &'static Host) {
 /// Shows T5.
 /// Route: shm.
 fn spawned(host: &'static Host) {
-    let said = verified(&Run::of(host, host.program("spawned", Language::C), 2).served().told(), true);
+    let said = verified(&Run::of(host, host.program("spawned", Language::C), 2).served().info(), true);
     assert!(said.contains("some of its ranks are not of MPI_COMM_WORLD"), "{said}");
 }
 

@@ -1,6 +1,6 @@
 //! One Rust file, split into the text that the compiler reads and the text for people. Owns the
-//! scanner that tells code from comments, strings, character literals and lifetimes. Independent of
-//! the rules.
+//! scanner that distinguishes code from comments, strings, character literals and lifetimes.
+//! Independent of the rules.
 
 use std::ops::Range;
 

@@ -171,7 +171,7 @@ impl Progress {
         }
         match self.open.receives.of_context(entry.op_context) {
             Some(slot) => self.open.post_receive(slot),
-            None => Err(FabricError::failed("an operation that nobody posted", reason)),
+            None => Err(FabricError::failed("an operation that was not posted", reason)),
         }
     }
 }

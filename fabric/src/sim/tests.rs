@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::*;
 use crate::{Amo, Domain, Handler, Memory, Peer, Port, Post, Region, Tally};
 
-struct Nobody;
+struct NoMessages;
 
-impl Handler for Nobody {
+impl Handler for NoMessages {
     fn message(&self, from: Peer, bytes: &[u8]) {
-        panic!("{} bytes from {from}, which nobody sent", bytes.len());
+        panic!("{} bytes from {from}, which no rank sent", bytes.len());
     }
 }
 
@@ -45,7 +45,7 @@ fn calm() -> SimOptions {
 
 fn finish(port: &SimPort, tally: &Tally) -> usize {
     for call in 1..1000 {
-        port.progress(&Nobody).expect("nobody was killed");
+        port.progress(&NoMessages).expect("no rank was killed");
         if tally.idle() {
             return call;
         }
@@ -101,7 +101,7 @@ fn operations_overtake_each_other() {
     }
     let mut overtaken = false;
     while tallies.iter().any(|tally| !tally.idle()) {
-        port.progress(&Nobody).expect("nobody was killed");
+        port.progress(&NoMessages).expect("no rank was killed");
         overtaken |= tallies.windows(2).any(|two| !two[0].idle() && two[1].idle());
     }
     assert!(overtaken);
@@ -131,12 +131,12 @@ fn without_passive_progress_only_the_target_applies() {
     let post = port.put_inline(&pair.remote, 0, &[9], &tally);
     assert!(matches!(post, Post::Pending));
     for _ in 0..100 {
-        port.progress(&Nobody).expect("nobody was killed");
+        port.progress(&NoMessages).expect("no rank was killed");
         port.wait(Duration::ZERO);
     }
     assert_eq!(tally.outstanding(), 1);
     for _ in 0..100 {
-        pair.domains[1].port().progress(&Nobody).expect("alive");
+        pair.domains[1].port().progress(&NoMessages).expect("alive");
     }
     finish(port, &tally);
     assert_eq!(pair.memory.word64(0).load(Ordering::Relaxed).to_ne_bytes()[0], 9);
@@ -157,8 +157,8 @@ fn a_killed_peer_breaks_posts_and_fails_operations_in_flight() {
         other => panic!("{other:?}"),
     }
     assert!(matches!(port.send(Peer(1), b"?"), Post::Broken(_)));
-    assert!(pair.domains[1].port().progress(&Nobody).is_err());
-    port.progress(&Nobody).expect("rank 0 lives");
+    assert!(pair.domains[1].port().progress(&NoMessages).is_err());
+    port.progress(&NoMessages).expect("rank 0 lives");
 }
 
 #[test]

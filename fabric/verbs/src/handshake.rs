@@ -220,7 +220,7 @@ mod tests {
             }
             prop_assert_eq!((a.ready, b.ready), (1, 1));
             prop_assert_eq!((a.connected[0].number, b.connected[0].number), (9, 7));
-            prop_assert!(a.sent.is_empty() && b.sent.is_empty(), "nobody talks on");
+            prop_assert!(a.sent.is_empty() && b.sent.is_empty(), "no hello follows");
         }
     }
 

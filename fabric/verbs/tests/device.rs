@@ -142,7 +142,7 @@ fn a_dead_peer_fails_its_operations_and_no_others() {
     until(&[&origin], "puts to a peer that lives", || well.idle());
     assert!(well.settled());
     until(&[&origin], "the end of silence", || tally.idle());
-    let fault = tally.fault().expect("nobody has the data");
+    let fault = tally.fault().expect("the peer has ended");
     assert_eq!(fault.peer, Peer(1));
     assert!(fault.cause.to_string().contains("completion status"), "{fault}");
     assert!(matches!(put(&origin, &lost, 0, &tally), Post::Broken(later) if *later == fault));

@@ -188,7 +188,7 @@ mod tests {
             }
             assert!(done.len() > count, "{schedule:?}, {ranks} ranks: it stops after {count} operations\n{text}");
         }
-        assert!(sent.values().all(|left| *left == 0), "{schedule:?}, {ranks} ranks: a message nobody takes");
+        assert!(sent.values().all(|left| *left == 0), "{schedule:?}, {ranks} ranks: a message that no rank receives");
         operations.len()
     }
 

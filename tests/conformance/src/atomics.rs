@@ -220,10 +220,10 @@ pub fn capabilities_agree(fixture: &impl Fixture) {
         let window = rank.window(64);
         for width in WIDTHS {
             for kind in AmoKind::ALL {
-                let told = window.region.amo(kind, width);
+                let claimed = window.region.amo(kind, width);
                 for (peer, remote) in window.remotes.iter().enumerate() {
                     let seen = rank.domain().port().amo_on(remote, kind, width);
-                    assert_eq!(seen, told, "{kind:?} {width:?} on rank {peer}");
+                    assert_eq!(seen, claimed, "{kind:?} {width:?} on rank {peer}");
                 }
             }
         }

@@ -52,7 +52,7 @@ pub fn foreign_keys_are_refused(fixture: &impl Fixture) {
         }
         let unknown = Peer(12_345);
         let refused = port.import(unknown, &window.region.key()).map(drop);
-        let error = format!("{:#}", refused.expect_err("nobody is connected as this"));
+        let error = format!("{:#}", refused.expect_err("no peer has this number"));
         assert!(error.contains("12345"), "it names the peer: {error}");
     });
 }

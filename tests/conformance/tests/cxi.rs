@@ -93,7 +93,7 @@ fn regions_with_slow_keys_work() {
         assert!(matches!(origin.put_inline(&remote, 3, &[number], &tally), Post::Pending));
     }
     while !tally.idle() {
-        origin.progress(&Nobody).expect("the stand-in works");
+        origin.progress(&NoMessages).expect("the stand-in works");
     }
     assert!(tally.fault().is_none());
     for (number, memory) in (0u8..).zip(&memories) {
@@ -134,10 +134,10 @@ fn a_put_reaches_libfabric_by_two_functions_of_the_port() {
     });
 }
 
-struct Nobody;
+struct NoMessages;
 
-impl transom_fabric::Handler for Nobody {
+impl transom_fabric::Handler for NoMessages {
     fn message(&self, from: Peer, bytes: &[u8]) {
-        panic!("{} bytes from {from}, which nobody sent", bytes.len());
+        panic!("{} bytes from {from}, which no rank sent", bytes.len());
     }
 }

@@ -1,5 +1,5 @@
-//! `transom-run` under another name: cargo tells tests the paths of programs of their own package
-//! only.
+//! `transom-run` under another name: cargo passes to tests the paths of programs of their own
+//! package only.
 
 fn main() -> std::process::ExitCode {
     transom_launch::command_line::main()

@@ -106,11 +106,11 @@ static void hints(void) {
     MPI_Info_create(&info);
     MPI_Info_set(info, "no_locks", "true");
     MPI_Info_set(info, "accumulate_ordering", "none");
-    MPI_Info_set(info, "a key that nobody knows", "yes");
+    MPI_Info_set(info, "an unknown key", "yes");
     MPI_Win_allocate(64, 8, info, MPI_COMM_WORLD, &base, &win);
     MPI_Win_get_info(win, &seen);
     MPI_Info_get(seen, "no_locks", 63, value, &flag);
-    check("hints of creation are told", !flag || strcmp(value, "true"));
+    check("hints of creation are returned", !flag || strcmp(value, "true"));
     MPI_Info_free(&seen);
     MPI_Info_set(info, "no_locks", "false");
     MPI_Win_set_info(win, info);

@@ -247,12 +247,12 @@ static void served(void) {
     bad |= (MPI_Win_set_num_notify(win, info, COUNTERS + rank_) != MPI_SUCCESS) << 3;
     MPI_Info_free(&info);
     MPI_Win_get_info(win, &info);
-    char told[MPI_MAX_INFO_VAL + 1] = "";
+    char value[MPI_MAX_INFO_VAL + 1] = "";
     int flag = 0;
-    MPI_Info_get(info, "mpi_assert_max_num_notify", MPI_MAX_INFO_VAL, told, &flag);
-    bad |= (!flag || strcmp(told, "4096")) << 4;
-    MPI_Info_get(info, "mpi_assert_same_num_notifications", MPI_MAX_INFO_VAL, told, &flag);
-    bad |= (!flag || strcmp(told, "false")) << 5;
+    MPI_Info_get(info, "mpi_assert_max_num_notify", MPI_MAX_INFO_VAL, value, &flag);
+    bad |= (!flag || strcmp(value, "4096")) << 4;
+    MPI_Info_get(info, "mpi_assert_same_num_notifications", MPI_MAX_INFO_VAL, value, &flag);
+    bad |= (!flag || strcmp(value, "false")) << 5;
     MPI_Info_free(&info);
     int code = MPI_Put_notify(&x, 1, MPI_LONG, next_, 0, 1, MPI_LONG, 0, win);
     bad |= (class_of(code) != MPI_ERR_RMA_SYNC) << 6;

@@ -142,7 +142,7 @@ static void fetches(void) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void nobody_and_nothing(void) {
+static void null_and_empty(void) {
     long x = 41, y = 42;
     MPI_Win_lock_all(0, win);
     long bad = MPI_Put(&x, 1, MPI_LONG, MPI_PROC_NULL, 0, 1, MPI_LONG, win) != MPI_SUCCESS;
@@ -180,7 +180,7 @@ int main(int argc, char **argv) {
     families();
     pairs();
     fetches();
-    nobody_and_nothing();
+    null_and_empty();
     MPI_Win_free(&win);
     return end();
 }

@@ -32,7 +32,7 @@ impl Run {
     }
 
     /// The same run with the library and its log.
-    pub(crate) fn told(self) -> Run {
+    pub(crate) fn info(self) -> Run {
         self.with("TRANSOM_INFO", "1")
     }
 
@@ -67,15 +67,15 @@ impl Run {
     }
 }
 
-/// Fails unless all checks of the program hold; returns its output. `tells`: whether the library
+/// Fails unless all checks of the program hold; returns its output. `reports`: whether the library
 /// must report that it serves windows.
-pub(crate) fn verified(run: &Run, tells: bool) -> String {
+pub(crate) fn verified(run: &Run, reports: bool) -> String {
     let output = run.output();
     let said = said(&output);
     assert!(output.status.success(), "{}\n{said}", output.status);
     assert!(said.lines().any(|line| line.starts_with("ok ")), "no check was made\n{said}");
     assert!(!said.contains("not ok "), "{said}");
-    assert_eq!(said.contains("are served by transom"), tells, "{said}");
+    assert_eq!(said.contains("are served by transom"), reports, "{said}");
     said
 }
 

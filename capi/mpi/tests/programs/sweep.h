@@ -117,7 +117,7 @@ static void hang(int signal) {
 }
 
 /* Prints each text once; if texts differ among ranks, with the ranks that have it. */
-static void told(long number, const char *all) {
+static void print_line(long number, const char *all) {
     int equal = 1;
     for (int r = 1; r < size_; r++) equal &= !strcmp(all, all + r * OUTCOME);
     printf("= %ld", number);
@@ -145,7 +145,7 @@ static void run_one(long number, char *all) {
     run_case(number);
     MPI_Gather(said_, OUTCOME, MPI_CHAR, all, OUTCOME, MPI_CHAR, 0, MPI_COMM_WORLD);
     alarm(0);
-    if (rank_ == 0) told(number, all);
+    if (rank_ == 0) print_line(number, all);
 }
 
 int main(int argc, char **argv) {

@@ -23,7 +23,7 @@ static void hangs(int signal) {
 }
 
 /* A token between the two players. */
-static void tell(void) { MPI_Send(NULL, 0, MPI_BYTE, 1 - rank_, 5, MPI_COMM_WORLD); }
+static void notify_other(void) { MPI_Send(NULL, 0, MPI_BYTE, 1 - rank_, 5, MPI_COMM_WORLD); }
 static void hear(void) { MPI_Recv(NULL, 0, MPI_BYTE, 1 - rank_, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE); }
 
 static void fails(long where) { __atomic_fetch_or(&bad_, where, __ATOMIC_RELAXED); }
@@ -57,10 +57,10 @@ static void lock_against_unlock(void) {
         hear();
         together(lock_1, unlock_0);
         MPI_Win_unlock(1, win);
-        tell();
+        notify_other();
     } else {
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win);
-        tell();
+        notify_other();
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
         MPI_Win_unlock(0, win);
         MPI_Win_unlock(1, win);
@@ -145,7 +145,7 @@ static void *fence(void *arg) {
 
 static void *sync_and_tell(void *arg) {
     MPI_Win_sync(win);
-    tell();
+    notify_other();
     return arg;
 }
 
@@ -158,7 +158,7 @@ static void lock_all_against_sync(void) {
         MPI_Win_unlock_all(win);
     } else {
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
-        tell();
+        notify_other();
         hear();
         MPI_Win_unlock(0, win);
     }
@@ -189,11 +189,11 @@ static void writers_against_lock_all(void) {
     if (rank_ == 0) {
         hear();
         together(write_0, write_1);
-        tell();
+        notify_other();
     } else {
         long seen[2] = {-1, -1};
         MPI_Win_lock_all(0, win);
-        tell();
+        notify_other();
         usleep(4 * PAUSE);
         for (int to = 0; to < 2; to++) MPI_Get(&seen[to], 1, MPI_LONG, to, 3, 1, MPI_LONG, win);
         MPI_Win_flush_all(win);
@@ -229,9 +229,9 @@ static void locks_of_different_targets(void) {
     together(count_0, count_1);
     MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win);
     if (rank_ == 0) hear();
-    else tell();
+    else notify_other();
     MPI_Win_unlock(rank_, win);
-    if (rank_ == 0) tell();
+    if (rank_ == 0) notify_other();
     else hear();
     MPI_Win_lock(MPI_LOCK_SHARED, rank_, 0, win);
     if (part[4] != 2 * TURNS) fails(1);

@@ -71,12 +71,12 @@ impl Graph {
         }
     }
 
-    /// A shortest circle through each edge that lies on one, without those already told.
+    /// A shortest circle through each edge that lies on one, without those already reported.
     pub(crate) fn circles(&self) -> Vec<Vec<&Edge>> {
         let mut found: Vec<Vec<&Edge>> = Vec::new();
         for edge in &self.edges {
-            let is_told = found.iter().flatten().any(|told| *told == edge);
-            if !is_told && let Some(back) = self.way(&edge.to, &edge.from) {
+            let is_reported = found.iter().flatten().any(|known| *known == edge);
+            if !is_reported && let Some(back) = self.way(&edge.to, &edge.from) {
                 found.push([vec![edge], back].concat());
             }
         }

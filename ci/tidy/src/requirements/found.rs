@@ -240,8 +240,9 @@ mod tests {
     }
 
     fn found(files: &[(&str, &str)]) -> Vec<(String, Vec<usize>, String)> {
-        let told = |test: Test| (test.name, test.places.iter().map(|(_, line)| *line).collect(), test.routes.join(" "));
-        tests(&tree(files)).into_iter().map(told).collect()
+        let found =
+            |test: Test| (test.name, test.places.iter().map(|(_, line)| *line).collect(), test.routes.join(" "));
+        tests(&tree(files)).into_iter().map(found).collect()
     }
 
     fn names(text: &str) -> Vec<String> {
@@ -263,8 +264,8 @@ mod tests {
         let text = "const T: &[Test] = &[\n    test(\"one\", &[1, 2], first),\n    Test {\n        name: \"two\",\n        \
                     env: &[(\"A\", \"n\")],\n        body: first,\n    },\n];\nfn first() {}\n";
         let both = [("one".to_owned(), vec![2, 9]), ("two".to_owned(), vec![3, 9])];
-        let told: Vec<_> = found(&[("tests/a.rs", text)]).into_iter().map(|(name, lines, _)| (name, lines)).collect();
-        assert_eq!(told, both);
+        let listed: Vec<_> = found(&[("tests/a.rs", text)]).into_iter().map(|(name, lines, _)| (name, lines)).collect();
+        assert_eq!(listed, both);
         assert_eq!(names("let t = [(\"a\", a), (\"b\", c::<u8>)];\nfn a() {}\nfn c() {}"), ["a", "b"]);
         for text in ["same(\"a b\", x, f);\nfn f() {}", "same(\"a\", &f());\nfn f() {}", "same(\"a\", x, y);", "a(f)"] {
             assert!(names(text).is_empty(), "{text}");
@@ -295,9 +296,9 @@ mod tests {
             ("tests/suite/tests/other.rs", "fn f() {}"),
         ];
         let all = tests(&tree(&suite));
-        let told: Vec<_> = all.iter().map(|test| (test.path.as_str(), test.name.as_str())).collect();
+        let listed: Vec<_> = all.iter().map(|test| (test.path.as_str(), test.name.as_str())).collect();
         let (shm, put) = ("tests/suite/tests/shm.rs", "tests/suite/src/put.rs");
-        assert_eq!(told, [(shm, "whole"), (put, "whole"), (shm, "torn"), (put, "torn")]);
+        assert_eq!(listed, [(shm, "whole"), (put, "whole"), (shm, "torn"), (put, "torn")]);
         assert!(all.iter().all(|test| test.runners == [shm]));
     }
 

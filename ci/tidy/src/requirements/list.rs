@@ -54,8 +54,8 @@ mod tests {
     #[test]
     fn lines_are_identifiers_with_words() {
         let (all, wrong) = parse("# Said first.\n\nW1 creation of windows\n  O12  sums \n");
-        let told: Vec<_> = all.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
-        assert_eq!(told, [("W1", "creation of windows"), ("O12", "sums")]);
+        let listed: Vec<_> = all.iter().map(|one| (one.id.as_str(), one.text.as_str())).collect();
+        assert_eq!(listed, [("W1", "creation of windows"), ("O12", "sums")]);
         assert!(wrong.is_empty());
     }
 

@@ -225,13 +225,13 @@ mod tests {
     #[test]
     fn conformance_tests_take_the_routes_of_their_runners() {
         let list = "macro_rules! conformance {\n() => { put: whole; }\n}";
-        let told = brief(&[
+        let text = brief(&[
             ("tests/suite/src/lib.rs", list),
             ("tests/suite/src/put.rs", "//! Owns.\n\n/// Shows O7.\npub fn whole() {}"),
             ("tests/suite/tests/shm.rs", "conformance!([Shm]);"),
             ("tests/suite/tests/net.rs", "//! Owns.\n//! Shows B2.\n//! Route: tcp.\nconformance!([Net]);"),
         ]);
-        assert_eq!(told, "requirement O7: 1 test, routes: shm tcp\nrequirement B2: 1 test, routes: tcp\n");
+        assert_eq!(text, "requirement O7: 1 test, routes: shm tcp\nrequirement B2: 1 test, routes: tcp\n");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 #include "check.h"
 
 /* Debian's Open MPI 4.1 returns an error for a lock of MPI_PROC_NULL. */
-static int locks_nobody(void) {
+static int locks_proc_null(void) {
 #ifdef OPEN_MPI
     return by_transom();
 #else
@@ -57,13 +57,13 @@ static long flushes(MPI_Win win) {
 static void epochs(MPI_Win win) {
     int next = (rank_ + 1) % size_;
     long bad, mine = 40 + rank_, found = 0;
-    if (locks_nobody()) {
+    if (locks_proc_null()) {
         for (int kind = 0; kind < 2; kind++) {
             bad = MPI_Win_lock(kind ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, MPI_PROC_NULL, kind ? MPI_MODE_NOCHECK : 0, win);
             if (!bad) bad = operations(win, 1);
             if (!bad) bad = flushes(win);
             if (!bad) bad = MPI_Win_unlock(MPI_PROC_NULL, win);
-            check(kind ? "lock of nobody, shared and NOCHECK" : "lock of nobody, exclusive", bad);
+            check(kind ? "lock of PROC_NULL, shared and NOCHECK" : "lock of PROC_NULL, exclusive", bad);
         }
         /* Beside another target's lock, with either one ending first. */
         for (int first = 0; first < 2; first++) {
@@ -74,24 +74,24 @@ static void epochs(MPI_Win win) {
             bad |= MPI_Win_unlock(MPI_PROC_NULL, win);
             bad |= MPI_Get(&found, 1, MPI_LONG, next, rank_, 1, MPI_LONG, win);
             bad |= MPI_Win_unlock(next, win);
-            check(first ? "lock of nobody within another" : "another lock within that of nobody", bad | (found != mine));
+            check(first ? "lock of PROC_NULL within another" : "another lock within that of PROC_NULL", bad | (found != mine));
         }
         bad = MPI_Win_lock(MPI_LOCK_EXCLUSIVE, next, 0, win);
         bad |= MPI_Win_lock(MPI_LOCK_SHARED, MPI_PROC_NULL, 0, win);
         bad |= MPI_Win_unlock(next, win);
         if (!bad) bad = operations(win, 1);
         bad |= MPI_Win_unlock(MPI_PROC_NULL, win);
-        check("the lock of nobody ends last", bad);
+        check("the lock of PROC_NULL ends last", bad);
     }
     MPI_Win_lock_all(0, win);
     bad = operations(win, 1);
     if (!bad) bad = flushes(win);
     MPI_Win_unlock_all(win);
-    check("nobody within lock_all", bad);
+    check("PROC_NULL within lock_all", bad);
     MPI_Win_fence(0, win);
     bad = operations(win, 0);
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
-    check("nobody between fences", bad);
+    check("PROC_NULL between fences", bad);
     MPI_Group all, one;
     MPI_Win_get_group(win, &all);
     MPI_Group_incl(all, 1, &rank_, &one);
@@ -99,11 +99,11 @@ static void epochs(MPI_Win win) {
     bad = operations(win, 0);
     MPI_Win_complete(win), MPI_Win_wait(win);
     MPI_Group_free(&one), MPI_Group_free(&all);
-    check("nobody between start and complete", bad);
+    check("PROC_NULL between start and complete", bad);
     /* Hosts accept these calls though no epoch is open. */
     bad = operations(win, 1);
     if (!bad) bad = flushes(win);
-    check("nobody without an epoch", bad);
+    check("PROC_NULL without an epoch", bad);
     MPI_Win_lock_all(0, win), MPI_Win_unlock_all(win);
     check("the epochs of the window are in order", MPI_Win_fence(0, win) | MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
 }
@@ -152,7 +152,7 @@ int main(int argc, char **argv) {
     /* Hosts check fewer arguments. */
     if (by_transom()) {
         MPI_Win_lock_all(0, win);
-        check("nobody without buffers", without_buffers(win));
+        check("PROC_NULL without buffers", without_buffers(win));
         answers(win);
         MPI_Win_unlock_all(win);
     }
