@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::Row;
 
-/// Accumulates of `size` bytes of f64 by SUM: the row at the origin.
+/// Measures accumulates of `size` bytes of f64 by SUM. Returns the row at the origin.
 pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome<Option<Row>> {
     let len = size / 8;
     let win = window::<f64>(world, options, len)?;
@@ -52,7 +52,8 @@ pub(crate) fn accumulate(world: &Job, options: &Options, size: usize) -> Outcome
     Ok(row)
 }
 
-/// Puts of `size` bytes, in blocks of 8 to every other 8 of the target: the row at the origin.
+/// Measures puts of `size` bytes, in blocks of 8 to every other 8 of the target. Returns the row at
+/// the origin.
 pub(crate) fn strided_put(world: &Job, options: &Options, size: usize) -> Outcome<Option<Row>> {
     let len = size / 8;
     let win = window::<u64>(world, options, 2 * len)?;

@@ -29,12 +29,12 @@ pub(crate) struct Times {
     pub(crate) iterations: usize,
 }
 
-/// How often an operation is done.
+/// Numbers of operations of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     /// Operations in all rounds.
     pub(crate) iterations: usize,
-    /// Operations before the first.
+    /// Operations before the first round.
     pub(crate) skip: usize,
     /// Whether all rounds of the library come before the first operation of the floor.
     pub(crate) apart: bool,
@@ -93,14 +93,14 @@ fn timed(count: usize, batch: &mut Batch<'_>) -> Outcome<f64> {
 }
 
 impl Times {
-    /// Of rounds of `each` operations.
+    /// The times of rounds of `each` operations.
     pub(crate) fn of_durations(rounds: &[Duration], each: usize) -> Times {
         #[allow(clippy::cast_precision_loss)] // nanoseconds of seconds fit
         let samples = rounds.iter().map(|round| round.as_nanos() as f64 / each as f64).collect();
         Times::of(samples, each)
     }
 
-    /// Of the time of one operation in each round of `each` operations, in ns.
+    /// The times from samples: of one operation in each round of `each` operations, in ns.
     pub(crate) fn of(mut samples: Vec<f64>, each: usize) -> Times {
         samples.sort_by(f64::total_cmp);
         let at = |per_cent: usize| samples[(samples.len() - 1) * per_cent / 100];

@@ -13,15 +13,15 @@ use crate::outcome::Outcome;
 use crate::report::Row;
 use crate::synchronization::{ROUNDS, per_round};
 
-/// Round trips of 8 bytes: a notified put there, whose target waits for its count and answers by
-/// the same. Both ranks run the same rounds, each of the library's beside one of the floor's.
+/// Round trips of 8 bytes: a notified put, for whose notice rank 1 waits, and a notified put back.
+/// Both ranks alternate a round of the library and a round of the floor.
 pub(crate) fn pingpong(world: &Job, options: &Options, floor: Option<&Floor>) -> Outcome<Option<Row>> {
     let win = window::<u64>(world, options, 1)?;
     win.set_num_notify(1)?;
     let (me, each) = (world.rank(), per_round(options));
     let floor = floor.filter(|floor| floor.has(Test::NotifyPingpong));
     let (mut turn, mut times) = (0u64, (Vec::new(), Vec::new()));
-    // A bare round that failed, with the rounds that were to follow.
+    // The failure of a bare round. The remaining rounds are left out.
     let mut failed = None;
     win.lock_all(|epoch| {
         if me > 1 {

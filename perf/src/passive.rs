@@ -64,7 +64,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     Ok(passive)
 }
 
-/// One turn: the operations' times at the origin, nothing elsewhere.
+/// Runs one turn. Returns the times of the operations at the origin, and none at other ranks.
 fn turn(world: &Job, win: &Window<u64>, value: u64, compute: bool) -> Outcome<Vec<Duration>> {
     world.barrier()?;
     let times = match world.rank() {

@@ -15,16 +15,16 @@ use crate::perftest::Perftest;
 /// One line of the table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
-    /// The results, in tables.
+    /// The operation, in tables of several operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) what: Option<String>,
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) size: usize,
-    /// Of the library; in the floor's table, of the floor.
+    /// The times of the library; in the floor's table, of the floor.
     pub(crate) library: Times,
-    /// Of the machine.
+    /// The times of the floor.
     pub(crate) floor: Option<Times>,
-    /// Library by floor, of times: above 1 is slower.
+    /// The time of the library divided by that of the floor: above 1 the library is slower.
     pub(crate) ratio: Option<f64>,
     /// perftest's number, in microseconds or 10^6 bytes a second.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ impl Row {
     }
 }
 
-/// The way between the two ranks, in words.
+/// The route between the two ranks, in words.
 pub(crate) fn route(world: &Job) -> Outcome<String> {
     Ok(match world.route(1 - world.rank().min(1))? {
         Route::Shm => "shared memory".into(),
@@ -123,7 +123,7 @@ fn number(options: &Options, size: usize, times: &Times) -> String {
     }
 }
 
-/// Writes the JSON file, if one is wanted.
+/// Writes the rows to the JSON file, if one is requested.
 pub(crate) fn json(options: &Options, world: &Job, rows: &[Row]) -> Outcome<()> {
     let document = Document {
         test: options.test.name(),
@@ -138,7 +138,7 @@ pub(crate) fn json(options: &Options, world: &Job, rows: &[Row]) -> Outcome<()> 
     write_json(options, &document)
 }
 
-/// Writes anything to the JSON file, if one is wanted.
+/// Writes a document to the JSON file, if one is requested.
 pub(crate) fn write_json(options: &Options, document: &impl Serialize) -> Outcome<()> {
     let Some(path) = &options.json else { return Ok(()) };
     let text = serde_json::to_string_pretty(document)?;

@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 use crate::pattern;
 use crate::report::Row;
 
-/// Puts or gets of one size with a request: the row at the origin.
+/// Measures puts or gets of one size with a request. Returns the row at the origin.
 pub(crate) fn one(world: &Job, options: &Options, size: usize, turn: usize) -> Outcome<Option<Row>> {
     let win = window(world, options, size)?;
     let gets = options.test == Test::RequestGet;

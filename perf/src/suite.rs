@@ -71,12 +71,12 @@ fn beside(perftest: Option<&mut Perftest>, row: Option<Row>, size: usize) -> Out
     Ok(row.map(|row| Row { perftest, ..row }))
 }
 
-/// Gets in flight: each has a separate buffer.
+/// Number of gets in flight, which have a separate buffer each.
 fn flight(options: &Options) -> usize {
     if matches!(options.test, Test::GetBw | Test::Floor) { options.window } else { 1 }
 }
 
-/// Puts and gets of one size: the row at the origin.
+/// Measures puts or gets of one size. Returns the row at the origin.
 fn copy(world: &Job, options: &Options, floor: Option<&Floor>, size: usize, turn: usize) -> Outcome<Option<Row>> {
     let win = window(world, options, size)?;
     let gets = matches!(options.test, Test::GetLatency | Test::GetBw);

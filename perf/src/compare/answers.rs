@@ -14,7 +14,7 @@ pub(crate) enum Answer {
     Case {
         /// The latency with a target that computes, in us.
         computing_us: f64,
-        /// With one that is attentive.
+        /// The latency with an attentive target, in us.
         attentive_us: f64,
         /// Whether all operations were complete while the target computed, and not late.
         passive: bool,
@@ -29,22 +29,22 @@ pub(crate) enum Answer {
     Hangs,
     /// A process ended.
     Dies(String),
-    /// The time of a quick run was over before.
+    /// Not run: the time of `--quick` was over.
     Skipped,
 }
 
 impl Answer {
-    /// The value, where there is one.
+    /// The value of a measured cell.
     pub(crate) fn value(&self) -> Option<f64> {
         if let Answer::Value(value) = self { Some(*value) } else { None }
     }
 
-    /// Whether it has a number.
+    /// Whether the answer has numbers.
     pub(crate) fn is_measured(&self) -> bool {
         matches!(self, Answer::Value(_) | Answer::Case { .. })
     }
 
-    /// As a word, if there is no number.
+    /// The word that the table shows in place of a number.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Answer::Value(_) | Answer::Case { .. } => "",
@@ -59,24 +59,24 @@ impl Answer {
 
 /// A line that the benchmark prints.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum Message {
     /// A line of the plan begins.
     Begin(usize),
-    /// It has an answer.
+    /// The line has an answer.
     Answer(usize, Answer),
-    /// Its window can't be had: so no other line with such a window can be answered.
+    /// The MPI can't create the line's window, so lines with an equal window have no answer.
     NoWindow(usize, String),
 }
 
 /// Reads a line of output; `None` for a line that the benchmark did not print.
-pub(crate) fn parse(line: &str) -> Option<Said> {
+pub(crate) fn parse(line: &str) -> Option<Message> {
     let mut words = line.split_whitespace();
     let (what, index) = (words.next()?, words.next()?.parse().ok()?);
     let rest: Vec<&str> = words.collect();
     let number = |at: usize| rest.get(at).and_then(|word| word.parse::<f64>().ok()).filter(|value| value.is_finite());
     let answer = match (what, rest.len()) {
-        ("begin", 0) => return Some(Said::Begin(index)),
-        ("nowindow", _) => return Some(Said::NoWindow(index, rest.join(" "))),
+        ("begin", 0) => return Some(Message::Begin(index)),
+        ("nowindow", _) => return Some(Message::NoWindow(index, rest.join(" "))),
         ("fail", _) => Answer::Fails(rest.join(" ")),
         ("hang", 0) => Answer::Hangs,
         ("cell", 2) if rest[1] == "wrong" => Answer::Wrong,
@@ -89,7 +89,7 @@ pub(crate) fn parse(line: &str) -> Option<Said> {
         },
         _ => return None,
     };
-    Some(Said::Answer(index, answer))
+    Some(Message::Answer(index, answer))
 }
 
 /// The answers of several rounds as one: the best value, because other processes only make values
@@ -114,16 +114,16 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_the_benchmark_prints_them() {
-        let value = Said::Answer(17, Answer::Value(0.5));
+        let value = Message::Answer(17, Answer::Value(0.5));
         assert_eq!(parse("cell 17 0.500000 right"), Some(value));
-        assert_eq!(parse("cell 0 3.1 wrong"), Some(Said::Answer(0, Answer::Wrong)));
-        assert_eq!(parse("begin 3"), Some(Said::Begin(3)));
-        assert_eq!(parse("hang 12"), Some(Said::Answer(12, Answer::Hangs)));
-        let fails = Said::Answer(1, Answer::Fails("MPI_Put(a, b): no such rank".into()));
+        assert_eq!(parse("cell 0 3.1 wrong"), Some(Message::Answer(0, Answer::Wrong)));
+        assert_eq!(parse("begin 3"), Some(Message::Begin(3)));
+        assert_eq!(parse("hang 12"), Some(Message::Answer(12, Answer::Hangs)));
+        let fails = Message::Answer(1, Answer::Fails("MPI_Put(a, b): no such rank".into()));
         assert_eq!(parse("fail 1 MPI_Put(a, b): no such rank"), Some(fails));
-        assert_eq!(parse("nowindow 9 MPI_Win_create: x"), Some(Said::NoWindow(9, "MPI_Win_create: x".into())));
+        assert_eq!(parse("nowindow 9 MPI_Win_create: x"), Some(Message::NoWindow(9, "MPI_Win_create: x".into())));
         let case = Answer::Case { computing_us: 1.5, attentive_us: 0.25, passive: true, data: false };
-        assert_eq!(parse("case 4 1.500 0.250 1 0"), Some(Said::Answer(4, case)));
+        assert_eq!(parse("case 4 1.500 0.250 1 0"), Some(Message::Answer(4, case)));
         for other in ["", "cell", "cell x 1 right", "cell 1 nan right", "cell 1 2", "[vm:01792] help", "begin 1 2"] {
             assert_eq!(parse(other), None, "{other}");
         }

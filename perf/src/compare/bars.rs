@@ -25,8 +25,9 @@ const STYLE: &str = "<style>text{fill:#24292f}.rule{stroke:#d0d7de}.one{stroke:#
 /// An MPI, without the library and with it.
 type Pair<'p> = [&'p Column; 2];
 
-/// The cells to show, by their place in the plan. Of two ranks: of allocated and created windows,
-/// for each function the shortest and the longest that a flush completes. Of all ranks: each.
+/// The cells to show, as indices of the plan. Of the cells between two ranks: for each function the
+/// smallest and the largest size on allocated and created windows, completed by a flush. Of the
+/// cells of all ranks: all.
 fn cells(lines: &[Line]) -> Vec<usize> {
     let alike = |a: &Line, b: &Line| (a.function, a.window, a.sync) == (b.function, b.window, b.sync);
     let shown = |line: &Line| {
@@ -38,7 +39,7 @@ fn cells(lines: &[Line]) -> Vec<usize> {
     (0..lines.len()).filter(|&index| any(&lines[index])).collect()
 }
 
-/// The ratio of a cell, or why there is none.
+/// The ratio of a cell, or the word that the table shows in place of it.
 fn outcome(line: &Line, index: usize, [without, with]: Pair<'_>) -> Result<f64, &'static str> {
     let base = without.answers[index].value().ok_or(without.answers[index].word())?;
     ratio(line, &with.answers[index], base).ok_or(with.answers[index].word())
@@ -168,7 +169,7 @@ mod tests {
         let text = svg(&[part, grid]);
         // Three functions of two sizes, two of words, two of bandwidth, in two windows.
         assert_eq!(cells(&lines).len(), 20);
-        // Bandwidths are ratios of time too: four times the value there, a quarter elsewhere.
+        // Times with the library are a quarter. Bandwidths are a quarter too: the ratio is four.
         let count = |number: &str| text.matches(&format!(">{number}</text>")).count();
         assert_eq!([count("0.25"), count("4.00"), count("hangs")], [16, 4, 20]);
         assert_eq!(text.matches("<rect").count(), 2 + 40);

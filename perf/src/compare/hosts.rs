@@ -78,13 +78,13 @@ impl Host {
         self.library.is_some()
     }
 
-    /// The variables that make it take a transport; those of transom too. All of them are set for
-    /// every MPI: each heeds its own. `with`: transom serves the windows.
+    /// The variables that select a transport in the MPI and in transom. Every MPI gets the
+    /// variables of all MPIs, and reads its own. `with`: transom serves the windows.
     pub(crate) fn environment(&self, transport: Transport, with: bool) -> Vec<(&'static str, &'static str)> {
         let mut all = vec![
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-            // Two ranks on any number of cores.
+            // Open MPI starts two ranks on one core too.
             ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
             ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
         ];
@@ -119,17 +119,17 @@ impl Host {
     }
 }
 
-/// The interposition library's file, and the manifest that it is built by.
+/// The interposition library's file, and the manifest of its package.
 const LIBRARY: &str = "libtransom_mpi.so";
 const MANIFEST: &str = "capi/mpi/Cargo.toml";
 
-/// Where this program is.
+/// The folders of this program.
 struct Place {
-    /// The folder above that of the program: of a build, or the prefix that it was installed below.
+    /// The folder above that of the program: a target folder, or the prefix of an installation.
     prefix: PathBuf,
-    /// Whether it is of a build.
+    /// Whether the prefix is a target folder.
     is_build: bool,
-    /// The root of the sources, where they are here.
+    /// The root of the sources, if they are on this machine.
     sources: Option<PathBuf>,
 }
 
@@ -145,7 +145,7 @@ impl Place {
         Place { prefix, is_build: folder.join("deps").exists(), sources }
     }
 
-    /// The folder that things are built in.
+    /// The folder for builds.
     fn target(&self) -> PathBuf {
         match (&self.sources, self.is_build) {
             (_, true) => self.prefix.clone(),
@@ -155,7 +155,7 @@ impl Place {
     }
 }
 
-/// A program as it is named from every folder; those without a slash are found by `PATH`.
+/// The path of a program from any working directory. A name without a slash is found by `PATH`.
 fn absolute(program: &str) -> PathBuf {
     let path = PathBuf::from(program);
     if program.contains('/') { path.canonicalize().unwrap_or(path) } else { path }

@@ -16,7 +16,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::Transport;
-use super::answers::{Answer, Said, parse};
+use super::answers::{Answer, Message, parse};
 use super::hosts::Host;
 use super::plan::Line;
 use crate::outcome::Outcome;
@@ -33,7 +33,7 @@ const SOURCES: [(&str, &str); 5] = [
 /// Output is missing for this time only if the launcher hangs, because the benchmark itself has a
 /// shorter limit.
 const SILENCE: Duration = Duration::from_secs(40);
-/// How often a plan is begun anew after a line that ended the job.
+/// Most restarts of a plan after lines that ended the job.
 const RESTARTS: usize = 24;
 
 /// The launcher at work, which a signal to this program ends too; 0 without one.
@@ -76,7 +76,7 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    /// Builds it, for this many ranks.
+    /// Builds the benchmark with the compiler of each MPI, for jobs of `ranks` ranks.
     pub(crate) fn build(hosts: &[Host], ranks: usize, quick: bool) -> Outcome<Bench> {
         let folder = std::env::temp_dir().join(format!("transom-compare-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
@@ -100,13 +100,13 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Bounds the time that all runs of plans take together, of which there will be this many.
+    /// Bounds the time of all `runs` runs of plans together.
     pub(crate) fn limit(&mut self, time: Duration, runs: usize) {
         self.clock = Some(Clock { end: Instant::now() + time, left: Cell::new(runs) });
     }
 
-    /// Runs a plan on the MPI of this index; an answer for each line. A line without a value in an
-    /// earlier round is not repeated.
+    /// Runs a plan on the MPI number `index`. Returns an answer for each line. A line without a
+    /// value in an earlier round is not repeated.
     pub(crate) fn run(
         &self,
         index: usize,
@@ -129,7 +129,7 @@ impl Bench {
                 open.iter().for_each(|&line| answers[line] = Some(Answer::Skipped));
                 break;
             }
-            let why = self.go(index, host, library, transport, lines, &open, &mut answers, deadline)?;
+            let why = self.run_once(index, host, library, transport, lines, &open, &mut answers, deadline)?;
             // A job that did not reach its plan is repeated once, and then abandoned.
             starts = if why.is_some() { starts + 1 } else { 0 };
             if let Some(why) = why.filter(|_| starts == 2) {
@@ -140,10 +140,10 @@ impl Bench {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(rest)).collect())
     }
 
-    /// Runs the lines that are open, until one ends the job, which has an answer then. In words how
-    /// it ended, where none had begun.
+    /// Runs the lines that have no answer yet, until a line ends the job; that line has an answer
+    /// then. Returns how the job ended if it ended before the first line.
     #[allow(clippy::too_many_arguments)] // one job, in all its parts
-    fn go(
+    fn run_once(
         &self,
         index: usize,
         host: &Host,
@@ -172,15 +172,15 @@ impl Bench {
         // SeqCst: rare, and nothing else is ordered by it.
         LAUNCHER.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
         let mut run = Run { child, lines, open, answers, begun: None, deadline };
-        let heard = run.listen();
-        let ended = run.end(heard != Heard::All);
+        let end_of_output = run.read_output();
+        let ended = run.end(end_of_output != OutputEnd::Complete);
         // SeqCst: rare, and no other access is ordered by it.
         LAUNCHER.store(0, Ordering::SeqCst);
-        let why = match heard {
+        let why = match end_of_output {
             // The remaining lines are skipped.
-            Heard::Late => return Ok(None),
-            Heard::Silence => "the launcher was silent".to_owned(),
-            Heard::All => last_words(&errors, &ended),
+            OutputEnd::Late => return Ok(None),
+            OutputEnd::Silence => "the launcher was silent".to_owned(),
+            OutputEnd::Complete => reason_of_end(&errors, &ended),
         };
         Ok(run.settle(why))
     }
@@ -204,8 +204,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// Until when a run that begins now may take: three times its share, since most need less,
-    /// within the time of all.
+    /// The time limit of a run that begins now: three times its share of the remaining time, since
+    /// most runs need less, and at most all of it.
     fn deadline(&self) -> Instant {
         let (now, left) = (Instant::now(), u32::try_from(self.left.get()).unwrap_or(u32::MAX).max(1));
         self.left.set(self.left.get().saturating_sub(1));
@@ -216,17 +216,17 @@ impl Clock {
 
 /// How the output of a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
-    All,
+enum OutputEnd {
+    Complete,
     /// No output for longer than the limit.
     Silence,
-    /// The time was over.
+    /// The time limit of the run has passed.
     Late,
 }
 
 /// The end of a job, with the first line of its output that gives a reason. Process numbers are
 /// left out, so that equal reasons are equal texts.
-fn last_words(errors: &Path, ended: &str) -> String {
+fn reason_of_end(errors: &Path, ended: &str) -> String {
     const NOISE: [&str; 4] = ["Process received signal", "ORTE_ERROR_LOG", "show_help", "aggregate"];
     let text = std::fs::read(errors).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -258,8 +258,8 @@ struct Run<'r> {
 
 impl Run<'_> {
     /// Reads the output of the job until its end, a long silence, or the time limit.
-    fn listen(&mut self) -> Heard {
-        let Some(output) = self.child.stdout.take() else { return Heard::Silence };
+    fn read_output(&mut self) -> OutputEnd {
+        let Some(output) = self.child.stdout.take() else { return OutputEnd::Silence };
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -268,26 +268,26 @@ impl Run<'_> {
                 }
             }
         });
-        self.hear(&receiver)
+        self.read_lines(&receiver)
     }
 
-    fn hear(&mut self, receiver: &Receiver<String>) -> Heard {
+    fn read_lines(&mut self, receiver: &Receiver<String>) -> OutputEnd {
         loop {
             let rest = self.deadline.map_or(SILENCE, |deadline| deadline.saturating_duration_since(Instant::now()));
             match receiver.recv_timeout(rest.min(SILENCE)) {
                 Ok(line) => self.take(&line),
-                Err(RecvTimeoutError::Timeout) if rest < SILENCE => return Heard::Late,
-                Err(RecvTimeoutError::Timeout) => return Heard::Silence,
-                Err(RecvTimeoutError::Disconnected) => return Heard::All,
+                Err(RecvTimeoutError::Timeout) if rest < SILENCE => return OutputEnd::Late,
+                Err(RecvTimeoutError::Timeout) => return OutputEnd::Silence,
+                Err(RecvTimeoutError::Disconnected) => return OutputEnd::Complete,
             }
         }
     }
 
     fn take(&mut self, line: &str) {
         match parse(line) {
-            Some(Said::Begin(place)) => self.begun = Some(place),
-            Some(Said::Answer(place, answer)) => self.answer(place, answer),
-            Some(Said::NoWindow(place, why)) => {
+            Some(Message::Begin(place)) => self.begun = Some(place),
+            Some(Message::Answer(place, answer)) => self.answer(place, answer),
+            Some(Message::NoWindow(place, why)) => {
                 let window = self.open.get(place).map(|&line| self.lines[line].window);
                 for place in 0..self.open.len() {
                     if Some(self.lines[self.open[place]].window) == window {
@@ -299,7 +299,7 @@ impl Run<'_> {
         }
     }
 
-    /// The first answer counts: later output is that of a job that ends.
+    /// Sets the answer of a line. The first answer counts: a job that ends may print another one.
     fn answer(&mut self, place: usize, answer: Answer) {
         if let Some(slot) = self.open.get(place).and_then(|&line| self.answers.get_mut(line)) {
             slot.get_or_insert(answer);

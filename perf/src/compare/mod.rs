@@ -101,7 +101,7 @@ pub(crate) struct Column {
     pub(crate) host: String,
     /// Whether transom serves its windows.
     pub(crate) with: bool,
-    /// For each line of the plan.
+    /// The answer of each line of the plan.
     pub(crate) answers: Vec<Answer>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// As the benchmark reads it.
+    /// The line in the form that the benchmark reads.
     pub(crate) fn text(&self) -> String {
         let Line { function, window, sync, size, operation } = self;
         match operation.is_empty() {

@@ -49,7 +49,7 @@ pub(crate) fn svg(parts: &[Part]) -> String {
     out
 }
 
-/// A column's line of a panel.
+/// The curve of a column in the panel of a function.
 fn curve(part: &Part, index: usize, function: &str) -> Curve {
     let column = &part.columns[index];
     let color = COLORS[color(&part.columns, index) % COLORS.len()];
@@ -101,7 +101,7 @@ mod tests {
         let grid = Part { transport: Transport::Shm, lines: plan::grid(), columns: Vec::new() };
         let text = svg(&[part, grid]);
         assert_eq!(text.matches("<polyline").count(), 12);
-        // Three panels and the legend, of each of them.
+        // Each column has a line in three panels and in the legend.
         let strokes = |color: &str, dashed: bool| {
             let lines = text.lines().filter(|line| line.contains(&format!("stroke=\"{color}\" stroke-width=\"2\"")));
             lines.filter(|line| line.contains("dasharray") == dashed).count()

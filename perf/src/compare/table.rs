@@ -67,13 +67,13 @@ fn transport(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Time with by time without; of bandwidths and rates the other way round.
+/// The time with transom divided by the time without it; for bandwidths and rates the inverse.
 pub(crate) fn ratio(line: &Line, with: &Answer, without: f64) -> Option<f64> {
     let with = with.value().filter(|&value| value > 0.0 && without > 0.0)?;
     Some(if line.is_more_better() { without / with } else { with / without })
 }
 
-/// The best of the MPIs without the library, where one was measured.
+/// The best measured value of all MPIs, with transom or without it.
 fn best(line: &Line, index: usize, columns: &[Column], with: bool) -> Option<f64> {
     let values = columns.iter().filter(|column| column.with == with).filter_map(|column| column.answers[index].value());
     if line.is_more_better() { values.max_by(f64::total_cmp) } else { values.min_by(f64::total_cmp) }
@@ -82,8 +82,8 @@ fn best(line: &Line, index: usize, columns: &[Column], with: bool) -> Option<f64
 /// The table of cells, and a summary for each MPI.
 pub(crate) fn cells(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     transport(out, part)?;
-    if !has_something(part) {
-        return nothing(out, part);
+    if !has_results(part) {
+        return no_results(out, part);
     }
     let has_library = part.columns.iter().any(|column| column.with);
     write!(out, "{:<18}{:<10}{:<7}{:>8}", "# Function", "Window", "Sync", "Size")?;
@@ -122,14 +122,14 @@ pub(super) fn by_mpi(part: &Part) -> impl Iterator<Item = &[Column]> {
     part.columns.chunk_by(|_, next| next.with)
 }
 
-/// Whether there is a number, or data that was wrong.
-fn has_something(part: &Part) -> bool {
+/// Whether a cell has a number or wrong data.
+fn has_results(part: &Part) -> bool {
     let mut all = part.columns.iter().flat_map(|column| &column.answers);
     all.any(|answer| answer.is_measured() || *answer == Answer::Wrong)
 }
 
-/// In place of a table without a number: why.
-fn nothing(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
+/// Prints the reasons in place of a table without a number.
+fn no_results(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     writeln!(out, "# Nothing was measured")?;
     reasons(out, part)
 }
@@ -146,7 +146,7 @@ fn times(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"))
 }
 
-/// How many cells are slower with transom, and the worst of them.
+/// Prints how many cells are slower with transom, and the worst ratio.
 fn summary(out: &mut impl Write, part: &Part, without: &Column, with: &Column) -> std::io::Result<()> {
     let all =
         part.lines.iter().enumerate().filter_map(|(index, line)| {
@@ -165,7 +165,7 @@ fn summary(out: &mut impl Write, part: &Part, without: &Column, with: &Column) -
     )
 }
 
-/// The failures and crashes, in words, each once.
+/// Prints each reason of a failure or crash once, with its number of cells.
 fn reasons(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     for column in &part.columns {
         let mut notes: Vec<(String, usize, usize)> = Vec::new();
@@ -191,11 +191,11 @@ fn reasons(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The grid: for each case whether it is passive, and the latency with a target that computes.
+/// Prints the grid: for each case whether it is passive, and the latency with a computing target.
 pub(crate) fn grid(out: &mut impl Write, part: &Part) -> std::io::Result<()> {
     transport(out, part)?;
-    if !has_something(part) {
-        return nothing(out, part);
+    if !has_results(part) {
+        return no_results(out, part);
     }
     writeln!(
         out,

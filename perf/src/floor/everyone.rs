@@ -114,8 +114,9 @@ impl Everyone {
         }
     }
 
-    /// Tells the left neighbour by a flag that this rank is ready, stores a word at the right
-    /// neighbour when its flag is set, and waits for the left neighbour's word.
+    /// Sets a flag at the left neighbour when this rank is ready, stores a word at the right
+    /// neighbour after the right neighbour has set its flag, and waits for the word of the left
+    /// one.
     pub(crate) fn ring(&self) {
         let (ranks, turn) = (self.ranks(), self.turn());
         let (left, right) = ((self.me + ranks - 1) % ranks, (self.me + 1) % ranks);

@@ -8,9 +8,9 @@ pub(crate) enum Shape {
     /// Number of signals of every rank; each is sent after the signal of the previous round has
     /// arrived.
     Rounds(u64),
-    /// So many signals, one after the other without a wait.
+    /// Number of signals that a rank sends one after the other without a wait.
     Burst(u64),
-    /// So many atomics; each is answered before the next.
+    /// Number of atomics; each is answered before the next one is posted.
     RoundTrips(u64),
 }
 

@@ -68,7 +68,7 @@ fn rounds(out: &mut impl Write, shape: Shape, rank: u64, ranks: u64) -> std::io:
     Ok(())
 }
 
-/// So many requests to a rank, each after the reply to the one before.
+/// Writes `each` requests to a rank, each of which follows the reply to the previous one.
 fn origin(out: &mut impl Write, each: u64, target: Option<u64>) -> std::io::Result<()> {
     let Some(target) = target else { return Ok(()) };
     (0..each).try_for_each(|turn| request(out, target, turn, "q"))
@@ -84,7 +84,7 @@ fn request(out: &mut impl Write, target: u64, turn: u64, name: &str) -> std::io:
     Ok(())
 }
 
-/// The device's answers to so many requests of an origin.
+/// Writes the device's answers to `each` requests of an origin.
 fn serve(out: &mut impl Write, origin: u64, each: u64) -> std::io::Result<()> {
     for turn in 0..each {
         writeln!(out, "d{origin}n{turn}: recv 8b from {origin} tag {} cpu {DEVICE}", 2 * turn)?;
