@@ -1,6 +1,6 @@
-//! The address at which other machines reach the ranks of this one, chosen from the existing
-//! interfaces, those that the user names, and the one that reaches most of the other machines. The
-//! choice is pure: it opens no socket and sends nothing.
+//! The address at which other machines reach the ranks of this one. The choice depends on the
+//! existing interfaces, on the user's list, and on the number of other machines that an interface
+//! reaches. The choice is pure: it opens no socket and sends nothing.
 
 use crate::error::SettingError;
 use std::collections::BTreeSet;

@@ -190,7 +190,7 @@ impl Progress {
         self.poll_and_leave().map(|taken| taken > 0)
     }
 
-    /// [`poll`](Progress::poll) of a call that returns then.
+    /// [`poll`](Progress::poll) of a call that returns afterwards.
     pub(crate) fn poll_and_leave(&self) -> Result<usize> {
         let taken = self.poll();
         self.leave();

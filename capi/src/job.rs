@@ -22,7 +22,7 @@ pub(crate) unsafe fn job<'a>(job: *const JobHandle) -> Result<&'a Job, Failure> 
     unsafe { borrowed(job, TRANSOM_ERR_ARG, "job") }.map(|job| &job.0)
 }
 
-/// Writes ranks to an array that has room for some, and how many there are.
+/// Writes the first `room` ranks to an array, and the number of all ranks to `count`.
 ///
 /// # Safety
 /// `ranks` has room for `room` numbers; `count` may be written.

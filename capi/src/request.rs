@@ -32,11 +32,11 @@ unsafe fn end(slot: &mut *mut RequestHandle) {
     }
 }
 
-/// The requests of an array for as long as one call works on them: taken out of their handles, and
-/// put back in the end.
+/// The requests of an array during a call, which takes them out of their handles and puts them back
+/// at its end.
 struct Taken<'a> {
     slots: &'a mut [*mut RequestHandle],
-    /// Where each one was.
+    /// The index of each request in `slots`.
     places: Vec<usize>,
     requests: Vec<Request>,
 }

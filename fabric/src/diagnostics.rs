@@ -68,8 +68,8 @@ fn logged(_is_error: bool, _target: &str, _text: &dyn fmt::Display) -> bool {
     false
 }
 
-/// Writes a line at once, so that lines of several ranks do not mix. If the standard error is
-/// closed, or its reader has ended, the line is lost.
+/// Writes a line by one system call, so that lines of several ranks do not mix. If the standard
+/// error is closed, or its reader has ended, the line is lost.
 fn write_line(text: fmt::Arguments<'_>) {
     let mut line = text.to_string();
     if !line.ends_with('\n') {

@@ -87,8 +87,8 @@ fn span(streams: &[Stream]) -> i128 {
     high - low
 }
 
-/// How many of the dimensions (sorted by stride) are needed: the others step over all that is
-/// inside them.
+/// How many of the dimensions (sorted by stride) can cause overlaps. The stride of each further
+/// dimension exceeds the span of its content.
 fn entangled(dimensions: &[Dimension], base: i128) -> usize {
     let mut width = base;
     let mut needed = 0;
@@ -101,7 +101,7 @@ fn entangled(dimensions: &[Dimension], base: i128) -> usize {
     needed
 }
 
-/// Overlaps that show without looking at single blocks.
+/// Whether strides and sizes alone prove an overlap, without the positions of blocks.
 fn surely_overlaps(dimensions: &[Dimension], streams: &[Stream], base: i128) -> bool {
     let longest = streams.iter().map(|stream| stream.length).max().unwrap_or(0);
     if dimensions.iter().any(|dimension| dimension.stride < longest) {
@@ -125,7 +125,7 @@ fn greatest_common_divisor(a: i128, b: i128) -> i128 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// All repetitions of the streams; as few streams as one way of looking at them gives.
+/// All repetitions of the streams, as streams along the longest dimension where these are fewer.
 fn spread(dimensions: &[Dimension], streams: Vec<Stream>) -> Vec<Stream> {
     let Some(longest) = (0..dimensions.len()).max_by_key(|&index| dimensions[index].count) else { return streams };
     let blocks: i128 = streams.iter().map(|stream| stream.count).sum();
@@ -182,8 +182,7 @@ fn streams_overlap(streams: &mut [Stream]) -> bool {
     sweep(streams)
 }
 
-/// Whether any two streams overlap, where all have this stride (of which single blocks make no
-/// use).
+/// Whether any two streams overlap. All have this stride, apart from streams of a single block.
 fn pairs_overlap(streams: &[Stream], stride: i128) -> bool {
     let stride = stride.max(1);
     streams.iter().enumerate().any(|(index, a)| {
@@ -217,7 +216,7 @@ fn sweep(streams: &[Stream]) -> bool {
         if stream.start < end {
             return true;
         }
-        // All blocks of this stream that begin before any other block does.
+        // The blocks of this stream that begin before the next block of any other stream.
         let others = [waiting.peek().map(|other| other.start), active.peek().map(|Reverse(other)| other.start)];
         let alone = match others.into_iter().flatten().min() {
             Some(other) if stream.count > 1 => (other - stream.start - 1).div_euclid(stream.stride) + 1,

@@ -178,8 +178,8 @@ impl<'a> Pieces<'a> {
         self.left = strip.block;
     }
 
-    /// How many pieces of `length` bytes, no more than are left of the present block, come at equal
-    /// distances from here on, and at which distance.
+    /// The number of pieces of `length` bytes that follow at equal distances, and the distance.
+    /// `length` is at most the rest of the present block.
     pub(super) fn even(&self, length: usize) -> (usize, i64) {
         if self.left > length {
             (self.left / length, length as i64)

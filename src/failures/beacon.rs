@@ -104,8 +104,8 @@ impl Doors {
         }
     }
 
-    /// Sleeps until a connection needs service. Tells which do, the listener first; `None` at the
-    /// end of the job. With `pause` the listener is left alone for [`PAUSE`].
+    /// Sleeps until a connection needs service. Returns those that do, the listener first; `None`
+    /// at the end of the job. With `pause` the listener is left alone for [`PAUSE`].
     fn wait(&self, end: &OwnedFd, pause: bool) -> Option<Vec<bool>> {
         let oldest = self.strangers.front().map(|stranger| PATIENCE.saturating_sub(stranger.since.elapsed()));
         let limit = if pause { Some(oldest.map_or(PAUSE, |oldest| oldest.min(PAUSE))) } else { oldest };

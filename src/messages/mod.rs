@@ -291,7 +291,10 @@ impl Handler for Messages {
             Some(Message::Notice { window, member, notice }) => match self.exposed(window) {
                 Some(here) => here.notice(member, notice),
                 None => {
-                    diagnostics::warn(TARGET, &format!("{from} tells of window {window:x}, which is not here"));
+                    diagnostics::warn(
+                        TARGET,
+                        &format!("{from} sent a notice of window {window:x}, which does not exist at this rank"),
+                    );
                 }
             },
             Some(Message::Request { token, window, order, request }) => {

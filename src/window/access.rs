@@ -10,7 +10,7 @@ use super::core::Core;
 use super::element::RmaElem;
 use super::raw::At;
 use super::request::{BufferRequest, Request};
-use super::transfer::{Count, From, Into};
+use super::transfer::{Count, Incoming, Outgoing};
 use crate::buffers::{self, Scope};
 use crate::datatype::Datatype;
 use crate::error::Result;
@@ -93,7 +93,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     pub fn put_items(&self, source: &'scope [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
         let permit = self.admit("put", target.rank)?;
         let bytes = bytemuck::cast_slice(source);
-        let from = From { bytes: self.scope.source(bytes), low: 0, layout: Layout::Items(ty, count) };
+        let from = Outgoing { bytes: self.scope.source(bytes), low: 0, layout: Layout::Items(ty, count) };
         self.core.put_layout(permit, target.displacement, &from, &target.layout(), Count::Target)
     }
 
@@ -105,7 +105,7 @@ impl<'scope, 'env, T: RmaElem> Access<'scope, 'env, T> {
     pub fn get_items(&self, result: &'scope mut [T], count: usize, ty: &Datatype, target: At<'_>) -> Result<()> {
         let permit = self.admit("get", target.rank)?;
         let bytes = bytemuck::cast_slice_mut(result);
-        let into = Into { bytes: self.scope.sink(bytes), low: 0, layout: Layout::Items(ty, count) };
+        let into = Incoming { bytes: self.scope.sink(bytes), low: 0, layout: Layout::Items(ty, count) };
         self.core.get_layout(permit, target.displacement, &into, &target.layout(), Count::Target)
     }
 
@@ -191,8 +191,8 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
         _op: R,
     ) -> Result<()> {
         let permit = self.admit("get_accumulate", target)?;
-        let from = From::contiguous(self.scope.source(bytemuck::cast_slice(source)));
-        let into = Into::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
+        let from = Outgoing::contiguous(self.scope.source(bytemuck::cast_slice(source)));
+        let into = Incoming::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
         let accumulate = whole::<T>("get_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
         self.core.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
@@ -204,7 +204,7 @@ impl<'scope, T: Element> Access<'scope, '_, T> {
     pub fn get_atomic(&self, target: usize, displacement: usize, result: &'scope mut [T]) -> Result<()> {
         let permit = self.admit("get_accumulate", target)?;
         let len = size_of_val(result);
-        let into = Into::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
+        let into = Incoming::contiguous(self.scope.sink(bytemuck::cast_slice_mut(result)));
         let accumulate = whole::<T>("get_accumulate", Op::NoOp, None, Some(into), len);
         self.core.accumulate(permit, displacement as u64, &accumulate, Count::Target)
     }
@@ -462,7 +462,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
     ) -> Result<Request> {
         let permit = self.0.admit("raccumulate", target)?;
         let mut tally = None;
-        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
         self.0.core.accumulate(permit, displacement as u64, &accumulate, Count::Request(&mut tally))?;
         Ok(Request::new(&self.0.core.job, tally))
@@ -482,9 +482,9 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
     ) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rget_accumulate", target)?;
-        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         BufferRequest::lend(&self.0.core.job, result, |result, tally| {
-            let into = Into::contiguous(result.sink());
+            let into = Incoming::contiguous(result.sink());
             let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
             self.0.core.accumulate(permit, displacement as u64, &accumulate, Count::Request(tally))
         })
@@ -495,8 +495,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
 pub(super) fn whole<'a, T: Element>(
     call: &'static str,
     op: Op,
-    from: Option<From<'a>>,
-    into: Option<Into<'a>>,
+    from: Option<Outgoing<'a>>,
+    into: Option<Incoming<'a>>,
     len: usize,
 ) -> Accumulate<'a> {
     let from = from.filter(|_| op != Op::NoOp);

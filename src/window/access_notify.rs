@@ -8,7 +8,7 @@ use super::element::RmaElem;
 use super::notices::Notice;
 use super::raw::At;
 use super::request::{BufferRequest, Request};
-use super::transfer::{Count, From, Into};
+use super::transfer::{Count, Incoming, Outgoing};
 use crate::datatype::Datatype;
 use crate::error::Result;
 use crate::memory::layout::Layout;
@@ -18,8 +18,8 @@ use crate::reduce::ops::Reduction;
 /// Notified operations (draft of RMA notification).
 impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// [`Access::put`](crate::Access::put), which then adds one to a counter of the target. A
-    /// target that reads the new count also sees the data (`MPI_Put_notify`). No elements move no
-    /// data, and count.
+    /// target that reads the new count also sees the data (`MPI_Put_notify`). A put of no
+    /// elements moves no data, and is counted.
     ///
     /// If the data is neither stored to mapped memory nor sent in one message, and the net does not
     /// deliver the notice after it, the call waits for the transfer.
@@ -67,7 +67,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         const CALL: &str = "put_notify";
         let permit = self.0.admit(CALL, target.rank)?;
         let bytes = self.0.scope.source(bytemuck::cast_slice(source));
-        let from = From { bytes, low: 0, layout: Layout::Items(ty, count) };
+        let from = Outgoing { bytes, low: 0, layout: Layout::Items(ty, count) };
         let core = self.0.core;
         core.notified(CALL, permit, notice.0, Count::Target, |count| {
             core.put_layout(permit, target.displacement, &from, &target.layout(), count)
@@ -132,7 +132,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<()> {
-        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         let accumulate = whole::<T>("accumulate_notify", R::OP, Some(from), None, size_of_val(source));
         self.counted(target, displacement, &accumulate, notice, Count::Target)
     }
@@ -152,8 +152,8 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<()> {
-        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
-        let into = Into::contiguous(self.0.scope.sink(bytemuck::cast_slice_mut(result)));
+        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let into = Incoming::contiguous(self.0.scope.sink(bytemuck::cast_slice_mut(result)));
         let accumulate = whole::<T>("get_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
         self.counted(target, displacement, &accumulate, notice, Count::Target)
     }
@@ -170,7 +170,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<Request> {
-        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         let accumulate = whole::<T>("raccumulate_notify", R::OP, Some(from), None, size_of_val(source));
         let mut tally = None;
         self.counted(target, displacement, &accumulate, notice, Count::Request(&mut tally))?;
@@ -191,9 +191,9 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         _op: R,
         notice: Notice,
     ) -> Result<BufferRequest<T>> {
-        let from = From::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
+        let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         BufferRequest::lend(&self.0.core.job, result, |result, tally| {
-            let into = Into::contiguous(result.sink());
+            let into = Incoming::contiguous(result.sink());
             let accumulate = whole::<T>("rget_accumulate_notify", R::OP, Some(from), Some(into), size_of_val(source));
             self.counted(target, displacement, &accumulate, notice, Count::Request(tally))
         })

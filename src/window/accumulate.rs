@@ -15,7 +15,7 @@ use super::near::Beside;
 use super::packing::Batch;
 use super::permit::Permit;
 use super::target::{Reach, Target};
-use super::transfer::{Count, From, Into};
+use super::transfer::{Count, Incoming, Outgoing};
 use crate::buffers::{Sink, Source};
 use crate::datatype::{Datatype, Walk};
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result, Side};
@@ -36,9 +36,9 @@ pub(crate) struct Accumulate<'a> {
     pub(crate) op: Op,
     pub(crate) ty: BasicType,
     /// The operands; `None` for `MPI_NO_OP`.
-    pub(crate) from: Option<From<'a>>,
+    pub(crate) from: Option<Outgoing<'a>>,
     /// The destination of the previous values.
-    pub(crate) into: Option<Into<'a>>,
+    pub(crate) into: Option<Incoming<'a>>,
     pub(crate) to: Layout<'a>,
 }
 
@@ -187,8 +187,8 @@ impl Core {
                     call: "fetch_and_op",
                     op,
                     ty,
-                    from: (op != Op::NoOp).then(|| From::contiguous(scope.source(operand))),
-                    into: Some(Into::contiguous(into)),
+                    from: (op != Op::NoOp).then(|| Outgoing::contiguous(scope.source(operand))),
+                    into: Some(Incoming::contiguous(into)),
                     to: Layout::Bytes(ty.size()),
                 };
                 self.accumulate_far(target, at.cast_signed(), &accumulate, &tally)
@@ -228,8 +228,8 @@ impl Core {
                     call: "fetch_and_op",
                     op,
                     ty,
-                    from: (op != Op::NoOp).then(|| From::contiguous(scope.source(operand))),
-                    into: Some(Into::contiguous(into)),
+                    from: (op != Op::NoOp).then(|| Outgoing::contiguous(scope.source(operand))),
+                    into: Some(Incoming::contiguous(into)),
                     to: Layout::Bytes(ty.size()),
                 };
                 match target.place(self, ty) {
@@ -373,7 +373,7 @@ impl Core {
             return Ok(());
         }
         let to = Layout::Bytes(from.len());
-        let from = (op != Op::NoOp).then(|| From::contiguous(from));
+        let from = (op != Op::NoOp).then(|| Outgoing::contiguous(from));
         let it = Accumulate { call: "accumulate", op, ty, from, into: None, to };
         self.accumulate(permit, displacement, &it, Count::Target)
     }
@@ -397,7 +397,7 @@ impl Core {
             return Ok(());
         }
         let to = Layout::Bytes(into.len());
-        let (from, into) = (from.map(From::contiguous), Some(Into::contiguous(into)));
+        let (from, into) = (from.map(Outgoing::contiguous), Some(Incoming::contiguous(into)));
         let it = Accumulate { call: "get_accumulate", op, ty, from, into, to };
         self.accumulate(permit, displacement, &it, Count::Target)
     }

@@ -10,7 +10,7 @@ use super::near::Attached;
 use super::permit::Permit;
 use super::posted::{BLOCK_BY_ITSELF, Posted};
 use super::target::{Far, Reach, Target};
-use super::transfer::{Count, From, Into};
+use super::transfer::{Count, Incoming, Outgoing};
 use crate::buffers::Steps;
 use crate::datatype::Run;
 use crate::error::{ArgumentError, Class, Error, Result, Side};
@@ -44,7 +44,7 @@ impl Core {
         &self,
         permit: Permit,
         displacement: u64,
-        from: &From<'_>,
+        from: &Outgoing<'_>,
         to: &Layout<'_>,
         count: Count<'_>,
     ) -> Result<()> {
@@ -63,7 +63,7 @@ impl Core {
         &self,
         rank: usize,
         displacement: u64,
-        from: &From<'_>,
+        from: &Outgoing<'_>,
         to: &Layout<'_>,
         mut count: Count<'_>,
     ) -> Result<()> {
@@ -85,7 +85,7 @@ impl Core {
         target: &Target,
         far: &Far,
         at: i64,
-        from: &From<'_>,
+        from: &Outgoing<'_>,
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
@@ -111,7 +111,7 @@ impl Core {
         target: &Target,
         memory: &NetMemory,
         at: i64,
-        from: &From<'_>,
+        from: &Outgoing<'_>,
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// Puts into mapped regions.
-    fn put_within(&self, target: &Target, at: i64, from: &From<'_>, to: &Layout<'_>) -> Result<()> {
+    fn put_within(&self, target: &Target, at: i64, from: &Outgoing<'_>, to: &Layout<'_>) -> Result<()> {
         to.beside(&from.layout).try_for_each(|([theirs, ours], len)| {
             let there = self.within("put", target, (at + theirs).cast_unsigned(), len)?;
             there.memory.write(there.at, from.part(ours, len).bytes());
@@ -138,7 +138,7 @@ impl Core {
     }
 
     /// Gets from mapped regions.
-    fn get_within(&self, target: &Target, at: i64, into: &Into<'_>, from: &Layout<'_>) -> Result<()> {
+    fn get_within(&self, target: &Target, at: i64, into: &Incoming<'_>, from: &Layout<'_>) -> Result<()> {
         from.beside(&into.layout).try_for_each(|([theirs, ours], len)| {
             let there = self.within("get", target, (at + theirs).cast_unsigned(), len)?;
             into.part(ours, len).fill(&there.memory, there.at);
@@ -152,7 +152,7 @@ impl Core {
         &self,
         permit: Permit,
         displacement: u64,
-        into: &Into<'_>,
+        into: &Incoming<'_>,
         from: &Layout<'_>,
         count: Count<'_>,
     ) -> Result<()> {
@@ -171,7 +171,7 @@ impl Core {
         &self,
         rank: usize,
         displacement: u64,
-        into: &Into<'_>,
+        into: &Incoming<'_>,
         from: &Layout<'_>,
         mut count: Count<'_>,
     ) -> Result<()> {
@@ -193,7 +193,7 @@ impl Core {
         target: &Target,
         far: &Far,
         at: i64,
-        into: &Into<'_>,
+        into: &Incoming<'_>,
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
@@ -219,7 +219,7 @@ impl Core {
         target: &Target,
         memory: &NetMemory,
         at: i64,
-        into: &Into<'_>,
+        into: &Incoming<'_>,
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
@@ -273,14 +273,14 @@ pub(super) fn no_overlap(call: &'static str, side: Side, layout: &Layout<'_>) ->
     }
 }
 
-fn store(memory: &Memory, at: i64, from: &From<'_>, to: &Layout<'_>) {
+fn store(memory: &Memory, at: i64, from: &Outgoing<'_>, to: &Layout<'_>) {
     runs(to, &from.layout, |run| {
         let inside = from.bytes.store_blocks(steps(&run, from.low), memory, at + run.at[0], run.strides[0]);
         assert!(inside, "{run:?} at {at} of {memory:?}, whose layout was inside");
     });
 }
 
-fn load(memory: &Memory, at: i64, into: &Into<'_>, from: &Layout<'_>) {
+fn load(memory: &Memory, at: i64, into: &Incoming<'_>, from: &Layout<'_>) {
     runs(from, &into.layout, |run| {
         let inside = into.bytes.load_blocks(steps(&run, into.low), memory, at + run.at[0], run.strides[0]);
         assert!(inside, "{run:?} at {at} of {memory:?}, whose layout was inside");

@@ -8,7 +8,7 @@ use transom_fabric::Post;
 use super::accumulate::{Accumulate, LARGEST};
 use super::core::{Core, index};
 use super::target::Target;
-use super::transfer::{From, Into};
+use super::transfer::{Incoming, Outgoing};
 use crate::buffers::{Sink, Source, scoped};
 use crate::error::Result;
 use crate::job::JobCore;
@@ -52,12 +52,12 @@ impl<'t> Attached<'t> {
         Attached { job, memory }
     }
 
-    pub(super) fn put(self, at: i64, from: &From<'_>, to: &Layout<'_>) -> Result<()> {
+    pub(super) fn put(self, at: i64, from: &Outgoing<'_>, to: &Layout<'_>) -> Result<()> {
         let pieces = to.beside(&from.layout);
         self.write(pieces.map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), from.part(ours, len))))
     }
 
-    pub(super) fn get(self, at: i64, into: &Into<'_>, from: &Layout<'_>) -> Result<()> {
+    pub(super) fn get(self, at: i64, into: &Incoming<'_>, from: &Layout<'_>) -> Result<()> {
         let pieces = from.beside(&into.layout);
         self.read(pieces.map(|([theirs, ours], len)| ((at + theirs).cast_unsigned(), into.part(ours, len))))
     }

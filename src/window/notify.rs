@@ -52,7 +52,7 @@ pub(crate) struct Counters {
     turn: AtomicU32,
     /// The numbers of the targets that this CPU does not map.
     known: PeerMap<Known>,
-    /// The short ways of puts to ranks that this CPU maps.
+    /// The shortcuts of notified puts to ranks that this CPU maps.
     shortcuts: PeerMap<Shortcut>,
 }
 

@@ -5,7 +5,7 @@ use transom_fabric::{Fault, Reason, TallyRef};
 
 use super::core::Core;
 use super::target::Target;
-use super::transfer::{From, Into};
+use super::transfer::{Incoming, Outgoing};
 use crate::buffers::Sink;
 use crate::datatype::{Strip, Walk};
 use crate::error::Result;
@@ -20,7 +20,7 @@ impl Core {
         &self,
         target: &Target,
         at: i64,
-        from: &From<'_>,
+        from: &Outgoing<'_>,
         to: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
@@ -38,7 +38,7 @@ impl Core {
         &self,
         target: &Target,
         at: i64,
-        into: &Into<'_>,
+        into: &Incoming<'_>,
         from: &Layout<'_>,
         tally: &TallyRef,
     ) -> Result<()> {
@@ -103,8 +103,8 @@ impl Batch {
         &mut self,
         pieces: &mut Walk<'_, 3>,
         at: i64,
-        from: Option<&From<'_>>,
-        into: Option<&Into<'_>>,
+        from: Option<&Outgoing<'_>>,
+        into: Option<&Incoming<'_>>,
     ) -> bool {
         self.strips.clear();
         self.data.clear();

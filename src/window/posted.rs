@@ -4,7 +4,7 @@
 
 use transom_fabric::TallyRef;
 
-use super::transfer::{From, Into};
+use super::transfer::{Incoming, Outgoing};
 use crate::buffers::{Lent, Parts, Sink, Source};
 use crate::datatype::Pieces;
 use crate::error::Result;
@@ -68,7 +68,7 @@ impl<'t> Posted<'t> {
     }
 
     /// Puts small blocks of the origin into one run of the target, gathered in the send buffer.
-    pub(super) fn put_packed(self, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
+    pub(super) fn put_packed(self, at: u64, from: &Outgoing<'_>, tally: &TallyRef) -> Result<()> {
         let most = self.memory.limits().packed_max;
         let (mut pieces, mut at, mut left) = (from.layout.pieces(), at, from.layout.len());
         while left > 0 {
@@ -98,7 +98,7 @@ impl<'t> Posted<'t> {
 
     /// Puts long blocks of the origin into one run of the target, in one operation for as many
     /// blocks as the port takes.
-    pub(super) fn put_listed(self, at: u64, from: &From<'_>, tally: &TallyRef) -> Result<()> {
+    pub(super) fn put_listed(self, at: u64, from: &Outgoing<'_>, tally: &TallyRef) -> Result<()> {
         Group::listed(self.memory).each(
             from.layout.pieces(),
             |ours, len| from.part(ours, len),
@@ -110,7 +110,7 @@ impl<'t> Posted<'t> {
     }
 
     /// Gets one run of the target into many blocks of the origin, by way of the port's buffers.
-    pub(super) fn get_scattered(self, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
+    pub(super) fn get_scattered(self, at: u64, into: &Incoming<'_>, tally: &TallyRef) -> Result<()> {
         let group = Group { bytes: self.memory.limits().packed_max, parts: PLACES };
         group.each(
             into.layout.pieces(),
@@ -124,7 +124,7 @@ impl<'t> Posted<'t> {
 
     /// Gets one run of the target into long blocks of the origin, in one operation for as many
     /// blocks as the port takes.
-    pub(super) fn get_listed(self, at: u64, into: &Into<'_>, tally: &TallyRef) -> Result<()> {
+    pub(super) fn get_listed(self, at: u64, into: &Incoming<'_>, tally: &TallyRef) -> Result<()> {
         Group::listed(self.memory).each(
             into.layout.pieces(),
             |ours, len| into.part(ours, len),

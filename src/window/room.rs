@@ -61,7 +61,7 @@ pub(super) fn has_huge_pages(job: &JobCore) -> bool {
     given.is_ok()
 }
 
-/// As [`available`], by the files below these two.
+/// [`available`] with the root folders of procfs and of control groups.
 fn of(proc: &Path, groups: &Path) -> Option<u64> {
     if read_to_string(proc.join("sys/vm/overcommit_memory")).is_ok_and(|mode| mode.trim() == "1") {
         return None;
@@ -81,8 +81,8 @@ fn kibibytes(info: &str, name: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The memory left to the group of a line of /proc/self/cgroup and to its ancestors (man cgroups;
-/// version 2 and 1).
+/// The least memory left to a control group and to its ancestors. `line`: of /proc/self/cgroup (man
+/// cgroups; version 2 and 1).
 fn of_groups(groups: &Path, line: &str) -> Option<u64> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);
@@ -96,7 +96,7 @@ fn of_groups(groups: &Path, line: &str) -> Option<u64> {
     chain.filter_map(|group| left(group, limit, usage)).min()
 }
 
-/// The memory left to a group. Inactive cached files count as free.
+/// The memory left to a control group. Inactive cached files count as free.
 fn left(group: &Path, limit: &str, usage: &str) -> Option<u64> {
     let number = |name| read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     let stat = read_to_string(group.join("memory.stat")).unwrap_or_default();
@@ -144,7 +144,8 @@ mod tests {
         assert_eq!(Files::new("nothing", &[]).available(), None);
     }
 
-    /// The group above has less left than the own one: 2 MiB, 512 KiB of which are cached files.
+    /// The parent group has less memory left than the process's group: 2 MiB, 512 KiB of which are
+    /// cached files.
     #[test]
     fn the_smallest_remainder_of_all_groups_counts() {
         let files = [

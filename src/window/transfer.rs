@@ -43,24 +43,24 @@ impl Count<'_> {
 /// A buffer to read, and the layout of the data in it. Layout offset 0 is `low` bytes after the
 /// beginning of the buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct From<'t> {
+pub(crate) struct Outgoing<'t> {
     pub(crate) bytes: Source,
     pub(crate) low: i64,
     pub(crate) layout: Layout<'t>,
 }
 
-/// A buffer to fill, with the layout of its data as in [`From`].
+/// A buffer to fill, with the layout of its data as in [`Outgoing`].
 #[derive(Debug)]
-pub(crate) struct Into<'t> {
+pub(crate) struct Incoming<'t> {
     pub(crate) bytes: Sink,
     pub(crate) low: i64,
     pub(crate) layout: Layout<'t>,
 }
 
-impl From<'_> {
+impl Outgoing<'_> {
     /// The bytes of a contiguous buffer.
-    pub(crate) fn contiguous(bytes: Source) -> From<'static> {
-        From { bytes, low: 0, layout: Layout::Bytes(bytes.len()) }
+    pub(crate) fn contiguous(bytes: Source) -> Outgoing<'static> {
+        Outgoing { bytes, low: 0, layout: Layout::Bytes(bytes.len()) }
     }
 
     pub(super) fn part(&self, at: i64, len: usize) -> Source {
@@ -68,11 +68,11 @@ impl From<'_> {
     }
 }
 
-impl Into<'_> {
+impl Incoming<'_> {
     /// The bytes of a contiguous buffer.
-    pub(crate) fn contiguous(bytes: Sink) -> Into<'static> {
+    pub(crate) fn contiguous(bytes: Sink) -> Incoming<'static> {
         let layout = Layout::Bytes(bytes.len());
-        Into { bytes, low: 0, layout }
+        Incoming { bytes, low: 0, layout }
     }
 
     pub(super) fn part(&self, at: i64, len: usize) -> Sink {
@@ -133,7 +133,7 @@ impl Core {
                 Posted::of(&self.job, memory).put(at, from, tally)
             }
             _ => {
-                let (from, to) = (From::contiguous(from), Layout::Bytes(from.len()));
+                let (from, to) = (Outgoing::contiguous(from), Layout::Bytes(from.len()));
                 self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
             }
         }
@@ -248,7 +248,7 @@ impl Core {
             }
             Reach::Far(far) => {
                 let from = Layout::Bytes(into.len());
-                let into = Into::contiguous(into);
+                let into = Incoming::contiguous(into);
                 self.get_layout_far(target, far, at.cast_signed(), &into, &from, count.tally(target))
             }
         }

@@ -1,6 +1,5 @@
 //! Every call of the byte-level window in every state that forbids it. The error has the class and
 //! the section of the rule, no byte changes, and the legal calls of the state still work.
-//! state's own calls go on as if it had not been.
 
 #![allow(unsafe_code)]
 

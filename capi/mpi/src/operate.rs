@@ -114,7 +114,7 @@ impl Typed {
         let side = |side: &Here| Ok::<_, Failure>((types::find(side.ty)?, side.base, counted(side.count)?));
         let unused = op == Op::NoOp && result.is_some();
         if op == Op::NoOp && !unused {
-            return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1, 12.3.4)"));
+            return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1 §12.3.4)"));
         }
         let (target, count) = (types::find(there.ty)?, counted(there.count)?);
         // An accumulate of no elements is allowed on any type, as in the MPIs.
@@ -378,7 +378,7 @@ impl Window {
     ) -> Outcome<()> {
         let ty = element(there.ty, |ty| match ty.swaps() {
             true => Ok(()),
-            false => Err(Failure::new(Class::Type, "the datatype can't be compared and swapped (MPI-4.1, 12.3.4)")),
+            false => Err(Failure::new(Class::Type, "the datatype can't be compared and swapped (MPI-4.1 §12.3.4)")),
         })?;
         let (rank, displacement) = place(there.rank, there.displacement)?;
         let mut words = [[0; LARGEST]; 3];

@@ -55,8 +55,8 @@ fn first(words: &Local, target: usize, nested: impl Fn() -> bool) -> Result<()> 
     exclusive(words, target).map(drop)
 }
 
-/// An exclusive lock as a window takes it, where the process holds no other; whether it was by the
-/// bias.
+/// Takes an exclusive lock as a window does, for a process without other locks. Returns whether the
+/// target had the bias.
 fn by_bias(words: &impl Words, bias: &Bias, target: usize) -> Result<bool> {
     if bias.exclusive(words, target)? {
         return Ok(true);
@@ -131,7 +131,7 @@ fn a_lock_by_the_bias_changes_the_targets_word_alone() {
         assert_eq!(words.counted(|| assert!(lock(target))), 2, "a lock and its unlock");
     }
     assert_eq!(words.common.load(Ordering::Relaxed), common, "at words that targets share");
-    // Two steps are vain, and nine take the bias from two targets and let it in.
+    // Two steps find the bias; nine take it from two targets and grant the lock.
     assert_eq!(words.counted(|| done(all(&words))), 11);
     done(all_end(&words));
     assert_eq!(words.counted(|| done(all(&words))), 1);
@@ -248,8 +248,8 @@ fn readers_and_writers_take_turns() {
         let reader = begun(scope, || shared(&words, 0, || false));
         seen(&words, place, |word| word & READERS == 1);
         exclusive_end(&words, 0, true).expect("held");
-        reader.join().expect("the reader is in, though a writer waits");
-        // A polite reader finds no writer in the lock, and one that waits.
+        reader.join().expect("the reader has the lock, though a writer waits");
+        // A reader without other locks waits behind a writer that only waits.
         let polite = begun(scope, || shared(&words, 0, || false));
         (0..1000).for_each(|_| std::thread::yield_now());
         assert!(!polite.is_finished() && !waiting.is_finished());

@@ -1,7 +1,7 @@
 //! The two sides of an operation, described at run time: items of a datatype at an address, and at
 //! a target.
 
-use super::super::transfer::{From, Into};
+use super::super::transfer::{Incoming, Outgoing};
 use crate::buffers::{Sink, Source};
 use crate::datatype::Datatype;
 use crate::memory::layout::Layout;
@@ -37,26 +37,26 @@ impl<'t> Items<'t> {
     /// # Safety
     /// The bytes of the items are readable, and no thread writes them, until the operation is
     /// complete.
-    pub(super) unsafe fn source(&self) -> From<'t> {
+    pub(super) unsafe fn source(&self) -> Outgoing<'t> {
         let (low, len) = self.reach();
         #[allow(clippy::cast_possible_truncation)] // an offset within memory that exists
         let base = self.base.wrapping_offset(low as isize);
         // SAFETY: the caller's promise, for the bytes of the items. The bytes between items are not
         // accessed.
         let bytes = unsafe { Source::promised(base, len) };
-        From { bytes, low, layout: Layout::Items(self.ty, self.count) }
+        Outgoing { bytes, low, layout: Layout::Items(self.ty, self.count) }
     }
 
     /// # Safety
     /// The bytes of the items are writable, and nothing else accesses them, until the operation is
     /// complete.
-    pub(super) unsafe fn sink(&self) -> Into<'t> {
+    pub(super) unsafe fn sink(&self) -> Incoming<'t> {
         let (low, len) = self.reach();
         #[allow(clippy::cast_possible_truncation)] // an offset within memory that exists
         let base = self.base.wrapping_offset(low as isize);
         // SAFETY: as in `source`.
         let bytes = unsafe { Sink::promised(base, len) };
-        Into { bytes, low, layout: Layout::Items(self.ty, self.count) }
+        Incoming { bytes, low, layout: Layout::Items(self.ty, self.count) }
     }
 }
 

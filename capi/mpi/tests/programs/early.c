@@ -1,6 +1,6 @@
 /* A rank gets every other element from a second rank, converts it and puts it into a third rank:
  * once correctly, and once as OpenCoarrays 2.10, which reads the buffer of MPI_Get before
- * MPI_Win_unlock (an error of the program: MPI-4.1, section 12.3.2). */
+ * MPI_Win_unlock (an error of the program: MPI-4.1 section 12.3.2). */
 #include "check.h"
 
 enum { N = 40 };

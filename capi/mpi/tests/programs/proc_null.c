@@ -38,7 +38,7 @@ static long operations(MPI_Win win, int requests) {
     return y != 6 ? 12 : 0;
 }
 
-/* Buffers may be null: an operation on MPI_PROC_NULL has no effect (MPI-4.1, 12.3). */
+/* Buffers may be null: an operation on MPI_PROC_NULL has no effect (MPI-4.1 section 12.3). */
 static long without_buffers(MPI_Win win) {
     const int n = MPI_PROC_NULL;
     long bad = MPI_Put(NULL, 1, MPI_LONG, n, 0, 1, MPI_LONG, win) | MPI_Get(NULL, 1, MPI_LONG, n, 0, 1, MPI_LONG, win);

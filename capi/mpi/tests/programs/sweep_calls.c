@@ -78,7 +78,7 @@ struct epochs {
     int posted, started, is_completed, issued;
 };
 
-/* Whether MPI permits a call in these epochs (section 12.5). */
+/* Whether MPI permits a call in these epochs (MPI-4.1 section 12.5). */
 static int is_permitted(const struct epochs *e, enum call c) {
     int passive = e->access == LOCKED || e->access == ALL;
     switch (c) {
