@@ -12,7 +12,7 @@ use transom_fabric::sim::{SimNet, SimOptions};
 /// Turns of each function; ci/instructions reads the number from the output.
 const TURNS: usize = 1000;
 
-/// Puts over a net without a wait between them: few enough that all are in flight at once.
+/// Puts over a net without a wait between them: few enough that all are in flight at the same time.
 const BATCH: usize = 25;
 /// Blocks of the strided put.
 const BLOCKS: usize = 64;

@@ -63,7 +63,7 @@ fn data_first(world: &Job) -> Outcome {
             let mut came = vec![0; len];
             win.load(0, &mut came)?;
             assert!(came.iter().all(|&it| it == value(before, round)), "round {round}: {:?}", &came[..1]);
-            // Tells the left neighbour that it may overwrite this rank's part.
+            // Notifies the left neighbour, which may then overwrite this rank's part.
             epoch.scope(|part| part.put_notify(before, 0, &[], Notice(1)))?;
             win.notices().wait(1, round as u64 + 1)?;
         }
@@ -194,7 +194,7 @@ fn queue(world: &Job) -> Outcome {
                 let (from, number) = ((value[0] >> 32) as usize, value[0] & 0xffff_ffff);
                 assert_eq!(number, seen[from - 1] + 1, "items of rank {from} come in order");
                 seen[from - 1] = number;
-                // Tells the producers that the slot may be filled again.
+                // Notifies the producers: the slot may be filled again.
                 epoch.fetch_add(0, tail + 1, 1)?;
             }
             return Ok(());

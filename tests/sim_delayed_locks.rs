@@ -117,8 +117,8 @@ fn threads_share_a_delayed_lock() {
     });
 }
 
-/// The target of a delayed lock is cut off. The call that takes the lock names the rank, and the
-/// calls after it answer.
+/// The target of a delayed lock is cut off. The call that takes the lock names the rank in its
+/// error, and later calls return errors too.
 /// Shows E1.
 #[test]
 fn a_target_that_dies_before_its_lock_is_taken_is_named() {

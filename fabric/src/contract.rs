@@ -80,7 +80,7 @@ pub trait Handler {
     fn message(&self, from: Peer, bytes: &[u8]);
 }
 
-/// The access to the peers. All methods may be called from several threads at once.
+/// The access to the peers. All methods may be called from several threads at the same time.
 ///
 /// Nothing is ordered: neither two operations to one target nor a message after a put, unless the
 /// caller waited for the [`Tally`](crate::Tally) of the first, or the first are puts and the port's

@@ -104,7 +104,7 @@ pub struct WeakMemory {
 // SAFETY: every access is a raw copy or an atomic, which any thread may do; the owner is Send +
 // Sync.
 unsafe impl Send for Memory {}
-// SAFETY: as for `Send`: raw copies and atomics are allowed from several threads at once.
+// SAFETY: as for `Send`: raw copies and atomics are allowed from several threads at the same time.
 unsafe impl Sync for Memory {}
 
 impl fmt::Debug for Memory {

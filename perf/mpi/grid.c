@@ -1,7 +1,7 @@
 /* Passive targets: an operation while the target computes without a call of MPI, and whether the
  * data had arrived when the operation was complete at the origin. The origin then stores a flag
- * into memory that both have mapped; the target looks at it while it computes, and when it sees it,
- * at once at its part by plain loads. Data that has not arrived by then is reported as missing. */
+ * in memory that both have mapped. The computing target polls the flag, and then immediately reads
+ * its part by plain loads. Data that has not arrived by then is reported as missing. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -100,11 +100,11 @@
 //! before, and perhaps others. Accumulates of one thread keep their order; accumulates of two
 //! threads have no order unless the program makes one.
 //!
-//! Calls that open or end epochs may come from several threads at once too, and a waiting call does
-//! not block the others: locks of different targets, an access epoch beside an exposure epoch.
-//! Epochs that exclude each other still do so: the later call is an error. Collective calls of one
-//! job or window come from one thread at a time (MPI-4.1 §12.6); a barrier, or a window, that
-//! another thread of the rank begins meanwhile over the same job is an error of the class
+//! Calls that open or end epochs may come from several threads at the same time too, and a waiting
+//! call does not block the others: locks of different targets, an access epoch beside an exposure
+//! epoch. Epochs that exclude each other still do so: the later call is an error. Collective calls
+//! of one job or window come from one thread at a time (MPI-4.1 §12.6); a barrier, or a window,
+//! that another thread of the rank begins meanwhile over the same job is an error of the class
 //! [`Arg`](crate::Class::Arg). Threads that need collective calls of their own make subsets by
 //! [`Job::subset_tagged`](crate::Job::subset_tagged).
 //!

@@ -76,7 +76,8 @@ impl Gathered {
         let (me, size) = (boot.rank(), boot.size());
         let mut all = vec![Vec::new(); size];
         let blocks = size.div_ceil(self.width);
-        // Every rank begins at its own block, so that not all ranks request one block at once.
+        // Every rank begins at its own block, so that not all ranks request one block at the same
+        // time.
         for step in 0..blocks {
             let first = (me / self.width + step) % blocks * self.width;
             let values = if first == me { std::mem::take(&mut self.own) } else { self.get(boot, first)? };

@@ -82,7 +82,8 @@ mod tests {
         assert!(take_completions(words, 2) && take_completions(words, 0) && !take_completions(words, 1));
     }
 
-    /// Members post and are consumed at once, more of them than slots: each post is consumed once.
+    /// Members post and are consumed at the same time, more of them than slots: each post is
+    /// consumed once.
     #[test]
     fn each_post_is_consumed_once() {
         let memory = Memory::private(crate::sync::words::bytes(1));

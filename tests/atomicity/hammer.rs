@@ -122,7 +122,7 @@ where
     Ok(win.free()?)
 }
 
-/// Replaces elements, one of which crosses a cache line, which no store writes at once; no reader
+/// Replaces elements, one of which crosses a cache line, which no single store covers; no reader
 /// sees a half-replaced element.
 pub(crate) fn whole(stage: Stage<'_>, blows: Blows<'_>) -> Outcome {
     const FOUR: usize = 4;

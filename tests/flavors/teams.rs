@@ -123,9 +123,9 @@ pub(crate) fn synchronization(world: &Job) -> Outcome {
     Ok(world.barrier()?)
 }
 
-/// Threads make subsets of the same list at once, in a different order at each rank. Tags, or a
-/// number that the ranks agreed on otherwise, distinguish the subsets and their windows.
-/// Shows W7.
+/// Threads make subsets of the same list at the same time, in a different order at each rank. Tags,
+/// or a number that the ranks agreed on otherwise, distinguish the subsets and their windows. Shows
+/// W7.
 pub(crate) fn by_threads(world: &Job) -> Outcome {
     const THREADS: usize = 3;
     let mut right = true;

@@ -1,5 +1,6 @@
-//! Synchronization calls of several threads on one window at once (MPI-4.1 §12.6): a thread that
-//! waits blocks no other thread, and the window's state is that of some serial order of the calls.
+//! Synchronization calls of several threads on one window at the same time (MPI-4.1 §12.6): a
+//! thread that waits blocks no other thread, and the window's state is that of some serial order of
+//! the calls.
 
 use std::sync::Mutex;
 use std::thread::{self, sleep};
@@ -132,9 +133,8 @@ pub(crate) fn locks_of_a_crowd(world: &Job) -> Outcome {
     Ok(win.free()?)
 }
 
-/// Two threads lock the same target at once, which is an error at one of them at most; the lock is
-/// free in the end.
-/// Shows S2, E1.
+/// Two threads lock the same target at the same time, which is an error at one of them at most; the
+/// lock is free in the end. Shows S2, E1.
 pub(crate) fn locks_of_one_target(world: &Job) -> Outcome {
     let win = RawWindow::allocate(world, 8, 8, &Info::new())?;
     let target = world.size() - 1;

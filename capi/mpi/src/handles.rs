@@ -22,7 +22,7 @@ use crate::host::Key;
 /// The number of places of the first table. Each further table has four times as many.
 const PLACES: usize = 8192;
 const GROWTH: usize = 4;
-/// The greatest number of tables: for 5 million handles at once.
+/// The greatest number of tables: for 5 million handles at the same time.
 const TABLES: usize = 6;
 
 /// Keys that no handle has: of a place that was never used or may be reused, and of a place that a

@@ -48,8 +48,8 @@ pub(crate) fn job_of(comm: Comm) -> Result<Job, Refused> {
         world
     } else {
         // A member's list contains itself, and no rank twice. Several threads may use communicators
-        // of the same ranks for the first time at once, in a different order at each rank. The
-        // communicator itself distinguishes them.
+        // of the same ranks for the first time at the same time, in a different order at each rank.
+        // The communicator itself distinguishes them.
         world
             .subset_agreed(&ranks, |number| broadcast(comm, number))
             .map_err(|_| Refused::Why("its ranks can't be numbered"))?

@@ -255,8 +255,8 @@ fn packets() -> u64 {
     sent.map(|path| std::fs::read_to_string(path).expect("a counter").trim().parse::<u64>().expect("a number")).sum()
 }
 
-/// All begin at once: each pair's two hellos cross, and what is repeated because answers are late
-/// does not grow with the ranks.
+/// All begin at the same time: each pair's two hellos cross, and what is repeated because answers
+/// are late does not grow with the ranks.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
 fn connecting_64_ranks_sends_few_packets() {

@@ -29,7 +29,7 @@ use measured::Measured;
 /// simulated net for 2 to 512 ranks. Their times come from the LogGP model: a message takes L +
 /// 2o + (bytes - 1) G, a rank sends one message in the time g, and the answer of a put or an atomic
 /// takes a further L. The model assumes that locks are not contended, and that all ranks enter a
-/// collective call at once.
+/// collective call at the same time.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "transom-perf model", version)]
 struct Options {

@@ -1,6 +1,6 @@
-//! Tests of all ranks: all ranks perform the same operation at once, and the result is the sum over
-//! all ranks. Each test has a floor: the same operation as bare stores and atomics on memory that
-//! all ranks have mapped.
+//! Tests of all ranks: all ranks perform the same operation at the same time, and the result is the
+//! sum over all ranks. Each test has a floor: the same operation as bare stores and atomics on
+//! memory that all ranks have mapped.
 //!
 //! A round begins and ends with a barrier; its time is the longest time of any rank. Rounds with
 //! and without the library alternate.

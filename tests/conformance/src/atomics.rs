@@ -142,7 +142,7 @@ pub fn atomics_follow_puts_where_promised(fixture: &impl Fixture) {
     });
 }
 
-/// Fetch-adds of all ranks at once give every value exactly once.
+/// Fetch-adds of all ranks at the same time give every value exactly once.
 /// Shows M3.
 pub fn tickets_are_given_once(fixture: &impl Fixture) {
     const EACH: usize = 50;
@@ -182,7 +182,7 @@ pub fn tickets_are_given_once(fixture: &impl Fixture) {
     });
 }
 
-/// Increments by compare-and-swap, of all ranks at once, are not lost.
+/// Increments by compare-and-swap, of all ranks at the same time, are not lost.
 /// Shows M3.
 pub fn compare_swap_increments_are_not_lost(fixture: &impl Fixture) {
     const EACH: u64 = 20;

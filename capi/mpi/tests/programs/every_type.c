@@ -1,6 +1,6 @@
 /* Every predefined type of the MPI, with every operation, every function of the accumulate family,
  * counts and layouts. MPI_Reduce_local of the same elements gives the expected values. Rank 0 works
- * on the part of rank 1. Then all ranks add at once. */
+ * on the part of rank 1. Then all ranks add at the same time. */
 #include "check.h"
 
 #include <stdbool.h>

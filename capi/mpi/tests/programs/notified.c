@@ -39,7 +39,7 @@ static void data_first(void) {
         MPI_Put_notify(data, n, MPI_LONG, next_, 0, n, MPI_LONG, 0, win);
         reach(0, round + 1, round % 2);
         for (int i = 0; i < n; i++) bad |= part[i] != 1000 * before_ + round;
-        /* Tells the previous process by an empty put that this process has read its part. */
+        /* Notifies the previous process by an empty put: this process has read its part. */
         MPIX_Put_notify_c(NULL, 0, MPI_LONG, before_, 0, 0, MPI_LONG, 1, win);
         reach(1, round + 1, (round + 1) % 2);
         MPI_Win_flush_all(win);

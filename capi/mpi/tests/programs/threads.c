@@ -1,4 +1,4 @@
-/* Several threads of each process on one window at once (MPI_THREAD_MULTIPLE). */
+/* Several threads of each process on one window at the same time (MPI_THREAD_MULTIPLE). */
 #include "check.h"
 #include <pthread.h>
 
