@@ -251,7 +251,12 @@ pub unsafe extern "C" fn transom_type_subarray(
         let order = match order {
             TRANSOM_ORDER_C => Order::C,
             TRANSOM_ORDER_FORTRAN => Order::Fortran,
-            _ => return Err(Failure::new(TRANSOM_ERR_ARG, format!("{order} is the number of no order"))),
+            _ => {
+                return Err(Failure::new(
+                    TRANSOM_ERR_ARG,
+                    format!("{order} is neither TRANSOM_ORDER_C nor TRANSOM_ORDER_FORTRAN"),
+                ));
+            }
         };
         let (sizes, subsizes) = (numbers(sizes, dimensions, "sizes")?, numbers(subsizes, dimensions, "subsizes")?);
         let starts = numbers(starts, dimensions, "starts")?;

@@ -1,4 +1,4 @@
-/* What the test programs share: a check that names its place and ends the rank, a watchdog, and the job. */
+/* Shared by the test programs: checks that print their line and end the rank, a watchdog, and the job. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -14,7 +14,7 @@
 #define CHECK(holds)                                                                                       \
     do {                                                                                                   \
         if (!(holds)) {                                                                                    \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #holds);                            \
+            fprintf(stderr, "%s:%d: the condition does not hold: %s\n", __FILE__, __LINE__, #holds);                            \
             exit(1);                                                                                       \
         }                                                                                                  \
     } while (0)
@@ -54,7 +54,7 @@ static void begin(void) {
     before = (me + size - 1) % size;
 }
 
-/* Leaves the job, and says once that all is well. */
+/* Leaves the job; rank 0 prints that the program has passed. */
 static int end(const char *name) {
     int rank = me;
     OK(transom_job_barrier(world));

@@ -57,7 +57,7 @@ static void wrong_arguments(void) {
     FAILS(TRANSOM_ERR_ARG, "origin is NULL", transom_put(window, NULL, 1, TRANSOM_LONG, next, 0, 1, TRANSOM_LONG));
     FAILS(TRANSOM_ERR_TYPE, "datatype is NULL", transom_put(window, &value, 1, NULL, next, 0, 1, TRANSOM_LONG));
     FAILS(TRANSOM_ERR_TYPE, "", transom_put(window, &value, 1, TRANSOM_LONG, next, 0, 1, TRANSOM_DOUBLE));
-    FAILS(TRANSOM_ERR_OP, "number of no operation",
+    FAILS(TRANSOM_ERR_OP, "is not an operation",
           transom_accumulate(window, &value, 1, TRANSOM_LONG, next, 0, 1, TRANSOM_LONG, 0));
     FAILS(TRANSOM_ERR_OP, "", transom_fetch_and_op(window, &value, &result, TRANSOM_DOUBLE, next, 0, TRANSOM_BAND));
     FAILS(TRANSOM_ERR_TYPE, "", transom_compare_and_swap(window, &value, &value, &result, TRANSOM_DOUBLE, next, 0));
@@ -85,7 +85,7 @@ static void wrong_epochs(void) {
     OK(transom_window_unlock(window, next));
 }
 
-/* Hints with values that cannot be fail at all ranks, and no window is there. */
+/* Illegal values of hints fail at all ranks, and no rank has the window. */
 static void wrong_windows(void) {
     transom_window *none = NULL;
     transom_info *info = NULL;
@@ -132,7 +132,7 @@ static void *other_thread(void *first) {
     return first;
 }
 
-/* The text is that of the thread that got the error. */
+/* Each thread has the text of its own last error. */
 static void texts(void) {
     pthread_t thread;
     FAILS(TRANSOM_ERR_RANK, "-5", transom_window_flush(window, -5));
@@ -155,7 +155,7 @@ int main(void) {
     wrong_windows();
     infos();
     texts();
-    /* Nothing of it was done: the window is as new, and works. */
+    /* The refused calls had no effect: the window is unchanged, and works. */
     CHECK(*(int64_t *)base == 0 && result == 2);
     OK(transom_window_fence(window, 0));
     OK(transom_put_bytes(window, &value, 8, next, 0));

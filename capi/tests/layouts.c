@@ -1,4 +1,4 @@
-/* Derived datatypes: each constructor puts or gets what a loop in C says. */
+/* Derived datatypes: each constructor moves the elements that a loop in C computes. */
 #include "check.h"
 
 enum { SIDE = 8, ALL = SIDE * SIDE };
@@ -7,7 +7,8 @@ static transom_window *window;
 static int *part;
 static int source[ALL];
 
-/* Puts `source`, dense, as one item of a type at the next rank; the part then has what the one before put. */
+/* Puts the contiguous `source` as one item of a type at the next rank. This rank's part then has the data
+ * of the previous rank. */
 static void placed(transom_datatype *type, uint64_t items) {
     OK(transom_job_barrier(world));
     memset(part, 0, ALL * sizeof(int));
@@ -16,7 +17,7 @@ static void placed(transom_datatype *type, uint64_t items) {
     OK(transom_window_fence(window, 0));
 }
 
-/* The number that the rank before put as its i-th. */
+/* Element i that the previous rank has put. */
 static int sent(int i) {
     return 1000 * (before + 1) + i;
 }
@@ -36,7 +37,7 @@ static void sized(transom_datatype *type, uint64_t size_of, int64_t lb, int64_t 
     CHECK(wide == true_extent);
 }
 
-/* A column of the square, made in three ways. */
+/* A column of the square, by three constructors. */
 static void columns(void) {
     transom_datatype *types[3] = {NULL, NULL, NULL};
     uint64_t sizes[2] = {SIDE, SIDE}, subsizes[2] = {SIDE, 1}, starts[2] = {0, 3};
@@ -57,7 +58,7 @@ static void columns(void) {
     }
 }
 
-/* Blocks at places, made in four ways. */
+/* Blocks at displacements, by four constructors. */
 static void scattered(void) {
     transom_datatype *types[4] = {NULL, NULL, NULL, NULL};
     uint64_t lengths[3] = {2, 2, 2};
@@ -107,7 +108,7 @@ static void structures(void) {
     freed(&four);
 }
 
-/* Every second element: one item of one int that claims two. Accumulated too. */
+/* Every second element: items of one int with the extent of two. Accumulated too. */
 static void resized(void) {
     transom_datatype *wide = NULL;
     int ones[4] = {1, 1, 1, 1};

@@ -13,7 +13,7 @@ static uint64_t value_of(int notice) {
     return value;
 }
 
-/* The data is there as soon as the counter has moved, short or long. */
+/* Short and long data has arrived as soon as the counter changes. */
 static void data_first(void) {
     static int64_t data[LONG];
     static const uint64_t lengths[] = {1, 100, LONG, 3};
@@ -27,7 +27,7 @@ static void data_first(void) {
         for (uint64_t i = 0; i < length; i++) {
             CHECK(part[i] == 1000 * before + round);
         }
-        /* The part has been read: the one before may write again. A put of nothing says so. */
+        /* An empty put notifies the previous rank: its data has been read, and it may put again. */
         OK(transom_put_notify(window, NULL, 0, TRANSOM_INT64_T, before, 0, 0, TRANSOM_INT64_T, 1));
         OK(transom_window_notify_wait(window, 1, (uint64_t)round + 1));
         OK(transom_window_flush_all(window));
@@ -35,7 +35,7 @@ static void data_first(void) {
     CHECK(value_of(0) == ROUNDS && value_of(1) == ROUNDS);
 }
 
-/* The eight forms: what each moves, and its count. */
+/* The eight forms: the data that each moves, and its count. */
 static void every_form(void) {
     int64_t data[4] = {1, 2, 3, 4}, ones[4] = {1, 1, 1, 1}, got[4] = {0}, old[4] = {0};
     transom_request *request = NULL;
@@ -74,7 +74,7 @@ static void every_form(void) {
     OK(transom_job_barrier(world));
 }
 
-/* Counters 12 and 13 of the next rank, raised one after the other. */
+/* Counters 12 and 13 of the next rank, incremented one after the other. */
 static void waits(void) {
     const int notices[] = {13, 12};
     const uint64_t values[] = {1, 1}, later[] = {2, 1};
@@ -104,7 +104,7 @@ static void waits(void) {
     CHECK(value == 0);
 }
 
-/* What is refused moves nothing and counts nothing. */
+/* Refused operations move no data and are not counted. */
 static void refused(void) {
     int64_t data = -5;
     uint64_t value = 0, index = 0;

@@ -7,7 +7,7 @@
 static transom_window *window;
 static unsigned char *part;
 
-/* The part is zero at all ranks, and an epoch to all is open. */
+/* Zeroes the parts of all ranks and opens an epoch to all ranks. */
 static void open_clear(void) {
     OK(transom_job_barrier(world));
     memset(part, 0, 4096);
@@ -16,7 +16,7 @@ static void open_clear(void) {
     OK(transom_window_lock_all(window, 0));
 }
 
-/* Everything of all ranks is complete and seen. */
+/* Completes the operations of all ranks, whose data is then visible to loads. */
 static void close_all(void) {
     OK(transom_window_unlock_all(window));
     OK(transom_job_barrier(world));
@@ -39,7 +39,7 @@ static void plain(void) {
     CHECK(((double *)part)[8] == before && ((double *)part)[8 + 99] == before + 99 / 128.0);
 }
 
-/* All ranks add to rank 0, elements of several types side by side. */
+/* All ranks add to neighbouring elements of several types at rank 0. */
 static void sums(void) {
     int8_t a = 1;
     uint16_t b = 2;
@@ -67,7 +67,7 @@ static void sums(void) {
     }
 }
 
-/* One operation on one int of the next rank, from 12 with 10. */
+/* Each operation on one int of the next rank: 12 in the part, 10 at the origin. */
 static int applied(int op) {
     int start = 12, with = 10, old = 0, now = 0;
     OK(transom_put(window, &start, 1, TRANSOM_INT, next, 0, 1, TRANSOM_INT));
@@ -106,7 +106,7 @@ static void pairs(void) {
     CHECK(me != 0 || (best.value == 100 && best.rank == 0));
 }
 
-/* Each ticket is drawn once; a lock made of compare-and-swap lets in one at a time. */
+/* Each ticket is issued once; a lock by compare-and-swap has one holder at a time. */
 static void atomics(void) {
     int64_t one = 1, ticket = -1, free_ = 0, taken = 1 + me, found = -1, count = 0;
     open_clear();
@@ -140,13 +140,13 @@ static void proc_null(void) {
     OK(transom_fetch_and_op(window, &value, &result, TRANSOM_INT64_T, TRANSOM_PROC_NULL, 0, TRANSOM_SUM));
     OK(transom_compare_and_swap(window, &value, &value, &result, TRANSOM_INT64_T, TRANSOM_PROC_NULL, 0));
     CHECK(result == 6);
-    /* Nothing, from nowhere. */
+    /* No items at a NULL address. */
     OK(transom_put_bytes(window, NULL, 0, next, 0));
     OK(transom_put(window, NULL, 0, TRANSOM_INT, next, 0, 0, TRANSOM_INT));
     close_all();
 }
 
-/* The names of the header are the types of this compiler. */
+/* The predefined types have the sizes of the C types after which they are named. */
 static void sizes(void) {
     struct { transom_datatype *type; uint64_t size; } all[] = {
         {TRANSOM_CHAR, sizeof(char)}, {TRANSOM_UNSIGNED_CHAR, sizeof(unsigned char)}, {TRANSOM_SHORT, sizeof(short)},

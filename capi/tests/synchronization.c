@@ -1,10 +1,10 @@
-/* Every synchronization call, each with an operation that shows what it completes. */
+/* Every synchronization call, each with an operation that it completes. */
 #include "check.h"
 
 static transom_window *window;
 static int64_t *part;
 
-/* The part is zero at all ranks, and no rank accesses it before. */
+/* Zeroes the parts of all ranks, between two barriers. */
 static void clear(void) {
     OK(transom_job_barrier(world));
     memset(part, 0, 64);
@@ -43,7 +43,7 @@ static void groups(int assertion, int by_test) {
     CHECK(part[1] == 20 + before);
 }
 
-/* All add to a counter of rank 0 by get and put, which only an exclusive lock makes right. */
+/* All ranks add to a counter of rank 0 by a get and a put, which only an exclusive lock makes atomic. */
 static void exclusive(void) {
     clear();
     for (int round = 0; round < 20; round++) {

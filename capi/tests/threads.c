@@ -1,4 +1,5 @@
-/* Operations from several threads at once on one window; each thread has its own requests and its own text of an error. */
+/* Concurrent operations of several threads on one window; each thread has its own requests and its own
+ * error text. */
 #include <pthread.h>
 
 #include "check.h"
@@ -7,7 +8,7 @@ enum { THREADS = 4, TIMES = 200 };
 
 static transom_window *window;
 
-/* Adds to a counter of the next rank, and fills its own words there by requests. */
+/* Adds to a counter of the next rank, and puts to its own words there by requests. */
 static void *work(void *number) {
     int64_t one = 1, words[TIMES], old = -1, index = *(int64_t *)number;
     transom_request *requests[TIMES];

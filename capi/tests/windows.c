@@ -1,7 +1,7 @@
-/* Windows of every kind: made, used, asked and freed. */
+/* Windows of every flavor: creation, use, queries and end. */
 #include "check.h"
 
-/* Each rank puts its number into the next one's part, in a passive epoch. */
+/* Each rank puts its number into the next rank's part, in a passive epoch. */
 static void pass(transom_window *window, uint64_t displacement) {
     int64_t mine = 100 + me;
     OK(transom_window_lock_all(window, 0));
@@ -33,7 +33,7 @@ static void created(void) {
     end_of(&window);
 }
 
-/* Memory of the library, of which a window has a part; it goes while the window is there. */
+/* A window over a part of memory of transom_alloc_mem, which is freed before the window. */
 static void over_memory(void) {
     transom_window *window = NULL;
     transom_info *info = NULL;
@@ -125,7 +125,7 @@ static void shared(void) {
     end_of(&window);
 }
 
-/* The addresses travel by a window that was allocated. */
+/* An allocated window exchanges the addresses. */
 static void dynamic(void) {
     transom_window *window = NULL, *addresses = NULL;
     int64_t memory[2] = {0, 0};
@@ -153,7 +153,7 @@ static void dynamic(void) {
     end_of(&addresses);
 }
 
-/* Two subsets of all ranks, which every second rank makes the other way round: their tags distinguish them. */
+/* Two subsets of all ranks, created in the opposite order by every second rank: tags distinguish them. */
 static void tagged(void) {
     transom_job *jobs[2] = {NULL, NULL};
     int ranks[64];
@@ -179,7 +179,7 @@ static void tagged(void) {
     }
 }
 
-/* A window of every second rank, numbered backwards. */
+/* A window over every second rank, in descending order. */
 static void subset(void) {
     transom_job *half = NULL;
     transom_window *window = NULL;

@@ -34,32 +34,32 @@ struct window {
     MPI_Aint base;
 };
 
-/* The line of the plan that is at work. */
+/* The line of the plan that is being measured. */
 extern int at_work;
 extern int my_rank;
 extern int world_size;
 
-/* Ends the job with a line that says which call failed. */
+/* Prints the failed call, and ends the job. */
 void must(int outcome, const char *call);
 #define MUST(call) must((call), #call)
 
-/* A kind by its name; -1 for none. */
+/* The kind with this name, or -1. */
 int kind_of(const char *name);
-/* Collective; ends the job if it is not available. */
+/* Collective; ends the job if the window cannot be created. */
 void open_window(struct window *window, enum kind kind);
 void close_window(struct window *window);
 
-/* A line of the plan: FUNCTION WINDOW SYNCHRONIZATION SIZE, measured within about so many
+/* Measures a cell, a line FUNCTION WINDOW SYNCHRONIZATION SIZE of the plan, within about BUDGET_US
  * microseconds. */
 void run_cell(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
-/* The same for a function in which all ranks take part, which is_of_all tells. */
+/* Measures a cell of all ranks. is_of_all: whether the function is such a cell. */
 int is_of_all(const char *function);
 void run_of_all(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
-/* The same for grid WINDOW SYNCHRONIZATION OPERATION: the target computes for so many milliseconds;
- * `words` is memory of both. */
+/* Runs a case of the grid, a line WINDOW SYNCHRONIZATION OPERATION. The target computes for LEAST_MS to
+ * MOST_MS milliseconds; `words` is memory that both ranks have mapped. */
 void run_case(struct window *window, const char *sync, const char *operation, void *words, int least_ms, int most_ms);
 
-/* Microseconds. */
+/* The time in microseconds. */
 double now_us(void);
 
 #endif

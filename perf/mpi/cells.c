@@ -8,18 +8,18 @@
 enum function { PUT, GET, ACCUMULATE, FETCH_AND_OP, COMPARE_AND_SWAP, PUT_BW, GET_BW };
 enum sync { FLUSH, LOCK, FENCE, PSCW };
 
-/* Batches of which the median counts. */
+/* Number of batches; the result is their median. */
 enum { BATCHES = 8 };
 
-/* A cell at work. */
+/* The cell that is being measured. */
 struct cell {
     struct window *window;
     enum function function;
     enum sync sync;
     size_t size;
-    /* Operations that were done; a bandwidth cell does FLIGHT at a time. */
+    /* Number of operations so far; a round of a bandwidth cell has FLIGHT. */
     int64_t done;
-    /* The origin's. */
+    /* The origin's buffer. */
     unsigned char *buffer;
     int64_t result;
     MPI_Group other;
@@ -60,7 +60,7 @@ static void post(struct cell *cell) {
         MUST(MPI_Accumulate(cell->buffer, bytes / 8, MPI_DOUBLE, TARGET, at, bytes / 8, MPI_DOUBLE, MPI_SUM, win));
         break;
     case FETCH_AND_OP:
-        /* The operand is in the buffer, because the operation is not complete here. */
+        /* The operand stays in the buffer: the operation is not complete on return. */
         memcpy(cell->buffer, &one, sizeof one);
         MUST(MPI_Fetch_and_op(cell->buffer, &cell->result, MPI_INT64_T, TARGET, at, MPI_SUM, win));
         break;
@@ -108,7 +108,7 @@ static void origin_round(struct cell *cell) {
     }
 }
 
-/* The same at the target. */
+/* One round at the target. */
 static void target_round(struct cell *cell) {
     if (cell->sync == FENCE) {
         MUST(MPI_Win_fence(0, cell->window->win));
@@ -118,7 +118,7 @@ static void target_round(struct cell *cell) {
     }
 }
 
-/* So many rounds at both ranks; how long each took here, in us. */
+/* Runs rounds at both ranks. Returns the time of a round at this rank in us. */
 static double rounds(struct cell *cell, int64_t count) {
     double start = now_us();
     for (int64_t i = 0; i < count; i++) {
@@ -137,10 +137,10 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* The time of a round in us: the median of batches, as many rounds as the budget has room for.
- * Where few rounds fill it, there are fewer batches and less to warm up. */
+ * If few rounds exceed the budget, there are fewer batches and a shorter warm-up. */
 static double measured(struct cell *cell, double budget_us) {
     double times[BATCHES], first;
-    /* Batches, and rounds in each: the origin decides. */
+    /* The number of batches and the rounds of each, which the origin chooses. */
     int64_t plan[2];
     rounds(cell, 1);
     first = rounds(cell, 1);
@@ -208,7 +208,7 @@ static int verified(struct cell *cell) {
     return both;
 }
 
-/* The epoch that all rounds are in, where the synchronization has one. */
+/* Opens the epoch of all rounds, if the synchronization has one. */
 static void begin_epoch(struct cell *cell) {
     if (cell->sync == FLUSH) {
         MUST(MPI_Win_lock_all(0, cell->window->win));

@@ -15,9 +15,9 @@ static const char *const names[CELLS] = {
     "lock_spread", "gups", "fence_all", "pscw_ring", "alltoall", "window_create",
 };
 
-/* Doubles of an accumulate; words of each rank's table of gups; bytes of a window that is made. */
+/* Doubles of an accumulate; words of each rank's table of gups; bytes of a window to create. */
 enum { DOUBLES = 8, TABLE = 4096, SMALL_WINDOW = 4096 };
-/* Batches of which the median counts. */
+/* Number of batches; the result is their median. */
 enum { BATCHES = 8 };
 
 static enum cell cell;
@@ -51,7 +51,7 @@ static uint64_t next_random(void) {
     return random_state ^= random_state << 17;
 }
 
-/* Operations of a round. */
+/* The number of operations of a round. */
 static int in_a_round(void) {
     return cell <= GET_MBW || cell == GUPS ? FLIGHT : 1;
 }
@@ -88,7 +88,7 @@ static void swap(void) {
     expected = results[0] == expected ? expected + 1 : results[0];
 }
 
-/* Adds 1 to a word by a get and a put, which only the lock makes one. */
+/* Adds 1 to a word by a get and a put, which only the lock makes atomic. */
 static void lock(int target) {
     MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, window->win));
     MUST(MPI_Get(results, 1, MPI_INT64_T, target, 0, 1, MPI_INT64_T, window->win));

@@ -101,10 +101,10 @@ pub enum ArgumentError {
         most: usize,
     },
     /// A wait for one of no counters.
-    #[error("no counter is given")]
+    #[error("the call waits for one of no counters")]
     NoCounters,
     /// The parts of a shared window are together larger than an address space.
-    #[error("the parts' sizes overflow together")]
+    #[error("the sum of the parts' sizes exceeds an address space")]
     PartsOverflow,
     /// The machine lacks memory for the parts of its ranks.
     #[error(
@@ -254,7 +254,7 @@ pub enum ArgumentError {
         ty: BasicType,
     },
     /// Bytes that are no multiple of the type's size.
-    #[error("{length} bytes are no whole elements of {}", ty.name())]
+    #[error("{length} bytes are not a whole number of elements of {}", ty.name())]
     NotWhole {
         /// The number of bytes.
         length: usize,
@@ -270,7 +270,7 @@ pub enum ArgumentError {
         ty: BasicType,
     },
     /// A derived type of several predefined ones in an accumulate.
-    #[error("the type is not made of one predefined type, which accumulates need")]
+    #[error("the datatype has several predefined types; accumulates require a single one")]
     NotUniform,
     /// An operation that is not defined on the type.
     #[error("{} is not defined on {}", op.name(), ty.name())]

@@ -39,7 +39,7 @@ pub enum JobError {
         own: SharedSettings,
     },
     /// A rank could not make its counters of notified operations.
-    #[error("window {window:x}: another rank could not make its counters, so that no rank has new ones")]
+    #[error("window {window:x}: a rank could not make its counters, so that no rank has new ones")]
     NoCounters {
         /// The window's number in the job.
         window: u64,

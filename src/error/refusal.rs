@@ -57,7 +57,7 @@ pub enum Refusal {
         target: u64,
     },
     /// Bytes that are no multiple of the type's size.
-    #[error("{length} bytes are no whole elements of {}", ty.name())]
+    #[error("{length} bytes are not a whole number of elements of {}", ty.name())]
     NotWhole {
         /// The number of bytes.
         length: u64,

@@ -178,7 +178,7 @@ fn defined(ty: &Found, op: Op) -> Outcome<()> {
     if ty.allows(op) || ty.bytes.size() == 0 || ty.basic.is_none() && typed(ty)?.uniform().is_none() {
         return Ok(());
     }
-    Err(Failure::new(Class::Op, format!("{} is not defined on the datatype (MPI-4.1, 6.9.2)", op.name())))
+    Err(Failure::new(Class::Op, format!("{} is not defined on the datatype (MPI-4.1 §6.9.2)", op.name())))
 }
 
 fn typed(decoded: &Found) -> Outcome<&Datatype> {

@@ -32,7 +32,7 @@ fn assertion(bits: c_int) -> Outcome<Assert> {
             rest &= !bit;
         }
     }
-    let odd = || Failure::new(Class::Assert, format!("{bits:#x} has bits that are no assertion"));
+    let odd = || Failure::new(Class::Assert, format!("{bits:#x} has bits that are not assertions"));
     if rest == 0 { Ok(assert) } else { Err(odd()) }
 }
 
@@ -132,7 +132,7 @@ pub(crate) unsafe extern "C" fn lock(kind: c_int, target: c_int, promise: c_int,
     let kind = match kind {
         _ if kind == constants().lock_exclusive => Lock::Exclusive,
         _ if kind == constants().lock_shared => Lock::Shared,
-        _ => return Failure::new(Class::LockType, format!("{kind} is no type of lock")).raise(win),
+        _ => return Failure::new(Class::LockType, format!("{kind} is not a type of lock")).raise(win),
     };
     match windows::rank(target) {
         Ok(PROC_NULL) => nobody(window, || Ok(window.raw.lock(kind, PROC_NULL, assertion(promise)?)?)),

@@ -203,7 +203,7 @@ fn checked(code: c_int) -> Outcome<()> {
     if code == SUCCESS {
         return Ok(());
     }
-    Err(Failure::new(Class::Type, format!("the MPI can't tell what the datatype is: error code {code}")))
+    Err(Failure::new(Class::Type, format!("the MPI does not describe the datatype: error code {code}")))
 }
 
 /// The basic type of a kind (`struct predefined` of host/host.h) and size in bytes.
