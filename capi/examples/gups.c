@@ -1,10 +1,12 @@
-/* RandomAccess of the HPC Challenge (GUPS): XOR updates at random places of a table that all ranks hold together.
+/* RandomAccess of the HPC Challenge (GUPS): XOR updates at random places of a table that all ranks
+ * hold together.
  *
  *     cc gups.c $(pkg-config --cflags --libs transom) -o gups
  *     transom-run -n 4 ./gups [LOG2_TABLE]
  *
- * A table of 2^LOG2_TABLE words (default 16), 4 updates a word. Each update is one accumulate, so none is lost. Each word is compared
- * with a serial run; then all updates are repeated, which must bring every word back to its index. */
+ * A table of 2^LOG2_TABLE words (default 16), 4 updates a word. Each update is one accumulate, so
+ * none is lost. Each word is compared with a serial run; then all updates are repeated, which must
+ * bring every word back to its index. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,8 +98,8 @@ static uint64_t differ(const struct table *table, const uint64_t *expected) {
     return wrong;
 }
 
-/* This rank's words after all updates, computed by one process: the result of XOR does not depend on
- * the order. */
+/* This rank's words after all updates, computed by one process: the result of XOR does not depend
+ * on the order. */
 static uint64_t *serial(const struct table *table) {
     uint64_t *words = malloc((table->count + 1) * sizeof *words), ran = start(0);
     if (words == NULL) {

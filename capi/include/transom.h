@@ -1,10 +1,13 @@
-/* transom.h: MPI's one-sided windows as a library, for C99 and C++. Made by cbindgen of the files in capi/src: change those.
+/* transom.h: MPI's one-sided windows as a library, for C99 and C++. Made by cbindgen of the files
+ * in capi/src: change those.
  *
- * Every call returns TRANSOM_SUCCESS, which is 0, or an error class. transom_error_string describes the class, and
- * transom_last_error returns the text of the last error with its numbers. A call that fails has no effect, unless its comment
- * says otherwise. A NULL pointer for a required argument is an error. A call that frees an object takes the address of the
- * object's handle and sets the handle to NULL. Counts, sizes and displacements have 64 bits; ranks are numbers from 0, or
- * TRANSOM_PROC_NULL. The sections "Safety" state requirements that the library cannot check. transom(3) is the overview.
+ * Every call returns TRANSOM_SUCCESS, which is 0, or an error class. transom_error_string describes
+ * the class, and transom_last_error returns the text of the last error with its numbers. A call
+ * that fails has no effect, unless its comment says otherwise. A NULL pointer for a required
+ * argument is an error. A call that frees an object takes the address of the object's handle and
+ * sets the handle to NULL. Counts, sizes and displacements have 64 bits; ranks are numbers from 0,
+ * or TRANSOM_PROC_NULL. The sections "Safety" state requirements that the library cannot check.
+ * transom(3) is the overview.
  */
 
 #ifndef TRANSOM_H

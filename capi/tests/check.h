@@ -1,4 +1,5 @@
-/* Shared by the test programs: checks that print their line and end the rank, a watchdog, and the job. */
+/* Shared by the test programs: checks that print their line and end the rank, a watchdog, and the
+ * job. */
 #ifndef CHECK_H
 #define CHECK_H
 

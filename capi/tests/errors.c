@@ -1,4 +1,5 @@
-/* Misuse: NULL for each argument, wrong numbers, wrong epochs. All are errors with a class and a text, and leave the window usable. */
+/* Misuse: NULL for each argument, wrong numbers, wrong epochs. All are errors with a class and a
+ * text, and leave the window usable. */
 #include <pthread.h>
 
 #include "check.h"

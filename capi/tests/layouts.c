@@ -7,8 +7,8 @@ static transom_window *window;
 static int *part;
 static int source[ALL];
 
-/* Puts the contiguous `source` as one item of a type at the next rank. This rank's part then has the data
- * of the previous rank. */
+/* Puts the contiguous `source` as one item of a type at the next rank. This rank's part then has
+ * the data of the previous rank. */
 static void placed(transom_datatype *type, uint64_t items) {
     OK(transom_job_barrier(world));
     memset(part, 0, ALL * sizeof(int));

@@ -1,5 +1,5 @@
-/* Notified operations: each moves what its plain form moves and adds one to one counter of the target. Every way to look at a
- * counter and to wait for one. */
+/* Notified operations: each moves what its plain form moves and adds one to one counter of the
+ * target. Every way to look at a counter and to wait for one. */
 #include "check.h"
 
 enum { LONG = 40000, ROUNDS = 8, COUNTERS = 16 };

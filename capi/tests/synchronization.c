@@ -43,7 +43,8 @@ static void groups(int assertion, int by_test) {
     CHECK(part[1] == 20 + before);
 }
 
-/* All ranks add to a counter of rank 0 by a get and a put, which only an exclusive lock makes atomic. */
+/* All ranks add to a counter of rank 0 by a get and a put, which only an exclusive lock makes
+ * atomic. */
 static void exclusive(void) {
     clear();
     for (int round = 0; round < 20; round++) {

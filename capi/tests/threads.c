@@ -1,5 +1,5 @@
-/* Concurrent operations of several threads on one window; each thread has its own requests and its own
- * error text. */
+/* Concurrent operations of several threads on one window; each thread has its own requests and its
+ * own error text. */
 #include <pthread.h>
 
 #include "check.h"

@@ -153,7 +153,8 @@ static void dynamic(void) {
     end_of(&addresses);
 }
 
-/* Two subsets of all ranks, created in the opposite order by every second rank: tags distinguish them. */
+/* Two subsets of all ranks, created in the opposite order by every second rank: tags distinguish
+ * them. */
 static void tagged(void) {
     transom_job *jobs[2] = {NULL, NULL};
     int ranks[64];

@@ -55,8 +55,8 @@ void run_cell(struct window *window, const char *function, const char *sync, siz
 /* Measures a cell of all ranks. is_of_all: whether the function is such a cell. */
 int is_of_all(const char *function);
 void run_of_all(struct window *window, const char *function, const char *sync, size_t size, double budget_us);
-/* Runs a case of the grid, a line WINDOW SYNCHRONIZATION OPERATION. The target computes for LEAST_MS to
- * MOST_MS milliseconds; `words` is memory that both ranks have mapped. */
+/* Runs a case of the grid, a line WINDOW SYNCHRONIZATION OPERATION. The target computes for
+ * LEAST_MS to MOST_MS milliseconds; `words` is memory that both ranks have mapped. */
 void run_case(struct window *window, const char *sync, const char *operation, void *words, int least_ms, int most_ms);
 
 /* The time in microseconds. */

@@ -28,20 +28,29 @@ pub(crate) fn check(source: &Source) -> Vec<Violation> {
     found
 }
 
-/// A text file that is not Rust; its width counts where it is Markdown.
+/// Markdown outside of tables and examples, and lines of other files that are only a comment.
 pub(crate) fn check_text(path: &str, text: &str) -> Vec<Violation> {
     let mut found = Vec::new();
-    if path.ends_with(".md") {
-        let mut is_code = false;
-        for (index, line) in text.lines().enumerate() {
-            is_code ^= line.starts_with("```");
-            if !is_code && !line.starts_with('|') && is_wide(line) && !is_one_word(line) {
-                found.push(wide(path, index + 1, line));
-            }
+    let is_markdown = path.ends_with(".md");
+    let mut is_code = false;
+    for (index, line) in text.lines().enumerate() {
+        is_code ^= is_markdown && line.starts_with("```");
+        let counts = if is_markdown { !is_code && !line.starts_with('|') } else { is_comment(path, line) };
+        if counts && is_wide(line) && !is_one_word(line) {
+            found.push(wide(path, index + 1, line));
         }
+    }
+    if is_markdown {
         found.extend(absent(path, text));
     }
     found
+}
+
+/// Whether a line of C, or of a file whose comments begin with `#`, is only a comment.
+fn is_comment(path: &str, line: &str) -> bool {
+    let is_c = [".c", ".h", ".cpp"].iter().any(|end| path.ends_with(end));
+    let begins: &[&str] = if is_c { &["/* ", "* ", "// "] } else { &["# "] };
+    begins.iter().any(|begin| line.trim_start().starts_with(begin))
 }
 
 fn is_wide(line: &str) -> bool {
@@ -50,7 +59,7 @@ fn is_wide(line: &str) -> bool {
 
 /// A link or a path that no line break can shorten.
 fn is_one_word(line: &str) -> bool {
-    line.trim_start_matches(['/', '!', ' ', '-', '*']).split(' ').count() == 1
+    line.trim_start_matches(['/', '!', ' ', '-', '*', '#']).split(' ').count() == 1
 }
 
 fn wide(path: &str, line: usize, text: &str) -> Violation {
@@ -101,7 +110,18 @@ mod tests {
         assert_eq!(markdown(&format!("short\n{long}\n")), [(2, "wide-text")]);
         assert!(markdown(&format!("| {long} |\n```\n{long}\n```\n")).is_empty());
         assert_eq!(markdown(&format!("```\n{long}\n```\n{long}\n")), [(4, "wide-text")]);
-        assert!(check_text("a.toml", &long).is_empty());
+    }
+
+    #[test]
+    fn comments_of_other_files_count() {
+        let long = "word ".repeat(30);
+        let lines = |path: &str, text: &str| check_text(path, text).len();
+        for (path, comment) in [("a.c", "/* "), ("a.h", " * "), ("a.cpp", "// "), ("a.toml", "# "), ("ci/a", "    # ")]
+        {
+            assert_eq!(lines(path, &format!("{comment}{long}\n{comment}word\n")), 1, "{path}");
+            assert_eq!(lines(path, &format!("{long}\n")), 0, "{path}");
+        }
+        assert_eq!(lines("a.c", &format!("# define {long}\n")), 0);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T)
 /// # Errors
 /// The condition that does not hold.
 pub fn ensure(holds: bool, what: &str) -> Outcome {
-    if holds { Ok(()) } else { Err(format!("not so: {what}").into()) }
+    if holds { Ok(()) } else { Err(format!("does not hold: {what}").into()) }
 }
 
 /// The main function of a test program; `launcher` is `env!("CARGO_BIN_EXE_transom-test-run")`.

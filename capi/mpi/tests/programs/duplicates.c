@@ -1,5 +1,5 @@
-/* Threads create the first windows of different communicators over the same ranks concurrently, in a
- * different order at each rank (MPI_THREAD_MULTIPLE). The communicator distinguishes the windows,
+/* Threads create the first windows of different communicators over the same ranks concurrently, in
+ * a different order at each rank (MPI_THREAD_MULTIPLE). The communicator distinguishes the windows,
  * not the order of the calls (MPI-4.1 section 12.2). */
 #include "check.h"
 #include <pthread.h>

@@ -224,8 +224,8 @@ static long tried(const struct kind *kind, int op, enum function function) {
             const char *outcome = one(kind, op, function, layout ? 1 : counts[i], type, counts[i], layout + 1);
             if (layout) MPI_Type_free(&type);
             if (!strcmp(outcome, "right") || !strcmp(outcome, "undefined")) continue;
-            /* Compare-and-swap takes integers, truth values and bytes (MPI-4.1 section 12.3.4); some
-             * hosts take more types. */
+            /* Compare-and-swap takes integers, truth values and bytes (MPI-4.1 section 12.3.4);
+             * some hosts take more types. */
             if (swaps && !strchr("iIuby", kind->kind) && !strcmp(outcome, "MPI_ERR_TYPE")) continue;
             fprintf(stderr, "%s %s %s of %d%s: %s\n", kind->name, swaps ? "" : op_names[op], function_names[function],
                     counts[i], layout ? " apart" : "", outcome);
