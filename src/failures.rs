@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::ErrorKind;
-use connections::{Fate, Lines, Place, Silence};
+use connections::{Connections, Fate, Place, Silence};
 
 /// Interval of checks, shared by all waiting threads of a process.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -57,7 +57,7 @@ impl Process {
     }
 
     /// Whether its number now belongs to another process.
-    fn is_another_now(&self) -> bool {
+    fn was_replaced(&self) -> bool {
         self.began != 0 && began(self.pid).is_some_and(|now| now != self.began)
     }
 }
@@ -93,16 +93,16 @@ pub(crate) struct Detector {
     begun: OnceLock<Instant>,
     /// Time of the next check, in milliseconds since `begun`.
     next: AtomicU64,
-    seen: Mutex<Seen>,
+    seen: Mutex<State>,
     /// Whether any rank has died, readable without the lock.
     any: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct State {
     /// Ranks that are alive, opened by the first check.
     living: Option<Vec<(usize, OwnedFd)>>,
-    far: Option<Lines>,
+    far: Option<Connections>,
     /// Ranks that have died, with their machines' names, in the order of detection: later ones may
     /// have died because of the first.
     dead: Vec<(usize, String)>,
@@ -113,21 +113,21 @@ struct Seen {
 impl Detector {
     /// Watches the ranks that the process of `me` can see and that are other processes (ranks of a
     /// simulated job are not), and the remote ranks of `connections`.
-    pub(crate) fn new(me: usize, ranks: &[Process], far: Option<Lines>) -> Detector {
+    pub(crate) fn new(me: usize, ranks: &[Process], far: Option<Connections>) -> Detector {
         let own = &ranks[me];
         let here = |(_, process): &(usize, &Process)| process.pid != own.pid && process.is_seen_by(own);
         let others = ranks.iter().enumerate().filter(here).map(|(rank, process)| (rank, process.clone()));
-        let places = far.iter().flat_map(Lines::names).collect();
+        let places = far.iter().flat_map(Connections::names).collect();
         Detector {
             ranks: others.collect(),
             places,
-            seen: Mutex::new(Seen { far, ..Seen::default() }),
+            seen: Mutex::new(State { far, ..State::default() }),
             ..Detector::default()
         }
     }
 
     /// The machine and address of a remote rank, as text.
-    pub(crate) fn whereabouts(&self, rank: usize) -> Option<&str> {
+    pub(crate) fn place(&self, rank: usize) -> Option<&str> {
         self.places.iter().find(|(known, _)| *known == rank).map(|(_, place)| place.as_str())
     }
 
@@ -164,17 +164,19 @@ impl Detector {
     }
 
     /// Moves the ranks that have ended from the living to the dead.
-    fn find(&self, seen: &mut Seen, patience: Duration) {
+    fn find(&self, seen: &mut State, patience: Duration) {
         if seen.living.is_none() {
             self.open(seen);
         }
-        let begun = seen.far.as_mut().map(Lines::extend).unwrap_or_default();
+        let begun = seen.far.as_mut().map(Connections::extend).unwrap_or_default();
         seen.lose(begun);
-        let Seen { living, far, dead, .. } = seen;
+        let State { living, far, dead, .. } = seen;
         let living = living.get_or_insert_default();
         let mut fds: Vec<_> = living.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
         let near = fds.len();
-        fds.extend(far.iter().flat_map(Lines::open).map(|(fd, flags)| PollFd::from_borrowed_fd(fd.as_fd(), flags)));
+        fds.extend(
+            far.iter().flat_map(Connections::open).map(|(fd, flags)| PollFd::from_borrowed_fd(fd.as_fd(), flags)),
+        );
         // After an interruption the next check finds them.
         let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
         if poll(&mut fds, Some(&limit)).is_err() {
@@ -194,13 +196,13 @@ impl Detector {
     }
 
     /// Opens the pidfds of this machine's ranks.
-    fn open(&self, seen: &mut Seen) {
+    fn open(&self, seen: &mut State) {
         let mut living = Vec::with_capacity(self.ranks.len());
         for (rank, process) in &self.ranks {
             let Some(pid) = Pid::from_raw(process.pid) else { continue };
             match pidfd_open(pid, PidfdFlags::empty()) {
                 Err(Errno::SRCH) => seen.dead.push((*rank, process.host.clone())),
-                Ok(_) if process.is_another_now() => seen.dead.push((*rank, process.host.clone())),
+                Ok(_) if process.was_replaced() => seen.dead.push((*rank, process.host.clone())),
                 Ok(fd) => living.push((*rank, fd)),
                 // Out of descriptors, or a kernel without pidfds: the rank is not watched.
                 Err(_) => {}
@@ -215,7 +217,7 @@ impl Detector {
     }
 }
 
-impl Seen {
+impl State {
     fn lose(&mut self, lost: Vec<(Place, Fate)>) {
         for (place, fate) in lost {
             match fate {
@@ -291,9 +293,9 @@ mod tests {
         detector.look(Duration::ZERO).expect("both live");
         // Not reaped: a zombie counts as dead.
         second.kill().expect("ours");
-        let said = until_dead(&detector);
-        assert!(said.contains("rank 2") && said.contains(&host), "{said}");
-        assert_eq!(detector.look(Duration::ZERO).map_err(|died| died.to_string()), Err(said));
+        let text = until_dead(&detector);
+        assert!(text.contains("rank 2") && text.contains(&host), "{text}");
+        assert_eq!(detector.look(Duration::ZERO).map_err(|died| died.to_string()), Err(text));
         for child in [&mut first, &mut second] {
             child.kill().expect("ours");
             child.wait().expect("ours");

@@ -190,13 +190,13 @@ impl<'w> Wanted<'w> {
         };
         match self.list.iter().position(named) {
             Some(place) if !self.exclude => Some(place),
-            None if self.exclude || self.list.is_empty() => leads_out(one.address).then_some(0),
+            None if self.exclude || self.list.is_empty() => is_external(one.address).then_some(0),
             _ => None,
         }
     }
 }
 
-fn leads_out(address: IpAddr) -> bool {
+fn is_external(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
         IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),

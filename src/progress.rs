@@ -156,7 +156,7 @@ impl Progress {
     /// names.
     pub(crate) fn explained(&self, fault: Fault) -> Error {
         let rank = fault.peer.index();
-        let place = self.detector.whereabouts(rank).map(str::to_owned);
+        let place = self.detector.place(rank).map(str::to_owned);
         self.or_death(ErrorKind::Peer { rank, place, source: fault.cause.into() }.into())
     }
 
@@ -232,7 +232,7 @@ impl Progress {
                     self.late.fetch_add(1, Ordering::Relaxed);
                 }
                 if naps == 1 {
-                    self.learn();
+                    self.adapt();
                 }
                 return Ok(());
             }
@@ -281,7 +281,7 @@ impl Progress {
     /// Adapts the polling time after a reply came during the first sleep of a call: later calls
     /// poll longer, since a wake-up takes time. Where even the longest polling does not get the
     /// reply, the device needs this core, and later calls sleep early again.
-    fn learn(&self) {
+    fn adapt(&self) {
         // Relaxed both: of calls that adapt at the same time, one takes effect.
         let polled = self.learned.load(Ordering::Relaxed);
         let longer = if polled < micros(SPIN_MAX) { polled * 2 } else { micros(self.spin) };

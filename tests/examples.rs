@@ -70,8 +70,8 @@ fn notices_come_over_sockets() {
         launcher.args(["-n", "3", "--bind", "none", "--timeout", "100"]).arg(example(name)).args(args);
         let output = launcher.env("TRANSOM_TRANSPORTS", "^shm").stdin(Stdio::null()).output().expect("it starts");
         let out = String::from_utf8_lossy(&output.stdout);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && out.contains("Verification: passed"), "{name}: {out}{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && out.contains("Verification: passed"), "{name}: {out}{printed}");
     }
 }
 
@@ -83,10 +83,10 @@ fn long_work_prints_its_progress() {
         let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
         launcher.args(["-n", "2", "--bind", "none", "--timeout", "6"]).arg(example(name)).args(args);
         let output = launcher.env("TRANSOM_TRANSPORTS", "^shm").stdin(Stdio::null()).output().expect("it starts");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stderr);
         // The launcher ends a job that takes minutes.
-        assert_eq!(output.status.code(), Some(124), "{name}: {said}");
-        assert!(said.contains(words), "{name}: {said}");
+        assert_eq!(output.status.code(), Some(124), "{name}: {printed}");
+        assert!(printed.contains(words), "{name}: {printed}");
     }
 }
 
@@ -103,8 +103,8 @@ fn a_bad_size_is_an_error() {
         let arg = OsStr::from_bytes(arg);
         let output = Command::new(example(name)).arg(arg).stdin(Stdio::null()).output().expect("the example starts");
         assert!(!output.status.success(), "{name} {}", arg.display());
-        let said = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stderr);
         // The program's own error message, and no panic.
-        assert!(said.starts_with(&format!("{name}: ")), "{name} {}: {said}", arg.display());
+        assert!(printed.starts_with(&format!("{name}: ")), "{name} {}: {printed}", arg.display());
     }
 }

@@ -69,15 +69,15 @@ fn every_survivor_is_told(stage: &str, way: &str, status: i32) {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{said}");
-    assert!(said.contains(&format!("transom-run: rank {VICTIM} (pid ")), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{printed}");
+    assert!(printed.contains(&format!("transom-run: rank {VICTIM} (pid ")), "{printed}");
     for survivor in 0..VICTIM {
         let reports = |line: &str| {
             let mine = line.strip_prefix(&format!("[{survivor}] reported: "));
             mine.is_some_and(|error| error.contains("rank") && error.contains(&VICTIM.to_string()))
         };
-        assert!(said.lines().any(reports), "rank {survivor} reported no error:\n{said}");
+        assert!(printed.lines().any(reports), "rank {survivor} reported no error:\n{printed}");
     }
 }
 

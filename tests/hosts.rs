@@ -74,16 +74,16 @@ fn job(ranks: &str, body: &str, env: &str) -> Output {
     command.stdin(Stdio::null()).output().expect("it starts")
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
 /// The output of the job, which must have succeeded.
 fn success(ranks: &str, body: &str, env: &str) -> String {
     let output = job(ranks, body, env);
-    let said = said(&output);
-    assert!(output.status.success(), "{}: {said}", output.status);
-    said
+    let printed = printed(&output);
+    assert!(output.status.success(), "{}: {printed}", output.status);
+    printed
 }
 
 fn as_rank(body: &str) -> ExitCode {
@@ -172,7 +172,7 @@ fn the_user_chooses_the_interfaces() {
         assert!(text.contains("at eth0=10.77.0.1/24"), "{list}: {text}");
     }
     let output = job("2", "exchange", "export TRANSOM_NET_INTERFACES=eth7");
-    let text = said(&output);
+    let text = printed(&output);
     assert!(!output.status.success(), "{text}");
     assert!(text.contains("TRANSOM_NET_INTERFACES=eth7: it names no interface that is up"), "{text}");
     assert!(text.contains("eth0=10.77.0."), "{text}");
@@ -184,7 +184,7 @@ fn the_user_chooses_the_interfaces() {
 fn an_unreachable_address_is_named() {
     let setup = "export TRANSOM_SILENCE=3; [ $PMI_RANK = 1 ] || export TRANSOM_NET_INTERFACES=alone0";
     let output = job("2", "exchange", setup);
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     for part in [
         "[1] reported: rank 0 on hosta can't be reached at 10.99.0.1 from eth0=10.77.0.2/24: ",
@@ -199,7 +199,7 @@ fn an_unreachable_address_is_named() {
 /// Shows E3.
 fn a_machine_that_vanishes_is_named() {
     let output = job("4", "vanish", "");
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     for rank in [0, 2] {
         let one = |lost| {
@@ -219,7 +219,7 @@ fn died_of_it(text: &str, rank: usize) -> bool {
 /// Kills the namespaces' first process by SIGKILL while the hosts work.
 /// Shows E4.
 fn killed_hosts_leave_no_process() {
-    let links = || said(&Command::new("ip").args(["-oneline", "link", "show"]).output().expect("iproute2"));
+    let links = || printed(&Command::new("ip").args(["-oneline", "link", "show"]).output().expect("iproute2"));
     let names = |text: &str| -> BTreeSet<String> {
         text.lines().filter_map(|line| line.split(':').nth(1)).map(|name| name.trim().to_owned()).collect()
     };

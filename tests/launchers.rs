@@ -138,10 +138,10 @@ impl Launcher {
 
     fn succeeds_with(&self, ranks: usize, through: &[&str], body: &str) {
         let output = self.job_of(ranks, through, &this(), &["--rank", body]);
-        let said = said(&output);
-        assert!(output.status.success(), "{}\n{said}", output.status);
+        let printed = printed(&output);
+        assert!(output.status.success(), "{}\n{printed}", output.status);
         for rank in 0..ranks {
-            assert!(said.contains(&format!("joined as rank {rank} of {ranks}")), "{said}");
+            assert!(printed.contains(&format!("joined as rank {rank} of {ranks}")), "{printed}");
         }
     }
 
@@ -158,24 +158,24 @@ impl Launcher {
 }
 
 fn failed(output: &Output, words: &[&str]) {
-    let said = said(output);
-    assert!(!said.contains("timeout: sending signal"), "it did not end:\n{said}");
-    assert!(!output.status.success(), "{said}");
+    let printed = printed(output);
+    assert!(!printed.contains("timeout: sending signal"), "it did not end:\n{printed}");
+    assert!(!output.status.success(), "{printed}");
     for word in words {
-        assert!(said.contains(word), "{word:?} is missing in\n{said}");
+        assert!(printed.contains(word), "{word:?} is missing in\n{printed}");
     }
 }
 
 fn refused(output: &Output, words: &[&str]) {
     failed(output, words);
-    assert!(!said(output).contains("joined as rank"), "{}", said(output));
+    assert!(!printed(output).contains("joined as rank"), "{}", printed(output));
 }
 
 fn gups(launcher: &Launcher, through: &[&str]) {
     let output = launcher.job(through, &example("gups"), &["8"]);
-    let said = said(&output);
-    assert!(output.status.success() && said.contains("Verification: passed"), "{}\n{said}", output.status);
-    assert!(said.contains(&format!("{RANKS} ranks")), "{said}");
+    let printed = printed(&output);
+    assert!(output.status.success() && printed.contains("Verification: passed"), "{}\n{printed}", output.status);
+    assert!(printed.contains(&format!("{RANKS} ranks")), "{printed}");
 }
 
 fn fence(launcher: &Launcher, through: &[&str]) {
@@ -202,9 +202,9 @@ fn values_of_any_length(launcher: &Launcher) {
 fn perf(launcher: &Launcher) {
     let program = example("gups").parent().and_then(Path::parent).map(|built| built.join("transom-perf"));
     let output = launcher.job(&[], &program.expect("where examples are"), &["cas_latency", "-i", "50", "--check"]);
-    let said = said(&output);
-    assert!(output.status.success(), "{}\n{said}", output.status);
-    assert_eq!(said.matches("# transom-perf cas_latency").count(), 1, "{said}");
+    let printed = printed(&output);
+    assert!(output.status.success(), "{}\n{printed}", output.status);
+    assert_eq!(printed.matches("# transom-perf cas_latency").count(), 1, "{printed}");
 }
 
 fn failing_rank(launcher: &Launcher) {
@@ -254,7 +254,7 @@ fn no_plugin(_: &Launcher) {
     bare.refuses(":", &["Slurm", "SLURM_NTASKS=4", "srun --mpi=pmi2"]);
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 

@@ -42,8 +42,8 @@ fn main() -> ExitCode {
 
 /// The exit status of a job in which all ranks run `body`, and its standard error.
 fn job(ranks: usize, body: &str) -> (Option<i32>, String) {
-    let (status, _, said) = job_with(ranks, body, "y");
-    (status, said)
+    let (status, _, printed) = job_with(ranks, body, "y");
+    (status, printed)
 }
 
 /// The exit status of a job in which all ranks run `body` with this `TRANSOM_WARNINGS`, its
@@ -64,41 +64,41 @@ fn job_with(ranks: usize, body: &str, warnings: &str) -> (Option<i32>, String, S
 /// The error of the last rank is printed and gives the job its status, while the others wait for
 /// that rank in a fence.
 fn an_error_ends_the_job(ranks: usize) {
-    let (status, said) = job(ranks, "error");
-    assert_eq!(status, Some(7), "{said}");
-    assert!(said.contains("on purpose"), "{said}");
-    assert!(said.contains(&format!("rank {}: leaves the job in disorder", ranks - 1)), "{said}");
+    let (status, printed) = job(ranks, "error");
+    assert_eq!(status, Some(7), "{printed}");
+    assert!(printed.contains("on purpose"), "{printed}");
+    assert!(printed.contains(&format!("rank {}: leaves the job in disorder", ranks - 1)), "{printed}");
 }
 
 /// A rank that leaves this way with status 0 does not leave the others waiting either.
 fn leaving_is_told(ranks: usize) {
-    let (status, said) = job(ranks, "leave");
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("without finalizing"), "{said}");
+    let (status, printed) = job(ranks, "leave");
+    assert_eq!(status, Some(1), "{printed}");
+    assert!(printed.contains("without finalizing"), "{printed}");
 }
 
 /// Windows that every rank drops without `free` cause no failure if the job is finalized.
 fn all_finalize(ranks: usize) {
-    let (status, said) = job(ranks, "finalize");
-    assert_eq!(status, Some(0), "{said}");
-    assert_eq!(said.matches("was dropped without free").count(), ranks, "{said}");
-    assert!(!said.contains("disorder"), "{said}");
+    let (status, printed) = job(ranks, "finalize");
+    assert_eq!(status, Some(0), "{printed}");
+    assert_eq!(printed.matches("was dropped without free").count(), ranks, "{printed}");
+    assert!(!printed.contains("disorder"), "{printed}");
 }
 
 /// Where the program has a logger, the library writes nothing itself.
 fn a_logger_gets_warnings(ranks: usize) {
-    let (status, logged, said) = job_with(ranks, "logger", "y");
-    assert_eq!(status, Some(0), "{said}");
+    let (status, logged, printed) = job_with(ranks, "logger", "y");
+    assert_eq!(status, Some(0), "{printed}");
     let records = logged.lines().filter(|line| line.starts_with("WARN transom::window: rank "));
     assert_eq!(records.filter(|line| line.contains("was dropped without free")).count(), ranks, "{logged}");
-    assert!(!said.contains("was dropped without free"), "{said}");
+    assert!(!printed.contains("was dropped without free"), "{printed}");
 }
 
 /// `TRANSOM_WARNINGS=n` holds with and without a logger.
 fn warnings_are_off(ranks: usize) {
     for body in ["finalize", "logger"] {
-        let (status, logged, said) = job_with(ranks, body, "n");
-        assert_eq!((status, &*logged, &*said), (Some(0), "", ""));
+        let (status, logged, printed) = job_with(ranks, body, "n");
+        assert_eq!((status, &*logged, &*printed), (Some(0), "", ""));
     }
 }
 

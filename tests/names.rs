@@ -12,9 +12,9 @@ fn rows(chapter: &'static str) -> Vec<Row> {
     for line in chapter.lines() {
         if let Some(heading) = line.strip_prefix("//! # ") {
             section = heading;
-        } else if let Some((name, said)) = line.strip_prefix("//! | `").and_then(|rest| rest.split_once('`')) {
-            let said = said.strip_suffix(" |").expect("a row ends with its last cell");
-            rows.push((section, name, said.rsplit(" | ").next().unwrap_or(said)));
+        } else if let Some((name, text)) = line.strip_prefix("//! | `").and_then(|rest| rest.split_once('`')) {
+            let text = text.strip_suffix(" |").expect("a row ends with its last cell");
+            rows.push((section, name, text.rsplit(" | ").next().unwrap_or(text)));
         }
     }
     rows
@@ -57,9 +57,9 @@ fn the_tables_have_the_names_of_the_list() {
 /// Every row says what the name is, or begins with `not here, because`.
 #[test]
 fn every_row_has_an_equivalent_or_a_reason() {
-    for (_, name, said) in tables() {
-        let missing = said.starts_with("not here");
-        assert!(said.len() > 3 && missing == said.starts_with("not here, because "), "{name}: {said}");
+    for (_, name, text) in tables() {
+        let missing = text.starts_with("not here");
+        assert!(text.len() > 3 && missing == text.starts_with("not here, because "), "{name}: {text}");
     }
 }
 
@@ -67,12 +67,12 @@ fn every_row_has_an_equivalent_or_a_reason() {
 #[test]
 fn functions_have_a_typed_and_a_raw_form() {
     let functions = tables().into_iter().filter(|(section, ..)| *section == "Functions");
-    for (_, name, said) in
-        functions.filter(|(_, name, said)| !said.starts_with("not here") && *name != "MPI_Win_get_attr")
+    for (_, name, text) in
+        functions.filter(|(_, name, text)| !text.starts_with("not here") && *name != "MPI_Win_get_attr")
     {
-        let typed = ["Window", "Access", "Passive"].iter().any(|owner| said.contains(&format!("](crate::{owner}::")));
-        let raw = said.contains("](crate::RawWindow::");
-        assert!(raw && typed != said.ends_with("; there is no typed form"), "{name}: {said}");
+        let typed = ["Window", "Access", "Passive"].iter().any(|owner| text.contains(&format!("](crate::{owner}::")));
+        let raw = text.contains("](crate::RawWindow::");
+        assert!(raw && typed != text.ends_with("; there is no typed form"), "{name}: {text}");
     }
 }
 
@@ -80,8 +80,8 @@ fn functions_have_a_typed_and_a_raw_form() {
 #[test]
 fn links_name_their_target() {
     let mut links = 0;
-    for (_, name, said) in tables() {
-        for link in said.split("[`").skip(1) {
+    for (_, name, text) in tables() {
+        for link in text.split("[`").skip(1) {
             let (label, rest) = link.split_once("`](").expect("a label in code is a link's");
             let target = rest.split_once(')').expect("a link ends").0;
             let same = target.strip_prefix("crate::").is_some_and(|path| path.ends_with(label));

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 /// A job of [`victim`]s that work until a stop request.
 struct Victims {
     launcher: Child,
-    said: BufReader<ChildStdout>,
+    printed: BufReader<ChildStdout>,
     stop: PathBuf,
     /// The ranks' processes.
     pids: Vec<u32>,
@@ -88,15 +88,15 @@ impl Victims {
     fn spawn(name: &str, ranks: usize, shell: &str) -> Victims {
         let (mut command, stop) = job(name, ranks, shell);
         let mut launcher = command.spawn().expect("a shell");
-        let said = BufReader::new(launcher.stdout.take().expect("piped"));
-        Victims { launcher, said, stop, pids: Vec::new() }
+        let printed = BufReader::new(launcher.stdout.take().expect("piped"));
+        Victims { launcher, printed, stop, pids: Vec::new() }
     }
 
     /// Waits until the ranks work.
     fn wait_for(&mut self, ranks: usize) {
         while self.pids.len() < ranks {
             let mut line = String::new();
-            if self.said.read_line(&mut line).expect("a pipe") == 0 {
+            if self.printed.read_line(&mut line).expect("a pipe") == 0 {
                 let mut why = String::new();
                 let _ = self.launcher.stderr.take().expect("piped").read_to_string(&mut why);
                 panic!("the job ended before it began: {why}");
@@ -115,13 +115,13 @@ impl Victims {
     fn stop(mut self) -> Vec<String> {
         std::fs::write(&self.stop, "").expect("a temporary file");
         let mut rest = String::new();
-        self.said.read_to_string(&mut rest).expect("a pipe");
+        self.printed.read_to_string(&mut rest).expect("a pipe");
         let Output { status, stderr, .. } = self.launcher.wait_with_output().expect("its end");
         let _ = std::fs::remove_file(&self.stop);
-        let said = String::from_utf8_lossy(&stderr).into_owned();
-        assert!(status.success(), "{status}: {said}");
-        assert_eq!(rest.matches("unharmed\n").count(), self.pids.len(), "{rest}{said}");
-        said.lines().map(str::to_owned).collect()
+        let printed = String::from_utf8_lossy(&stderr).into_owned();
+        assert!(status.success(), "{status}: {printed}");
+        assert_eq!(rest.matches("unharmed\n").count(), self.pids.len(), "{rest}{printed}");
+        printed.lines().map(str::to_owned).collect()
     }
 }
 
@@ -132,9 +132,9 @@ fn intrude(what: &str, ports: &[u16]) -> String {
     let mut command = Command::new(own);
     command.args(["--intruder", what]).args(ports.iter().map(ToString::to_string));
     let output = command.stdin(Stdio::null()).output().expect("this program");
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}: {}", output.status, said(&output.stderr));
-    said(&output.stdout)
+    let printed = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}: {}", output.status, printed(&output.stderr));
+    printed(&output.stdout)
 }
 
 /// A process of another user tries the keys 0 to 1000 on each endpoint of a running job: to read,
@@ -143,24 +143,24 @@ fn guessed_keys_give_no_access() {
     let victims = Victims::start("keys", 2, "exec \"$@\" $own");
     let ports = victims.ports();
     assert!(!ports.is_empty(), "ranks over sockets listen");
-    let said = intrude("keys", &ports);
-    let said_of_it = victims.stop();
-    assert!(!said.contains("read") && !said.contains("wrote"), "{said}");
-    assert_eq!(said.matches("tried 1001 keys").count(), ports.len(), "{said}");
-    assert!(said_of_it.len() <= 2, "a line for each rank at most: {said_of_it:?}");
+    let printed = intrude("keys", &ports);
+    let lines_of_strangers = victims.stop();
+    assert!(!printed.contains("read") && !printed.contains("wrote"), "{printed}");
+    assert_eq!(printed.matches("tried 1001 keys").count(), ports.len(), "{printed}");
+    assert!(lines_of_strangers.len() <= 2, "a line for each rank at most: {lines_of_strangers:?}");
 }
 
 /// It sends messages as rank 0 and rank 1 would, to windows with the numbers that windows have.
 fn forged_messages_change_no_memory() {
     let victims = Victims::start("messages", 2, "exec \"$@\" $own");
-    let said = intrude("messages", &victims.ports());
-    let said_of_it = victims.stop();
-    assert!(said.contains("sent"), "{said}");
+    let printed = intrude("messages", &victims.ports());
+    let lines_of_strangers = victims.stop();
+    assert!(printed.contains("sent"), "{printed}");
     assert!(
-        said_of_it.iter().any(|line| line.contains("refused a message of a process that is not of this job")),
+        lines_of_strangers.iter().any(|line| line.contains("refused a message of a process that is not of this job")),
         "none came"
     );
-    assert!(said_of_it.len() <= 2, "a line for each rank at most: {said_of_it:?}");
+    assert!(lines_of_strangers.len() <= 2, "a line for each rank at most: {lines_of_strangers:?}");
 }
 
 /// Connections that send nonsense, that hang, and that close at once, on every port of the job,
@@ -175,8 +175,8 @@ fn random_bytes_at_every_listener() {
         }
     }
     assert!(!hanging.is_empty());
-    let said = victims.stop();
-    assert!(said.len() <= 2, "a line for each rank at most: {said:?}");
+    let printed = victims.stop();
+    assert!(printed.len() <= 2, "a line for each rank at most: {printed:?}");
 }
 
 /// More connections than a rank has descriptors: its connections with its peers keep working.
@@ -185,8 +185,8 @@ fn many_connections_where_descriptors_are_few() {
     let open: Vec<_> = victims.ports().into_iter().flat_map(sockets::many).collect();
     std::thread::sleep(Duration::from_secs(1));
     assert!(open.len() >= 64, "{} connections", open.len());
-    let said = victims.stop();
-    assert!(said.len() <= 2, "a line for each rank at most: {said:?}");
+    let printed = victims.stop();
+    assert!(printed.len() <= 2, "a line for each rank at most: {printed:?}");
 }
 
 /// The launcher of ranks on other machines listens at the interface that leads to them until all
@@ -216,10 +216,10 @@ fn many_connections_to_the_launcher() {
     std::fs::write(&go, "").expect("a temporary file");
     victims.wait_for(2);
     let left = listeners::of(launcher);
-    let said = victims.stop();
+    let printed = victims.stop();
     let _ = std::fs::remove_file(go);
     assert!(left.is_empty(), "all have joined: {left:?}");
-    assert!(said.len() <= 2, "{said:?}");
+    assert!(printed.len() <= 2, "{printed:?}");
     drop(open);
 }
 
@@ -234,10 +234,10 @@ fn on_one_machine_no_socket_listens() {
 fn too_few_descriptors_name_the_limit() {
     let (mut command, _) = job("few", 2, "exec \"$@\" bash -c \"ulimit -n 24; exec $own\"");
     let output = command.output().expect("a shell");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{printed}");
     for part in ["needs at least ", "descriptors for 2 ranks", "(RLIMIT_NOFILE) is 24, the hard one 24", "ulimit -n "] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(printed.contains(part), "{part}: {printed}");
     }
 }
 

@@ -243,9 +243,9 @@ mod tests {
     fn the_error_for_too_many_open_files_names_the_limit() {
         let refused = Cause::library("libfabric", -111, "refused", Errno::CONNREFUSED.raw_os_error());
         assert_eq!(format!("{refused:#}"), "refused");
-        let said = Cause::library("libfabric", -24, "Too many open files", Errno::MFILE.raw_os_error());
-        assert!(said.to_string().starts_with("the limit of open files (RLIMIT_NOFILE, ulimit -n) is"), "{said}");
-        assert!(format!("{said:#}").ends_with(": Too many open files"), "{said:#}");
+        let cause = Cause::library("libfabric", -24, "Too many open files", Errno::MFILE.raw_os_error());
+        assert!(cause.to_string().starts_with("the limit of open files (RLIMIT_NOFILE, ulimit -n) is"), "{cause}");
+        assert!(format!("{cause:#}").ends_with(": Too many open files"), "{cause:#}");
     }
 
     #[test]

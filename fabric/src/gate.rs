@@ -137,7 +137,7 @@ pub fn enrol() -> bool {
 /// Runs a full barrier on every CPU that runs a thread of an enrolled process, and here.
 ///
 /// # Panics
-/// If the kernel refuses although [`is_supported`] said otherwise.
+/// If the kernel refuses although [`is_supported`] returned true.
 pub fn rendezvous() {
     #[cfg(not(loom))]
     if let Err(error) = membarrier(MembarrierCommand::GlobalExpedited) {

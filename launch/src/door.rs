@@ -257,6 +257,11 @@ mod tests {
         assert!(guests[0].line.starts_with("cmd=join host=7 "), "{:?}", guests[0].line);
         drop((silent, wrong, late));
         door.close();
-        assert!(TcpStream::connect(at).is_err(), "no socket listens any more");
+        // A guard that another test forks meanwhile closes its copy of the listener a moment later.
+        let is_refused = |_| {
+            std::thread::sleep(Duration::from_millis(5));
+            TcpStream::connect(at).is_err()
+        };
+        assert!((0..1000).any(is_refused), "no socket listens any more");
     }
 }

@@ -143,7 +143,7 @@ impl Part {
         self.launcher.flush();
         let here = self.launcher.receive();
         self.obey();
-        self.look_after_ranks();
+        self.report_ended_ranks();
         self.out.flush();
         self.err.flush();
         Ok(here && !agent_left)
@@ -159,7 +159,7 @@ impl Part {
         }
     }
 
-    fn look_after_ranks(&mut self) {
+    fn report_ended_ranks(&mut self) {
         for (at, rank) in self.ranks.iter_mut().enumerate() {
             let ran = rank.exit.is_none();
             if ran && rank.reap().is_err() {

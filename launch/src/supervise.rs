@@ -260,7 +260,7 @@ impl Supervisor {
                 }
                 continue;
             }
-            self.end(Outcome::Signalled(signal), Some(&format!("{}: {}", signals::name(signal), self.ending_whom())));
+            self.end(Outcome::Signalled(signal), Some(&format!("{}: {}", signals::name(signal), self.ending())));
         }
     }
 
@@ -327,7 +327,7 @@ impl Supervisor {
     fn check_clock(&mut self) {
         let now = Instant::now();
         if self.outcome.is_none() && self.deadline.is_some_and(|at| at <= now) {
-            let text = format!("timeout after {} s: {}", self.timeout.as_secs_f64(), self.ending_whom());
+            let text = format!("timeout after {} s: {}", self.timeout.as_secs_f64(), self.ending());
             self.end(Outcome::TimedOut, Some(&text));
         }
         match self.ending {
@@ -344,10 +344,11 @@ impl Supervisor {
             return;
         }
         let pid = self.ranks[rank].pid.as_raw_nonzero().get();
-        let whom = self.ending_whom();
+        let ending = self.ending();
         let host = self.machines.as_ref().and_then(|machines| machines.host_of(rank));
         let host = host.map(|host| format!(" on {host}")).unwrap_or_default();
-        let text = format!("rank {rank} (pid {pid}{host}) {failure}{}{whom}", if whom.is_empty() { "" } else { "; " });
+        let text =
+            format!("rank {rank} (pid {pid}{host}) {failure}{}{ending}", if ending.is_empty() { "" } else { "; " });
         let outcome = Outcome::RankFailed { rank, pid, failure };
         if explained {
             self.err.say(&text);
@@ -358,7 +359,7 @@ impl Supervisor {
     }
 
     /// The ranks about to be ended, as text; empty where none runs.
-    fn ending_whom(&self) -> String {
+    fn ending(&self) -> String {
         let running = self.ranks.iter().enumerate().filter(|(_, rank)| rank.exit.is_none());
         let numbers: Vec<usize> = running.map(|(number, _)| number).collect();
         match numbers.as_slice() {

@@ -61,8 +61,8 @@ fn it_lists_libfabrics_providers_or_says_why_not() {
     }
     assert!(line(&text, "libfabric ").contains("what its providers say"), "{text}");
     for provider in ["cxi ", "tcp;ofi_rxm ", "tcp ", "net ", "sockets "] {
-        let said = line(&text, provider);
-        assert!(said.contains("inject") || said.contains("not here: "), "{said}");
+        let printed = line(&text, provider);
+        assert!(printed.contains("inject") || printed.contains("not here: "), "{printed}");
     }
     assert!(line(&text, "with TRANSOM_TRANSPORTS=^shm").contains("route libfabric"), "{text}");
 }
@@ -91,8 +91,8 @@ fn its_output_follows_the_variables() {
 #[test]
 fn a_missing_libfabric_is_reported_with_instructions() {
     let text = info(&["--library", "libfabric-not-there.so.1"]);
-    let said = line(&text, "libfabric (libfabric-not-there.so.1)");
-    assert!(said.contains("is not available") && said.contains("apt-get install libfabric1"), "{said}");
+    let printed = line(&text, "libfabric (libfabric-not-there.so.1)");
+    assert!(printed.contains("is not available") && printed.contains("apt-get install libfabric1"), "{printed}");
     assert!(text.contains("shared memory: available"), "{text}");
     assert!(line(&text, "as set now").ends_with("route shared memory, atomics cpu"), "{text}");
 }
@@ -104,8 +104,8 @@ fn a_closed_output_is_no_failure() {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut command = Command::new(env!("CARGO_BIN_EXE_transom-info"));
-        let said = text(&command.args(args).stdout(writer).stderr(Stdio::piped()).output().expect("it starts"));
-        assert_eq!(said, "", "{args:?}");
+        let printed = text(&command.args(args).stdout(writer).stderr(Stdio::piped()).output().expect("it starts"));
+        assert_eq!(printed, "", "{args:?}");
     }
 }
 
@@ -116,9 +116,12 @@ fn an_output_on_a_full_disk_is_an_error() {
     for args in [&["--env"][..], &[]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_transom-info"));
         let output = command.args(args).stdout(full()).stderr(Stdio::piped()).output().expect("it starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.starts_with("transom-info: the standard output: No space left on device"), "{args:?}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {printed}");
+        assert!(
+            printed.starts_with("transom-info: the standard output: No space left on device"),
+            "{args:?}: {printed}"
+        );
     }
 }
 

@@ -407,8 +407,8 @@ fn an_output_on_a_full_disk_is_an_error() {
         command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
         let output = finish(command);
         assert_eq!(output.status.code(), Some(1));
-        let said = text(&output.stderr);
-        assert!(said.starts_with("transom-run: the standard output: No space left on device"), "{said}");
+        let printed = text(&output.stderr);
+        assert!(printed.starts_with("transom-run: the standard output: No space left on device"), "{printed}");
     }
 }
 
@@ -549,8 +549,8 @@ fn a_rank_starts_under_any_environment_and_name() {
     for variable in ["TRANSOM_PROVIDER", "TRANSOM_MPI", "FI_TCP_IFACE"] {
         let output = start(variable, OsStr::from_bytes(LATIN));
         assert_eq!(output.status.code(), Some(9), "{variable}");
-        let said = text(&output.stderr);
-        assert!(said.contains(&format!("{variable}=caf\u{fffd}: it is not UTF-8")), "{said}");
+        let printed = text(&output.stderr);
+        assert!(printed.contains(&format!("{variable}=caf\u{fffd}: it is not UTF-8")), "{printed}");
     }
     let output = start("TRANSOM_NO_SUCH", OsStr::from_bytes(LATIN));
     assert_eq!(output.status.code(), Some(0));

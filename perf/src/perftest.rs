@@ -100,14 +100,14 @@ impl Perftest {
             return Ok(None);
         }
         self.port += 1;
-        let said = if self.both.rank() == 0 { self.origin(size)? } else { finished(self.command(size).spawn()?)? };
-        let theirs = swap_cards(&self.both, said.as_ref().err().map_or("", String::as_str).as_bytes())?;
-        self.broken = said.is_err() || !theirs.is_empty();
+        let printed = if self.both.rank() == 0 { self.origin(size)? } else { finished(self.command(size).spawn()?)? };
+        let theirs = swap_cards(&self.both, printed.as_ref().err().map_or("", String::as_str).as_bytes())?;
+        self.broken = printed.is_err() || !theirs.is_empty();
         if self.broken && self.both.rank() == 0 {
-            let (here, there) = (said.as_ref().err().map_or("", String::as_str), String::from_utf8_lossy(&theirs));
+            let (here, there) = (printed.as_ref().err().map_or("", String::as_str), String::from_utf8_lossy(&theirs));
             eprintln!("transom-perf: {} of {size} bytes failed: {here}; at the target: {there}", self.program.name);
         }
-        Ok(said.ok().and_then(|said| number(self.test, &said)))
+        Ok(printed.ok().and_then(|printed| number(self.test, &printed)))
     }
 
     /// Runs the origin's side, once the target's listens.
@@ -169,23 +169,23 @@ fn finished(mut child: Child) -> Outcome<Result<String, String>> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let mut said = String::new();
+    let mut printed = String::new();
     if let Some(out) = child.stdout.as_mut() {
-        out.read_to_string(&mut said)?;
+        out.read_to_string(&mut printed)?;
     }
     if status.success() {
-        return Ok(Ok(said));
+        return Ok(Ok(printed));
     }
     if let Some(errors) = child.stderr.as_mut() {
-        errors.read_to_string(&mut said)?;
+        errors.read_to_string(&mut printed)?;
     }
-    Ok(Err(format!("{status}: {}", said.lines().last().unwrap_or_default().trim())))
+    Ok(Err(format!("{status}: {}", printed.lines().last().unwrap_or_default().trim())))
 }
 
 /// The result in a program's output: in the line of numbers, the typical time in microseconds, or
 /// the average in MiB a second, converted to 10^6 bytes.
-fn number(test: Test, said: &str) -> Option<f64> {
-    let mut rows = said
+fn number(test: Test, printed: &str) -> Option<f64> {
+    let mut rows = printed
         .lines()
         .filter_map(|line| line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<f64>>>());
     let row = rows.rfind(|row| row.len() > 4)?;
@@ -220,7 +220,7 @@ mod tests {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        let said = finished(failing.expect("sh")).expect("it was started").expect_err("it failed");
-        assert!(said.contains('3') && said.ends_with("two"), "{said}");
+        let printed = finished(failing.expect("sh")).expect("it was started").expect_err("it failed");
+        assert!(printed.contains('3') && printed.ends_with("two"), "{printed}");
     }
 }

@@ -295,9 +295,9 @@ fn an_output_on_a_full_disk_is_an_error() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_transom-perf"));
         let command = command.args(args).stdin(Stdio::null()).stdout(full()).stderr(Stdio::piped());
         let output = command.output().expect("it starts");
-        let said = texts(&output).1;
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.contains(": the standard output: No space left on device"), "{args:?}: {said}");
+        let printed = texts(&output).1;
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {printed}");
+        assert!(printed.contains(": the standard output: No space left on device"), "{args:?}: {printed}");
     }
 }
 

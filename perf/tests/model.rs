@@ -44,12 +44,12 @@ fn given_parameters_give_a_table_a_picture_and_a_schedule() {
 #[test]
 fn parameters_are_measured_where_none_are_given() {
     let output = model(&["--ranks", "2..64"]);
-    let said = text(&output.stdout);
+    let printed = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(said.contains("# LogGP, measured here between two ranks: L "), "{said}");
-    assert!(said.contains("# A fence of two ranks: "), "{said}");
+    assert!(printed.contains("# LogGP, measured here between two ranks: L "), "{printed}");
+    assert!(printed.contains("# A fence of two ranks: "), "{printed}");
     let rows = rows(&output);
-    assert!(rows.len() == 6 && rows.iter().all(|row| row[2] > 0.0), "{said}");
+    assert!(rows.len() == 6 && rows.iter().all(|row| row[2] > 0.0), "{printed}");
 }
 
 #[test]

@@ -54,11 +54,11 @@ fn compare() -> Result<(), Failed> {
     let source = program.with_extension("c");
     std::fs::write(&source, PROGRAM)?;
     let built = cc().arg(&source).arg("-o").arg(&program).output();
-    let said = Command::new(&program).output();
+    let printed = Command::new(&program).output();
     drop((std::fs::remove_file(source), std::fs::remove_file(&program)));
     let built = built?;
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    assert_eq!(String::from_utf8_lossy(&said?.stdout), ours());
+    assert_eq!(String::from_utf8_lossy(&printed?.stdout), ours());
     Ok(())
 }
 

@@ -53,8 +53,8 @@ impl Contact {
         }
         let size = file.metadata().map_err(|error| cannot("measuring", error))?.len();
         if size != address.capacity {
-            let said = address.capacity;
-            return Err(format!("{path} has {size} bytes, the peer said {said}"));
+            let claimed = address.capacity;
+            return Err(format!("{path} has {size} bytes, the peer claims {claimed}"));
         }
         let header = map(&file, 0, address.header_len)?;
         let ring = ring::Shared::in_header(&header, address.pid).ok_or("its header is too short for a ring")?;

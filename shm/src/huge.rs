@@ -34,15 +34,15 @@ mod tests {
     #[test]
     fn the_value_in_brackets_counts() {
         let file = std::env::temp_dir().join(format!("transom-huge-{}", std::process::id()));
-        let said = |text: &str| {
+        let outcome = |text: &str| {
             std::fs::write(&file, text).expect("a file");
             by(&file)
         };
-        assert_eq!(said("always within_size [advise] never deny force\n"), Ok(()));
-        assert_eq!(said("[always] within_size advise never deny force\n"), Ok(()));
-        let never = said("always within_size advise [never] deny force\n").expect_err("excluded");
+        assert_eq!(outcome("always within_size [advise] never deny force\n"), Ok(()));
+        assert_eq!(outcome("[always] within_size advise never deny force\n"), Ok(()));
+        let never = outcome("always within_size advise [never] deny force\n").expect_err("excluded");
         assert!(never.ends_with(" is never"), "{never}");
-        assert!(said("").is_err());
+        assert!(outcome("").is_err());
         std::fs::remove_file(&file).expect("the file");
         assert!(by(&file).is_err(), "a kernel without huge pages");
     }

@@ -114,7 +114,7 @@ impl ShmPort {
                 return;
             }
             *inside += 1;
-            ring::go_elsewhere(&self.ring);
+            ring::announce_elsewhere(&self.ring);
         }
         if ring::still(&self.ring, stay) {
             sleep(Some(pipe.as_fd()));
@@ -122,7 +122,7 @@ impl ShmPort {
         let mut inside = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
         *inside -= 1;
         if *inside == 0 {
-            ring::come_back(&self.ring);
+            ring::withdraw_elsewhere(&self.ring);
             pipe.empty();
         }
     }

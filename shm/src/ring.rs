@@ -145,13 +145,13 @@ pub(crate) fn sleep(ring: &impl Cells, limit: Option<Duration>, stay: impl FnOnc
 
 /// Announces a sleep on descriptors, of which the owner's pipe is one. The caller calls [`still`]
 /// before. By the owner only.
-pub(crate) fn go_elsewhere(ring: &impl Cells) {
+pub(crate) fn announce_elsewhere(ring: &impl Cells) {
     // Release: pairs with the Acquire in `knock`, so that the pipe's place is there.
     ring.bell().fetch_or(ELSEWHERE, Ordering::Release);
 }
 
 /// Withdraws the announcement: no thread sleeps on descriptors any more.
-pub(crate) fn come_back(ring: &impl Cells) {
+pub(crate) fn withdraw_elsewhere(ring: &impl Cells) {
     // Relaxed: a knock that reads an old value fills the pipe without a sleeper, which ends the
     // next sleep early.
     ring.bell().fetch_and(!ELSEWHERE, Ordering::Relaxed);
@@ -187,8 +187,8 @@ pub(crate) fn knock(ring: &impl Cells) {
 
 #[cold]
 fn wake(ring: &impl Cells) {
-    // Acquire: pairs with the Release in `go_elsewhere`. Of several that knock at once one finds a
-    // sleeper here.
+    // Acquire: pairs with the Release in `announce_elsewhere`. Of several that knock at once one
+    // finds a sleeper here.
     let sleepers = ring.bell().swap(AWAKE, Ordering::Acquire);
     if sleepers & ASLEEP != 0 {
         ring.bell().wake_all();
@@ -224,7 +224,7 @@ impl Shared {
     pub(crate) fn own_pipe(&self) -> Option<&Pipe> {
         let create = || {
             let (pipe, place) = Pipe::create().ok()?;
-            // Relaxed, twice: the Release in `go_elsewhere` follows.
+            // Relaxed, twice: the Release in `announce_elsewhere` follows.
             self.memory.word64(PIPE_AT).store(place.number, Ordering::Relaxed);
             self.memory.word64(PIPE_INODE_AT).store(place.inode, Ordering::Relaxed);
             Some(pipe)
@@ -543,11 +543,11 @@ mod loom_tests {
             };
             let mut byte = [0];
             while receive(&*ring, &mut byte).is_none() {
-                go_elsewhere(&*ring);
+                announce_elsewhere(&*ring);
                 if still(&*ring, || true) {
                     ring.pipe.sleep(0, None);
                 }
-                come_back(&*ring);
+                withdraw_elsewhere(&*ring);
                 ring.pipe.swap(0, Ordering::SeqCst);
             }
             assert_eq!(byte, [5]);
@@ -561,28 +561,28 @@ mod loom_tests {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
-            let (ring, said) = (Model::new(), Arc::new(ModelU64::new(0)));
+            let (ring, flag) = (Model::new(), Arc::new(ModelU64::new(0)));
             let sleeper = {
-                let (ring, said) = (Arc::clone(&ring), Arc::clone(&said));
+                let (ring, flag) = (Arc::clone(&ring), Arc::clone(&flag));
                 thread::spawn(move || {
-                    while said.load(Ordering::Acquire) == 0 {
-                        sleep(&*ring, None, || said.load(Ordering::Acquire) == 0);
+                    while flag.load(Ordering::Acquire) == 0 {
+                        sleep(&*ring, None, || flag.load(Ordering::Acquire) == 0);
                     }
                 })
             };
             let knocker = {
-                let (ring, said) = (Arc::clone(&ring), Arc::clone(&said));
+                let (ring, flag) = (Arc::clone(&ring), Arc::clone(&flag));
                 thread::spawn(move || {
-                    said.store(1, Ordering::Release);
+                    flag.store(1, Ordering::Release);
                     knock(&*ring);
                 })
             };
-            while said.load(Ordering::Acquire) == 0 {
-                go_elsewhere(&*ring);
-                if still(&*ring, || said.load(Ordering::Acquire) == 0) {
+            while flag.load(Ordering::Acquire) == 0 {
+                announce_elsewhere(&*ring);
+                if still(&*ring, || flag.load(Ordering::Acquire) == 0) {
                     ring.pipe.sleep(0, None);
                 }
-                come_back(&*ring);
+                withdraw_elsewhere(&*ring);
                 ring.pipe.swap(0, Ordering::SeqCst);
             }
             sleeper.join().expect("no panic");

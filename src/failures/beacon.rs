@@ -97,7 +97,7 @@ impl Doors {
             let mut asked = ready.iter().skip(1);
             let strangers = std::mem::take(&mut self.strangers);
             for stranger in strangers {
-                self.hear(stranger, *asked.next().unwrap_or(&false));
+                self.read_stranger(stranger, *asked.next().unwrap_or(&false));
             }
             self.ranks.retain(|_| !asked.next().unwrap_or(&false));
             pause = !self.accept();
@@ -124,7 +124,7 @@ impl Doors {
 
     /// Reads from a connection if it is `ready`, and keeps it, as a rank's or as a stranger's, or
     /// closes it.
-    fn hear(&mut self, mut stranger: Stranger, ready: bool) {
+    fn read_stranger(&mut self, mut stranger: Stranger, ready: bool) {
         let proof = if ready { stranger.proof(&self.token) } else { Proof::Missing };
         match proof {
             // The answer fits into the buffer of a new connection.
@@ -142,7 +142,7 @@ impl Doors {
         for _ in 0..self.most {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
-                    self.hear(Stranger { socket, since: Instant::now(), sent: Vec::new() }, true);
+                    self.read_stranger(Stranger { socket, since: Instant::now(), sent: Vec::new() }, true);
                     if self.strangers.len() > self.most {
                         self.strangers.pop_front();
                     }

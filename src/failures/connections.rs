@@ -75,7 +75,7 @@ impl From<Silence> for UnreachableError {
 
 /// The connections to ranks of other machines.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct Connections {
     from: Interface,
     silence: Duration,
     /// Whether the job's net needs the same routes, so that a rank that was never connected counts
@@ -120,14 +120,20 @@ enum Event {
     Lost(Fate),
 }
 
-impl Lines {
+impl Connections {
     /// The connections from rank `me` to `places` by an interface of this machine, with the allowed
     /// silence.
-    pub(crate) fn new(me: usize, from: Interface, silence: Duration, strict: bool, mut places: Vec<Place>) -> Lines {
+    pub(crate) fn new(
+        me: usize,
+        from: Interface,
+        silence: Duration,
+        strict: bool,
+        mut places: Vec<Place>,
+    ) -> Connections {
         places.sort_by_key(|place| (place.rank < me, place.rank));
         places.truncate(MOST);
         let later = places.into_iter().map(|place| Wanted { place, met: false }).collect();
-        Lines { from, silence, strict, later, open: Vec::new() }
+        Connections { from, silence, strict, later, open: Vec::new() }
     }
 
     /// Each rank with its machine and address as text.
@@ -284,18 +290,18 @@ mod tests {
         Beacon::light(Interface::loopback().address).expect("a socket")
     }
 
-    fn lines(strict: bool, beacons: &[&Beacon]) -> Lines {
+    fn connections(strict: bool, beacons: &[&Beacon]) -> Connections {
         let place = |(rank, beacon): (usize, &&Beacon)| {
             let (at, token) = (beacon.at, beacon.token);
             Place { rank, host: "there".into(), at, token }
         };
-        Lines::new(0, Interface::loopback(), SILENCE, strict, beacons.iter().enumerate().map(place).collect())
+        Connections::new(0, Interface::loopback(), SILENCE, strict, beacons.iter().enumerate().map(place).collect())
     }
 
     /// Waits for an event on the connections; returns the lost ranks.
-    fn next(lines: &mut Lines) -> Vec<(Place, Fate)> {
-        let mut lost = lines.extend();
-        let mut fds: Vec<_> = lines
+    fn next(connections: &mut Connections) -> Vec<(Place, Fate)> {
+        let mut lost = connections.extend();
+        let mut fds: Vec<_> = connections
             .open()
             .map(|(socket, flags)| PollFd::from_borrowed_fd(rustix::fd::AsFd::as_fd(socket), flags))
             .collect();
@@ -303,13 +309,13 @@ mod tests {
             poll(&mut fds, None).expect("descriptors");
         }
         let ready: Vec<_> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        lost.extend(lines.lost(ready.into_iter()));
+        lost.extend(connections.lost(ready.into_iter()));
         lost
     }
 
     /// Whether all connections are answered.
-    fn known(lines: &Lines) -> bool {
-        lines.later.is_empty() && lines.open.iter().all(|line| line.stage == Stage::Known)
+    fn known(connections: &Connections) -> bool {
+        connections.later.is_empty() && connections.open.iter().all(|line| line.stage == Stage::Known)
     }
 
     /// The kernel shows the end, whatever the process did before.
@@ -317,14 +323,14 @@ mod tests {
     #[test]
     fn the_end_of_a_listening_process_is_detected() {
         let [first, second] = [beacon(), beacon()];
-        let mut lines = lines(true, &[&first, &second]);
-        while !known(&lines) {
-            assert!(next(&mut lines).is_empty(), "both live");
+        let mut connections = connections(true, &[&first, &second]);
+        while !known(&connections) {
+            assert!(next(&mut connections).is_empty(), "both live");
         }
         drop(second);
-        let lost = next(&mut lines);
+        let lost = next(&mut connections);
         assert!(matches!(&lost[..], [(Place { rank: 1, .. }, Fate::Died)]), "{lost:?}");
-        assert_eq!(lines.open.len(), 1);
+        assert_eq!(connections.open.len(), 1);
         drop(first);
     }
 
@@ -349,15 +355,15 @@ mod tests {
             open
         };
         let before = flood(most + 100);
-        let mut lines = lines(true, &[&beacon]);
-        while !known(&lines) {
-            assert!(next(&mut lines).is_empty(), "it lives");
+        let mut connections = connections(true, &[&beacon]);
+        while !known(&connections) {
+            assert!(next(&mut connections).is_empty(), "it lives");
         }
         let after = flood(300);
-        let line = &lines.open[0];
+        let line = &connections.open[0];
         assert_eq!(recv(&line.socket, &mut [0], RecvFlags::empty()).map(|(_, count)| count), Err(Errno::AGAIN));
         drop((before, after, beacon));
-        assert!(matches!(&next(&mut lines)[..], [(_, Fate::Died)]));
+        assert!(matches!(&next(&mut connections)[..], [(_, Fate::Died)]));
     }
 
     /// A stranger gets no information: a wrong token closes its connection without an answer.
@@ -368,7 +374,7 @@ mod tests {
         let mut stream = TcpStream::connect(beacon.at).expect("it accepts");
         stream.write_all(&[0; 16]).expect("a connection");
         assert_eq!(stream.read(&mut [0]).expect("a connection"), 0);
-        let mut wrong = lines(true, &[&beacon]);
+        let mut wrong = connections(true, &[&beacon]);
         wrong.later[0].place.token[0] ^= 1;
         for _ in 0..8 {
             assert!(next(&mut wrong).is_empty(), "it lives");
@@ -384,17 +390,17 @@ mod tests {
         let listener = std::net::TcpListener::bind((Interface::loopback().address, 0)).expect("a socket");
         let place = Place { rank: 1, host: "there".into(), at: listener.local_addr().expect("bound"), token: [1; 16] };
         for strict in [true, false] {
-            let mut lines = Lines::new(0, Interface::loopback(), SILENCE, strict, vec![place.clone()]);
+            let mut connections = Connections::new(0, Interface::loopback(), SILENCE, strict, vec![place.clone()]);
             let listener = listener.try_clone().expect("a socket");
-            assert!(next(&mut lines).is_empty());
+            assert!(next(&mut connections).is_empty());
             drop(listener.accept().expect("a connection"));
-            assert!(next(&mut lines).is_empty() && lines.later.len() == 1, "it may live");
+            assert!(next(&mut connections).is_empty() && connections.later.len() == 1, "it may live");
         }
-        let mut lines = Lines::new(0, Interface::loopback(), SILENCE, false, vec![place]);
-        assert!(next(&mut lines).is_empty());
+        let mut connections = Connections::new(0, Interface::loopback(), SILENCE, false, vec![place]);
+        assert!(next(&mut connections).is_empty());
         drop(listener);
         let lost = loop {
-            match next(&mut lines) {
+            match next(&mut connections) {
                 lost if lost.is_empty() => {}
                 lost => break lost,
             }
@@ -411,10 +417,10 @@ mod tests {
         drop(listener);
         for strict in [true, false] {
             let place = Place { rank: 0, host: "there".into(), at: gone, token: [0; 16] };
-            let mut lines = Lines::new(0, Interface::loopback(), SILENCE, strict, vec![place]);
-            let mut lost = lines.extend();
-            if !lines.open.is_empty() {
-                lost.extend(next(&mut lines));
+            let mut connections = Connections::new(0, Interface::loopback(), SILENCE, strict, vec![place]);
+            let mut lost = connections.extend();
+            if !connections.open.is_empty() {
+                lost.extend(next(&mut connections));
             }
             match lost.as_slice() {
                 [(_, Fate::Silent(silence))] => {
@@ -424,7 +430,7 @@ mod tests {
                 }
                 rest => assert!(!strict && rest.is_empty(), "{rest:?}"),
             }
-            assert!(lines.open.is_empty());
+            assert!(connections.open.is_empty());
         }
     }
 
@@ -443,14 +449,14 @@ mod tests {
     fn of_many_ranks_the_following_ones_are_watched() {
         let at = SocketAddr::new(Interface::loopback().address, 1);
         let place = |rank| Place { rank, host: String::new(), at, token: [0; 16] };
-        let lines = Lines::new(
+        let connections = Connections::new(
             900,
             Interface::loopback(),
             SILENCE,
             true,
             (0..1000).filter(|&rank| rank != 900).map(place).collect(),
         );
-        let watched: Vec<_> = lines.later.iter().map(|wanted| wanted.place.rank).collect();
+        let watched: Vec<_> = connections.later.iter().map(|wanted| wanted.place.rank).collect();
         assert_eq!(watched, (901..1000).chain(0..MOST - 99).collect::<Vec<_>>());
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn in_words(job: &JobCore) -> String {
     }
     if let Some(net) = job.wire.net() {
         let passive = if net.passive_target() { "serves idle targets by itself" } else { "needs the progress thread" };
-        let at = if net.goes_by_ip() { format!(" at {}", job.presence.source) } else { String::new() };
+        let at = if net.uses_ip() { format!(" at {}", job.presence.source) } else { String::new() };
         let _ = writeln!(text, "  {far} other ranks: {}{at}, which {passive}", Net::name(net));
         if let Some(paths) = net.paths() {
             let _ = writeln!(text, "  its paths: {paths}");

@@ -31,12 +31,12 @@ const CONNECTION: u64 = 26 * 1024;
 
 /// A stand-in for the launcher of rank 0.
 #[derive(Debug, Default)]
-struct MadeUp {
+struct Generated {
     /// The first value of this rank under each name of an allgather.
     own: HashMap<String, Vec<u8>>,
 }
 
-impl MadeUp {
+impl Generated {
     /// The value that rank `rank` would put where this rank puts `own`.
     fn value(name: &str, own: &[u8], rank: usize) -> Vec<u8> {
         let mut fields = unpack_all(own).expect("fields");
@@ -55,7 +55,7 @@ impl MadeUp {
     }
 }
 
-impl Bootstrap for MadeUp {
+impl Bootstrap for Generated {
     fn rank(&self) -> usize {
         0
     }
@@ -86,7 +86,7 @@ impl Bootstrap for MadeUp {
         let level = parts.nth(2).and_then(|level| level.parse().ok()).expect("NAME.LEVEL.RANK.PIECE");
         let name = parts.next().expect("a name");
         let ranks = from..RANKS.min(from + 8usize.pow(level));
-        let values: Vec<_> = ranks.map(|rank| MadeUp::value(name, &self.own[name], rank)).collect();
+        let values: Vec<_> = ranks.map(|rank| Generated::value(name, &self.own[name], rank)).collect();
         let block = lz4_flex::block::compress_prepend_size(&pack(&values));
         let length = u32::try_from(block.len()).expect("a short block");
         Ok(Some([&length.to_le_bytes()[..], &block].concat()))
@@ -112,7 +112,7 @@ fn resident() -> [u64; 2] {
 }
 
 fn measure(file: OsString) {
-    let boot = Counted::new(Box::new(MadeUp::default()), PER_NODE);
+    let boot = Counted::new(Box::new(Generated::default()), PER_NODE);
     let asked = boot.asked();
     let net = SimNet::new(1, SimOptions::default());
     let settings = Settings { pretended_nodes: Some(1), ..Settings::default() };

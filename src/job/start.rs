@@ -18,7 +18,7 @@ use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
 use crate::error::{Error, ErrorKind, JobError, NetName, Result, SharedSettings, TransportError};
 use crate::failures::beacon::Beacon;
-use crate::failures::connections::{Lines, Place, SILENCE};
+use crate::failures::connections::{Connections, Place, SILENCE};
 use crate::failures::{Detector, Process};
 use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
@@ -114,10 +114,12 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let has_net = parts.wire.has(Lane::Net);
     let serve = parts.wire.net().is_some_and(Net::needs_service);
     let processes: Vec<Process> = parts.cards.iter().map(|card| card.process.clone()).collect();
-    let strict = parts.wire.net().is_some_and(Net::goes_by_ip);
+    let strict = parts.wire.net().is_some_and(Net::uses_ip);
     let silence = parts.settings.silence.unwrap_or(SILENCE);
-    let far =
-        parts.beacon.is_some().then(|| Lines::new(me, parts.source.clone(), silence, strict, far(me, &parts.cards)));
+    let far = parts
+        .beacon
+        .is_some()
+        .then(|| Connections::new(me, parts.source.clone(), silence, strict, far(me, &parts.cards)));
     let detector = Detector::new(me, &processes, far);
     let alone = parts.nodes.iter().filter(|&&node| node == parts.nodes[me]).count() == 1;
     let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), detector, crowded, alone);
@@ -268,11 +270,11 @@ fn find_nodes(boot: &mut Exchanging<'_>, wire: &Wire, settings: &Settings, cards
     let candidates = routes::candidates(cards.iter().map(|card| shares(card).then_some(card.machine.as_str())));
     let (rank, leader) = (boot.rank(), candidates[boot.rank()]);
     let proof = if leader == rank { Ok(()) } else { wire.connect(Lane::Shm, peer(leader), &cards[leader].shm_address) };
-    let said = match &proof {
+    let own = match &proof {
         Ok(()) => String::new(),
         Err(error) => format!("{error:#}"),
     };
-    let reasons = boot.allgather("transom.node", said.as_bytes())?;
+    let reasons = boot.allgather("transom.node", own.as_bytes())?;
     let proven: Vec<bool> = reasons.iter().map(Vec::is_empty).collect();
     if rank == 0 {
         for (rank, reason) in reasons.iter().enumerate().filter(|(_, reason)| !reason.is_empty()) {
@@ -351,10 +353,10 @@ fn open_verbs(boot: &mut Exchanging<'_>, settings: &Settings) -> Result<std::res
         return Ok(Err(None));
     }
     let opened = transport::open_verbs(peer(boot.rank()), settings);
-    let said = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
-    let reasons = boot.allgather("transom.verbs", said.as_bytes())?;
+    let own = opened.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
+    let reasons = boot.allgather("transom.verbs", own.as_bytes())?;
     let Some(first) = reasons.iter().position(|reason| !reason.is_empty()) else {
-        return Ok(opened.map_err(|_| Some((boot.rank(), said))));
+        return Ok(opened.map_err(|_| Some((boot.rank(), own))));
     };
     let reason = String::from_utf8_lossy(&reasons[first]).into_owned();
     // A job without any device is the usual case and no fallback. A device that the user named, or

@@ -170,8 +170,8 @@ impl Net {
     }
 
     /// Whether the net reaches only peers that IP reaches.
-    pub(crate) fn goes_by_ip(&self) -> bool {
-        matches!(self, Net::Ofi(domain) if domain.goes_by_ip())
+    pub(crate) fn uses_ip(&self) -> bool {
+        matches!(self, Net::Ofi(domain) if domain.uses_ip())
     }
 
     /// Whether a rank must call `progress` from the start on, for its operations or so that other

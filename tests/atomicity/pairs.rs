@@ -200,15 +200,15 @@ fn judge<T: Kind>(plan: &Plan<'_>, meaning: Meaning, found: &[u64]) -> Outcome {
     let last = found.len() - 1;
     // Only calls on many elements reach those between the first and the last.
     for elements in [0..1, 1..last, last..last + 1] {
-        let said = said::<T>(plan, meaning, elements.start);
+        let operands = operands::<T>(plan, meaning, elements.start);
         for element in elements {
             let (what, number) = (format!("{meaning:?} of element {element}"), found[element]);
             match meaning {
-                Meaning::Sum => same(&what, &number, &(said.len() as u64 % T::MODULUS))?,
-                Meaning::Max => same(&what, &number, &said.iter().copied().max().unwrap_or(0))?,
-                Meaning::Min => same(&what, &number, &said.iter().copied().min().unwrap_or(TOP))?,
+                Meaning::Sum => same(&what, &number, &(operands.len() as u64 % T::MODULUS))?,
+                Meaning::Max => same(&what, &number, &operands.iter().copied().max().unwrap_or(0))?,
+                Meaning::Min => same(&what, &number, &operands.iter().copied().min().unwrap_or(TOP))?,
                 Meaning::Replace => {
-                    let put = if said.is_empty() { number == 0 } else { said.contains(&number) };
+                    let put = if operands.is_empty() { number == 0 } else { operands.contains(&number) };
                     ensure(put, &format!("{what}: {number} is none that was put there"))?;
                 }
             }
@@ -229,15 +229,15 @@ fn together<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize, all: &[u
         }
         return Ok(());
     }
-    let said = said::<T>(plan, meaning, element);
-    assert!((said.len() as u64) < T::MODULUS, "numbers are distinct");
+    let operands = operands::<T>(plan, meaning, element);
+    assert!((operands.len() as u64) < T::MODULUS, "numbers are distinct");
     let distinct: HashSet<_> = observed.iter().copied().collect();
     same("values that two calls saw", &(observed.len() - distinct.len()), &0)?;
     ensure(!distinct.contains(&last), &format!("{last} is there, and was seen as value from before"))?;
     if plan.pair.0.fetches() && plan.pair.1.fetches() {
         let mut expected: HashSet<_> = match meaning {
-            Meaning::Sum => (0..=said.len() as u64).collect(),
-            _ => said.into_iter().chain([0]).collect(),
+            Meaning::Sum => (0..=operands.len() as u64).collect(),
+            _ => operands.into_iter().chain([0]).collect(),
         };
         expected.remove(&last);
         same("each value was seen once", &distinct, &expected)?;
@@ -246,7 +246,7 @@ fn together<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize, all: &[u
 }
 
 /// The operands of all calls on an element.
-fn said<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize) -> Vec<u64> {
+fn operands<T: Kind>(plan: &Plan<'_>, meaning: Meaning, element: usize) -> Vec<u64> {
     let calls = (0..plan.ranks).flat_map(|rank| (0..plan.setup.turns).map(move |turn| (rank, turn)));
     let here = calls.filter(|&(rank, turn)| {
         let step = plan.step(rank, turn);

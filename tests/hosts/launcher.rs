@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use super::{WATCHDOG, hosts, said};
+use super::{WATCHDOG, hosts, printed};
 
 /// Runs a script on two hosts. In the script `run N` launches a job of N ranks, two on each host,
 /// and `left` waits until no rank's `sleep 1000` is left, and fails if that takes long.
@@ -27,11 +27,11 @@ fn room(script: &str) -> Output {
 /// Shows B1, B3.
 pub(super) fn several_machines() {
     let output = room("export TRANSOM_INFO=1; run 4 --env A='b  c' \"$OWN\" --rank exchange_of_blocks");
-    let text = said(&output);
+    let text = printed(&output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("1 ranks of its node: shared memory") && text.contains("2 other ranks: libfabric"), "{text}");
     let output = room(r#"cd /usr/bin; run 3 --env A='b  c' sh -c 'echo "$(hostname) $PWD $A $1"' sh "two  words""#);
-    let text = said(&output);
+    let text = printed(&output);
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
     let expected = [(0, "hosta"), (1, "hosta"), (2, "hostb")];
@@ -41,7 +41,7 @@ pub(super) fn several_machines() {
 /// Shows E4, B1.
 pub(super) fn dying_elsewhere() {
     let output = room("run 4 sh -c '[ $PMI_RANK = 3 ] && kill -9 $$; sleep 1000'; status=$?; left && exit $status");
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(128 + 9), "{text}");
     assert!(
         text.contains("transom-run: rank 3 (pid ") && text.contains(" on hostb) was killed by signal 9 (SIGKILL)"),
@@ -49,14 +49,14 @@ pub(super) fn dying_elsewhere() {
     );
     assert!(text.contains("ending ranks 0-2, which still run"), "{text}");
     let output = room("run 4 sh -c '[ $PMI_RANK = 2 ] && exit 7; sleep 1000'; status=$?; left && exit $status");
-    assert_eq!(output.status.code(), Some(7), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(7), "{}", printed(&output));
     let output = room("run 4 no-such-program");
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(127), "{text}");
     assert!(text.contains("host") && text.contains("cannot start no-such-program"), "{text}");
     // As on a machine where login is refused.
     let output = room("\"$LAUNCHER\" -n 2 --host hosta,hostb --launch-agent false true");
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains(": the agent ended, with status 1, before rank "), "{text}");
 }
@@ -70,18 +70,18 @@ pub(super) fn killed() {
            [ "$(ps -eo args | grep -c '^[s]leep 1000')" = 8 ] || exit 5
            kill -9 $launcher; left || exit 6"#,
     );
-    assert!(output.status.success(), "{}: {}", output.status, said(&output));
+    assert!(output.status.success(), "{}: {}", output.status, printed(&output));
 }
 
 /// Shows E4.
 pub(super) fn signalled() {
     let output = room(
         r#""$LAUNCHER" -n 4 --tag-output --host hosta:2,hostb:2 --launch-agent "$TRANSOM_TEST_ENTER --enter {host}" \
-               sh -c 'trap "echo asked; exit 3" TERM; echo started; sleep 1000 & wait' >/dev/shm/said & launcher=$!
-           until [ "$(grep -c started /dev/shm/said)" = 4 ]; do sleep 0.02; done
-           kill -TERM $launcher; wait $launcher; status=$?; cat /dev/shm/said; rm /dev/shm/said; left && exit $status"#,
+               sh -c 'trap "echo asked; exit 3" TERM; echo started; sleep 1000 & wait' >/dev/shm/printed & launcher=$!
+           until [ "$(grep -c started /dev/shm/printed)" = 4 ]; do sleep 0.02; done
+           kill -TERM $launcher; wait $launcher; status=$?; cat /dev/shm/printed; rm /dev/shm/printed; left && exit $status"#,
     );
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(128 + 15), "{text}");
     assert!(text.contains("transom-run: SIGTERM: ending ranks 0-3, which still run"), "{text}");
     for rank in 0..4 {
@@ -100,12 +100,12 @@ pub(super) fn strangers() {
                   exec 3<>"/dev/tcp/${PMI_PORT%:*}/${PMI_PORT##*:}"
                   echo "cmd=initack pmiid=$PMI_ID secret=$TRANSOM_PMI_SECRET" >&3; head -n 3 <&3"#;
     let output = room(&format!("run 1 bash -c '{rank}'"));
-    let text = said(&output);
+    let text = printed(&output);
     let (before, after) = text.split_once("[0] no answer\n").unwrap_or_else(|| panic!("{text}"));
     assert_eq!(before, "");
     assert!(after.starts_with("[0] cmd=initack rc=0\n[0] cmd=set size=1\n[0] cmd=set rank=0\n"), "{text}");
     let output = room("unset TRANSOM_PMI_SECRET; run 2 env -u TRANSOM_PMI_SECRET \"$OWN\" --rank exchange");
-    let text = said(&output);
+    let text = printed(&output);
     assert!(!output.status.success() && text.contains("the launcher closed the connection during initack"), "{text}");
 }
 
@@ -116,7 +116,7 @@ pub(super) fn late_news() {
     let output = room(
         r#"run 4 sh -c '[ $PMI_RANK = 0 ] && exit 3; trap "kill -9 \$\$" TERM; sleep 1000 & wait'; status=$?; left && exit $status"#,
     );
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(128 + 9), "{text}");
     assert!(text.contains("rank 0 (pid ") && text.contains("exited with status 3"), "{text}");
     assert!(text.contains("SIGKILL"), "{text}");
@@ -126,7 +126,7 @@ pub(super) fn late_news() {
 pub(super) fn vanishing() {
     let output =
         room("run 4 sh -c '[ $PMI_RANK = 3 ] && ip link set eth0 down; sleep 1000'; status=$?; left && exit $status");
-    let text = said(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("hostb: the agent ended") && text.contains("before ranks 2-3 did"), "{text}");
 }

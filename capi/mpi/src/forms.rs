@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use crate::attributes::query;
 use crate::create::{allocate_shared_window, allocate_window, create_window};
 use crate::host::{Comm, InfoHandle, OpHandle, RequestHandle, Type, Win};
-use crate::operate::{Here, There, Typed};
+use crate::operate::{OriginSide, TargetSide, Typed};
 use crate::requests::hand_over;
 use crate::windows::find;
 
@@ -63,14 +63,14 @@ both_forms! {
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        window.put(&Here::new(origin, n, ty), &There::new(rank, at, m, target_ty))
+        window.put(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty))
     }
 
     fn get = "Get" as theirs(
         origin: *mut c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, win: Win,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        window.get(&Here::new(origin, n, ty), &There::new(rank, at, m, target_ty))
+        window.get(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty))
     }
 
     fn accumulate = "Accumulate" as theirs(
@@ -78,7 +78,7 @@ both_forms! {
         win: Win,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        window.accumulate(&Here::new(origin, n, ty), None, &There::new(rank, at, m, target_ty), op)
+        window.accumulate(&OriginSide::new(origin, n, ty), None, &TargetSide::new(rank, at, m, target_ty), op)
     }
 
     fn get_accumulate = "Get_accumulate" as theirs(
@@ -86,8 +86,8 @@ both_forms! {
         at: isize, m: Count, target_ty: Type, op: OpHandle, win: Win,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        let result = Here::new(result, k, result_ty);
-        window.accumulate(&Here::new(origin, n, ty), Some(&result), &There::new(rank, at, m, target_ty), op)
+        let result = OriginSide::new(result, k, result_ty);
+        window.accumulate(&OriginSide::new(origin, n, ty), Some(&result), &TargetSide::new(rank, at, m, target_ty), op)
     }
 
     fn rput = "Rput" as theirs(
@@ -95,7 +95,7 @@ both_forms! {
         out: *mut RequestHandle,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        hand_over((win, rank), window.rput(&Here::new(origin, n, ty), &There::new(rank, at, m, target_ty)), out)
+        hand_over((win, rank), window.rput(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty)), out)
     }
 
     fn rget = "Rget" as theirs(
@@ -103,7 +103,7 @@ both_forms! {
         out: *mut RequestHandle,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        hand_over((win, rank), window.rget(&Here::new(origin, n, ty), &There::new(rank, at, m, target_ty)), out)
+        hand_over((win, rank), window.rget(&OriginSide::new(origin, n, ty), &TargetSide::new(rank, at, m, target_ty)), out)
     }
 
     fn raccumulate = "Raccumulate" as theirs(
@@ -111,7 +111,7 @@ both_forms! {
         win: Win, out: *mut RequestHandle,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        let typed = Typed::of(&Here::new(origin, n, ty), None, &There::new(rank, at, m, target_ty), op);
+        let typed = Typed::of(&OriginSide::new(origin, n, ty), None, &TargetSide::new(rank, at, m, target_ty), op);
         hand_over((win, rank), typed.and_then(|it| it.request(window)), out)
     }
 
@@ -120,8 +120,8 @@ both_forms! {
         at: isize, m: Count, target_ty: Type, op: OpHandle, win: Win, out: *mut RequestHandle,
     ) {
         let Some(window) = find(win) else { return theirs() };
-        let (result, there) = (Here::new(result, k, result_ty), There::new(rank, at, m, target_ty));
-        let typed = Typed::of(&Here::new(origin, n, ty), Some(&result), &there, op);
+        let (result, there) = (OriginSide::new(result, k, result_ty), TargetSide::new(rank, at, m, target_ty));
+        let typed = Typed::of(&OriginSide::new(origin, n, ty), Some(&result), &there, op);
         hand_over((win, rank), typed.and_then(|it| it.request(window)), out)
     }
 

@@ -10,7 +10,7 @@ use transom::{Notice, Request};
 use crate::counters::{notice, unserved};
 use crate::errors::{Outcome, coded_at};
 use crate::host::{OpHandle, RequestHandle, Type, Win, constants};
-use crate::operate::{Here, Sides, There, Typed, plain};
+use crate::operate::{OriginSide, Sides, TargetSide, Typed, plain};
 use crate::requests::hand_over;
 use crate::windows::{Window, find};
 
@@ -25,7 +25,7 @@ trait Notified {
     unsafe fn request(&self, window: &Window, notice: Notice) -> Outcome<Request>;
 }
 
-struct Put(Here, There);
+struct Put(OriginSide, TargetSide);
 
 impl Notified for Put {
     unsafe fn perform(&self, window: &Window, notice: Notice) -> Outcome<()> {
@@ -51,7 +51,7 @@ impl Notified for Put {
     }
 }
 
-struct Get(Here, There);
+struct Get(OriginSide, TargetSide);
 
 impl Notified for Get {
     unsafe fn perform(&self, window: &Window, notice: Notice) -> Outcome<()> {
@@ -67,7 +67,7 @@ impl Notified for Get {
     }
 }
 
-struct Combine(Here, Option<Here>, There, OpHandle);
+struct Combine(OriginSide, Option<OriginSide>, TargetSide, OpHandle);
 
 impl Combine {
     fn typed(&self) -> Outcome<Typed> {
@@ -161,59 +161,59 @@ both_forms! {
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, index: c_int,
         win: Win,
     ) {
-        perform(&Put(Here::new(origin, n, ty), There::new(rank, at, m, target_ty)), win, rank, index)
+        perform(&Put(OriginSide::new(origin, n, ty), TargetSide::new(rank, at, m, target_ty)), win, rank, index)
     }
 
     fn get = "Get_notify"(
         origin: *mut c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, index: c_int,
         win: Win,
     ) {
-        perform(&Get(Here::new(origin, n, ty), There::new(rank, at, m, target_ty)), win, rank, index)
+        perform(&Get(OriginSide::new(origin, n, ty), TargetSide::new(rank, at, m, target_ty)), win, rank, index)
     }
 
     fn accumulate = "Accumulate_notify"(
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, op: OpHandle,
         index: c_int, win: Win,
     ) {
-        let there = There::new(rank, at, m, target_ty);
-        perform(&Combine(Here::new(origin, n, ty), None, there, op), win, rank, index)
+        let there = TargetSide::new(rank, at, m, target_ty);
+        perform(&Combine(OriginSide::new(origin, n, ty), None, there, op), win, rank, index)
     }
 
     fn get_accumulate = "Get_accumulate_notify"(
         origin: *const c_void, n: Count, ty: Type, result: *mut c_void, k: Count, result_ty: Type, rank: c_int,
         at: isize, m: Count, target_ty: Type, op: OpHandle, index: c_int, win: Win,
     ) {
-        let (result, there) = (Here::new(result, k, result_ty), There::new(rank, at, m, target_ty));
-        perform(&Combine(Here::new(origin, n, ty), Some(result), there, op), win, rank, index)
+        let (result, there) = (OriginSide::new(result, k, result_ty), TargetSide::new(rank, at, m, target_ty));
+        perform(&Combine(OriginSide::new(origin, n, ty), Some(result), there, op), win, rank, index)
     }
 
     fn rput = "Rput_notify"(
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, index: c_int,
         win: Win, out: *mut RequestHandle,
     ) {
-        request(&Put(Here::new(origin, n, ty), There::new(rank, at, m, target_ty)), win, rank, index, out)
+        request(&Put(OriginSide::new(origin, n, ty), TargetSide::new(rank, at, m, target_ty)), win, rank, index, out)
     }
 
     fn rget = "Rget_notify"(
         origin: *mut c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, index: c_int,
         win: Win, out: *mut RequestHandle,
     ) {
-        request(&Get(Here::new(origin, n, ty), There::new(rank, at, m, target_ty)), win, rank, index, out)
+        request(&Get(OriginSide::new(origin, n, ty), TargetSide::new(rank, at, m, target_ty)), win, rank, index, out)
     }
 
     fn raccumulate = "Raccumulate_notify"(
         origin: *const c_void, n: Count, ty: Type, rank: c_int, at: isize, m: Count, target_ty: Type, op: OpHandle,
         index: c_int, win: Win, out: *mut RequestHandle,
     ) {
-        let there = There::new(rank, at, m, target_ty);
-        request(&Combine(Here::new(origin, n, ty), None, there, op), win, rank, index, out)
+        let there = TargetSide::new(rank, at, m, target_ty);
+        request(&Combine(OriginSide::new(origin, n, ty), None, there, op), win, rank, index, out)
     }
 
     fn rget_accumulate = "Rget_accumulate_notify"(
         origin: *const c_void, n: Count, ty: Type, result: *mut c_void, k: Count, result_ty: Type, rank: c_int,
         at: isize, m: Count, target_ty: Type, op: OpHandle, index: c_int, win: Win, out: *mut RequestHandle,
     ) {
-        let (result, there) = (Here::new(result, k, result_ty), There::new(rank, at, m, target_ty));
-        request(&Combine(Here::new(origin, n, ty), Some(result), there, op), win, rank, index, out)
+        let (result, there) = (OriginSide::new(result, k, result_ty), TargetSide::new(rank, at, m, target_ty));
+        request(&Combine(OriginSide::new(origin, n, ty), Some(result), there, op), win, rank, index, out)
     }
 }

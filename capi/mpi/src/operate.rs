@@ -14,7 +14,7 @@ use crate::windows::{self, Window};
 
 /// The side of an operation at this process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Here {
+pub(crate) struct OriginSide {
     pub(crate) base: *mut c_void,
     pub(crate) count: i64,
     pub(crate) ty: Type,
@@ -22,22 +22,22 @@ pub(crate) struct Here {
 
 /// The side of an operation at the target.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct There {
+pub(crate) struct TargetSide {
     pub(crate) rank: c_int,
     pub(crate) displacement: isize,
     pub(crate) count: i64,
     pub(crate) ty: Type,
 }
 
-impl Here {
-    pub(crate) fn new(base: *const c_void, count: impl Into<i64>, ty: Type) -> Here {
-        Here { base: base.cast_mut(), count: count.into(), ty }
+impl OriginSide {
+    pub(crate) fn new(base: *const c_void, count: impl Into<i64>, ty: Type) -> OriginSide {
+        OriginSide { base: base.cast_mut(), count: count.into(), ty }
     }
 }
 
-impl There {
-    pub(crate) fn new(rank: c_int, displacement: isize, count: impl Into<i64>, ty: Type) -> There {
-        There { rank, displacement, count: count.into(), ty }
+impl TargetSide {
+    pub(crate) fn new(rank: c_int, displacement: isize, count: impl Into<i64>, ty: Type) -> TargetSide {
+        TargetSide { rank, displacement, count: count.into(), ty }
     }
 }
 
@@ -58,7 +58,7 @@ fn counted(count: i64) -> Outcome<usize> {
 /// The size of a transfer that is contiguous and equally long at both sides; `None` for other
 /// transfers.
 #[inline(always)]
-pub(crate) fn plain(here: &Here, there: &There) -> Option<(usize, usize, u64)> {
+pub(crate) fn plain(here: &OriginSide, there: &TargetSide) -> Option<(usize, usize, u64)> {
     let len = types::dense(here.ty, here.count).filter(|&len| len > 0)?;
     let same = here.ty == there.ty && here.count == there.count;
     if !same && types::dense(there.ty, there.count)? != len {
@@ -82,7 +82,7 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    pub(crate) fn of(here: &Here, there: &There) -> Outcome<Sides> {
+    pub(crate) fn of(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
         let (ours, theirs) = (types::find(here.ty)?, types::find(there.ty)?);
         let counts = (counted(here.count)?, counted(there.count)?);
         Ok(Sides { here: ours, there: theirs, counts, at: place(there.rank, there.displacement)? })
@@ -109,9 +109,14 @@ pub(crate) struct Typed {
 }
 
 impl Typed {
-    pub(crate) fn of(origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -> Outcome<Typed> {
+    pub(crate) fn of(
+        origin: &OriginSide,
+        result: Option<&OriginSide>,
+        there: &TargetSide,
+        op: OpHandle,
+    ) -> Outcome<Typed> {
         let op = operation(op)?;
-        let side = |side: &Here| Ok::<_, Failure>((types::find(side.ty)?, side.base, counted(side.count)?));
+        let side = |side: &OriginSide| Ok::<_, Failure>((types::find(side.ty)?, side.base, counted(side.count)?));
         let unused = op == Op::NoOp && result.is_some();
         if op == Op::NoOp && !unused {
             return Err(Failure::new(Class::Op, "MPI_NO_OP only fetches (MPI-4.1 §12.3.4)"));
@@ -199,7 +204,7 @@ impl Window {
     /// # Safety
     /// As for [`transom::RawWindow::put_items`].
     #[inline]
-    pub(crate) unsafe fn put(&self, here: &Here, there: &There) -> c_int {
+    pub(crate) unsafe fn put(&self, here: &OriginSide, there: &TargetSide) -> c_int {
         if let Some((len, rank, displacement)) = plain(here, there) {
             // SAFETY: the caller's promise.
             return match unsafe { self.raw.put(here.base.cast(), len, rank, displacement) } {
@@ -215,7 +220,7 @@ impl Window {
     /// # Safety
     /// As for [`transom::RawWindow::get_items`].
     #[inline]
-    pub(crate) unsafe fn get(&self, here: &Here, there: &There) -> c_int {
+    pub(crate) unsafe fn get(&self, here: &OriginSide, there: &TargetSide) -> c_int {
         if let Some((len, rank, displacement)) = plain(here, there) {
             // SAFETY: the caller's promise.
             return match unsafe { self.raw.get(here.base.cast(), len, rank, displacement) } {
@@ -244,7 +249,7 @@ impl Window {
 
     /// # Safety
     /// As for [`transom::RawWindow::rput`].
-    pub(crate) unsafe fn rput(&self, here: &Here, there: &There) -> Outcome<Request> {
+    pub(crate) unsafe fn rput(&self, here: &OriginSide, there: &TargetSide) -> Outcome<Request> {
         if let Some((len, rank, displacement)) = plain(here, there) {
             // SAFETY: the caller's promise.
             return Ok(unsafe { self.raw.rput_bytes(here.base.cast(), len, rank, displacement) }?);
@@ -256,7 +261,7 @@ impl Window {
 
     /// # Safety
     /// As for [`transom::RawWindow::rget`].
-    pub(crate) unsafe fn rget(&self, here: &Here, there: &There) -> Outcome<Request> {
+    pub(crate) unsafe fn rget(&self, here: &OriginSide, there: &TargetSide) -> Outcome<Request> {
         if let Some((len, rank, displacement)) = plain(here, there) {
             // SAFETY: the caller's promise.
             return Ok(unsafe { self.raw.rget_bytes(here.base.cast(), len, rank, displacement) }?);
@@ -268,7 +273,13 @@ impl Window {
 
     /// # Safety
     /// As for [`transom::RawWindow::accumulate`], and `get_accumulate` with a result.
-    pub(crate) unsafe fn accumulate(&self, origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -> c_int {
+    pub(crate) unsafe fn accumulate(
+        &self,
+        origin: &OriginSide,
+        result: Option<&OriginSide>,
+        there: &TargetSide,
+        op: OpHandle,
+    ) -> c_int {
         if let Some((ty, count, op)) = elements(origin, result, there, op) {
             let done = if count == 1 && self.is_near(there.rank) {
                 let mut old = [0u64; LARGEST / 8];
@@ -292,9 +303,9 @@ impl Window {
     /// As for [`transom::RawWindow::accumulate_elements`] and `get_accumulate_elements`.
     unsafe fn combine(
         &self,
-        origin: &Here,
-        result: Option<&Here>,
-        there: &There,
+        origin: &OriginSide,
+        result: Option<&OriginSide>,
+        there: &TargetSide,
         (ty, count, op): (BasicType, usize, Op),
     ) -> Outcome<()> {
         let (rank, displacement) = place(there.rank, there.displacement)?;
@@ -326,7 +337,7 @@ impl Window {
         &self,
         origin: *const c_void,
         result: *mut c_void,
-        there: &There,
+        there: &TargetSide,
         (ty, op): (BasicType, Op),
     ) -> Outcome<()> {
         let (rank, displacement) = place(there.rank, there.displacement)?;
@@ -374,7 +385,7 @@ impl Window {
         new: *const c_void,
         expected: *const c_void,
         result: *mut c_void,
-        there: &There,
+        there: &TargetSide,
     ) -> Outcome<()> {
         let ty = element(there.ty, |ty| match ty.swaps() {
             true => Ok(()),
@@ -402,8 +413,13 @@ impl Window {
 /// The elements of an accumulate whose sides have the same number of elements of one basic type, as
 /// nearly all have; `None` for other accumulates.
 #[inline]
-fn elements(origin: &Here, result: Option<&Here>, there: &There, op: OpHandle) -> Option<(BasicType, usize, Op)> {
-    let same = |side: &Here| side.ty == there.ty && side.count == there.count;
+fn elements(
+    origin: &OriginSide,
+    result: Option<&OriginSide>,
+    there: &TargetSide,
+    op: OpHandle,
+) -> Option<(BasicType, usize, Op)> {
+    let same = |side: &OriginSide| side.ty == there.ty && side.count == there.count;
     let op = operation(op).ok()?;
     let unused = op == Op::NoOp && result.is_some();
     if !(unused || same(origin)) || !result.is_none_or(same) {
@@ -438,7 +454,7 @@ pub(crate) unsafe extern "C" fn fetch_and_op(
         let Some(window) = windows::find(win) else {
             return host_Fetch_and_op(origin, result, ty, target, displacement, op, win);
         };
-        let there = There::new(target, displacement, 1, ty);
+        let there = TargetSide::new(target, displacement, 1, ty);
         let what = operation(op).and_then(|op| Ok((element(ty, |ty| defined(ty, op))?, op)));
         coded_at(win, target, what.and_then(|what| window.fetch(origin, result, &there, what)))
     }
@@ -459,6 +475,6 @@ pub(crate) unsafe extern "C" fn compare_and_swap(
         let Some(window) = windows::find(win) else {
             return host_Compare_and_swap(new, expected, result, ty, target, displacement, win);
         };
-        coded_at(win, target, window.swap(new, expected, result, &There::new(target, displacement, 1, ty)))
+        coded_at(win, target, window.swap(new, expected, result, &TargetSide::new(target, displacement, 1, ty)))
     }
 }

@@ -151,10 +151,10 @@ fn alone(host: &'static Host, program: &Program) {
 /// Route: mixed.
 fn two_nodes(host: &'static Host, program: &Program) {
     let run = Run::of(host, host.program(program.name, program.language), 4).served().info();
-    let said = verified(&run.with("TRANSOM_TEST_NODES", "2"), true);
+    let printed = verified(&run.with("TRANSOM_TEST_NODES", "2"), true);
     // Between nodes the host's polling serves a target that waits in the host, if the host has a
     // hook for it.
-    assert_eq!(said.contains("looks after transom's traffic"), host.name.starts_with("open_mpi"), "{said}");
+    assert_eq!(printed.contains("looks after transom's traffic"), host.name.starts_with("open_mpi"), "{printed}");
 }
 
 /// Shows W1, S1, S2, S3.
@@ -195,10 +195,10 @@ fn polls(host: &'static Host) {
 fn memory_of_fortran(host: &'static Host) {
     let programs = [("old", false), ("modern", true)].into_iter().filter(|_| host.compiles(Language::Fortran));
     for (name, only) in programs {
-        let said = verified(&Run::of(host, host.program(name, Language::Fortran), 2).served().info(), true);
-        let windows: Vec<_> = said.lines().filter(|line| line.contains("window Create of 2 ranks")).collect();
+        let printed = verified(&Run::of(host, host.program(name, Language::Fortran), 2).served().info(), true);
+        let windows: Vec<_> = printed.lines().filter(|line| line.contains("window Create of 2 ranks")).collect();
         let mapped = windows.iter().filter(|line| !line.contains("not all mapped")).count();
-        assert_eq!((windows.len(), mapped), (if only { 1 } else { 2 }, 1), "{said}");
+        assert_eq!((windows.len(), mapped), (if only { 1 } else { 2 }, 1), "{printed}");
     }
 }
 
@@ -229,9 +229,9 @@ fn variables_of_any_bytes(host: &'static Host) {
         Run::of(host, host.program("kinds", Language::C), 2).served().info().with(variable, value)
     };
     verified(&run("NAME_OF_A_FILE"), true);
-    let said = verified(&run("TRANSOM_PROVIDER"), false);
+    let printed = verified(&run("TRANSOM_PROVIDER"), false);
     let why = "windows are served by the MPI itself: TRANSOM_PROVIDER=caf\u{fffd}: it is not UTF-8";
-    assert_eq!(said.matches(why).count(), 1, "{said}");
+    assert_eq!(printed.matches(why).count(), 1, "{printed}");
 }
 
 /// The host serves all windows, and one rank reports the reason.
@@ -239,8 +239,8 @@ fn variables_of_any_bytes(host: &'static Host) {
 /// Route: program.
 fn refused_start(host: &'static Host) {
     let run = Run::of(host, host.program("kinds", Language::C), 2).served().info().with("TRANSOM_ATOMICS", "gpu");
-    let said = verified(&run, false);
-    assert_eq!(said.matches("windows are served by the MPI itself: TRANSOM_ATOMICS=gpu").count(), 1, "{said}");
+    let printed = verified(&run, false);
+    assert_eq!(printed.matches("windows are served by the MPI itself: TRANSOM_ATOMICS=gpu").count(), 1, "{printed}");
 }
 
 /// Shows E1.
@@ -257,9 +257,9 @@ fn failure(host: &'static Host) {
 fn warning(host: &'static Host) {
     for (shown, count) in [("y", 1), ("n", 0)] {
         let run = Run::of(host, host.program("groups", Language::C), 4).served().with("TRANSOM_TEST_NODES", "2");
-        let said = verified(&run.with("TRANSOM_WARNINGS", shown), false);
-        let warnings = said.lines().filter(|line| line.contains("a window is served by the MPI itself")).count();
-        assert_eq!(warnings, count, "TRANSOM_WARNINGS={shown}: {said}");
+        let printed = verified(&run.with("TRANSOM_WARNINGS", shown), false);
+        let warnings = printed.lines().filter(|line| line.contains("a window is served by the MPI itself")).count();
+        assert_eq!(warnings, count, "TRANSOM_WARNINGS={shown}: {printed}");
     }
 }
 
@@ -282,8 +282,8 @@ fn tools(host: &'static Host) {
         (plain, format!("{library}:{path}")),
     ];
     for (program, preloaded) in ways {
-        let said = verified(&Run::of(host, program, 2).info().with("LD_PRELOAD", preloaded), true);
-        assert!(said.contains("tool: 2 inits, 10 puts, 2 windows"), "{said}");
+        let printed = verified(&Run::of(host, program, 2).info().with("LD_PRELOAD", preloaded), true);
+        assert!(printed.contains("tool: 2 inits, 10 puts, 2 windows"), "{printed}");
     }
 }
 
@@ -302,24 +302,24 @@ fn loaded_late(host: &'static Host) {
 /// Shows T5.
 /// Route: shm.
 fn lines_of_windows(host: &'static Host) {
-    let said = verified(&Run::of(host, host.program("groups", Language::C), 4).served().info(), true);
-    let count = |words: &str| said.lines().filter(|line| line.contains(words)).count();
+    let printed = verified(&Run::of(host, host.program("groups", Language::C), 4).served().info(), true);
+    let count = |words: &str| printed.lines().filter(|line| line.contains(words)).count();
     // One line for windows over all ranks, one for windows of a single rank.
-    assert_eq!(count("transom: window Allocate of "), 2, "{said}");
-    assert_eq!(count("transom: window Shared of 4 ranks: "), 1, "{said}");
-    assert_eq!(count("transom: window "), 3, "{said}");
+    assert_eq!(count("transom: window Allocate of "), 2, "{printed}");
+    assert_eq!(count("transom: window Shared of 4 ranks: "), 1, "{printed}");
+    assert_eq!(count("transom: window "), 3, "{printed}");
     let words = " x Allocate by shared memory; atomics cpu";
-    let further = said.lines().find_map(|line| line.strip_prefix("transom: further windows: ")?.strip_suffix(words));
+    let further = printed.lines().find_map(|line| line.strip_prefix("transom: further windows: ")?.strip_suffix(words));
     let further: u64 = further.and_then(|number| number.parse().ok()).expect("the number of further windows");
-    assert!(further >= 50, "{said}");
-    assert_eq!(count("transom: further windows: "), 1, "{said}");
+    assert!(further >= 50, "{printed}");
+    assert_eq!(count("transom: further windows: "), 1, "{printed}");
 }
 
 /// Shows T5.
 /// Route: shm.
 fn spawned(host: &'static Host) {
-    let said = verified(&Run::of(host, host.program("spawned", Language::C), 2).served().info(), true);
-    assert!(said.contains("some of its ranks are not of MPI_COMM_WORLD"), "{said}");
+    let printed = verified(&Run::of(host, host.program("spawned", Language::C), 2).served().info(), true);
+    assert!(printed.contains("some of its ranks are not of MPI_COMM_WORLD"), "{printed}");
 }
 
 fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {

@@ -50,7 +50,7 @@ pub(crate) fn installed() -> &'static Install {
         script.args(profile).arg("--no-build").arg(&prefix).stdin(Stdio::null());
         let output = script.env("CARGO_TARGET_DIR", built.parent().expect("a profile's folder")).output();
         let output = output.expect("capi/install starts");
-        assert!(output.status.success(), "capi/install: {}", said(&output));
+        assert!(output.status.success(), "capi/install: {}", printed(&output));
         Install { prefix, work, building: Mutex::new(()) }
     })
 }
@@ -89,7 +89,7 @@ pub(crate) fn source(path: &str) -> PathBuf {
 }
 
 /// The whole output of a program.
-pub(crate) fn said(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -127,7 +127,7 @@ impl Install {
             Kind::Static => compiler.arg(lib.join("libtransom.a")).args(NATIVE),
         };
         let output = compiler.output().expect("a compiler");
-        assert!(output.status.success(), "{file}: {}", said(&output));
+        assert!(output.status.success(), "{file}: {}", printed(&output));
         program
     }
 }

@@ -10,7 +10,7 @@ mod manuals;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use install::{Kind, Language, installed, said, source};
+use install::{Kind, Language, installed, printed, source};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// A program of `tests/` or `examples/` with its arguments, and what rank 0 says in the end.
@@ -137,11 +137,11 @@ fn verified(program: &Path, ranks: usize, args: &[&str], transports: Option<&str
         launcher.env("TRANSOM_TRANSPORTS", transports);
     }
     let output = launcher.output().map_err(|error| format!("transom-run: {error}"))?;
-    let said = said(&output);
-    if output.status.success() && said.contains(says) {
+    let printed = printed(&output);
+    if output.status.success() && printed.contains(says) {
         return Ok(());
     }
-    Err(format!("{} with {ranks} ranks: {}\n{said}", program.display(), output.status))
+    Err(format!("{} with {ranks} ranks: {}\n{printed}", program.display(), output.status))
 }
 
 /// The archive needs only the libraries that the pkg-config file lists.
@@ -173,7 +173,7 @@ fn the_header_is_clean_by_itself() {
         std::fs::write(&file, text).expect("a file");
         let output = install.compiler(language).arg("-c").arg(&file).args(["-o", "/dev/null"]).output();
         let output = output.expect("a compiler");
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", printed(&output));
     }
 }
 
@@ -183,7 +183,7 @@ fn pkg_config_tells_the_same() {
         let mut tool = Command::new("pkg-config");
         tool.args(options).arg("transom").env("PKG_CONFIG_PATH", install.prefix.join("lib/pkgconfig"));
         let output = tool.output().expect("pkg-config starts");
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", printed(&output));
         String::from_utf8(output.stdout).expect("text").split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let lib = format!("-L{}", install.prefix.join("lib").display());

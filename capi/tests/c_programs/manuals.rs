@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::install::{Kind, Language, installed, said, source};
+use crate::install::{Kind, Language, installed, printed, source};
 
 fn page(name: &str) -> String {
     std::fs::read_to_string(source("man").join(name)).expect("the page is there")
@@ -44,7 +44,7 @@ pub(crate) fn manuals_have_every_option() {
     for (program, subcommand) in programs {
         let mut command = Command::new(installed().prefix.join("bin").join(program));
         let output = command.args(subcommand).arg("--help").stdin(Stdio::null()).output().expect("the program starts");
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", printed(&output));
         let page = page(&format!("{program}.1"));
         let words: Vec<_> = page.split(|c: char| c.is_whitespace() || c == ',' || c == '|').collect();
         let options = options(&String::from_utf8_lossy(&output.stdout));
@@ -89,6 +89,6 @@ pub(crate) fn manuals_are_clean() {
         let mut mandoc = Command::new("mandoc");
         let output = mandoc.args(["-T", "lint", "-W", "warning"]).arg(source("man").join(name)).output();
         let output = output.expect("mandoc starts");
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", printed(&output));
     }
 }

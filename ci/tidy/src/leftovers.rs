@@ -65,7 +65,7 @@ fn forbidden_code(source: &Source, is_library: bool, is_program: bool) -> Vec<Vi
             complain("unfinished", format!("`{word}!` left behind"));
         } else if is_macro && is_library && ["print", "println"].contains(&word) {
             complain("print", format!("`{word}!` in a library: its standard output is the program's"));
-        } else if is_macro && is_library && ["eprint", "eprintln"].contains(&word) && !may_speak(&source.path) {
+        } else if is_macro && is_library && ["eprint", "eprintln"].contains(&word) && !may_print(&source.path) {
             complain(
                 "print",
                 format!("`{word}!` in a library: fabric/src/diagnostics.rs reports to the program's logger"),
@@ -81,7 +81,7 @@ fn forbidden_code(source: &Source, is_library: bool, is_program: bool) -> Vec<Vi
 
 /// Whether a library may write to the standard error: one of tests, the launcher's, which is the
 /// program's own, or the one for unchanged MPI programs, which have no logger of Rust.
-fn may_speak(path: &str) -> bool {
+fn may_print(path: &str) -> bool {
     ["capi/mpi/src/", "launch/src/", "tests/"].iter().any(|folder| path.starts_with(folder))
 }
 

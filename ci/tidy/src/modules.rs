@@ -86,7 +86,7 @@ fn against_layers(graph: &Graph, layers: &[&[&str]]) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    fn whats(files: &[(&str, &str)]) -> Vec<String> {
+    fn messages(files: &[(&str, &str)]) -> Vec<String> {
         let sources: Vec<_> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         check(&sources, &[]).into_iter().map(|violation| violation.what).collect()
     }
@@ -96,9 +96,9 @@ mod tests {
         for root in ["fabric/src/lib.rs", "perf/src/main.rs"] {
             let folder = root.rsplit_once('/').expect("a folder").0;
             let (a, b) = (format!("{folder}/a.rs"), format!("{folder}/b.rs"));
-            let found = whats(&[(root, "pub use b::B;"), (&a, "use crate::B;"), (&b, "use super::a;")]);
+            let found = messages(&[(root, "pub use b::B;"), (&a, "use crate::B;"), (&b, "use super::a;")]);
             assert_eq!(found, [format!("the modules of `{folder}/` form a circle: a -> b ({a}:1) -> a ({b}:1)")]);
-            assert!(whats(&[(root, "pub use b::B;"), (&a, "use crate::B;"), (&b, "")]).is_empty());
+            assert!(messages(&[(root, "pub use b::B;"), (&a, "use crate::B;"), (&b, "")]).is_empty());
         }
     }
 
@@ -106,15 +106,15 @@ mod tests {
     fn the_modules_of_src_keep_to_the_layers() {
         let below = ("src/error.rs", "use crate::window::Window;");
         let above = ("src/window/mod.rs", "use crate::job::Job;");
-        let found = whats(&[("src/lib.rs", ""), below, above, ("src/job.rs", "")]);
+        let found = messages(&[("src/lib.rs", ""), below, above, ("src/job.rs", "")]);
         assert_eq!(found, ["`error` may not name `window`, which is not below it in tidy's layers"]);
-        let beside = whats(&[("src/lib.rs", ""), ("src/epoch.rs", "use super::reduce;"), ("src/reduce.rs", "")]);
+        let beside = messages(&[("src/lib.rs", ""), ("src/epoch.rs", "use super::reduce;"), ("src/reduce.rs", "")]);
         assert_eq!(beside.len(), 1);
     }
 
     #[test]
     fn a_new_module_of_src_must_have_a_layer() {
-        let found = whats(&[("src/lib.rs", ""), ("src/new.rs", "")]);
+        let found = messages(&[("src/lib.rs", ""), ("src/new.rs", "")]);
         assert_eq!(found, ["`new` is not in tidy's table of layers: add it there"]);
     }
 }

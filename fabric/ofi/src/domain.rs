@@ -52,7 +52,7 @@ impl OfiDomain {
     }
 
     /// Whether the provider's addresses are those of IP interfaces.
-    pub fn goes_by_ip(&self) -> bool {
+    pub fn uses_ip(&self) -> bool {
         rules::of(&self.provider()).ip
     }
 

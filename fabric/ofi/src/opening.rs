@@ -9,7 +9,7 @@ use crate::domain::OfiDomain;
 use crate::library::{Library, SONAME};
 use crate::offer::Offer;
 use crate::opened::Assembly;
-use crate::provider::Wish;
+use crate::provider::Criteria;
 use crate::{environment, probe, provider, rules};
 
 /// The source from which [`OfiDomain::open`] knows whether idle targets are served and whether
@@ -83,19 +83,19 @@ impl OfiDomain {
     /// As [`OfiDomain::open`].
     #[doc(hidden)]
     pub fn open_of(library: &Arc<Library>, options: &OfiOptions) -> Result<Arc<OfiDomain>, FabricError> {
-        let wish = Wish {
+        let criteria = Criteria {
             provider: options.provider.as_deref(),
             source: options.source,
             devices: options.devices.as_deref().unwrap_or_default(),
             rank: options.rank.0,
         };
-        let info = provider::choose(library, &wish)?;
+        let info = provider::choose(library, &criteria)?;
         let name = info.provider();
         let manual = Offer::of(&info).manual_progress;
         let called = rules::of(&name).targets_call(manual, environment::variable);
         let (passive, refuted) = match options.passive {
             PassiveProbe::Run => {
-                let found = probe::run(library, &Wish { provider: Some(&name), ..wish }, called)?;
+                let found = probe::run(library, &Criteria { provider: Some(&name), ..criteria }, called)?;
                 (found.passive, !found.atomics)
             }
             PassiveProbe::Known(passive) => (passive && !called, false),

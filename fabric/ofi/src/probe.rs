@@ -12,7 +12,7 @@ use transom_fabric::{
 use crate::domain::OfiDomain;
 use crate::library::Library;
 use crate::opened::Assembly;
-use crate::provider::{self, Wish};
+use crate::provider::{self, Criteria};
 
 /// Time limit of an idle target.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -36,10 +36,10 @@ impl Handler for Nobody {
 
 /// Tries put, get and the claimed atomics from one endpoint to another. `called`: the target is
 /// known to need calls.
-pub(crate) fn run(library: &Arc<Library>, wish: &Wish<'_>, called: bool) -> Result<Found, FabricError> {
+pub(crate) fn run(library: &Arc<Library>, criteria: &Criteria<'_>, called: bool) -> Result<Found, FabricError> {
     let open = || {
         let how = Assembly { passive: false, refuted: false, rank: Peer(0), descriptor: true };
-        OfiDomain::assemble(provider::choose(library, wish)?, &how)
+        OfiDomain::assemble(provider::choose(library, criteria)?, &how)
     };
     // Declared before the domains, which are therefore closed first, with any operation in flight.
     let (target, origin_memory) = (Memory::private(64), Memory::private(64));

@@ -34,7 +34,7 @@ pub struct ProviderInfo {
 
 /// The request to [`choose`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish<'w> {
+pub(crate) struct Criteria<'w> {
     /// The provider; `None`: the first of [`PREFERRED`] that is available.
     pub(crate) provider: Option<&'w str>,
     /// The interface to use, where addresses are those of interfaces; `None`: the provider chooses.
@@ -46,12 +46,12 @@ pub(crate) struct Wish<'w> {
 }
 
 /// Finds a provider and one of its devices.
-pub(crate) fn choose(library: &Arc<Library>, wish: &Wish<'_>) -> Result<Info, FabricError> {
+pub(crate) fn choose(library: &Arc<Library>, criteria: &Criteria<'_>) -> Result<Info, FabricError> {
     let mut refusals = Vec::new();
-    let names = wish.provider.map_or_else(|| PREFERRED.to_vec(), |name| vec![name]);
+    let names = criteria.provider.map_or_else(|| PREFERRED.to_vec(), |name| vec![name]);
     for name in names {
         let rules = rules::of(name);
-        match query(library, name, wish.source, rules.progress).and_then(|list| pick(rules, list, wish)) {
+        match query(library, name, criteria.source, rules.progress).and_then(|list| pick(rules, list, criteria)) {
             Ok(info) => return Ok(info),
             Err(reason) => refusals.push(format!("{name}: {reason}")),
         }
@@ -81,12 +81,12 @@ fn query(library: &Arc<Library>, name: &str, source: Option<IpAddr>, progress: &
 }
 
 /// The entry to open: that of the chosen device, or the first, which the library prefers.
-fn pick(rules: &Rules, mut list: Vec<Info>, wish: &Wish<'_>) -> Result<Info, String> {
+fn pick(rules: &Rules, mut list: Vec<Info>, criteria: &Criteria<'_>) -> Result<Info, String> {
     let Some(found) = rules.devices else { return Ok(list.swap_remove(0)) };
     let nics: Vec<Nic> = list.iter().map(|info| found.nic(info.domain_name())).collect();
     let granted = environment::variable(found.granted);
-    let (near, wanted) = (devices::near_node(), wish.devices);
-    let at = Choice { granted: granted.as_deref(), wanted, near, rank: wish.rank }.of(&nics)?;
+    let (near, wanted) = (devices::near_node(), criteria.devices);
+    let at = Choice { granted: granted.as_deref(), wanted, near, rank: criteria.rank }.of(&nics)?;
     Ok(list.swap_remove(at))
 }
 
@@ -96,9 +96,9 @@ fn pick(rules: &Rules, mut list: Vec<Info>, wish: &Wish<'_>) -> Result<Info, Str
 /// The library is missing.
 pub fn providers(soname: &str) -> Result<(String, Vec<ProviderInfo>), FabricError> {
     let library = Library::open(soname)?;
-    let said = [sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
+    let progress = [sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_UNSPEC];
     let offer =
-        |name: &str| query(&library, name, Some(Ipv4Addr::LOCALHOST.into()), &said).map(|list| Offer::of(&list[0]));
+        |name: &str| query(&library, name, Some(Ipv4Addr::LOCALHOST.into()), &progress).map(|list| Offer::of(&list[0]));
     let list = PREFERRED.map(|name| ProviderInfo { name: name.to_owned(), offer: offer(name) });
     Ok((library.version(), list.to_vec()))
 }

@@ -280,11 +280,12 @@ mod tests {
     /// Shows T3, S5.
     #[test]
     fn manual_progress_is_interpreted_by_provider() {
-        let said = |value: &'static str| move |name: &str| (name == "FI_CXI_MR_MATCH_EVENTS").then(|| value.to_owned());
+        let setting =
+            |value: &'static str| move |name: &str| (name == "FI_CXI_MR_MATCH_EVENTS").then(|| value.to_owned());
         assert!(of("tcp;ofi_rxm").targets_call(true, unset) && !of("tcp;ofi_rxm").targets_call(false, unset));
         assert!(!of("cxi").targets_call(true, unset));
-        assert!(!of("cxi").targets_call(true, said("0")));
-        assert!(of("cxi").targets_call(true, said("1")) && of("cxi").targets_call(true, said("true")));
+        assert!(!of("cxi").targets_call(true, setting("0")));
+        assert!(of("cxi").targets_call(true, setting("1")) && of("cxi").targets_call(true, setting("true")));
     }
 
     /// Man fi_cxi, "Optimized MRs": processes that communicate agree on them.

@@ -136,13 +136,13 @@ mod tests {
         assert_eq!(Address::decode(&bytes), Some(address));
         let end = End { number: 12, psn: 0x00ff_ffff };
         let hello = Hello { to: 5, from: Peer(900_000), end, seen: 7, ready: true, address };
-        let said = hello.encode();
-        assert_eq!(said.len(), HELLO_LEN);
-        assert_eq!(Hello::decode(&said), Some(hello));
+        let encoded = hello.encode();
+        assert_eq!(encoded.len(), HELLO_LEN);
+        assert_eq!(Hello::decode(&encoded), Some(hello));
         for len in 0..HELLO_LEN {
-            assert_eq!(Hello::decode(&said[..len]), None, "{len} bytes");
+            assert_eq!(Hello::decode(&encoded[..len]), None, "{len} bytes");
         }
-        assert_eq!(Address::decode(&said), None);
+        assert_eq!(Address::decode(&encoded), None);
         assert_eq!(Hello::decode(&bytes), None);
         assert_eq!(Address::decode(&[0; ADDRESS_LEN]), None);
     }

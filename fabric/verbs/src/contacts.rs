@@ -133,24 +133,24 @@ impl Contacts {
 
     /// Processes a received hello. A new peer whose queue pair can't be made is lost, also for its
     /// later hellos.
-    pub(crate) fn hear(&self, hello: &Hello, stock: &Stock) {
+    pub(crate) fn receive(&self, hello: &Hello, stock: &Stock) {
         let contact = match self.contact(hello.from, &hello.address) {
             Ok(contact) => contact,
             Err(error) => return stock.lose(&Fault::new(hello.from, error)),
         };
         let mut handshake = lock(&contact.handshake);
-        let heard = handshake.hear(hello);
+        let actions = handshake.receive(hello);
         // Under the lock, so that no hello says that this half is connected before it is.
-        if let Some(theirs) = heard.connect
+        if let Some(theirs) = actions.connect
             && let Err(error) = contact.link.pair.connect(contact.mine, theirs, &contact.address, self.make.quality)
         {
             return contact.link.give_up(error, stock);
         }
         drop(handshake);
-        if heard.ready {
+        if actions.ready {
             contact.link.open();
         }
-        if heard.answer {
+        if actions.answer {
             self.say(contact);
         }
     }

@@ -58,7 +58,7 @@ impl Greeter {
         let bytes = hello.encode();
         let mut element = self.sends.element(buffer, bytes.len());
         let mut request = sys::ibv_send_wr {
-            wr_id: Ticket::Said(buffer).encode(),
+            wr_id: Ticket::HelloSent(buffer).encode(),
             next: std::ptr::null_mut(),
             sg_list: &raw mut element,
             num_sge: 1,
@@ -68,7 +68,7 @@ impl Greeter {
             wr: route.target(to.number),
             rest: [0; 7],
         };
-        // SAFETY: the buffer was just taken, and belongs to the device until `said`; the route
+        // SAFETY: the buffer was just taken, and belongs to the device until `sent`; the route
         // lives as long as the contact.
         let posted = unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.sends.buffer(buffer), bytes.len());
@@ -80,7 +80,7 @@ impl Greeter {
     }
 
     /// Frees the buffer of a hello that was sent.
-    pub(crate) fn said(&self, buffer: u32) {
+    pub(crate) fn sent(&self, buffer: u32) {
         self.sends.give_back(buffer);
     }
 
@@ -89,7 +89,7 @@ impl Greeter {
     ///
     /// # Errors
     /// The receive can't be posted again.
-    pub(crate) fn heard(&self, buffer: u32, len: usize) -> Result<Option<Hello>, FabricError> {
+    pub(crate) fn received(&self, buffer: u32, len: usize) -> Result<Option<Hello>, FabricError> {
         // SAFETY: the receive is complete and is not posted again before the bytes are read, so the
         // buffer has no other user.
         let bytes = unsafe { std::slice::from_raw_parts(self.receives.buffer(buffer), len.min(BUFFER)) };
@@ -102,6 +102,6 @@ impl Greeter {
     pub(crate) fn listen(&self, buffer: u32) -> Result<(), FabricError> {
         // SAFETY: the buffer belongs to the device until its completion; drop closes the pair
         // before it frees the buffers.
-        unsafe { self.pair.post_receive(Ticket::Heard(buffer).encode(), self.receives.element(buffer, BUFFER)) }
+        unsafe { self.pair.post_receive(Ticket::HelloReceived(buffer).encode(), self.receives.element(buffer, BUFFER)) }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Handshake {
 
 /// The actions after a received hello, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct Actions {
     /// Connect this half to `End`.
     pub(crate) connect: Option<End>,
     /// This half may send from now on.
@@ -65,23 +65,23 @@ impl Handshake {
     }
 
     /// Processes a received hello.
-    pub(crate) fn hear(&mut self, hello: &Hello) -> Heard {
-        let mut heard = Heard::default();
+    pub(crate) fn receive(&mut self, hello: &Hello) -> Actions {
+        let mut actions = Actions::default();
         match self.theirs {
             None => {
                 self.theirs = Some(hello.end);
-                heard.connect = self.theirs;
+                actions.connect = self.theirs;
             }
             // From an earlier process of that rank, or a stray.
-            Some(theirs) if theirs != hello.end => return heard,
+            Some(theirs) if theirs != hello.end => return actions,
             Some(_) => {}
         }
         if hello.seen == self.mine.number && !self.ready {
             self.ready = true;
-            heard.ready = true;
+            actions.ready = true;
         }
-        heard.answer = !hello.ready;
-        heard
+        actions.answer = !hello.ready;
+        actions
     }
 
     /// Advances the time; `limit` bounds the whole handshake.
@@ -136,11 +136,11 @@ mod tests {
             }
         }
 
-        fn hear(&mut self, hello: &Hello) {
-            let heard = self.handshake.hear(hello);
-            self.connected.extend(heard.connect);
-            self.ready += u32::from(heard.ready);
-            if heard.answer {
+        fn receive(&mut self, hello: &Hello) {
+            let actions = self.handshake.receive(hello);
+            self.connected.extend(actions.connect);
+            self.ready += u32::from(actions.ready);
+            if actions.answer {
                 self.say();
             }
         }
@@ -175,9 +175,9 @@ mod tests {
                 a.tick(*now);
             }
             _ if b.sent.is_empty() => {}
-            Net::Deliver => a.hear(&b.sent.remove(0)),
-            Net::DeliverNewest => a.hear(&b.sent.pop().expect("not empty")),
-            Net::Double => a.hear(&b.sent[0].clone()),
+            Net::Deliver => a.receive(&b.sent.remove(0)),
+            Net::DeliverNewest => a.receive(&b.sent.pop().expect("not empty")),
+            Net::Double => a.receive(&b.sent[0].clone()),
             Net::Lose => drop(b.sent.remove(0)),
         }
         assert!(a.ready <= 1 && a.connected.len() <= 1, "each happens once");
@@ -241,7 +241,7 @@ mod tests {
         own.tick(now);
         while !own.sent.is_empty() {
             let hello = own.sent.remove(0);
-            own.hear(&hello);
+            own.receive(&hello);
         }
         assert_eq!((own.ready, own.connected.len()), (1, 1));
         assert_eq!(own.handshake.tick(now + LIMIT, LIMIT), Tick::Done);
@@ -253,8 +253,8 @@ mod tests {
         let (mut a, mut b, mut later) = (Half::new(1, now), Half::new(2, now), Half::new(3, now));
         b.tick(now);
         later.tick(now);
-        a.hear(&b.sent[0].clone());
-        a.hear(&later.sent[0].clone());
+        a.receive(&b.sent[0].clone());
+        a.receive(&later.sent[0].clone());
         assert_eq!(a.connected, [End { number: 2, psn: 6 }]);
         assert_eq!(a.sent.len(), 1, "no answer to the stray");
     }

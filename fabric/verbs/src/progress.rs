@@ -75,13 +75,13 @@ impl Open {
                 }
                 self.expect_message(buffer)?;
             }
-            Ticket::Said(buffer) => self.contacts.greeter().said(buffer),
-            Ticket::Heard(buffer) if success => {
-                if let Some(hello) = self.contacts.greeter().heard(buffer, entry.byte_len as usize)? {
-                    self.contacts.hear(&hello, &self.stock);
+            Ticket::HelloSent(buffer) => self.contacts.greeter().sent(buffer),
+            Ticket::HelloReceived(buffer) if success => {
+                if let Some(hello) = self.contacts.greeter().received(buffer, entry.byte_len as usize)? {
+                    self.contacts.receive(&hello, &self.stock);
                 }
             }
-            Ticket::Heard(buffer) => self.contacts.greeter().listen(buffer)?,
+            Ticket::HelloReceived(buffer) => self.contacts.greeter().listen(buffer)?,
         }
         Ok(())
     }

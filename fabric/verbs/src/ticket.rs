@@ -10,9 +10,9 @@ pub(crate) enum Ticket {
     /// A received message, in this buffer.
     Message(u32),
     /// A sent hello, in this buffer.
-    Said(u32),
+    HelloSent(u32),
     /// A received hello, in this buffer.
-    Heard(u32),
+    HelloReceived(u32),
 }
 
 /// First bit of the kind.
@@ -25,8 +25,8 @@ impl Ticket {
         match self {
             Ticket::Request(peer, number) => u64::from(peer.0) << 32 | u64::from(number),
             Ticket::Message(buffer) => 1 << KIND | u64::from(buffer),
-            Ticket::Said(buffer) => 2 << KIND | u64::from(buffer),
-            Ticket::Heard(buffer) => 3 << KIND | u64::from(buffer),
+            Ticket::HelloSent(buffer) => 2 << KIND | u64::from(buffer),
+            Ticket::HelloReceived(buffer) => 3 << KIND | u64::from(buffer),
         }
     }
 
@@ -36,8 +36,8 @@ impl Ticket {
         match id >> KIND {
             0 => Ticket::Request(Peer((id >> 32) as u32), low),
             1 => Ticket::Message(low),
-            2 => Ticket::Said(low),
-            _ => Ticket::Heard(low),
+            2 => Ticket::HelloSent(low),
+            _ => Ticket::HelloReceived(low),
         }
     }
 }
@@ -48,7 +48,12 @@ mod tests {
 
     #[test]
     fn tickets_round_trip() {
-        let all = [Ticket::Request(Peer(RANKS - 1), u32::MAX), Ticket::Message(7), Ticket::Said(8), Ticket::Heard(9)];
+        let all = [
+            Ticket::Request(Peer(RANKS - 1), u32::MAX),
+            Ticket::Message(7),
+            Ticket::HelloSent(8),
+            Ticket::HelloReceived(9),
+        ];
         for ticket in all {
             assert_eq!(Ticket::decode(ticket.encode()), ticket);
         }

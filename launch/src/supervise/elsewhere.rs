@@ -54,12 +54,12 @@ impl Supervisor {
         }
         if !lost.is_empty() {
             let status = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-            let whom = self.ending_whom();
+            let ending = self.ending();
             let text = format!(
-                "{host}: the agent ended, with status {status}, before rank{} {} did{}{whom}",
+                "{host}: the agent ended, with status {status}, before rank{} {} did{}{ending}",
                 if lost.len() > 1 { "s" } else { "" },
                 intervals(&lost),
-                if whom.is_empty() { "" } else { "; " }
+                if ending.is_empty() { "" } else { "; " }
             );
             self.end(Outcome::HostLost { host, status }, Some(&text));
         }

@@ -3,13 +3,13 @@
 //! provider.
 
 #[allow(unsafe_code)]
+mod all_ranks;
+#[allow(unsafe_code)]
 mod bare_ofi;
 #[allow(unsafe_code)]
 mod bare_shm;
 #[allow(unsafe_code)]
 mod bare_verbs;
-#[allow(unsafe_code)]
-mod everyone;
 #[allow(unsafe_code)]
 pub(crate) mod loops;
 mod mapped;
@@ -19,10 +19,10 @@ use transom::{Job, Route, Window};
 use crate::kinds::Test;
 use crate::options::Options;
 use crate::outcome::Outcome;
+pub(crate) use all_ranks::AllRanks;
 use bare_ofi::BareOfi;
 use bare_shm::BareShm;
 use bare_verbs::BareVerbs;
-pub(crate) use everyone::Everyone;
 pub(crate) use mapped::Mapped;
 
 /// The bare route between ranks 0 and 1.

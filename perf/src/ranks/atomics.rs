@@ -7,7 +7,7 @@ use transom::{Job, Window, ops};
 
 use super::Work;
 use super::clock::{Tick, tick};
-use crate::floor::Everyone;
+use crate::floor::AllRanks;
 use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
@@ -80,8 +80,8 @@ impl Work for Words {
         })?)
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
-        let word = everyone.word(self.target);
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
+        let word = all_ranks.word(self.target);
         let mut seen = word.load(Ordering::Relaxed);
         for _ in 0..count {
             seen = if self.swaps {
@@ -136,8 +136,8 @@ impl Work for Doubles {
         })?)
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
-        (0..count).for_each(|_| everyone.add_doubles(0));
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
+        (0..count).for_each(|_| all_ranks.add_doubles(0));
     }
 
     fn check(&mut self, world: &Job) -> Outcome<()> {
@@ -209,10 +209,10 @@ impl Work for Gups {
         })?)
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         for _ in 0..count {
             let (rank, word) = next(&mut self.random, self.ranks, self.len);
-            everyone.data_word(rank, word).fetch_add(1, Ordering::SeqCst);
+            all_ranks.data_word(rank, word).fetch_add(1, Ordering::SeqCst);
         }
     }
 

@@ -4,7 +4,7 @@ use transom::{Job, Window};
 
 use super::Work;
 use super::clock::{Tick, tick};
-use crate::floor::Everyone;
+use crate::floor::AllRanks;
 use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
@@ -92,14 +92,14 @@ impl Work for Neighbours {
         Ok(if self.gets { self.gets(count, clock) } else { self.puts(count, clock) }?)
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         let len = self.source.len();
         for turn in 0..count {
             if self.gets {
                 let at = turn % self.flight * len;
-                everyone.copy_from(self.right, &mut self.got[at..at + len]);
+                all_ranks.copy_from(self.right, &mut self.got[at..at + len]);
             } else {
-                everyone.copy_to(self.right, 0, &self.source);
+                all_ranks.copy_to(self.right, 0, &self.source);
             }
         }
     }
@@ -153,12 +153,12 @@ impl Work for AllToAll {
         })?)
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         for _ in 0..count {
             for step in 0..self.ranks {
-                everyone.copy_to((self.me + step) % self.ranks, self.me * self.source.len(), &self.source);
+                all_ranks.copy_to((self.me + step) % self.ranks, self.me * self.source.len(), &self.source);
             }
-            everyone.barrier();
+            all_ranks.barrier();
         }
     }
 

@@ -5,7 +5,7 @@ use transom::{Job, Window};
 use super::Work;
 use super::atomics::same;
 use super::clock::{Tick, tick};
-use crate::floor::Everyone;
+use crate::floor::AllRanks;
 use crate::iterations::window;
 use crate::options::Options;
 use crate::outcome::Outcome;
@@ -57,13 +57,13 @@ impl Work for Epochs {
         Ok(())
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         for turn in 0..count {
             if self.fences {
-                everyone.copy_to(self.right, 0, &[turn as u64]);
-                everyone.barrier();
+                all_ranks.copy_to(self.right, 0, &[turn as u64]);
+                all_ranks.barrier();
             } else {
-                everyone.ring();
+                all_ranks.ring();
             }
         }
     }

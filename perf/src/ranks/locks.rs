@@ -7,7 +7,7 @@ use transom::{Job, Lock, Window};
 use super::Work;
 use super::atomics::counted;
 use super::clock::{Tick, tick};
-use crate::floor::Everyone;
+use crate::floor::AllRanks;
 use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
@@ -41,11 +41,11 @@ impl Work for Locks {
         Ok(())
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
-        let word = everyone.word(self.target);
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
+        let word = all_ranks.word(self.target);
         // Relaxed: the lock orders the accesses.
         let add = || word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        (0..count).for_each(|_| everyone.locked(self.target, add));
+        (0..count).for_each(|_| all_ranks.locked(self.target, add));
     }
 
     fn check(&mut self, world: &Job) -> Outcome<()> {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use transom::{Job, ops};
 
-use crate::floor::Everyone;
+use crate::floor::AllRanks;
 use crate::kinds::Test;
 use crate::measure::Times;
 use crate::options::Options;
@@ -43,7 +43,7 @@ trait Work {
     fn library(&mut self, count: usize, clock: Tick<'_>) -> Outcome<()>;
 
     /// The operation without the library.
-    fn bare(&mut self, everyone: &Everyone, count: usize);
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize);
 
     /// Compares the data with the result of all operations so far. Collective, after a barrier.
     fn check(&mut self, world: &Job) -> Outcome<()>;
@@ -65,7 +65,7 @@ pub(crate) fn run(world: &Job, options: &Options) -> Outcome<bool> {
     let sizes = options.sizes();
     let blocks = if options.test == Test::Alltoall { world.size() } else { 1 };
     let room = sizes.last().copied().unwrap_or(8) * blocks;
-    let floor = if options.vs_floor { Everyone::open(world, room)? } else { None };
+    let floor = if options.vs_floor { AllRanks::open(world, room)? } else { None };
     if world.rank() == 0 {
         table::head(&mut output::output(), options, world, floor.is_some())?;
     }
@@ -101,7 +101,7 @@ fn open<'j>(world: &'j Job, options: &'j Options, size: usize) -> Outcome<Box<dy
 }
 
 /// Measures one size. Returns the line and whether the data was right at all ranks.
-fn one(world: &Job, options: &Options, floor: Option<&Everyone>, size: usize) -> Outcome<(Line, bool)> {
+fn one(world: &Job, options: &Options, floor: Option<&AllRanks>, size: usize) -> Outcome<(Line, bool)> {
     let mut work = open(world, options, size)?;
     let spoils = options.spoil && world.rank() == 0;
     if spoils {
@@ -147,7 +147,7 @@ fn alternate(
     world: &Job,
     options: &Options,
     work: &mut dyn Work,
-    floor: Option<&Everyone>,
+    floor: Option<&AllRanks>,
 ) -> Outcome<(Times, Option<Times>)> {
     let each = per_round(world, options, &mut |count| work.library(count, None))?;
     let mut bare_each = 0;

@@ -8,7 +8,7 @@ use transom::{Job, Notice, Window};
 use super::Work;
 use super::clock::{Tick, tick};
 use super::copies::{verify, words};
-use crate::floor::Everyone;
+use crate::floor::AllRanks;
 use crate::iterations::window;
 use crate::kinds::Test;
 use crate::options::Options;
@@ -58,14 +58,14 @@ impl Work for Notified {
         Ok(())
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         for _ in 0..count {
-            everyone.copy_to(self.right, 0, &self.source);
+            all_ranks.copy_to(self.right, 0, &self.source);
             if self.waits {
-                everyone.pass();
+                all_ranks.pass();
             } else {
                 // Release: a waiting rank would pair it with an Acquire, so the floor pays for it.
-                everyone.word(self.right).fetch_add(1, Ordering::Release);
+                all_ranks.word(self.right).fetch_add(1, Ordering::Release);
             }
         }
     }

@@ -9,7 +9,7 @@ use transom_fabric::Memory;
 use super::atomics::same;
 use super::clock::{Tick, tick};
 use super::{Work, as_f64};
-use crate::floor::Everyone;
+use crate::floor::AllRanks;
 use crate::iterations::window;
 use crate::options::Options;
 use crate::outcome::Outcome;
@@ -35,12 +35,12 @@ impl Work for Creation<'_> {
         Ok(())
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         for _ in 0..count {
             let memory = black_box(Memory::private(8 * self.len));
-            everyone.barrier();
+            all_ranks.barrier();
             drop(memory);
-            everyone.barrier();
+            all_ranks.barrier();
         }
     }
 
@@ -124,9 +124,9 @@ impl Work for Overlap {
         })?)
     }
 
-    fn bare(&mut self, everyone: &Everyone, count: usize) {
+    fn bare(&mut self, all_ranks: &AllRanks, count: usize) {
         for _ in 0..count {
-            everyone.copy_to(self.right, 0, &self.source);
+            all_ranks.copy_to(self.right, 0, &self.source);
             compute(self.steps);
         }
     }

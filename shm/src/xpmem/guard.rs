@@ -105,7 +105,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     let at = unsafe { (*info).si_addr() }.addr();
     // SAFETY: this thread's own.
     let errno = unsafe { *libc::__errno_location() };
-    let again = of(at).is_some_and(|entry| mended(entry, signal));
+    let again = of(at).is_some_and(|entry| may_retry(entry, signal));
     // SAFETY: this thread's own errno.
     unsafe { *libc::__errno_location() = errno };
     if !again {
@@ -123,7 +123,7 @@ fn of(at: usize) -> Option<&'static Entry> {
 }
 
 /// Whether the access may be tried again.
-fn mended(entry: &Entry, signal: i32) -> bool {
+fn may_retry(entry: &Entry, signal: i32) -> bool {
     let peer = entry.peer.load(Ordering::Relaxed);
     let first = entry.state.compare_exchange(LIVE, ENDING, Ordering::AcqRel, Ordering::Acquire);
     if first.is_err() {
@@ -164,7 +164,7 @@ fn put_zeroes(entry: &Entry) -> bool {
     let (base, len) = (entry.base.load(Ordering::Relaxed), entry.len.load(Ordering::Relaxed));
     // SAFETY: the descriptor is never closed.
     let device = unsafe { BorrowedFd::borrow_raw(DEVICE.load(Ordering::Relaxed)) };
-    // SAFETY: a thread that accesses the range meanwhile waits in `mended` for the new pages.
+    // SAFETY: a thread that accesses the range meanwhile waits in `may_retry` for the new pages.
     if unsafe { sys::detach(device, base) }.is_err() {
         return false;
     }

@@ -112,12 +112,12 @@ fn job(launcher: &str, test: &Test, ranks: usize) -> Result<(), String> {
         .output()
         .map_err(|error| format!("{launcher}: {error:#}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    let printed = format!("{}{}", text(&output.stdout), text(&output.stderr));
     match test.fails {
         None if output.status.success() => Ok(()),
-        None => Err(format!("{ranks} ranks: {}\n{said}", output.status)),
-        Some(why) if !output.status.success() && said.contains(why) => Ok(()),
-        Some(why) => Err(format!("{ranks} ranks: {} instead of failing with {why:?}\n{said}", output.status)),
+        None => Err(format!("{ranks} ranks: {}\n{printed}", output.status)),
+        Some(why) if !output.status.success() && printed.contains(why) => Ok(()),
+        Some(why) => Err(format!("{ranks} ranks: {} instead of failing with {why:?}\n{printed}", output.status)),
     }
 }
 

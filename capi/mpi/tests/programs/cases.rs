@@ -78,9 +78,9 @@ fn arguments(numbers: &[usize]) -> Vec<String> {
 /// Runs one job; returns the number of its finished cases.
 fn job(run: &Run, numbers: &[usize], outcomes: &mut BTreeMap<usize, String>) -> usize {
     let output = run.output();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let (mut begun, mut is_to_end) = (None, None);
-    for line in said.lines() {
+    for line in printed.lines() {
         let mut words = line.splitn(3, ' ');
         let (mark, number) = (words.next(), words.next().and_then(|word| word.parse::<usize>().ok()));
         match (mark, number) {
@@ -103,7 +103,7 @@ fn job(run: &Run, numbers: &[usize], outcomes: &mut BTreeMap<usize, String>) -> 
     }
     assert!(
         !output.status.success() && begun == Some(numbers[over]),
-        "a job ended without an outcome of its last case\n{said}{errors}"
+        "a job ended without an outcome of its last case\n{printed}{errors}"
     );
     let status = output.status.code().filter(|_| how == "crash" && is_to_end == begun);
     outcomes.insert(numbers[over], status.map_or(how.to_owned(), |status| format!("ends with {status}")));

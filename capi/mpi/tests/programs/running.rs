@@ -71,28 +71,28 @@ impl Run {
 /// must report that it serves windows.
 pub(crate) fn verified(run: &Run, reports: bool) -> String {
     let output = run.output();
-    let said = said(&output);
-    assert!(output.status.success(), "{}\n{said}", output.status);
-    assert!(said.lines().any(|line| line.starts_with("ok ")), "no check was made\n{said}");
-    assert!(!said.contains("not ok "), "{said}");
-    assert_eq!(said.contains("are served by transom"), reports, "{said}");
-    said
+    let printed = printed(&output);
+    assert!(output.status.success(), "{}\n{printed}", output.status);
+    assert!(printed.lines().any(|line| line.starts_with("ok ")), "no check was made\n{printed}");
+    assert!(!printed.contains("not ok "), "{printed}");
+    assert_eq!(printed.contains("are served by transom"), reports, "{printed}");
+    printed
 }
 
 /// Fails unless the program fails with an output that contains `words`.
 pub(crate) fn refused(run: &Run, words: &str) {
     let output = run.output();
-    let said = said(&output);
-    assert!(!output.status.success() && output.status.code() != Some(124), "{}\n{said}", output.status);
-    assert!(said.contains(words) && !said.contains("not ok "), "{said}");
+    let printed = printed(&output);
+    assert!(!output.status.success() && output.status.code() != Some(124), "{}\n{printed}", output.status);
+    assert!(printed.contains(words) && !printed.contains("not ok "), "{printed}");
 }
 
 /// Runs a command that must succeed.
 pub(crate) fn done(command: &mut Command) {
     let output = command.stdin(Stdio::null()).output().expect("it starts");
-    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, said(&output));
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, printed(&output));
 }
 
-fn said(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

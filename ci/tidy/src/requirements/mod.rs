@@ -62,8 +62,8 @@ pub(crate) fn read(tree: &Tree) -> (Shown, Vec<Violation>) {
     let text = tree.texts.iter().find(|(path, _)| path == LIST).map_or("", |(_, text)| text);
     let (requirements, mut wrong) = list::parse(text);
     let all = found::tests(tree);
-    let mut said =
-        Said { shows: vec![BTreeSet::new(); all.len()], routes: vec![None; all.len()], files: BTreeMap::new() };
+    let mut collected =
+        Collected { shows: vec![BTreeSet::new(); all.len()], routes: vec![None; all.len()], files: BTreeMap::new() };
     for source in &tree.sources {
         let (mut tags, complaints) = tags::read(source);
         wrong.extend(complaints);
@@ -74,15 +74,15 @@ pub(crate) fn read(tree: &Tree) -> (Shown, Vec<Violation>) {
                 Tag::Shows(ids) => unknown(ids, |id| requirements.iter().any(|one| one.id == id), LIST),
                 Tag::Route(names) => unknown(names, |name| ROUTES.contains(&name), &ROUTES.join(", ")),
             };
-            let complaint = complaint.or_else(|| said.apply(&all, &source.path, &tag));
+            let complaint = complaint.or_else(|| collected.apply(&all, &source.path, &tag));
             wrong.extend(complaint.map(|what| Violation::new(&source.path, tag.line, "shows", what)));
         }
     }
     let mut tests = BTreeMap::<String, Vec<Showing>>::new();
     for (index, test) in all.iter().enumerate().filter(|(_, test)| !test.ignored) {
-        for id in &said.shows[index] {
+        for id in &collected.shows[index] {
             let (path, name) = (test.path.clone(), test.name.clone());
-            tests.entry(id.clone()).or_default().push(Showing { path, name, routes: said.routes(index, test) });
+            tests.entry(id.clone()).or_default().push(Showing { path, name, routes: collected.routes(index, test) });
         }
     }
     (Shown { requirements, tests }, wrong)
@@ -95,14 +95,14 @@ fn unknown(items: &[String], known: impl Fn(&str) -> bool, there: &str) -> Optio
 }
 
 /// The tags of each test, by its index.
-struct Said {
+struct Collected {
     shows: Vec<BTreeSet<String>>,
     routes: Vec<Option<Vec<String>>>,
     /// Routes in the heads of files.
     files: BTreeMap<String, Vec<String>>,
 }
 
-impl Said {
+impl Collected {
     /// Adds a tag of the file at `path`; a complaint if no test belongs to it.
     fn apply(&mut self, all: &[Test], path: &str, tag: &Placed) -> Option<String> {
         let is_meant = |test: &Test| match tag.about {

@@ -53,7 +53,7 @@ pub(super) fn read(source: &Source) -> (Vec<Placed>, Vec<Violation>) {
                 tags.push(Placed { line: index + 1, tag, about: lines.about(index) });
                 continue;
             }
-            Ok(_) => "what a test shows is said in a line of its own, above the test".to_owned(),
+            Ok(_) => "the requirements of a test are in a separate comment line, above the test".to_owned(),
             Err(complaint) => complaint,
         };
         wrong.push(Violation::new(&source.path, index + 1, "shows", complaint));

@@ -24,7 +24,7 @@ const DATA: usize = 4096;
 const SPINS: usize = 2000;
 
 /// One block of memory for each rank.
-pub(crate) struct Everyone {
+pub(crate) struct AllRanks {
     parts: Parts,
     me: usize,
     room: usize,
@@ -32,15 +32,15 @@ pub(crate) struct Everyone {
     turns: Cell<u64>,
 }
 
-impl Everyone {
+impl AllRanks {
     /// Opens blocks with `room` bytes of data. Collective; `None` unless all ranks share a node.
-    pub(crate) fn open(world: &Job, room: usize) -> Outcome<Option<Everyone>> {
+    pub(crate) fn open(world: &Job, room: usize) -> Outcome<Option<AllRanks>> {
         if world.node_ranks().len() < world.size() {
             return Ok(None);
         }
         let parts = Parts::open(world.rank(), DATA + room.max(64), |mine| gather_cards(world, world.size(), mine))?;
         world.barrier()?;
-        Ok(Some(Everyone { parts, me: world.rank(), room, turns: Cell::new(0) }))
+        Ok(Some(AllRanks { parts, me: world.rank(), room, turns: Cell::new(0) }))
     }
 
     pub(crate) fn ranks(&self) -> usize {
