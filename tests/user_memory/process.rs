@@ -19,7 +19,7 @@ impl Pages {
         map(0, len, 0)
     }
 
-    /// The same addresses, as new zeroed pages.
+    /// New zeroed pages at the addresses of these pages.
     pub(crate) fn again(self) -> Result<Pages> {
         map(self.base, self.len, libc::MAP_FIXED_NOREPLACE)
     }
