@@ -204,7 +204,7 @@ mod measured {
         Ok(())
     }
 
-    /// An epoch without operations under an exclusive lock.
+    /// The same with an exclusive lock.
     #[inline(never)]
     pub(super) fn lock_exclusive(win: &Window<u64>, target: usize) -> Result<()> {
         for _ in 0..TURNS {

@@ -46,7 +46,7 @@ const MANY: usize = 20;
 /// A test of a launcher.
 type Named = (&'static str, fn(&Launcher));
 
-/// A test of a launcher on a route, which a wrapper around the rank's program sets.
+/// The same on a route, which a wrapper around the rank's program sets.
 type Routed = (&'static str, fn(&Launcher, &[&str]));
 
 /// The tests of every launcher on every route.

@@ -438,6 +438,6 @@ fn state_is_bounded() {
 
 /// Upper bound of a window's bytes per contacted target.
 const TARGET: i64 = 128;
-/// [`TARGET`] just after the table of targets has grown. The table and its predecessors, which
-/// readers may still hold, are then largest in proportion to the number of targets.
+/// The same just after the table of targets has grown: it and its predecessors, which readers may
+/// still hold, are then largest in proportion to the number of targets.
 const GROWN: i64 = 133;

@@ -32,15 +32,6 @@ pub(crate) fn read_into(from: Remote, into: &mut [u8]) -> io::Result<()> {
     unsafe { read(from, Span::of_mut(into)) }
 }
 
-/// Writes `bytes` into the other process.
-///
-/// # Errors
-/// As for [`read_into`].
-pub(crate) fn write_from(to: Remote, bytes: &[u8]) -> io::Result<()> {
-    // SAFETY: `bytes` is borrowed for the call.
-    unsafe { write(to, Span::of(bytes)) }
-}
-
 /// Fills `into` from the other process.
 ///
 /// # Safety
@@ -168,4 +159,26 @@ impl<const N: usize> Vector<N> {
         }
         Ok(())
     }
+}
+
+/// # Safety
+/// The span is readable, and no thread writes it, for `'a`.
+#[inline]
+pub(crate) unsafe fn slice_of<'a>(span: Span) -> &'a [u8] {
+    if span.is_empty() {
+        return &[];
+    }
+    // SAFETY: readable and unwritten (caller); not null, since it has bytes.
+    unsafe { std::slice::from_raw_parts(span.as_ptr(), span.len()) }
+}
+
+/// # Safety
+/// The span is writable, and not accessed otherwise, for `'a`.
+#[inline]
+pub(crate) unsafe fn slice_of_mut<'a>(span: Span) -> &'a mut [u8] {
+    if span.is_empty() {
+        return &mut [];
+    }
+    // SAFETY: writable and exclusive (caller); not null, since it has bytes.
+    unsafe { std::slice::from_raw_parts_mut(span.as_ptr(), span.len()) }
 }

@@ -7,12 +7,12 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
-use transom_fabric::{Memory, Peer, Reason};
+use transom_fabric::{Memory, Peer};
 
-use crate::cma;
 use crate::heap::{MAGIC, NAME, Token};
 use crate::mapping::{self, Mapping};
 use crate::node::Address;
+use crate::process::Process;
 use crate::ring;
 use crate::xpmem::{Attached, Xpmem};
 
@@ -22,7 +22,7 @@ pub(crate) struct Contact {
     pub(crate) address: Address,
     pub(crate) ring: ring::Shared,
     file: File,
-    attach: OnceLock<Result<(), String>>,
+    process: OnceLock<Result<Process, String>>,
     user: OnceLock<Result<Attached, String>>,
 }
 
@@ -58,7 +58,7 @@ impl Contact {
         }
         let header = map(&file, 0, address.header_len)?;
         let ring = ring::Shared::in_header(&header, address.pid).ok_or("its header is too short for a ring")?;
-        Ok(Contact { address, ring, file, attach: OnceLock::new(), user: OnceLock::new() })
+        Ok(Contact { address, ring, file, process: OnceLock::new(), user: OnceLock::new() })
     }
 
     /// The range `[offset, offset + len)` of the peer's heap as memory of this process.
@@ -86,30 +86,18 @@ impl Contact {
         self.user.get_or_init(open).as_ref().map_err(String::clone)?.memory(at, len)
     }
 
-    /// Whether cross-memory attach reaches the peer. The first call tries it, on the peer's token.
+    /// The peer's process, if cross-memory attach reaches it. The first call tries it, on the
+    /// peer's token.
     ///
     /// # Errors
     /// The reason why it does not.
-    pub(crate) fn attach(&self) -> Result<(), String> {
-        self.attach.get_or_init(|| self.probe()).clone()
-    }
-
-    fn probe(&self) -> Result<(), String> {
-        let mut bytes = [0; 16];
-        let token = cma::Remote { pid: self.address.pid, address: self.address.header_at + 8 };
-        cma::read_into(token, &mut bytes).map_err(|error| {
-            format!(
-                "process_vm_readv of process {}: {error} (is kernel.yama.ptrace_scope above 0, or does a container forbid the call?)",
-                self.address.pid
-            )
-        })?;
-        let (chunks, _) = bytes.as_chunks::<8>();
-        let seen = [u64::from_ne_bytes(chunks[0]), u64::from_ne_bytes(chunks[1])];
-        if seen == self.address.token {
-            Ok(())
-        } else {
-            Err(format!("process_vm_readv of process {} reads another process's memory", self.address.pid))
-        }
+    pub(crate) fn process(&self) -> Result<&Process, String> {
+        let Address { pid, header_at, token: [a, b], .. } = self.address;
+        let mut token = [0; 16];
+        token[..8].copy_from_slice(&a.to_ne_bytes());
+        token[8..].copy_from_slice(&b.to_ne_bytes());
+        let open = || Process::open(pid, header_at + 8, &token);
+        self.process.get_or_init(open).as_ref().map_err(String::clone)
     }
 }
 
@@ -138,13 +126,4 @@ fn map(file: &File, offset: u64, len: u64) -> Result<Memory, String> {
     let mapping = Mapping::new(file.as_fd(), offset - lead, whole).map_err(|errno| failed(&errno))?;
     let memory = mapping.into_memory(whole, ());
     memory.slice(size(lead)?, size(len)?).ok_or_else(|| failed(&"the range is outside its pages"))
-}
-
-/// Checks that `wanted` bytes from `at` on are inside of `len` bytes.
-pub(crate) fn part_of(len: u64, at: u64, wanted: usize) -> Result<(), Reason> {
-    let wanted = wanted as u64;
-    match at.checked_add(wanted) {
-        Some(end) if end <= len => Ok(()),
-        _ => Err(Reason::Outside { at, length: wanted, limit: len }),
-    }
 }

@@ -13,7 +13,7 @@
 //! | `ring`, `bell`, [`event`], `word` | messages, and words that can be waited for |
 //! | `xpmem` | user memory of peers, mapped by the XPMEM module, and guarded against their end |
 //! | `pipe` | the pipe that ends a sleep on a net's descriptors |
-//! | `cma` | cross-memory attach |
+//! | `cma`, `process` | cross-memory attach; another process's memory by it or by `/proc/PID/mem` |
 //! | `regions` | registered regions and their keys |
 //! | `domain`, `port`, `remote` | the contract, and puts and gets of many pieces |
 //! | [`topology`] | processors and NUMA nodes |
@@ -32,6 +32,8 @@ mod node;
 mod pipe;
 #[allow(unsafe_code)]
 mod port;
+#[allow(unsafe_code)]
+mod process;
 mod ranges;
 mod regions;
 #[allow(unsafe_code)]

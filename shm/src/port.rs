@@ -12,12 +12,12 @@ use transom_fabric::{
 };
 
 use crate::bell::Bell;
-use crate::cma;
+use crate::cma::slice_of_mut;
 use crate::contact::Contact;
 use crate::heap::Heap;
 use crate::node::{self, Address};
 use crate::regions::{Key, Kind, Regions, owner_check};
-use crate::remote::{PIECES, Route, ShmRemote, byte, slice_of, slice_of_mut};
+use crate::remote::{PIECES, Route, ShmRemote, byte};
 use crate::ring::{self, MESSAGE_MAX};
 use crate::xpmem::Xpmem;
 
@@ -216,8 +216,8 @@ impl Port for ShmPort {
             amo = Some(Coherence::WithCpu);
             Route::Memory(memory)
         } else {
-            contact.attach().map_err(Cause::Setup).map_err(refused)?;
-            Route::Attached { pid: contact.address.pid, address: parts.at, len: parts.len }
+            let process = contact.process().map_err(Cause::Setup).map_err(refused)?;
+            Route::Attached(process.range(parts.at, parts.len))
         };
         Ok(ShmRemote { peer, amo, route })
     }
@@ -226,7 +226,7 @@ impl Port for ShmPort {
     fn direct<'r>(&self, remote: &'r ShmRemote) -> Option<&'r Memory> {
         match &remote.route {
             Route::Memory(memory) => Some(memory),
-            Route::Attached { .. } => None,
+            Route::Attached(_) => None,
         }
     }
 
@@ -237,13 +237,8 @@ impl Port for ShmPort {
 
     #[inline]
     fn put_inline(&self, to: &ShmRemote, offset: u64, bytes: &[u8], _tally: &TallyRef) -> Post {
-        to.transfer(
-            offset,
-            Span::of(bytes),
-            "putting",
-            |memory, at| memory.write(at, bytes),
-            |remote| cma::write_from(remote, bytes),
-        )
+        // SAFETY: `bytes` is borrowed for the call.
+        unsafe { to.put(offset, Span::of(bytes)) }
     }
 
     fn put_packed(
@@ -270,36 +265,15 @@ impl Port for ShmPort {
 
     #[inline]
     unsafe fn put(&self, to: &ShmRemote, offset: u64, from: Span, _tally: &TallyRef) -> Post {
-        to.transfer(
-            offset,
-            from,
-            "putting",
-            |memory, at| {
-                // SAFETY: `from` is readable and not written until this returns (the contract of
-                // `put`).
-                memory.write(at, unsafe { slice_of(from) });
-            },
-            // SAFETY: `from` is readable and not written until this returns (the contract of
-            // `put`).
-            |remote| unsafe { cma::write(remote, from) },
-        )
+        // SAFETY: `from` is readable and not written until this returns (the contract of `put`).
+        unsafe { to.put(offset, from) }
     }
 
     #[inline]
     unsafe fn get(&self, from: &ShmRemote, offset: u64, into: Span, _tally: &TallyRef) -> Post {
-        from.transfer(
-            offset,
-            into,
-            "getting",
-            |memory, at| {
-                // SAFETY: `into` is writable and not accessed otherwise until this returns (the
-                // contract of `get`).
-                memory.read(at, unsafe { slice_of_mut(into) });
-            },
-            // SAFETY: `into` is writable and not accessed otherwise until this returns (the
-            // contract of `get`).
-            |remote| unsafe { cma::read(remote, into) },
-        )
+        // SAFETY: `into` is writable and not accessed otherwise until this returns (the contract of
+        // `get`).
+        unsafe { from.get(offset, into) }
     }
 
     unsafe fn put_list(&self, to: &ShmRemote, offset: u64, from: &[Span], _tally: &TallyRef) -> Post {

@@ -218,7 +218,7 @@ impl Datatype {
         Some(Even { strip, basic: one.basic, bytes, dense: one.dense })
     }
 
-    /// [`Datatype::even`] for no items, or for several items that are not one block.
+    /// The same for no items, or several that are not one block.
     #[inline(never)]
     fn even_items(&self, one: &Even, count: usize) -> Option<Even> {
         let strip = one.strip.repeated(count, self.extent()).filter(|strip| count > 0 && strip.clear())?;

@@ -277,7 +277,7 @@ fn stays_within(sent: &[Sent], part: usize) -> TestCaseResult {
     Ok(())
 }
 
-/// A runner with a fixed seed, so that each run sends equal messages.
+/// The same messages in each run.
 fn runner(cases: u32) -> TestRunner {
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))

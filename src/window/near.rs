@@ -24,6 +24,9 @@ use crate::transport::{self, Near};
 const BYTES: usize = 64 << 10;
 const PIECES: usize = 64;
 
+/// The longest accumulate of one piece that allocates no memory.
+const SMALL: usize = 64;
+
 /// Memory of another process that cross-memory attach reaches, and the job that explains failures.
 #[derive(Clone, Copy)]
 pub(super) struct Attached<'t> {
@@ -50,6 +53,16 @@ struct Piece {
 impl<'t> Attached<'t> {
     pub(super) fn of(job: &'t JobCore, memory: &'t Near) -> Attached<'t> {
         Attached { job, memory }
+    }
+
+    /// Puts contiguous bytes at `at`.
+    pub(super) fn put_bytes(self, at: u64, from: Source) -> Result<()> {
+        self.write([(at, from)].into_iter())
+    }
+
+    /// Gets contiguous bytes at `at`.
+    pub(super) fn get_bytes(self, at: u64, into: Sink) -> Result<()> {
+        self.read([(at, into)].into_iter())
     }
 
     pub(super) fn put(self, at: i64, from: &Outgoing<'_>, to: &Layout<'_>) -> Result<()> {
@@ -91,28 +104,40 @@ impl<'t> Beside<'t> {
 
     pub(super) fn accumulate(&self, at: i64, it: &Accumulate<'_>) -> Result<()> {
         let (most, mut pieces) = (BYTES / it.ty.size() * it.ty.size(), it.pieces());
+        let mut next = |left| {
+            let ([theirs, from, into], len) = pieces.next_at_most(left)?;
+            Some(Piece { at: (at + theirs).cast_unsigned(), from, into, len })
+        };
+        let Some(first) = next(most) else { return Ok(()) };
+        let mut second = None;
+        if first.len <= SMALL {
+            second = next(most - first.len);
+            if second.is_none() {
+                return self.combine(it, &[first], &mut [0; SMALL][..first.len]);
+            }
+        }
+        let mut taken = [Some(first), second].into_iter().flatten();
         loop {
             let (mut hand, mut bytes) = (Vec::new(), 0);
             while hand.len() < PIECES
-                && let Some(([theirs, from, into], len)) = pieces.next_at_most(most - bytes)
+                && let Some(piece) = taken.next().or_else(|| next(most - bytes))
             {
-                hand.push(Piece { at: (at + theirs).cast_unsigned(), from, into, len });
-                bytes += len;
+                bytes += piece.len;
+                hand.push(piece);
             }
             if hand.is_empty() {
                 return Ok(());
             }
-            self.combine(it, &hand, bytes)?;
+            self.combine(it, &hand, &mut vec![0; bytes])?;
         }
     }
 
-    /// Combines pieces, `bytes` bytes in all, in one read and one write.
-    fn combine(&self, it: &Accumulate<'_>, pieces: &[Piece], bytes: usize) -> Result<()> {
-        let mut scratch = vec![0; bytes];
+    /// Combines pieces in one read and one write. `scratch` has room for the bytes of all.
+    fn combine(&self, it: &Accumulate<'_>, pieces: &[Piece], scratch: &mut [u8]) -> Result<()> {
         let alone = is_word(it.ty).then_some(self.memory.job.block.visitor);
         let _held = stripe::lock_all(self.words, pieces.iter().map(|piece| (index(piece.at), piece.len)), alone);
         if it.into.is_some() || !matches!(it.op, Op::Replace | Op::NoOp) {
-            self.read(pieces, &mut scratch)?;
+            self.read(pieces, scratch)?;
         }
         let mut done = 0;
         for piece in pieces {
@@ -125,7 +150,7 @@ impl<'t> Beside<'t> {
             }
             done += piece.len;
         }
-        if matches!(it.op, Op::NoOp) { Ok(()) } else { self.write(pieces, &scratch) }
+        if matches!(it.op, Op::NoOp) { Ok(()) } else { self.write(pieces, scratch) }
     }
 
     /// Stores `new` if the element equals `expected`. The previous value is stored in `into`.

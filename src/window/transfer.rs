@@ -4,6 +4,7 @@
 use transom_fabric::{Post, Tally, TallyRef};
 
 use super::core::{Core, index};
+use super::near::Attached;
 use super::permit::Permit;
 use super::posted::Posted;
 use super::target::{Far, Reach, Target};
@@ -132,6 +133,7 @@ impl Core {
                 }
                 Posted::of(&self.job, memory).put(at, from, tally)
             }
+            Far::Near(near) => Attached::of(&self.job, near).put_bytes(at, from),
             _ => {
                 let (from, to) = (Outgoing::contiguous(from), Layout::Bytes(from.len()));
                 self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
@@ -246,6 +248,7 @@ impl Core {
                 }
                 Posted::of(&self.job, memory).get(at, &into, tally)
             }
+            Reach::Far(Far::Near(near)) => Attached::of(&self.job, near).get_bytes(at, into),
             Reach::Far(far) => {
                 let from = Layout::Bytes(into.len());
                 let into = Incoming::contiguous(into);

@@ -79,7 +79,7 @@ pub(crate) fn run(ranks: usize, options: &SimOptions, body: impl Fn(&Rank) -> Ou
     run_on(None, ranks, options, body);
 }
 
-/// [`run`] with the ranks distributed in turn over `nodes` nodes, within which they share memory.
+/// [`run`] with the ranks dealt in turn to `nodes` nodes, within which they share memory.
 pub(crate) fn run_on(
     nodes: Option<usize>,
     ranks: usize,

@@ -53,20 +53,20 @@ fn alone(win: &Window<u64>) -> transom::Result<u64> {
     win.lock(Lock::Exclusive, 1, |epoch| epoch.fetch_value(1, 0))
 }
 
-/// A writer gets the lock although new readers keep arriving.
+/// A writer gets in though readers keep coming.
 /// Shows S2, S6.
 pub(crate) fn writers(world: &Job) -> Outcome {
     against(world, write, read)
 }
 
-/// A reader gets the lock although new writers keep arriving.
+/// A reader gets in though writers keep coming.
 /// Shows S2, S6.
 pub(crate) fn readers(world: &Job) -> Outcome {
     against(world, |win| win.lock(Lock::Shared, 1, |epoch| epoch.fetch_add(1, 0, 1u64)).map(drop), alone)
 }
 
-/// `lock_all` is granted although new writers keep arriving, and a writer although new holders of
-/// all do. Shows S2, S6.
+/// `lock_all` gets in though writers keep coming, and a writer though holders of all keep coming.
+/// Shows S2, S6.
 pub(crate) fn holders_of_all(world: &Job) -> Outcome {
     against(world, |win| win.lock_all(|epoch| epoch.fetch_add(1, 0, 1u64)).map(drop), alone)?;
     against(world, write, |win| win.lock_all(|epoch| epoch.fetch_value(1, 0)))

@@ -19,7 +19,7 @@ impl Pages {
         map(0, len, 0)
     }
 
-    /// New zeroed pages at the addresses of these pages.
+    /// The same addresses, as new zeroed pages.
     pub(crate) fn again(self) -> Result<Pages> {
         map(self.base, self.len, libc::MAP_FIXED_NOREPLACE)
     }

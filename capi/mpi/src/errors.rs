@@ -70,7 +70,7 @@ impl Failure {
         if cfg!(int_handles) { class } else { self.explained(place, class) }
     }
 
-    /// The place of the failure's class in `CODES`, and the host's number of the class.
+    /// The place of the failure's class in `CODES`, and the host's number of it.
     fn placed(&self) -> (usize, c_int) {
         if self.class == Class::RmaNotification {
             return (Class::ALL.len(), notification_class());

@@ -50,7 +50,7 @@ pub(crate) fn manuals_have_every_option() {
         let options = options(&String::from_utf8_lossy(&output.stdout));
         assert!(options.len() > 3, "{program}: {options:?}");
         for option in options {
-            // An option in mdoc: `.It Fl n , -ranks Ar N`. A word that is no option is
+            // As mdoc has it: `.It Fl n , -ranks Ar N`; what is no option stands as
             // `Cm put_latency`.
             let there = [option.clone(), format!("-{option}")].iter().any(|form| words.contains(&form.as_str()));
             assert!(there, "{program}.1 lacks `{option}`");

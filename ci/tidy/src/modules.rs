@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
     &["bootstrap", "epoch", "flavor", "reduce"],
     &["directory", "error"],
     &["datatype", "environment", "interfaces"],
-    // Decisions, from the settings of users and the resources of the machine.
+    // Decisions, from what users ask and what is there.
     &["failures", "hints", "launching", "routes"],
     &["info"],
     // What happens in memory: the protocols over control words, and the effect of operations.

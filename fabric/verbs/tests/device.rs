@@ -60,8 +60,8 @@ fn many_puts_and_a_flush_are_as_many_requests_and_one_completion() {
     let (origin, target) = (open(0), open(1));
     let memory = Memory::private(8 << 10);
     let (_region, remote) = connect(&origin, &target, 1, &memory);
-    // 1000 do not fit the queue: whenever it is full, progress makes room and releases held
-    // requests.
+    // 1000 do not fit the queue: whenever it is full, progress makes room and releases what is
+    // held.
     for (puts, completions) in [(1, 1..=1), (2, 1..=1), (30, 1..=1), (1000, 1000 / 32..=1000 / 8)] {
         let before = origin.port().posted(Peer(1));
         let tally = Tally::new();
@@ -248,15 +248,15 @@ fn a_peer_costs_less_than_32_kib() {
     assert!(queues + own < 32 << 10, "{queues} bytes of queues and {own} of records");
 }
 
-/// The number of packets that the devices have sent.
+/// What the devices sent so far, in packets.
 fn packets() -> u64 {
     let devices = std::fs::read_dir("/sys/class/infiniband").expect("devices").flatten();
     let sent = devices.map(|device| device.path().join("ports/1/hw_counters/sent_pkts"));
     sent.map(|path| std::fs::read_to_string(path).expect("a counter").trim().parse::<u64>().expect("a number")).sum()
 }
 
-/// All ranks begin at the same time, so that the two hellos of each pair cross. The number of
-/// hellos that are repeated because of late answers does not grow with the ranks.
+/// All begin at the same time: each pair's two hellos cross, and what is repeated because answers
+/// are late does not grow with the ranks.
 #[test]
 #[ignore = "needs an RDMA device, as in ci/rdma-vm"]
 fn connecting_64_ranks_sends_few_packets() {

@@ -306,7 +306,7 @@ proptest! {
         prop_assume!(first.map.len() <= 2000 && second.map.len() <= 2000);
         let same = first.types(n) == second.types(m);
         prop_assert_eq!(a.datatype().matches(n, &b.datatype(), m), same);
-        // An equal sequence at other offsets; and sequences with one entry more, less or changed.
+        // The same sequence, entry by entry elsewhere; and with one entry more, less or changed.
         let entries = first.types(n);
         let written = |types: &[BasicType]| {
             Made::Structure(types.iter().rev().enumerate().map(|(at, &basic)| (1, 16 * at as isize, Made::Basic(basic))).rev().collect())
