@@ -54,14 +54,14 @@ fn main() -> ExitCode {
     let pairs = STAGES.iter().flat_map(|stage| WAYS.iter().map(move |way| (stage.0, way)));
     let trials = pairs.map(|(stage, &(way, status))| {
         Trial::test(format!("{stage}::{way}"), move || {
-            every_survivor_is_told(stage, way, status);
+            every_survivor_reports_the_death(stage, way, status);
             Ok(())
         })
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-fn every_survivor_is_told(stage: &str, way: &str, status: i32) {
+fn every_survivor_reports_the_death(stage: &str, way: &str, status: i32) {
     let output = Command::new(env!("CARGO_BIN_EXE_transom-test-run"))
         .args(["-n", &RANKS.to_string(), "--bind", "none", "--tag-output", "--timeout", "75", "--grace", GRACE])
         .args(transom_harness::as_ranks())

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     }
     let tests: [Named; 5] = [
         ("an_error_over_a_window_ends_the_job", an_error_ends_the_job),
-        ("leaving_without_finalize_is_reported", leaving_is_told),
+        ("leaving_without_finalize_is_reported", leaving_without_finalize),
         ("dropping_or_finalizing_leaves_the_job", all_finalize),
         ("a_logger_of_the_program_gets_the_warnings", a_logger_gets_warnings),
         ("warnings_can_be_turned_off", warnings_are_off),
@@ -71,7 +71,7 @@ fn an_error_ends_the_job(ranks: usize) {
 }
 
 /// A rank that leaves this way with status 0 does not leave the others waiting either.
-fn leaving_is_told(ranks: usize) {
+fn leaving_without_finalize(ranks: usize) {
     let (status, printed) = job(ranks, "leave");
     assert_eq!(status, Some(1), "{printed}");
     assert!(printed.contains("without finalizing"), "{printed}");

@@ -254,7 +254,7 @@ pub unsafe extern "C" fn transom_type_subarray(
             _ => {
                 return Err(Failure::new(
                     TRANSOM_ERR_ARG,
-                    format!("{order} is neither TRANSOM_ORDER_C nor TRANSOM_ORDER_FORTRAN"),
+                    format!("the order {order} is neither TRANSOM_ORDER_C nor TRANSOM_ORDER_FORTRAN"),
                 ));
             }
         };

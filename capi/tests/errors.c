@@ -66,7 +66,7 @@ static void wrong_arguments(void) {
     FAILS(TRANSOM_ERR_ARG, "compare is NULL", transom_compare_and_swap(window, &value, NULL, &result, TRANSOM_LONG, next, 0));
     OK(transom_window_unlock_all(window));
     FAILS(TRANSOM_ERR_LOCKTYPE, "kind of lock", transom_window_lock(window, 3, next, 0));
-    FAILS(TRANSOM_ERR_ASSERT, "no assertion", transom_window_fence(window, 64));
+    FAILS(TRANSOM_ERR_ASSERT, "not assertions", transom_window_fence(window, 64));
     FAILS(TRANSOM_ERR_ASSERT, "", transom_window_fence(window, TRANSOM_MODE_NOCHECK));
     FAILS(TRANSOM_ERR_RMA_FLAVOR, "", transom_window_attach(window, &value, 8));
     FAILS(TRANSOM_ERR_RANK, "", transom_window_start(window, 1, &size, 0));
