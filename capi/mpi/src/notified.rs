@@ -34,7 +34,7 @@ impl Notified for Put {
             // SAFETY: the caller's promise.
             return Ok(unsafe { window.raw.put_notify(here.base.cast(), len, rank, displacement, notice) }?);
         }
-        let sides = Sides::of(here, there)?;
+        let sides = Sides::of_put(here, there)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { window.raw.put_items_notify(sides.items(here.base), sides.at(), notice) }?)
     }
@@ -45,7 +45,7 @@ impl Notified for Put {
             // SAFETY: the caller's promise.
             return Ok(unsafe { window.raw.rput_bytes_notify(here.base.cast(), len, rank, displacement, notice) }?);
         }
-        let sides = Sides::of(here, there)?;
+        let sides = Sides::of_put(here, there)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { window.raw.rput_notify(sides.items(here.base), sides.at(), notice) }?)
     }
@@ -55,13 +55,13 @@ struct Get(OriginSide, TargetSide);
 
 impl Notified for Get {
     unsafe fn perform(&self, window: &Window, notice: Notice) -> Outcome<()> {
-        let sides = Sides::of(&self.0, &self.1)?;
+        let sides = Sides::of_get(&self.0, &self.1)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { window.raw.get_items_notify(sides.items(self.0.base), sides.at(), notice) }?)
     }
 
     unsafe fn request(&self, window: &Window, notice: Notice) -> Outcome<Request> {
-        let sides = Sides::of(&self.0, &self.1)?;
+        let sides = Sides::of_get(&self.0, &self.1)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { window.raw.rget_notify(sides.items(self.0.base), sides.at(), notice) }?)
     }

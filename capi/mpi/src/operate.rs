@@ -82,10 +82,27 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    pub(crate) fn of(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
+    fn of(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
         let (ours, theirs) = (types::find(here.ty)?, types::find(there.ty)?);
         let counts = (counted(here.count)?, counted(there.count)?);
         Ok(Sides { here: ours, there: theirs, counts, at: place(there.rank, there.displacement)? })
+    }
+
+    /// The sides of a put. The target's side may be longer than the data (MPI-4.1 §12.3.1): its
+    /// further items are not written.
+    pub(crate) fn of_put(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
+        let mut sides = Sides::of(here, there)?;
+        let len = sides.counts.0.saturating_mul(sides.here.bytes.size());
+        sides.counts.1 = receiving(&sides.there.bytes, sides.counts.1, len);
+        Ok(sides)
+    }
+
+    /// The sides of a get. The origin's side may be longer than the data (MPI-4.1 §12.3.2).
+    pub(crate) fn of_get(here: &OriginSide, there: &TargetSide) -> Outcome<Sides> {
+        let mut sides = Sides::of(here, there)?;
+        let len = sides.counts.1.saturating_mul(sides.there.bytes.size());
+        sides.counts.0 = receiving(&sides.here.bytes, sides.counts.0, len);
+        Ok(sides)
     }
 
     pub(crate) fn items(&self, base: *mut c_void) -> Items<'_> {
@@ -94,6 +111,15 @@ impl Sides {
 
     pub(crate) fn at(&self) -> At<'_> {
         At::new(self.at.0, self.at.1, self.counts.1, &self.there.bytes)
+    }
+}
+
+/// The number of items that receive `len` bytes, of `count` items; `count` if the bytes end within
+/// an item.
+fn receiving(ty: &Datatype, count: usize, len: usize) -> usize {
+    match len.checked_div(ty.size()) {
+        Some(items) if items < count && items * ty.size() == len => items,
+        _ => count,
     }
 }
 
@@ -214,7 +240,7 @@ impl Window {
         }
         // SAFETY: the caller's promise.
         let put = |sides: Sides| Ok(unsafe { self.raw.put_items(sides.items(here.base), sides.at()) }?);
-        coded_at(self.face, there.rank, Sides::of(here, there).and_then(put))
+        coded_at(self.face, there.rank, Sides::of_put(here, there).and_then(put))
     }
 
     /// # Safety
@@ -234,7 +260,7 @@ impl Window {
             unsafe { self.raw.get_items(sides.items(here.base), sides.at()) }?;
             if process::has_early_reads() { self.complete_early(sides.at.0) } else { Ok(()) }
         };
-        coded_at(self.face, there.rank, Sides::of(here, there).and_then(get))
+        coded_at(self.face, there.rank, Sides::of_get(here, there).and_then(get))
     }
 
     /// Completes a get whose buffer the program reads too early. Only passive-target epochs have
@@ -254,7 +280,7 @@ impl Window {
             // SAFETY: the caller's promise.
             return Ok(unsafe { self.raw.rput_bytes(here.base.cast(), len, rank, displacement) }?);
         }
-        let sides = Sides::of(here, there)?;
+        let sides = Sides::of_put(here, there)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { self.raw.rput(sides.items(here.base), sides.at()) }?)
     }
@@ -266,7 +292,7 @@ impl Window {
             // SAFETY: the caller's promise.
             return Ok(unsafe { self.raw.rget_bytes(here.base.cast(), len, rank, displacement) }?);
         }
-        let sides = Sides::of(here, there)?;
+        let sides = Sides::of_get(here, there)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { self.raw.rget(sides.items(here.base), sides.at()) }?)
     }

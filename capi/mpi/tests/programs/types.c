@@ -182,6 +182,63 @@ static void recycled(void) {
     check("freed types' handles are used again", bad);
 }
 
+/* The side that receives may be longer than the data (MPI-4.1 sections 12.3.1 and 12.3.2): what
+ * follows the data is not written. */
+static void longer(void) {
+    int next = (rank_ + 1) % size_, mine[12], *there = (int *)part;
+    long bad = 0;
+    MPI_Datatype pairs;
+    MPI_Request request;
+    MPI_Type_vector(2, 1, 2, MPI_INT, &pairs);
+    MPI_Type_commit(&pairs);
+    for (int way = 0; way < 3; way++) {
+        for (int i = 0; i < 12; i++) mine[i] = 100 * way + i;
+        MPI_Win_fence(0, win);
+        memset(part, 0xff, 256);
+        MPI_Win_fence(way == 2 ? MPI_MODE_NOSUCCEED : 0, win);
+        if (way == 0) MPI_Put(mine, 4, MPI_INT, next, 0, 9, MPI_INT, win);
+        if (way == 1) MPI_Put(mine, 4, MPI_INT, next, 0, 9, pairs, win);
+        if (way == 2) {
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, next, 0, win);
+            MPI_Rput(mine, 4, MPI_INT, next, 0, 9, MPI_INT, win, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            MPI_Win_unlock(next, win);
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        MPI_Win_fence(0, win);
+        /* The places of four numbers: items of two with a gap between them, side by side. */
+        static const int apart[] = {0, 2, 3, 5};
+        for (int i = 0, k = 0; i < 12; i++) {
+            int is_data = k < 4 && i == (way == 1 ? apart[k] : k);
+            if (there[i] != (is_data ? 100 * way + k : -1)) bad = 10 * way + i + 1;
+            k += is_data;
+        }
+    }
+    check("a put into a longer target", bad);
+    bad = 0;
+    for (int way = 0; way < 3; way++) {
+        MPI_Win_fence(0, win);
+        for (int i = 0; i < 12; i++) there[i] = 50 * rank_ + i, mine[i] = -1;
+        MPI_Win_fence(way == 2 ? MPI_MODE_NOSUCCEED : 0, win);
+        if (way == 0) MPI_Get(mine, 9, MPI_INT, next, 4, 4, MPI_INT, win);
+        if (way == 1) MPI_Get(mine, 9, MPI_INT, next, 4, 2, pairs, win);
+        if (way == 2) {
+            MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win);
+            MPI_Rget(mine, 9, MPI_INT, next, 4, 0, MPI_INT, win, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            MPI_Rget(mine, 9, MPI_INT, next, 4, 4, MPI_INT, win, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            MPI_Win_unlock(next, win);
+        }
+        if (way != 2) MPI_Win_fence(0, win);
+        static const int apart[] = {1, 3, 4, 6};
+        for (int i = 0; i < 12; i++)
+            if (mine[i] != (i >= 4 ? -1 : 50 * next + (way == 1 ? apart[i] : i + 1))) bad = 10 * way + i + 1;
+    }
+    check("a get into a longer origin", bad);
+    MPI_Type_free(&pairs);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
@@ -190,6 +247,7 @@ int main(int argc, char **argv) {
     parametrized();
     mixed();
     recycled();
+    longer();
     MPI_Win_free(&win);
     return end();
 }
