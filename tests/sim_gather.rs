@@ -58,18 +58,24 @@ fn epochs(world: &Rank, win: &Window<u64>, puts: u64) -> Result<Vec<SimCounters>
     Ok(costs)
 }
 
-/// One put is posted; the puts that find it in flight travel together.
+/// One put is posted; the puts that find it in flight travel together. The flush posts one that is
+/// alone.
 #[test]
 fn puts_and_a_flush_cost_a_put_and_few_messages() {
     run(2, &net(true), |world| {
         let win = Window::<u64>::allocate(world, 512)?;
         world.barrier()?;
         if world.rank() == 1 {
-            for (puts, batches) in
-                [(1, 0), (2, 1), (1 + TOGETHER, 1), (2 + TOGETHER, 2), (64, 63u64.div_ceil(TOGETHER))]
-            {
+            for (puts, posted, batches) in [
+                (1, 1, 0),
+                (2, 2, 0),
+                (3, 1, 1),
+                (1 + TOGETHER, 1, 1),
+                (2 + TOGETHER, 2, 1),
+                (64, 1, 63u64.div_ceil(TOGETHER)),
+            ] {
                 let costs = epochs(world, &win, puts)?;
-                let least = counted(1, batches);
+                let least = counted(posted, batches);
                 // A put that is complete before the next one lets that one be posted too.
                 let found = costs.contains(&least);
                 same(&format!("{puts} puts as {least:?}: {costs:?}"), &found, &true)?;
@@ -91,8 +97,8 @@ fn puts_and_a_flush_cost_a_put_and_few_messages() {
     });
 }
 
-/// As with puts: the first get is posted, and those that find it in flight travel together. The
-/// request describes them by 32 bytes each at most, and the reply has the data.
+/// As with puts: the first get is posted, and those that find it in flight travel together, unless
+/// it is one. The request describes them by 32 bytes each at most, and the reply has the data.
 #[test]
 fn gets_and_a_flush_cost_a_get_and_few_messages() {
     run(2, &net(true), |world| {
@@ -100,7 +106,9 @@ fn gets_and_a_flush_cost_a_get_and_few_messages() {
         win.store(0, &(1000..1512).collect::<Vec<_>>())?;
         world.barrier()?;
         if world.rank() == 1 {
-            for (gets, messages) in [(1, 0), (2, 1), (16, 1), (64, 63u64.div_ceil(TOGETHER))] {
+            for (gets, posted, messages) in
+                [(1, 1, 0), (2, 2, 0), (3, 1, 1), (16, 1, 1), (64, 1, 63u64.div_ceil(TOGETHER))]
+            {
                 let mut costs = Vec::new();
                 for turn in 0..10 {
                     world.step(format!("turn {turn} of {gets} gets"));
@@ -118,8 +126,45 @@ fn gets_and_a_flush_cost_a_get_and_few_messages() {
                     let expected = (1000 + turn as u64..).step_by(3).take(gets);
                     same("the gets", &found.concat(), &expected.collect())?;
                 }
-                let least = SimCounters { gets: 1, messages, ..SimCounters::default() };
+                let least = SimCounters { gets: posted, messages, ..SimCounters::default() };
                 same(&format!("{gets} gets as {least:?}: {costs:?}"), &costs.contains(&least), &true)?;
+            }
+        }
+        world.barrier()?;
+        Ok(win.free()?)
+    });
+}
+
+/// Kept operations that are contiguous at the target are one put and one get, as long as the port
+/// copies them: 100 bytes here.
+#[test]
+fn contiguous_puts_and_gets_are_posted_together() {
+    run(2, &net(true), |world| {
+        let win = Window::<u64>::allocate(world, 64)?;
+        world.barrier()?;
+        if world.rank() == 1 {
+            for (count, posted, messages) in [(3, 2, 0), (13, 2, 0), (14, 1, 1)] {
+                let (mut puts, mut gets) = (Vec::new(), Vec::new());
+                for turn in 1..=10 {
+                    world.step(format!("turn {turn} of {count}"));
+                    let values: Vec<u64> = (0..count).map(|at| turn << 32 | at).collect();
+                    let mut found = vec![[0; 1]; values.len()];
+                    win.lock_all(|epoch| {
+                        puts.push(cost(world, || {
+                            (0..).zip(&values).try_for_each(|(at, &value)| epoch.put_value(0, at, value))?;
+                            epoch.flush(0)
+                        })?);
+                        gets.push(cost(world, || {
+                            epoch.scope(|part| (0..).zip(&mut found).try_for_each(|(at, it)| part.get(0, at, it)))
+                        })?);
+                        Ok(())
+                    })?;
+                    same("the gets find the puts", &found.concat(), &values)?;
+                }
+                let least = counted(posted, messages);
+                same(&format!("{count} puts as {least:?}: {puts:?}"), &puts.contains(&least), &true)?;
+                let least = SimCounters { gets: posted, messages, ..SimCounters::default() };
+                same(&format!("{count} gets as {least:?}: {gets:?}"), &gets.contains(&least), &true)?;
             }
         }
         world.barrier()?;
@@ -158,7 +203,7 @@ fn puts_with_requests_are_posted() {
 fn puts_before_a_notice_are_posted_where_they_are_few() {
     run(2, &net(true), |world| {
         let win = Window::<u64>::allocate(world, 128)?;
-        for (puts, posted) in [(1, 1), (6, 6), (7, 6), (16, 6)] {
+        for (puts, posted) in [(1, 1), (6, 6), (7, 7), (8, 6), (16, 6)] {
             let mut costs = Vec::new();
             for turn in 1..=10 {
                 world.step(format!("turn {turn} of {puts} puts"));

@@ -1,11 +1,12 @@
 //! Small puts and gets that share messages, over nets on which the target's CPU performs puts and
 //! gets anyway. While operations to a target are in flight, a further put is kept with its data, a
-//! get with its buffer. A call that waits or polls sends the kept operations.
+//! get with its buffer. A call that waits or polls sends the kept operations; a flush posts one that
+//! has remained alone.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use transom_fabric::{Fault, Peer, TallyRef};
+use transom_fabric::{Fault, Peer, Post, TallyRef};
 
 use super::codec::{MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 use super::{Landing, Messages, locked};
@@ -29,6 +30,21 @@ pub(crate) enum Small<'a> {
     Get(&'a Sink),
 }
 
+/// Kept operations that are contiguous at the target: one put or get does all of them.
+#[derive(Debug)]
+pub(crate) enum Run<'a> {
+    Put(&'a [u8]),
+    Get(&'a [Sink]),
+}
+
+/// The target of an operation: its rank in the job, the window, and its rank there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Towards {
+    pub(crate) peer: Peer,
+    pub(crate) window: u64,
+    pub(crate) member: usize,
+}
+
 /// The outcome of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gather {
@@ -50,8 +66,7 @@ pub(super) struct Gathering {
 
 /// Kept puts, or kept gets, for one target of one window.
 struct Batch {
-    to: Peer,
-    window: u64,
+    to: Towards,
     strips: Vec<Strip>,
     operands: Operands,
     /// Counts the batch as one operation.
@@ -131,6 +146,16 @@ impl Batch {
         true
     }
 
+    /// The offset and the operations, if they are contiguous at the target.
+    fn run(&self) -> Option<(u64, Run<'_>)> {
+        let [strip] = &self.strips[..] else { return None };
+        let run = match &self.operands {
+            Operands::Puts(data) => Run::Put(data),
+            Operands::Gets(buffers, _) => Run::Get(buffers),
+        };
+        Some((strip.offset.cast_unsigned(), run))
+    }
+
     fn into_request(self) -> (Request<'static>, Landing, TallyRef) {
         let strips = self.strips.into();
         match self.operands {
@@ -143,21 +168,14 @@ impl Batch {
 impl Messages {
     /// Keeps an operation at offset `at` of the target's part. `tally` counts it; `most` is the
     /// maximum length of a message.
-    pub(crate) fn gather(
-        &self,
-        (to, window): (Peer, u64),
-        at: u64,
-        small: Small<'_>,
-        most: usize,
-        tally: &TallyRef,
-    ) -> Gather {
+    pub(crate) fn gather(&self, to: Towards, at: u64, small: Small<'_>, most: usize, tally: &TallyRef) -> Gather {
         let at = at.cast_signed();
         let mut kept = locked(&self.gathering.batches);
         if let Some(batch) = kept.iter_mut().find(|batch| batch.takes(small, tally)) {
             return if batch.add(at, small, most) { Gather::Kept } else { Gather::Full };
         }
         let (strips, operands) = (Vec::with_capacity(USUAL), Operands::new(small));
-        let mut batch = Batch { to, window, strips, operands, tally: tally.clone() };
+        let mut batch = Batch { to, strips, operands, tally: tally.clone() };
         if kept.len() == BATCHES || !batch.add(at, small, most) {
             return Gather::Refused;
         }
@@ -183,16 +201,39 @@ impl Messages {
     #[cold]
     fn defer_gathered(&self) {
         for batch in self.take_gathered(|_| true) {
-            let (to, window) = (batch.to, batch.window);
-            let (request, into, tally) = batch.into_request();
-            let (token, message) = self.counted(to, window, 0, &request, into, tally);
-            self.defer(to, message, Some(token));
+            self.defer_batch(batch);
+        }
+    }
+
+    fn defer_batch(&self, batch: Batch) {
+        let Towards { peer, window, .. } = batch.to;
+        let (request, into, tally) = batch.into_request();
+        let (token, message) = self.counted(peer, window, 0, &request, into, tally);
+        self.defer(peer, message, Some(token));
+    }
+
+    /// Passes each kept operation of the window that has remained alone, or is contiguous with all
+    /// others of its kind and target, to `post`, with the target's rank in the window and the
+    /// offset. If `post` answers `Again`, the operation becomes a request.
+    pub(crate) fn post_runs(&self, window: u64, post: impl Fn(usize, u64, Run<'_>, &TallyRef) -> Post) {
+        // Relaxed: as in `gather`.
+        if !self.gathering.holds.load(Ordering::Relaxed) {
+            return;
+        }
+        for batch in self.take_gathered(|batch| batch.to.window == window && batch.run().is_some()) {
+            let posted = batch.run().map_or(Post::Again, |(at, run)| post(batch.to.member, at, run, &batch.tally));
+            match posted {
+                // The post is counted, so the tally does not become idle before it is complete.
+                Post::Done | Post::Pending => batch.tally.finish(),
+                Post::Broken(fault) => batch.tally.fail(&fault),
+                Post::Again => self.defer_batch(batch),
+            }
         }
     }
 
     /// Fails the kept operations for a peer that died.
     pub(super) fn give_up_gathered(&self, fault: &Fault) {
-        for batch in self.take_gathered(|batch| batch.to == fault.peer) {
+        for batch in self.take_gathered(|batch| batch.to.peer == fault.peer) {
             batch.tally.fail(fault);
         }
     }
@@ -209,11 +250,11 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
-    use transom_fabric::{Post, Reason, Tally};
+    use transom_fabric::{Reason, Tally};
 
     use super::*;
 
-    const TO: (Peer, u64) = (Peer(1), 7);
+    const TO: Towards = Towards { peer: Peer(1), window: 7, member: 4 };
 
     fn sent(messages: &Messages) -> Vec<(Peer, Vec<u8>)> {
         let mut sent = Vec::new();
@@ -238,8 +279,8 @@ mod tests {
             strips: vec![Strip::one(0, 8), Strip::one(64, 16)].into(),
             data: [[1; 8], [2; 8], [3; 8]].concat().into(),
         };
-        let message = super::super::codec::encode_request(&[0, TO.1, 0], &request);
-        assert_eq!(sent(&messages), [(TO.0, message)]);
+        let message = super::super::codec::encode_request(&[0, TO.window, 0], &request);
+        assert_eq!(sent(&messages), [(TO.peer, message)]);
         assert_eq!(tally.outstanding(), 1, "outstanding until the reply arrives");
         messages.answered(0, Ok(&[]));
         assert!(tally.idle());
@@ -265,8 +306,8 @@ mod tests {
                     strips: vec![Strip::one(512, 8), Strip::one(576, 8)].into(),
                     data: vec![1; 16].into(),
                 };
-                let encoded = |token, request| super::super::codec::encode_request(&[token, TO.1, 0], request);
-                assert_eq!(sent(&messages), [(TO.0, encoded(0, &gather)), (TO.0, encoded(1, &scatter))]);
+                let encoded = |token, request| super::super::codec::encode_request(&[token, TO.window, 0], request);
+                assert_eq!(sent(&messages), [(TO.peer, encoded(0, &gather)), (TO.peer, encoded(1, &scatter))]);
             },
         );
         assert!(tally.idle());
@@ -280,7 +321,10 @@ mod tests {
         for turn in 0..3 {
             for (to, tally) in (0..).zip(&tallies) {
                 let expected = if (to as usize) < BATCHES { Gather::Kept } else { Gather::Refused };
-                assert_eq!(messages.gather((Peer(to), 7), 8 * turn, Small::Put(&[1; 8]), 1024, tally), expected);
+                assert_eq!(
+                    messages.gather(Towards { peer: Peer(to), ..TO }, 8 * turn, Small::Put(&[1; 8]), 1024, tally),
+                    expected
+                );
             }
         }
         messages.end_gathering();
@@ -320,5 +364,49 @@ mod tests {
         messages.end_gathering();
         messages.send_deferred(|to, _| Post::Broken(Box::new(Fault::new(to, Reason::Died))));
         assert!(tally.idle() && tally.take_failure().is_some() && !messages.owes_answers());
+    }
+
+    /// What `post` gets of operations that are kept: the rank, the offset, and the length.
+    fn runs(messages: &Messages, answer: fn(&TallyRef) -> Post) -> Vec<(usize, u64, usize)> {
+        let posted = std::cell::RefCell::new(Vec::new());
+        messages.post_runs(TO.window, |member, at, run, tally| {
+            let len = match run {
+                Run::Put(bytes) => bytes.len(),
+                Run::Get(buffers) => buffers.iter().map(Sink::len).sum(),
+            };
+            posted.borrow_mut().push((member, at, len));
+            answer(tally)
+        });
+        posted.into_inner()
+    }
+
+    #[test]
+    fn a_contiguous_run_is_posted_or_becomes_a_request() {
+        let (messages, tally) = (Messages::default(), Tally::new());
+        let pending = |tally: &TallyRef| {
+            tally.begin();
+            Post::Pending
+        };
+        let keep = |to, at| assert_eq!(messages.gather(to, at, Small::Put(&[1; 8]), 1024, &tally), Gather::Kept);
+        assert!(runs(&messages, pending).is_empty());
+        keep(TO, 16);
+        keep(TO, 24);
+        assert_eq!(runs(&messages, pending), [(TO.member, 16, 16)]);
+        assert_eq!((tally.outstanding(), sent(&messages).len()), (1, 0), "the post is counted, the batch no more");
+        keep(TO, 16);
+        keep(TO, 32);
+        assert!(runs(&messages, pending).is_empty(), "two runs are a request");
+        messages.end_gathering();
+        assert_eq!((tally.outstanding(), sent(&messages).len()), (2, 1));
+        keep(Towards { window: 8, ..TO }, 0);
+        assert!(runs(&messages, pending).is_empty(), "of another window");
+        messages.end_gathering();
+        keep(TO, 40);
+        assert_eq!(runs(&messages, |_| Post::Again), [(TO.member, 40, 8)]);
+        assert_eq!((tally.outstanding(), sent(&messages).len()), (4, 2));
+        keep(TO, 48);
+        runs(&messages, |_| Post::Broken(Box::new(Fault::new(TO.peer, Reason::Died))));
+        assert!(tally.outstanding() == 4 && tally.take_failure().is_some());
+        assert!(runs(&messages, pending).is_empty(), "nothing is kept");
     }
 }

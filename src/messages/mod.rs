@@ -24,7 +24,7 @@ pub(crate) use carried::{CARRIED, Carried};
 use codec::Message;
 pub(crate) use codec::{MAX_STRIPS, Notice, OVERHEAD, REPLY_OVERHEAD, Request, STRIP};
 pub(crate) use exposed::{Atomicity, Exposed, Space};
-pub(crate) use gathered::{Gather, Small};
+pub(crate) use gathered::{Gather, Run, Small, Towards};
 
 /// The log target of messages.
 const TARGET: &str = "transom::messages";

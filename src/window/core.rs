@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
 
+use transom_fabric::Tally;
+
 use super::active_hints::ActiveHints;
 use super::epoch_state::EpochState;
 use super::notify;
@@ -181,24 +183,45 @@ impl Core {
         // instruction; elsewhere it is the store barrier.
         fence(Ordering::AcqRel);
         match self.targets.get(rank) {
-            Some(target) if target.rank() == rank => self.job.progress.complete(&target.tally),
+            Some(target) if target.rank() == rank => self.complete_counted(&target.tally),
             // Without first contact, nothing is in flight.
             _ if rank == job::PROC_NULL => Ok(()),
             _ => job::check_rank(&self.team, call, rank),
         }
     }
 
+    /// Waits for the operations that `tally` counts.
+    #[inline]
+    fn complete_counted(&self, tally: &Tally) -> Result<()> {
+        if tally.settled() { Ok(()) } else { self.complete_counted_late(tally) }
+    }
+
+    /// A separate function, so that the waiting takes no registers from calls that need not wait.
+    #[cold]
+    fn complete_counted_late(&self, tally: &Tally) -> Result<()> {
+        self.post_runs();
+        self.job.progress.complete(tally)
+    }
+
     /// Completes all operations to all targets.
     #[inline]
     pub(crate) fn flush_all(&self) -> Result<()> {
         fence(Ordering::AcqRel);
-        self.job.progress.complete(&self.targets.tally).inspect_err(|_| self.targets.discard_reported())
+        self.complete_counted(&self.targets.tally).inspect_err(|_| self.targets.discard_reported())
     }
 
     /// Waits until no operation is in flight, even after errors, so that lent buffers can be
     /// returned.
     #[inline]
     pub(crate) fn settle(&self) {
+        if !self.targets.tally.idle() {
+            self.settle_late();
+        }
+    }
+
+    #[cold]
+    fn settle_late(&self) {
+        self.post_runs();
         self.job.finish(&self.targets.tally);
     }
 

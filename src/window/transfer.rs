@@ -8,12 +8,12 @@ use super::near::Attached;
 use super::permit::Permit;
 use super::posted::Posted;
 use super::target::{Far, Reach, Target};
-use crate::buffers::{Sink, Source};
+use crate::buffers::{Parts, Sink, Source};
 use crate::epoch::Access;
 use crate::error::Result;
 use crate::job::peer;
 use crate::memory::layout::Layout;
-use crate::messages::{Gather, Small};
+use crate::messages::{Gather, Run, Small, Towards};
 use crate::transport::NetMemory;
 
 /// The longest put or get that shares a message.
@@ -201,7 +201,8 @@ impl Core {
         if request || tally.outstanding() < enough {
             return Ok(false);
         }
-        let to = (peer(self.team.rank(target.rank())), self.id);
+        let member = target.rank();
+        let to = Towards { peer: peer(self.team.rank(member)), window: self.id, member };
         loop {
             match self.job.messages.gather(to, at, small, most, tally) {
                 Gather::Kept => return Ok(true),
@@ -215,6 +216,29 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Posts the kept operations for which one put or get is enough. A request and its reply take
+    /// more time than a post. Failures are in the tallies.
+    #[cold]
+    pub(super) fn post_runs(&self) {
+        self.job.messages.post_runs(self.id, |member, at, run, tally| {
+            let Some(Reach::Far(Far::Posted(memory))) = self.known(member).map(|target| &target.reach) else {
+                return Post::Again;
+            };
+            let most = memory.limits().packed_max;
+            match run {
+                Run::Put(bytes) if bytes.len() <= most => {
+                    memory.put_packed(at, bytes.len(), |buffer| buffer.copy_from_slice(bytes), tally)
+                }
+                Run::Get(buffers) if buffers.iter().map(Sink::len).sum::<usize>() <= most => {
+                    let mut parts = Parts::new();
+                    buffers.iter().for_each(|into| parts.add(into.part(0, into.len())));
+                    memory.get_scattered(at, &parts, tally)
+                }
+                Run::Put(_) | Run::Get(_) => Post::Again,
+            }
+        });
     }
 
     /// Gets (MPI-4.1 §12.3.2).
