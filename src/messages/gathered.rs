@@ -1,7 +1,7 @@
 //! Small puts and gets that share messages, over nets on which the target's CPU performs puts and
 //! gets anyway. While operations to a target are in flight, a further put is kept with its data, a
-//! get with its buffer. A call that waits or polls sends the kept operations; a flush posts one that
-//! has remained alone.
+//! get with its buffer. A call that waits or polls sends the kept operations; a flush posts one
+//! that has remained alone.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
