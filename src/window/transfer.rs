@@ -133,12 +133,19 @@ impl Core {
                 }
                 Posted::of(&self.job, memory).put(at, from, tally)
             }
-            Far::Near(near) => Attached::of(&self.job, near).put_bytes(at, from),
-            _ => {
-                let (from, to) = (Outgoing::contiguous(from), Layout::Bytes(from.len()));
-                self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
-            }
+            _ => self.put_by_others(target, far, at, from, tally),
         }
+    }
+
+    /// A put that the kernel or the target performs. A separate function, so that posted puts take
+    /// no instructions for it.
+    #[inline(never)]
+    fn put_by_others(&self, target: &Target, far: &Far, at: u64, from: Source, tally: &TallyRef) -> Result<()> {
+        if let Far::Near(near) = far {
+            return Attached::of(&self.job, near).put_bytes(at, from);
+        }
+        let (from, to) = (Outgoing::contiguous(from), Layout::Bytes(from.len()));
+        self.put_layout_far(target, far, at.cast_signed(), &from, &to, tally)
     }
 
     /// Puts bytes that are copied before this returns.
