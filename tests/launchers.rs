@@ -7,8 +7,10 @@
 //! Route: program.
 #![allow(clippy::print_stdout)]
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -92,6 +94,10 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
+fn output(job: &mut Command) -> Output {
+    job.output().expect("coreutils' timeout starts")
+}
+
 fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {
     Trial::test(name, move || {
         test();
@@ -129,7 +135,25 @@ impl Launcher {
     fn job_of(&self, ranks: usize, through: &[&str], program: &Path, args: &[&str]) -> Output {
         let mut job = Command::new("timeout");
         job.args(["--verbose", "--kill-after=5", "55"]).args(self.call).args(["-n", &ranks.to_string()]);
-        job.args(through).arg(program).args(args).stdin(Stdio::null()).output().expect("coreutils' timeout starts")
+        job.args(through).arg(program).args(args).stdin(Stdio::null());
+        let Some(own) = self.own_folder() else { return output(&mut job) };
+        job.env("TMPDIR", &own);
+        let done = output(&mut job);
+        fs::remove_dir_all(&own).expect("the job's folder");
+        done
+    }
+
+    /// A folder for the files of one job. Open MPI 4 keeps them in one folder of all its jobs, and
+    /// jobs that start at the same time fail where neither finds it.
+    fn own_folder(&self) -> Option<PathBuf> {
+        static JOBS: AtomicUsize = AtomicUsize::new(0);
+        if self.name != OPEN_MPI.name {
+            return None;
+        }
+        let job = JOBS.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("transom-launchers-{}-{job}", std::process::id()));
+        fs::create_dir(&folder).expect("a folder in the temporary directory");
+        Some(folder)
     }
 
     fn succeeds(&self, through: &[&str], body: &str) {
@@ -227,13 +251,13 @@ fn closed_connection(launcher: &Launcher) {
 /// The loader finds an empty file first.
 fn missing_library(launcher: &Launcher) {
     let folder = std::env::temp_dir().join(format!("transom-without-pmix-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    std::fs::write(folder.join("libpmix.so.2"), "").expect("a temporary file");
+    fs::create_dir_all(&folder).expect("a temporary folder");
+    fs::write(folder.join("libpmix.so.2"), "").expect("a temporary file");
     let script = format!("export LD_LIBRARY_PATH={}", folder.display());
     let done = std::panic::catch_unwind(|| {
         launcher.refuses(&script, &["PMIX_NAMESPACE=", "no other way to it than libpmix", "apt-get install libpmix2"]);
     });
-    drop(std::fs::remove_dir_all(folder));
+    drop(fs::remove_dir_all(folder));
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
