@@ -38,13 +38,15 @@ const TRAFFIC_CLASS: &str = "TRANSOM_RDMA_TRAFFIC_CLASS";
 const PARTITION: &str = "TRANSOM_RDMA_PARTITION_KEY";
 const MTU: &str = "TRANSOM_RDMA_MTU";
 const SILENCE: &str = "TRANSOM_SILENCE";
+const CHECK: &str = "TRANSOM_CHECK";
+const CHECK_RECORDS: &str = "TRANSOM_CHECK_RECORDS";
 /// Read by the library that serves the windows of MPI programs (capi/mpi).
 const MPI: &str = "TRANSOM_MPI";
 /// Read by the library that serves the windows of MPI programs (capi/mpi).
 const EARLY_READS: &str = "TRANSOM_EARLY_READS";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 18] = [
+pub const VARIABLES: [Variable; 20] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -126,6 +128,18 @@ pub const VARIABLES: [Variable; 18] = [
         meaning: "seconds without an answer after which ranks of another machine count as dead, 2 to 600",
     },
     Variable {
+        name: CHECK,
+        default: "n",
+        meaning: "y, n or fail: report conflicting accesses to windows that no synchronization orders, with the places of \
+                  the program that make them, and with fail end the job with an error; for jobs on one node",
+    },
+    Variable {
+        name: CHECK_RECORDS,
+        default: "64k",
+        meaning: "the most accesses to each rank's part of a window that TRANSOM_CHECK remembers (a number, or with k or m), \
+                  48 bytes each",
+    },
+    Variable {
         name: MPI,
         default: "on",
         meaning: "on or off: whether libtransom_mpi.so serves the windows of the MPI program into which it is loaded",
@@ -166,8 +180,26 @@ pub(crate) struct Settings {
     pub(crate) rdma: Rdma,
     /// How long another machine may be silent, if the user sets it.
     pub(crate) silence: Option<Duration>,
-    pub(crate) pretended_nodes: Option<usize>,
-    pub(crate) refused_xpmem: Option<usize>,
+    pub(crate) check: Check,
+    pub(crate) pretended: Pretended,
+}
+
+/// What tests pretend of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pretended {
+    pub(crate) nodes: Option<usize>,
+    /// The rank that has no XPMEM.
+    pub(crate) without_xpmem: Option<usize>,
+}
+
+/// The user's settings of the conflict checker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    pub(crate) on: bool,
+    /// Whether a conflict is an error when the job ends.
+    pub(crate) fails: bool,
+    /// The most records of a part.
+    pub(crate) records: usize,
 }
 
 /// The user's settings of RDMA ports and of the paths between them.
@@ -223,8 +255,8 @@ impl Default for Settings {
             populate: 1 << 20,
             rdma: Rdma::default(),
             silence: None,
-            pretended_nodes: None,
-            refused_xpmem: None,
+            check: Check { on: false, fails: false, records: 64 << 10 },
+            pretended: Pretended::default(),
         }
     }
 }
@@ -253,12 +285,19 @@ impl Settings {
         if let Some(value) = get(XPMEM)? {
             settings.xpmem = switch(XPMEM, &value)?;
         }
-        settings.refused_xpmem = get(TEST_WITHOUT_XPMEM)?.and_then(|rank| rank.parse().ok());
+        settings.pretended.without_xpmem = get(TEST_WITHOUT_XPMEM)?.and_then(|rank| rank.parse().ok());
         if let Some(value) = get(CMA)? {
             settings.cma = switch(CMA, &value)?;
         }
         if let Some(value) = get(POPULATE)? {
             settings.populate = size(POPULATE, &value)?;
+        }
+        if let Some(value) = get(CHECK)? {
+            settings.check.fails = value == "fail";
+            settings.check.on = settings.check.fails || switch(CHECK, &value)?;
+        }
+        if let Some(value) = filled(CHECK_RECORDS)? {
+            settings.check.records = size(CHECK_RECORDS, &value)?.max(64);
         }
         if let Some(value) = get(SILENCE)? {
             let seconds = value.parse().ok().filter(|seconds| (2..=600).contains(seconds));
@@ -269,7 +308,7 @@ impl Settings {
         settings.rdma = Rdma::read(filled)?;
         if let Some(value) = get(TEST_NODES)? {
             let nodes = value.parse().ok().filter(|&nodes: &usize| nodes > 0);
-            settings.pretended_nodes = Some(nodes.ok_or_else(|| invalid(TEST_NODES, &value, SettingError::NotNodes))?);
+            settings.pretended.nodes = Some(nodes.ok_or_else(|| invalid(TEST_NODES, &value, SettingError::NotNodes))?);
         }
         if let Some(value) = get(ATOMICS)? {
             settings.atomics = match value.as_str() {
@@ -286,7 +325,7 @@ impl Settings {
 
     /// The reason why a rank does without XPMEM, if it has to.
     pub(crate) fn without_xpmem(&self, rank: usize) -> Option<&'static str> {
-        match self.refused_xpmem {
+        match self.pretended.without_xpmem {
             _ if !self.xpmem => Some("TRANSOM_XPMEM is n"),
             Some(refused) if refused == rank => Some("TRANSOM_TEST_WITHOUT_XPMEM is this rank"),
             _ => None,
@@ -295,8 +334,8 @@ impl Settings {
 
     /// The settings on which all ranks must agree.
     pub(crate) fn shared(&self) -> SharedSettings {
-        let Settings { shm, verbs, ofi, cma, .. } = *self;
-        SharedSettings { shm, verbs, ofi, atomics: SharedSettings::ATOMICS[self.atomics as usize], cma }
+        let Settings { shm, verbs, ofi, cma, check: Check { on: check, .. }, .. } = *self;
+        SharedSettings { shm, verbs, ofi, atomics: SharedSettings::ATOMICS[self.atomics as usize], cma, check }
     }
 }
 

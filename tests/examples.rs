@@ -64,6 +64,37 @@ fn the_queue_gives_each_item_once_and_in_order() {
     }
 }
 
+/// The checker reports both lines of the race, and nothing of the other programs.
+/// Shows E5.
+#[test]
+fn the_checker_finds_the_race() {
+    let checked = |ranks: usize, name: &str, args: &[&str]| {
+        let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
+        launcher.args(["-n", &ranks.to_string(), "--bind", "none", "--timeout", "100"]);
+        launcher.arg(example(name)).args(args).env("TRANSOM_CHECK", "fail").stdin(Stdio::null());
+        let output = launcher.output().expect("the launcher starts");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (passed, printed) = checked(2, "race", &[]);
+    assert!(!passed, "{printed}");
+    for part in
+        ["put of bytes 0..8, race::by_get_and_put", "get of bytes 0..8, race::by_get_and_put", "examples/race.rs:"]
+    {
+        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+    }
+    let right = [
+        ("race", &["right"][..]),
+        ("gups", &["8"]),
+        ("stencil", &["24", "20", "fence"]),
+        ("stencil", &["24", "20", "pscw"]),
+        ("stencil", &["24", "20", "notify"]),
+        ("queue", &["200"]),
+    ];
+    for (name, args) in right {
+        assert_eq!(checked(3, name, args), (true, String::new()), "{name} {args:?}");
+    }
+}
+
 /// Both programs that wait for notices, where no memory is shared.
 /// Route: tcp.
 #[test]

@@ -24,7 +24,8 @@
 //! 11. [`dynamic`]: memory that is attached and detached.
 //! 12. [`errors`]: error classes, and the state after an error.
 //! 13. [`traps`]: common mistakes.
-//! 14. [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here.
+//! 14. [`checking`]: conflicting accesses, found by the library.
+//! 15. [`mpi`]: every name of MPI's one-sided chapter, and its equivalent here.
 //!
 //! In a hurry: [`synchronization`] and [`traps`]. Coming from MPI: [`mpi`].
 //!
@@ -32,6 +33,7 @@
 //! examples are written for any number of ranks and hold under `transom-run -n 4` too; the text
 //! says where one rank can't show the point. Sections (§) are those of MPI-4.1.
 
+pub mod checking;
 pub mod copies;
 pub mod costs;
 pub mod dynamic;

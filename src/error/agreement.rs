@@ -17,6 +17,8 @@ pub struct SharedSettings {
     pub atomics: &'static str,
     /// Whether cross-memory attach may be used.
     pub cma: bool,
+    /// Whether conflicting accesses are reported.
+    pub check: bool,
 }
 
 impl SharedSettings {
@@ -24,23 +26,30 @@ impl SharedSettings {
     pub(crate) const ATOMICS: [&'static str; 3] = ["auto", "cpu", "nic"];
 
     /// The settings as a rank sends them to the others.
-    pub(crate) fn encode(&self) -> [u8; 5] {
+    pub(crate) fn encode(&self) -> [u8; 6] {
         let atomics = (0..).zip(Self::ATOMICS).find_map(|(number, word)| (word == self.atomics).then_some(number));
-        [self.shm.into(), self.verbs.into(), self.ofi.into(), atomics.unwrap_or_default(), self.cma.into()]
+        [
+            self.shm.into(),
+            self.verbs.into(),
+            self.ofi.into(),
+            atomics.unwrap_or_default(),
+            self.cma.into(),
+            self.check.into(),
+        ]
     }
 
     /// The settings that a rank of this version sent; `None` for other bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<SharedSettings> {
-        let &[shm, verbs, ofi, atomics, cma] = bytes else { return None };
-        let [shm, verbs, ofi, cma] = [shm, verbs, ofi, cma].map(|flag| flag == 1);
-        Some(SharedSettings { shm, verbs, ofi, atomics: Self::ATOMICS.get(usize::from(atomics))?, cma })
+        let &[shm, verbs, ofi, atomics, cma, check] = bytes else { return None };
+        let [shm, verbs, ofi, cma, check] = [shm, verbs, ofi, cma, check].map(|flag| flag == 1);
+        Some(SharedSettings { shm, verbs, ofi, atomics: Self::ATOMICS.get(usize::from(atomics))?, cma, check })
     }
 }
 
 impl fmt::Display for SharedSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SharedSettings { shm, verbs, ofi, atomics, cma } = self;
-        write!(f, "transports shm={shm} verbs={verbs} ofi={ofi}, atomics {atomics}, cma {cma}")
+        let SharedSettings { shm, verbs, ofi, atomics, cma, check } = self;
+        write!(f, "transports shm={shm} verbs={verbs} ofi={ofi}, atomics {atomics}, cma {cma}, check {check}")
     }
 }
 
@@ -98,10 +107,10 @@ mod tests {
     #[test]
     fn settings_round_trip() {
         for atomics in SharedSettings::ATOMICS {
-            let settings = SharedSettings { shm: true, verbs: false, ofi: true, atomics, cma: false };
+            let settings = SharedSettings { shm: true, verbs: false, ofi: true, atomics, cma: false, check: true };
             assert_eq!(SharedSettings::decode(&settings.encode()), Some(settings));
         }
-        assert_eq!(SharedSettings::decode(&[1, 1, 1, 3, 1]), None, "no such value of TRANSOM_ATOMICS");
+        assert_eq!(SharedSettings::decode(&[1, 1, 1, 3, 1, 0]), None, "no such value of TRANSOM_ATOMICS");
         assert_eq!(SharedSettings::decode(&[1; 4]), None);
     }
 

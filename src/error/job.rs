@@ -124,6 +124,12 @@ pub enum JobError {
         /// The rank.
         rank: usize,
     },
+    /// The conflict checker found accesses that no synchronization orders, with `TRANSOM_CHECK`.
+    #[error("the checker found conflicting accesses: {found} pairs of places, reported above")]
+    Conflicts {
+        /// The number of pairs of places in the program.
+        found: u64,
+    },
 }
 
 /// Why the value of a variable or of a hint is illegal, with the legal values.

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use transom_fabric::Memory;
 
+use crate::check::Checker;
 use crate::directory::{self, Part, Slot};
 use crate::error::{Error, ErrorKind, JobError, Result};
 use crate::sync::stripe::Visitor;
@@ -29,6 +30,8 @@ pub(crate) struct Block {
     pub(crate) visitor: Visitor,
     /// The size of one window's control words in bytes.
     words_len: usize,
+    /// The conflict checker, where it is on. What it shows to others lies behind the block.
+    pub(crate) checker: Option<Checker>,
     /// The identifiers of this process's windows in the directory. The lock is held while the
     /// directory changes.
     directory: Mutex<HashSet<u64>>,
@@ -36,8 +39,8 @@ pub(crate) struct Block {
 
 impl Block {
     /// The block of `rank` in a job of `ranks` ranks.
-    pub(super) fn new(rank: usize, ranks: usize, memory: Memory, visitor: Visitor) -> Block {
-        Block { rank, memory, visitor, words_len: words::bytes(ranks), directory: Mutex::default() }
+    pub(super) fn new(rank: usize, ranks: usize, memory: Memory, visitor: Visitor, checker: Option<Checker>) -> Block {
+        Block { rank, memory, visitor, words_len: words::bytes(ranks), checker, directory: Mutex::default() }
     }
 
     /// The whole block.

@@ -3,6 +3,7 @@
 
 mod block;
 mod cards;
+mod checked;
 mod delayed;
 mod descriptors;
 mod exchange;
@@ -25,7 +26,7 @@ use transom_fabric::{Peer, Tally, diagnostics};
 use crate::bootstrap::{self, Bootstrap};
 use crate::buffers;
 use crate::directory::{self, Part, Slot};
-use crate::environment::{Atomics, Settings};
+use crate::environment::{Atomics, Pretended, Settings};
 use crate::error::{Class, Error, ErrorKind, Result};
 use crate::failures::beacon::Beacon;
 use crate::interfaces::Interface;
@@ -126,18 +127,23 @@ struct Flags {
 /// A launcher that can't be reached, ranks that can't reach each other, a `TRANSOM_` variable with
 /// an invalid value.
 pub fn init() -> Result<Job> {
-    begin(bootstrap::detect)
+    begin(bootstrap::detect, true)
 }
 
 /// Starts this process's only job over the connection that `connect` makes.
-fn begin(connect: impl FnOnce() -> Result<Box<dyn Bootstrap>, bootstrap::BootstrapError>) -> Result<Job> {
+/// Joins a job. `watched`: all synchronization among the ranks is seen by the conflict checker.
+fn begin(
+    connect: impl FnOnce() -> Result<Box<dyn Bootstrap>, bootstrap::BootstrapError>,
+    watched: bool,
+) -> Result<Job> {
     // Relaxed: the flag only shows whether a job was started before.
     if STARTED.swap(true, Ordering::Relaxed) {
         return Err(ErrorKind::AlreadyStarted.into());
     }
-    let settings = Settings::read(|name| std::env::var_os(name))?;
+    let mut settings = Settings::read(|name| std::env::var_os(name))?;
     diagnostics::show_warnings(settings.warnings);
     let bootstrap = connect()?;
+    checked::restrict(&mut settings, bootstrap.rank(), watched);
     if bootstrap.rank() == 0 {
         for name in crate::environment::unknown(std::env::vars_os().map(|(name, _)| name)) {
             diagnostics::warn("transom::environment", &crate::environment::warning(&name));
@@ -172,7 +178,17 @@ impl Job {
     /// # Errors
     /// As for [`init`].
     pub fn with_bootstrap(bootstrap: Box<dyn Bootstrap>) -> Result<Job> {
-        begin(|| Ok(bootstrap))
+        begin(|| Ok(bootstrap), false)
+    }
+
+    /// [`Job::with_bootstrap`] of a library that passes the checker's clocks on with its own
+    /// messages.
+    ///
+    /// # Errors
+    /// As for [`init`].
+    #[doc(hidden)]
+    pub fn with_watched_bootstrap(bootstrap: Box<dyn Bootstrap>) -> Result<Job> {
+        begin(|| Ok(bootstrap), true)
     }
 
     /// Sets a hook that waiting calls of this library run in the waiting thread: first after about
@@ -223,7 +239,8 @@ impl Job {
     /// # Errors
     /// As for [`init`].
     pub fn simulated_on(nodes: usize, net: Arc<SimDomain>, bootstrap: Box<dyn Bootstrap>) -> Result<Job> {
-        let settings = Settings { pretended_nodes: Some(nodes), ..Settings::default() };
+        let settings =
+            Settings { pretended: Pretended { nodes: Some(nodes), ..Pretended::default() }, ..Settings::default() };
         start::start(bootstrap, settings, Some(net)).map(Job::new)
     }
 
@@ -305,13 +322,35 @@ impl Job {
         self.core.progress.late_wakes()
     }
 
+    /// What the conflict checker knows at this rank, counting a release: to be passed on with a
+    /// message of another library. `None` where the checker is off.
+    #[doc(hidden)]
+    pub fn checker_releases(&self) -> Option<Vec<u64>> {
+        self.core.block.checker.as_ref().map(|checker| checker.release().counts().to_vec())
+    }
+
+    /// Learns what another rank passed on.
+    #[doc(hidden)]
+    pub fn checker_learns(&self, clock: &[u64]) {
+        if let Some(checker) = &self.core.block.checker {
+            checker.clock().join(clock);
+        }
+    }
+
+    /// Learns all that any rank has released so far, where another library may have synchronized
+    /// this rank with any other. Conflicts may be missed by it, and none is reported wrongly.
+    #[doc(hidden)]
+    pub fn checker_learns_all(&self) -> Result<()> {
+        self.core.learn_all()
+    }
+
     /// Leaves the job. Collective, as is the drop of the last clone. Free all windows before this
     /// call. If a window was dropped without `free`, for example because of a `?`, the drop of the
     /// job does not wait: this rank ends with a failure, and the launcher ends the job. For a
     /// subset this call only drops the handle.
     ///
     /// # Errors
-    /// The launcher is gone.
+    /// The launcher is gone. At rank 0 with `TRANSOM_CHECK=fail`: conflicting accesses were found.
     pub fn finalize(self) -> Result<()> {
         if self.team.key != 0 {
             return Ok(());
@@ -371,9 +410,10 @@ impl JobCore {
                 Err(error) => return Err(error.into()),
             }
         }
+        let checked = self.summarize();
         self.progress.stop();
         match bootstrap.finalize() {
-            Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => Ok(()),
+            Ok(()) | Err(bootstrap::BootstrapError::Finalized { .. }) => checked,
             Err(error) => Err(error.into()),
         }
     }
@@ -468,7 +508,7 @@ impl JobCore {
         };
         let mine = world.then(|| self.block.barrier_words());
         let words = BarrierWords { job: self, team, key: team.key, mine, theirs };
-        barrier::dissemination(team.me, team.size, turn, bits, &words)
+        self.meet(team, turn, || barrier::dissemination(team.me, team.size, turn, bits, &words))
     }
 
     /// The job block of a rank, as the net reaches it: that of a rank of this node through the

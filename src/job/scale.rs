@@ -15,7 +15,7 @@ use super::start::start;
 use crate::bootstrap::counted::{Asked, Counted, noise};
 use crate::bootstrap::fields::{pack, unpack_all};
 use crate::bootstrap::{Bootstrap, BootstrapError};
-use crate::environment::Settings;
+use crate::environment::{Pretended, Settings};
 use crate::failures::Process;
 
 const RANKS: usize = 16_384;
@@ -115,7 +115,7 @@ fn measure(file: OsString) {
     let boot = Counted::new(Box::new(Generated::default()), PER_NODE);
     let asked = boot.asked();
     let net = SimNet::new(1, SimOptions::default());
-    let settings = Settings { pretended_nodes: Some(1), ..Settings::default() };
+    let settings = Settings { pretended: Pretended { nodes: Some(1), ..Pretended::default() }, ..Settings::default() };
     let [before, _] = resident();
     let domain = net.domain(Peer(0)).expect("one rank");
     let job = start(Box::new(boot), settings, Some(domain)).expect("a job");

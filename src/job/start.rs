@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use transom_fabric::sim::SimDomain;
 use transom_fabric::{Domain, Memory, Port, diagnostics, gate};
 
-use super::block::{self, Block, block_bytes};
+use super::block::{self, Block};
 use super::cards::{Card, key_bytes, key_from};
 use super::exchange::{Copy, Exchange, HeapCopies};
 use super::peers::Peers;
-use super::{Delayed, Flags, JobCore, Presence, Team, descriptors, peer, report, team};
+use super::{Delayed, Flags, JobCore, Presence, Team, checked, descriptors, peer, report, team};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
@@ -39,13 +39,13 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         return Err(JobError::TooManyRanks { ranks: size }.into());
     }
     let shm = match simulated {
-        Some(_) if settings.pretended_nodes.is_none() => None,
+        Some(_) if settings.pretended.nodes.is_none() => None,
         _ => Some(transport::open_shm(peer(rank), settings.populate, settings.without_xpmem(rank))?),
     };
     // The block must exist before the complete wire does: the wire takes the net, which is opened
     // once nodes are known.
     let early = Wire::new(shm.clone(), None);
-    let block = early.reserve(block_bytes(size))?;
+    let block = early.reserve(checked::bytes(&settings, size))?;
     let block_shm = early.register_shm(&block)?;
 
     let address = shm.as_ref().map(|(_, domain)| domain.port().address());
@@ -125,6 +125,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let progress = Progress::new(Arc::clone(&parts.wire), Arc::clone(&messages), detector, crowded, alone);
     parts.wire.set_addresses(addresses(me, &parts.nodes, &parts.cards));
     let visitor = visitor(me, &parts.nodes, &parts.cards);
+    let checker = checked::checker(&parts.settings, me, &parts.nodes, &parts.block);
     let core = Arc::new(JobCore {
         rank: me,
         size,
@@ -136,7 +137,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
         settings: parts.settings,
         atomics: parts.atomics,
         peers: Peers::new(me, parts.nodes, parts.cards),
-        block: Block::new(me, size, parts.block, visitor),
+        block: Block::new(me, size, parts.block, visitor, checker),
         presence: Presence {
             source: parts.source,
             _regions: parts.regions,
@@ -250,7 +251,7 @@ fn exchange_cards(
         cards.push(Card {
             shm_address: address,
             shm_block: key_from(&key),
-            machine: machine_identity(&process.kernel, rank, settings.pretended_nodes),
+            machine: machine_identity(&process.kernel, rank, settings.pretended.nodes),
             process,
             has_barrier: has_barrier != 0,
             site: Site::decode(&String::from_utf8_lossy(&site)),

@@ -364,7 +364,8 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As for [`Passive::flush`].
     #[inline]
     pub fn flush_local(&self, target: usize) -> Result<()> {
-        self.flush(target)
+        let permit = self.0.admit_flush(target)?;
+        self.0.core.flush("flush_local", permit)
     }
 
     /// [`Passive::flush_local`] for all targets (`MPI_WIN_FLUSH_LOCAL_ALL`).
@@ -373,13 +374,13 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     /// As for [`Passive::flush`].
     #[inline]
     pub fn flush_local_all(&self) -> Result<()> {
-        self.0.core.flush_epoch()
+        self.0.core.flush_epoch_locally()
     }
 
     /// As [`Window::sync`](crate::Window::sync) (`MPI_WIN_SYNC`).
     #[inline]
     pub fn sync(&self) {
-        self.0.core.own.sync();
+        self.0.core.sync();
     }
 
     /// [`Access::put`] with a request (`MPI_RPUT`, MPI-4.1 §12.3.5), to wait for this operation
@@ -393,7 +394,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let mut tally = None;
         let source = self.0.scope.source(bytemuck::cast_slice(source));
         self.0.core.put(permit, displacement as u64, source, Count::Request(&mut tally))?;
-        Ok(Request::new(&self.0.core.job, tally))
+        Ok(Request::of(self.0.core, tally))
     }
 
     /// [`Access::get`] with a request (`MPI_RGET`), which is complete when the buffer has the data.
@@ -408,7 +409,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
         let mut tally = None;
         let result = self.0.scope.sink(bytemuck::cast_slice_mut(result));
         self.0.core.get(permit, displacement as u64, result, Count::Request(&mut tally))?;
-        Ok(Request::new(&self.0.core.job, tally))
+        Ok(Request::of(self.0.core, tally))
     }
 
     /// Puts from a buffer that the request returns when it may be used again (`MPI_RPUT`).
@@ -418,7 +419,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     #[inline]
     pub fn rput_owned(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rput", target)?;
-        BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
+        BufferRequest::lend(self.0.core, buffer, |buffer, tally| {
             self.0.core.put(permit, displacement as u64, buffer.source(), Count::Request(tally))
         })
     }
@@ -442,7 +443,7 @@ impl<'scope, T: RmaElem> Passive<'scope, '_, T> {
     #[inline]
     pub fn rget(&self, target: usize, displacement: usize, buffer: Vec<T>) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rget", target)?;
-        BufferRequest::lend(&self.0.core.job, buffer, |buffer, tally| {
+        BufferRequest::lend(self.0.core, buffer, |buffer, tally| {
             self.0.core.get(permit, displacement as u64, buffer.sink(), Count::Request(tally))
         })
     }
@@ -465,7 +466,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
         let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
         let accumulate = whole::<T>("raccumulate", R::OP, Some(from), None, size_of_val(source));
         self.0.core.accumulate(permit, displacement as u64, &accumulate, Count::Request(&mut tally))?;
-        Ok(Request::new(&self.0.core.job, tally))
+        Ok(Request::of(self.0.core, tally))
     }
 
     /// [`Access::get_accumulate`] into a buffer that the request returns with the previous values
@@ -483,7 +484,7 @@ impl<'scope, T: Element> Passive<'scope, '_, T> {
     ) -> Result<BufferRequest<T>> {
         let permit = self.0.admit("rget_accumulate", target)?;
         let from = Outgoing::contiguous(self.0.scope.source(bytemuck::cast_slice(source)));
-        BufferRequest::lend(&self.0.core.job, result, |result, tally| {
+        BufferRequest::lend(self.0.core, result, |result, tally| {
             let into = Incoming::contiguous(result.sink());
             let accumulate = whole::<T>("rget_accumulate", R::OP, Some(from), Some(into), size_of_val(source));
             self.0.core.accumulate(permit, displacement as u64, &accumulate, Count::Request(tally))

@@ -8,6 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use transom_fabric::{Tally, TallyRef};
 
 use super::accumulate_net::{ByNet, width_by_net};
+use super::checked::End;
 use super::core::{Core, index};
 use super::dynamic::{Resolved, Within};
 use super::layouts::no_overlap;
@@ -17,6 +18,7 @@ use super::permit::Permit;
 use super::target::{Reach, Target};
 use super::transfer::{Count, Incoming, Outgoing};
 use crate::buffers::{Sink, Source};
+use crate::check::Kind;
 use crate::datatype::{Datatype, Walk};
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result, Side};
 use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
@@ -132,8 +134,10 @@ impl Core {
     #[inline(never)]
     fn fetch_op_far(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(0) };
+        self.note_one(target, at, Kind::combine("fetch_and_op", Some(op), ty), End::InCall)?;
         if let Some(place) = target.place(self, ty) {
-            return Ok(place.one(index(at), op, ty, operand));
+            let old = place.one(index(at), op, ty, operand);
+            return self.fetched(target, at, ty).map(|()| old);
         }
         let operand = operand.to_ne_bytes();
         let mut old = [0; REGISTER];
@@ -154,10 +158,11 @@ impl Core {
     ) -> Result<()> {
         let rank = permit.rank();
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
+        self.note_one(target, at, Kind::combine("fetch_and_op", Some(op), ty), End::InCall)?;
         if let Some(place) = target.place(self, ty) {
             let operand = if op == Op::NoOp { Operand::Nothing(ty.size()) } else { Operand::Bytes(operand) };
             place.many(index(at), op, ty, operand, Some(&mut |_, bytes: &[u8]| old.copy_from_slice(bytes)));
-            return Ok(());
+            return self.fetched(target, at, ty);
         }
         self.fetch_bytes_far(target, at, op, ty, operand, old)
     }
@@ -194,7 +199,8 @@ impl Core {
                 self.accumulate_far(target, at.cast_signed(), &accumulate, &tally)
             },
         )?;
-        self.job.progress.complete(&tally)
+        self.job.progress.complete(&tally)?;
+        self.fetched(target, at, ty)
     }
 
     /// Combines one element; `into` has its previous value when the operation is complete.
@@ -210,10 +216,11 @@ impl Core {
     ) -> Result<()> {
         let rank = permit.rank();
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
+        self.note_one(target, at, Kind::combine("fetch_and_op", Some(op), ty), End::Later)?;
         if let (Some(place), true) = (target.place(self, ty), ty.size() <= REGISTER) {
             let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
             into.fill_from(bytes_of(&old, ty.size()));
-            return Ok(());
+            return self.fetched(target, at, ty);
         }
         if let Some(net) = ByNet::of(self, target, ty)
             && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
@@ -234,9 +241,9 @@ impl Core {
                 };
                 match target.place(self, ty) {
                     Some(place) => local(&place, at.cast_signed(), &accumulate),
-                    None => return self.accumulate_far(target, at.cast_signed(), &accumulate, &target.tally),
+                    None => self.accumulate_far(target, at.cast_signed(), &accumulate, &target.tally)?,
                 }
-                Ok(())
+                self.fetched(target, at, ty)
             },
         )
     }
@@ -268,8 +275,10 @@ impl Core {
         (expected, new): (u64, u64),
     ) -> Result<u64> {
         let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else { return Ok(0) };
+        self.note_one(target, at, Kind::combine("compare_and_swap", None, ty), End::InCall)?;
         if let Some(place) = target.place(self, ty) {
-            return Ok(place.swap(index(at), ty, expected, new));
+            let old = place.swap(index(at), ty, expected, new);
+            return self.fetched(target, at, ty).map(|()| old);
         }
         let mut old = [0; REGISTER];
         let tally = Tally::within(&target.tally);
@@ -279,6 +288,7 @@ impl Core {
             |scope| self.swap_far(target, at, ty, (expected, new), scope.sink(old), &tally),
         )?;
         self.job.progress.complete(&tally)?;
+        self.fetched(target, at, ty)?;
         Ok(value(old))
     }
 
@@ -295,12 +305,15 @@ impl Core {
         let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else {
             return Ok(());
         };
-        if let Some(place) = target.place(self, ty) {
-            let old = place.swap(index(at), ty, expected, new).to_ne_bytes();
-            into.fill_from(bytes_of(&old, ty.size()));
-            return Ok(());
+        self.note_one(target, at, Kind::combine("compare_and_swap", None, ty), End::Later)?;
+        match target.place(self, ty) {
+            Some(place) => {
+                let old = place.swap(index(at), ty, expected, new).to_ne_bytes();
+                into.fill_from(bytes_of(&old, ty.size()));
+            }
+            None => self.swap_far(target, at, ty, (expected, new), into, &target.tally)?,
         }
-        self.swap_far(target, at, ty, (expected, new), into, &target.tally)
+        self.fetched(target, at, ty)
     }
 
     #[inline(never)]
@@ -418,11 +431,12 @@ impl Core {
         if !target.reach.is_dynamic() && !aligned(at + i64::from(target.skew), accumulate) {
             return Err(misaligned(call, target, displacement, accumulate.ty));
         }
-        if let Some(place) = target.place(self, accumulate.ty) {
-            local(&place, at, accumulate);
-            return Ok(());
+        self.note(target, at, &accumulate.to, accumulate.kind(), &mut count)?;
+        match target.place(self, accumulate.ty) {
+            Some(place) => local(&place, at, accumulate),
+            None => self.accumulate_far(target, at, accumulate, count.tally(target))?,
         }
-        self.accumulate_far(target, at, accumulate, count.tally(target))
+        if accumulate.into.is_some() { self.layout_fetched(target, at, &accumulate.to) } else { Ok(()) }
     }
 
     #[inline(never)]

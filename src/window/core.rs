@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use transom_fabric::Tally;
 
 use super::active_hints::ActiveHints;
+use super::checked::{Checked, Which};
 use super::epoch_state::EpochState;
 use super::notify;
 use super::own::Own;
@@ -47,6 +48,10 @@ pub(crate) struct Core {
     pub(super) counters: notify::Place,
     /// The window itself, for others that keep it.
     pub(super) me: Weak<Core>,
+    /// How many ranks the hot paths of operations serve: all, or none in a checked window.
+    pub(super) direct: usize,
+    /// The data of the conflict checker.
+    pub(super) checked: Option<Box<Checked>>,
 }
 
 impl fmt::Debug for Core {
@@ -108,6 +113,12 @@ impl Core {
         if rank < self.team.size { self.targets.get(rank) } else { None }
     }
 
+    /// [`Core::known`] for the hot paths, which do not serve checked windows.
+    #[inline]
+    pub(super) fn direct(&self, rank: usize) -> Option<&Target> {
+        if rank < self.direct { self.targets.get(rank) } else { None }
+    }
+
     #[cold]
     fn contact(&self, call: &'static str, rank: usize) -> Result<Option<&Target>> {
         if rank == job::PROC_NULL {
@@ -117,12 +128,12 @@ impl Core {
         self.targets.get_or_contact(rank, || Target::contact(self, rank)).map(Some)
     }
 
-    /// [`Core::locate`] for the hot path: `None` for a first contact, for `PROC_NULL`, and for an
-    /// access outside of the part. After `None` the caller calls a separate function that locates
-    /// again, so that the hot path keeps no registers for it.
+    /// [`Core::locate`] for the hot path: `None` for a first contact, for `PROC_NULL`, for an
+    /// access outside of the part, and in a checked window. After `None` the caller calls a
+    /// separate function that locates again, so that the hot path keeps no registers for it.
     #[inline(always)]
     pub(super) fn located(&self, rank: usize, displacement: u64, len: usize) -> Option<(&Target, u64)> {
-        let target = self.known(rank)?;
+        let target = self.direct(rank)?;
         let at = displacement.checked_mul(u64::from(target.unit))?;
         (at.checked_add(len as u64)? <= target.size).then_some((target, at))
     }
@@ -182,12 +193,23 @@ impl Core {
         // after this call. On x86 the fence only stops the compiler from moving them and costs no
         // instruction; elsewhere it is the store barrier.
         fence(Ordering::AcqRel);
-        match self.targets.get(rank) {
-            Some(target) if target.rank() == rank => self.complete_counted(&target.tally),
-            // Without first contact, nothing is in flight.
-            _ if rank == job::PROC_NULL => Ok(()),
-            _ => job::check_rank(&self.team, call, rank),
+        match self.direct(rank) {
+            Some(target) => self.complete_counted(&target.tally),
+            None => self.complete_other(call, rank),
         }
+    }
+
+    /// [`Core::complete_to`] for a rank without first contact, and in checked windows.
+    #[cold]
+    fn complete_other(&self, call: &'static str, rank: usize) -> Result<()> {
+        if rank == job::PROC_NULL {
+            return Ok(());
+        }
+        job::check_rank(&self.team, call, rank)?;
+        // Without first contact, nothing is in flight.
+        let Some(target) = self.known(rank) else { return Ok(()) };
+        self.complete_counted(&target.tally)?;
+        self.completed(rank, if call == "flush_local" { Which::Fetching } else { Which::All })
     }
 
     /// Waits for the operations that `tally` counts.
@@ -206,6 +228,13 @@ impl Core {
     /// Completes all operations to all targets.
     #[inline]
     pub(crate) fn flush_all(&self) -> Result<()> {
+        self.flush_all_locally()?;
+        if self.is_checked() { self.all_completed(Which::All) } else { Ok(()) }
+    }
+
+    /// [`Core::flush_all`], of which the program knows only that its buffers may be used again.
+    #[inline]
+    pub(super) fn flush_all_locally(&self) -> Result<()> {
         fence(Ordering::AcqRel);
         self.complete_counted(&self.targets.tally).inspect_err(|_| self.targets.discard_reported())
     }
@@ -239,7 +268,7 @@ impl Core {
             self.forget_first();
         }
         self.own.publish();
-        self.disseminate(0, &self.signals(|member| self.words_for_fence(member)))?;
+        self.meet(|| self.disseminate(0, &self.signals(|member| self.words_for_fence(member))))?;
         self.own.refresh();
         flushed
     }
@@ -298,7 +327,7 @@ impl Core {
             let block = self.job.link(rank)?.block();
             Ok(block.map(|block| Words::at(block, self.job.block.words_at(place))))
         });
-        self.disseminate(bits, &signals)
+        self.meet(|| self.disseminate(bits, &signals))
     }
 
     /// The signals of a barrier of the window's ranks, with the control words of the ranks of this

@@ -65,6 +65,7 @@ impl Core {
 
     /// Passes the barrier of creation with this rank's result.
     fn together(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
+        let made = made.and_then(Core::checked);
         let outcome = exchange(job, made.as_ref().map_or_else(failed, Core::choices))?;
         let mut core = match made {
             Ok(core) => core,
@@ -247,6 +248,8 @@ impl Core {
             hints: ActiveHints::new(hints),
             counters: OnceLock::new(),
             me: Weak::new(),
+            direct: team.size,
+            checked: None,
         })
     }
 
@@ -258,6 +261,10 @@ impl Core {
         let flushed = self.flush_all();
         self.own.publish();
         self.barrier()?;
+        if self.is_checked() {
+            // All ranks have read the clocks before the first shadow goes.
+            self.barrier()?;
+        }
         self.own.refresh();
         self.withdraw();
         flushed
@@ -267,6 +274,9 @@ impl Core {
     pub(super) fn withdraw(&self) {
         if let Some(counters) = self.counters.get() {
             counters.window.withdraw();
+        }
+        if let Some(checked) = &self.checked {
+            checked.withdraw();
         }
         self.job.block.retract(self.own.place);
         self.job.messages.forget(self.id);

@@ -12,6 +12,7 @@ use super::posted::{BLOCK_BY_ITSELF, Posted};
 use super::target::{Far, Reach, Target};
 use super::transfer::{Count, Incoming, Outgoing};
 use crate::buffers::Steps;
+use crate::check::Kind;
 use crate::datatype::Run;
 use crate::error::{ArgumentError, Class, Error, Result, Side};
 use crate::memory::layout::Layout;
@@ -33,7 +34,7 @@ impl Core {
         if len != other || a.zip(b).is_some_and(|(a, b)| a != b) {
             return None;
         }
-        let (run, target) = (Run::of(theirs, ours)?, self.known(rank)?);
+        let (run, target) = (Run::of(theirs, ours)?, self.direct(rank)?);
         let at = i64::try_from(displacement.checked_mul(u64::from(target.unit))?).ok()?.checked_add(run.at[0])?;
         Some((target.reach.memory()?, run, at))
     }
@@ -70,6 +71,7 @@ impl Core {
         holds("put", from.bytes.len(), from.low, &from.layout)?;
         agree("put", &from.layout, to)?;
         let Some((target, at)) = self.locate_layout("put", rank, displacement, to)? else { return Ok(()) };
+        self.note(target, at, to, Kind::Put, &mut count)?;
         match &target.reach {
             Reach::Mapped(memory, _) => {
                 store(memory, at, from, to);
@@ -178,6 +180,7 @@ impl Core {
         holds("get", into.bytes.len(), into.low, &into.layout)?;
         agree("get", &into.layout, from)?;
         let Some((target, at)) = self.locate_layout("get", rank, displacement, from)? else { return Ok(()) };
+        self.note(target, at, from, Kind::Get, &mut count)?;
         match &target.reach {
             Reach::Mapped(memory, _) => {
                 load(memory, at, into, from);

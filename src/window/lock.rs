@@ -63,7 +63,7 @@ impl Core {
         if self.control == Actor::Nic {
             return None;
         }
-        let target = self.known(rank)?;
+        let target = self.direct(rank)?;
         Some((target, Here { core: self, lock: target.words(self)?.word64(words::LOCK) }))
     }
 
@@ -116,6 +116,9 @@ impl Core {
             true => self.want_or_take(target, kind)?,
         };
         self.granted(target, hold)?;
+        if check {
+            self.lock_taken(rank, kind)?;
+        }
         self.own.refresh();
         Ok(())
     }
@@ -244,11 +247,16 @@ impl Core {
         // The lock is released even after a failed flush.
         let flushed = carried.and(self.complete_to("unlock", rank));
         self.own.publish();
+        let passed_on = match hold {
+            Hold::Shared => self.lock_ends(rank, Lock::Shared),
+            Hold::Exclusive | Hold::Biased => self.lock_ends(rank, Lock::Exclusive),
+            _ => Ok(()),
+        };
         // Another thread may have unlocked the target meanwhile.
         let held = target.unclaim(found);
         self.epochs.check("unlock", Call::Unlock { held, last })?;
         let last = self.unlocked(hold)?;
-        flushed.and(match hold {
+        flushed.and(passed_on).and(match hold {
             Hold::Shared => lock::shared_end(self, rank),
             Hold::Exclusive => lock::exclusive_end(self, rank, last),
             Hold::Biased => lock::biased_end(self, rank),
@@ -296,6 +304,7 @@ impl Core {
         if check {
             self.job.delayed.take_first()?;
             lock::all(self)?;
+            self.locks_taken()?;
         }
         // Another thread may have opened an epoch meanwhile.
         self.epochs
@@ -312,8 +321,9 @@ impl Core {
         let flushed = self.flush_all();
         self.own.publish();
         let held = self.epochs.holds_all.swap(false, Ordering::Relaxed);
+        let passed_on = if held { self.locks_end() } else { Ok(()) };
         let released = if held { lock::all_end(self) } else { Ok(()) };
-        self.epochs.step("unlock_all", Call::UnlockAll).and(flushed).and(released)
+        self.epochs.step("unlock_all", Call::UnlockAll).and(flushed).and(passed_on).and(released)
     }
 
     fn may_lock(&self, call: &'static str) -> Result<()> {

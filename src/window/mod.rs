@@ -11,6 +11,7 @@ mod accumulate_net;
 mod active_hints;
 mod agreement;
 mod allocation;
+mod checked;
 mod collective;
 pub(crate) mod core;
 mod create;

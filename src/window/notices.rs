@@ -67,6 +67,7 @@ impl<'w> Notices<'w> {
         if value == 0 {
             self.core.job.progress.look()?;
         }
+        self.core.notices_read()?;
         Ok(value)
     }
 
@@ -78,7 +79,9 @@ impl<'w> Notices<'w> {
     pub fn reset(&self, index: usize) -> Result<u64> {
         let counters = self.core.own_counters("reset_notify_value", index)?;
         self.core.job.progress.poll_and_leave()?;
-        Ok(counters.take(index))
+        let value = counters.take(index);
+        self.core.notices_read()?;
+        Ok(value)
     }
 
     /// Waits until the counter has reached `value`. The counter does not change.
@@ -115,6 +118,7 @@ impl<'w> Notices<'w> {
         let reached = |&(index, value): &(usize, u64)| self.core.has_reached(&Awaited { index, value });
         let first = std::cell::Cell::new(0);
         self.core.job.progress.until(|| awaited.iter().position(reached).map(|at| first.set(at)).is_some())?;
+        self.core.notices_read()?;
         Ok(first.get())
     }
 
@@ -191,6 +195,7 @@ impl Core {
     }
 
     pub(super) fn await_notices(&self, awaited: &Awaited) -> Result<()> {
-        self.job.progress.until(|| self.has_reached(awaited))
+        self.job.progress.until(|| self.has_reached(awaited))?;
+        self.notices_read()
     }
 }

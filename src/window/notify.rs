@@ -205,7 +205,7 @@ impl Core {
     ) -> Result<()> {
         let rank = permit.rank();
         if let Some(counters) = self.counters.get()
-            && rank < self.team.size
+            && rank < self.direct
             && let Some(shortcut) = counters.shortcuts.get(peer(rank))
             && let Some(may_sleep) = shortcut.put(displacement, from.bytes(), index)
         {
@@ -324,6 +324,7 @@ impl Core {
         let Some(counters) = self.counters.get() else { return Ok(()) };
         let theirs = counters.window.target(call, rank)?;
         let (Some(target), Some(theirs)) = (self.target(call, rank)?, theirs) else { return Ok(()) };
+        self.notifies(rank)?;
         if let Some(memory) = theirs.reach.memory() {
             counters::raise(memory, index);
             self.knock(rank);

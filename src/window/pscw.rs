@@ -34,6 +34,7 @@ impl Core {
         // Relaxed: ordered by the step, for a thread that waits.
         self.epochs.origins.store(u32::try_from(origins.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.epochs.step("post", call)?;
+        self.posts(origins);
         if check {
             for &origin in origins {
                 self.notify(origin, Notice::Posted)?;
@@ -56,7 +57,8 @@ impl Core {
             target.set_hold(if check { Hold::Started } else { Hold::Open });
         }
         *self.epochs.group_of_start() = Some(targets.to_vec());
-        Ok(())
+        // With NOCHECK the targets have posted.
+        if check { Ok(()) } else { targets.iter().try_for_each(|&rank| self.post_arrived(rank)) }
     }
 
     /// Completes the epoch's operations at origin and target, and notifies the targets
@@ -75,6 +77,7 @@ impl Core {
             }
         }
         outcome = outcome.and(self.flush_all());
+        self.completes();
         for &rank in &targets {
             // `start` has contacted all targets.
             let Some(target) = self.known(rank) else { continue };
@@ -119,7 +122,7 @@ impl Core {
     fn exposure_ended(&self, call: &'static str) -> Result<()> {
         self.epochs.step(call, Call::Wait)?;
         self.own.refresh();
-        Ok(())
+        self.completes_arrived()
     }
 
     /// Waits until a target of `start` has posted. One of several threads that operate on the
@@ -132,7 +135,8 @@ impl Core {
             }
             target.hold() != Hold::Started
         };
-        self.job.progress.until(is_open)
+        self.job.progress.until(is_open)?;
+        self.post_arrived(target.rank())
     }
 
     fn notify(&self, rank: usize, notice: Notice) -> Result<()> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use transom_fabric::TallyRef;
 
+use super::checked::Which;
 use super::core::Core;
 use super::element::RmaElem;
 use super::notices::Awaited;
@@ -47,6 +48,19 @@ enum Until {
     Complete(TallyRef),
     /// A counter of the window has reached a value. Boxed: the common requests are small.
     Counted(Box<(Arc<Core>, Awaited)>),
+    /// The operation of a checked window is complete, in which it has this number.
+    Checked(Box<(Arc<Core>, TallyRef, u64)>),
+}
+
+impl Until {
+    /// The last operation of a checked window is complete.
+    #[cold]
+    fn checked(core: &Core, tally: TallyRef) -> Until {
+        match core.me.upgrade() {
+            Some(window) => Until::Checked(Box::new((window, tally, core.last_operation()))),
+            None => Until::Complete(tally),
+        }
+    }
 }
 
 impl fmt::Debug for Request {
@@ -63,11 +77,15 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
+    /// The request of the last operation on a window, in flight if it has a tally.
     #[inline]
-    pub(crate) fn new(job: &Arc<JobCore>, tally: Option<TallyRef>) -> Request {
+    pub(super) fn of(core: &Core, tally: Option<TallyRef>) -> Request {
         let state = match tally {
             None => State::Done,
-            Some(tally) => State::Pending(Pending { job: Arc::clone(job), until: Until::Complete(tally) }),
+            Some(tally) => {
+                let until = if core.is_checked() { Until::checked(core, tally) } else { Until::Complete(tally) };
+                State::Pending(Pending { job: Arc::clone(&core.job), until })
+            }
         };
         Request { state: ManuallyDrop::new(state) }
     }
@@ -103,6 +121,10 @@ impl Request {
             State::Pending(Pending { job, until }) => match until {
                 Until::Complete(tally) => job.progress.complete(&tally),
                 Until::Counted(counted) => counted.0.await_notices(&counted.1),
+                Until::Checked(one) => {
+                    job.progress.complete(&one.1)?;
+                    one.0.all_completed(Which::Result(one.2))
+                }
             },
             State::Done | State::Inactive => Ok(()),
         }
@@ -206,6 +228,7 @@ impl Request {
         match &*self.state {
             State::Pending(Pending { until: Until::Complete(tally), .. }) => tally.idle(),
             State::Pending(Pending { until: Until::Counted(counted), .. }) => counted.0.has_reached(&counted.1),
+            State::Pending(Pending { until: Until::Checked(one), .. }) => one.1.idle(),
             _ => true,
         }
     }
@@ -286,15 +309,15 @@ impl<T: RmaElem> fmt::Debug for BufferRequest<T> {
 impl<T: RmaElem> BufferRequest<T> {
     /// Lends `buffer` to the operations that `post` posts and counts.
     #[inline]
-    pub(crate) fn lend(
-        job: &Arc<JobCore>,
+    pub(super) fn lend(
+        core: &Core,
         buffer: Vec<T>,
         post: impl FnOnce(Lend, &mut Option<TallyRef>) -> Result<()>,
     ) -> Result<BufferRequest<T>> {
         let mut tally = None;
         let (buffer, posted) = LentBuffer::lend(buffer, &mut tally, post);
-        let pending = tally.is_some().then(|| Arc::clone(job));
-        let request = BufferRequest { request: Request::new(job, tally), buffer: Some(buffer), job: pending };
+        let pending = tally.is_some().then(|| Arc::clone(&core.job));
+        let request = BufferRequest { request: Request::of(core, tally), buffer: Some(buffer), job: pending };
         // If `post` failed after a part of the operation, the drop waits for that part.
         posted.map(|()| request)
     }

@@ -9,6 +9,7 @@ use super::permit::Permit;
 use super::posted::Posted;
 use super::target::{Far, Reach, Target};
 use crate::buffers::{Parts, Sink, Source};
+use crate::check::Kind;
 use crate::epoch::Access;
 use crate::error::Result;
 use crate::job::peer;
@@ -105,10 +106,11 @@ impl Core {
         }
     }
 
-    /// The first put to a target, or an error.
+    /// The first put to a target, a put in a checked window, or an error.
     #[cold]
     fn put_first(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, from.len())? else { return Ok(()) };
+        self.note(target, at.cast_signed(), &Layout::Bytes(from.len()), Kind::Put, &mut count)?;
         match &target.reach {
             Reach::Mapped(memory, _) => {
                 memory.write(index(at), from.bytes());
@@ -164,6 +166,7 @@ impl Core {
     #[inline(never)]
     fn put_copied_far(&self, rank: usize, displacement: u64, bytes: &[u8]) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, bytes.len())? else { return Ok(()) };
+        self.note(target, at.cast_signed(), &Layout::Bytes(bytes.len()), Kind::Put, &mut Count::Target)?;
         match &target.reach {
             Reach::Mapped(memory, _) => {
                 memory.write(index(at), bytes);
@@ -265,6 +268,7 @@ impl Core {
     #[inline(never)]
     fn get_far(&self, rank: usize, displacement: u64, into: Sink, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("get", rank, displacement, into.len())? else { return Ok(()) };
+        self.note(target, at.cast_signed(), &Layout::Bytes(into.len()), Kind::Get, &mut count)?;
         match &target.reach {
             Reach::Mapped(memory, _) => {
                 into.fill(memory, index(at));

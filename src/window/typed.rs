@@ -10,6 +10,7 @@ use super::element::RmaElem;
 use super::room::allocated;
 use super::shared::SharedPart;
 use crate::buffers::{self, Reclaim};
+use crate::check::Kind;
 use crate::error::{ArgumentError, Class, Error, ErrorKind, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Info, Model};
@@ -138,7 +139,7 @@ impl<T: RmaElem> Window<T> {
     /// `RmaRange` outside this rank's part.
     pub fn load(&self, first: usize, into: &mut [T]) -> Result<()> {
         let at = self.local("load", first, into.len())?;
-        self.core.own.local().read(at, bytemuck::cast_slice_mut(into));
+        self.core.load(at, bytemuck::cast_slice_mut(into));
         Ok(())
     }
 
@@ -149,7 +150,7 @@ impl<T: RmaElem> Window<T> {
     /// As for [`Window::load`].
     pub fn store(&self, first: usize, from: &[T]) -> Result<()> {
         let at = self.local("store", first, from.len())?;
-        self.core.own.local().write(at, bytemuck::cast_slice(from));
+        self.core.store(at, bytemuck::cast_slice(from));
         Ok(())
     }
 
@@ -157,7 +158,7 @@ impl<T: RmaElem> Window<T> {
     /// separate model it makes both copies equal (`MPI_WIN_SYNC`, MPI-4.1 §12.5.4). It completes no
     /// operation.
     pub fn sync(&self) {
-        self.core.own.sync();
+        self.core.sync();
     }
 
     /// The route to a rank.
@@ -187,6 +188,7 @@ impl<T: RmaElem> Window<T> {
     pub fn load_from(&self, rank: usize, first: usize, into: &mut [T]) -> Result<()> {
         let part = self.core.shared_query(rank)?;
         let at = self.inside("load", part.rank, part.memory.len(), first, into.len())?;
+        self.core.note_local(rank, at, size_of_val(into), Kind::Load);
         part.memory.read(at, bytemuck::cast_slice_mut(into));
         Ok(())
     }
@@ -198,6 +200,7 @@ impl<T: RmaElem> Window<T> {
     pub fn store_to(&self, rank: usize, first: usize, from: &[T]) -> Result<()> {
         let part = self.core.shared_query(rank)?;
         let at = self.inside("store", part.rank, part.memory.len(), first, from.len())?;
+        self.core.note_local(rank, at, size_of_val(from), Kind::Store);
         part.memory.write(at, bytemuck::cast_slice(from));
         Ok(())
     }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use transom_fabric::{Tally, TallyRef};
 
+use super::checked::Which;
 use super::core::Core;
 use super::lock::Lock;
 use super::target::{Control, Far, Hold, Reach, Target};
@@ -237,6 +238,14 @@ impl Core {
     pub(crate) fn flush_epoch(&self) -> Result<()> {
         let taken = self.take_any_wanted();
         taken.and(self.flush_all())
+    }
+
+    /// [`Core::flush_epoch`], of which the program knows only that its buffers may be used again.
+    #[inline]
+    pub(crate) fn flush_epoch_locally(&self) -> Result<()> {
+        let taken = self.take_any_wanted();
+        taken.and(self.flush_all_locally())?;
+        if self.is_checked() { self.all_completed(Which::Fetching) } else { Ok(()) }
     }
 
     /// Takes a lock with its operations by one request, or, where it is not free, by its words.

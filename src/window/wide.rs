@@ -3,12 +3,14 @@
 
 use transom_fabric::Tally;
 
+use super::checked::End;
 use super::core::{Core, index};
 use super::dynamic::Resolved;
 use super::near::Beside;
 use super::permit::Permit;
 use super::target::Target;
 use crate::buffers::scoped;
+use crate::check::Kind;
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::messages::{Landing, Request};
@@ -28,13 +30,12 @@ impl Core {
         let rank = permit.rank();
         let located = self.locate_element("compare_and_swap", rank, displacement, ty)?;
         let Some((target, at)) = located else { return Ok(()) };
+        self.note_one(target, at, Kind::combine("compare_and_swap", None, ty), End::InCall)?;
         match target.place(self, ty) {
-            Some(place) => {
-                place.swap_bytes(index(at), both, old);
-                Ok(())
-            }
-            None => self.swap_bytes_far(target, at, ty, both, old),
+            Some(place) => place.swap_bytes(index(at), both, old),
+            None => self.swap_bytes_far(target, at, ty, both, old)?,
         }
+        self.fetched(target, at, ty)
     }
 
     fn swap_bytes_far(&self, target: &Target, at: u64, ty: BasicType, both: [&[u8]; 2], old: &mut [u8]) -> Result<()> {

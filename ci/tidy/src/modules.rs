@@ -25,7 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["failures", "hints", "launching", "routes"],
     &["info"],
     // What happens in memory: the protocols over control words, and the effect of operations.
-    &["buffers", "sync"],
+    &["buffers", "check", "sync"],
     &["memory"],
     // The ways to other ranks.
     &["messages", "transport"],

@@ -222,7 +222,7 @@ impl RawWindow {
     /// # Panics
     /// If the bytes are outside of this rank's part.
     pub fn load(&self, at: usize, into: &mut [u8]) {
-        self.core.own.local().read(at, into);
+        self.core.load(at, into);
     }
 
     /// Stores bytes into this rank's part from byte `at` on; in the separate model, into the
@@ -231,7 +231,7 @@ impl RawWindow {
     /// # Panics
     /// If the bytes are outside of this rank's part.
     pub fn store(&self, at: usize, from: &[u8]) {
-        self.core.own.local().write(at, from);
+        self.core.store(at, from);
     }
 
     /// The route to a rank.

@@ -383,7 +383,7 @@ impl RawWindow {
     pub(super) fn requested(&self, post: impl FnOnce(Count<'_>) -> Result<()>) -> Result<Request> {
         let mut tally = None;
         post(Count::Request(&mut tally))?;
-        Ok(Request::new(&self.core.job, tally))
+        Ok(Request::of(&self.core, tally))
     }
 }
 

@@ -152,12 +152,12 @@ impl RawWindow {
     #[inline]
     pub fn flush_local_all(&self) -> Result<()> {
         self.core.epochs.check("flush_local_all", Call::FlushAll)?;
-        self.core.flush_epoch()
+        self.core.flush_epoch_locally()
     }
 
     /// Orders this rank's own accesses with those of other processes (`MPI_WIN_SYNC`, MPI-4.1
     /// §12.5.4). In the separate model it also updates both copies.
     pub fn sync(&self) {
-        self.core.own.sync();
+        self.core.sync();
     }
 }

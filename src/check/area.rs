@@ -1,0 +1,124 @@
+//! What a rank shows to the others of its node for all windows: its clock at barriers of the job,
+//! its last release, the texts of its places, and, at rank 0, which conflicts were reported. It
+//! lies behind the job block.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use transom_fabric::Memory;
+
+use super::clock::{Slot, slot_bytes};
+
+/// How many pairs of places are told apart.
+const REPORTS: usize = 1024;
+/// How many places have a text, and the bytes of all texts.
+const PLACES: usize = 4096;
+const TEXT: usize = 256 << 10;
+
+/// What a rank shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Area<'m> {
+    memory: &'m Memory,
+    base: usize,
+    ranks: usize,
+}
+
+/// The bytes of an area in a job of `ranks` ranks.
+pub(crate) const fn bytes(ranks: usize) -> usize {
+    2 * slot_bytes(ranks) + 8 + 8 * (REPORTS + 1) + 8 * PLACES + TEXT
+}
+
+impl<'m> Area<'m> {
+    /// The area that begins at byte `base` of a job block.
+    pub(crate) fn at(memory: &'m Memory, base: usize, ranks: usize) -> Area<'m> {
+        Area { memory, base, ranks }
+    }
+
+    /// The rank's clock at a barrier. Barriers take turns, because a rank may pass the next one
+    /// before another rank has read this one's clocks.
+    pub(crate) fn barrier(self, turn: u32) -> Slot<'m> {
+        let odd = usize::from(!turn.is_multiple_of(2));
+        Slot { memory: self.memory, at: self.base + odd * slot_bytes(self.ranks) }
+    }
+
+    /// How many releases the rank has made.
+    pub(crate) fn releases(self) -> &'m AtomicU64 {
+        self.memory.word64(self.base + 2 * slot_bytes(self.ranks))
+    }
+
+    fn reports(self) -> usize {
+        self.base + 2 * slot_bytes(self.ranks) + 8
+    }
+
+    /// Notes a conflict by its number, which is not 0. Returns how many were noted before it, or
+    /// `None` if this one was noted before, or too many were.
+    pub(super) fn note(self, number: u64) -> Option<u64> {
+        let start = usize::try_from(number).unwrap_or(0);
+        for step in 0..REPORTS {
+            let word = self.memory.word64(self.reports() + 8 * (1 + start.wrapping_add(step) % REPORTS));
+            // Relaxed: the word is all that is exchanged.
+            match word.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(self.memory.word64(self.reports()).fetch_add(1, Ordering::Relaxed)),
+                Err(found) if found == number => return None,
+                Err(_) => {}
+            }
+        }
+        None
+    }
+
+    /// How many conflicts were noted.
+    pub(crate) fn noted(self) -> u64 {
+        self.memory.word64(self.reports()).load(Ordering::Relaxed)
+    }
+
+    fn places(self) -> usize {
+        self.reports() + 8 * (REPORTS + 1)
+    }
+
+    /// Shows the text of a place, behind `used` bytes of other texts. Returns the bytes in use
+    /// after it, or `None` where there is no room.
+    pub(super) fn show(self, place: u32, text: &str, used: usize) -> Option<usize> {
+        let index = place as usize;
+        let end = used + text.len();
+        if index >= PLACES || end > TEXT {
+            return None;
+        }
+        self.memory.write(self.places() + 8 * PLACES + used, text.as_bytes());
+        let word = (used as u64) << 32 | text.len() as u64;
+        // Release: pairs with the Acquire of `text`.
+        self.memory.word64(self.places() + 8 * index).store(word, Ordering::Release);
+        Some(end)
+    }
+
+    /// The text of a place.
+    pub(crate) fn text(self, place: u32) -> Option<String> {
+        let index = Some(place as usize).filter(|&index| index < PLACES)?;
+        // Acquire: pairs with the Release of `show`.
+        let word = self.memory.word64(self.places() + 8 * index).load(Ordering::Acquire);
+        let [at, len] = [word >> 32, word & u64::from(u32::MAX)].map(|part| usize::try_from(part).unwrap_or(0));
+        if len == 0 || at + len > TEXT {
+            return None;
+        }
+        let mut text = vec![0; len];
+        self.memory.read(self.places() + 8 * PLACES + at, &mut text);
+        String::from_utf8(text).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_is_noted_once_and_texts_are_read_back() {
+        let memory = Memory::private(64 + bytes(4));
+        let area = Area::at(&memory, 64, 4);
+        assert_eq!([5, 5, 6, 5 + REPORTS as u64].map(|number| area.note(number)), [Some(0), None, Some(1), Some(2)]);
+        assert_eq!(area.noted(), 3);
+        let used = area.show(1, "main at a.c:3", 0).expect("room");
+        let used = area.show(2, "other", used).expect("room");
+        assert_eq!((area.text(1).as_deref(), area.text(2).as_deref()), (Some("main at a.c:3"), Some("other")));
+        assert_eq!((area.text(3), used), (None, 18));
+        assert_eq!(area.show(3, &"x".repeat(TEXT), used), None);
+        assert_eq!(area.show(u32::try_from(PLACES).unwrap(), "x", used), None);
+    }
+}

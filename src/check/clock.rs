@@ -1,0 +1,107 @@
+//! Vector clocks: which releases of which ranks a rank knows of. A rank counts its releases; what
+//! it did before its n-th release is known to all that know of n releases of it.
+
+use std::sync::atomic::Ordering;
+
+use transom_fabric::Memory;
+
+/// For each rank of the job, how many of its releases are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Clock(Box<[u64]>);
+
+/// A clock in memory that the ranks of the node share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot<'m> {
+    pub(super) memory: &'m Memory,
+    pub(super) at: usize,
+}
+
+impl Clock {
+    /// The clock at the start of a job: no release of any rank.
+    pub(crate) fn new(ranks: usize) -> Clock {
+        Clock(vec![0; ranks].into())
+    }
+
+    /// How many releases of `rank` are known.
+    pub(crate) fn of(&self, rank: usize) -> u64 {
+        self.0.get(rank).copied().unwrap_or(0)
+    }
+
+    /// Counts a release of `rank`, whose clock this is.
+    pub(crate) fn advance(&mut self, rank: usize) {
+        self.0[rank] += 1;
+    }
+
+    /// Learns all that the slot knows.
+    pub(crate) fn learn(&mut self, from: Slot<'_>) {
+        for (at, mine) in (from.at..).step_by(8).zip(&mut self.0) {
+            // Acquire: pairs with the Release of the stores.
+            *mine = (*mine).max(from.memory.word64(at).load(Ordering::Acquire));
+        }
+    }
+
+    /// Learns all that another clock knows.
+    pub(crate) fn join(&mut self, other: &[u64]) {
+        for (mine, other) in self.0.iter_mut().zip(other) {
+            *mine = (*mine).max(*other);
+        }
+    }
+
+    /// Learns that a rank has made that many releases.
+    pub(crate) fn learn_of(&mut self, rank: usize, releases: u64) {
+        self.0[rank] = self.0[rank].max(releases);
+    }
+
+    /// Replaces what the slot knows.
+    pub(crate) fn store(&self, into: Slot<'_>) {
+        for (at, mine) in (into.at..).step_by(8).zip(&self.0) {
+            into.memory.word64(at).store(*mine, Ordering::Release);
+        }
+    }
+
+    /// Adds to what the slot knows.
+    pub(crate) fn teach(&self, into: Slot<'_>) {
+        for (at, mine) in (into.at..).step_by(8).zip(&self.0) {
+            let word = into.memory.word64(at);
+            // Most words do not change; a load costs less than an atomic change.
+            if word.load(Ordering::Relaxed) < *mine {
+                word.fetch_max(*mine, Ordering::Release);
+            }
+        }
+    }
+
+    /// The counts, in the order of the ranks.
+    pub(crate) fn counts(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+/// The bytes of a slot in a job of `ranks` ranks.
+pub(super) const fn slot_bytes(ranks: usize) -> usize {
+    8 * ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_learns_what_a_slot_knows() {
+        let memory = Memory::private(64);
+        let slot = Slot { memory: &memory, at: 16 };
+        let (mut first, mut second) = (Clock::new(3), Clock::new(3));
+        first.advance(0);
+        first.advance(0);
+        second.advance(1);
+        first.store(slot);
+        second.teach(slot);
+        let mut third = Clock::new(3);
+        third.learn(slot);
+        assert_eq!(third.counts(), [2, 1, 0]);
+        second.store(slot);
+        third.learn(slot);
+        assert_eq!([0, 1, 2].map(|rank| third.of(rank)), [2, 1, 0], "a clock forgets nothing");
+        third.join(&[0, 5, 1]);
+        assert_eq!(third.counts(), [2, 5, 1]);
+    }
+}

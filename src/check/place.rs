@@ -1,0 +1,133 @@
+//! Where in the program a call was made: the innermost function on the stack that does not belong
+//! to this library, with its file and line where there is debug information.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use super::area::Area;
+
+/// Frames that are looked at before the search ends.
+const MOST_FRAMES: u32 = 64;
+
+/// The places of this process.
+#[derive(Debug, Default)]
+pub(super) struct Places(Mutex<Found>);
+
+#[derive(Debug, Default)]
+struct Found {
+    /// What is known of each return address: the number of its place, or `None` within the library.
+    addresses: HashMap<usize, Option<u32>>,
+    /// The numbers of texts.
+    texts: HashMap<String, u32>,
+    /// The bytes of texts that were shown.
+    used: usize,
+}
+
+impl Places {
+    /// The number of the calling place of the program; 0 if there is none. Its text is shown in
+    /// `area`.
+    pub(super) fn here(&self, area: Area<'_>) -> u32 {
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut place, mut frames) = (0, 0);
+        backtrace::trace(|frame| {
+            frames += 1;
+            match found.place_of(frame.ip().addr(), area) {
+                Some(number) => place = number,
+                None => return frames < MOST_FRAMES,
+            }
+            false
+        });
+        place
+    }
+}
+
+impl Found {
+    /// The place of a return address, or `None` within the library.
+    fn place_of(&mut self, address: usize, area: Area<'_>) -> Option<u32> {
+        if let Some(known) = self.addresses.get(&address) {
+            return *known;
+        }
+        let place = text_of(address).map(|text| self.number(text, area));
+        self.addresses.insert(address, place);
+        place
+    }
+
+    fn number(&mut self, text: String, area: Area<'_>) -> u32 {
+        if let Some(number) = self.texts.get(&text) {
+            return *number;
+        }
+        let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX - 1) + 1;
+        // Without room, reports show the place as unknown.
+        self.used = area.show(number, &text, self.used).unwrap_or(self.used);
+        self.texts.insert(text, number);
+        number
+    }
+}
+
+/// The text of a return address, or `None` within the library.
+fn text_of(address: usize) -> Option<String> {
+    let (mut text, mut is_named) = (None, false);
+    backtrace::resolve(std::ptr::with_exposed_provenance_mut(address), |symbol| {
+        let name = symbol.name().map(|name| format!("{name:#}"));
+        is_named |= name.is_some();
+        // A call that was inlined comes before the function that contains it.
+        let is_ours = name.as_deref().is_some_and(is_library) || symbol.filename().is_some_and(is_of_library);
+        if text.is_some() || is_ours {
+            return;
+        }
+        let name = name.unwrap_or_else(|| "unknown function".into());
+        text = Some(match (symbol.filename(), symbol.lineno()) {
+            (Some(file), Some(line)) => format!("{name} at {}:{line}", file.display()),
+            _ => name,
+        });
+    });
+    match text {
+        None if !is_named => Some(format!("address {address:#x}, without a symbol")),
+        text => text,
+    }
+}
+
+/// Whether a file belongs to this library or to Rust's. The names of inlined functions may lack
+/// their paths.
+fn is_of_library(file: &Path) -> bool {
+    const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    let rust = |part: &std::ffi::OsStr| part.as_bytes().starts_with(b"backtrace-");
+    file.starts_with(OWN) || file.starts_with("/rustc") || file.iter().any(rust)
+}
+
+/// Whether a function belongs to this library, to an MPI's names, or to Rust's libraries.
+fn is_library(name: &str) -> bool {
+    const PATHS: [&str; 7] =
+        ["transom::", "transom_mpi::", "transom_capi::", "core::", "std::", "alloc::", "backtrace::"];
+    const NAMES: [&str; 6] = ["transom_", "MPI_", "PMPI_", "MPIX_", "mpi_", "pmpi_"];
+    let path = name.trim_start_matches('<');
+    PATHS.iter().any(|prefix| path.starts_with(prefix))
+        || (!name.contains("::") && NAMES.iter().any(|prefix| name.starts_with(prefix)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_library_are_known_by_their_folder() {
+        assert!(is_of_library(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/window/access.rs"))));
+        assert!(is_of_library(Path::new("/rustc/59807616e1/library/core/src/ops/function.rs")));
+        assert!(is_of_library(Path::new("/registry/src/x/backtrace-0.3.77/src/backtrace/mod.rs")));
+        assert!(!is_of_library(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/race.rs"))));
+        assert!(!is_of_library(Path::new("src/main.rs")));
+    }
+
+    #[test]
+    fn functions_of_the_library_are_known_by_name() {
+        for name in ["transom::window::Core::put", "<transom::Window<T>>::store", "MPI_Put", "mpi_put_", "transom_get"]
+        {
+            assert!(is_library(name), "{name}");
+        }
+        for name in ["main", "transom_tests::checker::body", "my_transom_put", "solver::step", "MPIDI_x::y"] {
+            assert!(!is_library(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The words of a report: two accesses, where they were made, and the rule that they break.
+
+use std::fmt;
+
+use super::rules::Rule;
+use super::shadow::Access;
+
+/// One side of a conflict.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) access: Access,
+    /// Where the program made the call.
+    pub(crate) place: Option<String>,
+}
+
+/// Two accesses that conflict.
+#[derive(Debug)]
+pub(crate) struct Conflict {
+    pub(crate) window: u64,
+    /// The rank of the job whose part both access.
+    pub(crate) target: usize,
+    /// Whether displacements are addresses.
+    pub(crate) dynamic: bool,
+    pub(crate) older: Side,
+    pub(crate) newer: Side,
+    pub(crate) rule: Rule,
+}
+
+impl Side {
+    fn place(&self) -> &str {
+        self.place.as_deref().unwrap_or("an unknown place")
+    }
+}
+
+impl Conflict {
+    /// The number of the pair of places, from whichever side it is seen.
+    pub(super) fn number(&self) -> u64 {
+        let mut sides = [&self.older, &self.newer].map(|side| format!("{} {}", side.access.kind, side.place()));
+        sides.sort_unstable();
+        // FNV-1a.
+        let bytes = sides.iter().flat_map(|side| side.bytes().chain([0]));
+        bytes
+            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+            .max(1)
+    }
+
+    fn line(&self, f: &mut fmt::Formatter<'_>, side: &Side) -> fmt::Result {
+        let Access { start, end, kind, origin, .. } = side.access;
+        match self.dynamic {
+            true => writeln!(f, "  rank {origin}: {kind} of bytes {start:#x}..{end:#x}, {}", side.place()),
+            false => writeln!(f, "  rank {origin}: {kind} of bytes {start}..{end}, {}", side.place()),
+        }
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Conflict { window, target, older, newer, rule, .. } = self;
+        writeln!(f, "transom: conflicting accesses to window {window:x} at rank {target}:")?;
+        self.line(f, older)?;
+        self.line(f, newer)?;
+        writeln!(f, "  {rule}")?;
+        match older.access.origin == newer.access.origin {
+            true => f.write_str(
+                "  The first is not complete when the second begins: complete it by a flush or the end of its epoch",
+            ),
+            false => f.write_str("  No synchronization orders the two"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Kind;
+
+    fn side(origin: usize, kind: Kind, place: &str) -> Side {
+        let access = Access { start: 8, end: 16, kind, origin, place: 1 };
+        Side { access, place: Some(place.into()) }
+    }
+
+    #[test]
+    fn a_report_names_both_sides_and_is_one_from_both() {
+        let conflict =
+            |older, newer| Conflict { window: 3, target: 1, dynamic: false, older, newer, rule: Rule::Overlap };
+        let one = conflict(side(0, Kind::Put, "main at a.c:7"), side(2, Kind::Get, "main at a.c:9"));
+        let other = conflict(side(3, Kind::Get, "main at a.c:9"), side(1, Kind::Put, "main at a.c:7"));
+        assert_eq!(one.number(), other.number());
+        assert_eq!(
+            one.to_string(),
+            "transom: conflicting accesses to window 3 at rank 1:\n  rank 0: put of bytes 8..16, main at a.c:7\n  \
+             rank 2: get of bytes 8..16, main at a.c:9\n  one of two concurrent accesses changes bytes of the other \
+             (MPI-4.1 §12.7)\n  No synchronization orders the two"
+        );
+        let third = conflict(side(0, Kind::Put, "main at a.c:8"), side(2, Kind::Get, "main at a.c:9"));
+        assert_ne!(one.number(), third.number());
+    }
+}

@@ -1,0 +1,188 @@
+//! Which accesses to the same bytes conflict where neither is ordered before the other (MPI-4.1
+//! §12.7). Pure.
+
+use std::fmt;
+
+use crate::reduce::{BasicType, Op};
+
+/// The calls of the accumulate family, by their numbers in a record.
+const CALLS: [&str; 4] = ["accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap"];
+
+/// What an access does to the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Get,
+    Put,
+    /// A load of the owner, through this library.
+    Load,
+    /// A store of the owner, through this library.
+    Store,
+    Combine {
+        call: u8,
+        /// None for compare-and-swap.
+        op: Option<Op>,
+        ty: BasicType,
+    },
+}
+
+/// Why two accesses conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Rule {
+    /// One of them changes the bytes.
+    Overlap,
+    /// Accumulates on different predefined types, or on elements that overlap in part.
+    Types,
+    /// Accumulates with different operations.
+    Operations,
+}
+
+impl Kind {
+    /// An accumulate by the name of its call.
+    pub(crate) fn combine(call: &str, op: Option<Op>, ty: BasicType) -> Kind {
+        let call = (0..).zip(CALLS).find_map(|(number, name)| (name == call).then_some(number));
+        Kind::Combine { call: call.unwrap_or(0), op, ty }
+    }
+
+    /// Whether the bytes remain as they are.
+    pub(crate) fn only_reads(self) -> bool {
+        matches!(self, Kind::Get | Kind::Load | Kind::Combine { op: Some(Op::NoOp), .. })
+    }
+
+    /// Whether this rank has read the bytes when the call's result has arrived.
+    pub(crate) fn fetches(self) -> bool {
+        matches!(self, Kind::Get | Kind::Combine { call: 1.., .. })
+    }
+
+    /// Whether a later access that conflicts with `older` conflicts with this one too.
+    pub(super) fn stands_for(self, older: Kind) -> bool {
+        matches!(self, Kind::Put | Kind::Store) || self == older
+    }
+
+    /// The kind as a number, which [`Kind::decode`] reads.
+    pub(super) fn encode(self) -> u32 {
+        match self {
+            Kind::Get => 0,
+            Kind::Put => 1,
+            Kind::Load => 2,
+            Kind::Store => 3,
+            Kind::Combine { call, op, ty } => {
+                let op = op.and_then(|op| (1..).zip(Op::ALL).find_map(|(number, one)| (one == op).then_some(number)));
+                4 | u32::from(call) << 4 | u32::from(op.unwrap_or(0u8)) << 8 | u32::from(ty.number()) << 16
+            }
+        }
+    }
+
+    pub(super) fn decode(word: u32) -> Kind {
+        let [first, op, ty, _] = word.to_le_bytes();
+        match first & 15 {
+            0 => Kind::Get,
+            1 => Kind::Put,
+            2 => Kind::Load,
+            3 => Kind::Store,
+            _ => {
+                let op = usize::from(op).checked_sub(1).and_then(|at| Op::ALL.get(at).copied());
+                Kind::Combine { call: first >> 4, op, ty: BasicType::from_number(ty).unwrap_or(BasicType::Byte) }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Kind::Get => f.write_str("get"),
+            Kind::Put => f.write_str("put"),
+            Kind::Load => f.write_str("load"),
+            Kind::Store => f.write_str("store"),
+            Kind::Combine { call, op, ty } => {
+                write!(f, "{}", CALLS.get(usize::from(call)).unwrap_or(&CALLS[0]))?;
+                match op {
+                    Some(op) => write!(f, " ({op}, {ty})"),
+                    None => write!(f, " ({ty})"),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rule::Overlap => "one of two concurrent accesses changes bytes of the other (MPI-4.1 §12.7)",
+            Rule::Types => "concurrent accumulates differ in their predefined type or element (MPI-4.1 §12.7.1)",
+            Rule::Operations => {
+                "concurrent accumulates differ in their operation, and none is MPI_NO_OP (accumulate_ops, MPI-4.1 §12.2.1)"
+            }
+        })
+    }
+}
+
+/// The rule that two overlapping accesses break if neither is ordered before the other. Each is its
+/// kind and its first byte.
+pub(crate) fn conflict(one: (Kind, u64), other: (Kind, u64), same_origin: bool) -> Option<Rule> {
+    if one.0.only_reads() && other.0.only_reads() {
+        return None;
+    }
+    let (Kind::Combine { op: first, ty, .. }, Kind::Combine { op: second, ty: theirs, .. }) = (one.0, other.0) else {
+        return Some(Rule::Overlap);
+    };
+    if ty != theirs || !one.1.abs_diff(other.1).is_multiple_of(ty.size() as u64) {
+        return Some(Rule::Types);
+    }
+    // Accumulates of one origin are ordered (§12.7.2). Compare-and-swap has no operation that could
+    // differ.
+    let agree = match (first, second) {
+        (Some(first), Some(second)) => first == second || [first, second].contains(&Op::NoOp),
+        _ => true,
+    };
+    if same_origin || agree { None } else { Some(Rule::Operations) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(ty: BasicType) -> Kind {
+        Kind::combine("accumulate", Some(Op::Sum), ty)
+    }
+
+    #[test]
+    fn kinds_round_trip() {
+        let mut kinds = vec![Kind::Get, Kind::Put, Kind::Load, Kind::Store];
+        for call in CALLS {
+            kinds.extend(Op::ALL.map(|op| Kind::combine(call, Some(op), BasicType::Float64)));
+        }
+        kinds.push(Kind::combine("compare_and_swap", None, BasicType::Int32));
+        for kind in kinds {
+            assert_eq!(Kind::decode(kind.encode()), kind);
+        }
+    }
+
+    #[test]
+    fn reads_conflict_only_with_changes() {
+        let read = Kind::combine("fetch_and_op", Some(Op::NoOp), BasicType::Int64);
+        for (one, other) in [(Kind::Get, Kind::Get), (Kind::Get, read), (Kind::Load, Kind::Get), (read, read)] {
+            assert_eq!(conflict((one, 0), (other, 0), false), None, "{one} {other}");
+        }
+        for write in [Kind::Put, Kind::Store, sum(BasicType::Int64)] {
+            assert_eq!(conflict((write, 0), (Kind::Get, 0), false), Some(Rule::Overlap));
+            assert_eq!(conflict((Kind::Get, 0), (write, 0), true), Some(Rule::Overlap));
+        }
+        assert_eq!(conflict((Kind::Put, 0), (Kind::Put, 0), true), Some(Rule::Overlap));
+    }
+
+    #[test]
+    fn accumulates_meet_with_one_type_and_one_operation() {
+        let int = |op| Kind::combine("fetch_and_op", Some(op), BasicType::Int32);
+        let swap = Kind::combine("compare_and_swap", None, BasicType::Int32);
+        assert_eq!(conflict((int(Op::Sum), 4), (int(Op::Sum), 8), false), None);
+        assert_eq!(conflict((int(Op::Sum), 4), (int(Op::NoOp), 4), false), None);
+        assert_eq!(conflict((int(Op::Replace), 4), (swap, 4), false), None);
+        assert_eq!(conflict((int(Op::Sum), 4), (int(Op::Prod), 4), false), Some(Rule::Operations));
+        assert_eq!(conflict((int(Op::Sum), 4), (int(Op::Prod), 4), true), None, "ordered at one origin");
+        assert_eq!(conflict((int(Op::Sum), 4), (int(Op::Sum), 6), false), Some(Rule::Types), "parts of elements");
+        let wide = sum(BasicType::Int64);
+        assert_eq!(conflict((int(Op::Sum), 0), (wide, 0), true), Some(Rule::Types));
+        assert_eq!(conflict((Kind::Put, 0), (wide, 0), false), Some(Rule::Overlap));
+    }
+}

@@ -1,0 +1,423 @@
+//! The shadow of one rank's part of a window: which accesses its bytes have had, as records by byte
+//! range, and the clocks by which ranks synchronize at it. It lies in memory that all ranks of the
+//! node map, and has a fixed size: where no record is free, an old one is dropped, and counted.
+//!
+//! Records are in chains by the size of the access and by the block in which it begins. An access
+//! of at most 8 bytes is in a chain of a block of 8 bytes, a longer one of at most 64 in a chain of
+//! a block of 64, and so on. All accesses that overlap a range are therefore found in the chains of
+//! its blocks and, if an access extends beyond its block, of the one before.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use transom_fabric::Memory;
+
+use super::clock::{Clock, Slot, slot_bytes};
+use super::rules::{Kind, Rule, conflict};
+use crate::error::Result;
+
+/// Sizes of blocks: 8 bytes, eight times as many, and so on; the last is the whole window.
+const LEVELS: usize = 10;
+const SHIFTS: [u32; LEVELS] = [3, 6, 9, 12, 15, 18, 21, 24, 27, 63];
+
+/// The header's words.
+const LOCK: usize = 0;
+const BUCKETS: usize = 8;
+const RECORDS: usize = 16;
+/// The number of records that were used so far.
+const USED: usize = 24;
+/// The first free record among them, plus 1.
+const FREE: usize = 32;
+/// The next record to drop.
+const HAND: usize = 40;
+/// The number of records that were dropped although a conflict with them was still possible.
+const DROPPED: usize = 48;
+/// The number of the last record.
+const LAST: usize = 56;
+/// The number of records of each level.
+const LIVE: usize = 64;
+/// Whether a record of a level extended beyond its block.
+const BEYOND: usize = LIVE + 8 * LEVELS;
+const CLOCKS: usize = 256;
+
+/// The words of a record: its range, its kind and origin, its end, its place and number, and the
+/// next one of its chain, plus 1.
+const START: usize = 0;
+const END: usize = 8;
+const KIND: usize = 16;
+const DONE: usize = 24;
+const PLACE: usize = 32;
+const NEXT: usize = 40;
+const RECORD: usize = 48;
+
+/// The count of releases of an access that is not complete.
+const IN_FLIGHT: u64 = u64::MAX;
+
+/// The most records that one access replaces.
+const REPLACED: usize = 8;
+
+/// How many records are looked at for one that may be dropped.
+const PROBES: usize = 64;
+
+/// The clocks of single atomics: places that share one synchronize more than they do.
+const ATOMICS: usize = 256;
+/// Longer accumulates synchronize through the clock of all.
+const MOST_ATOMICS: u64 = 8;
+
+/// The number of the other clocks.
+const NAMED: usize = 9;
+
+/// A clock of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// This rank's clock at a barrier of the window's ranks; barriers take turns.
+    Barrier(u64),
+    /// This rank's clock at its last `post`.
+    Post,
+    /// This rank's clock at its last `complete`.
+    Complete,
+    /// The clocks of those that released the part's lock from exclusive and from shared mode.
+    Exclusive,
+    Shared,
+    /// The clocks of those that raised a counter of notified operations of this rank.
+    Notices,
+    /// The clocks of those whose operations on the part are complete.
+    Settled,
+    /// The clocks of long accumulates.
+    Long,
+    /// The clocks of atomics on a word.
+    Word(u64),
+}
+
+impl At {
+    fn number(self) -> usize {
+        match self {
+            At::Barrier(turn) => usize::from(!turn.is_multiple_of(2)),
+            At::Post => 2,
+            At::Complete => 3,
+            At::Exclusive => 4,
+            At::Shared => 5,
+            At::Notices => 6,
+            At::Settled => 7,
+            At::Long => 8,
+            At::Word(at) => NAMED + hash(at >> 3, 0) % ATOMICS,
+        }
+    }
+}
+
+/// An access to a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) kind: Kind,
+    /// The rank of the job that accesses.
+    pub(crate) origin: usize,
+    /// Where in the program, by its number at the origin.
+    pub(crate) place: u32,
+}
+
+/// A record, which may be another access's later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    index: u32,
+    number: u32,
+}
+
+/// An earlier access that a new one conflicts with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Met {
+    pub(crate) older: Access,
+    pub(crate) rule: Rule,
+}
+
+/// The shadow of a part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shadow<'m> {
+    memory: &'m Memory,
+    ranks: usize,
+}
+
+/// The right to read and change the records.
+#[derive(Debug)]
+pub(crate) struct Locked<'m>(Shadow<'m>);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.0.word(LOCK).store(0, Ordering::Release);
+    }
+}
+
+/// The number of buckets for a part of `size` bytes.
+fn buckets(size: u64) -> usize {
+    usize::try_from(size / 8).unwrap_or(usize::MAX).clamp(64, 1 << 16).next_power_of_two()
+}
+
+/// The bytes of the shadow of a part of `size` bytes in a job of `ranks` ranks.
+pub(crate) fn bytes(ranks: usize, size: u64, records: usize) -> usize {
+    buckets_at(ranks) + 8 * buckets(size) + RECORD * records
+}
+
+fn buckets_at(ranks: usize) -> usize {
+    CLOCKS + (NAMED + ATOMICS) * slot_bytes(ranks)
+}
+
+/// Spreads numbers of blocks.
+fn hash(block: u64, level: usize) -> usize {
+    let mixed = (block ^ (level as u64) << 58).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    usize::try_from(mixed >> 40).unwrap_or(0)
+}
+
+/// The level of an access of `len` bytes.
+#[inline]
+fn level(len: u64) -> usize {
+    let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
+    ((bits.max(3) as usize - 1) / 3).min(LEVELS - 1)
+}
+
+impl<'m> Shadow<'m> {
+    /// The shadow in `memory`, which its rank has prepared.
+    pub(crate) fn of(memory: &'m Memory, ranks: usize) -> Shadow<'m> {
+        Shadow { memory, ranks }
+    }
+
+    /// Makes an empty shadow of zeroed memory of [`bytes`] bytes.
+    pub(crate) fn prepare(memory: &'m Memory, ranks: usize, size: u64, records: usize) {
+        let shadow = Shadow { memory, ranks };
+        // Relaxed: other ranks read it after a barrier.
+        shadow.word(BUCKETS).store(buckets(size) as u64, Ordering::Relaxed);
+        shadow.word(RECORDS).store(records as u64, Ordering::Relaxed);
+    }
+
+    /// One of the clocks.
+    pub(crate) fn clock(self, at: At) -> Slot<'m> {
+        Slot { memory: self.memory, at: CLOCKS + at.number() * slot_bytes(self.ranks) }
+    }
+
+    /// The clocks of an accumulate on a range.
+    pub(crate) fn clocks_of(self, start: u64, end: u64) -> impl Iterator<Item = Slot<'m>> {
+        let words = (end.saturating_sub(1) >> 3) - (start >> 3) + 1;
+        let long = words > MOST_ATOMICS;
+        let shown = if long { 0 } else { words };
+        let of_words = (0..shown).map(move |word| self.clock(At::Word(start + 8 * word)));
+        of_words.chain(long.then(|| self.clock(At::Long)))
+    }
+
+    /// The number of records that were dropped although a conflict with them was possible.
+    pub(crate) fn dropped(self) -> u64 {
+        self.word(DROPPED).load(Ordering::Relaxed)
+    }
+
+    /// Takes the lock of the records. `wait` is called between attempts.
+    pub(crate) fn lock(self, mut wait: impl FnMut(u32) -> Result<()>) -> Result<Locked<'m>> {
+        let mut turn = 0;
+        // Acquire: pairs with the Release of the last holder.
+        while self.word(LOCK).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            wait(turn)?;
+            turn = turn.saturating_add(1);
+        }
+        Ok(Locked(self))
+    }
+
+    fn word(self, at: usize) -> &'m AtomicU64 {
+        self.memory.word64(at)
+    }
+}
+
+impl Locked<'_> {
+    // Relaxed throughout: the lock orders the accesses.
+    fn get(&self, at: usize) -> u64 {
+        self.0.word(at).load(Ordering::Relaxed)
+    }
+
+    fn set(&self, at: usize, value: u64) {
+        self.0.word(at).store(value, Ordering::Relaxed);
+    }
+
+    fn count(&self, at: usize) -> usize {
+        usize::try_from(self.get(at)).unwrap_or(usize::MAX)
+    }
+
+    /// The offset of a record.
+    fn at(&self, index: usize) -> usize {
+        buckets_at(self.0.ranks) + 8 * self.count(BUCKETS) + RECORD * index
+    }
+
+    /// The offset of the head of a chain.
+    fn chain(&self, level: usize, block: u64) -> usize {
+        buckets_at(self.0.ranks) + 8 * (hash(block, level) & (self.count(BUCKETS) - 1))
+    }
+
+    fn access(&self, index: usize) -> Access {
+        let at = self.at(index);
+        let [kind, place] = [self.get(at + KIND), self.get(at + PLACE)];
+        Access {
+            start: self.get(at + START),
+            end: self.get(at + END),
+            kind: Kind::decode(low(kind)),
+            origin: usize::try_from(kind >> 32).unwrap_or(usize::MAX),
+            place: low(place),
+        }
+    }
+
+    /// Calls `each` with the records whose range overlaps `start..end`.
+    fn overlapping(&self, start: u64, end: u64, mut each: impl FnMut(usize)) {
+        let mut offer = |index: usize, at: usize| {
+            if self.get(at + START) < end && start < self.get(at + END) {
+                each(index);
+            }
+        };
+        for (of_level, shift) in SHIFTS.into_iter().enumerate() {
+            let live = self.get(LIVE + 8 * of_level);
+            if live == 0 {
+                continue;
+            }
+            let before = self.get(BEYOND + 8 * of_level);
+            let blocks = (start >> shift).saturating_sub(before)..=(end - 1) >> shift;
+            if blocks.end() - blocks.start() > self.get(USED) {
+                for index in 0..self.count(USED) {
+                    let at = self.at(index);
+                    if level(self.get(at + END) - self.get(at + START)) == of_level {
+                        offer(index, at);
+                    }
+                }
+                continue;
+            }
+            for block in blocks {
+                let mut next = self.count(self.chain(of_level, block));
+                while next > 0 {
+                    let at = self.at(next - 1);
+                    let (first, end) = (self.get(at + START), self.get(at + END));
+                    // A chain also has records of other blocks.
+                    if first >> shift == block && level(end - first) == of_level {
+                        offer(next - 1, at);
+                    }
+                    next = self.count(at + NEXT);
+                }
+            }
+        }
+    }
+
+    /// Records an access by a rank that knows `clock`, and returns its record with the conflicts
+    /// with earlier accesses. `done`: the access is complete when this rank releases next.
+    pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Met>) {
+        let mut met = Vec::new();
+        let (mut replaced, mut count) = ([0; REPLACED], 0);
+        self.overlapping(new.start, new.end, |index| {
+            let older = self.access(index);
+            let ended = self.get(self.at(index) + DONE);
+            let own = older.origin == new.origin;
+            let ordered = ended != IN_FLIGHT && (own || clock.of(older.origin) > ended);
+            if !ordered && let Some(rule) = conflict((older.kind, older.start), (new.kind, new.start), own) {
+                met.push(Met { older, rule });
+            }
+            let covered = new.start <= older.start && older.end <= new.end;
+            let again = own && ended == IN_FLIGHT && !done && older.kind == new.kind;
+            if covered && count < REPLACED && (again || (ordered && new.kind.stands_for(older.kind))) {
+                replaced[count] = index;
+                count += 1;
+            }
+        });
+        for index in replaced[..count].iter().copied() {
+            self.remove(index);
+            self.release(index);
+        }
+        let ended = if done { clock.of(new.origin) } else { IN_FLIGHT };
+        (self.add(new, ended, clock), met)
+    }
+
+    /// Marks an access of `origin` as complete after that many releases.
+    pub(crate) fn complete(&self, record: Record, releases: u64) {
+        let at = self.at(record.index as usize);
+        if self.is(record) && self.get(at + DONE) == IN_FLIGHT {
+            self.set(at + DONE, releases);
+        }
+    }
+
+    /// Whether the record still has the access for which it was made.
+    pub(crate) fn is(&self, record: Record) -> bool {
+        let at = self.at(record.index as usize);
+        self.get(at + END) > 0 && self.get(at + PLACE) >> 32 == u64::from(record.number)
+    }
+
+    fn add(&self, new: Access, ended: u64, clock: &Clock) -> Record {
+        let index = self.unused(clock);
+        let number = low(self.get(LAST) + 1);
+        self.set(LAST, u64::from(number));
+        let (at, level) = (self.at(index), level(new.end - new.start));
+        let chain = self.chain(level, new.start >> SHIFTS[level]);
+        self.set(at + START, new.start);
+        self.set(at + END, new.end);
+        self.set(at + KIND, u64::from(new.kind.encode()) | (new.origin as u64) << 32);
+        self.set(at + DONE, ended);
+        self.set(at + PLACE, u64::from(new.place) | u64::from(number) << 32);
+        self.set(at + NEXT, self.get(chain));
+        self.set(chain, index as u64 + 1);
+        self.set(LIVE + 8 * level, self.get(LIVE + 8 * level) + 1);
+        if (new.end - 1) >> SHIFTS[level] > new.start >> SHIFTS[level] {
+            self.set(BEYOND + 8 * level, 1);
+        }
+        Record { index: u32::try_from(index).unwrap_or(u32::MAX), number }
+    }
+
+    /// A record for a new access.
+    fn unused(&self, clock: &Clock) -> usize {
+        let free = self.count(FREE);
+        if free > 0 {
+            self.set(FREE, self.get(self.at(free - 1) + NEXT));
+            return free - 1;
+        }
+        let used = self.count(USED);
+        if used < self.count(RECORDS) {
+            self.set(USED, used as u64 + 1);
+            return used;
+        }
+        self.dropped(clock)
+    }
+
+    /// Drops a record: one whose access this rank knows to be complete, if there is one near the
+    /// last that was dropped.
+    fn dropped(&self, clock: &Clock) -> usize {
+        let (records, hand) = (self.count(RECORDS), self.count(HAND));
+        let known = (0..PROBES.min(records)).map(|step| (hand + step) % records).find(|&index| {
+            let ended = self.get(self.at(index) + DONE);
+            ended != IN_FLIGHT && clock.of(self.access(index).origin) > ended
+        });
+        let index = known.unwrap_or_else(|| {
+            self.set(DROPPED, self.get(DROPPED) + 1);
+            hand % records
+        });
+        self.set(HAND, (index as u64 + 1) % records as u64);
+        self.remove(index);
+        index
+    }
+
+    /// Takes a record out of its chain.
+    fn remove(&self, index: usize) {
+        let at = self.at(index);
+        let (start, end) = (self.get(at + START), self.get(at + END));
+        let level = level(end - start);
+        let mut link = self.chain(level, start >> SHIFTS[level]);
+        while self.count(link) != index + 1 {
+            link = self.at(self.count(link) - 1) + NEXT;
+        }
+        self.set(link, self.get(at + NEXT));
+        self.set(at + START, 0);
+        self.set(at + END, 0);
+        self.set(LIVE + 8 * level, self.get(LIVE + 8 * level) - 1);
+    }
+
+    /// Gives a removed record back.
+    fn release(&self, index: usize) {
+        self.set(self.at(index) + NEXT, self.get(FREE));
+        self.set(FREE, index as u64 + 1);
+    }
+}
+
+/// The low half of a word.
+#[allow(clippy::cast_possible_truncation)]
+fn low(word: u64) -> u32 {
+    word as u32
+}
+
+#[cfg(test)]
+mod tests;

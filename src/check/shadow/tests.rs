@@ -1,0 +1,107 @@
+//! Records and the accesses that they find, at every size and with too few records.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const RANKS: usize = 3;
+
+fn memory(size: u64, records: usize) -> Memory {
+    let memory = Memory::private(bytes(RANKS, size, records));
+    Shadow::prepare(&memory, RANKS, size, records);
+    memory
+}
+
+fn locked(memory: &Memory) -> Locked<'_> {
+    Shadow::of(memory, RANKS).lock(|_| panic!("nobody holds it")).expect("free")
+}
+
+fn put(origin: usize, start: u64, end: u64) -> Access {
+    Access { start, end, kind: Kind::Put, origin, place: 7 }
+}
+
+#[test]
+fn a_put_in_flight_meets_a_put_that_overlaps_it() {
+    let memory = memory(4096, 16);
+    let shadow = locked(&memory);
+    let clock = Clock::new(RANKS);
+    let (_, met) = shadow.record(put(0, 8, 16), &clock, false);
+    assert!(met.is_empty());
+    assert!(shadow.record(put(1, 16, 24), &clock, false).1.is_empty(), "adjacent");
+    let (_, met) = shadow.record(put(1, 12, 13), &clock, false);
+    assert_eq!(met.len(), 1);
+    assert_eq!((met[0].older, met[0].rule), (put(0, 8, 16), Rule::Overlap));
+}
+
+#[test]
+fn an_access_is_ordered_behind_a_completed_one_only_by_knowledge_of_a_later_release() {
+    let memory = memory(4096, 16);
+    let shadow = locked(&memory);
+    let (mut first, mut second) = (Clock::new(RANKS), Clock::new(RANKS));
+    let (record, _) = shadow.record(put(0, 0, 8), &first, false);
+    shadow.complete(record, first.of(0));
+    assert!(shadow.record(put(0, 0, 4), &first, false).1.is_empty(), "its own, which is complete");
+    assert_eq!(shadow.record(put(1, 4, 8), &second, false).1.len(), 1, "no release");
+    first.advance(0);
+    second.join(first.counts());
+    assert!(shadow.record(put(2, 6, 8), &second, false).1.iter().all(|met| met.older.origin == 1));
+}
+
+#[test]
+fn a_shadow_without_a_free_record_drops_one_and_counts_what_may_be_missed() {
+    let memory = memory(4096, 4);
+    let shadow = locked(&memory);
+    let mut clock = Clock::new(RANKS);
+    for step in 0..4 {
+        let (record, _) = shadow.record(put(0, 64 * step, 64 * step + 8), &clock, false);
+        shadow.complete(record, clock.of(0));
+    }
+    clock.advance(0);
+    shadow.record(put(0, 1000, 1008), &clock, false);
+    assert_eq!(shadow.get(DROPPED), 0, "its access is known to be complete");
+    for step in 0..4 {
+        shadow.record(put(0, 2000 + 8 * step, 2008 + 8 * step), &clock, false);
+    }
+    assert_eq!(shadow.get(DROPPED), 1);
+}
+
+#[test]
+fn records_of_one_place_are_replaced() {
+    let memory = memory(4096, 8);
+    let shadow = locked(&memory);
+    let clock = Clock::new(RANKS);
+    let sum = Kind::combine("accumulate", Some(crate::reduce::Op::Sum), crate::reduce::BasicType::Int64);
+    for _ in 0..1000 {
+        let access = Access { kind: sum, ..put(0, 8, 16) };
+        assert!(shadow.record(access, &clock, false).1.is_empty());
+    }
+    assert_eq!((shadow.get(DROPPED), shadow.get(LIVE)), (0, 1));
+}
+
+proptest! {
+    /// The records that overlap a range are those that a list finds, at every size.
+    #[test]
+    fn overlapping_records_are_found(accesses in prop::collection::vec((0u64..1 << 20, 1u64..1 << 18, 0u32..19), 1..60)) {
+        let memory = memory(1 << 20, 64);
+        let shadow = locked(&memory);
+        let clock = Clock::new(RANKS);
+        let ranges: Vec<_> = accesses.iter().map(|&(start, len, shift)| (start, start + (len >> shift).max(1))).collect();
+        let records: Vec<_> = ranges.iter().map(|&(start, end)| {
+            let access = Access { kind: Kind::Get, place: u32::try_from(start).unwrap(), ..put(0, start, end) };
+            shadow.add(access, IN_FLIGHT, &clock)
+        }).collect();
+        for (start, end) in ranges.iter().copied() {
+            let mut found = Vec::new();
+            shadow.overlapping(start, end, |index| found.push(index));
+            found.sort_unstable();
+            let expected: Vec<_> = (0..ranges.len()).filter(|&at| ranges[at].0 < end && start < ranges[at].1).collect();
+            prop_assert_eq!(found, expected);
+        }
+        for record in records {
+            prop_assert!(shadow.is(record));
+            shadow.remove(record.index as usize);
+            prop_assert!(!shadow.is(record));
+        }
+        prop_assert!((0..LEVELS).all(|level| shadow.get(LIVE + 8 * level) == 0));
+    }
+}

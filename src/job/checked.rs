@@ -1,0 +1,90 @@
+//! The conflict checker's part in a job (`check`): whether it is on, and its clocks at barriers.
+
+use std::sync::atomic::Ordering;
+
+use transom_fabric::{Memory, diagnostics};
+
+use super::block::block_bytes;
+use super::{JobCore, Team};
+use crate::check::{self, Area, Checker};
+use crate::environment::Settings;
+use crate::error::{JobError, Result};
+
+/// The bytes of a job block in a job of `ranks` ranks, with what the checker needs.
+pub(super) fn bytes(settings: &Settings, ranks: usize) -> usize {
+    if settings.check.on { base(ranks) + check::area_bytes(ranks) } else { block_bytes(ranks) }
+}
+
+/// Where the checker's area begins.
+fn base(ranks: usize) -> usize {
+    block_bytes(ranks).next_multiple_of(64)
+}
+
+/// Turns the checker off where it does not see all synchronization.
+pub(super) fn restrict(settings: &mut Settings, rank: usize, watched: bool) {
+    if settings.check.on && !watched {
+        settings.check.on = false;
+        if rank == 0 {
+            let what = "TRANSOM_CHECK has no effect: another library connects the ranks, whose messages the checker does not see";
+            diagnostics::warn("transom::check", &what);
+        }
+    }
+}
+
+/// The checker of a rank, if the user asks for it and all ranks share memory.
+pub(super) fn checker(settings: &Settings, rank: usize, nodes: &[usize], block: &Memory) -> Option<Checker> {
+    if !settings.check.on {
+        return None;
+    }
+    let one_node = settings.shm && nodes.iter().all(|&node| node == nodes[rank]);
+    if !one_node && rank == 0 {
+        let what = "TRANSOM_CHECK has no effect: the checker needs ranks that share memory on one node";
+        diagnostics::warn("transom::check", &what);
+    }
+    one_node.then(|| Checker::new(rank, nodes.len(), block, base(nodes.len())))
+}
+
+impl JobCore {
+    /// The area of a rank for the checker.
+    pub(crate) fn area(&self, checker: &'_ Checker, rank: usize) -> Result<Area<'_>> {
+        let block = if rank == self.rank { Some(self.block.memory()) } else { self.link(rank)?.block() };
+        block.map(|block| checker.area(block)).ok_or_else(|| JobError::WordsUnmapped { rank }.into())
+    }
+
+    /// Passes a barrier of a team, after which each member knows what all have done before.
+    pub(super) fn meet<R>(&self, team: &Team, turn: u32, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
+        let Some(checker) = &self.block.checker else { return barrier() };
+        checker.release().store(checker.own().barrier(turn));
+        let passed = barrier()?;
+        for member in 0..team.size {
+            let area = self.area(checker, team.rank(member))?;
+            checker.clock().learn(area.barrier(turn));
+        }
+        Ok(passed)
+    }
+
+    /// Learns all that any rank has released so far.
+    pub(super) fn learn_all(&self) -> Result<()> {
+        let Some(checker) = &self.block.checker else { return Ok(()) };
+        for rank in 0..self.size {
+            // Acquire: pairs with the Release of the rank.
+            let releases = self.area(checker, rank)?.releases().load(Ordering::Acquire);
+            checker.clock().learn_of(rank, releases);
+        }
+        Ok(())
+    }
+
+    /// At rank 0: says how many conflicts the checker found, if there were any. Fails if the user
+    /// wants it.
+    pub(super) fn summarize(&self) -> Result<()> {
+        let found = self.block.checker.as_ref().filter(|_| self.rank == 0).map_or(0, |checker| checker.own().noted());
+        if found == 0 {
+            return Ok(());
+        }
+        if self.settings.check.fails {
+            return Err(JobError::Conflicts { found }.into());
+        }
+        diagnostics::answer(&format!("transom: {}", JobError::Conflicts { found }));
+        Ok(())
+    }
+}

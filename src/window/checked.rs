@@ -1,0 +1,477 @@
+//! The conflict checker's part in a window (`check`): each operation is recorded in the shadow of
+//! its target before it is performed, and each synchronization passes clocks on. A window that is
+//! not checked has none of this: its operations find their target on the hot path, those of a
+//! checked window do not.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use transom_fabric::{Memory, diagnostics};
+
+use super::accumulate::Accumulate;
+use super::core::Core;
+use super::create::Wanted;
+use super::lock::Lock;
+use super::segment::Draft;
+use super::target::Target;
+use super::transfer::Count;
+use crate::check::{self, Access, At, Checker, Conflict, Kind, Met, Record, Shadow, Side};
+use crate::error::{JobError, Result};
+use crate::flavor::Flavor;
+use crate::hints::{Hints, Info, Model};
+use crate::memory::layout::Layout;
+use crate::reduce::BasicType;
+
+/// The bit by which the number of a window differs from that of its shadows.
+const SHADOWS: u64 = 1 << 61;
+
+/// The longest load that may poll for an update.
+const POLLED: usize = 8;
+
+/// Attempts at the lock of a shadow before the waiter yields, and before it looks for dead ranks.
+const SPINS: u32 = 64;
+const LOOKS: u32 = 1 << 12;
+
+/// The checker's data of a window.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// The window whose parts are the shadows.
+    shadows: Core,
+    /// The accesses of this rank to each member that are not complete.
+    pending: Mutex<HashMap<usize, Vec<Pending>>>,
+    /// The number of the last operation of this rank.
+    operations: AtomicU64,
+    /// The number of barriers of the window so far.
+    barriers: AtomicU64,
+    /// The group of `post`.
+    origins: Mutex<Vec<usize>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    record: Record,
+    /// Whether the result of the operation shows that it is complete.
+    fetches: bool,
+    operation: u64,
+}
+
+/// When an operation is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// In its call, which returns the result.
+    InCall,
+    /// At a later synchronization.
+    Later,
+}
+
+/// The accesses that an operation or a synchronization completes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which {
+    All,
+    /// Those whose results have arrived.
+    Fetching,
+    /// Those of one operation.
+    Operation(u64),
+    /// Those of one operation, if its result has arrived.
+    Result(u64),
+}
+
+impl Which {
+    fn has(self, pending: &Pending) -> bool {
+        match self {
+            Which::All => true,
+            Which::Fetching => pending.fetches,
+            Which::Operation(number) => pending.operation == number,
+            Which::Result(number) => pending.operation == number && pending.fetches,
+        }
+    }
+}
+
+impl Checked {
+    fn new(core: &Core) -> Result<Checked> {
+        let info = Info::new();
+        let wanted = Wanted { flavor: Flavor::Allocate, unit: 1, info: &info };
+        let hints = Hints::at_creation(&info, wanted.flavor)?;
+        let (ranks, size) = (core.job.size, core.own.part.size);
+        // A small part has few places, so it needs few records.
+        let most = usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(16).saturating_add(64);
+        let records = core.job.settings.check.records.min(most);
+        let memory = core.job.wire.allocate(check::shadow_bytes(ranks, size, records))?;
+        Shadow::prepare(&memory, ranks, size, records);
+        let draft = Draft { hints, memory, shared: None };
+        Ok(Checked {
+            shadows: Core::open(&core.job, &core.team, core.id ^ SHADOWS, &wanted, draft)?,
+            pending: Mutex::default(),
+            operations: AtomicU64::new(0),
+            barriers: AtomicU64::new(0),
+            origins: Mutex::default(),
+        })
+    }
+
+    /// Ends the access of peers, and says what was forgotten.
+    pub(super) fn withdraw(&self) {
+        let dropped = self.own().dropped();
+        if dropped > 0 {
+            let Core { job, id, .. } = &self.shadows;
+            let (window, most) = (id ^ SHADOWS, job.settings.check.records);
+            diagnostics::answer(&format!(
+                "transom: rank {}: the checker forgot {dropped} accesses to window {window:x}, whose conflicts it does not \
+                 report: it remembers {most} (TRANSOM_CHECK_RECORDS)",
+                job.rank
+            ));
+        }
+        self.shadows.withdraw();
+    }
+
+    fn memory(&self, member: usize) -> Result<&Memory> {
+        let shadow = self.shadows.target("check", member)?.and_then(|target| target.reach.memory());
+        shadow.ok_or_else(|| JobError::WordsUnmapped { rank: member }.into())
+    }
+
+    fn shadow(&self, member: usize) -> Result<Shadow<'_>> {
+        Ok(Shadow::of(self.memory(member)?, self.shadows.job.size))
+    }
+
+    fn own(&self) -> Shadow<'_> {
+        Shadow::of(&self.shadows.own.memory, self.shadows.job.size)
+    }
+
+    /// Waits for the lock of a shadow.
+    fn wait(&self, turn: u32) -> Result<()> {
+        match turn {
+            ..SPINS => std::hint::spin_loop(),
+            _ if turn.is_multiple_of(LOOKS) => self.shadows.job.progress.look()?,
+            _ => std::thread::yield_now(),
+        }
+        Ok(())
+    }
+
+    fn pending(&self) -> MutexGuard<'_, HashMap<usize, Vec<Pending>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes accesses to a member. Returns whether there were any.
+    fn complete(&self, checker: &Checker, member: usize, which: Which) -> Result<bool> {
+        let shadow = self.shadow(member)?;
+        let mut pending = self.pending();
+        let Some(list) = pending.get_mut(&member).filter(|list| !list.is_empty()) else { return Ok(false) };
+        let releases = checker.clock().of(self.shadows.job.rank);
+        let locked = shadow.lock(|turn| self.wait(turn))?;
+        let before = list.len();
+        list.retain(|one| {
+            let ends = which.has(one);
+            if ends {
+                locked.complete(one.record, releases);
+            }
+            !ends
+        });
+        Ok(list.len() < before)
+    }
+}
+
+impl Accumulate<'_> {
+    /// The access that it is.
+    pub(super) fn kind(&self) -> Kind {
+        Kind::combine(if self.into.is_some() { "get_accumulate" } else { "accumulate" }, Some(self.op), self.ty)
+    }
+}
+
+impl Core {
+    /// Adds the checker's data to a window that is being created, where the job is checked.
+    pub(super) fn checked(mut self) -> Result<Core> {
+        if self.job.block.checker.is_some() {
+            self.checked = Some(Box::new(Checked::new(&self)?));
+            self.direct = 0;
+        }
+        Ok(self)
+    }
+
+    /// Whether the window's accesses are recorded.
+    #[inline]
+    pub(super) fn is_checked(&self) -> bool {
+        self.checked.is_some()
+    }
+
+    fn checker(&self) -> Option<(&Checked, &Checker)> {
+        Some((self.checked.as_deref()?, self.job.block.checker.as_ref()?))
+    }
+
+    /// Records an operation on `layout` at byte `at` of the target, before it is performed.
+    #[inline]
+    pub(super) fn note(
+        &self,
+        target: &Target,
+        at: i64,
+        layout: &Layout<'_>,
+        kind: Kind,
+        count: &mut Count<'_>,
+    ) -> Result<()> {
+        if !self.is_checked() {
+            return Ok(());
+        }
+        // A request with a tally is not complete at once.
+        count.tally(target);
+        self.note_checked(target, at, layout, kind, End::Later)
+    }
+
+    /// [`Core::note`] for one element of an accumulate.
+    #[inline]
+    pub(super) fn note_one(&self, target: &Target, at: u64, kind: Kind, end: End) -> Result<()> {
+        let Kind::Combine { ty, .. } = kind else { return Ok(()) };
+        if !self.is_checked() {
+            return Ok(());
+        }
+        self.note_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()), kind, end)
+    }
+
+    #[cold]
+    fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        let (place, member) = (checker.place(), target.rank());
+        let shadow = checked.shadow(member)?;
+        let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut conflicts = Vec::new();
+        let mut pending = checked.pending();
+        let list = pending.entry(member).or_default();
+        for (offset, len) in layout.pieces().filter(|&(_, len)| len > 0) {
+            let start = at.wrapping_add(offset).cast_unsigned();
+            let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };
+            if matches!(kind, Kind::Combine { .. }) && !kind.only_reads() {
+                // The atomic passes on what this rank has done before it.
+                let clock = checker.release();
+                shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot));
+            }
+            let clock = checker.clock();
+            let locked = shadow.lock(|turn| checked.wait(turn))?;
+            let (record, met) = locked.record(new, &clock, end == End::InCall);
+            drop((locked, clock));
+            if end == End::Later {
+                list.push(Pending { record, fetches: kind.fetches(), operation });
+            }
+            conflicts.extend(met.into_iter().map(|met| (new, met)));
+        }
+        drop(pending);
+        conflicts.into_iter().try_for_each(|(new, met)| self.conflict(checker, member, new, met))
+    }
+
+    /// Learns from the accumulates on a range whose values have arrived.
+    #[inline]
+    pub(super) fn layout_fetched(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
+        if self.is_checked() { self.fetched_checked(target, at, layout) } else { Ok(()) }
+    }
+
+    /// [`Core::layout_fetched`] for one element.
+    #[inline]
+    pub(super) fn fetched(&self, target: &Target, at: u64, ty: BasicType) -> Result<()> {
+        if !self.is_checked() {
+            return Ok(());
+        }
+        self.fetched_checked(target, at.cast_signed(), &Layout::Bytes(ty.size()))
+    }
+
+    #[cold]
+    fn fetched_checked(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        let shadow = checked.shadow(target.rank())?;
+        let mut clock = checker.clock();
+        for (offset, len) in layout.pieces().filter(|&(_, len)| len > 0) {
+            let start = at.wrapping_add(offset).cast_unsigned();
+            shadow
+                .clocks_of(start, start + len as u64)
+                .chain([shadow.clock(At::Long)])
+                .for_each(|slot| clock.learn(slot));
+        }
+        Ok(())
+    }
+
+    /// Loads bytes of this rank's part, as the program sees them.
+    #[inline]
+    pub(super) fn load(&self, at: usize, into: &mut [u8]) {
+        self.note_local(self.team.me, at, into.len(), Kind::Load);
+        self.own.local().read(at, into);
+    }
+
+    /// Stores bytes into this rank's part.
+    #[inline]
+    pub(super) fn store(&self, at: usize, from: &[u8]) {
+        self.note_local(self.team.me, at, from.len(), Kind::Store);
+        self.own.local().write(at, from);
+    }
+
+    /// Records a load or store of a part that this process maps.
+    #[inline]
+    pub(super) fn note_local(&self, member: usize, at: usize, len: usize, kind: Kind) {
+        if self.is_checked() {
+            self.note_local_checked(member, at, len, kind);
+        }
+    }
+
+    /// A load or store returns no error, so neither does this.
+    #[cold]
+    fn note_local_checked(&self, member: usize, at: usize, len: usize, kind: Kind) {
+        if let Err(error) = self.try_note_local(member, at, len, kind) {
+            self.job.warn_once(&format!("a {kind} was not checked: {error:#}"));
+        }
+    }
+
+    fn try_note_local(&self, member: usize, at: usize, len: usize, kind: Kind) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        if len == 0 {
+            return Ok(());
+        }
+        // A program may poll a word for an update (MPI-4.1 §12.7, the unified model).
+        if kind == Kind::Load && len <= POLLED && self.own.model() == Model::Unified {
+            return self.learn_from(member, &[At::Settled]);
+        }
+        let (start, place) = (at as u64, checker.place());
+        let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };
+        let clock = checker.clock();
+        let locked = checked.shadow(member)?.lock(|turn| checked.wait(turn))?;
+        let (_, met) = locked.record(new, &clock, true);
+        drop((locked, clock));
+        met.into_iter().try_for_each(|met| self.conflict(checker, member, new, met))
+    }
+
+    fn conflict(&self, checker: &Checker, member: usize, new: Access, met: Met) -> Result<()> {
+        let side = |access: Access| {
+            let place = self.job.area(checker, access.origin)?.text(access.place);
+            Ok::<_, crate::Error>(Side { access, place })
+        };
+        let conflict = Conflict {
+            window: self.id,
+            target: self.team.rank(member),
+            dynamic: self.flavor == Flavor::Dynamic,
+            older: side(met.older)?,
+            newer: side(new)?,
+            rule: met.rule,
+        };
+        checker.report(self.job.area(checker, 0)?, &conflict);
+        Ok(())
+    }
+
+    /// Records that operations to a member are complete.
+    pub(super) fn completed(&self, member: usize, which: Which) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        if checked.complete(checker, member, which)? {
+            checker.release().teach(checked.shadow(member)?.clock(At::Settled));
+        }
+        Ok(())
+    }
+
+    /// [`Core::completed`] for all members.
+    #[cold]
+    pub(super) fn all_completed(&self, which: Which) -> Result<()> {
+        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let members: Vec<usize> = checked.pending().keys().copied().collect();
+        members.into_iter().try_for_each(|member| self.completed(member, which))
+    }
+
+    /// Learns from a part's clocks.
+    fn learn_from(&self, member: usize, from: &[At]) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        let shadow = checked.shadow(member)?;
+        let mut clock = checker.clock();
+        from.iter().for_each(|&at| clock.learn(shadow.clock(at)));
+        Ok(())
+    }
+
+    /// Adds to one of a part's clocks.
+    fn pass_to(&self, member: usize, into: At) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        checker.release().teach(checked.shadow(member)?.clock(into));
+        Ok(())
+    }
+
+    /// Learns from those that held a part's lock before.
+    pub(super) fn lock_taken(&self, member: usize, kind: Lock) -> Result<()> {
+        match kind {
+            Lock::Shared => self.learn_from(member, &[At::Exclusive]),
+            Lock::Exclusive => self.learn_from(member, &[At::Exclusive, At::Shared]),
+        }
+    }
+
+    /// Passes on what this rank has done under a part's lock, before the lock is released.
+    pub(super) fn lock_ends(&self, member: usize, kind: Lock) -> Result<()> {
+        self.pass_to(member, if kind == Lock::Shared { At::Shared } else { At::Exclusive })
+    }
+
+    /// [`Core::lock_taken`] for `lock_all`.
+    pub(super) fn locks_taken(&self) -> Result<()> {
+        if !self.is_checked() {
+            return Ok(());
+        }
+        (0..self.team.size).try_for_each(|member| self.lock_taken(member, Lock::Shared))
+    }
+
+    /// [`Core::lock_ends`] for `lock_all`.
+    pub(super) fn locks_end(&self) -> Result<()> {
+        if !self.is_checked() {
+            return Ok(());
+        }
+        (0..self.team.size).try_for_each(|member| self.lock_ends(member, Lock::Shared))
+    }
+
+    /// Passes a barrier of the window's ranks, after which each knows what all have done before.
+    pub(super) fn meet<R>(&self, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
+        let Some((checked, checker)) = self.checker() else { return barrier() };
+        // Relaxed: barriers of a window come one after the other.
+        let at = At::Barrier(checked.barriers.fetch_add(1, Ordering::Relaxed));
+        checker.release().store(checked.own().clock(at));
+        let passed = barrier()?;
+        (0..self.team.size).try_for_each(|member| self.learn_from(member, &[at]))?;
+        Ok(passed)
+    }
+
+    /// Passes on what this rank has done before `post`.
+    pub(super) fn posts(&self, origins: &[usize]) {
+        let Some((checked, checker)) = self.checker() else { return };
+        *checked.origins.lock().unwrap_or_else(PoisonError::into_inner) = origins.to_vec();
+        checker.release().store(checked.own().clock(At::Post));
+    }
+
+    /// Learns from the `post` of a target.
+    pub(super) fn post_arrived(&self, member: usize) -> Result<()> {
+        self.learn_from(member, &[At::Post])
+    }
+
+    /// Passes on what this rank has done before `complete`.
+    pub(super) fn completes(&self) {
+        let Some((checked, checker)) = self.checker() else { return };
+        checker.release().store(checked.own().clock(At::Complete));
+    }
+
+    /// Learns from the `complete` of all origins of `post`.
+    pub(super) fn completes_arrived(&self) -> Result<()> {
+        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let origins = std::mem::take(&mut *checked.origins.lock().unwrap_or_else(PoisonError::into_inner));
+        origins.into_iter().try_for_each(|origin| self.learn_from(origin, &[At::Complete]))
+    }
+
+    /// The number of the last operation of this rank; 0 in a window that is not checked.
+    pub(super) fn last_operation(&self) -> u64 {
+        self.checked.as_ref().map_or(0, |checked| checked.operations.load(Ordering::Relaxed))
+    }
+
+    /// Passes on what this rank has done before it raises a counter of a member. The operation with
+    /// which the notice comes is complete.
+    pub(super) fn notifies(&self, member: usize) -> Result<()> {
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        checked.complete(checker, member, Which::Operation(self.last_operation()))?;
+        self.pass_to(member, At::Notices)
+    }
+
+    /// Learns from those that raised counters of this rank.
+    pub(super) fn notices_read(&self) -> Result<()> {
+        self.learn_from(self.team.me, &[At::Notices])
+    }
+
+    /// Orders this rank's loads and stores with those of others (`MPI_WIN_SYNC`). A rank that polls
+    /// its memory learns so from those whose operations on it are complete.
+    pub(crate) fn sync(&self) {
+        self.own.sync();
+        if let Some((checked, checker)) = self.checker() {
+            checker.clock().learn(checked.own().clock(At::Settled));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The conflict checker (`TRANSOM_CHECK`): programs with a race, which it reports with both places,
+//! and their right forms, of which it reports nothing. Jobs of this program itself (`--rank BODY`)
+//! under the real launcher, which kills a job that hangs.
+//!
+//! Shows E5.
+
+use std::process::{Command, ExitCode, Stdio};
+
+use libtest_mimic::{Arguments, Trial};
+use transom::ops::{Max, NoOp, Sum};
+use transom::{Datatype, Job, Lock, Notice, Request, Result, Window};
+
+#[path = "checker/cases.rs"]
+mod cases;
+
+use cases::CASES;
+
+/// Seconds; longer than any of these jobs takes on a busy machine.
+const WATCHDOG: &str = "60";
+
+/// A test beside the cases.
+type Named = (&'static str, fn());
+
+/// A program, and what is found in it.
+struct Case {
+    name: &'static str,
+    ranks: usize,
+    body: fn(&Job) -> Result<()>,
+    /// One text for each line of reports that must be there, among them the kinds and bytes of both
+    /// sides; empty where nothing may be reported.
+    reported: &'static [&'static str],
+    /// How many reports there are.
+    reports: usize,
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some("--rank") {
+        return rank(&args.next().unwrap_or_default());
+    }
+    let cases = CASES.iter().map(|case| {
+        Trial::test(case.name, move || {
+            found(case);
+            Ok(())
+        })
+    });
+    let tests: [Named; 4] = [
+        ("nothing_is_reported_without_the_variable", without_the_variable),
+        ("ranks_on_two_nodes_are_told_that_it_is_off", two_nodes),
+        ("accesses_that_were_forgotten_are_counted", forgotten),
+        ("a_conflict_ends_the_job_with_an_error_on_request", error_on_request),
+    ];
+    let tests = tests.into_iter().map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), cases.chain(tests).collect()).exit_code()
+}
+
+fn without_the_variable() {
+    assert_eq!(job(&CASES[0], &[]), (Some(0), String::new()));
+}
+
+fn two_nodes() {
+    let (status, printed) = job(&CASES[0], &[("TRANSOM_CHECK", "1"), ("TRANSOM_TEST_NODES", "2")]);
+    assert!(printed.contains("TRANSOM_CHECK has no effect"), "{printed}");
+    assert!(!printed.contains("conflicting"), "{printed}");
+    assert_eq!(status, Some(0), "{printed}");
+}
+
+fn forgotten() {
+    let many = CASES.iter().find(|case| case.name == "puts_of_many_places").expect("a case");
+    let (status, printed) = job(many, &[("TRANSOM_CHECK", "1"), ("TRANSOM_CHECK_RECORDS", "64")]);
+    assert!(printed.contains("rank 0: the checker forgot 36 accesses to window"), "{printed}");
+    assert_eq!(status, Some(0), "{printed}");
+}
+
+fn error_on_request() {
+    let (status, printed) = job(&CASES[0], &[("TRANSOM_CHECK", "fail")]);
+    assert!(printed.contains("transom: conflicting accesses to window"), "{printed}");
+    assert!(printed.contains("the checker found conflicting accesses: 1 pairs of places"), "{printed}");
+    assert_eq!(status, Some(1), "{printed}");
+}
+
+/// The exit status of a job of a case, and what it prints.
+fn job(case: &Case, environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_transom-test-run"))
+        .args(["-n", &case.ranks.to_string(), "--bind", "none", "--timeout", WATCHDOG])
+        .args(transom_harness::as_ranks())
+        .args(["--rank", case.name])
+        .env_remove("TRANSOM_CHECK")
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .expect("the launcher starts");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn found(case: &Case) {
+    let (status, printed) = job(case, &[("TRANSOM_CHECK", "1")]);
+    assert_eq!(status, Some(0), "{printed}");
+    let reports = printed.matches("transom: conflicting accesses").count();
+    assert_eq!(reports, case.reports, "{printed}");
+    for text in case.reported {
+        assert!(printed.contains(text), "{text:?} is not in\n{printed}");
+    }
+    if reports > 0 {
+        assert!(printed.contains("tests/checker/cases.rs:"), "no place in\n{printed}");
+        assert!(printed.contains(&format!("transom: the checker found conflicting accesses: {reports}")), "{printed}");
+    } else {
+        assert_eq!(printed, "");
+    }
+}
+
+fn rank(name: &str) -> ExitCode {
+    let Some(case) = CASES.iter().find(|case| case.name == name) else {
+        eprintln!("no body is called {name:?}");
+        return ExitCode::FAILURE;
+    };
+    match transom::init().and_then(|world| (case.body)(&world).and_then(|()| world.finalize())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
