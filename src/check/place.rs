@@ -79,14 +79,20 @@ fn text_of(address: usize) -> Option<String> {
         }
         let name = name.unwrap_or_else(|| "unknown function".into());
         text = Some(match (symbol.filename(), symbol.lineno()) {
-            (Some(file), Some(line)) => format!("{name} at {}:{line}", file.display()),
-            _ => name,
+            (Some(file), Some(line)) => format!("{} at {}:{line}", shortened(&name), file.display()),
+            _ => shortened(&name).to_owned(),
         });
     });
     match text {
         None if !is_named => Some(format!("address {address:#x}, without a symbol")),
         text => text,
     }
+}
+
+/// The beginning of a name, which may have many parameters of types.
+fn shortened(name: &str) -> &str {
+    const MOST: usize = 200;
+    name.char_indices().nth(MOST).map_or(name, |(end, _)| &name[..end])
 }
 
 /// Whether a file belongs to this library or to Rust's. The names of inlined functions may lack

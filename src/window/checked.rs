@@ -3,6 +3,7 @@
 //! not checked has none of this: its operations find their target on the hot path, those of a
 //! checked window do not.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,7 +41,7 @@ pub(super) struct Checked {
     shadows: Core,
     /// The accesses of this rank to each member that are not complete.
     pending: Mutex<HashMap<usize, Vec<Pending>>>,
-    /// The number of the last operation of this rank.
+    /// The number of operations of this rank.
     operations: AtomicU64,
     /// The number of barriers of the window so far.
     barriers: AtomicU64,
@@ -54,6 +55,16 @@ struct Pending {
     /// Whether the result of the operation shows that it is complete.
     fetches: bool,
     operation: u64,
+}
+
+thread_local! {
+    /// The number of this thread's last operation, in its window.
+    static LAST: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The number of the operation that this thread has just started in a checked window.
+pub(super) fn last_operation() -> u64 {
+    LAST.get()
 }
 
 /// When an operation is complete.
@@ -231,6 +242,7 @@ impl Core {
         let (place, member) = (checker.place(), target.rank());
         let shadow = checked.shadow(member)?;
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
+        LAST.set(operation);
         let mut conflicts = Vec::new();
         let mut pending = checked.pending();
         let list = pending.entry(member).or_default();
@@ -448,16 +460,11 @@ impl Core {
         origins.into_iter().try_for_each(|origin| self.learn_from(origin, &[At::Complete]))
     }
 
-    /// The number of the last operation of this rank; 0 in a window that is not checked.
-    pub(super) fn last_operation(&self) -> u64 {
-        self.checked.as_ref().map_or(0, |checked| checked.operations.load(Ordering::Relaxed))
-    }
-
     /// Passes on what this rank has done before it raises a counter of a member. The operation with
     /// which the notice comes is complete.
     pub(super) fn notifies(&self, member: usize) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        checked.complete(checker, member, Which::Operation(self.last_operation()))?;
+        checked.complete(checker, member, Which::Operation(last_operation()))?;
         self.pass_to(member, At::Notices)
     }
 

@@ -318,6 +318,11 @@ impl Core {
 
     /// [`Core::barrier`] that returns the union of the bits that ranks send.
     pub(super) fn barrier_with_bits(&self, bits: u32) -> Result<u32> {
+        self.meet(|| self.barrier_unchecked(bits))
+    }
+
+    /// [`Core::barrier_with_bits`] that the conflict checker does not see.
+    pub(super) fn barrier_unchecked(&self, bits: u32) -> Result<u32> {
         let signals = self.signals(|member| {
             if let Some(target) = self.known(member) {
                 return Ok(target.words(self));
@@ -327,7 +332,7 @@ impl Core {
             let block = self.job.link(rank)?.block();
             Ok(block.map(|block| Words::at(block, self.job.block.words_at(place))))
         });
-        self.meet(|| self.disseminate(bits, &signals))
+        self.disseminate(bits, &signals)
     }
 
     /// The signals of a barrier of the window's ranks, with the control words of the ranks of this

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use transom_fabric::TallyRef;
 
-use super::checked::Which;
+use super::checked::{Which, last_operation};
 use super::core::Core;
 use super::element::RmaElem;
 use super::notices::Awaited;
@@ -57,7 +57,7 @@ impl Until {
     #[cold]
     fn checked(core: &Core, tally: TallyRef) -> Until {
         match core.me.upgrade() {
-            Some(window) => Until::Checked(Box::new((window, tally, core.last_operation()))),
+            Some(window) => Until::Checked(Box::new((window, tally, last_operation()))),
             None => Until::Complete(tally),
         }
     }
