@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bootstrap::pmi1::SECRET;
@@ -40,13 +41,15 @@ const MTU: &str = "TRANSOM_RDMA_MTU";
 const SILENCE: &str = "TRANSOM_SILENCE";
 const CHECK: &str = "TRANSOM_CHECK";
 const CHECK_RECORDS: &str = "TRANSOM_CHECK_RECORDS";
+const CHECK_REPORT: &str = "TRANSOM_CHECK_REPORT";
+const CHECK_SUPPRESS: &str = "TRANSOM_CHECK_SUPPRESS";
 /// Read by the library that serves the windows of MPI programs (capi/mpi).
 const MPI: &str = "TRANSOM_MPI";
 /// Read by the library that serves the windows of MPI programs (capi/mpi).
 const EARLY_READS: &str = "TRANSOM_EARLY_READS";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 20] = [
+pub const VARIABLES: [Variable; 22] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -140,6 +143,17 @@ pub const VARIABLES: [Variable; 20] = [
                   48 bytes each",
     },
     Variable {
+        name: CHECK_REPORT,
+        default: "none",
+        meaning: "a file to which TRANSOM_CHECK appends each report as a line of JSON, in addition to the standard error",
+    },
+    Variable {
+        name: CHECK_SUPPRESS,
+        default: "none",
+        meaning: "a file with texts, one on each line: TRANSOM_CHECK does not report a conflict if the function or file of one of \
+                  its places contains one of them; lines that begin with # are comments",
+    },
+    Variable {
         name: MPI,
         default: "on",
         meaning: "on or off: whether libtransom_mpi.so serves the windows of the MPI program into which it is loaded",
@@ -193,13 +207,17 @@ pub(crate) struct Pretended {
 }
 
 /// The user's settings of the conflict checker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) on: bool,
     /// Whether a conflict is an error when the job ends.
     pub(crate) fails: bool,
     /// The most records of a part.
     pub(crate) records: usize,
+    /// The file that gets the reports too.
+    pub(crate) report: Option<PathBuf>,
+    /// Texts of places whose conflicts are not reported.
+    pub(crate) suppressed: Vec<String>,
 }
 
 /// The user's settings of RDMA ports and of the paths between them.
@@ -255,7 +273,7 @@ impl Default for Settings {
             populate: 1 << 20,
             rdma: Rdma::default(),
             silence: None,
-            check: Check { on: false, fails: false, records: 64 << 10 },
+            check: Check { on: false, fails: false, records: 64 << 10, report: None, suppressed: Vec::new() },
             pretended: Pretended::default(),
         }
     }
@@ -298,6 +316,10 @@ impl Settings {
         }
         if let Some(value) = filled(CHECK_RECORDS)? {
             settings.check.records = size(CHECK_RECORDS, &value)?.max(64);
+        }
+        settings.check.report = filled(CHECK_REPORT)?.map(PathBuf::from);
+        if let Some(path) = filled(CHECK_SUPPRESS)? {
+            settings.check.suppressed = texts(&path)?;
         }
         if let Some(value) = get(SILENCE)? {
             let seconds = value.parse().ok().filter(|seconds| (2..=600).contains(seconds));
@@ -378,6 +400,14 @@ fn begins(name: &OsStr, prefix: &str) -> bool {
 fn text(name: &'static str, value: Option<OsString>) -> Result<Option<String>> {
     let refused = |value: OsString| invalid(name, &value.to_string_lossy(), SettingError::NotUtf8);
     value.map(|value| value.into_string().map_err(refused)).transpose()
+}
+
+/// The texts of a file of suppressions.
+fn texts(path: &str) -> Result<Vec<String>> {
+    let refused = |error: std::io::Error| invalid(CHECK_SUPPRESS, path, SettingError::NotReadable(error.to_string()));
+    let text = std::fs::read_to_string(path).map_err(refused)?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(str::to_owned).collect())
 }
 
 /// Whether shm, verbs and ofi may be used, by a list of their names.

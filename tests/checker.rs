@@ -4,6 +4,7 @@
 //!
 //! Shows E5.
 
+use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 
 use libtest_mimic::{Arguments, Trial};
@@ -44,11 +45,13 @@ fn main() -> ExitCode {
             Ok(())
         })
     });
-    let tests: [Named; 4] = [
+    let tests: [Named; 6] = [
         ("nothing_is_reported_without_the_variable", without_the_variable),
         ("ranks_on_two_nodes_are_told_that_it_is_off", two_nodes),
         ("accesses_that_were_forgotten_are_counted", forgotten),
         ("a_conflict_ends_the_job_with_an_error_on_request", error_on_request),
+        ("reports_are_appended_to_a_file_as_json", appended),
+        ("places_can_be_suppressed", suppressed),
     ];
     let tests = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
@@ -82,6 +85,40 @@ fn error_on_request() {
     assert!(printed.contains("transom: conflicting accesses to window"), "{printed}");
     assert!(printed.contains("the checker found conflicting accesses: 1 pairs of places"), "{printed}");
     assert_eq!(status, Some(1), "{printed}");
+}
+
+fn appended() {
+    let path = file("report");
+    drop(fs::remove_file(&path));
+    for _ in 0..2 {
+        job(&CASES[0], &[("TRANSOM_CHECK", "1"), ("TRANSOM_CHECK_REPORT", &path)]);
+    }
+    let lines = fs::read_to_string(&path).expect("a report");
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    for line in lines.lines() {
+        assert!(line.starts_with(r#"{"window":"1","target":0,"first":{"rank":"#), "{line}");
+        assert!(line.contains(r#""call":"put","start":8,"end":16,"place":"checker::cases::"#), "{line}");
+    }
+    fs::remove_file(path).expect("the report");
+}
+
+fn suppressed() {
+    let path = file("suppressions");
+    fs::write(&path, "# known\n\ncases::puts_between_fences\n").expect("a file");
+    let checked = |case| job(case, &[("TRANSOM_CHECK", "fail"), ("TRANSOM_CHECK_SUPPRESS", &path)]);
+    assert_eq!(checked(&CASES[0]), (Some(0), String::new()));
+    let other = CASES.iter().find(|case| case.name == "a_get_beside_a_put").expect("a case");
+    assert_eq!(checked(other).0, Some(1));
+    fs::remove_file(&path).expect("the file");
+    let (status, printed) = checked(&CASES[0]);
+    assert_eq!(status, Some(1), "{printed}");
+    assert!(printed.contains(&format!("TRANSOM_CHECK_SUPPRESS={path}: the file can't be read")), "{printed}");
+}
+
+/// A file of this process.
+fn file(name: &str) -> String {
+    let path = std::env::temp_dir().join(format!("transom-checker-{name}-{}", std::process::id()));
+    path.to_str().expect("a path in UTF-8").to_owned()
 }
 
 /// The exit status of a job of a case, and what it prints.

@@ -19,7 +19,9 @@
 //! The function is the innermost one that does not belong to the library. File and line appear if
 //! the program has debug information. Ranks are those of the job. Reports go to the standard error,
 //! at most 100 of them, and none twice. With `TRANSOM_CHECK=fail` the job also ends with an error:
-//! [`finalize`](crate::Job::finalize) fails at rank 0.
+//! [`finalize`](crate::Job::finalize) fails at rank 0. `TRANSOM_CHECK_REPORT` names a file that
+//! gets the reports as lines of JSON too, and `TRANSOM_CHECK_SUPPRESS` a file with texts: a
+//! conflict is not reported if one of its places contains one of them.
 //!
 //! # What orders two accesses
 //!

@@ -11,10 +11,15 @@ mod report;
 mod rules;
 mod shadow;
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Memory, diagnostics};
+
+use crate::environment::Check;
 
 pub(crate) use area::{Area, bytes as area_bytes};
 pub(crate) use clock::Clock;
@@ -35,12 +40,17 @@ pub(crate) struct Checker {
     base: usize,
     clock: Mutex<Clock>,
     places: place::Places,
+    /// The file that gets the reports too.
+    file: Option<PathBuf>,
+    /// Texts of places whose conflicts are not reported.
+    suppressed: Vec<String>,
 }
 
 impl Checker {
-    pub(crate) fn new(rank: usize, ranks: usize, block: &Memory, base: usize) -> Checker {
-        let clock = Mutex::new(Clock::new(ranks));
-        Checker { rank, ranks, block: block.clone(), base, clock, places: place::Places::default() }
+    pub(crate) fn new(rank: usize, ranks: usize, block: &Memory, base: usize, settings: &Check) -> Checker {
+        let Check { report: file, suppressed, .. } = settings.clone();
+        let (block, clock) = (block.clone(), Mutex::new(Clock::new(ranks)));
+        Checker { rank, ranks, block, base, clock, places: place::Places::default(), file, suppressed }
     }
 
     /// The area in the job block of a rank.
@@ -75,12 +85,27 @@ impl Checker {
     /// Reports a conflict, unless one of the same places was reported by any rank. `first`: the
     /// area of rank 0.
     pub(crate) fn report(&self, first: Area<'_>, conflict: &Conflict) {
+        if self.suppressed.iter().any(|text| conflict.mentions(text)) {
+            return;
+        }
         match first.note(conflict.number()) {
-            Some(before) if before < MOST_REPORTS => diagnostics::answer(&conflict.to_string()),
+            Some(before) if before < MOST_REPORTS => {
+                diagnostics::answer(&conflict.to_string());
+                self.append(conflict);
+            }
             Some(MOST_REPORTS) => {
                 diagnostics::answer(&format!("transom: {MOST_REPORTS} conflicts were reported; no more are"));
             }
             _ => {}
+        }
+    }
+
+    /// Appends a report to the user's file, by one write, because several ranks append to it.
+    fn append(&self, conflict: &Conflict) {
+        let Some(path) = &self.file else { return };
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        if let Err(error) = file.and_then(|mut file| file.write_all(conflict.json().as_bytes())) {
+            diagnostics::warn("transom::check", &format_args!("{}: {error}", path.display()));
         }
     }
 }

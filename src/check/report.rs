@@ -44,6 +44,23 @@ impl Conflict {
             .max(1)
     }
 
+    /// Whether a place contains a text.
+    pub(super) fn mentions(&self, text: &str) -> bool {
+        [&self.older, &self.newer].iter().any(|side| side.place().contains(text))
+    }
+
+    /// The conflict as a line of JSON.
+    pub(super) fn json(&self) -> String {
+        let side = |side: &Side| {
+            let Access { start, end, kind, origin, .. } = side.access;
+            let (call, place) = (quoted(&kind.to_string()), quoted(side.place()));
+            format!(r#"{{"rank":{origin},"call":{call},"start":{start},"end":{end},"place":{place}}}"#)
+        };
+        let Conflict { window, target, older, newer, rule, .. } = self;
+        let (older, newer, rule) = (side(older), side(newer), quoted(&rule.to_string()));
+        format!(r#"{{"window":"{window:x}","target":{target},"first":{older},"second":{newer},"rule":{rule}}}"#) + "\n"
+    }
+
     fn line(&self, f: &mut fmt::Formatter<'_>, side: &Side) -> fmt::Result {
         let Access { start, end, kind, origin, .. } = side.access;
         match self.dynamic {
@@ -51,6 +68,20 @@ impl Conflict {
             false => writeln!(f, "  rank {origin}: {kind} of bytes {start}..{end}, {}", side.place()),
         }
     }
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            ' '.. => quoted.push(character),
+            control => quoted.push_str(&format!("\\u{:04x}", u32::from(control))),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 impl fmt::Display for Conflict {
@@ -92,6 +123,17 @@ mod tests {
              rank 2: get of bytes 8..16, main at a.c:9\n  one of two concurrent accesses changes bytes of the other \
              (MPI-4.1 §12.7)\n  No synchronization orders the two"
         );
+        assert!(one.mentions("a.c:9") && !one.mentions("b.c"));
+        assert_eq!(
+            one.json(),
+            concat!(
+                r#"{"window":"3","target":1,"first":{"rank":0,"call":"put","start":8,"end":16,"place":"main at a.c:7"},"#,
+                r#""second":{"rank":2,"call":"get","start":8,"end":16,"place":"main at a.c:9"},"rule":"one of two "#,
+                r#"concurrent accesses changes bytes of the other (MPI-4.1 §12.7)"}"#,
+                "\n"
+            )
+        );
+        assert_eq!(quoted("a \"b\" \\ \n"), r#""a \"b\" \\ \u000a""#);
         let third = conflict(side(0, Kind::Put, "main at a.c:8"), side(2, Kind::Get, "main at a.c:9"));
         assert_ne!(one.number(), third.number());
     }

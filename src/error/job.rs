@@ -173,6 +173,9 @@ pub enum SettingError {
     /// Not a number of nodes.
     #[error("it is a number of nodes")]
     NotNodes,
+    /// The file that the variable names can't be read.
+    #[error("the file can't be read: {0}")]
+    NotReadable(String),
     /// Not UTF-8.
     #[error("it is not UTF-8")]
     NotUtf8,

@@ -41,7 +41,7 @@ pub(super) fn checker(settings: &Settings, rank: usize, nodes: &[usize], block: 
         let what = "TRANSOM_CHECK has no effect: the checker needs ranks that share memory on one node";
         diagnostics::warn("transom::check", &what);
     }
-    one_node.then(|| Checker::new(rank, nodes.len(), block, base(nodes.len())))
+    one_node.then(|| Checker::new(rank, nodes.len(), block, base(nodes.len()), &settings.check))
 }
 
 impl JobCore {
