@@ -13,13 +13,25 @@ mod random;
 
 use random::Program;
 
-const TESTS: &[Test] = &[Test {
-    name: "programs_do_what_the_memory_model_allows",
-    ranks: &[1, 2, 3, 5],
-    env: &[],
-    fails: None,
-    body: programs,
-}];
+const TESTS: &[Test] = &[
+    Test {
+        name: "programs_do_what_the_memory_model_allows",
+        ranks: &[1, 2, 3, 5],
+        env: &[],
+        fails: None,
+        body: programs,
+    },
+    Test {
+        name: "the_checker_reports_nothing_of_right_programs",
+        ranks: &[2, 4],
+        env: &[("TRANSOM_CHECK", "fail"), ("TRANSOM_CHECK_SUPPRESS", LOADS)],
+        fails: None,
+        body: checked,
+    },
+];
+
+/// The programs load whole parts during updates, and know which bytes they may then use.
+const LOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/random/loads.txt");
 
 fn main() -> ExitCode {
     transom_harness::main(env!("CARGO_BIN_EXE_transom-test-run"), TESTS)
@@ -28,6 +40,16 @@ fn main() -> ExitCode {
 /// All ranks generate and run the same programs.
 /// Shows M1, M3, M4, O1, O2, O5, S1, S2, S3.
 fn programs(world: &Job) -> Outcome {
+    run(world)
+}
+
+/// Where ranks share no memory, the checker is off.
+/// Shows E5.
+fn checked(world: &Job) -> Outcome {
+    run(world)
+}
+
+fn run(world: &Job) -> Outcome {
     for seed in random::seeds(40) {
         let program = Program::new(seed, world.size());
         random::execute(world, &program, &|stand| step(stand)).map_err(|error| {
