@@ -1,8 +1,9 @@
 //! The conflict checker (`TRANSOM_CHECK`): programs with a race, which it reports with both places,
 //! and their right forms, of which it reports nothing. Jobs of this program itself (`--rank BODY`)
-//! under the real launcher, which kills a job that hangs.
+//! under the real launcher, which kills a job that hangs. On every route, the ranks share memory.
 //!
 //! Shows E5.
+//! Route: shm.
 
 use std::fs;
 use std::process::{Command, ExitCode, Stdio};
@@ -125,9 +126,10 @@ fn file(name: &str) -> String {
 fn job(case: &Case, environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_transom-test-run"))
         .args(["-n", &case.ranks.to_string(), "--bind", "none", "--timeout", WATCHDOG])
-        .args(transom_harness::as_ranks())
+        .arg(std::env::current_exe().expect("this program has a path"))
         .args(["--rank", case.name])
-        .env_remove("TRANSOM_CHECK")
+        .env_remove("TRANSOM_TRANSPORTS")
+        .env_remove("TRANSOM_TEST_NODES")
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .output()

@@ -66,12 +66,14 @@ fn the_queue_gives_each_item_once_and_in_order() {
 
 /// The checker reports both lines of the race, and nothing of the other programs.
 /// Shows E5.
+/// Route: shm.
 #[test]
 fn the_checker_finds_the_race() {
     let checked = |ranks: usize, name: &str, args: &[&str]| {
         let mut launcher = Command::new(env!("CARGO_BIN_EXE_transom-test-run"));
         launcher.args(["-n", &ranks.to_string(), "--bind", "none", "--timeout", "100"]);
         launcher.arg(example(name)).args(args).env("TRANSOM_CHECK", "fail").stdin(Stdio::null());
+        launcher.env_remove("TRANSOM_TRANSPORTS").env_remove("TRANSOM_TEST_NODES");
         let output = launcher.output().expect("the launcher starts");
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
