@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 fn main() {
     let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
     println!("cargo::rerun-if-env-changed=MPICC");
-    for file in ["host.c", "arithmetic.c", "host.h", "calls.h"] {
+    for file in ["host.c", "arithmetic.c", "edges.c", "host.h", "calls.h", "edges.h"] {
         println!("cargo::rerun-if-changed=host/{file}");
     }
     let probe = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("probe.c");
@@ -43,6 +43,7 @@ fn main() {
         .compiler(&compiler)
         .file("host/host.c")
         .file("host/arithmetic.c")
+        .file("host/edges.c")
         .define("TRANSOM_HANDLE", if int_handles { "4" } else { "8" })
         .warnings(true)
         .compile("transom_mpi_host");

@@ -18,12 +18,6 @@ _Static_assert(sizeof(MPI_Info) == TRANSOM_HANDLE && sizeof(MPI_Group) == TRANSO
 _Static_assert(sizeof(MPI_Request) == TRANSOM_HANDLE && sizeof(MPI_Errhandler) == TRANSOM_HANDLE, "handles");
 _Static_assert(sizeof(MPI_Aint) == sizeof(long) && sizeof(MPI_Count) == 8, "integers");
 
-#ifdef OPEN_MPI
-/* Open MPI's handles are addresses of variables of libmpi. */
-#undef OMPI_PREDEFINED_GLOBAL
-#define OMPI_PREDEFINED_GLOBAL(type, global) ((type)dlsym(RTLD_DEFAULT, #global))
-#endif
-
 /* --- names of the host ------------------------------------------------------------------------ */
 
 /* Paths of loaded objects, as dl_iterate_phdr visits them. */
@@ -62,20 +56,13 @@ static void open_to_all(void) {
 
 /* The host's function of this name; 0 in a program without an MPI. This library defines many of the
  * PMPI names itself, so that the host's definition is the next one. */
-static void *host_function(const char *name) {
+void *host_function(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
     if (found || dlsym(RTLD_NEXT, "PMPI_Get_library_version")) return found;
     open_to_all();
     return dlsym(RTLD_NEXT, name);
 }
 
-/* A function of the host by its PMPI name. */
-#define HOST(name)                                                                                                          \
-    (__extension__({                                                                                                        \
-        static __typeof__(&PMPI_##name) found;                                                                              \
-        if (!found) found = (__typeof__(&PMPI_##name))host_function("PMPI_" #name);                                         \
-        found;                                                                                                              \
-    }))
 /* A function of the host under another name. */
 #define PASS(name, parameters, arguments)                                                                                   \
     int host_##name parameters {                                                                                            \

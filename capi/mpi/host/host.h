@@ -1,9 +1,27 @@
-/* Declarations shared by host.c and src/host/. Every structure has the layout of its `#[repr(C)]`
- * twin in src/host/. */
+/* Declarations shared by host.c, edges.c and src/host/. Every structure has the layout of its
+ * `#[repr(C)]` twin in src/host/. */
 #ifndef TRANSOM_HOST_H
 #define TRANSOM_HOST_H
 
+#include <dlfcn.h>
 #include <mpi.h>
+
+#ifdef OPEN_MPI
+/* Open MPI's handles are addresses of variables of libmpi. */
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, global) ((type)dlsym(RTLD_DEFAULT, #global))
+#endif
+
+/* A function of the host by its name, or null. */
+void *host_function(const char *name);
+
+/* A function of the host by its PMPI name. */
+#define HOST(name)                                                                                                          \
+    (__extension__({                                                                                                        \
+        static __typeof__(&PMPI_##name) found;                                                                              \
+        if (!found) found = (__typeof__(&PMPI_##name))host_function("PMPI_" #name);                                         \
+        found;                                                                                                              \
+    }))
 
 /* The counts of accumulate operations, in the order of transom's numbers, and of error classes, in
  * the order of `transom::Class::ALL`. */

@@ -29,6 +29,7 @@
 //! | `attributes` | predefined attributes, parts and hints of a window |
 //! | `cached` | the order in which the program's attributes of a window are deleted |
 //! | `requests` | requests of request-based operations, and waiting for them and for the host's |
+//! | `edges` | the host's functions that order the ranks, for the conflict checker |
 //! | `errors` | failures as MPI's error codes |
 //! | `fortran` | the functions whose form in Fortran differs from that in C |
 //! | `profiled` | the MPI names, and the PMPI names that the hosts' Fortran calls |
@@ -44,6 +45,8 @@ mod cached;
 mod counters;
 #[allow(unsafe_code)]
 mod create;
+#[allow(unsafe_code)]
+mod edges;
 #[allow(unsafe_code)]
 mod errors;
 #[allow(unsafe_code)]

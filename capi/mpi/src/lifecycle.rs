@@ -14,7 +14,7 @@ use crate::host::{
     host_reads_early,
 };
 use crate::process::{self, Process};
-use crate::{members, polls, report, types};
+use crate::{edges, members, polls, report, types};
 
 /// Whether the host calls `transom_end`.
 static CALLED_AT_END: AtomicBool = AtomicBool::new(false);
@@ -48,7 +48,9 @@ fn begin() {
     let info = std::env::var("TRANSOM_INFO").is_ok_and(|value| matches!(&*value, "y" | "yes" | "1" | "on"));
     // SAFETY: the call takes nothing; the host has started.
     CALLED_AT_END.store(unsafe { host_call_at_end() } == SUCCESS, Ordering::Relaxed);
+    let clock = job.checker_releases();
     process::set(Process::new(comm, job, info, rank == 0), reads_early());
+    edges::begin(clock.map_or(0, |clock| clock.len()));
     if info && rank == 0 {
         diagnostics::answer(
             "transom: windows of this MPI program are served by transom (TRANSOM_MPI=off turns it off)",
@@ -64,7 +66,7 @@ fn start(comm: Comm, rank: c_int, size: c_int) -> Option<Job> {
     let number = |value: c_int| usize::try_from(value).unwrap_or_default();
     // Errors of one rank alone are detected before the collective steps.
     agreed(comm, rank, size, transom::info::check_variables())?;
-    let started = Job::with_bootstrap(Box::new(HostBootstrap::new(comm, number(rank), number(size))));
+    let started = Job::with_watched_bootstrap(Box::new(HostBootstrap::new(comm, number(rank), number(size))));
     let (job, outcome) = match started {
         Ok(job) => (Some(job), Ok(())),
         Err(error) => (None, Err(error)),
@@ -120,6 +122,7 @@ extern "C" fn transom_end() {
 fn end() {
     let Some((job, mut comm)) = process::get().and_then(Process::take) else { return };
     report::at_end();
+    edges::begin(0);
     polls::end();
     if let Err(error) = job.finalize() {
         diagnostics::error("transom::mpi", &format_args!("leaving the job: {error:#}"));

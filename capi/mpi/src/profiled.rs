@@ -19,14 +19,14 @@ use crate::fortran;
 use crate::host::host_tool;
 use crate::{attributes, counters, create, lifecycle, memory, notified, operate, requests, synchronize};
 
-#[cfg(all(target_arch = "x86_64", not(int_handles)))]
+#[cfg(target_arch = "x86_64")]
 macro_rules! jump {
     ($to:path) => {
         naked_asm!("jmp {}@PLT", sym $to)
     };
 }
 
-#[cfg(all(target_arch = "aarch64", not(int_handles)))]
+#[cfg(target_arch = "aarch64")]
 macro_rules! jump {
     ($to:path) => {
         naked_asm!("b {}", sym $to)
@@ -34,7 +34,6 @@ macro_rules! jump {
 }
 
 /// Functions under another name.
-#[cfg(not(int_handles))]
 macro_rules! also {
     ($($name:literal => $to:path;)*) => {$(
         const _: () = {
@@ -93,6 +92,9 @@ macro_rules! routed {
         };
     )*};
 }
+
+// After the macros, which it uses.
+mod watched;
 
 routed! {
     "MPI_Init" => lifecycle::init;

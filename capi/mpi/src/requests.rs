@@ -18,7 +18,7 @@ use crate::host::{
     host_Request_get_status_some, host_Test, host_Testall, host_Testany, host_Testsome, host_Wait, host_Waitall,
     host_Waitany, host_Waitsome, host_request,
 };
-use crate::{polls, process};
+use crate::{edges, polls, process};
 
 /// Operations in flight that have requests.
 static PENDING: Mutex<Vec<Pending>> = Mutex::new(Vec::new());
@@ -147,29 +147,40 @@ fn wait_by(wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)
     wait()
 }
 
-#[unsafe(export_name = "PMPI_Wait")]
-pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c_void) -> c_int {
+/// Waits for a request.
+///
+/// # Safety
+/// The arguments are those of `MPI_Wait`.
+unsafe fn await_one(request: *mut RequestHandle, status: *mut c_void) -> c_int {
     let mut flag = 0;
-    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    // SAFETY: as the caller says.
     unsafe {
         let test = || (host_Test(request, &raw mut flag, status), flag != 0);
         wait_by(|| host_Wait(request, status), test)
     }
 }
 
+#[unsafe(export_name = "PMPI_Wait")]
+pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c_void) -> c_int {
+    // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
+    let code = unsafe { await_one(request, status) };
+    edges::completed(true);
+    code
+}
+
 #[unsafe(export_name = "PMPI_Barrier")]
 pub(crate) unsafe extern "C" fn barrier(comm: Comm) -> c_int {
     // SAFETY: as in `wait`. A caller that waits in turns has begun a barrier that can be tested.
-    unsafe {
+    edges::around_all(comm, || unsafe {
         if !polls::waits_in_turns() {
             return host_Barrier(comm);
         }
         let mut request = constants().null_request;
         match host_Ibarrier(comm, &raw mut request) {
-            SUCCESS => wait(&raw mut request, constants().ignored),
+            SUCCESS => await_one(&raw mut request, constants().ignored),
             code => code,
         }
-    }
+    })
 }
 
 #[unsafe(export_name = "PMPI_Recv")]
@@ -183,26 +194,28 @@ pub(crate) unsafe extern "C" fn receive(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `barrier`.
-    unsafe {
+    edges::around_any(|| unsafe {
         if !polls::waits_in_turns() {
             return host_Recv(buffer, count, kind, source, tag, comm, status);
         }
         let mut request = constants().null_request;
         match host_Irecv(buffer, count, kind, source, tag, comm, &raw mut request) {
-            SUCCESS => wait(&raw mut request, status),
+            SUCCESS => await_one(&raw mut request, status),
             code => code,
         }
-    }
+    })
 }
 
 #[unsafe(export_name = "PMPI_Waitall")]
 pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHandle, statuses: *mut c_void) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
-    unsafe {
+    let code = unsafe {
         let test = || (host_Testall(count, requests, &raw mut flag, statuses), flag != 0);
         wait_by(|| host_Waitall(count, requests, statuses), test)
-    }
+    };
+    edges::completed(true);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Waitany")]
@@ -214,10 +227,12 @@ pub(crate) unsafe extern "C" fn waitany(
 ) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
-    unsafe {
+    let code = unsafe {
         let test = || (host_Testany(count, requests, index, &raw mut flag, status), flag != 0);
         wait_by(|| host_Waitany(count, requests, index, status), test)
-    }
+    };
+    edges::completed(true);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Waitsome")]
@@ -229,17 +244,22 @@ pub(crate) unsafe extern "C" fn waitsome(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
-    unsafe {
+    let code = unsafe {
         let test = || (host_Testsome(count, requests, done, indices, statuses), *done != 0);
         wait_by(|| host_Waitsome(count, requests, done, indices, statuses), test)
-    }
+    };
+    edges::completed(true);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Test")]
 pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_int, status: *mut c_void) -> c_int {
     look();
     // SAFETY: as in `wait`.
-    unsafe { host_Test(request, flag, status) }
+    let code = unsafe { host_Test(request, flag, status) };
+    // SAFETY: the host has set the answer.
+    edges::completed(unsafe { *flag } != 0);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Testall")]
@@ -251,7 +271,10 @@ pub(crate) unsafe extern "C" fn testall(
 ) -> c_int {
     look();
     // SAFETY: as in `wait`.
-    unsafe { host_Testall(count, requests, flag, statuses) }
+    let code = unsafe { host_Testall(count, requests, flag, statuses) };
+    // SAFETY: the host has set the answer.
+    edges::completed(unsafe { *flag } != 0);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Testany")]
@@ -264,7 +287,10 @@ pub(crate) unsafe extern "C" fn testany(
 ) -> c_int {
     look();
     // SAFETY: as in `wait`.
-    unsafe { host_Testany(count, requests, index, flag, status) }
+    let code = unsafe { host_Testany(count, requests, index, flag, status) };
+    // SAFETY: the host has set the answer.
+    edges::completed(unsafe { *flag } != 0);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Testsome")]
@@ -277,7 +303,10 @@ pub(crate) unsafe extern "C" fn testsome(
 ) -> c_int {
     look();
     // SAFETY: as in `wait`.
-    unsafe { host_Testsome(count, requests, done, indices, statuses) }
+    let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
+    // SAFETY: the host has set the answer.
+    edges::completed(unsafe { *done } > 0);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Request_get_status")]
@@ -288,7 +317,10 @@ pub(crate) unsafe extern "C" fn request_get_status(
 ) -> c_int {
     look();
     // SAFETY: as in `wait`.
-    unsafe { host_Request_get_status(request, flag, status) }
+    let code = unsafe { host_Request_get_status(request, flag, status) };
+    // SAFETY: the host has set the answer.
+    edges::completed(unsafe { *flag } != 0);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Request_get_status_all")]
@@ -300,7 +332,10 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
 ) -> c_int {
     look();
     // SAFETY: as in `wait`.
-    unsafe { host_Request_get_status_all(count, requests, flag, statuses) }
+    let code = unsafe { host_Request_get_status_all(count, requests, flag, statuses) };
+    // SAFETY: the host has set the answer.
+    edges::completed(unsafe { *flag } != 0);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Request_get_status_any")]
@@ -313,7 +348,10 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
 ) -> c_int {
     look();
     // SAFETY: as in `wait`.
-    unsafe { host_Request_get_status_any(count, requests, index, flag, status) }
+    let code = unsafe { host_Request_get_status_any(count, requests, index, flag, status) };
+    // SAFETY: the host has set the answer.
+    edges::completed(unsafe { *flag } != 0);
+    code
 }
 
 #[unsafe(export_name = "PMPI_Request_get_status_some")]
@@ -326,5 +364,8 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
 ) -> c_int {
     look();
     // SAFETY: as in `wait`.
-    unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) }
+    let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };
+    // SAFETY: the host has set the answer.
+    edges::completed(unsafe { *done } > 0);
+    code
 }

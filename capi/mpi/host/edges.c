@@ -1,0 +1,129 @@
+/* The host's functions that order the ranks, for the conflict checker (`TRANSOM_CHECK`). A release
+ * precedes the host's call; after the call, this rank learns what the call made it wait for. The
+ * clocks of a collective call travel in a further one on the same communicator, which all its ranks
+ * make at the same place. Where a call does not tell which ranks it waited for, the rank learns all
+ * that any rank has released: the checker may then miss a conflict, and reports no false one. */
+#define _GNU_SOURCE
+#include "host.h"
+
+#include <stdint.h>
+
+/* In Rust: count a release and store this rank's clock; learn a clock; learn all releases. */
+void transom_edge_release(uint64_t *clock);
+void transom_edge_learn(const uint64_t *clock);
+void transom_edge_learn_all(void);
+
+/* The words of a clock, one for each rank of the job; 0 while the checker is off. */
+static int words;
+/* The attribute of communicators that tells whether all their ranks are of the job. */
+static int keyval = MPI_KEYVAL_INVALID;
+enum { OF_JOB = 1, FOREIGN_RANKS = 2 };
+
+/* A duplicate is looked at anew. */
+static int not_copied(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag) {
+    (void)comm, (void)key, (void)extra, (void)in, (void)out;
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
+static int forgotten(MPI_Comm comm, int key, void *kept, void *extra) {
+    (void)comm, (void)key, (void)kept, (void)extra;
+    return MPI_SUCCESS;
+}
+
+/* Sets the number of words. */
+void host_edges_begin(int count) {
+    words = count;
+    if (words && keyval == MPI_KEYVAL_INVALID) {
+        HOST(Comm_create_keyval)(not_copied, forgotten, &keyval, 0);
+    }
+}
+
+/* Whether all ranks of a communicator are of the job: equal at all of them. */
+static int of_job(MPI_Comm comm) {
+    int inter = 1, size, flag = 0, outside = 0;
+    void *known;
+    if (HOST(Comm_get_attr)(comm, keyval, &known, &flag) == MPI_SUCCESS && flag) return (intptr_t)known == OF_JOB;
+    HOST(Comm_test_inter)(comm, &inter);
+    if (!inter) {
+        MPI_Group group, world;
+        HOST(Comm_size)(comm, &size);
+        HOST(Comm_group)(comm, &group), HOST(Comm_group)(MPI_COMM_WORLD, &world);
+        for (int rank = 0; rank < size && !outside; rank++) {
+            int there;
+            HOST(Group_translate_ranks)(group, 1, &rank, world, &there);
+            outside = there == MPI_UNDEFINED;
+        }
+        HOST(Group_free)(&group), HOST(Group_free)(&world);
+    }
+    const int state = inter || outside ? FOREIGN_RANKS : OF_JOB;
+    HOST(Comm_set_attr)(comm, keyval, (void *)(intptr_t)state);
+    return state == OF_JOB;
+}
+
+/* After a call in which every rank waits for all. */
+void host_edges_all(MPI_Comm comm, uint64_t *clock) {
+    if (!of_job(comm)) {
+        transom_edge_learn_all();
+    } else if (HOST(Allreduce)(MPI_IN_PLACE, clock, words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) {
+        transom_edge_learn(clock);
+    }
+}
+
+/* After a call in which all ranks wait for the root. */
+static void from_root(MPI_Comm comm, int root, uint64_t *clock) {
+    if (!of_job(comm)) {
+        transom_edge_learn_all();
+    } else if (HOST(Bcast)(clock, words, MPI_UINT64_T, root, comm) == MPI_SUCCESS) {
+        transom_edge_learn(clock);
+    }
+}
+
+/* After a call in which the root waits for all ranks. */
+static void to_root(MPI_Comm comm, int root, uint64_t *clock) {
+    int rank;
+    if (!of_job(comm)) {
+        transom_edge_learn_all();
+        return;
+    }
+    HOST(Comm_rank)(comm, &rank);
+    if (rank != root) {
+        HOST(Reduce)(clock, 0, words, MPI_UINT64_T, MPI_MAX, root, comm);
+    } else if (HOST(Reduce)(MPI_IN_PLACE, clock, words, MPI_UINT64_T, MPI_MAX, root, comm) == MPI_SUCCESS) {
+        transom_edge_learn(clock);
+    }
+}
+
+/* After a call in which each rank waits for the ranks before it. */
+static void from_lower(MPI_Comm comm, uint64_t *clock) {
+    if (!of_job(comm)) {
+        transom_edge_learn_all();
+    } else if (HOST(Scan)(MPI_IN_PLACE, clock, words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) {
+        transom_edge_learn(clock);
+    }
+}
+
+/* A function of the host with a release before it, and `after` if it succeeds. */
+#define EDGE(name, parameters, arguments, after)                                                                            \
+    int edge_##name parameters {                                                                                            \
+        static int(*next) parameters;                                                                                       \
+        if (!next) next = (int(*) parameters)host_function("PMPI_" #name);                                                  \
+        const int count = words;                                                                                            \
+        if (!count) return next arguments;                                                                                  \
+        uint64_t clock[count];                                                                                              \
+        transom_edge_release(clock);                                                                                        \
+        const int code = next arguments;                                                                                    \
+        if (code == MPI_SUCCESS) {                                                                                          \
+            after;                                                                                                          \
+        }                                                                                                                   \
+        return code;                                                                                                        \
+    }
+
+#define RELEASE(name, parameters, arguments) EDGE(name, parameters, arguments, )
+#define ANY(name, parameters, arguments) EDGE(name, parameters, arguments, transom_edge_learn_all())
+#define FLAG(name, parameters, arguments) EDGE(name, parameters, arguments, if (*flag) transom_edge_learn_all())
+#define ALL(name, parameters, arguments) EDGE(name, parameters, arguments, host_edges_all(comm, clock))
+#define DOWN(name, parameters, arguments) EDGE(name, parameters, arguments, from_root(comm, root, clock))
+#define UP(name, parameters, arguments) EDGE(name, parameters, arguments, to_root(comm, root, clock))
+#define SCAN(name, parameters, arguments) EDGE(name, parameters, arguments, from_lower(comm, clock))
+#include "edges.h"
