@@ -104,6 +104,7 @@ const ONCE: &[Named] = &[
     ("profiling_tools", tools),
     ("an_mpi_that_is_loaded_late", loaded_late),
     ("a_line_for_each_kind_of_window", lines_of_windows),
+    ("the_checker_sees_the_host", checked),
 ];
 
 fn trials(host: &'static Host) -> Vec<Trial> {
@@ -320,6 +321,36 @@ fn lines_of_windows(host: &'static Host) {
 fn spawned(host: &'static Host) {
     let printed = verified(&Run::of(host, host.program("spawned", Language::C), 2).served().info(), true);
     assert!(printed.contains("some of its ranks are not of MPI_COMM_WORLD"), "{printed}");
+}
+
+/// The checker reports the racy cases, and none that the host's calls order.
+/// Shows E5.
+/// Route: shm.
+fn checked(host: &'static Host) {
+    const RACY: [&str; 3] = ["unflushed", "unordered", "bcast_of_last"];
+    const RIGHT: [&str; 14] = [
+        "barrier",
+        "all_reduce",
+        "bcast",
+        "reduce",
+        "scan",
+        "split",
+        "ibarrier",
+        "message",
+        "later_message",
+        "chain",
+        "flag",
+        "locks",
+        "fences",
+        "groups",
+    ];
+    let program = host.program("checked", Language::C);
+    for case in RACY.into_iter().chain(RIGHT) {
+        let run = Run::of(host, program.clone(), 3).served().with("TRANSOM_CHECK", "1");
+        let printed = verified(&run.given(vec![case.to_owned()], 60), false);
+        let reports = printed.matches("transom: conflicting accesses to window").count();
+        assert_eq!(reports, usize::from(RACY.contains(&case)), "{case}\n{printed}");
+    }
 }
 
 fn trial(name: String, test: impl FnOnce() + Send + 'static) -> Trial {
