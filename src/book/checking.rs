@@ -36,6 +36,9 @@
 //! - notices of notified operations;
 //! - atomics: an operation that fetches a value knows what the ranks did that changed it before.
 //!
+//! In MPI programs, which `libtransom_mpi` serves, messages and collective calls of the MPI pass it
+//! on too.
+//!
 //! In this program the flag orders the get behind the put, since the put is complete before the
 //! flag is set:
 //!

@@ -339,6 +339,11 @@ impl Locked<'_> {
         self.get(at + END) > 0 && self.get(at + PLACE) >> 32 == u64::from(record.number)
     }
 
+    /// The number of records.
+    pub(crate) fn capacity(&self) -> usize {
+        self.count(RECORDS)
+    }
+
     fn add(&self, new: Access, ended: u64, clock: &Clock) -> Record {
         let index = self.unused(clock);
         let number = low(self.get(LAST) + 1);

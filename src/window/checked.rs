@@ -257,10 +257,14 @@ impl Core {
             let clock = checker.clock();
             let locked = shadow.lock(|turn| checked.wait(turn))?;
             let (record, met) = locked.record(new, &clock, end == End::InCall);
-            drop((locked, clock));
             if end == End::Later {
+                if list.len() > 2 * locked.capacity() {
+                    // Most were replaced by later accesses of the same places.
+                    list.retain(|one| locked.is(one.record));
+                }
                 list.push(Pending { record, fetches: kind.fetches(), operation });
             }
+            drop((locked, clock));
             conflicts.extend(met.into_iter().map(|met| (new, met)));
         }
         drop(pending);
