@@ -114,7 +114,11 @@ pub(super) fn strangers() {
 /// Shows E4.
 pub(super) fn late_news() {
     let output = room(
-        r#"run 4 sh -c '[ $PMI_RANK = 0 ] && exit 3; trap "kill -9 \$\$" TERM; sleep 1000 & wait'; status=$?; left && exit $status"#,
+        // Rank 0 ends when the others are ready for SIGTERM.
+        r#"ready=$(mktemp -d)
+           run 4 sh -c "[ \$PMI_RANK = 0 ] && { while [ \$(ls $ready | wc -l) -lt 3 ]; do sleep 0.1; done; exit 3; }
+                        trap 'kill -9 \$\$' TERM; touch $ready/\$PMI_RANK; sleep 1000 & wait"
+           status=$?; rm -r $ready; left && exit $status"#,
     );
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(128 + 9), "{text}");
