@@ -84,7 +84,7 @@ fn forgotten() {
 fn error_on_request() {
     let (status, printed) = job(&CASES[0], &[("TRANSOM_CHECK", "fail")]);
     assert!(printed.contains("transom: conflicting accesses to window"), "{printed}");
-    assert!(printed.contains("the checker found conflicting accesses: 1 pairs of places"), "{printed}");
+    assert!(printed.contains("the checker found conflicting accesses; pairs of places: 1"), "{printed}");
     assert_eq!(status, Some(1), "{printed}");
 }
 
@@ -147,7 +147,10 @@ fn found(case: &Case) {
     }
     if reports > 0 {
         assert!(printed.contains("tests/checker/cases.rs:"), "no place in\n{printed}");
-        assert!(printed.contains(&format!("transom: the checker found conflicting accesses: {reports}")), "{printed}");
+        assert!(
+            printed.contains(&format!("transom: the checker found conflicting accesses; pairs of places: {reports}")),
+            "{printed}"
+        );
     } else {
         assert_eq!(printed, "");
     }

@@ -45,6 +45,7 @@ fn programs(world: &Job) -> Outcome {
 
 /// Where ranks share no memory, the checker is off.
 /// Shows E5.
+/// Route: shm.
 fn checked(world: &Job) -> Outcome {
     run(world)
 }

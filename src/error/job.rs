@@ -125,7 +125,7 @@ pub enum JobError {
         rank: usize,
     },
     /// The conflict checker found accesses that no synchronization orders, with `TRANSOM_CHECK`.
-    #[error("the checker found conflicting accesses: {found} pairs of places, reported above")]
+    #[error("the checker found conflicting accesses; pairs of places: {found}")]
     Conflicts {
         /// The number of pairs of places in the program.
         found: u64,

@@ -192,7 +192,8 @@ impl Core {
     /// Adds the checker's data to a window that is being created, where the job is checked.
     pub(super) fn checked(mut self) -> Result<Core> {
         if self.job.block.checker.is_some() {
-            self.checked = Some(Box::new(Checked::new(&self)?));
+            let checked = Checked::new(&self).inspect_err(|_| self.withdraw())?;
+            self.checked = Some(Box::new(checked));
             self.direct = 0;
         }
         Ok(self)
@@ -204,7 +205,11 @@ impl Core {
         self.checked.is_some()
     }
 
+    /// None also for a freed window, which a request may outlive: its shadows are gone.
     fn checker(&self) -> Option<(&Checked, &Checker)> {
+        if self.is_freed() {
+            return None;
+        }
         Some((self.checked.as_deref()?, self.job.block.checker.as_ref()?))
     }
 
