@@ -90,6 +90,11 @@ impl Source {
         self.0.len()
     }
 
+    /// The address of the first byte.
+    pub(crate) fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
     /// The bytes, to be copied before the call returns.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -130,6 +135,11 @@ impl Sink {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn address(&self) -> usize {
+        self.0.as_ptr().addr()
     }
 
     /// Fills the sink from memory before the call returns.

@@ -37,7 +37,10 @@
 //! - atomics: an operation that fetches a value knows what the ranks did that changed it before.
 //!
 //! In MPI programs, which `libtransom_mpi` serves, messages and collective calls of the MPI pass it
-//! on too.
+//! on too. A message passes on what its sender knew when it sent it, if a blocking send on
+//! `MPI_COMM_WORLD` meets `MPI_Recv`. Once a rank has used any other form, such as `MPI_Isend` or
+//! `MPI_Sendrecv`, a receive counts as ordered behind all that any rank has done: the checker may
+//! then miss a conflict, and still reports none wrongly.
 //!
 //! In this program the flag orders the get behind the put, since the put is complete before the
 //! flag is set:
@@ -77,13 +80,45 @@
 //! [`sync`](crate::Window::sync) after it passes on the knowledge of the operations that are
 //! complete at this rank.
 //!
+//! In C and MPI programs an operation also has its buffers until it is complete at the origin
+//! (MPI-4.1 §12.3): no other operation may write the buffer of a put, or use that of a get, before.
+//! The checker reports such pairs as operations that share a buffer. The borrow checker excludes
+//! them in safe Rust.
+//!
+//! # Loads and stores: ThreadSanitizer
+//!
+//! The library does not see loads and stores through pointers. A program that is compiled with
+//! `-fsanitize=thread` has ThreadSanitizer, to which the checker tells what operations do to the
+//! memory of their process, and which threads are behind them. Its reports then show stores to a
+//! buffer before its put is complete, loads of window memory before the fence, and the same between
+//! threads of a rank:
+//!
+//! ```text
+//! $ mpicc -g -fsanitize=thread program.c
+//! $ UCX_MEM_EVENTS=no TRANSOM_CHECK=1 LD_PRELOAD=libtransom_mpi.so mpiexec -n 2 ./a.out
+//! WARNING: ThreadSanitizer: data race (pid=16565)
+//!   Write of size 4 at 0x7ffe99e04838 by main thread:
+//!     #0 main program.c:9
+//!   Previous read of size 1 at 0x7ffe99e0483b by thread T5:
+//!     #0 main program.c:9
+//!   Thread T5 'put of this rank, its buffer'
+//! ```
+//!
+//! An operation appears as a thread with the name of the operation, its rank, and its place in the
+//! program. A report about window memory appears at the rank that has the memory, when that rank
+//! learns of the operation. A program may poll a word of 4 or 8 bytes by atomic loads; plain loads
+//! that poll are reported. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching
+//! functions that ThreadSanitizer wraps.
+//!
 //! # What is not seen
 //!
-//! - Loads and stores through pointers, and uses of an operation's buffer before it is complete.
-//!   The borrow checker excludes both in safe Rust.
+//! - Loads and stores through pointers, without ThreadSanitizer. In shared windows it does not see
+//!   those of other ranks.
 //! - Synchronization outside of the library, such as sockets and files. Accesses that it orders may
 //!   be reported.
-//! - Accesses of two windows that share memory, and of two threads of a rank, whose clock is one.
+//! - Accesses of two windows that share memory.
+//! - Two operations of two threads of a rank that nothing orders: a rank has one clock. For loads,
+//!   stores and buffers ThreadSanitizer tells threads apart.
 //! - Jobs over several nodes or without shared memory: the variable has no effect there, and rank 0
 //!   prints a warning.
 //!

@@ -1,12 +1,13 @@
 //! What a rank shows to the others of its node for all windows: its clock at barriers of the job,
-//! its last release, the texts of its places, and, at rank 0, which conflicts were reported. It
-//! lies behind the job block.
+//! its last release, the texts of its places, the clocks that go with its messages, and, at rank 0,
+//! which conflicts were reported. It lies behind the job block.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use transom_fabric::Memory;
 
 use super::clock::{Slot, slot_bytes};
+use super::letters::{self, Letters};
 
 /// How many pairs of places are told apart.
 const REPORTS: usize = 1024;
@@ -24,7 +25,11 @@ pub(crate) struct Area<'m> {
 
 /// The bytes of an area in a job of `ranks` ranks.
 pub(crate) const fn bytes(ranks: usize) -> usize {
-    2 * slot_bytes(ranks) + 8 + 8 * (REPORTS + 1) + 8 * PLACES + TEXT
+    letters_at(ranks) + letters::bytes(ranks)
+}
+
+const fn letters_at(ranks: usize) -> usize {
+    (2 * slot_bytes(ranks) + 16 + 8 * (REPORTS + 1) + 8 * PLACES + TEXT).next_multiple_of(8)
 }
 
 impl<'m> Area<'m> {
@@ -45,8 +50,18 @@ impl<'m> Area<'m> {
         self.memory.word64(self.base + 2 * slot_bytes(self.ranks))
     }
 
+    /// Whether a message may have come without a letter, at rank 0: 0 or 1.
+    pub(crate) fn mixed(self) -> &'m AtomicU64 {
+        self.memory.word64(self.base + 2 * slot_bytes(self.ranks) + 8)
+    }
+
+    /// The clocks that go with messages of the rank.
+    pub(crate) fn letters(self) -> Letters<'m> {
+        Letters { memory: self.memory, base: self.base + letters_at(self.ranks), ranks: self.ranks }
+    }
+
     fn reports(self) -> usize {
-        self.base + 2 * slot_bytes(self.ranks) + 8
+        self.base + 2 * slot_bytes(self.ranks) + 16
     }
 
     /// Notes a conflict by its number, which is not 0. Returns how many were noted before it, or

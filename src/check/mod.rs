@@ -6,9 +6,14 @@
 
 mod area;
 mod clock;
+mod fibers;
+mod lent;
+mod letters;
 mod place;
 mod report;
 mod rules;
+#[allow(unsafe_code)]
+mod sanitizer;
 mod shadow;
 
 use std::fs::OpenOptions;
@@ -23,9 +28,11 @@ use crate::environment::Check;
 
 pub(crate) use area::{Area, bytes as area_bytes};
 pub(crate) use clock::Clock;
+pub(crate) use lent::{Lent, Loan};
+pub(crate) use place::Place;
 pub(crate) use report::{Conflict, Side};
-pub(crate) use rules::Kind;
-pub(crate) use shadow::{Access, At, Met, Record, Shadow, bytes as shadow_bytes};
+pub(crate) use rules::{Kind, Rule};
+pub(crate) use shadow::{Access, At, Met, Record, Shadow, Told, bytes as shadow_bytes};
 
 /// The most reports of a job.
 const MOST_REPORTS: u64 = 100;
@@ -40,17 +47,32 @@ pub(crate) struct Checker {
     base: usize,
     clock: Mutex<Clock>,
     places: place::Places,
+    lent: lent::Buffers,
+    /// The parts of this rank, and the fibers that stand for operations on them, where the program
+    /// has ThreadSanitizer.
+    parts: Mutex<Vec<Part>>,
+    fibers: Option<fibers::Fibers>,
     /// The file that gets the reports too.
     file: Option<PathBuf>,
     /// Texts of places whose conflicts are not reported.
     suppressed: Vec<String>,
 }
 
+/// A part of this rank whose loads and stores ThreadSanitizer sees.
+#[derive(Debug)]
+struct Part {
+    window: u64,
+    shadow: Memory,
+    /// What loads and stores access. `None` in a dynamic window.
+    memory: Option<Memory>,
+}
+
 impl Checker {
     pub(crate) fn new(rank: usize, ranks: usize, block: &Memory, base: usize, settings: &Check) -> Checker {
         let Check { report: file, suppressed, .. } = settings.clone();
         let (block, clock) = (block.clone(), Mutex::new(Clock::new(ranks)));
-        Checker { rank, ranks, block, base, clock, places: place::Places::default(), file, suppressed }
+        let (places, lent, fibers) = (place::Places::default(), lent::Buffers::new(), fibers::Fibers::of_process());
+        Checker { rank, ranks, block, base, clock, places, lent, parts: Mutex::default(), fibers, file, suppressed }
     }
 
     /// The area in the job block of a rank.
@@ -74,11 +96,60 @@ impl Checker {
         clock.advance(self.rank);
         // Release: pairs with the Acquire of a rank that learns all that was released.
         self.own().releases().store(clock.of(self.rank), Ordering::Release);
+        if let Some(fibers) = &self.fibers {
+            fibers.release(clock.of(self.rank));
+        }
         clock
     }
 
+    /// Learns by `learn`. `text` gives the text of a place of another rank.
+    pub(crate) fn learn(&self, learn: impl FnOnce(&mut Clock), text: impl Fn(usize, u32) -> Option<String>) {
+        let mut clock = self.clock();
+        learn(&mut clock);
+        let Some(fibers) = &self.fibers else { return };
+        let known = clock.clone();
+        drop(clock);
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.iter().for_each(|part| fibers.hear(part.heard(self.ranks)));
+        let name = |Told { access, .. }: &Told| {
+            let place = text(access.origin, access.place).unwrap_or_default();
+            format!("{} of rank {}, {place}", access.kind, access.origin)
+        };
+        fibers.learn(&known, || self.place().address, name);
+    }
+
+    /// Watches loads and stores of a part, where the program has ThreadSanitizer. `memory`: what
+    /// they access, `None` in a dynamic window.
+    pub(crate) fn watch(&self, window: u64, shadow: &Memory, memory: Option<Memory>) {
+        if self.fibers.is_some() {
+            let part = Part { window, shadow: shadow.clone(), memory };
+            self.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part);
+        }
+    }
+
+    /// Ends [`Checker::watch`].
+    pub(crate) fn unwatch(&self, window: u64) {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).retain(|part| part.window != window);
+    }
+
+    /// Whether the program has ThreadSanitizer.
+    pub(crate) fn watches(&self) -> bool {
+        self.fibers.is_some()
+    }
+
+    /// Records the buffers of an operation that this thread has just begun, and returns the
+    /// conflicts with operations in flight.
+    pub(crate) fn lend(&self, lent: &Lent<'_>) -> Vec<(Access, Met)> {
+        self.lent.lend(lent, self.rank, self.place(), self.fibers.as_ref())
+    }
+
+    /// The operations of a window for which `ends` holds do not use their buffers any more.
+    pub(crate) fn give_back(&self, window: u64, ends: impl Fn(&Loan) -> bool) {
+        self.lent.give_back(window, ends, self.fibers.as_ref());
+    }
+
     /// The place of the program that has called the library.
-    pub(crate) fn place(&self) -> u32 {
+    pub(crate) fn place(&self) -> Place {
         self.places.here(self.own())
     }
 
@@ -107,5 +178,16 @@ impl Checker {
         if let Err(error) = file.and_then(|mut file| file.write_all(conflict.json().as_bytes())) {
             diagnostics::warn("transom::check", &format_args!("{}: {error}", path.display()));
         }
+    }
+}
+
+impl Part {
+    /// Takes what the log says of complete operations.
+    fn heard(&self, ranks: usize) -> Vec<fibers::Heard> {
+        let shadow = Shadow::of(&self.shadow, ranks);
+        if !shadow.has_told() {
+            return Vec::new();
+        }
+        shadow.drain().into_iter().map(|told| fibers::Heard { told, memory: self.memory.clone() }).collect()
     }
 }

@@ -11,6 +11,15 @@ use super::area::Area;
 /// Frames that are looked at before the search ends.
 const MOST_FRAMES: u32 = 64;
 
+/// A place of the program.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    /// Its number at this rank; 0 if there is none.
+    pub(crate) number: u32,
+    /// The address to which the call returns.
+    pub(crate) address: usize,
+}
+
 /// The places of this process.
 #[derive(Debug, Default)]
 pub(super) struct Places(Mutex<Found>);
@@ -26,15 +35,15 @@ struct Found {
 }
 
 impl Places {
-    /// The number of the calling place of the program; 0 if there is none. Its text is shown in
-    /// `area`.
-    pub(super) fn here(&self, area: Area<'_>) -> u32 {
+    /// The calling place of the program. Its text is shown in `area`.
+    pub(super) fn here(&self, area: Area<'_>) -> Place {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut place, mut frames) = (0, 0);
+        let (mut place, mut frames) = (Place::default(), 0);
         backtrace::trace(|frame| {
             frames += 1;
-            match found.place_of(frame.ip().addr(), area) {
-                Some(number) => place = number,
+            let address = frame.ip().addr();
+            match found.place_of(address, area) {
+                Some(number) => place = Place { number, address },
                 None => return frames < MOST_FRAMES,
             }
             false

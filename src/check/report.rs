@@ -87,7 +87,10 @@ fn quoted(text: &str) -> String {
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Conflict { window, target, older, newer, rule, .. } = self;
-        writeln!(f, "transom: conflicting accesses to window {window:x} at rank {target}:")?;
+        match rule {
+            Rule::Buffers => writeln!(f, "transom: operations of rank {target} on window {window:x} share a buffer:")?,
+            _ => writeln!(f, "transom: conflicting accesses to window {window:x} at rank {target}:")?,
+        }
         self.line(f, older)?;
         self.line(f, newer)?;
         writeln!(f, "  {rule}")?;

@@ -8,6 +8,9 @@ use crate::reduce::{BasicType, Op};
 /// The calls of the accumulate family, by their numbers in a record.
 const CALLS: [&str; 4] = ["accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap"];
 
+/// The calls that have buffers at the origin, by their numbers in a record.
+const LENDING: [&str; 6] = ["put", "get", "accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap"];
+
 /// What an access does to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -23,6 +26,11 @@ pub(crate) enum Kind {
         op: Option<Op>,
         ty: BasicType,
     },
+    /// The use of a buffer at the origin by an operation.
+    Buffer {
+        call: u8,
+        written: bool,
+    },
 }
 
 /// Why two accesses conflict.
@@ -34,6 +42,8 @@ pub(crate) enum Rule {
     Types,
     /// Accumulates with different operations.
     Operations,
+    /// A buffer of an operation that is not complete is used by another; one of them changes it.
+    Buffers,
 }
 
 impl Kind {
@@ -43,9 +53,27 @@ impl Kind {
         Kind::Combine { call: call.unwrap_or(0), op, ty }
     }
 
+    /// The use of a buffer at the origin by an operation of this kind.
+    pub(super) fn buffer(self, written: bool) -> Kind {
+        let call = match self {
+            Kind::Get => 1,
+            Kind::Combine { call, .. } => 2 + call,
+            Kind::Put | Kind::Load | Kind::Store | Kind::Buffer { .. } => 0,
+        };
+        Kind::Buffer { call, written }
+    }
+
     /// Whether the bytes remain as they are.
     pub(crate) fn only_reads(self) -> bool {
-        matches!(self, Kind::Get | Kind::Load | Kind::Combine { op: Some(Op::NoOp), .. })
+        matches!(
+            self,
+            Kind::Get | Kind::Load | Kind::Combine { op: Some(Op::NoOp), .. } | Kind::Buffer { written: false, .. }
+        )
+    }
+
+    /// Whether it is atomic with respect to others of the accumulate family.
+    pub(super) fn combines(self) -> bool {
+        matches!(self, Kind::Combine { .. })
     }
 
     /// Whether this rank has read the bytes when the call's result has arrived.
@@ -69,6 +97,7 @@ impl Kind {
                 let op = op.and_then(|op| (1..).zip(Op::ALL).find_map(|(number, one)| (one == op).then_some(number)));
                 4 | u32::from(call) << 4 | u32::from(op.unwrap_or(0u8)) << 8 | u32::from(ty.number()) << 16
             }
+            Kind::Buffer { call, written } => 5 | u32::from(call) << 4 | u32::from(written) << 8,
         }
     }
 
@@ -79,6 +108,7 @@ impl Kind {
             1 => Kind::Put,
             2 => Kind::Load,
             3 => Kind::Store,
+            5 => Kind::Buffer { call: first >> 4, written: op != 0 },
             _ => {
                 let op = usize::from(op).checked_sub(1).and_then(|at| Op::ALL.get(at).copied());
                 Kind::Combine { call: first >> 4, op, ty: BasicType::from_number(ty).unwrap_or(BasicType::Byte) }
@@ -94,6 +124,7 @@ impl fmt::Display for Kind {
             Kind::Put => f.write_str("put"),
             Kind::Load => f.write_str("load"),
             Kind::Store => f.write_str("store"),
+            Kind::Buffer { call, .. } => f.write_str(LENDING.get(usize::from(call)).unwrap_or(&LENDING[0])),
             Kind::Combine { call, op, ty } => {
                 write!(f, "{}", CALLS.get(usize::from(call)).unwrap_or(&CALLS[0]))?;
                 match op {
@@ -113,6 +144,9 @@ impl fmt::Display for Rule {
             Rule::Operations => {
                 "concurrent accumulates differ in their operation, and none is MPI_NO_OP (accumulate_ops, MPI-4.1 §12.2.1)"
             }
+            Rule::Buffers => {
+                "a buffer belongs to an operation until the operation is complete at the origin (MPI-4.1 §12.3)"
+            }
         })
     }
 }
@@ -122,6 +156,9 @@ impl fmt::Display for Rule {
 pub(crate) fn conflict(one: (Kind, u64), other: (Kind, u64), same_origin: bool) -> Option<Rule> {
     if one.0.only_reads() && other.0.only_reads() {
         return None;
+    }
+    if let Kind::Buffer { .. } = other.0 {
+        return Some(Rule::Buffers);
     }
     let (Kind::Combine { op: first, ty, .. }, Kind::Combine { op: second, ty: theirs, .. }) = (one.0, other.0) else {
         return Some(Rule::Overlap);
@@ -153,6 +190,7 @@ mod tests {
             kinds.extend(Op::ALL.map(|op| Kind::combine(call, Some(op), BasicType::Float64)));
         }
         kinds.push(Kind::combine("compare_and_swap", None, BasicType::Int32));
+        kinds.extend(kinds.clone().into_iter().map(|kind| kind.buffer(true)));
         for kind in kinds {
             assert_eq!(Kind::decode(kind.encode()), kind);
         }
@@ -169,6 +207,14 @@ mod tests {
             assert_eq!(conflict((Kind::Get, 0), (write, 0), true), Some(Rule::Overlap));
         }
         assert_eq!(conflict((Kind::Put, 0), (Kind::Put, 0), true), Some(Rule::Overlap));
+    }
+
+    #[test]
+    fn a_buffer_that_is_only_read_may_be_shared() {
+        let [sent, filled] = [(Kind::Put, false), (Kind::Get, true)].map(|(kind, written)| (kind.buffer(written), 0));
+        assert_eq!(conflict(sent, sent, true), None);
+        assert_eq!(conflict(sent, filled, true), Some(Rule::Buffers));
+        assert_eq!(conflict(filled, filled, true), Some(Rule::Buffers));
     }
 
     #[test]

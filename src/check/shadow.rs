@@ -37,6 +37,12 @@ const LAST: usize = 56;
 const LIVE: usize = 64;
 /// Whether a record of a level extended beyond its block.
 const BEYOND: usize = LIVE + 8 * LEVELS;
+/// The entries that the log has had, those that its rank has read, its room, and how many entries
+/// found no room.
+const LOGGED: usize = 224;
+const READ: usize = 232;
+const ROOM: usize = 240;
+const LOST: usize = 248;
 const CLOCKS: usize = 256;
 
 /// The words of a record: its range, its kind and origin, its end, its place and number, and the
@@ -49,11 +55,18 @@ const PLACE: usize = 32;
 const NEXT: usize = 40;
 const RECORD: usize = 48;
 
+/// The words of an entry of the log: as of a record, but with what the origin knew of this rank.
+const KNOWN: usize = 40;
+const ENTRY: usize = 48;
+
 /// The count of releases of an access that is not complete.
 const IN_FLIGHT: u64 = u64::MAX;
 
 /// The most records that one access replaces.
 const REPLACED: usize = 8;
+
+/// Attempts at the lock by a rank that reads its log.
+const MOST_TURNS: u32 = 1 << 16;
 
 /// How many records are looked at for one that may be dropped.
 const PROBES: usize = 64;
@@ -123,6 +136,16 @@ pub(crate) struct Record {
     number: u32,
 }
 
+/// A complete access of another rank, as the log tells this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) access: Access,
+    /// How many releases of this rank the origin knew when it began.
+    pub(crate) known: u64,
+    /// How many releases the origin had made when it was complete.
+    pub(crate) done: u64,
+}
+
 /// An earlier access that a new one conflicts with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Met {
@@ -152,9 +175,10 @@ fn buckets(size: u64) -> usize {
     usize::try_from(size / 8).unwrap_or(usize::MAX).clamp(64, 1 << 16).next_power_of_two()
 }
 
-/// The bytes of the shadow of a part of `size` bytes in a job of `ranks` ranks.
-pub(crate) fn bytes(ranks: usize, size: u64, records: usize) -> usize {
-    buckets_at(ranks) + 8 * buckets(size) + RECORD * records
+/// The bytes of the shadow of a part of `size` bytes in a job of `ranks` ranks, with a log of
+/// `room` entries.
+pub(crate) fn bytes(ranks: usize, size: u64, records: usize, room: usize) -> usize {
+    buckets_at(ranks) + 8 * buckets(size) + RECORD * records + ENTRY * room
 }
 
 fn buckets_at(ranks: usize) -> usize {
@@ -181,11 +205,12 @@ impl<'m> Shadow<'m> {
     }
 
     /// Makes an empty shadow of zeroed memory of [`bytes`] bytes.
-    pub(crate) fn prepare(memory: &'m Memory, ranks: usize, size: u64, records: usize) {
+    pub(crate) fn prepare(memory: &'m Memory, ranks: usize, size: u64, records: usize, room: usize) {
         let shadow = Shadow { memory, ranks };
         // Relaxed: other ranks read it after a barrier.
         shadow.word(BUCKETS).store(buckets(size) as u64, Ordering::Relaxed);
         shadow.word(RECORDS).store(records as u64, Ordering::Relaxed);
+        shadow.word(ROOM).store(room as u64, Ordering::Relaxed);
     }
 
     /// One of the clocks.
@@ -207,15 +232,44 @@ impl<'m> Shadow<'m> {
         self.word(DROPPED).load(Ordering::Relaxed)
     }
 
+    /// Whether the log has entries that its rank has not read.
+    pub(crate) fn has_told(self) -> bool {
+        // Relaxed: whoever learns that an access is complete sees its entry too.
+        self.word(LOGGED).load(Ordering::Relaxed) != self.word(READ).load(Ordering::Relaxed)
+    }
+
+    /// Takes all entries of the log; none while another rank holds the lock for too long.
+    pub(crate) fn drain(self) -> Vec<Told> {
+        for _ in 0..MOST_TURNS {
+            if let Some(locked) = self.try_lock() {
+                return std::iter::from_fn(|| locked.told()).collect();
+            }
+            std::thread::yield_now();
+        }
+        Vec::new()
+    }
+
+    /// The number of entries that the log had no room for.
+    pub(crate) fn untold(self) -> u64 {
+        self.word(LOST).load(Ordering::Relaxed)
+    }
+
     /// Takes the lock of the records. `wait` is called between attempts.
     pub(crate) fn lock(self, mut wait: impl FnMut(u32) -> Result<()>) -> Result<Locked<'m>> {
         let mut turn = 0;
-        // Acquire: pairs with the Release of the last holder.
-        while self.word(LOCK).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            wait(turn)?;
+        loop {
+            match self.try_lock() {
+                Some(locked) => return Ok(locked),
+                None => wait(turn)?,
+            }
             turn = turn.saturating_add(1);
         }
-        Ok(Locked(self))
+    }
+
+    fn try_lock(self) -> Option<Locked<'m>> {
+        // Acquire: pairs with the Release of the last holder.
+        let taken = self.word(LOCK).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then_some(Locked(self))
     }
 
     fn word(self, at: usize) -> &'m AtomicU64 {
@@ -248,7 +302,10 @@ impl Locked<'_> {
     }
 
     fn access(&self, index: usize) -> Access {
-        let at = self.at(index);
+        self.access_at(self.at(index))
+    }
+
+    fn access_at(&self, at: usize) -> Access {
         let [kind, place] = [self.get(at + KIND), self.get(at + PLACE)];
         Access {
             start: self.get(at + START),
@@ -331,6 +388,53 @@ impl Locked<'_> {
         if self.is(record) && self.get(at + DONE) == IN_FLIGHT {
             self.set(at + DONE, releases);
         }
+    }
+
+    /// Takes the record of a complete access away.
+    pub(crate) fn forget(&self, record: Record) {
+        if self.is(record) {
+            self.remove(record.index as usize);
+            self.release(record.index as usize);
+        }
+    }
+
+    /// Whether there is a log.
+    pub(crate) fn has_log(&self) -> bool {
+        self.get(ROOM) > 0
+    }
+
+    /// Adds an entry to the log.
+    pub(crate) fn tell(&self, Told { access, known, done }: Told) {
+        let (logged, room) = (self.get(LOGGED), self.get(ROOM));
+        if logged - self.get(READ) >= room {
+            self.set(LOST, self.get(LOST) + u64::from(room > 0));
+            return;
+        }
+        let at = self.entry(logged);
+        self.set(at + START, access.start);
+        self.set(at + END, access.end);
+        self.set(at + KIND, u64::from(access.kind.encode()) | (access.origin as u64) << 32);
+        self.set(at + DONE, done);
+        self.set(at + PLACE, u64::from(access.place));
+        self.set(at + KNOWN, known);
+        self.set(LOGGED, logged + 1);
+    }
+
+    /// Takes the next entry of the log.
+    fn told(&self) -> Option<Told> {
+        let read = self.get(READ);
+        if read == self.get(LOGGED) {
+            return None;
+        }
+        let at = self.entry(read);
+        self.set(READ, read + 1);
+        Some(Told { access: self.access_at(at), known: self.get(at + KNOWN), done: self.get(at + DONE) })
+    }
+
+    /// The offset of an entry of the log, by its number.
+    fn entry(&self, number: u64) -> usize {
+        let index = usize::try_from(number % self.get(ROOM)).unwrap_or(0);
+        self.at(self.count(RECORDS)) + ENTRY * index
     }
 
     /// Whether the record still has the access for which it was made.

@@ -6,7 +6,7 @@ use transom_fabric::{Memory, diagnostics};
 
 use super::block::block_bytes;
 use super::{JobCore, Team};
-use crate::check::{self, Area, Checker};
+use crate::check::{self, Area, Checker, Clock};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
@@ -60,6 +60,7 @@ impl JobCore {
             let area = self.area(checker, team.rank(member))?;
             checker.clock().learn(area.barrier(turn));
         }
+        self.learns(|_| ());
         Ok(passed)
     }
 
@@ -71,7 +72,46 @@ impl JobCore {
             let releases = self.area(checker, rank)?.releases().load(Ordering::Acquire);
             checker.clock().learn_of(rank, releases);
         }
+        self.learns(|_| ());
         Ok(())
+    }
+
+    /// Counts a release that goes with a message of another library.
+    pub(super) fn sends(&self, rank: usize, tag: i32) {
+        let Some(checker) = &self.block.checker else { return };
+        let clock = checker.release();
+        if !checker.own().letters().send(rank, tag, &clock) {
+            self.mixes();
+        }
+    }
+
+    /// Learns what came with a message; all that any rank has released if that is not known.
+    pub(super) fn receives(&self, rank: usize, tag: i32) -> Result<()> {
+        let Some(checker) = &self.block.checker else { return Ok(()) };
+        // Acquire: pairs with the Release of a rank that mixed before it sent this message.
+        let is_mixed = self.area(checker, 0)?.mixed().load(Ordering::Acquire) != 0;
+        let letter = self.area(checker, rank)?.letters().take(self.rank, tag);
+        match letter.filter(|_| !is_mixed) {
+            Some(clock) => self.learns(|known| known.join(&clock)),
+            None => self.learn_all()?,
+        }
+        Ok(())
+    }
+
+    /// From now on messages travel whose clocks do not.
+    pub(super) fn mixes(&self) {
+        if let Some(checker) = &self.block.checker
+            && let Ok(first) = self.area(checker, 0)
+        {
+            first.mixed().store(1, Ordering::Release);
+        }
+    }
+
+    /// Learns by `learn`, where the checker is on.
+    pub(crate) fn learns(&self, learn: impl FnOnce(&mut Clock)) {
+        if let Some(checker) = &self.block.checker {
+            checker.learn(learn, |rank, place| self.area(checker, rank).ok()?.text(place));
+        }
     }
 
     /// At rank 0: says how many conflicts the checker found, if there were any. Fails if the user

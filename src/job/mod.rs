@@ -332,9 +332,30 @@ impl Job {
     /// Learns what another rank passed on.
     #[doc(hidden)]
     pub fn checker_learns(&self, clock: &[u64]) {
-        if let Some(checker) = &self.core.block.checker {
-            checker.clock().join(clock);
-        }
+        self.core.learns(|known| known.join(clock));
+    }
+
+    /// Counts a release that goes with a message of another library to `rank`. Messages of one tag
+    /// to a rank arrive in the order in which they are sent.
+    #[doc(hidden)]
+    pub fn checker_sends(&self, rank: usize, tag: i32) {
+        self.core.sends(rank, tag);
+    }
+
+    /// Learns what came with the next message of `rank` with the tag.
+    ///
+    /// # Errors
+    /// As for [`Job::checker_learns_all`].
+    #[doc(hidden)]
+    pub fn checker_receives(&self, rank: usize, tag: i32) -> Result<()> {
+        self.core.receives(rank, tag)
+    }
+
+    /// From now on messages travel without [`Job::checker_sends`] or [`Job::checker_receives`], so
+    /// that each receive counts as [`Job::checker_learns_all`].
+    #[doc(hidden)]
+    pub fn checker_mixes(&self) {
+        self.core.mixes();
     }
 
     /// Learns all that any rank has released so far, where another library may have synchronized

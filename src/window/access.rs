@@ -309,7 +309,8 @@ impl<'scope, T: Swappable> Access<'scope, '_, T> {
     ) -> Result<()> {
         let permit = self.admit("compare_and_swap", target)?;
         let into = self.scope.sink(bytemuck::bytes_of_mut(result));
-        self.core.start_compare_swap(permit, displacement as u64, T::TYPE, (bits_of(expected), bits_of(new)), into)
+        let values = (bits_of(expected), bits_of(new));
+        self.core.start_compare_swap(permit, displacement as u64, T::TYPE, values, [None, None], into)
     }
 }
 

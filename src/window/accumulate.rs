@@ -28,7 +28,7 @@ use crate::reduce::{BasicType, Op};
 use crate::routes::Actor;
 
 /// Elements up to this size travel in a register.
-const REGISTER: usize = 8;
+pub(super) const REGISTER: usize = 8;
 /// The largest element.
 pub(crate) const LARGEST: usize = 32;
 
@@ -203,51 +203,6 @@ impl Core {
         self.fetched(target, at, ty)
     }
 
-    /// Combines one element; `into` has its previous value when the operation is complete.
-    #[inline]
-    pub(crate) fn start_fetch(
-        &self,
-        permit: Permit,
-        displacement: u64,
-        op: Op,
-        ty: BasicType,
-        operand: &[u8],
-        into: Sink,
-    ) -> Result<()> {
-        let rank = permit.rank();
-        let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
-        self.note_one(target, at, Kind::combine("fetch_and_op", Some(op), ty), End::Later)?;
-        if let (Some(place), true) = (target.place(self, ty), ty.size() <= REGISTER) {
-            let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
-            into.fill_from(bytes_of(&old, ty.size()));
-            return self.fetched(target, at, ty);
-        }
-        if let Some(net) = ByNet::of(self, target, ty)
-            && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
-        {
-            return posted;
-        }
-        // The operand is copied before the call returns, as for every accumulate.
-        crate::buffers::scoped(
-            || (),
-            |scope| {
-                let accumulate = Accumulate {
-                    call: "fetch_and_op",
-                    op,
-                    ty,
-                    from: (op != Op::NoOp).then(|| Outgoing::contiguous(scope.source(operand))),
-                    into: Some(Incoming::contiguous(into)),
-                    to: Layout::Bytes(ty.size()),
-                };
-                match target.place(self, ty) {
-                    Some(place) => local(&place, at.cast_signed(), &accumulate),
-                    None => self.accumulate_far(target, at.cast_signed(), &accumulate, &target.tally)?,
-                }
-                self.fetched(target, at, ty)
-            },
-        )
-    }
-
     /// Stores `new` if the value is `expected` and waits for the previous value (MPI-4.1 §12.3.4),
     /// which is 0 for `PROC_NULL`.
     #[inline]
@@ -292,32 +247,8 @@ impl Core {
         Ok(value(old))
     }
 
-    /// [`Core::compare_swap`] without waiting: the result is there when the operation is complete.
-    pub(crate) fn start_compare_swap(
-        &self,
-        permit: Permit,
-        displacement: u64,
-        ty: BasicType,
-        (expected, new): (u64, u64),
-        into: Sink,
-    ) -> Result<()> {
-        let rank = permit.rank();
-        let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else {
-            return Ok(());
-        };
-        self.note_one(target, at, Kind::combine("compare_and_swap", None, ty), End::Later)?;
-        match target.place(self, ty) {
-            Some(place) => {
-                let old = place.swap(index(at), ty, expected, new).to_ne_bytes();
-                into.fill_from(bytes_of(&old, ty.size()));
-            }
-            None => self.swap_far(target, at, ty, (expected, new), into, &target.tally)?,
-        }
-        self.fetched(target, at, ty)
-    }
-
     #[inline(never)]
-    fn swap_far(
+    pub(super) fn swap_far(
         &self,
         target: &Target,
         at: u64,
@@ -436,11 +367,12 @@ impl Core {
             Some(place) => local(&place, at, accumulate),
             None => self.accumulate_far(target, at, accumulate, count.tally(target))?,
         }
+        self.lent_by(target, at, accumulate)?;
         if accumulate.into.is_some() { self.layout_fetched(target, at, &accumulate.to) } else { Ok(()) }
     }
 
     #[inline(never)]
-    fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
+    pub(super) fn accumulate_far(&self, target: &Target, at: i64, it: &Accumulate<'_>, tally: &TallyRef) -> Result<()> {
         if target.reach.is_dynamic() {
             match self.check_regions(it.call, target, at, &it.to, it.ty)? {
                 Resolved::Far => {}
@@ -534,7 +466,7 @@ fn aligned(at: i64, it: &Accumulate<'_>) -> bool {
 }
 
 /// Accumulates on memory that this CPU reaches.
-fn local(place: &Place<'_>, at: i64, it: &Accumulate<'_>) {
+pub(super) fn local(place: &Place<'_>, at: i64, it: &Accumulate<'_>) {
     for ([theirs, from, into], len) in it.pieces() {
         one_piece(place, index((at + theirs).cast_unsigned()), it, from, into, len);
     }

@@ -5,19 +5,18 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use transom_fabric::{Memory, diagnostics};
 
-use super::accumulate::Accumulate;
 use super::core::Core;
 use super::create::Wanted;
 use super::lock::Lock;
 use super::segment::Draft;
 use super::target::Target;
 use super::transfer::Count;
-use crate::check::{self, Access, At, Checker, Conflict, Kind, Met, Record, Shadow, Side};
+use crate::check::{self, Access, At, Checker, Conflict, Kind, Loan, Met, Record, Rule, Shadow, Side, Told};
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
@@ -47,6 +46,8 @@ pub(super) struct Checked {
     barriers: AtomicU64,
     /// The group of `post`.
     origins: Mutex<Vec<usize>>,
+    /// Whether buffers are given by address, so that a program may use them too early.
+    pub(super) lends: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,9 @@ struct Pending {
     /// Whether the result of the operation shows that it is complete.
     fetches: bool,
     operation: u64,
+    /// The access, and how many releases of the target this rank knew when it began.
+    access: Access,
+    known: u64,
 }
 
 thread_local! {
@@ -97,10 +101,20 @@ impl Which {
             Which::Result(number) => pending.operation == number && pending.fetches,
         }
     }
+
+    /// Whether the operation has no more use for a buffer.
+    fn returns(self, loan: &Loan) -> bool {
+        match self {
+            Which::All => true,
+            Which::Fetching => loan.local,
+            Which::Operation(number) => loan.operation == number,
+            Which::Result(number) => loan.operation == number && loan.local,
+        }
+    }
 }
 
 impl Checked {
-    fn new(core: &Core) -> Result<Checked> {
+    fn new(core: &Core, checker: &Checker) -> Result<Checked> {
         let info = Info::new();
         let wanted = Wanted { flavor: Flavor::Allocate, unit: 1, info: &info };
         let hints = Hints::at_creation(&info, wanted.flavor)?;
@@ -108,8 +122,11 @@ impl Checked {
         // A small part has few places, so it needs few records.
         let most = usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(16).saturating_add(64);
         let records = core.job.settings.check.records.min(most);
-        let memory = core.job.wire.allocate(check::shadow_bytes(ranks, size, records))?;
-        Shadow::prepare(&memory, ranks, size, records);
+        let room = if checker.watches() { records } else { 0 };
+        let memory = core.job.wire.allocate(check::shadow_bytes(ranks, size, records, room))?;
+        Shadow::prepare(&memory, ranks, size, records, room);
+        let watched = (core.flavor != Flavor::Dynamic).then(|| core.own.local().clone());
+        checker.watch(core.id, &memory, watched);
         let draft = Draft { hints, memory, shared: None };
         Ok(Checked {
             shadows: Core::open(&core.job, &core.team, core.id ^ SHADOWS, &wanted, draft)?,
@@ -117,15 +134,21 @@ impl Checked {
             operations: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
             origins: Mutex::default(),
+            lends: AtomicBool::new(false),
         })
     }
 
     /// Ends the access of peers, and says what was forgotten.
     pub(super) fn withdraw(&self) {
-        let dropped = self.own().dropped();
+        let Core { job, id, .. } = &self.shadows;
+        let window = id ^ SHADOWS;
+        if let Some(checker) = &job.block.checker {
+            checker.unwatch(window);
+            checker.give_back(window, |_| true);
+        }
+        let dropped = self.own().dropped() + self.own().untold();
         if dropped > 0 {
-            let Core { job, id, .. } = &self.shadows;
-            let (window, most) = (id ^ SHADOWS, job.settings.check.records);
+            let most = job.settings.check.records;
             diagnostics::answer(&format!(
                 "transom: rank {}: the checker forgot {dropped} accesses to window {window:x}, whose conflicts it does not \
                  report: it remembers {most} (TRANSOM_CHECK_RECORDS)",
@@ -170,10 +193,14 @@ impl Checked {
         let releases = checker.clock().of(self.shadows.job.rank);
         let locked = shadow.lock(|turn| self.wait(turn))?;
         let before = list.len();
+        let is_told = member != self.shadows.team.me && locked.has_log();
         list.retain(|one| {
             let ends = which.has(one);
             if ends {
                 locked.complete(one.record, releases);
+            }
+            if ends && is_told {
+                locked.tell(Told { access: one.access, known: one.known, done: releases });
             }
             !ends
         });
@@ -181,18 +208,15 @@ impl Checked {
     }
 }
 
-impl Accumulate<'_> {
-    /// The access that it is.
-    pub(super) fn kind(&self) -> Kind {
-        Kind::combine(if self.into.is_some() { "get_accumulate" } else { "accumulate" }, Some(self.op), self.ty)
-    }
-}
-
 impl Core {
     /// Adds the checker's data to a window that is being created, where the job is checked.
     pub(super) fn checked(mut self) -> Result<Core> {
-        if self.job.block.checker.is_some() {
-            let checked = Checked::new(&self).inspect_err(|_| self.withdraw())?;
+        if let Some(checker) = &self.job.block.checker {
+            let undo = |_: &_| {
+                checker.unwatch(self.id);
+                self.withdraw();
+            };
+            let checked = Checked::new(&self, checker).inspect_err(undo)?;
             self.checked = Some(Box::new(checked));
             self.direct = 0;
         }
@@ -206,7 +230,7 @@ impl Core {
     }
 
     /// None also for a freed window, which a request may outlive: its shadows are gone.
-    fn checker(&self) -> Option<(&Checked, &Checker)> {
+    pub(super) fn checker(&self) -> Option<(&Checked, &Checker)> {
         if self.is_freed() {
             return None;
         }
@@ -244,7 +268,8 @@ impl Core {
     #[cold]
     fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        let (place, member) = (checker.place(), target.rank());
+        let (place, member) = (checker.place().number, target.rank());
+        let rank = self.team.rank(member);
         let shadow = checked.shadow(member)?;
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
         LAST.set(operation);
@@ -262,12 +287,15 @@ impl Core {
             let clock = checker.clock();
             let locked = shadow.lock(|turn| checked.wait(turn))?;
             let (record, met) = locked.record(new, &clock, end == End::InCall);
+            let known = clock.of(rank);
             if end == End::Later {
                 if list.len() > 2 * locked.capacity() {
                     // Most were replaced by later accesses of the same places.
                     list.retain(|one| locked.is(one.record));
                 }
-                list.push(Pending { record, fetches: kind.fetches(), operation });
+                list.push(Pending { record, fetches: kind.fetches(), operation, access: new, known });
+            } else if rank != self.job.rank {
+                locked.tell(Told { access: new, known, done: clock.of(self.job.rank) });
             }
             drop((locked, clock));
             conflicts.extend(met.into_iter().map(|met| (new, met)));
@@ -293,16 +321,17 @@ impl Core {
 
     #[cold]
     fn fetched_checked(&self, target: &Target, at: i64, layout: &Layout<'_>) -> Result<()> {
-        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        let Some((checked, _)) = self.checker() else { return Ok(()) };
         let shadow = checked.shadow(target.rank())?;
-        let mut clock = checker.clock();
-        for (offset, len) in layout.pieces().filter(|&(_, len)| len > 0) {
-            let start = at.wrapping_add(offset).cast_unsigned();
-            shadow
-                .clocks_of(start, start + len as u64)
-                .chain([shadow.clock(At::Long)])
-                .for_each(|slot| clock.learn(slot));
-        }
+        self.job.learns(|clock| {
+            for (offset, len) in layout.pieces().filter(|&(_, len)| len > 0) {
+                let start = at.wrapping_add(offset).cast_unsigned();
+                shadow
+                    .clocks_of(start, start + len as u64)
+                    .chain([shadow.clock(At::Long)])
+                    .for_each(|slot| clock.learn(slot));
+            }
+        });
         Ok(())
     }
 
@@ -345,7 +374,7 @@ impl Core {
         if kind == Kind::Load && len <= POLLED && self.own.model() == Model::Unified {
             return self.learn_from(member, &[At::Settled]);
         }
-        let (start, place) = (at as u64, checker.place());
+        let (start, place) = (at as u64, checker.place().number);
         let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };
         let clock = checker.clock();
         let locked = checked.shadow(member)?.lock(|turn| checked.wait(turn))?;
@@ -354,7 +383,7 @@ impl Core {
         met.into_iter().try_for_each(|met| self.conflict(checker, member, new, met))
     }
 
-    fn conflict(&self, checker: &Checker, member: usize, new: Access, met: Met) -> Result<()> {
+    pub(super) fn conflict(&self, checker: &Checker, member: usize, new: Access, met: Met) -> Result<()> {
         let side = |access: Access| {
             let place = self.job.area(checker, access.origin)?.text(access.place);
             Ok::<_, crate::Error>(Side { access, place })
@@ -362,7 +391,7 @@ impl Core {
         let conflict = Conflict {
             window: self.id,
             target: self.team.rank(member),
-            dynamic: self.flavor == Flavor::Dynamic,
+            dynamic: self.flavor == Flavor::Dynamic || met.rule == Rule::Buffers,
             older: side(met.older)?,
             newer: side(new)?,
             rule: met.rule,
@@ -374,6 +403,7 @@ impl Core {
     /// Records that operations to a member are complete.
     pub(super) fn completed(&self, member: usize, which: Which) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        checker.give_back(self.id, |loan| loan.member == member && which.returns(loan));
         if checked.complete(checker, member, which)? {
             checker.release().teach(checked.shadow(member)?.clock(At::Settled));
         }
@@ -383,17 +413,17 @@ impl Core {
     /// [`Core::completed`] for all members.
     #[cold]
     pub(super) fn all_completed(&self, which: Which) -> Result<()> {
-        let Some((checked, _)) = self.checker() else { return Ok(()) };
+        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        checker.give_back(self.id, |loan| which.returns(loan));
         let members: Vec<usize> = checked.pending().keys().copied().collect();
         members.into_iter().try_for_each(|member| self.completed(member, which))
     }
 
     /// Learns from a part's clocks.
     fn learn_from(&self, member: usize, from: &[At]) -> Result<()> {
-        let Some((checked, checker)) = self.checker() else { return Ok(()) };
+        let Some((checked, _)) = self.checker() else { return Ok(()) };
         let shadow = checked.shadow(member)?;
-        let mut clock = checker.clock();
-        from.iter().for_each(|&at| clock.learn(shadow.clock(at)));
+        self.job.learns(|clock| from.iter().for_each(|&at| clock.learn(shadow.clock(at))));
         Ok(())
     }
 
@@ -486,8 +516,8 @@ impl Core {
     /// its memory learns so from those whose operations on it are complete.
     pub(crate) fn sync(&self) {
         self.own.sync();
-        if let Some((checked, checker)) = self.checker() {
-            checker.clock().learn(checked.own().clock(At::Settled));
+        if let Some((checked, _)) = self.checker() {
+            self.job.learns(|clock| clock.learn(checked.own().clock(At::Settled)));
         }
     }
 }

@@ -73,12 +73,10 @@ impl Core {
         let Some((target, at)) = self.locate_layout("put", rank, displacement, to)? else { return Ok(()) };
         self.note(target, at, to, Kind::Put, &mut count)?;
         match &target.reach {
-            Reach::Mapped(memory, _) => {
-                store(memory, at, from, to);
-                Ok(())
-            }
-            Reach::Far(far) => self.put_layout_far(target, far, at, from, to, count.tally(target)),
+            Reach::Mapped(memory, _) => store(memory, at, from, to),
+            Reach::Far(far) => self.put_layout_far(target, far, at, from, to, count.tally(target))?,
         }
+        self.lent(target, (at, to), Kind::Put, &[from.buffer()])
     }
 
     #[inline(never)]
@@ -182,12 +180,10 @@ impl Core {
         let Some((target, at)) = self.locate_layout("get", rank, displacement, from)? else { return Ok(()) };
         self.note(target, at, from, Kind::Get, &mut count)?;
         match &target.reach {
-            Reach::Mapped(memory, _) => {
-                load(memory, at, into, from);
-                Ok(())
-            }
-            Reach::Far(far) => self.get_layout_far(target, far, at, into, from, count.tally(target)),
+            Reach::Mapped(memory, _) => load(memory, at, into, from),
+            Reach::Far(far) => self.get_layout_far(target, far, at, into, from, count.tally(target))?,
         }
+        self.lent(target, (at, from), Kind::Get, &[into.buffer()])
     }
 
     #[inline(never)]

@@ -4,6 +4,7 @@
 use transom_fabric::{Post, Tally, TallyRef};
 
 use super::core::{Core, index};
+use super::lent::Buffer;
 use super::near::Attached;
 use super::permit::Permit;
 use super::posted::Posted;
@@ -65,6 +66,11 @@ impl Outgoing<'_> {
         Outgoing { bytes, low: 0, layout: Layout::Bytes(bytes.len()) }
     }
 
+    /// The buffer, for the conflict checker.
+    pub(super) fn buffer(&self) -> Buffer<'_> {
+        Buffer::new(self.bytes.address(), self.low, &self.layout, false)
+    }
+
     pub(super) fn part(&self, at: i64, len: usize) -> Source {
         self.bytes.part(usize::try_from(at - self.low).unwrap_or(usize::MAX), len)
     }
@@ -75,6 +81,11 @@ impl Incoming<'_> {
     pub(crate) fn contiguous(bytes: Sink) -> Incoming<'static> {
         let layout = Layout::Bytes(bytes.len());
         Incoming { bytes, low: 0, layout }
+    }
+
+    /// The buffer, for the conflict checker.
+    pub(super) fn buffer(&self) -> Buffer<'_> {
+        Buffer::new(self.bytes.address(), self.low, &self.layout, true)
     }
 
     pub(super) fn part(&self, at: i64, len: usize) -> Sink {
@@ -110,14 +121,13 @@ impl Core {
     #[cold]
     fn put_first(&self, rank: usize, displacement: u64, from: Source, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("put", rank, displacement, from.len())? else { return Ok(()) };
-        self.note(target, at.cast_signed(), &Layout::Bytes(from.len()), Kind::Put, &mut count)?;
+        let to = (at.cast_signed(), &Layout::Bytes(from.len()));
+        self.note(target, to.0, to.1, Kind::Put, &mut count)?;
         match &target.reach {
-            Reach::Mapped(memory, _) => {
-                memory.write(index(at), from.bytes());
-                Ok(())
-            }
-            Reach::Far(far) => self.put_far(target, far, at, from, count.tally(target)),
+            Reach::Mapped(memory, _) => memory.write(index(at), from.bytes()),
+            Reach::Far(far) => self.put_far(target, far, at, from, count.tally(target))?,
         }
+        self.lent(target, to, Kind::Put, &[Buffer::new(from.address(), 0, to.1, false)])
     }
 
     /// A put that needs more than a store.
@@ -268,7 +278,15 @@ impl Core {
     #[inline(never)]
     fn get_far(&self, rank: usize, displacement: u64, into: Sink, mut count: Count<'_>) -> Result<()> {
         let Some((target, at)) = self.locate("get", rank, displacement, into.len())? else { return Ok(()) };
-        self.note(target, at.cast_signed(), &Layout::Bytes(into.len()), Kind::Get, &mut count)?;
+        let from = (at.cast_signed(), &Layout::Bytes(into.len()));
+        let buffer = Buffer::new(into.address(), 0, from.1, true);
+        self.note(target, from.0, from.1, Kind::Get, &mut count)?;
+        self.get_by(target, at, into, &mut count)?;
+        self.lent(target, from, Kind::Get, &[buffer])
+    }
+
+    #[inline(always)]
+    fn get_by(&self, target: &Target, at: u64, into: Sink, count: &mut Count<'_>) -> Result<()> {
         match &target.reach {
             Reach::Mapped(memory, _) => {
                 into.fill(memory, index(at));

@@ -1,8 +1,10 @@
 /* The host's functions that order the ranks, for the conflict checker (`TRANSOM_CHECK`). A release
  * precedes the host's call; after the call, this rank learns what the call made it wait for. The
  * clocks of a collective call travel in a further one on the same communicator, which all its ranks
- * make at the same place. Where a call does not tell which ranks it waited for, the rank learns all
- * that any rank has released: the checker may then miss a conflict, and reports no false one. */
+ * make at the same place. The clock of a message that is sent by a blocking send on MPI_COMM_WORLD
+ * and received by MPI_Recv travels beside it, in memory of the node. Where a call does not tell
+ * which ranks it waited for, the rank learns all that any rank has released: the checker may then
+ * miss a conflict, and reports no false one. */
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -12,6 +14,11 @@
 void transom_edge_release(uint64_t *clock);
 void transom_edge_learn(const uint64_t *clock);
 void transom_edge_learn_all(void);
+/* Count a release that goes with a message; learn what came with one; note that messages travel
+ * whose clocks do not. */
+void transom_edge_sent(int rank, int tag);
+void transom_edge_received(int rank, int tag);
+void transom_edge_mixed(void);
 
 /* The words of a clock, one for each rank of the job; 0 while the checker is off. */
 static int words;
@@ -103,15 +110,32 @@ static void from_lower(MPI_Comm comm, uint64_t *clock) {
     }
 }
 
-/* A function of the host with a release before it, and `after` if it succeeds. */
-#define EDGE(name, parameters, arguments, after)                                                                            \
+/* Receives a message by MPI_Recv. */
+int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, MPI_Status *status) {
+    MPI_Status own, *const known = status == MPI_STATUS_IGNORE ? &own : status;
+    const int code = HOST(Recv)(buffer, count, type, rank, tag, comm, known);
+    if (code == MPI_SUCCESS && rank != MPI_PROC_NULL) {
+        if (comm == MPI_COMM_WORLD) transom_edge_received(known->MPI_SOURCE, known->MPI_TAG);
+        else transom_edge_learn_all();
+    }
+    return code;
+}
+
+/* Before a blocking send. */
+static void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
+    if (comm == MPI_COMM_WORLD && rank >= 0) transom_edge_sent(rank, tag);
+    else transom_edge_release(clock);
+}
+
+/* A function of the host with `before`, and `after` if it succeeds. */
+#define EDGE_BY(name, parameters, arguments, before, after)                                                                 \
     int edge_##name parameters {                                                                                            \
         static int(*next) parameters;                                                                                       \
         if (!next) next = (int(*) parameters)host_function("PMPI_" #name);                                                  \
         const int count = words;                                                                                            \
         if (!count) return next arguments;                                                                                  \
         uint64_t clock[count];                                                                                              \
-        transom_edge_release(clock);                                                                                        \
+        before;                                                                                                             \
         const int code = next arguments;                                                                                    \
         if (code == MPI_SUCCESS) {                                                                                          \
             after;                                                                                                          \
@@ -119,6 +143,13 @@ static void from_lower(MPI_Comm comm, uint64_t *clock) {
         return code;                                                                                                        \
     }
 
+#define EDGE(name, parameters, arguments, after) EDGE_BY(name, parameters, arguments, transom_edge_release(clock), after)
+#define MIXED transom_edge_mixed(), transom_edge_release(clock)
+#define SENT(name, parameters, arguments) EDGE_BY(name, parameters, arguments, before_send(comm, rank, tag, clock), )
+#define SENT_ANY(name, parameters, arguments)                                                                               \
+    EDGE_BY(name, parameters, arguments, before_send(comm, rank, tag, clock), transom_edge_learn_all())
+#define OTHER(name, parameters, arguments) EDGE_BY(name, parameters, arguments, MIXED, )
+#define OTHER_ANY(name, parameters, arguments) EDGE_BY(name, parameters, arguments, MIXED, transom_edge_learn_all())
 #define RELEASE(name, parameters, arguments) EDGE(name, parameters, arguments, )
 #define ANY(name, parameters, arguments) EDGE(name, parameters, arguments, transom_edge_learn_all())
 #define FLAG(name, parameters, arguments) EDGE(name, parameters, arguments, if (*flag) transom_edge_learn_all())

@@ -1,6 +1,8 @@
 /* The functions of the host that order ranks, by how they do: RELEASE waits for no rank, ANY may
  * have waited for any, FLAG too if its flag is set; ALL, DOWN, UP and SCAN are the forms of
- * collective calls. A function that the host lacks is never called. */
+ * collective calls. SENT and SENT_ANY send one message; OTHER and OTHER_ANY send or receive
+ * messages otherwise than by a send and MPI_Recv. A function that the host lacks is never called.
+ */
 #define COUNTED(suffix, N, D)                                                                     \
     ALL(Allreduce##suffix, (const void *a, void *b, N n, MPI_Datatype t, MPI_Op op, MPI_Comm      \
          comm), (a, b, n, t, op, comm))                                                           \
@@ -96,45 +98,48 @@
     RELEASE(Ineighbor_alltoallw##suffix, (const void *a, const N *n, const MPI_Aint *d, const     \
          MPI_Datatype *t, void *b, const N *m, const MPI_Aint *e, const MPI_Datatype *u, MPI_Comm \
          comm, MPI_Request *q), (a, n, d, t, b, m, e, u, comm, q))                                \
-    RELEASE(Send##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm), \
+    SENT(Send##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm), \
          (b, n, t, rank, tag, comm))                                                              \
-    RELEASE(Bsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm       \
+    SENT(Bsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm       \
          comm), (b, n, t, rank, tag, comm))                                                       \
-    RELEASE(Rsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm       \
+    SENT(Rsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm       \
          comm), (b, n, t, rank, tag, comm))                                                       \
-    ANY(Ssend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm),    \
+    SENT_ANY(Ssend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm),    \
          (b, n, t, rank, tag, comm))                                                              \
-    RELEASE(Isend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm, \
+    OTHER(Isend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm, \
          MPI_Request *q), (b, n, t, rank, tag, comm, q))                                          \
-    RELEASE(Ibsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm      \
+    OTHER(Ibsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm      \
          comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))                                    \
-    RELEASE(Irsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm      \
+    OTHER(Irsend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm      \
          comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))                                    \
-    RELEASE(Issend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm      \
+    OTHER(Issend##suffix, (const void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm      \
          comm, MPI_Request *q), (b, n, t, rank, tag, comm, q))                                    \
-    RELEASE(Irecv##suffix, (void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,       \
+    OTHER(Irecv##suffix, (void *b, N n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,       \
          MPI_Request *q), (b, n, t, rank, tag, comm, q))                                          \
-    ANY(Sendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N m,     \
+    OTHER_ANY(Sendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N m,     \
          MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Status *s), (a, n, t, to, tag, b, \
          m, u, from, mark, comm, s))                                                              \
-    ANY(Sendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int from, int   \
+    OTHER_ANY(Sendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int from, int   \
          mark, MPI_Comm comm, MPI_Status *s), (b, n, t, to, tag, from, mark, comm, s))            \
-    RELEASE(Isendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N   \
+    OTHER(Isendrecv##suffix, (const void *a, N n, MPI_Datatype t, int to, int tag, void *b, N   \
          m, MPI_Datatype u, int from, int mark, MPI_Comm comm, MPI_Request *q), (a, n, t, to,     \
          tag, b, m, u, from, mark, comm, q))                                                      \
-    RELEASE(Isendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int from,  \
+    OTHER(Isendrecv_replace##suffix, (void *b, N n, MPI_Datatype t, int to, int tag, int from,  \
          int mark, MPI_Comm comm, MPI_Request *q), (b, n, t, to, tag, from, mark, comm, q))       \
-    ANY(Mrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message, MPI_Status *s), (b,   \
+    OTHER_ANY(Mrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message, MPI_Status *s), (b,   \
          n, t, message, s))                                                                       \
-    RELEASE(Imrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message, MPI_Request *q), \
+    OTHER(Imrecv##suffix, (void *b, N n, MPI_Datatype t, MPI_Message *message, MPI_Request *q), \
          (b, n, t, message, q))
 
 COUNTED(, int, int)
 COUNTED(_c, MPI_Count, MPI_Aint)
 
+OTHER_ANY(Recv_c, (void *b, MPI_Count n, MPI_Datatype t, int rank, int tag, MPI_Comm comm,
+     MPI_Status *s), (b, n, t, rank, tag, comm, s))
+
 RELEASE(Ibarrier, (MPI_Comm comm, MPI_Request *q), (comm, q))
-RELEASE(Start, (MPI_Request *q), (q))
-RELEASE(Startall, (int n, MPI_Request *q), (n, q))
+OTHER(Start, (MPI_Request *q), (q))
+OTHER(Startall, (int n, MPI_Request *q), (n, q))
 RELEASE(Pready, (int n, MPI_Request q), (n, q))
 RELEASE(Pready_range, (int n, int m, MPI_Request q), (n, m, q))
 RELEASE(Pready_list, (int n, const int *m, MPI_Request q), (n, m, q))

@@ -1,10 +1,10 @@
 //! The host's functions that order the ranks, as the conflict checker (`TRANSOM_CHECK`) sees them:
 //! `host/edges.c` wraps most, `requests` those that also wait for transom.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::host::{Comm, SUCCESS};
+use crate::host::{Comm, SUCCESS, Type};
 use crate::process::{self, Process};
 
 /// The words of a clock, one for each rank of the job; 0 while the checker is off.
@@ -18,6 +18,13 @@ pub(crate) fn begin(words: usize) {
     unsafe { host_edges_begin(c_int::try_from(words).unwrap_or_default()) };
 }
 
+/// Whether the checker is on.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    // Relaxed: see `begin`.
+    WORDS.load(Ordering::Relaxed) != 0
+}
+
 /// Makes a call in which every rank of a communicator waits for all.
 pub(crate) fn around_all(comm: Comm, call: impl FnOnce() -> c_int) -> c_int {
     let Some(mut clock) = release() else { return call() };
@@ -29,26 +36,33 @@ pub(crate) fn around_all(comm: Comm, call: impl FnOnce() -> c_int) -> c_int {
     code
 }
 
-/// Makes a call that waits for another rank: a message of any.
-pub(crate) fn around_any(call: impl FnOnce() -> c_int) -> c_int {
-    let watched = release().is_some();
-    let code = call();
-    learn_all(watched && code == SUCCESS);
-    code
+/// Receives a message (`MPI_Recv`); `None` while the checker is off.
+///
+/// # Safety
+/// The arguments are those of `MPI_Recv`.
+pub(crate) unsafe fn receive(
+    buffer: *mut c_void,
+    count: c_int,
+    kind: Type,
+    (rank, tag): (c_int, c_int),
+    comm: Comm,
+    status: *mut c_void,
+) -> Option<c_int> {
+    release()?;
+    // SAFETY: the caller's promise.
+    Some(unsafe { host_edges_receive(buffer, count, kind, rank, tag, comm, status) })
 }
 
 /// After a call that may have completed requests: whether it has.
 #[inline]
 pub(crate) fn completed(any: bool) {
-    // Relaxed: see `begin`.
-    learn_all(any && WORDS.load(Ordering::Relaxed) != 0);
+    learn_all(any && is_on());
 }
 
 /// Counts a release, if the checker is on; returns this rank's clock.
 #[inline]
 fn release() -> Option<Vec<u64>> {
-    // Relaxed: see `begin`.
-    if WORDS.load(Ordering::Relaxed) == 0 {
+    if !is_on() {
         return None;
     }
     process::get().and_then(Process::job)?.checker_releases()
@@ -90,6 +104,34 @@ unsafe extern "C" fn transom_edge_learn(clock: *const u64) {
     }
 }
 
+/// Counts a release that goes with a message to a rank.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_sent(rank: c_int, tag: c_int) {
+    if let Some(job) = process::get().and_then(Process::job) {
+        job.checker_sends(usize::try_from(rank).unwrap_or(usize::MAX), tag);
+    }
+}
+
+/// Learns what came with a message of a rank.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_received(rank: c_int, tag: c_int) {
+    if let Some(job) = process::get().and_then(Process::job) {
+        // Fails only without the other ranks' memory, which a job with the checker has.
+        drop(job.checker_receives(usize::try_from(rank).unwrap_or(usize::MAX), tag));
+    }
+}
+
+/// From now on messages travel whose clocks do not.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_mixed() {
+    if let Some(job) = process::get().and_then(Process::job) {
+        job.checker_mixes();
+    }
+}
+
 /// Learns all that any rank has released.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
@@ -100,8 +142,41 @@ extern "C" fn transom_edge_learn_all() {
     }
 }
 
+/// Suppressions for ThreadSanitizer, in programs that have it (`sanitizer/tsan_interface.h`): what
+/// this library copies by the C library is told as the operations that it is for, and what an MPI
+/// and its libraries do among themselves is not the program's affair.
+// SAFETY: the function may be defined once in a process.
+#[unsafe(no_mangle)]
+extern "C" fn __tsan_default_suppressions() -> *const c_char {
+    let text = c"called_from_lib:libtransom_mpi.so
+race:libmpi.so
+race:libmpich.so
+race:libopen-pal.so
+race:libopen-rte.so
+race:libpmix.so
+race:libprrte.so
+race:libevent
+race:libhwloc.so
+race:libfabric.so
+race:libucp.so
+race:libuct.so
+race:libucs.so
+race:libucm.so
+";
+    text.as_ptr()
+}
+
 // SAFETY: the declarations are those of host/edges.c.
 unsafe extern "C" {
     fn host_edges_begin(count: c_int);
     fn host_edges_all(comm: Comm, clock: *mut u64);
+    fn host_edges_receive(
+        buffer: *mut c_void,
+        count: c_int,
+        kind: Type,
+        rank: c_int,
+        tag: c_int,
+        comm: Comm,
+        status: *mut c_void,
+    ) -> c_int;
 }

@@ -8,9 +8,9 @@ use transom::{At, BasicType, Class, Datatype, Items, Op, PROC_NULL, Request, Rou
 
 use crate::errors::{Failure, Outcome, coded_at};
 use crate::host::{OpHandle, Type, Win, constants, host_Compare_and_swap, host_Fetch_and_op};
-use crate::process;
 use crate::types::{self, Found};
 use crate::windows::{self, Window};
+use crate::{edges, process};
 
 /// The side of an operation at this process.
 #[derive(Clone, Copy, Debug)]
@@ -349,11 +349,11 @@ impl Window {
     }
 
     /// Whether this process loads and stores a rank's memory, so that fetching the value of one
-    /// element is the fastest way.
+    /// element is the fastest way. The conflict checker needs to know the buffers.
     #[inline]
     fn is_near(&self, rank: c_int) -> bool {
         let route = || self.raw.route(usize::try_from(rank).ok()?).ok();
-        self.is_mapped() && route().is_some_and(|it| it != Route::Net)
+        self.is_mapped() && !edges::is_on() && route().is_some_and(|it| it != Route::Net)
     }
 
     /// # Safety
@@ -367,6 +367,11 @@ impl Window {
         (ty, op): (BasicType, Op),
     ) -> Outcome<()> {
         let (rank, displacement) = place(there.rank, there.displacement)?;
+        if edges::is_on() {
+            let (operand, into) = (origin.cast(), result.cast());
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { self.raw.start_fetch_and_op(operand, into, ty, rank, displacement, op) }?);
+        }
         if let wide @ (4 | 8) = ty.size() {
             // SAFETY: the caller's promise.
             let operand = unsafe {
@@ -418,6 +423,11 @@ impl Window {
             false => Err(Failure::new(Class::Type, "the datatype can't be compared and swapped (MPI-4.1 §12.3.4)")),
         })?;
         let (rank, displacement) = place(there.rank, there.displacement)?;
+        if edges::is_on() && ty.size() <= 8 {
+            let (reads, into) = ([new.cast(), expected.cast()], result.cast());
+            // SAFETY: the caller's promise.
+            return Ok(unsafe { self.raw.start_compare_and_swap(reads, into, ty, rank, displacement) }?);
+        }
         let mut words = [[0; LARGEST]; 3];
         let [given, wanted, old] = words.each_mut().map(|word| &mut word[..ty.size()]);
         if rank != PROC_NULL {

@@ -48,7 +48,8 @@ pub(crate) fn hand_over((win, target): (Win, c_int), made: Outcome<Request>, out
         Err(failure) if failure.is_nothing(target) => return process::complete_request(out),
         Err(failure) => return failure.raise(win),
     };
-    let over = request.test();
+    // For the conflict checker, the program knows that the operation is complete when it waits.
+    let over = if edges::is_on() { Ok(false) } else { request.test() };
     if let Ok(true) = over {
         return process::complete_request(out);
     }
@@ -147,6 +148,22 @@ fn wait_by(wait: impl FnOnce() -> c_int, mut test: impl FnMut() -> (c_int, bool)
     wait()
 }
 
+/// Whether one of `count` requests is of the host alone, so that its end may tell the conflict
+/// checker of another rank. False while the checker is off.
+///
+/// # Safety
+/// The requests are readable.
+unsafe fn of_host(requests: *const RequestHandle, count: c_int) -> bool {
+    if !edges::is_on() || requests.is_null() {
+        return false;
+    }
+    // SAFETY: as the caller says.
+    let requests = unsafe { std::slice::from_raw_parts(requests, usize::try_from(count).unwrap_or(0)) };
+    let pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_ours = |one: &RequestHandle| pending.iter().any(|pending| pending.handle == *one);
+    requests.iter().any(|one| *one != constants().null_request && !is_ours(one))
+}
+
 /// Waits for a request.
 ///
 /// # Safety
@@ -163,8 +180,8 @@ unsafe fn await_one(request: *mut RequestHandle, status: *mut c_void) -> c_int {
 #[unsafe(export_name = "PMPI_Wait")]
 pub(crate) unsafe extern "C" fn wait(request: *mut RequestHandle, status: *mut c_void) -> c_int {
     // SAFETY: the caller's arguments, as MPI has them; so in all entry points.
-    let code = unsafe { await_one(request, status) };
-    edges::completed(true);
+    let (any, code) = unsafe { (of_host(request, 1), await_one(request, status)) };
+    edges::completed(any);
     code
 }
 
@@ -194,7 +211,11 @@ pub(crate) unsafe extern "C" fn receive(
     status: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `barrier`.
-    edges::around_any(|| unsafe {
+    unsafe {
+        // The conflict checker has ranks of one node only, which need no polls.
+        if let Some(code) = edges::receive(buffer, count, kind, (source, tag), comm, status) {
+            return code;
+        }
         if !polls::waits_in_turns() {
             return host_Recv(buffer, count, kind, source, tag, comm, status);
         }
@@ -203,18 +224,20 @@ pub(crate) unsafe extern "C" fn receive(
             SUCCESS => await_one(&raw mut request, status),
             code => code,
         }
-    })
+    }
 }
 
 #[unsafe(export_name = "PMPI_Waitall")]
 pub(crate) unsafe extern "C" fn waitall(count: c_int, requests: *mut RequestHandle, statuses: *mut c_void) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
+    let any = unsafe { of_host(requests, count) };
+    // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testall(count, requests, &raw mut flag, statuses), flag != 0);
         wait_by(|| host_Waitall(count, requests, statuses), test)
     };
-    edges::completed(true);
+    edges::completed(any);
     code
 }
 
@@ -227,11 +250,13 @@ pub(crate) unsafe extern "C" fn waitany(
 ) -> c_int {
     let mut flag = 0;
     // SAFETY: as in `wait`.
+    let any = unsafe { of_host(requests, count) };
+    // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testany(count, requests, index, &raw mut flag, status), flag != 0);
         wait_by(|| host_Waitany(count, requests, index, status), test)
     };
-    edges::completed(true);
+    edges::completed(any);
     code
 }
 
@@ -244,21 +269,25 @@ pub(crate) unsafe extern "C" fn waitsome(
     statuses: *mut c_void,
 ) -> c_int {
     // SAFETY: as in `wait`.
+    let any = unsafe { of_host(requests, count) };
+    // SAFETY: as in `wait`.
     let code = unsafe {
         let test = || (host_Testsome(count, requests, done, indices, statuses), *done != 0);
         wait_by(|| host_Waitsome(count, requests, done, indices, statuses), test)
     };
-    edges::completed(true);
+    edges::completed(any);
     code
 }
 
 #[unsafe(export_name = "PMPI_Test")]
 pub(crate) unsafe extern "C" fn test(request: *mut RequestHandle, flag: *mut c_int, status: *mut c_void) -> c_int {
+    // SAFETY: as in `wait`.
+    let any = unsafe { of_host(request, 1) };
     look();
     // SAFETY: as in `wait`.
     let code = unsafe { host_Test(request, flag, status) };
     // SAFETY: the host has set the answer.
-    edges::completed(unsafe { *flag } != 0);
+    edges::completed(any && unsafe { *flag } != 0);
     code
 }
 
@@ -269,11 +298,13 @@ pub(crate) unsafe extern "C" fn testall(
     flag: *mut c_int,
     statuses: *mut c_void,
 ) -> c_int {
+    // SAFETY: as in `wait`.
+    let any = unsafe { of_host(requests, count) };
     look();
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testall(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer.
-    edges::completed(unsafe { *flag } != 0);
+    edges::completed(any && unsafe { *flag } != 0);
     code
 }
 
@@ -285,11 +316,13 @@ pub(crate) unsafe extern "C" fn testany(
     flag: *mut c_int,
     status: *mut c_void,
 ) -> c_int {
+    // SAFETY: as in `wait`.
+    let any = unsafe { of_host(requests, count) };
     look();
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testany(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer.
-    edges::completed(unsafe { *flag } != 0);
+    edges::completed(any && unsafe { *flag } != 0);
     code
 }
 
@@ -301,11 +334,13 @@ pub(crate) unsafe extern "C" fn testsome(
     indices: *mut c_int,
     statuses: *mut c_void,
 ) -> c_int {
+    // SAFETY: as in `wait`.
+    let any = unsafe { of_host(requests, count) };
     look();
     // SAFETY: as in `wait`.
     let code = unsafe { host_Testsome(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer.
-    edges::completed(unsafe { *done } > 0);
+    edges::completed(any && unsafe { *done } > 0);
     code
 }
 
@@ -315,11 +350,13 @@ pub(crate) unsafe extern "C" fn request_get_status(
     flag: *mut c_int,
     status: *mut c_void,
 ) -> c_int {
+    // SAFETY: as in `wait`.
+    let any = unsafe { of_host(&raw const request, 1) };
     look();
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status(request, flag, status) };
     // SAFETY: the host has set the answer.
-    edges::completed(unsafe { *flag } != 0);
+    edges::completed(any && unsafe { *flag } != 0);
     code
 }
 
@@ -330,11 +367,13 @@ pub(crate) unsafe extern "C" fn request_get_status_all(
     flag: *mut c_int,
     statuses: *mut c_void,
 ) -> c_int {
+    // SAFETY: as in `wait`.
+    let any = unsafe { of_host(requests, count) };
     look();
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_all(count, requests, flag, statuses) };
     // SAFETY: the host has set the answer.
-    edges::completed(unsafe { *flag } != 0);
+    edges::completed(any && unsafe { *flag } != 0);
     code
 }
 
@@ -346,11 +385,13 @@ pub(crate) unsafe extern "C" fn request_get_status_any(
     flag: *mut c_int,
     status: *mut c_void,
 ) -> c_int {
+    // SAFETY: as in `wait`.
+    let any = unsafe { of_host(requests, count) };
     look();
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_any(count, requests, index, flag, status) };
     // SAFETY: the host has set the answer.
-    edges::completed(unsafe { *flag } != 0);
+    edges::completed(any && unsafe { *flag } != 0);
     code
 }
 
@@ -362,10 +403,12 @@ pub(crate) unsafe extern "C" fn request_get_status_some(
     indices: *mut c_int,
     statuses: *mut c_void,
 ) -> c_int {
+    // SAFETY: as in `wait`.
+    let any = unsafe { of_host(requests, count) };
     look();
     // SAFETY: as in `wait`.
     let code = unsafe { host_Request_get_status_some(count, requests, done, indices, statuses) };
     // SAFETY: the host has set the answer.
-    edges::completed(unsafe { *done } > 0);
+    edges::completed(any && unsafe { *done } > 0);
     code
 }

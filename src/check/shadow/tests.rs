@@ -5,10 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 const RANKS: usize = 3;
+const ROOM_OF_LOG: usize = 2;
 
 fn memory(size: u64, records: usize) -> Memory {
-    let memory = Memory::private(bytes(RANKS, size, records));
-    Shadow::prepare(&memory, RANKS, size, records);
+    let memory = Memory::private(bytes(RANKS, size, records, ROOM_OF_LOG));
+    Shadow::prepare(&memory, RANKS, size, records, ROOM_OF_LOG);
     memory
 }
 

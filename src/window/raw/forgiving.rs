@@ -18,6 +18,12 @@ pub(super) fn agreeing(
     wanted: &Wanted<'_>,
     make: impl Fn(&Wanted<'_>) -> Result<Arc<Core>>,
 ) -> Result<Arc<Core>> {
+    let core = agreed(job, wanted, make)?;
+    core.lends_buffers();
+    Ok(core)
+}
+
+fn agreed(job: &Job, wanted: &Wanted<'_>, make: impl Fn(&Wanted<'_>) -> Result<Arc<Core>>) -> Result<Arc<Core>> {
     if !wanted.info.is_forgiving() {
         return make(wanted);
     }

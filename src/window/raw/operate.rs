@@ -258,6 +258,72 @@ impl RawWindow {
         Ok(())
     }
 
+    /// [`RawWindow::fetch_and_op`] without waiting: `result` has the previous value when the
+    /// operation is complete. `operand` is ignored for `MPI_NO_OP`.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::fetch_and_op`].
+    ///
+    /// # Safety
+    /// `operand` is one readable element, and `result` one writable element, which are not accessed
+    /// otherwise until the operation is complete.
+    pub unsafe fn start_fetch_and_op(
+        &self,
+        operand: *const u8,
+        result: *mut u8,
+        ty: BasicType,
+        target: usize,
+        displacement: u64,
+        op: Op,
+    ) -> Result<()> {
+        const CALL: &str = "fetch_and_op";
+        let permit = self.core.begin(CALL, target)?;
+        if !op.allows(ty) {
+            return Err(Error::argument(Class::Op, CALL, ArgumentError::Undefined { op, ty }));
+        }
+        if target == crate::PROC_NULL {
+            return Ok(());
+        }
+        let nothing = [0; LARGEST];
+        // SAFETY: the caller's promise.
+        let (from, into) = unsafe { (Source::promised(operand, ty.size()), Sink::promised(result, ty.size())) };
+        let operand = if op == Op::NoOp { &nothing[..ty.size()] } else { from.bytes() };
+        self.core.start_fetch(permit, displacement, op, ty, operand, into)
+    }
+
+    /// [`RawWindow::compare_and_swap_any`] without waiting, for types of at most 8 bytes.
+    ///
+    /// # Errors
+    /// As for [`RawWindow::compare_and_swap`]; `Type` for longer types.
+    ///
+    /// # Safety
+    /// As for [`RawWindow::start_fetch_and_op`], for `new` and `expected`, and for `result`.
+    #[doc(hidden)]
+    pub unsafe fn start_compare_and_swap(
+        &self,
+        [new, expected]: [*const u8; 2],
+        result: *mut u8,
+        ty: BasicType,
+        target: usize,
+        displacement: u64,
+    ) -> Result<()> {
+        const CALL: &str = "compare_and_swap";
+        let permit = self.core.begin(CALL, target)?;
+        if ty.size() > 8 {
+            return Err(Error::argument(Class::Type, CALL, ArgumentError::NotNumber(ty)));
+        }
+        if target == crate::PROC_NULL {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        let [given, wanted] = [new, expected].map(|at| unsafe { Source::promised(at, ty.size()) });
+        // SAFETY: the caller's promise.
+        let into = unsafe { Sink::promised(result, ty.size()) };
+        let values = (value(wanted.bytes()), value(given.bytes()));
+        let reads = [given.address(), wanted.address()].map(Some);
+        self.core.start_compare_swap(permit, displacement, ty, values, reads, into)
+    }
+
     /// # Safety
     /// As for the public calls.
     #[allow(clippy::too_many_arguments)] // those of MPI_GET_ACCUMULATE, with the permission and the tally

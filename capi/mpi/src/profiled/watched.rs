@@ -22,6 +22,7 @@ macro_rules! watched {
 }
 
 watched! {
+    "MPI_Recv_c" "PMPI_Recv_c" edge_Recv_c;
     "MPI_Allreduce" "PMPI_Allreduce" edge_Allreduce;
     "MPI_Allreduce_c" "PMPI_Allreduce_c" edge_Allreduce_c;
     "MPI_Allgather" "PMPI_Allgather" edge_Allgather;

@@ -93,6 +93,6 @@ pub(crate) fn done(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}\n{}", output.status, printed(&output));
 }
 
-fn printed(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

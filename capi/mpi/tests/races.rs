@@ -1,0 +1,140 @@
+//! The conflict checker (`TRANSOM_CHECK`) on the programs of `programs/races.c`, of which each is
+//! racy or right, under the system's MPIs: with ThreadSanitizer, and without. With it the checker
+//! reports every racy program; without it, those whose accesses are both one-sided operations. It
+//! reports no right program. The default form runs a part of the programs, and
+//! `TRANSOM_TEST_RACES=full` all.
+#![allow(clippy::print_stdout)]
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+#[path = "programs/hosts.rs"]
+#[allow(dead_code, reason = "the other test program uses the rest")]
+mod hosts;
+#[path = "programs/running.rs"]
+#[allow(dead_code, reason = "the other test program uses the rest")]
+mod running;
+
+use hosts::Host;
+use running::{Run, printed};
+
+/// The default form runs one program in this many; other numbers of programs are no multiples.
+const PART: usize = 7;
+
+/// Time limit of a program in seconds.
+const LIMIT: u32 = 60;
+
+/// A program.
+struct Case {
+    arguments: Vec<String>,
+    is_racy: bool,
+    /// Whether both accesses are one-sided operations.
+    of_operations: bool,
+}
+
+/// How many programs the checker judged rightly and wrongly. Racy programs that it need not find
+/// without the sanitizer are not among them.
+#[derive(Default)]
+struct Judged {
+    found: usize,
+    wrongly_reported: usize,
+    silent: usize,
+    missed: usize,
+}
+
+/// A test, and its name.
+type Named = (&'static str, fn(&'static Host));
+
+const TESTS: [Named; 2] = [("with_the_sanitizer", with_the_sanitizer), ("without_recompiling", without_recompiling)];
+
+fn main() -> ExitCode {
+    let hosts = hosts::all().into_iter().filter(|host| host.is_old);
+    let trials = hosts.flat_map(|host| TESTS.map(|(name, test)| trial(host, name, test))).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(host: &'static Host, name: &str, test: fn(&'static Host)) -> Trial {
+    if !host.is_here() {
+        return Trial::test(format!("{}::{name}::not_installed", host.name), || Ok(())).with_ignored_flag(true);
+    }
+    Trial::test(format!("{}::{name}", host.name), move || {
+        test(host);
+        Ok(())
+    })
+}
+
+/// Shows E5.
+/// Route: shm.
+fn with_the_sanitizer(host: &'static Host) {
+    judge(host, &host.built("races_sanitized", &["-fsanitize=thread", "-pthread", &Host::source("races.c")]), true);
+}
+
+/// Shows E5.
+/// Route: shm.
+fn without_recompiling(host: &'static Host) {
+    judge(host, &host.built("races", &["-pthread", &Host::source("races.c")]), false);
+}
+
+/// Runs the programs, and prints how many were judged rightly.
+fn judge(host: &'static Host, program: &Path, sanitized: bool) {
+    let is_full = std::env::var("TRANSOM_TEST_RACES").is_ok_and(|form| form == "full");
+    let run = || {
+        let run = Run::of(host, program.to_owned(), 2).with("TSAN_OPTIONS", "exitcode=0");
+        // UCX, which Debian's MPICH uses, patches functions that the sanitizer wraps.
+        run.with("UCX_MEM_EVENTS", "no")
+    };
+    let listed = printed(&run().output());
+    let cases: Vec<Case> = listed.lines().filter_map(Case::listed).collect();
+    assert!(cases.len() > 600, "{listed}");
+    // Each test has another part.
+    let first = 2 * usize::from(sanitized) + usize::from(host.name == "mpich");
+    let chosen = cases.iter().skip(if is_full { 0 } else { first }).step_by(if is_full { 1 } else { PART });
+    let (mut judged, mut wrong) = (Judged::default(), Vec::new());
+    for case in chosen {
+        let output = printed(&run().served().with("TRANSOM_CHECK", "1").given(case.arguments.clone(), LIMIT).output());
+        assert!(output.contains("done"), "{}\n{output}", case.arguments.join(" "));
+        if !judged.count(case, is_reported(&output), sanitized) {
+            wrong.push(format!("{}\n{output}", case.arguments.join(" ")));
+        }
+    }
+    let Judged { found, wrongly_reported, silent, missed } = judged;
+    let how = if sanitized { ", ThreadSanitizer" } else { "" };
+    println!("checker: {}{how}: TP {found}, FP {wrongly_reported}, TN {silent}, FN {missed}", host.name);
+    assert!(found > 0 && silent > 0, "too few programs ran");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn is_reported(output: &str) -> bool {
+    const REPORTS: [&str; 3] =
+        ["transom: conflicting accesses to window", "share a buffer:", "ThreadSanitizer: data race"];
+    REPORTS.iter().any(|words| output.contains(words))
+}
+
+impl Case {
+    /// A case of the program's list: `case ARGUMENTS: racy|right operations|local`.
+    fn listed(line: &str) -> Option<Case> {
+        let (arguments, what) = line.strip_prefix("case ")?.split_once(": ")?;
+        Some(Case {
+            arguments: arguments.split(' ').map(str::to_owned).collect(),
+            is_racy: what.starts_with("racy"),
+            of_operations: what.ends_with("operations"),
+        })
+    }
+}
+
+impl Judged {
+    /// Counts a program. Returns whether the checker judged it rightly.
+    fn count(&mut self, case: &Case, is_reported: bool, sanitized: bool) -> bool {
+        let counter = match (case.is_racy, is_reported) {
+            (true, true) => &mut self.found,
+            (true, false) if !sanitized && !case.of_operations => return true,
+            (true, false) => &mut self.missed,
+            (false, true) => &mut self.wrongly_reported,
+            (false, false) => &mut self.silent,
+        };
+        *counter += 1;
+        case.is_racy == is_reported
+    }
+}

@@ -1,0 +1,216 @@
+//! ThreadSanitizer, if the program was compiled with it (`-fsanitize=thread`): its fibers and its
+//! annotations (`sanitizer/tsan_interface.h`), which the library finds by their names at run time.
+//! A fiber stands for an operation that accesses memory of this process while its threads go on.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use transom_fabric::Memory;
+
+use super::rules::Kind;
+
+/// A switch of fibers that orders nothing.
+const NO_SYNC: c_uint = 1;
+/// `__tsan_memory_order_relaxed`.
+const RELAXED: c_int = 0;
+
+/// The functions of the sanitizer.
+#[derive(Debug)]
+pub(super) struct Sanitizer {
+    current: unsafe extern "C" fn() -> *mut c_void,
+    create: unsafe extern "C" fn(c_uint) -> *mut c_void,
+    switch: unsafe extern "C" fn(*mut c_void, c_uint),
+    name: unsafe extern "C" fn(*mut c_void, *const c_char),
+    acquire: unsafe extern "C" fn(*mut c_void),
+    release: unsafe extern "C" fn(*mut c_void),
+    read: unsafe extern "C" fn(*const c_void, c_ulong, *const c_void),
+    write: unsafe extern "C" fn(*mut c_void, c_ulong, *const c_void),
+    enter: unsafe extern "C" fn(*const c_void),
+    leave: unsafe extern "C" fn(),
+    combine1: unsafe extern "C" fn(*mut u8, u8, c_int) -> u8,
+    combine8: unsafe extern "C" fn(*mut u64, u64, c_int) -> u64,
+    combine4: unsafe extern "C" fn(*mut u32, u32, c_int) -> u32,
+    load8: unsafe extern "C" fn(*const u64, c_int) -> u64,
+    load4: unsafe extern "C" fn(*const u32, c_int) -> u32,
+}
+
+/// A fiber of the sanitizer, which never ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fiber(usize);
+
+/// An object by which the sanitizer orders threads and fibers: who acquires it is behind all that
+/// released it before. The box has an address that nothing else has.
+#[derive(Debug, Default)]
+pub(super) struct Mark(Box<u64>);
+
+/// A use of bytes of this process.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Touched<'m> {
+    /// Bytes by address.
+    Named { address: usize, len: usize, written: bool },
+    /// Bytes of a part, as one-sided operations use them: aligned words and elements are accessed
+    /// atomically, so that a program may poll them by atomic loads.
+    Part { memory: &'m Memory, at: usize, len: usize, kind: Kind },
+}
+
+impl Sanitizer {
+    /// The sanitizer of this process.
+    pub(super) fn find() -> Option<&'static Sanitizer> {
+        static FOUND: OnceLock<Option<Sanitizer>> = OnceLock::new();
+        // SAFETY: the types are those of `sanitizer/tsan_interface.h` and of
+        // `sanitizer/tsan_interface_atomic.h`, of one-word arguments throughout.
+        FOUND
+            .get_or_init(|| unsafe {
+                Some(Sanitizer {
+                    current: function(c"__tsan_get_current_fiber")?,
+                    create: function(c"__tsan_create_fiber")?,
+                    switch: function(c"__tsan_switch_to_fiber")?,
+                    name: function(c"__tsan_set_fiber_name")?,
+                    acquire: function(c"__tsan_acquire")?,
+                    release: function(c"__tsan_release")?,
+                    read: function(c"__tsan_read_range_pc")?,
+                    write: function(c"__tsan_write_range_pc")?,
+                    enter: function(c"__tsan_func_entry")?,
+                    leave: function(c"__tsan_func_exit")?,
+                    combine1: function(c"__tsan_atomic8_fetch_or")?,
+                    combine8: function(c"__tsan_atomic64_fetch_or")?,
+                    combine4: function(c"__tsan_atomic32_fetch_or")?,
+                    load8: function(c"__tsan_atomic64_load")?,
+                    load4: function(c"__tsan_atomic32_load")?,
+                })
+            })
+            .as_ref()
+    }
+
+    /// The thread that calls, by its number.
+    pub(super) fn thread(&self) -> usize {
+        // SAFETY: the sanitizer is there, so this thread has a fiber.
+        unsafe { (self.current)() }.addr()
+    }
+
+    pub(super) fn fiber(&self) -> Fiber {
+        // SAFETY: the sanitizer allows fibers at any time.
+        Fiber(unsafe { (self.create)(0) }.expose_provenance())
+    }
+
+    /// Behaves as `fiber` while `body` runs. No other thread does so for this fiber.
+    pub(super) fn on(&self, fiber: Fiber, body: impl FnOnce()) {
+        struct Back<'s>(&'s Sanitizer, *mut c_void);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                // SAFETY: the fiber of this thread, which is not destroyed while the thread runs.
+                unsafe { (self.0.switch)(self.1, NO_SYNC) };
+            }
+        }
+        // SAFETY: as in `thread`; the fiber is one of `Sanitizer::fiber`, and never destroyed.
+        let _back = unsafe {
+            let own = (self.current)();
+            (self.switch)(std::ptr::with_exposed_provenance_mut(fiber.0), NO_SYNC);
+            Back(self, own)
+        };
+        body();
+    }
+
+    /// Names a fiber in reports.
+    pub(super) fn call(&self, fiber: Fiber, name: &str) {
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: a fiber of `Sanitizer::fiber`; the sanitizer copies the name.
+        unsafe { (self.name)(std::ptr::with_exposed_provenance_mut(fiber.0), name.as_ptr()) };
+    }
+
+    pub(super) fn acquire(&self, mark: &Mark) {
+        // SAFETY: the sanitizer uses the address as a name.
+        unsafe { (self.acquire)(mark.address()) };
+    }
+
+    pub(super) fn release(&self, mark: &Mark) {
+        // SAFETY: as in `acquire`.
+        unsafe { (self.release)(mark.address()) };
+    }
+
+    /// Tells of a use of bytes, made at `place` of the program.
+    pub(super) fn access(&self, touched: Touched<'_>, place: usize) {
+        match touched {
+            Touched::Named { address, len, written } => self.range(address, len, written, place),
+            Touched::Part { memory, at, len, kind } => {
+                let span = memory.span();
+                if at.checked_add(len).is_none_or(|end| end > memory.len()) {
+                    return;
+                }
+                let (bytes, reads) = (span.as_ptr().wrapping_add(at), kind.only_reads());
+                let is_word = matches!(len, 4 | 8) && bytes.addr().is_multiple_of(len);
+                if !is_word && (reads || !kind.combines()) {
+                    return self.range(bytes.addr(), len, !reads, place);
+                }
+                // SAFETY: the memory has these bytes, writable. Operations on words are atomic too.
+                unsafe {
+                    (self.enter)(std::ptr::without_provenance(place));
+                    match (reads, len) {
+                        (true, 8) if is_word => _ = (self.load8)(bytes.cast(), RELAXED),
+                        (true, 4) if is_word => _ = (self.load4)(bytes.cast(), RELAXED),
+                        _ => self.combine(bytes, len),
+                    }
+                    (self.leave)();
+                }
+            }
+        }
+    }
+
+    fn range(&self, address: usize, len: usize, written: bool, place: usize) {
+        let (bytes, pc) = (std::ptr::without_provenance_mut(address), std::ptr::without_provenance(place));
+        // SAFETY: the sanitizer accesses what it knows of the bytes, not the bytes.
+        unsafe {
+            match written {
+                false => (self.read)(bytes, len as c_ulong, pc),
+                true => (self.write)(bytes, len as c_ulong, pc),
+            }
+        }
+    }
+
+    /// Tells of atomic changes of `len` bytes, in the widest words that are aligned.
+    ///
+    /// # Safety
+    /// The bytes are mapped and writable.
+    unsafe fn combine(&self, bytes: *mut u8, len: usize) {
+        let mut done = 0;
+        while done < len {
+            let at = bytes.wrapping_add(done);
+            // SAFETY: within the bytes, aligned for the word.
+            done += unsafe {
+                match len - done {
+                    8.. if at.addr().is_multiple_of(8) => {
+                        (self.combine8)(at.cast(), 0, RELAXED);
+                        8
+                    }
+                    4.. if at.addr().is_multiple_of(4) => {
+                        (self.combine4)(at.cast(), 0, RELAXED);
+                        4
+                    }
+                    _ => {
+                        (self.combine1)(at, 0, RELAXED);
+                        1
+                    }
+                }
+            };
+        }
+    }
+}
+
+impl Mark {
+    fn address(&self) -> *mut c_void {
+        std::ptr::from_ref(&*self.0).cast_mut().cast()
+    }
+}
+
+/// A function of the process.
+///
+/// # Safety
+/// `F` is the type of the function with that name.
+unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
+    // SAFETY: the name ends with a zero byte.
+    let found = NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })?;
+    // SAFETY: the caller's promise.
+    Some(unsafe { std::mem::transmute_copy(&found) })
+}

@@ -1,0 +1,109 @@
+//! Accumulates of one element that do not wait for the previous value (MPI-4.1 §12.3.4): it is in
+//! the caller's buffer when the operation is complete.
+
+use super::accumulate::{Accumulate, REGISTER, local};
+use super::accumulate_net::ByNet;
+use super::checked::End;
+use super::core::{Core, index};
+use super::permit::Permit;
+use super::target::Target;
+use super::transfer::{Incoming, Outgoing};
+use crate::buffers::Sink;
+use crate::check::Kind;
+use crate::error::Result;
+use crate::memory::accumulate::{bytes_of, value};
+use crate::memory::layout::Layout;
+use crate::reduce::{BasicType, Op};
+
+impl Core {
+    /// Combines one element; `into` has its previous value when the operation is complete.
+    #[inline]
+    pub(crate) fn start_fetch(
+        &self,
+        permit: Permit,
+        displacement: u64,
+        op: Op,
+        ty: BasicType,
+        operand: &[u8],
+        into: Sink,
+    ) -> Result<()> {
+        let rank = permit.rank();
+        let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
+        let kind = Kind::combine("fetch_and_op", Some(op), ty);
+        self.note_one(target, at, kind, End::Later)?;
+        let reads = [(op != Op::NoOp).then_some(operand.as_ptr().addr()), None];
+        let writes = into.address();
+        self.start_fetch_at(target, at, op, ty, operand, into)?;
+        self.lent_elements(target, at, (kind, ty), reads, writes)
+    }
+
+    #[inline]
+    fn start_fetch_at(
+        &self,
+        target: &Target,
+        at: u64,
+        op: Op,
+        ty: BasicType,
+        operand: &[u8],
+        into: Sink,
+    ) -> Result<()> {
+        if let (Some(place), true) = (target.place(self, ty), ty.size() <= REGISTER) {
+            let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
+            into.fill_from(bytes_of(&old, ty.size()));
+            return self.fetched(target, at, ty);
+        }
+        if let Some(net) = ByNet::of(self, target, ty)
+            && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
+        {
+            return posted;
+        }
+        // The operand is copied before the call returns, as for every accumulate.
+        crate::buffers::scoped(
+            || (),
+            |scope| {
+                let accumulate = Accumulate {
+                    call: "fetch_and_op",
+                    op,
+                    ty,
+                    from: (op != Op::NoOp).then(|| Outgoing::contiguous(scope.source(operand))),
+                    into: Some(Incoming::contiguous(into)),
+                    to: Layout::Bytes(ty.size()),
+                };
+                match target.place(self, ty) {
+                    Some(place) => local(&place, at.cast_signed(), &accumulate),
+                    None => self.accumulate_far(target, at.cast_signed(), &accumulate, &target.tally)?,
+                }
+                self.fetched(target, at, ty)
+            },
+        )
+    }
+
+    /// [`Core::compare_swap`] without waiting: the result is there when the operation is complete.
+    /// `reads`: the addresses from which the caller took the values, for the conflict checker.
+    pub(crate) fn start_compare_swap(
+        &self,
+        permit: Permit,
+        displacement: u64,
+        ty: BasicType,
+        (expected, new): (u64, u64),
+        reads: [Option<usize>; 2],
+        into: Sink,
+    ) -> Result<()> {
+        let rank = permit.rank();
+        let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else {
+            return Ok(());
+        };
+        let kind = Kind::combine("compare_and_swap", None, ty);
+        self.note_one(target, at, kind, End::Later)?;
+        let writes = into.address();
+        match target.place(self, ty) {
+            Some(place) => {
+                let old = place.swap(index(at), ty, expected, new).to_ne_bytes();
+                into.fill_from(bytes_of(&old, ty.size()));
+            }
+            None => self.swap_far(target, at, ty, (expected, new), into, &target.tally)?,
+        }
+        self.lent_elements(target, at, (kind, ty), reads, writes)?;
+        self.fetched(target, at, ty)
+    }
+}
