@@ -15,6 +15,8 @@ mod rules;
 #[allow(unsafe_code)]
 mod sanitizer;
 mod shadow;
+#[allow(unsafe_code)]
+mod stack;
 
 use std::fs::OpenOptions;
 use std::io::Write;

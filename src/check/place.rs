@@ -7,9 +7,12 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::area::Area;
+use super::stack::{Anchor, Search, Way};
 
 /// Frames that are looked at before the search ends.
 const MOST_FRAMES: u32 = 64;
+/// The most ways that are known.
+const MOST_WAYS: usize = 32;
 
 /// A place of the program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,27 +35,66 @@ struct Found {
     texts: HashMap<String, u32>,
     /// The bytes of texts that were shown.
     used: usize,
+    /// Ways from the library to the program, those that were taken often first.
+    ways: Vec<Way>,
 }
 
 impl Places {
     /// The calling place of the program. Its text is shown in `area`.
+    #[inline(never)]
     pub(super) fn here(&self, area: Area<'_>) -> Place {
+        let variable = 0u8;
+        let anchor = Anchor::of(std::hint::black_box(&variable));
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut place, mut frames) = (Place::default(), 0);
-        backtrace::trace(|frame| {
-            frames += 1;
-            let address = frame.ip().addr();
-            match found.place_of(address, area) {
-                Some(number) => place = Place { number, address },
-                None => return frames < MOST_FRAMES,
-            }
-            false
-        });
-        place
+        found.by_way(anchor).unwrap_or_else(|| found.by_search(anchor, area))
     }
 }
 
 impl Found {
+    /// The place to which one of the known ways leads.
+    fn by_way(&mut self, anchor: Anchor) -> Option<Place> {
+        let leads = |way: &Way| way.follow(anchor);
+        let (at, address) = self.ways.iter().enumerate().find_map(|(at, way)| Some((at, leads(way)?)))?;
+        let number = match self.ways[at].known(address) {
+            Some(number) => number,
+            None => (*self.addresses.get(&address)?)?,
+        };
+        self.ways[at].remember(address, number);
+        // Ways that are often taken come first.
+        self.ways.swap(at, at / 2);
+        Some(Place { number, address })
+    }
+
+    fn by_search(&mut self, anchor: Anchor, area: Area<'_>) -> Place {
+        let (mut place, mut frames, mut search) = (Place::default(), 0, Search::default());
+        backtrace::trace(|frame| {
+            frames += 1;
+            let (address, after) = (frame.ip().addr(), frame.sp().addr());
+            let number = self.place_of(address, area);
+            if after <= anchor.address() {
+                // A frame of the search itself.
+                return true;
+            }
+            let distance = search.pass(anchor, address, after);
+            let Some(number) = number else {
+                search.inside(address, distance);
+                return frames < MOST_FRAMES;
+            };
+            place = Place { number, address };
+            self.learn(std::mem::take(&mut search).ends(address, distance, number));
+            false
+        });
+        place
+    }
+
+    fn learn(&mut self, way: Option<Way>) {
+        let Some(way) = way else { return };
+        if self.ways.len() == MOST_WAYS {
+            self.ways.pop();
+        }
+        self.ways.push(way);
+    }
+
     /// The place of a return address, or `None` within the library.
     fn place_of(&mut self, address: usize, area: Area<'_>) -> Option<u32> {
         if let Some(known) = self.addresses.get(&address) {

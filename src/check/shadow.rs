@@ -269,7 +269,7 @@ impl<'m> Shadow<'m> {
     fn try_lock(self) -> Option<Locked<'m>> {
         // Acquire: pairs with the Release of the last holder.
         let taken = self.word(LOCK).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(Locked(self))
+        taken.is_ok().then(|| Locked(self))
     }
 
     fn word(self, at: usize) -> &'m AtomicU64 {
@@ -374,12 +374,22 @@ impl Locked<'_> {
                 count += 1;
             }
         });
-        for index in replaced[..count].iter().copied() {
+        let ended = if done { clock.of(new.origin) } else { IN_FLIGHT };
+        let replaced = &replaced[..count];
+        let is_same = |&&index: &&usize| {
+            let at = self.at(index);
+            self.get(at + START) == new.start && self.get(at + END) == new.end
+        };
+        let reused = replaced.iter().find(is_same).copied();
+        for index in replaced.iter().copied().filter(|&index| Some(index) != reused) {
             self.remove(index);
             self.release(index);
         }
-        let ended = if done { clock.of(new.origin) } else { IN_FLIGHT };
-        (self.add(new, ended, clock), met)
+        let record = match reused {
+            Some(index) => self.describe(index, new, ended),
+            None => self.add(new, ended, clock),
+        };
+        (record, met)
     }
 
     /// Marks an access of `origin` as complete after that many releases.
@@ -450,21 +460,26 @@ impl Locked<'_> {
 
     fn add(&self, new: Access, ended: u64, clock: &Clock) -> Record {
         let index = self.unused(clock);
-        let number = low(self.get(LAST) + 1);
-        self.set(LAST, u64::from(number));
         let (at, level) = (self.at(index), level(new.end - new.start));
         let chain = self.chain(level, new.start >> SHIFTS[level]);
         self.set(at + START, new.start);
         self.set(at + END, new.end);
-        self.set(at + KIND, u64::from(new.kind.encode()) | (new.origin as u64) << 32);
-        self.set(at + DONE, ended);
-        self.set(at + PLACE, u64::from(new.place) | u64::from(number) << 32);
         self.set(at + NEXT, self.get(chain));
         self.set(chain, index as u64 + 1);
         self.set(LIVE + 8 * level, self.get(LIVE + 8 * level) + 1);
         if (new.end - 1) >> SHIFTS[level] > new.start >> SHIFTS[level] {
             self.set(BEYOND + 8 * level, 1);
         }
+        self.describe(index, new, ended)
+    }
+
+    /// Gives the record of a range to an access.
+    fn describe(&self, index: usize, new: Access, ended: u64) -> Record {
+        let (at, number) = (self.at(index), low(self.get(LAST) + 1));
+        self.set(LAST, u64::from(number));
+        self.set(at + KIND, u64::from(new.kind.encode()) | (new.origin as u64) << 32);
+        self.set(at + DONE, ended);
+        self.set(at + PLACE, u64::from(new.place) | u64::from(number) << 32);
         Record { index: u32::try_from(index).unwrap_or(u32::MAX), number }
     }
 

@@ -23,6 +23,9 @@ use running::{Run, printed};
 /// The default form runs one program in this many; other numbers of programs are no multiples.
 const PART: usize = 7;
 
+/// Kinds of windows, which take turns.
+const WINDOWS: [&str; 4] = ["allocate", "create", "dynamic", "allocate_shared"];
+
 /// Time limit of a program in seconds.
 const LIMIT: u32 = 60;
 
@@ -92,11 +95,13 @@ fn judge(host: &'static Host, program: &Path, sanitized: bool) {
     let first = 2 * usize::from(sanitized) + usize::from(host.name == "mpich");
     let chosen = cases.iter().skip(if is_full { 0 } else { first }).step_by(if is_full { 1 } else { PART });
     let (mut judged, mut wrong) = (Judged::default(), Vec::new());
-    for case in chosen {
-        let output = printed(&run().served().with("TRANSOM_CHECK", "1").given(case.arguments.clone(), LIMIT).output());
-        assert!(output.contains("done"), "{}\n{output}", case.arguments.join(" "));
+    for (case, window) in chosen.zip(WINDOWS.into_iter().cycle()) {
+        let run = run().served().with("TRANSOM_CHECK", "1").with("RACES_WINDOW", window);
+        let output = printed(&run.given(case.arguments.clone(), LIMIT).output());
+        let shown = format!("RACES_WINDOW={window} races {}\n{output}", case.arguments.join(" "));
+        assert!(output.contains("done"), "{shown}");
         if !judged.count(case, is_reported(&output), sanitized) {
-            wrong.push(format!("{}\n{output}", case.arguments.join(" ")));
+            wrong.push(shown);
         }
     }
     let Judged { found, wrongly_reported, silent, missed } = judged;

@@ -22,6 +22,33 @@ fn put(origin: usize, start: u64, end: u64) -> Access {
 }
 
 #[test]
+fn one_holder_has_the_lock_until_it_lets_go() {
+    let memory = memory(64, 4);
+    let held = locked(&memory);
+    let mut turns = 0;
+    let refused = Shadow::of(&memory, RANKS).lock(|turn| {
+        turns = turn;
+        if turn < 3 { Ok(()) } else { Err(crate::error::JobError::WordsUnmapped { rank: 0 }.into()) }
+    });
+    assert!(refused.is_err() && turns == 3);
+    drop(held);
+    drop(locked(&memory));
+}
+
+#[test]
+fn what_others_do_is_told_in_order_and_what_is_too_much_is_counted() {
+    let memory = memory(64, 4);
+    let told = |known| Told { access: put(1, 0, 8), known, done: 2 };
+    let held = locked(&memory);
+    (0..=ROOM_OF_LOG as u64).for_each(|known| held.tell(told(known)));
+    drop(held);
+    let shadow = Shadow::of(&memory, RANKS);
+    assert!(shadow.has_told());
+    assert_eq!(shadow.drain(), [told(0), told(1)]);
+    assert_eq!((shadow.has_told(), shadow.untold()), (false, 1));
+}
+
+#[test]
 fn a_put_in_flight_meets_a_put_that_overlaps_it() {
     let memory = memory(4096, 16);
     let shadow = locked(&memory);

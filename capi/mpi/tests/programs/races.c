@@ -12,7 +12,10 @@
  * `before` or `after` it completes the get.
  *
  * races thread apart WHEN: the first thread makes and completes a get, and another one reads the
- * buffer, which was started `before` or `after` that. */
+ * buffer, which was started `before` or `after` that.
+ *
+ * The variable RACES_WINDOW names the kind of the window: allocate, allocate_shared, create or
+ * dynamic. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -30,50 +33,54 @@ static volatile long seen;
 static MPI_Request request = MPI_REQUEST_NULL;
 static int by_request;
 
+/* The displacement of an element of rank 1's part. */
+static MPI_Aint base, unit = 1;
+static MPI_Aint at(int element) { return base + element * unit; }
+
 /* Operations on rank 1's part. */
 static void put(void) {
-    if (by_request) MPI_Rput(buffer, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, win, &request);
-    else MPI_Put(buffer, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, win);
+    if (by_request) MPI_Rput(buffer, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, win, &request);
+    else MPI_Put(buffer, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, win);
 }
 static void get(void) {
-    if (by_request) MPI_Rget(buffer, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, win, &request);
-    else MPI_Get(buffer, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, win);
+    if (by_request) MPI_Rget(buffer, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, win, &request);
+    else MPI_Get(buffer, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, win);
 }
 static void accumulate(void) {
-    if (by_request) MPI_Raccumulate(buffer, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, MPI_SUM, win, &request);
-    else MPI_Accumulate(buffer, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, MPI_SUM, win);
+    if (by_request) MPI_Raccumulate(buffer, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, MPI_SUM, win, &request);
+    else MPI_Accumulate(buffer, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, MPI_SUM, win);
 }
 static void get_accumulate(void) {
     static long operand[COUNT];
     if (by_request) {
-        MPI_Rget_accumulate(operand, COUNT, MPI_LONG, buffer, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, MPI_SUM, win, &request);
+        MPI_Rget_accumulate(operand, COUNT, MPI_LONG, buffer, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, MPI_SUM, win, &request);
     } else {
-        MPI_Get_accumulate(operand, COUNT, MPI_LONG, buffer, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, MPI_SUM, win);
+        MPI_Get_accumulate(operand, COUNT, MPI_LONG, buffer, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, MPI_SUM, win);
     }
 }
 static void fetch_and_op(void) {
     static long operand;
-    MPI_Fetch_and_op(&operand, buffer, MPI_LONG, 1, 0, MPI_SUM, win);
+    MPI_Fetch_and_op(&operand, buffer, MPI_LONG, 1, at(0), MPI_SUM, win);
 }
 static void compare_and_swap(void) {
     static long given, expected;
-    MPI_Compare_and_swap(&given, &expected, buffer, MPI_LONG, 1, 0, win);
+    MPI_Compare_and_swap(&given, &expected, buffer, MPI_LONG, 1, at(0), win);
 }
 
 /* The second access to rank 1's part, by rank 1. */
 static void load(void) { seen = part[0]; }
 static void store(void) { part[0] = 5; }
-static void own_put(void) { MPI_Put(result, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, win); }
-static void own_get(void) { MPI_Get(result, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, win); }
+static void own_put(void) { MPI_Put(result, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, win); }
+static void own_get(void) { MPI_Get(result, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, win); }
 static void own_accumulate(void) {
-    MPI_Accumulate(result, COUNT, MPI_LONG, 1, 0, COUNT, MPI_LONG, MPI_SUM, win);
+    MPI_Accumulate(result, COUNT, MPI_LONG, 1, at(0), COUNT, MPI_LONG, MPI_SUM, win);
 }
 
 /* The second use of the buffer, by rank 0. */
 static void read_it(void) { seen = buffer[0]; }
 static void write_it(void) { buffer[0] = 6; }
-static void put_it(void) { MPI_Put(buffer, 1, MPI_LONG, 1, 2 * COUNT, 1, MPI_LONG, win); }
-static void get_it(void) { MPI_Get(buffer, 1, MPI_LONG, 1, 2 * COUNT, 1, MPI_LONG, win); }
+static void put_it(void) { MPI_Put(buffer, 1, MPI_LONG, 1, at(2 * COUNT), 1, MPI_LONG, win); }
+static void get_it(void) { MPI_Get(buffer, 1, MPI_LONG, 1, at(2 * COUNT), 1, MPI_LONG, win); }
 static void free_it(void) {
     free(buffer);
     buffer = 0;
@@ -307,7 +314,7 @@ static void unordered_threads(int racy) {
 }
 
 /* Prints a case, or runs it if the arguments name it. Returns whether it has run. */
-static int at(int argc, char **argv, const char *names[5], int racy, int operations) {
+static int is_asked(int argc, char **argv, const char *names[5], int racy, int operations) {
     if (argc == 1) {
         if (rank_ == 0) {
             printf("case %s %s %s %s %s: %s %s\n", names[0], names[1], names[2], names[3], names[4], racy ? "racy" : "right",
@@ -331,7 +338,7 @@ static int run(int argc, char **argv) {
                 for (int during = 0; during < 2; during++) {
                     if (during && s == EXCLUSIVE && y->is_operation) continue;
                     const char *names[] = {"target", targets[s].name, x->name, y->name, during ? "during" : "after"};
-                    if (!at(argc, argv, names, conflict && during, y->is_operation)) continue;
+                    if (!is_asked(argc, argv, names, conflict && during, y->is_operation)) continue;
                     targets[s].run(x, y, during);
                     ran = 1;
                 }
@@ -346,7 +353,7 @@ static int run(int argc, char **argv) {
                 for (int before = 0; before < 2; before++) {
                     const char *names[] = {"buffer", completions[c], x->name, y->name, before ? "before" : "after"};
                     const int racy = before && (fills(x) || y->writes);
-                    if (!at(argc, argv, names, racy, y->is_operation)) continue;
+                    if (!is_asked(argc, argv, names, racy, y->is_operation)) continue;
                     around(x, y, before, completions[c]);
                     ran = 1;
                 }
@@ -356,10 +363,33 @@ static int run(int argc, char **argv) {
     for (int racy = 0; racy < 2; racy++) {
         const char *one[] = {"thread", "joined", racy ? "before" : "after", "-", "-"};
         const char *other[] = {"thread", "apart", racy ? "before" : "after", "-", "-"};
-        if (at(argc, argv, one, racy, 0)) threads(racy), ran = 1;
-        if (at(argc, argv, other, racy, 0)) unordered_threads(racy), ran = 1;
+        if (is_asked(argc, argv, one, racy, 0)) threads(racy), ran = 1;
+        if (is_asked(argc, argv, other, racy, 0)) unordered_threads(racy), ran = 1;
     }
     return ran || argc == 1;
+}
+
+/* Creates a window by the call that the variable RACES_WINDOW names. */
+static void create(void) {
+    const char *kind = getenv("RACES_WINDOW");
+    const MPI_Aint size = 4 * COUNT * sizeof(long);
+    const MPI_Comm all = MPI_COMM_WORLD;
+    if (!kind || !strcmp(kind, "allocate")) {
+        MPI_Win_allocate(size, sizeof(long), MPI_INFO_NULL, all, &part, &win);
+    } else if (!strcmp(kind, "allocate_shared")) {
+        MPI_Win_allocate_shared(size, sizeof(long), MPI_INFO_NULL, all, &part, &win);
+    } else if (!strcmp(kind, "create")) {
+        part = calloc(1, size);
+        MPI_Win_create(part, size, sizeof(long), MPI_INFO_NULL, all, &win);
+    } else {
+        part = calloc(1, size);
+        MPI_Win_create_dynamic(MPI_INFO_NULL, all, &win);
+        MPI_Win_attach(win, part, size);
+        MPI_Get_address(part, &base);
+        MPI_Bcast(&base, 1, MPI_AINT, 1, all);
+        unit = sizeof(long);
+    }
+    memset(part, 0, size);
 }
 
 int main(int argc, char **argv) {
@@ -367,8 +397,7 @@ int main(int argc, char **argv) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     buffer = calloc(COUNT, sizeof *buffer);
-    MPI_Win_allocate(4 * COUNT * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &part, &win);
-    memset(part, 0, 4 * COUNT * sizeof(long));
+    create();
     barrier();
     ok = run(argc, argv);
     MPI_Win_free(&win);

@@ -1,0 +1,101 @@
+//! Short ways up the stack. A search by unwind tables takes most of a microsecond. A way remembers
+//! which return addresses a search has passed in the library, and where on the stack each was,
+//! counted from the frame at which it began. The code at a return address has a frame of one size,
+//! so whoever finds the same address finds the next one at the same distance.
+
+use std::ffi::c_void;
+
+/// A way from a frame of the library to the program.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// The return addresses in the library, from the innermost, and the distance of each.
+    inside: Vec<(usize, usize)>,
+    /// The distance of the return address in the program.
+    outside: usize,
+    /// The program's return address that was found last, with what the caller knows of it.
+    last: (usize, u32),
+}
+
+/// A frame, from which distances count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Anchor(*const c_void);
+
+/// A way that a search finds.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    inside: Vec<(usize, usize)>,
+    is_broken: bool,
+}
+
+impl Anchor {
+    /// The frame of a function that is not inlined, from one of its variables.
+    pub(super) fn of<T>(variable: &T) -> Anchor {
+        Anchor(std::ptr::from_ref(variable).cast())
+    }
+
+    pub(super) fn address(self) -> usize {
+        self.0.addr()
+    }
+
+    /// The word at a distance.
+    ///
+    /// # Safety
+    /// The word is on the stack of this thread.
+    unsafe fn word(self, distance: usize) -> usize {
+        let at = std::ptr::with_exposed_provenance::<usize>(self.0.expose_provenance() + distance);
+        // SAFETY: the caller's promise. Frames above change only when this function has returned.
+        unsafe { at.read_volatile() }
+    }
+}
+
+impl Search {
+    /// Passes a frame to which a call returns at `address`, with the stack pointer `after` it.
+    /// Returns the distance of the address.
+    pub(super) fn pass(&mut self, anchor: Anchor, address: usize, after: usize) -> Option<usize> {
+        // The call has pushed the address below; other machines keep it elsewhere.
+        let is_pushed = cfg!(all(target_arch = "x86_64", not(miri)));
+        let distance = after.wrapping_sub(size_of::<usize>()).checked_sub(anchor.0.addr())?;
+        // SAFETY: the search has come to this frame of this thread, above the anchor.
+        if self.is_broken || !is_pushed || unsafe { anchor.word(distance) } != address {
+            self.is_broken = true;
+            return None;
+        }
+        Some(distance)
+    }
+
+    /// The frame that was passed is of the library.
+    pub(super) fn inside(&mut self, address: usize, distance: Option<usize>) {
+        self.inside.extend(distance.map(|distance| (address, distance)));
+    }
+
+    /// The way, if the frame that was passed is of the program.
+    pub(super) fn ends(self, address: usize, distance: Option<usize>, known: u32) -> Option<Way> {
+        let (outside, last) = (distance?, (address, known));
+        (!self.is_broken && !self.inside.is_empty()).then_some(Way { inside: self.inside, outside, last })
+    }
+}
+
+impl Way {
+    /// The program's return address, if this way leads there from the anchor's frame.
+    pub(super) fn follow(&self, anchor: Anchor) -> Option<usize> {
+        for &(address, distance) in &self.inside {
+            // SAFETY: the first is the anchor's own return address. Each further one is in the frame
+            // of the code that was found at the one before.
+            if unsafe { anchor.word(distance) } != address {
+                return None;
+            }
+        }
+        // SAFETY: as above.
+        Some(unsafe { anchor.word(self.outside) })
+    }
+
+    /// What is known of an address that was found last.
+    pub(super) fn known(&self, address: usize) -> Option<u32> {
+        (self.last.0 == address).then_some(self.last.1)
+    }
+
+    /// Remembers an address.
+    pub(super) fn remember(&mut self, address: usize, known: u32) {
+        self.last = (address, known);
+    }
+}
