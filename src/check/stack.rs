@@ -79,8 +79,8 @@ impl Way {
     /// The program's return address, if this way leads there from the anchor's frame.
     pub(super) fn follow(&self, anchor: Anchor) -> Option<usize> {
         for &(address, distance) in &self.inside {
-            // SAFETY: the first is the anchor's own return address. Each further one is in the frame
-            // of the code that was found at the one before.
+            // SAFETY: the first is the anchor's own return address. Each further one is in the
+            // frame of the code that was found at the one before.
             if unsafe { anchor.word(distance) } != address {
                 return None;
             }
