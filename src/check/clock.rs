@@ -7,7 +7,11 @@ use transom_fabric::Memory;
 
 /// For each rank of the job, how many of its releases are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Clock(Box<[u64]>);
+pub(crate) struct Clock {
+    known: Box<[u64]>,
+    /// How many are known to every rank of the job, or will be before its next access.
+    common: Box<[u64]>,
+}
 
 /// A clock in memory that the ranks of the node share.
 #[derive(Clone, Copy, Debug)]
@@ -19,22 +23,33 @@ pub(crate) struct Slot<'m> {
 impl Clock {
     /// The clock at the start of a job: no release of any rank.
     pub(crate) fn new(ranks: usize) -> Clock {
-        Clock(vec![0; ranks].into())
+        Clock { known: vec![0; ranks].into(), common: vec![0; ranks].into() }
     }
 
     /// How many releases of `rank` are known.
     pub(crate) fn of(&self, rank: usize) -> u64 {
-        self.0.get(rank).copied().unwrap_or(0)
+        self.known.get(rank).copied().unwrap_or(0)
+    }
+
+    /// How many releases of `rank` every rank of the job knows of.
+    pub(crate) fn common_of(&self, rank: usize) -> u64 {
+        self.common.get(rank).copied().unwrap_or(0)
+    }
+
+    /// Learns what every rank of the job learns, since all have met.
+    pub(crate) fn join_common(&mut self, met: &[u64]) {
+        self.join(met);
+        self.common.iter_mut().zip(met).for_each(|(common, met)| *common = (*common).max(*met));
     }
 
     /// Counts a release of `rank`, whose clock this is.
     pub(crate) fn advance(&mut self, rank: usize) {
-        self.0[rank] += 1;
+        self.known[rank] += 1;
     }
 
     /// Learns all that the slot knows.
     pub(crate) fn learn(&mut self, from: Slot<'_>) {
-        for (at, mine) in (from.at..).step_by(8).zip(&mut self.0) {
+        for (at, mine) in (from.at..).step_by(8).zip(&mut self.known) {
             // Acquire: pairs with the Release of the stores.
             *mine = (*mine).max(from.memory.word64(at).load(Ordering::Acquire));
         }
@@ -42,26 +57,26 @@ impl Clock {
 
     /// Learns all that another clock knows.
     pub(crate) fn join(&mut self, other: &[u64]) {
-        for (mine, other) in self.0.iter_mut().zip(other) {
+        for (mine, other) in self.known.iter_mut().zip(other) {
             *mine = (*mine).max(*other);
         }
     }
 
     /// Learns that a rank has made that many releases.
     pub(crate) fn learn_of(&mut self, rank: usize, releases: u64) {
-        self.0[rank] = self.0[rank].max(releases);
+        self.known[rank] = self.known[rank].max(releases);
     }
 
     /// Replaces what the slot knows.
     pub(crate) fn store(&self, into: Slot<'_>) {
-        for (at, mine) in (into.at..).step_by(8).zip(&self.0) {
+        for (at, mine) in (into.at..).step_by(8).zip(&self.known) {
             into.memory.word64(at).store(*mine, Ordering::Release);
         }
     }
 
     /// Adds to what the slot knows.
     pub(crate) fn teach(&self, into: Slot<'_>) {
-        for (at, mine) in (into.at..).step_by(8).zip(&self.0) {
+        for (at, mine) in (into.at..).step_by(8).zip(&self.known) {
             let word = into.memory.word64(at);
             // Most words do not change; a load costs less than an atomic change.
             if word.load(Ordering::Relaxed) < *mine {
@@ -72,7 +87,7 @@ impl Clock {
 
     /// The counts, in the order of the ranks.
     pub(crate) fn counts(&self) -> &[u64] {
-        &self.0
+        &self.known
     }
 }
 
@@ -103,5 +118,8 @@ mod tests {
         assert_eq!([0, 1, 2].map(|rank| third.of(rank)), [2, 1, 0], "a clock forgets nothing");
         third.join(&[0, 5, 1]);
         assert_eq!(third.counts(), [2, 5, 1]);
+        third.join_common(&[1, 7, 0]);
+        assert_eq!(third.counts(), [2, 7, 1]);
+        assert_eq!([0, 1, 2].map(|rank| third.common_of(rank)), [1, 7, 0], "not what only some have met with");
     }
 }

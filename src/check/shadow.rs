@@ -63,7 +63,7 @@ const ENTRY: usize = 48;
 const IN_FLIGHT: u64 = u64::MAX;
 
 /// The most records that one access replaces.
-const REPLACED: usize = 8;
+const REPLACED: usize = 32;
 
 /// Attempts at the lock by a rank that reads its log.
 const MOST_TURNS: u32 = 1 << 16;
@@ -369,7 +369,10 @@ impl Locked<'_> {
             }
             let covered = new.start <= older.start && older.end <= new.end;
             let again = own && ended == IN_FLIGHT && !done && older.kind == new.kind;
-            if covered && count < REPLACED && (again || (ordered && new.kind.stands_for(older.kind))) {
+            let stands = covered && (again || (ordered && new.kind.stands_for(older.kind)));
+            // No further access is concurrent with one that every rank knows to be complete.
+            let over = ended != IN_FLIGHT && clock.common_of(older.origin) > ended;
+            if count < REPLACED && (stands || over) {
                 replaced[count] = index;
                 count += 1;
             }

@@ -56,11 +56,11 @@ impl JobCore {
         let Some(checker) = &self.block.checker else { return barrier() };
         checker.release().store(checker.own().barrier(turn));
         let passed = barrier()?;
+        let mut met = Clock::new(self.size);
         for member in 0..team.size {
-            let area = self.area(checker, team.rank(member))?;
-            checker.clock().learn(area.barrier(turn));
+            met.learn(self.area(checker, team.rank(member))?.barrier(turn));
         }
-        self.learns(|_| ());
+        self.meets(&met, team.size);
         Ok(passed)
     }
 
@@ -105,6 +105,15 @@ impl JobCore {
         {
             first.mixed().store(1, Ordering::Release);
         }
+    }
+
+    /// Learns what `ranks` ranks that have met know together.
+    pub(crate) fn meets(&self, met: &Clock, ranks: usize) {
+        self.learns(
+            |clock| {
+                if ranks == self.size { clock.join_common(met.counts()) } else { clock.join(met.counts()) }
+            },
+        );
     }
 
     /// Learns by `learn`, where the checker is on.

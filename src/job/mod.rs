@@ -329,10 +329,11 @@ impl Job {
         self.core.block.checker.as_ref().map(|checker| checker.release().counts().to_vec())
     }
 
-    /// Learns what another rank passed on.
+    /// Learns what another rank passed on, or, if `all` is true, what all ranks of the job have
+    /// passed on to each other.
     #[doc(hidden)]
-    pub fn checker_learns(&self, clock: &[u64]) {
-        self.core.learns(|known| known.join(clock));
+    pub fn checker_learns(&self, clock: &[u64], all: bool) {
+        self.core.learns(|known| if all { known.join_common(clock) } else { known.join(clock) });
     }
 
     /// Counts a release that goes with a message of another library to `rank`. Messages of one tag

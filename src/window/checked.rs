@@ -16,7 +16,7 @@ use super::lock::Lock;
 use super::segment::Draft;
 use super::target::Target;
 use super::transfer::Count;
-use crate::check::{self, Access, At, Checker, Conflict, Kind, Loan, Met, Record, Rule, Shadow, Side, Told};
+use crate::check::{self, Access, At, Checker, Clock, Conflict, Kind, Loan, Met, Record, Rule, Shadow, Side, Told};
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
@@ -470,7 +470,11 @@ impl Core {
         let at = At::Barrier(checked.barriers.fetch_add(1, Ordering::Relaxed));
         checker.release().store(checked.own().clock(at));
         let passed = barrier()?;
-        (0..self.team.size).try_for_each(|member| self.learn_from(member, &[at]))?;
+        let mut met = Clock::new(self.job.size);
+        for member in 0..self.team.size {
+            met.learn(checked.shadow(member)?.clock(at));
+        }
+        self.job.meets(&met, self.team.size);
         Ok(passed)
     }
 

@@ -10,9 +10,10 @@
 
 #include <stdint.h>
 
-/* In Rust: count a release and store this rank's clock; learn a clock; learn all releases. */
+/* In Rust: count a release and store this rank's clock; learn a clock, which every rank of the job
+ * learns if `all` is set; learn all releases. */
 void transom_edge_release(uint64_t *clock);
-void transom_edge_learn(const uint64_t *clock);
+void transom_edge_learn(const uint64_t *clock, int all);
 void transom_edge_learn_all(void);
 /* Count a release that goes with a message; learn what came with one; note that messages travel
  * whose clocks do not. */
@@ -70,10 +71,12 @@ static int of_job(MPI_Comm comm) {
 
 /* After a call in which every rank waits for all. */
 void host_edges_all(MPI_Comm comm, uint64_t *clock) {
+    int size = 0;
     if (!of_job(comm)) {
         transom_edge_learn_all();
     } else if (HOST(Allreduce)(MPI_IN_PLACE, clock, words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) {
-        transom_edge_learn(clock);
+        HOST(Comm_size)(comm, &size);
+        transom_edge_learn(clock, size == words);
     }
 }
 
@@ -82,7 +85,7 @@ static void from_root(MPI_Comm comm, int root, uint64_t *clock) {
     if (!of_job(comm)) {
         transom_edge_learn_all();
     } else if (HOST(Bcast)(clock, words, MPI_UINT64_T, root, comm) == MPI_SUCCESS) {
-        transom_edge_learn(clock);
+        transom_edge_learn(clock, 0);
     }
 }
 
@@ -97,7 +100,7 @@ static void to_root(MPI_Comm comm, int root, uint64_t *clock) {
     if (rank != root) {
         HOST(Reduce)(clock, 0, words, MPI_UINT64_T, MPI_MAX, root, comm);
     } else if (HOST(Reduce)(MPI_IN_PLACE, clock, words, MPI_UINT64_T, MPI_MAX, root, comm) == MPI_SUCCESS) {
-        transom_edge_learn(clock);
+        transom_edge_learn(clock, 0);
     }
 }
 
@@ -106,7 +109,7 @@ static void from_lower(MPI_Comm comm, uint64_t *clock) {
     if (!of_job(comm)) {
         transom_edge_learn_all();
     } else if (HOST(Scan)(MPI_IN_PLACE, clock, words, MPI_UINT64_T, MPI_MAX, comm) == MPI_SUCCESS) {
-        transom_edge_learn(clock);
+        transom_edge_learn(clock, 0);
     }
 }
 

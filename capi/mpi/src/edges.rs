@@ -91,16 +91,17 @@ unsafe extern "C" fn transom_edge_release(clock: *mut u64) {
     unsafe { std::ptr::copy_nonoverlapping(known.as_ptr(), clock, words) };
 }
 
-/// Learns a clock.
+/// Learns a clock, which all ranks of the job have passed on to each other if `all` is not 0.
 ///
 /// # Safety
 /// The clock has the words that `begin` was told.
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn transom_edge_learn(clock: *const u64) {
+unsafe extern "C" fn transom_edge_learn(clock: *const u64, all: c_int) {
     if let Some(job) = process::get().and_then(Process::job) {
         // SAFETY: as the caller says.
-        job.checker_learns(unsafe { std::slice::from_raw_parts(clock, WORDS.load(Ordering::Relaxed)) });
+        let clock = unsafe { std::slice::from_raw_parts(clock, WORDS.load(Ordering::Relaxed)) };
+        job.checker_learns(clock, all != 0);
     }
 }
 

@@ -49,6 +49,25 @@ fn what_others_do_is_told_in_order_and_what_is_too_much_is_counted() {
 }
 
 #[test]
+fn an_access_that_all_know_to_be_complete_has_no_record_after_the_next_one() {
+    let memory = memory(64, 4);
+    let shadow = locked(&memory);
+    let mut clock = Clock::new(RANKS);
+    let add =
+        |op| Access { kind: Kind::combine("accumulate", Some(op), crate::reduce::BasicType::Int64), ..put(0, 0, 8) };
+    for op in [crate::reduce::Op::Sum, crate::reduce::Op::Prod] {
+        let (record, _) = shadow.record(add(op), &clock, true);
+        assert!(shadow.is(record));
+    }
+    clock.advance(0);
+    let counts = clock.counts().to_vec();
+    assert_eq!(shadow.get(LIVE), 2);
+    clock.join_common(&counts);
+    assert!(shadow.record(add(crate::reduce::Op::Max), &clock, true).1.is_empty());
+    assert_eq!(shadow.get(LIVE), 1);
+}
+
+#[test]
 fn a_put_in_flight_meets_a_put_that_overlaps_it() {
     let memory = memory(4096, 16);
     let shadow = locked(&memory);
