@@ -33,12 +33,22 @@ impl Core {
         self.note_one(target, at, kind, End::Later)?;
         let reads = [(op != Op::NoOp).then_some(operand.as_ptr().addr()), None];
         let writes = into.address();
-        self.start_fetch_at(target, at, op, ty, operand, into)?;
+        if let (Some(place), true) = (target.place(self, ty), ty.size() <= REGISTER) {
+            let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
+            into.fill_from(bytes_of(&old, ty.size()));
+            self.fetched(target, at, ty)?;
+        } else if let Some(net) = ByNet::of(self, target, ty)
+            && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
+        {
+            posted?;
+        } else {
+            self.start_fetch_layouts(target, at, op, ty, operand, into)?;
+        }
         self.lent_elements(target, at, (kind, ty), reads, writes)
     }
 
-    #[inline]
-    fn start_fetch_at(
+    /// [`Core::start_fetch`] as an accumulate of one element between layouts.
+    fn start_fetch_layouts(
         &self,
         target: &Target,
         at: u64,
@@ -47,16 +57,6 @@ impl Core {
         operand: &[u8],
         into: Sink,
     ) -> Result<()> {
-        if let (Some(place), true) = (target.place(self, ty), ty.size() <= REGISTER) {
-            let old = place.one(index(at), op, ty, value(operand)).to_ne_bytes();
-            into.fill_from(bytes_of(&old, ty.size()));
-            return self.fetched(target, at, ty);
-        }
-        if let Some(net) = ByNet::of(self, target, ty)
-            && let Some(posted) = net.fetch(at, op, operand, &into, &target.tally)
-        {
-            return posted;
-        }
         // The operand is copied before the call returns, as for every accumulate.
         crate::buffers::scoped(
             || (),

@@ -281,32 +281,23 @@ impl Core {
         let from = (at.cast_signed(), &Layout::Bytes(into.len()));
         let buffer = Buffer::new(into.address(), 0, from.1, true);
         self.note(target, from.0, from.1, Kind::Get, &mut count)?;
-        self.get_by(target, at, into, &mut count)?;
-        self.lent(target, from, Kind::Get, &[buffer])
-    }
-
-    #[inline(always)]
-    fn get_by(&self, target: &Target, at: u64, into: Sink, count: &mut Count<'_>) -> Result<()> {
         match &target.reach {
-            Reach::Mapped(memory, _) => {
-                into.fill(memory, index(at));
-                Ok(())
-            }
+            Reach::Mapped(memory, _) => into.fill(memory, index(at)),
             Reach::Far(Far::Posted(memory)) if !self.travels(target, into.len())? => {
                 let tally = count.tally(target);
-                if may_gather(memory, into.len(), tally)
-                    && self.gather_small(target, at, Small::Get(&into), memory, tally)?
-                {
-                    return Ok(());
+                let is_kept = may_gather(memory, into.len(), tally)
+                    && self.gather_small(target, at, Small::Get(&into), memory, tally)?;
+                if !is_kept {
+                    Posted::of(&self.job, memory).get(at, &into, tally)?;
                 }
-                Posted::of(&self.job, memory).get(at, &into, tally)
             }
-            Reach::Far(Far::Near(near)) => Attached::of(&self.job, near).get_bytes(at, into),
+            Reach::Far(Far::Near(near)) => Attached::of(&self.job, near).get_bytes(at, into)?,
             Reach::Far(far) => {
                 let from = Layout::Bytes(into.len());
                 let into = Incoming::contiguous(into);
-                self.get_layout_far(target, far, at.cast_signed(), &into, &from, count.tally(target))
+                self.get_layout_far(target, far, at.cast_signed(), &into, &from, count.tally(target))?;
             }
         }
+        self.lent(target, from, Kind::Get, &[buffer])
     }
 }
