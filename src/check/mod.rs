@@ -30,11 +30,11 @@ use crate::environment::Check;
 
 pub(crate) use area::{Area, bytes as area_bytes};
 pub(crate) use clock::Clock;
-pub(crate) use lent::{Lent, Loan};
+pub(crate) use lent::{Lent, Loan, Touches};
 pub(crate) use place::Place;
 pub(crate) use report::{Conflict, Side};
-pub(crate) use rules::{Kind, Rule};
-pub(crate) use shadow::{Access, At, Met, Record, Shadow, Told, bytes as shadow_bytes};
+pub(crate) use rules::{Call, Kind, Rule};
+pub(crate) use shadow::{Access, At, Locked, Met, Record, Shadow, Told, bytes as shadow_bytes};
 
 /// The most reports of a job.
 const MOST_REPORTS: u64 = 100;
@@ -139,15 +139,28 @@ impl Checker {
         self.fibers.is_some()
     }
 
-    /// Records the buffers of an operation that this thread has just begun, and returns the
-    /// conflicts with operations in flight.
-    pub(crate) fn lend(&self, lent: &Lent<'_>) -> Vec<(Access, Met)> {
-        self.lent.lend(lent, self.rank, self.place(), self.fibers.as_ref())
+    /// Records a buffer of an operation, by address, length, and whether it is written, among those
+    /// of the operation's window. Adds the conflicts with operations in flight to `conflicts`.
+    pub(crate) fn lend(
+        &self,
+        lent: &Lent,
+        buffer: (usize, usize, bool),
+        loans: &mut Vec<Loan>,
+        conflicts: &mut Vec<(Access, Met)>,
+    ) {
+        self.lent.lend(lent, buffer, self.rank, loans, conflicts);
     }
 
-    /// The operations of a window for which `ends` holds do not use their buffers any more.
-    pub(crate) fn give_back(&self, window: u64, ends: impl Fn(&Loan) -> bool) {
-        self.lent.give_back(window, ends, self.fibers.as_ref());
+    /// Tells ThreadSanitizer of an operation that has begun, where the program has it.
+    pub(crate) fn touch(&self, lent: &Lent, touches: &Touches<'_>, loans: &mut Vec<Loan>) {
+        if let Some(fibers) = &self.fibers {
+            loans.extend(lent::flights(lent, touches, fibers));
+        }
+    }
+
+    /// The operations for which `ends` holds do not use their buffers any more.
+    pub(crate) fn give_back(&self, loans: &mut Vec<Loan>, ends: impl Fn(&Loan) -> bool) {
+        self.lent.give_back(loans, ends, self.fibers.as_ref());
     }
 
     /// The place of the program that has called the library.

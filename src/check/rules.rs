@@ -5,11 +5,44 @@ use std::fmt;
 
 use crate::reduce::{BasicType, Op};
 
-/// The calls of the accumulate family, by their numbers in a record.
-const CALLS: [&str; 4] = ["accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap"];
+/// A call that accesses a window and has buffers at the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Call {
+    Put,
+    Get,
+    Accumulate,
+    GetAccumulate,
+    FetchAndOp,
+    CompareAndSwap,
+}
 
-/// The calls that have buffers at the origin, by their numbers in a record.
-const LENDING: [&str; 6] = ["put", "get", "accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap"];
+impl Call {
+    /// Every call, in the order of their numbers in a record.
+    const ALL: [Call; 6] =
+        [Call::Put, Call::Get, Call::Accumulate, Call::GetAccumulate, Call::FetchAndOp, Call::CompareAndSwap];
+
+    fn number(self) -> u32 {
+        u32::from(self as u8)
+    }
+
+    fn from_number(number: u8) -> Call {
+        Call::ALL.get(usize::from(number)).copied().unwrap_or(Call::Put)
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Call::Put => "put",
+            Call::Get => "get",
+            Call::Accumulate => "accumulate",
+            Call::GetAccumulate => "get_accumulate",
+            Call::FetchAndOp => "fetch_and_op",
+            Call::CompareAndSwap => "compare_and_swap",
+        })
+    }
+}
 
 /// What an access does to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +54,14 @@ pub(crate) enum Kind {
     /// A store of the owner, through this library.
     Store,
     Combine {
-        call: u8,
+        call: Call,
         /// None for compare-and-swap.
         op: Option<Op>,
         ty: BasicType,
     },
     /// The use of a buffer at the origin by an operation.
     Buffer {
-        call: u8,
+        call: Call,
         written: bool,
     },
 }
@@ -47,18 +80,12 @@ pub(crate) enum Rule {
 }
 
 impl Kind {
-    /// An accumulate by the name of its call.
-    pub(crate) fn combine(call: &str, op: Option<Op>, ty: BasicType) -> Kind {
-        let call = (0..).zip(CALLS).find_map(|(number, name)| (name == call).then_some(number));
-        Kind::Combine { call: call.unwrap_or(0), op, ty }
-    }
-
     /// The use of a buffer at the origin by an operation of this kind.
     pub(super) fn buffer(self, written: bool) -> Kind {
         let call = match self {
-            Kind::Get => 1,
-            Kind::Combine { call, .. } => 2 + call,
-            Kind::Put | Kind::Load | Kind::Store | Kind::Buffer { .. } => 0,
+            Kind::Get => Call::Get,
+            Kind::Combine { call, .. } | Kind::Buffer { call, .. } => call,
+            Kind::Put | Kind::Load | Kind::Store => Call::Put,
         };
         Kind::Buffer { call, written }
     }
@@ -78,15 +105,15 @@ impl Kind {
 
     /// Whether this rank has read the bytes when the call's result has arrived.
     pub(crate) fn fetches(self) -> bool {
-        matches!(self, Kind::Get | Kind::Combine { call: 1.., .. })
-    }
-
-    /// Whether a later access that conflicts with `older` conflicts with this one too.
-    pub(super) fn stands_for(self, older: Kind) -> bool {
-        matches!(self, Kind::Put | Kind::Store) || self == older
+        match self {
+            Kind::Get => true,
+            Kind::Combine { call, .. } => call != Call::Accumulate,
+            Kind::Put | Kind::Load | Kind::Store | Kind::Buffer { .. } => false,
+        }
     }
 
     /// The kind as a number, which [`Kind::decode`] reads.
+    #[inline]
     pub(super) fn encode(self) -> u32 {
         match self {
             Kind::Get => 0,
@@ -94,13 +121,14 @@ impl Kind {
             Kind::Load => 2,
             Kind::Store => 3,
             Kind::Combine { call, op, ty } => {
-                let op = op.and_then(|op| (1..).zip(Op::ALL).find_map(|(number, one)| (one == op).then_some(number)));
-                4 | u32::from(call) << 4 | u32::from(op.unwrap_or(0u8)) << 8 | u32::from(ty.number()) << 16
+                let op = op.map_or(0, |op| op.number() + 1);
+                4 | call.number() << 4 | u32::from(op) << 8 | u32::from(ty.number()) << 16
             }
-            Kind::Buffer { call, written } => 5 | u32::from(call) << 4 | u32::from(written) << 8,
+            Kind::Buffer { call, written } => 5 | call.number() << 4 | u32::from(written) << 8,
         }
     }
 
+    #[inline]
     pub(super) fn decode(word: u32) -> Kind {
         let [first, op, ty, _] = word.to_le_bytes();
         match first & 15 {
@@ -108,11 +136,12 @@ impl Kind {
             1 => Kind::Put,
             2 => Kind::Load,
             3 => Kind::Store,
-            5 => Kind::Buffer { call: first >> 4, written: op != 0 },
-            _ => {
-                let op = usize::from(op).checked_sub(1).and_then(|at| Op::ALL.get(at).copied());
-                Kind::Combine { call: first >> 4, op, ty: BasicType::from_number(ty).unwrap_or(BasicType::Byte) }
-            }
+            5 => Kind::Buffer { call: Call::from_number(first >> 4), written: op != 0 },
+            _ => Kind::Combine {
+                call: Call::from_number(first >> 4),
+                op: op.checked_sub(1).and_then(Op::from_number),
+                ty: BasicType::from_number(ty).unwrap_or(BasicType::Byte),
+            },
         }
     }
 }
@@ -124,14 +153,9 @@ impl fmt::Display for Kind {
             Kind::Put => f.write_str("put"),
             Kind::Load => f.write_str("load"),
             Kind::Store => f.write_str("store"),
-            Kind::Buffer { call, .. } => f.write_str(LENDING.get(usize::from(call)).unwrap_or(&LENDING[0])),
-            Kind::Combine { call, op, ty } => {
-                write!(f, "{}", CALLS.get(usize::from(call)).unwrap_or(&CALLS[0]))?;
-                match op {
-                    Some(op) => write!(f, " ({op}, {ty})"),
-                    None => write!(f, " ({ty})"),
-                }
-            }
+            Kind::Buffer { call, .. } => write!(f, "{call}"),
+            Kind::Combine { call, op: Some(op), ty } => write!(f, "{call} ({op}, {ty})"),
+            Kind::Combine { call, op: None, ty } => write!(f, "{call} ({ty})"),
         }
     }
 }
@@ -149,6 +173,16 @@ impl fmt::Display for Rule {
             }
         })
     }
+}
+
+/// Whether two encoded kinds are of accumulates of one predefined type that agree in their operation:
+/// the commonest pair that does not conflict. The elements must begin at one byte.
+pub(super) fn agree(one: u32, other: u32) -> bool {
+    const NO_OP: u8 = Op::NoOp.number() + 1;
+    let [[one, first, ty, _], [other, second, theirs, _]] = [one, other].map(u32::to_le_bytes);
+    let combine = one & 15 == 4 && other & 15 == 4;
+    // Compare-and-swap has no operation.
+    combine && ty == theirs && (first == second || [first, second].iter().any(|&op| op == 0 || op == NO_OP))
 }
 
 /// The rule that two overlapping accesses break if neither is ordered before the other. Each is its
@@ -180,25 +214,29 @@ mod tests {
     use super::*;
 
     fn sum(ty: BasicType) -> Kind {
-        Kind::combine("accumulate", Some(Op::Sum), ty)
+        Kind::Combine { call: Call::Accumulate, op: Some(Op::Sum), ty }
     }
 
     #[test]
     fn kinds_round_trip() {
         let mut kinds = vec![Kind::Get, Kind::Put, Kind::Load, Kind::Store];
-        for call in CALLS {
-            kinds.extend(Op::ALL.map(|op| Kind::combine(call, Some(op), BasicType::Float64)));
+        for call in Call::ALL {
+            kinds.extend(Op::ALL.map(|op| Kind::Combine { call, op: Some(op), ty: BasicType::Float64 }));
         }
-        kinds.push(Kind::combine("compare_and_swap", None, BasicType::Int32));
+        kinds.push(Kind::Combine { call: Call::CompareAndSwap, op: None, ty: BasicType::Int32 });
         kinds.extend(kinds.clone().into_iter().map(|kind| kind.buffer(true)));
-        for kind in kinds {
+        for &kind in &kinds {
             assert_eq!(Kind::decode(kind.encode()), kind);
+            for &other in &kinds {
+                let is_free = conflict((kind, 8), (other, 8), false).is_none();
+                assert!(is_free || !agree(kind.encode(), other.encode()), "{kind} {other}");
+            }
         }
     }
 
     #[test]
     fn reads_conflict_only_with_changes() {
-        let read = Kind::combine("fetch_and_op", Some(Op::NoOp), BasicType::Int64);
+        let read = Kind::Combine { call: Call::FetchAndOp, op: Some(Op::NoOp), ty: BasicType::Int64 };
         for (one, other) in [(Kind::Get, Kind::Get), (Kind::Get, read), (Kind::Load, Kind::Get), (read, read)] {
             assert_eq!(conflict((one, 0), (other, 0), false), None, "{one} {other}");
         }
@@ -219,8 +257,8 @@ mod tests {
 
     #[test]
     fn accumulates_meet_with_one_type_and_one_operation() {
-        let int = |op| Kind::combine("fetch_and_op", Some(op), BasicType::Int32);
-        let swap = Kind::combine("compare_and_swap", None, BasicType::Int32);
+        let int = |op| Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty: BasicType::Int32 };
+        let swap = Kind::Combine { call: Call::CompareAndSwap, op: None, ty: BasicType::Int32 };
         assert_eq!(conflict((int(Op::Sum), 4), (int(Op::Sum), 8), false), None);
         assert_eq!(conflict((int(Op::Sum), 4), (int(Op::NoOp), 4), false), None);
         assert_eq!(conflict((int(Op::Replace), 4), (swap, 4), false), None);

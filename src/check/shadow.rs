@@ -7,13 +7,15 @@
 //! a block of 64, and so on. All accesses that overlap a range are therefore found in the chains of
 //! its blocks and, if an access extends beyond its block, of the one before.
 
+mod lock;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use transom_fabric::Memory;
 
 use super::clock::{Clock, Slot, slot_bytes};
 use super::rules::{Kind, Rule, conflict};
-use crate::error::Result;
+pub(crate) use lock::Locked;
 
 /// Sizes of blocks: 8 bytes, eight times as many, and so on; the last is the whole window.
 const LEVELS: usize = 10;
@@ -31,12 +33,12 @@ const FREE: usize = 32;
 const HAND: usize = 40;
 /// The number of records that were dropped although a conflict with them was still possible.
 const DROPPED: usize = 48;
-/// The number of the last record.
-const LAST: usize = 56;
+/// Which levels have records, and, above them, of which levels a record extended beyond its block:
+/// a bit each.
+const IN_USE: usize = 56;
+const BEYOND: u32 = 32;
 /// The number of records of each level.
 const LIVE: usize = 64;
-/// Whether a record of a level extended beyond its block.
-const BEYOND: usize = LIVE + 8 * LEVELS;
 /// The entries that the log has had, those that its rank has read, its room, and how many entries
 /// found no room.
 const LOGGED: usize = 224;
@@ -78,6 +80,9 @@ const MOST_ATOMICS: u64 = 8;
 
 /// The number of the other clocks.
 const NAMED: usize = 9;
+
+/// The bytes of a cache line.
+const LINE: usize = 64;
 
 /// A clock of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +138,7 @@ pub(crate) struct Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     index: u32,
+    /// How many accesses the record has had.
     number: u32,
 }
 
@@ -160,15 +166,9 @@ pub(crate) struct Shadow<'m> {
     ranks: usize,
 }
 
-/// The right to read and change the records.
+/// The records of a shadow, for who has its lock.
 #[derive(Debug)]
-pub(crate) struct Locked<'m>(Shadow<'m>);
-
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        self.0.word(LOCK).store(0, Ordering::Release);
-    }
-}
+pub(crate) struct Records<'m>(Shadow<'m>);
 
 /// The number of buckets for a part of `size` bytes.
 fn buckets(size: u64) -> usize {
@@ -181,8 +181,12 @@ pub(crate) fn bytes(ranks: usize, size: u64, records: usize, room: usize) -> usi
     buckets_at(ranks) + 8 * buckets(size) + RECORD * records + ENTRY * room
 }
 
+fn readers_at(ranks: usize) -> usize {
+    (CLOCKS + (NAMED + ATOMICS) * slot_bytes(ranks)).next_multiple_of(LINE)
+}
+
 fn buckets_at(ranks: usize) -> usize {
-    CLOCKS + (NAMED + ATOMICS) * slot_bytes(ranks)
+    readers_at(ranks) + LINE * ranks
 }
 
 /// Spreads numbers of blocks.
@@ -240,13 +244,21 @@ impl<'m> Shadow<'m> {
 
     /// Takes all entries of the log; none while another rank holds the lock for too long.
     pub(crate) fn drain(self) -> Vec<Told> {
-        for _ in 0..MOST_TURNS {
-            if let Some(locked) = self.try_lock() {
-                return std::iter::from_fn(|| locked.told()).collect();
-            }
+        let patience = |turn| {
             std::thread::yield_now();
-        }
-        Vec::new()
+            if turn < MOST_TURNS { Ok(()) } else { Err(()) }
+        };
+        self.lock(patience).map_or(Vec::new(), |locked| std::iter::from_fn(|| locked.told()).collect())
+    }
+
+    /// Whether there is a log.
+    pub(crate) fn has_log(self) -> bool {
+        self.word(ROOM).load(Ordering::Relaxed) > 0
+    }
+
+    /// The number of records.
+    pub(crate) fn capacity(self) -> usize {
+        usize::try_from(self.word(RECORDS).load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 
     /// The number of entries that the log had no room for.
@@ -254,30 +266,12 @@ impl<'m> Shadow<'m> {
         self.word(LOST).load(Ordering::Relaxed)
     }
 
-    /// Takes the lock of the records. `wait` is called between attempts.
-    pub(crate) fn lock(self, mut wait: impl FnMut(u32) -> Result<()>) -> Result<Locked<'m>> {
-        let mut turn = 0;
-        loop {
-            match self.try_lock() {
-                Some(locked) => return Ok(locked),
-                None => wait(turn)?,
-            }
-            turn = turn.saturating_add(1);
-        }
-    }
-
-    fn try_lock(self) -> Option<Locked<'m>> {
-        // Acquire: pairs with the Release of the last holder.
-        let taken = self.word(LOCK).compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| Locked(self))
-    }
-
     fn word(self, at: usize) -> &'m AtomicU64 {
         self.memory.word64(at)
     }
 }
 
-impl Locked<'_> {
+impl Records<'_> {
     // Relaxed throughout: the lock orders the accesses.
     fn get(&self, at: usize) -> u64 {
         self.0.word(at).load(Ordering::Relaxed)
@@ -311,41 +305,41 @@ impl Locked<'_> {
             start: self.get(at + START),
             end: self.get(at + END),
             kind: Kind::decode(low(kind)),
-            origin: usize::try_from(kind >> 32).unwrap_or(usize::MAX),
+            origin: origin_of(kind),
             place: low(place),
         }
     }
 
-    /// Calls `each` with the records whose range overlaps `start..end`.
-    fn overlapping(&self, start: u64, end: u64, mut each: impl FnMut(usize)) {
+    /// Calls `each` with the records whose range overlaps `start..end`, and their offsets.
+    fn overlapping(&self, start: u64, end: u64, mut each: impl FnMut(usize, usize)) {
         let mut offer = |index: usize, at: usize| {
             if self.get(at + START) < end && start < self.get(at + END) {
-                each(index);
+                each(index, at);
             }
         };
-        for (of_level, shift) in SHIFTS.into_iter().enumerate() {
-            let live = self.get(LIVE + 8 * of_level);
-            if live == 0 {
-                continue;
-            }
-            let before = self.get(BEYOND + 8 * of_level);
+        let mut levels = low(self.get(IN_USE));
+        while levels > 0 {
+            let of_level = levels.trailing_zeros();
+            levels &= levels - 1;
+            let shift = SHIFTS[of_level as usize];
+            let before = self.get(IN_USE) >> (BEYOND + of_level) & 1;
             let blocks = (start >> shift).saturating_sub(before)..=(end - 1) >> shift;
             if blocks.end() - blocks.start() > self.get(USED) {
                 for index in 0..self.count(USED) {
                     let at = self.at(index);
-                    if level(self.get(at + END) - self.get(at + START)) == of_level {
+                    if level(self.get(at + END) - self.get(at + START)) == of_level as usize {
                         offer(index, at);
                     }
                 }
                 continue;
             }
             for block in blocks {
-                let mut next = self.count(self.chain(of_level, block));
+                let mut next = self.count(self.chain(of_level as usize, block));
                 while next > 0 {
                     let at = self.at(next - 1);
                     let (first, end) = (self.get(at + START), self.get(at + END));
                     // A chain also has records of other blocks.
-                    if first >> shift == block && level(end - first) == of_level {
+                    if first >> shift == block && level(end - first) == of_level as usize {
                         offer(next - 1, at);
                     }
                     next = self.count(at + NEXT);
@@ -359,9 +353,8 @@ impl Locked<'_> {
     pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Met>) {
         let mut met = Vec::new();
         let (mut replaced, mut count) = ([0; REPLACED], 0);
-        self.overlapping(new.start, new.end, |index| {
-            let older = self.access(index);
-            let ended = self.get(self.at(index) + DONE);
+        self.overlapping(new.start, new.end, |index, at| {
+            let (older, ended) = (self.access_at(at), self.get(at + DONE));
             let own = older.origin == new.origin;
             let ordered = ended != IN_FLIGHT && (own || clock.of(older.origin) > ended);
             if !ordered && let Some(rule) = conflict((older.kind, older.start), (new.kind, new.start), own) {
@@ -369,7 +362,7 @@ impl Locked<'_> {
             }
             let covered = new.start <= older.start && older.end <= new.end;
             let again = own && ended == IN_FLIGHT && !done && older.kind == new.kind;
-            let stands = covered && (again || (ordered && new.kind.stands_for(older.kind)));
+            let stands = covered && (again || (ordered && new.stands_for(&older)));
             // No further access is concurrent with one that every rank knows to be complete.
             let over = ended != IN_FLIGHT && clock.common_of(older.origin) > ended;
             if count < REPLACED && (stands || over) {
@@ -395,10 +388,15 @@ impl Locked<'_> {
         (record, met)
     }
 
-    /// Marks an access of `origin` as complete after that many releases.
+    /// Marks an access as complete after that many releases of its origin.
     pub(crate) fn complete(&self, record: Record, releases: u64) {
-        let at = self.at(record.index as usize);
-        if self.is(record) && self.get(at + DONE) == IN_FLIGHT {
+        if self.is(record) {
+            self.end(self.at(record.index as usize), releases);
+        }
+    }
+
+    fn end(&self, at: usize, releases: u64) {
+        if self.get(at + DONE) == IN_FLIGHT {
             self.set(at + DONE, releases);
         }
     }
@@ -411,11 +409,6 @@ impl Locked<'_> {
         }
     }
 
-    /// Whether there is a log.
-    pub(crate) fn has_log(&self) -> bool {
-        self.get(ROOM) > 0
-    }
-
     /// Adds an entry to the log.
     pub(crate) fn tell(&self, Told { access, known, done }: Told) {
         let (logged, room) = (self.get(LOGGED), self.get(ROOM));
@@ -426,7 +419,7 @@ impl Locked<'_> {
         let at = self.entry(logged);
         self.set(at + START, access.start);
         self.set(at + END, access.end);
-        self.set(at + KIND, u64::from(access.kind.encode()) | (access.origin as u64) << 32);
+        self.set(at + KIND, access.word());
         self.set(at + DONE, done);
         self.set(at + PLACE, u64::from(access.place));
         self.set(at + KNOWN, known);
@@ -453,12 +446,7 @@ impl Locked<'_> {
     /// Whether the record still has the access for which it was made.
     pub(crate) fn is(&self, record: Record) -> bool {
         let at = self.at(record.index as usize);
-        self.get(at + END) > 0 && self.get(at + PLACE) >> 32 == u64::from(record.number)
-    }
-
-    /// The number of records.
-    pub(crate) fn capacity(&self) -> usize {
-        self.count(RECORDS)
+        self.get(at + END) > 0 && number_of(self.get(at + PLACE)) == record.number
     }
 
     fn add(&self, new: Access, ended: u64, clock: &Clock) -> Record {
@@ -470,17 +458,19 @@ impl Locked<'_> {
         self.set(at + NEXT, self.get(chain));
         self.set(chain, index as u64 + 1);
         self.set(LIVE + 8 * level, self.get(LIVE + 8 * level) + 1);
-        if (new.end - 1) >> SHIFTS[level] > new.start >> SHIFTS[level] {
-            self.set(BEYOND + 8 * level, 1);
+        let beyond = (new.end - 1) >> SHIFTS[level] > new.start >> SHIFTS[level];
+        let in_use = self.get(IN_USE) | 1 << level | u64::from(beyond) << (BEYOND as usize + level);
+        if in_use != self.get(IN_USE) {
+            self.set(IN_USE, in_use);
         }
         self.describe(index, new, ended)
     }
 
     /// Gives the record of a range to an access.
     fn describe(&self, index: usize, new: Access, ended: u64) -> Record {
-        let (at, number) = (self.at(index), low(self.get(LAST) + 1));
-        self.set(LAST, u64::from(number));
-        self.set(at + KIND, u64::from(new.kind.encode()) | (new.origin as u64) << 32);
+        let at = self.at(index);
+        let number = number_of(self.get(at + PLACE)).wrapping_add(1);
+        self.set(at + KIND, new.word());
         self.set(at + DONE, ended);
         self.set(at + PLACE, u64::from(new.place) | u64::from(number) << 32);
         Record { index: u32::try_from(index).unwrap_or(u32::MAX), number }
@@ -530,7 +520,11 @@ impl Locked<'_> {
         self.set(link, self.get(at + NEXT));
         self.set(at + START, 0);
         self.set(at + END, 0);
-        self.set(LIVE + 8 * level, self.get(LIVE + 8 * level) - 1);
+        let live = self.get(LIVE + 8 * level) - 1;
+        self.set(LIVE + 8 * level, live);
+        if live == 0 {
+            self.set(IN_USE, self.get(IN_USE) & !(1 << level));
+        }
     }
 
     /// Gives a removed record back.
@@ -544,6 +538,31 @@ impl Locked<'_> {
 #[allow(clippy::cast_possible_truncation)]
 fn low(word: u64) -> u32 {
     word as u32
+}
+
+/// The number in the word of a record's place.
+fn number_of(place: u64) -> u32 {
+    low(place >> 32)
+}
+
+/// The origin in the word of a record's kind.
+fn origin_of(kind: u64) -> usize {
+    low(kind >> 32) as usize
+}
+
+impl Access {
+    /// The word of a record with the kind and the origin.
+    fn word(&self) -> u64 {
+        u64::from(self.kind.encode()) | (self.origin as u64) << 32
+    }
+
+    /// Whether each later access that conflicts with `older`, which is ordered before this one and
+    /// within its range, conflicts with this one too. Records of atomics of several origins stay,
+    /// so that each origin finds its own there when it comes again.
+    fn stands_for(&self, older: &Access) -> bool {
+        matches!(self.kind, Kind::Put | Kind::Store)
+            || (self.kind == older.kind && (self.origin == older.origin || !self.kind.combines()))
+    }
 }
 
 #[cfg(test)]

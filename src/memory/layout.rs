@@ -38,6 +38,17 @@ impl<'t> Layout<'t> {
         }
     }
 
+    /// Calls `each` with the pieces that are not empty. Faster than [`Layout::pieces`] for bytes.
+    pub(crate) fn each_piece<E>(&self, mut each: impl FnMut(i64, usize) -> Result<(), E>) -> Result<(), E> {
+        match *self {
+            Layout::Bytes(0) => Ok(()),
+            Layout::Bytes(len) => each(0, len),
+            Layout::Items(ty, count) => {
+                ty.pieces(count).filter(|&(_, len)| len > 0).try_for_each(|(offset, len)| each(offset, len))
+            }
+        }
+    }
+
     /// The walk over this layout and `other` side by side.
     pub(crate) fn beside(&self, other: &Layout<'t>) -> Walk<'t, 2> {
         Walk::of([self.pieces(), other.pieces()])

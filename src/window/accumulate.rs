@@ -18,7 +18,7 @@ use super::permit::Permit;
 use super::target::{Reach, Target};
 use super::transfer::{Count, Incoming, Outgoing};
 use crate::buffers::{Sink, Source};
-use crate::check::Kind;
+use crate::check::{Call, Kind};
 use crate::datatype::{Datatype, Walk};
 use crate::error::{ArgumentError, Class, Error, ErrorKind, JobError, Result, Side};
 use crate::memory::accumulate::{Operand, Place, bytes_of, truncate, value};
@@ -134,7 +134,7 @@ impl Core {
     #[inline(never)]
     fn fetch_op_far(&self, rank: usize, displacement: u64, op: Op, ty: BasicType, operand: u64) -> Result<u64> {
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(0) };
-        self.note_one(target, at, Kind::combine("fetch_and_op", Some(op), ty), End::InCall)?;
+        self.note_one(target, at, Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty }, End::InCall)?;
         if let Some(place) = target.place(self, ty) {
             let old = place.one(index(at), op, ty, operand);
             return self.fetched(target, at, ty).map(|()| old);
@@ -158,7 +158,7 @@ impl Core {
     ) -> Result<()> {
         let rank = permit.rank();
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
-        self.note_one(target, at, Kind::combine("fetch_and_op", Some(op), ty), End::InCall)?;
+        self.note_one(target, at, Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty }, End::InCall)?;
         if let Some(place) = target.place(self, ty) {
             let operand = if op == Op::NoOp { Operand::Nothing(ty.size()) } else { Operand::Bytes(operand) };
             place.many(index(at), op, ty, operand, Some(&mut |_, bytes: &[u8]| old.copy_from_slice(bytes)));
@@ -230,7 +230,7 @@ impl Core {
         (expected, new): (u64, u64),
     ) -> Result<u64> {
         let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else { return Ok(0) };
-        self.note_one(target, at, Kind::combine("compare_and_swap", None, ty), End::InCall)?;
+        self.note_one(target, at, Kind::Combine { call: Call::CompareAndSwap, op: None, ty }, End::InCall)?;
         if let Some(place) = target.place(self, ty) {
             let old = place.swap(index(at), ty, expected, new);
             return self.fetched(target, at, ty).map(|()| old);

@@ -4,7 +4,7 @@
 //! checked window do not.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,9 @@ use super::lock::Lock;
 use super::segment::Draft;
 use super::target::Target;
 use super::transfer::Count;
-use crate::check::{self, Access, At, Checker, Clock, Conflict, Kind, Loan, Met, Record, Rule, Shadow, Side, Told};
+use crate::check::{
+    self, Access, At, Checker, Clock, Conflict, Kind, Loan, Locked, Met, Place, Record, Rule, Shadow, Side, Told,
+};
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info, Model};
@@ -39,7 +41,9 @@ pub(super) struct Checked {
     /// The window whose parts are the shadows.
     shadows: Core,
     /// The accesses of this rank to each member that are not complete.
-    pending: Mutex<HashMap<usize, Vec<Pending>>>,
+    pending: Mutex<Vec<Vec<Pending>>>,
+    /// The buffers of this rank's operations that are not complete.
+    loans: Mutex<Vec<Loan>>,
     /// The number of operations of this rank.
     operations: AtomicU64,
     /// The number of barriers of the window so far.
@@ -62,12 +66,12 @@ struct Pending {
 }
 
 thread_local! {
-    /// The number of this thread's last operation, in its window.
-    static LAST: Cell<u64> = const { Cell::new(0) };
+    /// The number of this thread's last operation, in its window, and its place.
+    static LAST: Cell<(u64, Place)> = const { Cell::new((0, Place { number: 0, address: 0 })) };
 }
 
-/// The number of the operation that this thread has just started in a checked window.
-pub(super) fn last_operation() -> u64 {
+/// The number of the operation that this thread has just started in a checked window, and its place.
+pub(super) fn last_operation() -> (u64, Place) {
     LAST.get()
 }
 
@@ -130,7 +134,8 @@ impl Checked {
         let draft = Draft { hints, memory, shared: None };
         Ok(Checked {
             shadows: Core::open(&core.job, &core.team, core.id ^ SHADOWS, &wanted, draft)?,
-            pending: Mutex::default(),
+            pending: Mutex::new(vec![Vec::new(); core.team.size]),
+            loans: Mutex::default(),
             operations: AtomicU64::new(0),
             barriers: AtomicU64::new(0),
             origins: Mutex::default(),
@@ -144,7 +149,7 @@ impl Checked {
         let window = id ^ SHADOWS;
         if let Some(checker) = &job.block.checker {
             checker.unwatch(window);
-            checker.give_back(window, |_| true);
+            checker.give_back(&mut self.loans(), |_| true);
         }
         let dropped = self.own().dropped() + self.own().untold();
         if dropped > 0 {
@@ -181,29 +186,66 @@ impl Checked {
         Ok(())
     }
 
-    fn pending(&self) -> MutexGuard<'_, HashMap<usize, Vec<Pending>>> {
+    fn pending(&self) -> MutexGuard<'_, Vec<Vec<Pending>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_pending(&self, member: usize) -> bool {
+        !self.pending()[member].is_empty()
+    }
+
+    pub(super) fn loans(&self) -> MutexGuard<'_, Vec<Loan>> {
+        self.loans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock<'s>(&self, shadow: Shadow<'s>) -> Result<Locked<'s>> {
+        shadow.lock(|turn| self.wait(turn))
+    }
+
+    /// Records an access of this rank to a part, of which `shadow` is the shadow. Only one thread
+    /// at a time may do this: one that has the list of what is pending.
+    fn record(&self, shadow: Shadow<'_>, new: Access, clock: &Clock, end: End) -> Result<(Record, Vec<Met>)> {
+        let done = end == End::InCall;
+        let again = shadow.read(new.origin).and_then(|reading| reading.again(&new, clock, done));
+        match again {
+            Some(record) => Ok((record, Vec::new())),
+            None => Ok(self.lock(shadow)?.record(new, clock, done)),
+        }
     }
 
     /// Completes accesses to a member. Returns whether there were any.
     fn complete(&self, checker: &Checker, member: usize, which: Which) -> Result<bool> {
-        let shadow = self.shadow(member)?;
         let mut pending = self.pending();
-        let Some(list) = pending.get_mut(&member).filter(|list| !list.is_empty()) else { return Ok(false) };
-        let releases = checker.clock().of(self.shadows.job.rank);
-        let locked = shadow.lock(|turn| self.wait(turn))?;
+        let list = &mut pending[member];
+        if list.is_empty() {
+            return Ok(false);
+        }
+        let (rank, shadow) = (self.shadows.job.rank, self.shadow(member)?);
+        let releases = checker.clock().of(rank);
         let before = list.len();
-        let is_told = member != self.shadows.team.me && locked.has_log();
-        list.retain(|one| {
-            let ends = which.has(one);
-            if ends {
-                locked.complete(one.record, releases);
+        let is_told = member != self.shadows.team.me && shadow.has_log();
+        match shadow.read(rank).filter(|_| !is_told) {
+            Some(reading) => list.retain(|one| {
+                let ends = which.has(one);
+                if ends {
+                    reading.complete(one.record, releases);
+                }
+                !ends
+            }),
+            None => {
+                let locked = self.lock(shadow)?;
+                list.retain(|one| {
+                    let ends = which.has(one);
+                    if ends {
+                        locked.complete(one.record, releases);
+                    }
+                    if ends && is_told {
+                        locked.tell(Told { access: one.access, known: one.known, done: releases });
+                    }
+                    !ends
+                });
             }
-            if ends && is_told {
-                locked.tell(Told { access: one.access, known: one.known, done: releases });
-            }
-            !ends
-        });
+        }
         Ok(list.len() < before)
     }
 }
@@ -268,38 +310,41 @@ impl Core {
     #[cold]
     fn note_checked(&self, target: &Target, at: i64, layout: &Layout<'_>, kind: Kind, end: End) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        let (place, member) = (checker.place().number, target.rank());
-        let rank = self.team.rank(member);
-        let shadow = checked.shadow(member)?;
+        let (place, member) = (checker.place(), target.rank());
+        let (rank, shadow) = (self.team.rank(member), checked.shadow(member)?);
         let operation = checked.operations.fetch_add(1, Ordering::Relaxed) + 1;
-        LAST.set(operation);
+        LAST.set((operation, place));
+        let passes = matches!(kind, Kind::Combine { .. }) && !kind.only_reads();
         let mut conflicts = Vec::new();
         let mut pending = checked.pending();
-        let list = pending.entry(member).or_default();
-        for (offset, len) in layout.pieces().filter(|&(_, len)| len > 0) {
+        let list = &mut pending[member];
+        layout.each_piece(|offset, len| {
             let start = at.wrapping_add(offset).cast_unsigned();
-            let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };
-            if matches!(kind, Kind::Combine { .. }) && !kind.only_reads() {
+            let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place: place.number };
+            let clock = if passes {
                 // The atomic passes on what this rank has done before it.
                 let clock = checker.release();
                 shadow.clocks_of(new.start, new.end).for_each(|slot| clock.teach(slot));
-            }
-            let clock = checker.clock();
-            let locked = shadow.lock(|turn| checked.wait(turn))?;
-            let (record, met) = locked.record(new, &clock, end == End::InCall);
+                clock
+            } else {
+                checker.clock()
+            };
+            let (record, met) = checked.record(shadow, new, &clock, end)?;
             let known = clock.of(rank);
             if end == End::Later {
-                if list.len() > 2 * locked.capacity() {
+                if list.len() > 2 * shadow.capacity() {
                     // Most were replaced by later accesses of the same places.
+                    let locked = checked.lock(shadow)?;
                     list.retain(|one| locked.is(one.record));
                 }
                 list.push(Pending { record, fetches: kind.fetches(), operation, access: new, known });
-            } else if rank != self.job.rank {
-                locked.tell(Told { access: new, known, done: clock.of(self.job.rank) });
+            } else if rank != self.job.rank && shadow.has_log() {
+                checked.lock(shadow)?.tell(Told { access: new, known, done: clock.of(self.job.rank) });
             }
-            drop((locked, clock));
+            drop(clock);
             conflicts.extend(met.into_iter().map(|met| (new, met)));
-        }
+            Ok::<(), crate::Error>(())
+        })?;
         drop(pending);
         conflicts.into_iter().try_for_each(|(new, met)| self.conflict(checker, member, new, met))
     }
@@ -324,13 +369,12 @@ impl Core {
         let Some((checked, _)) = self.checker() else { return Ok(()) };
         let shadow = checked.shadow(target.rank())?;
         self.job.learns(|clock| {
-            for (offset, len) in layout.pieces().filter(|&(_, len)| len > 0) {
+            let Ok(()) = layout.each_piece(|offset, len| {
                 let start = at.wrapping_add(offset).cast_unsigned();
-                shadow
-                    .clocks_of(start, start + len as u64)
-                    .chain([shadow.clock(At::Long)])
-                    .for_each(|slot| clock.learn(slot));
-            }
+                shadow.clocks_of(start, start + len as u64).for_each(|slot| clock.learn(slot));
+                clock.learn(shadow.clock(At::Long));
+                Ok::<(), Infallible>(())
+            });
         });
         Ok(())
     }
@@ -376,10 +420,10 @@ impl Core {
         }
         let (start, place) = (at as u64, checker.place().number);
         let new = Access { start, end: start + len as u64, kind, origin: self.job.rank, place };
+        let pending = checked.pending();
         let clock = checker.clock();
-        let locked = checked.shadow(member)?.lock(|turn| checked.wait(turn))?;
-        let (_, met) = locked.record(new, &clock, true);
-        drop((locked, clock));
+        let (_, met) = checked.record(checked.shadow(member)?, new, &clock, End::InCall)?;
+        drop((clock, pending));
         met.into_iter().try_for_each(|met| self.conflict(checker, member, new, met))
     }
 
@@ -403,7 +447,7 @@ impl Core {
     /// Records that operations to a member are complete.
     pub(super) fn completed(&self, member: usize, which: Which) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        checker.give_back(self.id, |loan| loan.member == member && which.returns(loan));
+        checker.give_back(&mut checked.loans(), |loan| loan.member == member && which.returns(loan));
         if checked.complete(checker, member, which)? {
             checker.release().teach(checked.shadow(member)?.clock(At::Settled));
         }
@@ -414,9 +458,9 @@ impl Core {
     #[cold]
     pub(super) fn all_completed(&self, which: Which) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        checker.give_back(self.id, |loan| which.returns(loan));
-        let members: Vec<usize> = checked.pending().keys().copied().collect();
-        members.into_iter().try_for_each(|member| self.completed(member, which))
+        checker.give_back(&mut checked.loans(), |loan| which.returns(loan));
+        let mut members = 0..self.team.size;
+        members.try_for_each(|member| if checked.has_pending(member) { self.completed(member, which) } else { Ok(()) })
     }
 
     /// Learns from a part's clocks.
@@ -507,7 +551,7 @@ impl Core {
     /// which the notice comes is complete.
     pub(super) fn notifies(&self, member: usize) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        checked.complete(checker, member, Which::Operation(last_operation()))?;
+        checked.complete(checker, member, Which::Operation(last_operation().0))?;
         self.pass_to(member, At::Notices)
     }
 

@@ -2,6 +2,7 @@
 //! the operation is complete at the origin. In windows with safe accessors the borrow checker sees
 //! to that; windows of bytes record them.
 
+use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
 use super::accumulate::Accumulate;
@@ -9,7 +10,7 @@ use super::checked::last_operation;
 use super::core::Core;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
-use crate::check::{Kind, Lent};
+use crate::check::{Call, Kind, Lent, Touches};
 use crate::error::Result;
 use crate::flavor::Flavor;
 use crate::memory::layout::Layout;
@@ -29,18 +30,20 @@ impl<'l> Buffer<'l> {
         Buffer { base: address.wrapping_add_signed(isize::try_from(-low).unwrap_or(0)), layout, written }
     }
 
-    fn pieces(&self) -> impl Iterator<Item = (usize, usize, bool)> {
+    fn each_piece(&self, mut each: impl FnMut((usize, usize, bool))) {
         let Buffer { base, layout, written } = *self;
-        layout
-            .pieces()
-            .map(move |(offset, len)| (base.wrapping_add_signed(isize::try_from(offset).unwrap_or(0)), len, written))
+        let Ok(()) = layout.each_piece(|offset, len| {
+            each((base.wrapping_add_signed(isize::try_from(offset).unwrap_or(0)), len, written));
+            Ok::<(), Infallible>(())
+        });
     }
 }
 
 impl Accumulate<'_> {
     /// The access that it is.
     pub(super) fn kind(&self) -> Kind {
-        Kind::combine(if self.into.is_some() { "get_accumulate" } else { "accumulate" }, Some(self.op), self.ty)
+        let call = if self.into.is_some() { Call::GetAccumulate } else { Call::Accumulate };
+        Kind::Combine { call, op: Some(self.op), ty: self.ty }
     }
 }
 
@@ -73,19 +76,25 @@ impl Core {
         buffers: &[Buffer<'_>],
     ) -> Result<()> {
         let Some((checked, checker)) = self.checker() else { return Ok(()) };
-        let member = target.rank();
-        let is_own = member == self.team.me && checker.watches();
         // Relaxed: set at creation.
         let lends = checked.lends.load(Ordering::Relaxed);
-        if !is_own && !lends {
-            return Ok(());
+        let (operation, place) = last_operation();
+        let lent = Lent { member: target.rank(), operation, kind, place };
+        let (mut conflicts, mut loans) = (Vec::new(), checked.loans());
+        for buffer in buffers.iter().filter(|_| lends) {
+            buffer.each_piece(|piece| checker.lend(&lent, piece, &mut loans, &mut conflicts));
         }
-        let uses: Vec<_> = buffers.iter().filter(|_| lends).flat_map(Buffer::pieces).collect();
-        let memory = (self.flavor != Flavor::Dynamic).then(|| self.own.local());
-        let piece = |(offset, len)| (memory, usize::try_from(at.wrapping_add(offset)).unwrap_or(0), len);
-        let own: Vec<_> = to.pieces().filter(|_| is_own).map(piece).collect();
-        let lent = Lent { window: self.id, member, operation: last_operation(), kind, buffers: &uses, own: &own };
-        let conflicts = checker.lend(&lent);
+        if checker.watches() {
+            let mut touches = Touches { buffers: Vec::new(), own: Vec::new() };
+            buffers.iter().filter(|_| lends).for_each(|one| one.each_piece(|piece| touches.buffers.push(piece)));
+            if lent.member == self.team.me {
+                let memory = (self.flavor != Flavor::Dynamic).then(|| self.own.local());
+                let piece = |(offset, len)| (memory, usize::try_from(at.wrapping_add(offset)).unwrap_or(0), len);
+                touches.own.extend(to.pieces().map(piece));
+            }
+            checker.touch(&lent, &touches, &mut loans);
+        }
+        drop(loans);
         conflicts.into_iter().try_for_each(|(new, met)| self.conflict(checker, self.team.me, new, met))
     }
 

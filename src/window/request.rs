@@ -57,7 +57,7 @@ impl Until {
     #[cold]
     fn checked(core: &Core, tally: TallyRef) -> Until {
         match core.me.upgrade() {
-            Some(window) => Until::Checked(Box::new((window, tally, last_operation()))),
+            Some(window) => Until::Checked(Box::new((window, tally, last_operation().0))),
             None => Until::Complete(tally),
         }
     }

@@ -9,7 +9,7 @@ use super::permit::Permit;
 use super::target::Target;
 use super::transfer::{Incoming, Outgoing};
 use crate::buffers::Sink;
-use crate::check::Kind;
+use crate::check::{Call, Kind};
 use crate::error::Result;
 use crate::memory::accumulate::{bytes_of, value};
 use crate::memory::layout::Layout;
@@ -29,7 +29,7 @@ impl Core {
     ) -> Result<()> {
         let rank = permit.rank();
         let Some((target, at)) = self.locate_element("fetch_and_op", rank, displacement, ty)? else { return Ok(()) };
-        let kind = Kind::combine("fetch_and_op", Some(op), ty);
+        let kind = Kind::Combine { call: Call::FetchAndOp, op: Some(op), ty };
         self.note_one(target, at, kind, End::Later)?;
         let reads = [(op != Op::NoOp).then_some(operand.as_ptr().addr()), None];
         let writes = into.address();
@@ -93,7 +93,7 @@ impl Core {
         let Some((target, at)) = self.locate_element("compare_and_swap", rank, displacement, ty)? else {
             return Ok(());
         };
-        let kind = Kind::combine("compare_and_swap", None, ty);
+        let kind = Kind::Combine { call: Call::CompareAndSwap, op: None, ty };
         self.note_one(target, at, kind, End::Later)?;
         let writes = into.address();
         match target.place(self, ty) {

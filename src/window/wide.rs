@@ -10,7 +10,7 @@ use super::near::Beside;
 use super::permit::Permit;
 use super::target::Target;
 use crate::buffers::scoped;
-use crate::check::Kind;
+use crate::check::{Call, Kind};
 use crate::error::Result;
 use crate::memory::layout::Layout;
 use crate::messages::{Landing, Request};
@@ -30,7 +30,7 @@ impl Core {
         let rank = permit.rank();
         let located = self.locate_element("compare_and_swap", rank, displacement, ty)?;
         let Some((target, at)) = located else { return Ok(()) };
-        self.note_one(target, at, Kind::combine("compare_and_swap", None, ty), End::InCall)?;
+        self.note_one(target, at, Kind::Combine { call: Call::CompareAndSwap, op: None, ty }, End::InCall)?;
         match target.place(self, ty) {
             Some(place) => place.swap_bytes(index(at), both, old),
             None => self.swap_bytes_far(target, at, ty, both, old)?,
