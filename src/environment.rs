@@ -43,13 +43,14 @@ const CHECK: &str = "TRANSOM_CHECK";
 const CHECK_RECORDS: &str = "TRANSOM_CHECK_RECORDS";
 const CHECK_REPORT: &str = "TRANSOM_CHECK_REPORT";
 const CHECK_SUPPRESS: &str = "TRANSOM_CHECK_SUPPRESS";
+const CHECK_WAIT: &str = "TRANSOM_CHECK_WAIT";
 /// Read by the library that serves the windows of MPI programs (capi/mpi).
 const MPI: &str = "TRANSOM_MPI";
 /// Read by the library that serves the windows of MPI programs (capi/mpi).
 const EARLY_READS: &str = "TRANSOM_EARLY_READS";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 22] = [
+pub const VARIABLES: [Variable; 23] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -154,6 +155,11 @@ pub const VARIABLES: [Variable; 22] = [
                   its places contains one of them; lines that begin with # are comments",
     },
     Variable {
+        name: CHECK_WAIT,
+        default: "10",
+        meaning: "seconds after which TRANSOM_CHECK reports that every rank waits in one call: a deadlock. 0: never",
+    },
+    Variable {
         name: MPI,
         default: "on",
         meaning: "on or off: whether libtransom_mpi.so serves the windows of the MPI program into which it is loaded",
@@ -218,6 +224,8 @@ pub(crate) struct Check {
     pub(crate) report: Option<PathBuf>,
     /// Texts of places whose conflicts are not reported.
     pub(crate) suppressed: Vec<String>,
+    /// How long all ranks wait in a deadlock that is reported; `None` if none is.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// The user's settings of RDMA ports and of the paths between them.
@@ -273,7 +281,14 @@ impl Default for Settings {
             populate: 1 << 20,
             rdma: Rdma::default(),
             silence: None,
-            check: Check { on: false, fails: false, records: 64 << 10, report: None, suppressed: Vec::new() },
+            check: Check {
+                on: false,
+                fails: false,
+                records: 64 << 10,
+                report: None,
+                suppressed: Vec::new(),
+                patience: Some(Duration::from_secs(10)),
+            },
             pretended: Pretended::default(),
         }
     }
@@ -320,6 +335,9 @@ impl Settings {
         settings.check.report = filled(CHECK_REPORT)?.map(PathBuf::from);
         if let Some(path) = filled(CHECK_SUPPRESS)? {
             settings.check.suppressed = texts(&path)?;
+        }
+        if let Some(seconds) = number(CHECK_WAIT, filled(CHECK_WAIT)?, 0, 3600)? {
+            settings.check.patience = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
         }
         if let Some(value) = get(SILENCE)? {
             let seconds = value.parse().ok().filter(|seconds| (2..=600).contains(seconds));

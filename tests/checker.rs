@@ -14,11 +14,16 @@ use transom::{Datatype, Job, Lock, Notice, Request, Result, Window};
 
 #[path = "checker/cases.rs"]
 mod cases;
+#[path = "checker/waits.rs"]
+mod waits;
 
 use cases::CASES;
+use waits::{SLOW, STUCK};
 
 /// Seconds; longer than any of these jobs takes on a busy machine.
 const WATCHDOG: &str = "60";
+/// Seconds after which a job ends that is to be reported as a deadlock after one.
+const STUCK_FOR: &str = "5";
 
 /// A test beside the cases.
 type Named = (&'static str, fn());
@@ -46,13 +51,20 @@ fn main() -> ExitCode {
             Ok(())
         })
     });
-    let tests: [Named; 6] = [
+    let stuck = STUCK.iter().map(|case| {
+        Trial::test(case.name, move || {
+            deadlock(case);
+            Ok(())
+        })
+    });
+    let tests: [Named; 7] = [
         ("nothing_is_reported_without_the_variable", without_the_variable),
         ("ranks_on_two_nodes_are_told_that_it_is_off", two_nodes),
         ("accesses_that_were_forgotten_are_counted", forgotten),
         ("a_conflict_ends_the_job_with_an_error_on_request", error_on_request),
         ("reports_are_appended_to_a_file_as_json", appended),
         ("places_can_be_suppressed", suppressed),
+        ("a_rank_that_computes_for_long_is_in_no_deadlock", slow),
     ];
     let tests = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
@@ -60,7 +72,7 @@ fn main() -> ExitCode {
             Ok(())
         })
     });
-    libtest_mimic::run(&Arguments::from_args(), cases.chain(tests).collect()).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), cases.chain(stuck).chain(tests).collect()).exit_code()
 }
 
 fn without_the_variable() {
@@ -124,8 +136,13 @@ fn file(name: &str) -> String {
 
 /// The exit status of a job of a case, and what it prints.
 fn job(case: &Case, environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    limited_job(case, environment, WATCHDOG)
+}
+
+/// [`job`] that ends after some seconds.
+fn limited_job(case: &Case, environment: &[(&str, &str)], seconds: &str) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_transom-test-run"))
-        .args(["-n", &case.ranks.to_string(), "--bind", "none", "--timeout", WATCHDOG])
+        .args(["-n", &case.ranks.to_string(), "--bind", "none", "--timeout", seconds])
         .arg(std::env::current_exe().expect("this program has a path"))
         .args(["--rank", case.name])
         .env_remove("TRANSOM_TRANSPORTS")
@@ -156,8 +173,23 @@ fn found(case: &Case) {
     }
 }
 
+fn deadlock(case: &Case) {
+    let (status, printed) = limited_job(case, &[("TRANSOM_CHECK", "1"), ("TRANSOM_CHECK_WAIT", "1")], STUCK_FOR);
+    assert_eq!(status, Some(124), "{printed}");
+    assert_eq!(printed.matches("transom: deadlock: every rank has waited").count(), 1, "{printed}");
+    for text in case.reported {
+        assert!(printed.contains(text), "{text:?} is not in\n{printed}");
+    }
+    assert!(printed.contains("tests/checker/waits.rs:"), "no place in\n{printed}");
+}
+
+fn slow() {
+    let checked = [("TRANSOM_CHECK", "1"), ("TRANSOM_CHECK_WAIT", "1")];
+    assert_eq!(job(&SLOW, &checked), (Some(0), String::new()));
+}
+
 fn rank(name: &str) -> ExitCode {
-    let Some(case) = CASES.iter().find(|case| case.name == name) else {
+    let Some(case) = CASES.iter().chain(STUCK).chain([&SLOW]).find(|case| case.name == name) else {
         eprintln!("no body is called {name:?}");
         return ExitCode::FAILURE;
     };

@@ -110,6 +110,22 @@
 //! that poll are reported. `UCX_MEM_EVENTS=no` keeps UCX, which some MPIs use, from patching
 //! functions that ThreadSanitizer wraps.
 //!
+//! # Deadlocks
+//!
+//! A fence that one rank does not call, groups of `post` and `start` that do not match, and locks
+//! taken in opposite orders make ranks wait for ever. If every rank has waited in one call for
+//! `TRANSOM_CHECK_WAIT` seconds (10; 0 turns this off), the calls are reported:
+//!
+//! ```text
+//! transom: deadlock: every rank has waited in one call for 10 s:
+//!   rank 0: lock, exclusive, of window 1, waits for rank 1, main at program.c:12
+//!   rank 1: lock, exclusive, of window 1, waits for rank 0, main at program.c:12
+//! ```
+//!
+//! The job goes on, since only the user knows what to do. In MPI programs the calls include the
+//! collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait` and its
+//! siblings. A rank that computes, or whose calls come from several threads, is in no deadlock.
+//!
 //! # What is not seen
 //!
 //! - Loads and stores through pointers, without ThreadSanitizer. In shared windows it does not see

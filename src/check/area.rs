@@ -1,6 +1,6 @@
 //! What a rank shows to the others of its node for all windows: its clock at barriers of the job,
 //! its last release, the texts of its places, the clocks that go with its messages, and, at rank 0,
-//! which conflicts were reported. It lies behind the job block.
+//! which conflicts were reported and which ranks wait. It lies behind the job block.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,6 +8,7 @@ use transom_fabric::Memory;
 
 use super::clock::{Slot, slot_bytes};
 use super::letters::{self, Letters};
+use super::waits::{self, Waits};
 
 /// How many pairs of places are told apart.
 const REPORTS: usize = 1024;
@@ -25,7 +26,11 @@ pub(crate) struct Area<'m> {
 
 /// The bytes of an area in a job of `ranks` ranks.
 pub(crate) const fn bytes(ranks: usize) -> usize {
-    letters_at(ranks) + letters::bytes(ranks)
+    waits_at(ranks) + waits::bytes(ranks)
+}
+
+const fn waits_at(ranks: usize) -> usize {
+    (letters_at(ranks) + letters::bytes(ranks)).next_multiple_of(8)
 }
 
 const fn letters_at(ranks: usize) -> usize {
@@ -58,6 +63,11 @@ impl<'m> Area<'m> {
     /// The clocks that go with messages of the rank.
     pub(crate) fn letters(self) -> Letters<'m> {
         Letters { memory: self.memory, base: self.base + letters_at(self.ranks), ranks: self.ranks }
+    }
+
+    /// Which ranks wait, at rank 0.
+    pub(super) fn waits(self) -> Waits<'m> {
+        Waits { memory: self.memory, base: self.base + waits_at(self.ranks), ranks: self.ranks }
     }
 
     fn reports(self) -> usize {

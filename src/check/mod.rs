@@ -17,10 +17,11 @@ mod sanitizer;
 mod shadow;
 #[allow(unsafe_code)]
 mod stack;
+mod waits;
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -35,6 +36,7 @@ pub(crate) use place::Place;
 pub(crate) use report::{Conflict, Side};
 pub(crate) use rules::{Call, Kind, Rule};
 pub(crate) use shadow::{Access, At, Locked, Met, Record, Shadow, Told, bytes as shadow_bytes};
+pub(crate) use waits::Wait;
 
 /// The most reports of a job.
 const MOST_REPORTS: u64 = 100;
@@ -54,6 +56,9 @@ pub(crate) struct Checker {
     /// has ThreadSanitizer.
     parts: Mutex<Vec<Part>>,
     fibers: Option<fibers::Fibers>,
+    /// Whether this rank waits in a call, and at rank 0 the thread that looks for a deadlock.
+    shown: Mutex<waits::Shown>,
+    _watcher: Option<waits::Watcher>,
     /// The file that gets the reports too.
     file: Option<PathBuf>,
     /// Texts of places whose conflicts are not reported.
@@ -71,10 +76,30 @@ struct Part {
 
 impl Checker {
     pub(crate) fn new(rank: usize, ranks: usize, block: &Memory, base: usize, settings: &Check) -> Checker {
-        let Check { report: file, suppressed, .. } = settings.clone();
+        let Check { report: file, suppressed, patience, .. } = settings.clone();
         let (block, clock) = (block.clone(), Mutex::new(Clock::new(ranks)));
-        let (places, lent, fibers) = (place::Places::default(), lent::Buffers::new(), fibers::Fibers::of_process());
-        Checker { rank, ranks, block, base, clock, places, lent, parts: Mutex::default(), fibers, file, suppressed }
+        let watcher = patience.filter(|_| rank == 0).and_then(|patience| {
+            let (base, file) = (Area::at(&block, base, ranks).waits().base, file.clone());
+            waits::Watcher::start((block.clone(), base, ranks), patience, move |text, json| {
+                diagnostics::answer(text);
+                append(file.as_deref(), json);
+            })
+        });
+        Checker {
+            rank,
+            ranks,
+            block,
+            base,
+            clock,
+            places: place::Places::default(),
+            lent: lent::Buffers::new(),
+            parts: Mutex::default(),
+            fibers: fibers::Fibers::of_process(),
+            shown: Mutex::default(),
+            _watcher: watcher,
+            file,
+            suppressed,
+        }
     }
 
     /// The area in the job block of a rank.
@@ -177,7 +202,7 @@ impl Checker {
         match first.note(conflict.number()) {
             Some(before) if before < MOST_REPORTS => {
                 diagnostics::answer(&conflict.to_string());
-                self.append(conflict);
+                append(self.file.as_deref(), &conflict.json());
             }
             Some(MOST_REPORTS) => {
                 diagnostics::answer(&format!("transom: {MOST_REPORTS} conflicts were reported; no more are"));
@@ -186,13 +211,46 @@ impl Checker {
         }
     }
 
-    /// Appends a report to the user's file, by one write, because several ranks append to it.
-    fn append(&self, conflict: &Conflict) {
-        let Some(path) = &self.file else { return };
-        let file = OpenOptions::new().append(true).create(true).open(path);
-        if let Err(error) = file.and_then(|mut file| file.write_all(conflict.json().as_bytes())) {
-            diagnostics::warn("transom::check", &format_args!("{}: {error}", path.display()));
+    /// Makes a call that waits, and shows this in `first`, the area of rank 0.
+    pub(crate) fn waits<R>(&self, first: Area<'_>, wait: &Wait<'_>, call: impl FnOnce() -> R) -> R {
+        self.wait_begins(first, wait);
+        let outcome = call();
+        self.wait_ends(first);
+        outcome
+    }
+
+    /// [`Checker::waits`] in two steps: a call begins.
+    pub(crate) fn wait_begins(&self, first: Area<'_>, wait: &Wait<'_>) {
+        let (begins, is_shared) = {
+            let mut shown = self.shown();
+            (shown.begin(), shown.is_shared())
+        };
+        if begins {
+            let place = self.own().text(self.place().number).unwrap_or_default();
+            first.waits().begin(self.rank, wait, &place);
+        } else if is_shared {
+            first.waits().end(self.rank);
         }
+    }
+
+    /// [`Checker::waits`] in two steps: a call ends.
+    pub(crate) fn wait_ends(&self, first: Area<'_>) {
+        if self.shown().end() {
+            first.waits().end(self.rank);
+        }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, waits::Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Appends a report to the user's file, by one write, because several ranks append to it.
+fn append(path: Option<&Path>, line: &str) {
+    let Some(path) = path else { return };
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
+        diagnostics::warn("transom::check", &format_args!("{}: {error}", path.display()));
     }
 }
 

@@ -158,9 +158,12 @@ fn is_of_library(file: &Path) -> bool {
 fn is_library(name: &str) -> bool {
     const PATHS: [&str; 7] =
         ["transom::", "transom_mpi::", "transom_capi::", "core::", "std::", "alloc::", "backtrace::"];
-    const NAMES: [&str; 6] = ["transom_", "MPI_", "PMPI_", "MPIX_", "mpi_", "pmpi_"];
+    const NAMES: [&str; 7] = ["transom_", "host_edges_", "MPI_", "PMPI_", "MPIX_", "mpi_", "pmpi_"];
     let path = name.trim_start_matches('<');
+    // Those of capi/mpi/host/edges.c.
+    let of_edges = name.strip_prefix("edge_").is_some_and(|call| call.starts_with(char::is_uppercase));
     PATHS.iter().any(|prefix| path.starts_with(prefix))
+        || of_edges
         || (!name.contains("::") && NAMES.iter().any(|prefix| name.starts_with(prefix)))
 }
 
@@ -179,11 +182,18 @@ mod tests {
 
     #[test]
     fn functions_of_the_library_are_known_by_name() {
-        for name in ["transom::window::Core::put", "<transom::Window<T>>::store", "MPI_Put", "mpi_put_", "transom_get"]
-        {
+        for name in [
+            "transom::window::Core::put",
+            "<transom::Window<T>>::store",
+            "MPI_Put",
+            "mpi_put_",
+            "transom_get",
+            "edge_Bcast",
+        ] {
             assert!(is_library(name), "{name}");
         }
-        for name in ["main", "transom_tests::checker::body", "my_transom_put", "solver::step", "MPIDI_x::y"] {
+        for name in ["main", "transom_tests::checker::body", "my_transom_put", "solver::step", "MPIDI_x::y", "edge_cut"]
+        {
             assert!(!is_library(name), "{name}");
         }
     }

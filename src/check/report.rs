@@ -71,7 +71,7 @@ impl Conflict {
 }
 
 /// A string of JSON.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
         match character {

@@ -116,7 +116,7 @@ impl Kind {
     #[inline]
     pub(super) fn encode(self) -> u32 {
         match self {
-            Kind::Get => 0,
+            Kind::Get => GET,
             Kind::Put => 1,
             Kind::Load => 2,
             Kind::Store => 3,
@@ -175,14 +175,18 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Whether two encoded kinds are of accumulates of one predefined type that agree in their operation:
-/// the commonest pair that does not conflict. The elements must begin at one byte.
+/// An encoded get.
+const GET: u32 = 0;
+
+/// Whether two encoded kinds are gets, or accumulates of one predefined type that agree in their
+/// operation: the commonest pairs that do not conflict. The elements must begin at one byte.
 pub(super) fn agree(one: u32, other: u32) -> bool {
     const NO_OP: u8 = Op::NoOp.number() + 1;
-    let [[one, first, ty, _], [other, second, theirs, _]] = [one, other].map(u32::to_le_bytes);
-    let combine = one & 15 == 4 && other & 15 == 4;
+    let [[form, first, ty, _], [other_form, second, other_ty, _]] = [one, other].map(u32::to_le_bytes);
+    let are_combined = form & 15 == 4 && other_form & 15 == 4 && ty == other_ty;
     // Compare-and-swap has no operation.
-    combine && ty == theirs && (first == second || [first, second].iter().any(|&op| op == 0 || op == NO_OP))
+    let is_free = |op| op == 0 || op == NO_OP;
+    one | other == GET || (are_combined && (first == second || is_free(first) || is_free(second)))
 }
 
 /// The rule that two overlapping accesses break if neither is ordered before the other. Each is its

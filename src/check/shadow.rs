@@ -557,11 +557,10 @@ impl Access {
     }
 
     /// Whether each later access that conflicts with `older`, which is ordered before this one and
-    /// within its range, conflicts with this one too. Records of atomics of several origins stay,
-    /// so that each origin finds its own there when it comes again.
+    /// within its range, conflicts with this one too. Reads and atomics of several origins stay, so
+    /// that each origin finds its own there when it comes again.
     fn stands_for(&self, older: &Access) -> bool {
-        matches!(self.kind, Kind::Put | Kind::Store)
-            || (self.kind == older.kind && (self.origin == older.origin || !self.kind.combines()))
+        matches!(self.kind, Kind::Put | Kind::Store) || (self.kind == older.kind && self.origin == older.origin)
     }
 }
 

@@ -6,7 +6,7 @@ use transom_fabric::{Memory, diagnostics};
 
 use super::block::block_bytes;
 use super::{JobCore, Team};
-use crate::check::{self, Area, Checker, Clock};
+use crate::check::{self, Area, Checker, Clock, Wait};
 use crate::environment::Settings;
 use crate::error::{JobError, Result};
 
@@ -55,13 +55,27 @@ impl JobCore {
     pub(super) fn meet<R>(&self, team: &Team, turn: u32, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
         let Some(checker) = &self.block.checker else { return barrier() };
         checker.release().store(checker.own().barrier(turn));
-        let passed = barrier()?;
+        let passed = self.waits(&Wait { call: "barrier of the job", window: None, peer: None }, barrier)?;
         let mut met = Clock::new(self.size);
         for member in 0..team.size {
             met.learn(self.area(checker, team.rank(member))?.barrier(turn));
         }
         self.meets(&met, team.size);
         Ok(passed)
+    }
+
+    /// Makes a call that waits for other ranks, which a report of a deadlock names.
+    pub(crate) fn waits<R>(&self, wait: &Wait<'_>, call: impl FnOnce() -> R) -> R {
+        match self.waiting() {
+            Some((checker, first)) => checker.waits(first, wait, call),
+            None => call(),
+        }
+    }
+
+    /// The checker, and the area of rank 0.
+    pub(super) fn waiting(&self) -> Option<(&Checker, Area<'_>)> {
+        let checker = self.block.checker.as_ref()?;
+        Some((checker, self.area(checker, 0).ok()?))
     }
 
     /// Learns all that any rank has released so far.

@@ -25,6 +25,7 @@ use transom_fabric::{Peer, Tally, diagnostics};
 
 use crate::bootstrap::{self, Bootstrap};
 use crate::buffers;
+use crate::check::Wait;
 use crate::directory::{self, Part, Slot};
 use crate::environment::{Atomics, Pretended, Settings};
 use crate::error::{Class, Error, ErrorKind, Result};
@@ -350,6 +351,23 @@ impl Job {
     #[doc(hidden)]
     pub fn checker_receives(&self, rank: usize, tag: i32) -> Result<()> {
         self.core.receives(rank, tag)
+    }
+
+    /// A call of another library begins that waits for other ranks, which a report of a deadlock
+    /// names. [`Job::checker_wait_ends`] follows in the same thread.
+    #[doc(hidden)]
+    pub fn checker_wait_begins(&self, call: &str) {
+        if let Some((checker, first)) = self.core.waiting() {
+            checker.wait_begins(first, &Wait { call, window: None, peer: None });
+        }
+    }
+
+    /// See [`Job::checker_wait_begins`].
+    #[doc(hidden)]
+    pub fn checker_wait_ends(&self) {
+        if let Some((checker, first)) = self.core.waiting() {
+            checker.wait_ends(first);
+        }
     }
 
     /// From now on messages travel without [`Job::checker_sends`] or [`Job::checker_receives`], so

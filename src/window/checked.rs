@@ -17,7 +17,7 @@ use super::segment::Draft;
 use super::target::Target;
 use super::transfer::Count;
 use crate::check::{
-    self, Access, At, Checker, Clock, Conflict, Kind, Loan, Locked, Met, Place, Record, Rule, Shadow, Side, Told,
+    self, Access, At, Checker, Clock, Conflict, Kind, Loan, Locked, Met, Place, Record, Rule, Shadow, Side, Told, Wait,
 };
 use crate::error::{JobError, Result};
 use crate::flavor::Flavor;
@@ -70,7 +70,8 @@ thread_local! {
     static LAST: Cell<(u64, Place)> = const { Cell::new((0, Place { number: 0, address: 0 })) };
 }
 
-/// The number of the operation that this thread has just started in a checked window, and its place.
+/// The number of the operation that this thread has just started in a checked window, and its
+/// place in the program.
 pub(super) fn last_operation() -> (u64, Place) {
     LAST.get()
 }
@@ -507,13 +508,23 @@ impl Core {
         (0..self.team.size).try_for_each(|member| self.lock_ends(member, Lock::Shared))
     }
 
+    /// Makes a call that waits for a member, or for all, which a report of a deadlock names.
+    #[inline]
+    pub(super) fn waits<R>(&self, call: &'static str, member: Option<usize>, wait: impl FnOnce() -> R) -> R {
+        if !self.is_checked() {
+            return wait();
+        }
+        let peer = member.map(|member| self.team.rank(member));
+        self.job.waits(&Wait { call, window: Some(self.id), peer }, wait)
+    }
+
     /// Passes a barrier of the window's ranks, after which each knows what all have done before.
-    pub(super) fn meet<R>(&self, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
+    pub(super) fn meet<R>(&self, call: &'static str, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
         let Some((checked, checker)) = self.checker() else { return barrier() };
         // Relaxed: barriers of a window come one after the other.
         let at = At::Barrier(checked.barriers.fetch_add(1, Ordering::Relaxed));
         checker.release().store(checked.own().clock(at));
-        let passed = barrier()?;
+        let passed = self.waits(call, None, barrier)?;
         let mut met = Clock::new(self.job.size);
         for member in 0..self.team.size {
             met.learn(checked.shadow(member)?.clock(at));
@@ -532,6 +543,13 @@ impl Core {
     /// Learns from the `post` of a target.
     pub(super) fn post_arrived(&self, member: usize) -> Result<()> {
         self.learn_from(member, &[At::Post])
+    }
+
+    /// The origin of `post`, if it is one and the window is checked.
+    pub(super) fn single_origin(&self) -> Option<usize> {
+        let (checked, _) = self.checker()?;
+        let origins = checked.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        origins.first().copied().filter(|_| origins.len() == 1)
     }
 
     /// Passes on what this rank has done before `complete`.

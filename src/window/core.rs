@@ -268,7 +268,7 @@ impl Core {
             self.forget_first();
         }
         self.own.publish();
-        self.meet(|| self.disseminate(0, &self.signals(|member| self.words_for_fence(member))))?;
+        self.meet("fence", || self.disseminate(0, &self.signals(|member| self.words_for_fence(member))))?;
         self.own.refresh();
         flushed
     }
@@ -318,7 +318,7 @@ impl Core {
 
     /// [`Core::barrier`] that returns the union of the bits that ranks send.
     pub(super) fn barrier_with_bits(&self, bits: u32) -> Result<u32> {
-        self.meet(|| self.barrier_unchecked(bits))
+        self.meet("collective call", || self.barrier_unchecked(bits))
     }
 
     /// [`Core::barrier_with_bits`] that the conflict checker does not see.

@@ -125,6 +125,11 @@ impl Core {
 
     /// Takes a target's lock, and waits for it.
     pub(super) fn take(&self, kind: Lock, rank: usize) -> Result<Hold> {
+        let call = if kind == Lock::Shared { "lock, shared," } else { "lock, exclusive," };
+        self.waits(call, Some(rank), || self.take_unseen(kind, rank))
+    }
+
+    fn take_unseen(&self, kind: Lock, rank: usize) -> Result<Hold> {
         Ok(match kind {
             Lock::Shared => {
                 lock::shared(self, rank, || self.is_nested())?;
@@ -303,7 +308,7 @@ impl Core {
         self.may_lock("lock_all")?;
         if check {
             self.job.delayed.take_first()?;
-            lock::all(self)?;
+            self.waits("lock_all", None, || lock::all(self))?;
             self.locks_taken()?;
         }
         // Another thread may have opened an epoch meanwhile.

@@ -117,7 +117,8 @@ impl<'w> Notices<'w> {
         }
         let reached = |&(index, value): &(usize, u64)| self.core.has_reached(&Awaited { index, value });
         let first = std::cell::Cell::new(0);
-        self.core.job.progress.until(|| awaited.iter().position(reached).map(|at| first.set(at)).is_some())?;
+        let is_one = || awaited.iter().position(reached).map(|at| first.set(at)).is_some();
+        self.core.waits("wait for a notice", None, || self.core.job.progress.until(is_one))?;
         self.core.notices_read()?;
         Ok(first.get())
     }
@@ -195,7 +196,7 @@ impl Core {
     }
 
     pub(super) fn await_notices(&self, awaited: &Awaited) -> Result<()> {
-        self.job.progress.until(|| self.has_reached(awaited))?;
+        self.waits("wait for a notice", None, || self.job.progress.until(|| self.has_reached(awaited)))?;
         self.notices_read()
     }
 }

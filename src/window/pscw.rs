@@ -101,7 +101,8 @@ impl Core {
         let origins = self.epochs.origins.load(Ordering::Relaxed);
         // `test` in another thread may end the epoch, which is reported as an error.
         let is_over = || self.own.exposed.take_completions(origins) || self.epochs.state().1 == Exposure::Closed;
-        self.job.progress.until(is_over)?;
+        let origin = self.single_origin();
+        self.waits("wait", origin, || self.job.progress.until(is_over))?;
         self.exposure_ended("wait")
     }
 
@@ -135,7 +136,7 @@ impl Core {
             }
             target.hold() != Hold::Started
         };
-        self.job.progress.until(is_open)?;
+        self.waits("start", Some(target.rank()), || self.job.progress.until(is_open))?;
         self.post_arrived(target.rank())
     }
 

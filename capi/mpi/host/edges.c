@@ -20,6 +20,9 @@ void transom_edge_learn_all(void);
 void transom_edge_sent(int rank, int tag);
 void transom_edge_received(int rank, int tag);
 void transom_edge_mixed(void);
+/* A call that may wait for other ranks begins, and ends. */
+void transom_edge_waits(const char *call);
+void transom_edge_goes_on(void);
 
 /* The words of a clock, one for each rank of the job; 0 while the checker is off. */
 static int words;
@@ -116,7 +119,9 @@ static void from_lower(MPI_Comm comm, uint64_t *clock) {
 /* Receives a message by MPI_Recv. */
 int host_edges_receive(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm, MPI_Status *status) {
     MPI_Status own, *const known = status == MPI_STATUS_IGNORE ? &own : status;
+    transom_edge_waits("MPI_Recv");
     const int code = HOST(Recv)(buffer, count, type, rank, tag, comm, known);
+    transom_edge_goes_on();
     if (code == MPI_SUCCESS && rank != MPI_PROC_NULL) {
         if (comm == MPI_COMM_WORLD) transom_edge_received(known->MPI_SOURCE, known->MPI_TAG);
         else transom_edge_learn_all();
@@ -139,10 +144,12 @@ static void before_send(MPI_Comm comm, int rank, int tag, uint64_t *clock) {
         if (!count) return next arguments;                                                                                  \
         uint64_t clock[count];                                                                                              \
         before;                                                                                                             \
+        transom_edge_waits("MPI_" #name);                                                                                   \
         const int code = next arguments;                                                                                    \
         if (code == MPI_SUCCESS) {                                                                                          \
             after;                                                                                                          \
         }                                                                                                                   \
+        transom_edge_goes_on();                                                                                             \
         return code;                                                                                                        \
     }
 

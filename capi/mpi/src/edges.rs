@@ -1,7 +1,7 @@
 //! The host's functions that order the ranks, as the conflict checker (`TRANSOM_CHECK`) sees them:
 //! `host/edges.c` wraps most, `requests` those that also wait for transom.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::host::{Comm, SUCCESS, Type};
@@ -28,11 +28,13 @@ pub(crate) fn is_on() -> bool {
 /// Makes a call in which every rank of a communicator waits for all.
 pub(crate) fn around_all(comm: Comm, call: impl FnOnce() -> c_int) -> c_int {
     let Some(mut clock) = release() else { return call() };
+    transom_edge_waits(c"MPI_Barrier".as_ptr());
     let code = call();
     if code == SUCCESS {
         // SAFETY: the clock has the words that `begin` was told.
         unsafe { host_edges_all(comm, clock.as_mut_ptr()) };
     }
+    transom_edge_goes_on();
     code
 }
 
@@ -130,6 +132,25 @@ extern "C" fn transom_edge_received(rank: c_int, tag: c_int) {
 extern "C" fn transom_edge_mixed() {
     if let Some(job) = process::get().and_then(Process::job) {
         job.checker_mixes();
+    }
+}
+
+/// A call of the host begins that may wait for other ranks.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_waits(call: *const c_char) {
+    if let Some(job) = process::get().and_then(Process::job) {
+        // SAFETY: all callers give a literal.
+        job.checker_wait_begins(unsafe { CStr::from_ptr(call) }.to_str().unwrap_or_default());
+    }
+}
+
+/// The call that began last has ended.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_goes_on() {
+    if let Some(job) = process::get().and_then(Process::job) {
+        job.checker_wait_ends();
     }
 }
 

@@ -16,7 +16,7 @@ mod hosts;
 mod running;
 
 use hosts::{Host, Language};
-use running::{Run, refused, verified};
+use running::{Run, printed, refused, verified};
 
 /// A program.
 struct Program {
@@ -350,6 +350,11 @@ fn checked(host: &'static Host) {
         let printed = verified(&run.given(vec![case.to_owned()], 60), false);
         let reports = printed.matches("transom: conflicting accesses to window").count();
         assert_eq!(reports, usize::from(RACY.contains(&case)), "{case}\n{printed}");
+    }
+    let run = Run::of(host, program, 3).served().with("TRANSOM_CHECK", "1").with("TRANSOM_CHECK_WAIT", "1");
+    let printed = printed(&run.given(vec!["deadlock".to_owned()], 60).output());
+    for call in ["rank 0: MPI_Recv, deadlock", "rank 1: MPI_Barrier, barrier", "rank 2: fence of window 2, deadlock"] {
+        assert!(printed.contains(call), "{call:?} is not in\n{printed}");
     }
 }
 

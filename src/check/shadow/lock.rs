@@ -85,8 +85,8 @@ impl<'m> Shadow<'m> {
 }
 
 impl Reading<'_> {
-    /// [`Records::record`] for an access of the reader's rank, whose last one of this kind and range
-    /// has a record. `None` where there is none, or something else to do.
+    /// [`Records::record`] for an access of the reader's rank. Its last one of this kind and range
+    /// has a record. `None` where there is none, or more is to be done.
     pub(crate) fn again(&self, new: &Access, clock: &Clock, done: bool) -> Option<Record> {
         let records = &self.records;
         let block = new.start >> SHIFTS[0];

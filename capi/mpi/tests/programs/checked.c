@@ -3,6 +3,8 @@
  * rank, gets the same bytes. The ranks see each other only by what the case is about. */
 #include "check.h"
 
+#include <unistd.h>
+
 static MPI_Win win;
 static long *part;
 
@@ -150,6 +152,17 @@ static void groups(void) {
     if (rank_ == size_ - 1) get();
 }
 
+/* Nobody can go on: the alarm ends the program. */
+static void deadlock(void) {
+    static long value;
+    MPI_Win other;
+    MPI_Win_create(&value, sizeof value, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &other);
+    alarm(5);
+    if (rank_ == 0) MPI_Recv(&value, 1, MPI_LONG, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (rank_ == 1) barrier();
+    else MPI_Win_fence(0, other);
+}
+
 static const struct {
     const char *name;
     void (*run)(void), (*order)(void);
@@ -160,7 +173,8 @@ static const struct {
              {"ibarrier", 0, ibarrier},       {"message", 0, message},
              {"later_message", 0, later_message}, {"chain", 0, chain},
              {"flag", flag, 0},               {"locks", locks, 0},
-             {"fences", fences, 0},           {"groups", groups, 0}};
+             {"fences", fences, 0},           {"groups", groups, 0},
+             {"deadlock", deadlock, 0}};
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
