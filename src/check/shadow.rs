@@ -47,17 +47,23 @@ const ROOM: usize = 240;
 const LOST: usize = 248;
 const CLOCKS: usize = 256;
 
-/// The words of a record: its range, its kind and origin, its end, its place and number, and the
-/// next one of its chain, plus 1.
+/// The words of a record that remain as long as it is in use: its range, its kind and origin, and
+/// the next one of its chain, plus 1.
 const START: usize = 0;
 const END: usize = 8;
 const KIND: usize = 16;
-const DONE: usize = 24;
-const PLACE: usize = 32;
-const NEXT: usize = 40;
-const RECORD: usize = 48;
+const NEXT: usize = 24;
+const RECORD: usize = 32;
 
-/// The words of an entry of the log: as of a record, but with what the origin knew of this rank.
+/// Its words that each access changes, which are in other cache lines: after how many releases the
+/// access was complete, and its place, with the number of the access.
+const DONE: usize = 0;
+const PLACE: usize = 8;
+const STATE: usize = 16;
+
+/// The words of an entry of the log: those of a record, and what the origin knew of this rank.
+const TOLD_DONE: usize = 24;
+const TOLD_PLACE: usize = 32;
 const KNOWN: usize = 40;
 const ENTRY: usize = 48;
 
@@ -170,15 +176,16 @@ pub(crate) struct Shadow<'m> {
 #[derive(Debug)]
 pub(crate) struct Records<'m>(Shadow<'m>);
 
-/// The number of buckets for a part of `size` bytes.
-fn buckets(size: u64) -> usize {
-    usize::try_from(size / 8).unwrap_or(usize::MAX).clamp(64, 1 << 16).next_power_of_two()
+/// The number of buckets for a part of `size` bytes: one for each word, if there are records for so
+/// many.
+fn buckets(size: u64, records: usize) -> usize {
+    usize::try_from(size / 8).unwrap_or(usize::MAX).min(records).max(64).next_power_of_two()
 }
 
 /// The bytes of the shadow of a part of `size` bytes in a job of `ranks` ranks, with a log of
 /// `room` entries.
 pub(crate) fn bytes(ranks: usize, size: u64, records: usize, room: usize) -> usize {
-    buckets_at(ranks) + 8 * buckets(size) + RECORD * records + ENTRY * room
+    buckets_at(ranks) + 8 * buckets(size, records) + (RECORD + STATE) * records + ENTRY * room
 }
 
 fn readers_at(ranks: usize) -> usize {
@@ -212,7 +219,7 @@ impl<'m> Shadow<'m> {
     pub(crate) fn prepare(memory: &'m Memory, ranks: usize, size: u64, records: usize, room: usize) {
         let shadow = Shadow { memory, ranks };
         // Relaxed: other ranks read it after a barrier.
-        shadow.word(BUCKETS).store(buckets(size) as u64, Ordering::Relaxed);
+        shadow.word(BUCKETS).store(buckets(size, records) as u64, Ordering::Relaxed);
         shadow.word(RECORDS).store(records as u64, Ordering::Relaxed);
         shadow.word(ROOM).store(room as u64, Ordering::Relaxed);
     }
@@ -295,12 +302,17 @@ impl Records<'_> {
         buckets_at(self.0.ranks) + 8 * (hash(block, level) & (self.count(BUCKETS) - 1))
     }
 
-    fn access(&self, index: usize) -> Access {
-        self.access_at(self.at(index))
+    /// The offset of the words of a record that each access changes.
+    fn state(&self, index: usize) -> usize {
+        self.at(self.count(RECORDS)) + STATE * index
     }
 
-    fn access_at(&self, at: usize) -> Access {
-        let [kind, place] = [self.get(at + KIND), self.get(at + PLACE)];
+    fn access(&self, index: usize) -> Access {
+        self.access_at(self.at(index), self.get(self.state(index) + PLACE))
+    }
+
+    fn access_at(&self, at: usize, place: u64) -> Access {
+        let kind = self.get(at + KIND);
         Access {
             start: self.get(at + START),
             end: self.get(at + END),
@@ -310,11 +322,11 @@ impl Records<'_> {
         }
     }
 
-    /// Calls `each` with the records whose range overlaps `start..end`, and their offsets.
-    fn overlapping(&self, start: u64, end: u64, mut each: impl FnMut(usize, usize)) {
+    /// Calls `each` with the records whose range overlaps `start..end`.
+    fn overlapping(&self, start: u64, end: u64, mut each: impl FnMut(usize)) {
         let mut offer = |index: usize, at: usize| {
             if self.get(at + START) < end && start < self.get(at + END) {
-                each(index, at);
+                each(index);
             }
         };
         let mut levels = low(self.get(IN_USE));
@@ -353,8 +365,8 @@ impl Records<'_> {
     pub(crate) fn record(&self, new: Access, clock: &Clock, done: bool) -> (Record, Vec<Met>) {
         let mut met = Vec::new();
         let (mut replaced, mut count) = ([0; REPLACED], 0);
-        self.overlapping(new.start, new.end, |index, at| {
-            let (older, ended) = (self.access_at(at), self.get(at + DONE));
+        self.overlapping(new.start, new.end, |index| {
+            let (older, ended) = (self.access(index), self.get(self.state(index) + DONE));
             let own = older.origin == new.origin;
             let ordered = ended != IN_FLIGHT && (own || clock.of(older.origin) > ended);
             if !ordered && let Some(rule) = conflict((older.kind, older.start), (new.kind, new.start), own) {
@@ -391,13 +403,13 @@ impl Records<'_> {
     /// Marks an access as complete after that many releases of its origin.
     pub(crate) fn complete(&self, record: Record, releases: u64) {
         if self.is(record) {
-            self.end(self.at(record.index as usize), releases);
+            self.end(self.state(record.index as usize), releases);
         }
     }
 
-    fn end(&self, at: usize, releases: u64) {
-        if self.get(at + DONE) == IN_FLIGHT {
-            self.set(at + DONE, releases);
+    fn end(&self, state: usize, releases: u64) {
+        if self.get(state + DONE) == IN_FLIGHT {
+            self.set(state + DONE, releases);
         }
     }
 
@@ -420,8 +432,8 @@ impl Records<'_> {
         self.set(at + START, access.start);
         self.set(at + END, access.end);
         self.set(at + KIND, access.word());
-        self.set(at + DONE, done);
-        self.set(at + PLACE, u64::from(access.place));
+        self.set(at + TOLD_DONE, done);
+        self.set(at + TOLD_PLACE, u64::from(access.place));
         self.set(at + KNOWN, known);
         self.set(LOGGED, logged + 1);
     }
@@ -434,19 +446,20 @@ impl Records<'_> {
         }
         let at = self.entry(read);
         self.set(READ, read + 1);
-        Some(Told { access: self.access_at(at), known: self.get(at + KNOWN), done: self.get(at + DONE) })
+        let access = self.access_at(at, self.get(at + TOLD_PLACE));
+        Some(Told { access, known: self.get(at + KNOWN), done: self.get(at + TOLD_DONE) })
     }
 
     /// The offset of an entry of the log, by its number.
     fn entry(&self, number: u64) -> usize {
         let index = usize::try_from(number % self.get(ROOM)).unwrap_or(0);
-        self.at(self.count(RECORDS)) + ENTRY * index
+        self.state(self.count(RECORDS)) + ENTRY * index
     }
 
     /// Whether the record still has the access for which it was made.
     pub(crate) fn is(&self, record: Record) -> bool {
-        let at = self.at(record.index as usize);
-        self.get(at + END) > 0 && number_of(self.get(at + PLACE)) == record.number
+        let index = record.index as usize;
+        self.get(self.at(index) + END) > 0 && number_of(self.get(self.state(index) + PLACE)) == record.number
     }
 
     fn add(&self, new: Access, ended: u64, clock: &Clock) -> Record {
@@ -468,11 +481,11 @@ impl Records<'_> {
 
     /// Gives the record of a range to an access.
     fn describe(&self, index: usize, new: Access, ended: u64) -> Record {
-        let at = self.at(index);
-        let number = number_of(self.get(at + PLACE)).wrapping_add(1);
-        self.set(at + KIND, new.word());
-        self.set(at + DONE, ended);
-        self.set(at + PLACE, u64::from(new.place) | u64::from(number) << 32);
+        let state = self.state(index);
+        let number = number_of(self.get(state + PLACE)).wrapping_add(1);
+        self.set(self.at(index) + KIND, new.word());
+        self.set(state + DONE, ended);
+        self.set(state + PLACE, u64::from(new.place) | u64::from(number) << 32);
         Record { index: u32::try_from(index).unwrap_or(u32::MAX), number }
     }
 
@@ -496,7 +509,7 @@ impl Records<'_> {
     fn dropped(&self, clock: &Clock) -> usize {
         let (records, hand) = (self.count(RECORDS), self.count(HAND));
         let known = (0..PROBES.min(records)).map(|step| (hand + step) % records).find(|&index| {
-            let ended = self.get(self.at(index) + DONE);
+            let ended = self.get(self.state(index) + DONE);
             ended != IN_FLIGHT && clock.of(self.access(index).origin) > ended
         });
         let index = known.unwrap_or_else(|| {

@@ -13,7 +13,7 @@ use super::{
     DONE, END, IN_FLIGHT, IN_USE, KIND, LINE, LOCK, NEXT, PLACE, SHIFTS, START, low, number_of, origin_of, readers_at,
 };
 use crate::check::clock::Clock;
-use crate::check::rules::{agree, conflict};
+use crate::check::rules::{Kind, agree, conflict};
 
 /// What [`IN_USE`] is where all records are of the first level, and each is within its block.
 const ONE_CHAIN: u64 = 1;
@@ -106,27 +106,27 @@ impl Reading<'_> {
             }
             next = records.count(at + NEXT);
         };
-        let at = records.at(mine);
-        let last @ (ended, place) = (records.get(at + DONE), records.get(at + PLACE));
+        let state = records.state(mine);
+        let last @ (ended, place) = (records.get(state + DONE), records.get(state + PLACE));
         let is_free = ended != IN_FLIGHT || (!done && conflict((new.kind, 0), (new.kind, 0), true).is_none());
         if !is_free {
             return None;
         }
         let number = number_of(place).wrapping_add(1);
         let ended = if done { clock.of(new.origin) } else { IN_FLIGHT };
-        self.say(at, (ended, u64::from(new.place) | u64::from(number) << 32));
+        self.say(state, (ended, u64::from(new.place) | u64::from(number) << 32));
         if !self.is_alone((new, word), first, mine, clock) {
             // Whoever has the lock looks at all again.
-            self.say(at, last);
+            self.say(state, last);
             return None;
         }
         Some(Record { index: u32::try_from(mine).unwrap_or(u32::MAX), number })
     }
 
-    fn say(&self, at: usize, (ended, place): (u64, u64)) {
-        self.records.set(at + PLACE, place);
+    fn say(&self, state: usize, (ended, place): (u64, u64)) {
+        self.records.set(state + PLACE, place);
         // SeqCst: of two readers whose accesses conflict, one sees the other's.
-        self.records.0.word(at + DONE).store(ended, Ordering::SeqCst);
+        self.records.0.word(state + DONE).store(ended, Ordering::SeqCst);
     }
 
     /// Whether no other record of the chain that begins with `next` has to do with an access.
@@ -139,17 +139,18 @@ impl Reading<'_> {
             if index == mine || start >= new.end || new.start >= records.get(at + END) {
                 continue;
             }
-            // SeqCst: as in `say`.
-            let ended = records.0.word(at + DONE).load(Ordering::SeqCst);
             let theirs = records.get(at + KIND);
-            let origin = origin_of(theirs);
-            if ended != IN_FLIGHT && clock.common_of(origin) > ended {
-                return false;
+            if start == new.start && agree(low(theirs), low(word)) {
+                continue;
             }
+            // SeqCst: as in `say`.
+            let ended = records.0.word(records.state(index) + DONE).load(Ordering::SeqCst);
+            let (origin, completes) = (origin_of(theirs), ended != IN_FLIGHT);
             let own = origin == new.origin;
-            let ordered = ended != IN_FLIGHT && (own || clock.of(origin) > ended);
-            let agrees = ordered || (start == new.start && agree(low(theirs), low(word)));
-            if !agrees && conflict((records.access_at(at).kind, start), (new.kind, new.start), own).is_some() {
+            let ordered = completes && (own || clock.of(origin) > ended);
+            let over = completes && clock.common_of(origin) > ended;
+            let theirs = Kind::decode(low(theirs));
+            if over || (!ordered && conflict((theirs, start), (new.kind, new.start), own).is_some()) {
                 return false;
             }
         }

@@ -225,7 +225,7 @@ proptest! {
         }).collect();
         for (start, end) in ranges.iter().copied() {
             let mut found = Vec::new();
-            shadow.overlapping(start, end, |index, _| found.push(index));
+            shadow.overlapping(start, end, |index| found.push(index));
             found.sort_unstable();
             let expected: Vec<_> = (0..ranges.len()).filter(|&at| ranges[at].0 < end && start < ranges[at].1).collect();
             prop_assert_eq!(found, expected);
