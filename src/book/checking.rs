@@ -117,14 +117,16 @@
 //! `TRANSOM_CHECK_WAIT` seconds (10; 0 turns this off), the calls are reported:
 //!
 //! ```text
-//! transom: deadlock: every rank has waited in one call for 10 s:
+//! transom: every rank has waited in one call for 10 s, as in a deadlock:
 //!   rank 0: lock, exclusive, of window 1, waits for rank 1, main at program.c:12
 //!   rank 1: lock, exclusive, of window 1, waits for rank 0, main at program.c:12
 //! ```
 //!
 //! The job goes on, since only the user knows what to do. In MPI programs the calls include the
 //! collective calls of the MPI and its blocking sends and receives, but not `MPI_Wait` and its
-//! siblings. A rank that computes, or whose calls come from several threads, is in no deadlock.
+//! siblings. Nothing is reported while a rank computes, while all ranks are in the same collective
+//! call, or where others may end the wait: further threads of a rank that make calls, and processes
+//! that the program has started or met.
 //!
 //! # What is not seen
 //!

@@ -221,14 +221,14 @@ impl Checker {
 
     /// [`Checker::waits`] in two steps: a call begins.
     pub(crate) fn wait_begins(&self, first: Area<'_>, wait: &Wait<'_>) {
-        let (begins, is_shared) = {
+        let (begins, is_helped) = {
             let mut shown = self.shown();
-            (shown.begin(), shown.is_shared())
+            (shown.begin(), shown.is_helped())
         };
         if begins {
             let place = self.own().text(self.place().number).unwrap_or_default();
             first.waits().begin(self.rank, wait, &place);
-        } else if is_shared {
+        } else if is_helped {
             first.waits().end(self.rank);
         }
     }
@@ -238,6 +238,11 @@ impl Checker {
         if self.shown().end() {
             first.waits().end(self.rank);
         }
+    }
+
+    /// From now on processes outside of the job may let this rank go on.
+    pub(crate) fn gets_help(&self) {
+        self.shown().gets_help();
     }
 
     fn shown(&self) -> MutexGuard<'_, waits::Shown> {

@@ -1,6 +1,7 @@
 //! Which ranks wait in a call, and for whom. Each rank shows this in the area of rank 0. A thread
-//! of rank 0 looks there from time to time. If every rank waits, and has waited in one call for
-//! long, none can go on: the thread reports the calls.
+//! of rank 0 looks there from time to time. If every rank has waited in one call for long, the
+//! thread reports the calls. It does not if all are in the same collective call, which may take
+//! long.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +14,14 @@ use transom_fabric::Memory;
 use super::report::quoted;
 
 /// The words of a rank: how many calls it has begun and ended, its window plus 1, the rank for
-/// which it waits plus 1, and the lengths of two texts: of the call, and of its place.
+/// which it waits plus 1, whether the call is collective, and the lengths of two texts: of the
+/// call, and of its place.
 const TURN: usize = 0;
 const WINDOW: usize = 8;
 const PEER: usize = 16;
-const LENGTHS: [usize; 2] = [24, 32];
-const TEXTS: [usize; 2] = [40, 88];
+const COLLECTIVE: usize = 24;
+const LENGTHS: [usize; 2] = [32, 40];
+const TEXTS: [usize; 2] = [48, 96];
 /// The bytes of a rank.
 const ENTRY: usize = 256;
 
@@ -45,26 +48,28 @@ pub(crate) struct Wait<'c> {
     pub(crate) window: Option<u64>,
     /// The rank of the job for which it waits, if it is one.
     pub(crate) peer: Option<usize>,
+    /// Whether all ranks of the window or the job make the call together.
+    pub(crate) is_collective: bool,
 }
 
 /// What this rank shows.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// The thread that makes all calls; none after several have made calls.
+    /// The thread that has made a call.
     thread: Option<ThreadId>,
-    is_shared: bool,
+    /// Whether others may let this rank go on: its further threads, or processes of other jobs.
+    is_helped: bool,
     /// How many calls that wait the thread is in, each within the one before.
     depth: u32,
 }
 
 impl Shown {
-    /// Begins a call. Whether it is to be shown: calls within another one are not. Where several
-    /// threads make calls, one that waits does not keep the rank from going on.
+    /// Begins a call. Whether it is to be shown: calls within another one are not.
     pub(super) fn begin(&mut self) -> bool {
         let this = thread::current().id();
-        self.is_shared |= *self.thread.get_or_insert(this) != this;
+        self.is_helped |= *self.thread.get_or_insert(this) != this;
         self.depth += 1;
-        self.depth == 1 && !self.is_shared
+        self.depth == 1 && !self.is_helped
     }
 
     /// Ends a call. Whether none is shown any more.
@@ -73,9 +78,14 @@ impl Shown {
         self.depth == 0
     }
 
-    /// Whether several threads have made calls.
-    pub(super) fn is_shared(&self) -> bool {
-        self.is_shared
+    /// Processes outside of the job may let this rank go on.
+    pub(super) fn gets_help(&mut self) {
+        self.is_helped = true;
+    }
+
+    /// Whether a call that waits does not show that the rank can't go on.
+    pub(super) fn is_helped(&self) -> bool {
+        self.is_helped
     }
 }
 
@@ -89,6 +99,7 @@ impl<'m> Waits<'m> {
         // Relaxed, before the Release: see `line`.
         self.word(rank, WINDOW).store(wait.window.map_or(0, |window| window + 1), Ordering::Relaxed);
         self.word(rank, PEER).store(wait.peer.map_or(0, |peer| peer as u64 + 1), Ordering::Relaxed);
+        self.word(rank, COLLECTIVE).store(u64::from(wait.is_collective), Ordering::Relaxed);
         for (index, text) in [wait.call, place].into_iter().enumerate() {
             let room = room(index).min(text.len());
             let len = (0..=room).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
@@ -112,6 +123,13 @@ impl<'m> Waits<'m> {
         turns.map(|turn| (turn % 2 == 1).then_some(turn)).collect()
     }
 
+    /// Whether all ranks are in the same collective call.
+    fn have_met(self) -> bool {
+        let value = |rank, at| self.word(rank, at).load(Ordering::Relaxed);
+        let is_same = |rank| value(rank, WINDOW) == value(0, WINDOW) && self.text(rank, 0) == self.text(0, 0);
+        (0..self.ranks).all(|rank| value(rank, COLLECTIVE) != 0 && is_same(rank))
+    }
+
     fn text(self, rank: usize, index: usize) -> String {
         let len = usize::try_from(self.word(rank, LENGTHS[index]).load(Ordering::Relaxed)).unwrap_or(0);
         let mut text = vec![0; len.min(room(index))];
@@ -122,7 +140,7 @@ impl<'m> Waits<'m> {
     /// The calls of all ranks, as text and as a line of JSON.
     fn report(self, patience: Duration) -> (String, String) {
         let seconds = patience.as_secs_f32();
-        let mut text = format!("transom: deadlock: every rank has waited in one call for {seconds} s:\n");
+        let mut text = format!("transom: every rank has waited in one call for {seconds} s, as in a deadlock:\n");
         let mut json = String::from(r#"{"deadlock":["#);
         for rank in 0..self.ranks {
             let [window, peer] = [WINDOW, PEER].map(|at| self.word(rank, at).load(Ordering::Relaxed).checked_sub(1));
@@ -170,7 +188,7 @@ impl Watcher {
             while ends.recv_timeout(patience / LOOKS) == Err(RecvTimeoutError::Timeout) {
                 let now = waits.all();
                 equal = if now.is_some() && now == last { equal + 1 } else { 0 };
-                if equal == LOOKS {
+                if equal == LOOKS && !waits.have_met() {
                     let (text, json) = waits.report(patience);
                     report(&text, &json);
                 }
@@ -194,8 +212,8 @@ impl Drop for Watcher {
 mod tests {
     use super::*;
 
-    const FENCE: Wait<'static> = Wait { call: "fence", window: Some(1), peer: None };
-    const START: Wait<'static> = Wait { call: "start", window: Some(0x1f), peer: Some(0) };
+    const FENCE: Wait<'static> = Wait { call: "fence", window: Some(1), peer: None, is_collective: true };
+    const START: Wait<'static> = Wait { call: "start", window: Some(0x1f), peer: Some(0), is_collective: false };
 
     #[test]
     fn a_deadlock_is_reported_once_and_ends_when_a_rank_goes_on() {
@@ -242,8 +260,23 @@ mod tests {
             waits.begin(rank, &Wait { call: &"é".repeat(99), ..FENCE }, &"x".repeat(ENTRY));
         }
         let (text, _) = waits.report(Duration::from_secs(1));
-        let line = format!("  rank 0: {} of window 1, {}", "é".repeat(24), "x".repeat(168));
+        let line = format!("  rank 0: {} of window 1, {}", "é".repeat(24), "x".repeat(160));
         assert_eq!(text.lines().nth(1), Some(line.as_str()));
+    }
+
+    #[test]
+    fn a_collective_call_of_all_ranks_is_no_deadlock() {
+        let memory = Memory::private(bytes(2));
+        let waits = Waits { memory: &memory, base: 0, ranks: 2 };
+        waits.begin(0, &FENCE, "here");
+        waits.begin(1, &FENCE, "there");
+        assert!(waits.have_met());
+        waits.begin(1, &Wait { window: Some(2), ..FENCE }, "there");
+        assert!(!waits.have_met(), "another window");
+        waits.begin(1, &Wait { call: "barrier", ..FENCE }, "there");
+        assert!(!waits.have_met(), "another call");
+        (0..2).for_each(|rank| waits.begin(rank, &START, ""));
+        assert!(!waits.have_met(), "not collective");
     }
 
     #[test]
@@ -254,6 +287,6 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| assert!(!shown.begin()));
         });
-        assert!(shown.is_shared() && shown.end() && !shown.begin());
+        assert!(shown.is_helped() && shown.end() && !shown.begin());
     }
 }

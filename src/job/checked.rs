@@ -55,7 +55,8 @@ impl JobCore {
     pub(super) fn meet<R>(&self, team: &Team, turn: u32, barrier: impl FnOnce() -> Result<R>) -> Result<R> {
         let Some(checker) = &self.block.checker else { return barrier() };
         checker.release().store(checker.own().barrier(turn));
-        let passed = self.waits(&Wait { call: "barrier of the job", window: None, peer: None }, barrier)?;
+        let passed =
+            self.waits(&Wait { call: "barrier of the job", window: None, peer: None, is_collective: true }, barrier)?;
         let mut met = Clock::new(self.size);
         for member in 0..team.size {
             met.learn(self.area(checker, team.rank(member))?.barrier(turn));

@@ -354,11 +354,20 @@ impl Job {
     }
 
     /// A call of another library begins that waits for other ranks, which a report of a deadlock
-    /// names. [`Job::checker_wait_ends`] follows in the same thread.
+    /// names. `collective`: all ranks make it together. [`Job::checker_wait_ends`] follows in the
+    /// same thread.
     #[doc(hidden)]
-    pub fn checker_wait_begins(&self, call: &str) {
+    pub fn checker_wait_begins(&self, call: &str, collective: bool) {
         if let Some((checker, first)) = self.core.waiting() {
-            checker.wait_begins(first, &Wait { call, window: None, peer: None });
+            checker.wait_begins(first, &Wait { call, window: None, peer: None, is_collective: collective });
+        }
+    }
+
+    /// Processes outside of the job, which the checker does not see, may end this rank's waits.
+    #[doc(hidden)]
+    pub fn checker_gets_help(&self) {
+        if let Some(checker) = &self.core.block.checker {
+            checker.gets_help();
         }
     }
 

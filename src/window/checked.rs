@@ -515,7 +515,7 @@ impl Core {
             return wait();
         }
         let peer = member.map(|member| self.team.rank(member));
-        self.job.waits(&Wait { call, window: Some(self.id), peer }, wait)
+        self.job.waits(&Wait { call, window: Some(self.id), peer, is_collective: false }, wait)
     }
 
     /// Passes a barrier of the window's ranks, after which each knows what all have done before.
@@ -524,7 +524,8 @@ impl Core {
         // Relaxed: barriers of a window come one after the other.
         let at = At::Barrier(checked.barriers.fetch_add(1, Ordering::Relaxed));
         checker.release().store(checked.own().clock(at));
-        let passed = self.waits(call, None, barrier)?;
+        let wait = Wait { call, window: Some(self.id), peer: None, is_collective: true };
+        let passed = self.job.waits(&wait, barrier)?;
         let mut met = Clock::new(self.job.size);
         for member in 0..self.team.size {
             met.learn(checked.shadow(member)?.clock(at));

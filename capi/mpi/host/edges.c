@@ -23,6 +23,8 @@ void transom_edge_mixed(void);
 /* A call that may wait for other ranks begins, and ends. */
 void transom_edge_waits(const char *call);
 void transom_edge_goes_on(void);
+/* The job was started by another one. */
+void transom_edge_has_parent(void);
 
 /* The words of a clock, one for each rank of the job; 0 while the checker is off. */
 static int words;
@@ -48,6 +50,8 @@ void host_edges_begin(int count) {
     if (words && keyval == MPI_KEYVAL_INVALID) {
         HOST(Comm_create_keyval)(not_copied, forgotten, &keyval, 0);
     }
+    MPI_Comm parent = MPI_COMM_NULL;
+    if (words && HOST(Comm_get_parent)(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL) transom_edge_has_parent();
 }
 
 /* Whether all ranks of a communicator are of the job: equal at all of them. */

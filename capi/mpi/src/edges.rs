@@ -139,9 +139,27 @@ extern "C" fn transom_edge_mixed() {
 // SAFETY: no other function has this name.
 #[unsafe(no_mangle)]
 extern "C" fn transom_edge_waits(call: *const c_char) {
+    /// How calls begin that wait for single ranks.
+    const SINGLE: [&str; 8] =
+        ["MPI_Send", "MPI_Bsend", "MPI_Rsend", "MPI_Ssend", "MPI_Recv", "MPI_Probe", "MPI_Mprobe", "MPI_Mrecv"];
+    /// Calls after which processes outside of the job may send to this one.
+    const OUTSIDE: [&str; 3] = ["MPI_Comm_accept", "MPI_Comm_connect", "MPI_Comm_spawn"];
     if let Some(job) = process::get().and_then(Process::job) {
         // SAFETY: all callers give a literal.
-        job.checker_wait_begins(unsafe { CStr::from_ptr(call) }.to_str().unwrap_or_default());
+        let call = unsafe { CStr::from_ptr(call) }.to_str().unwrap_or_default();
+        if OUTSIDE.iter().any(|name| call.starts_with(name)) {
+            job.checker_gets_help();
+        }
+        job.checker_wait_begins(call, !SINGLE.iter().any(|name| call.starts_with(name)));
+    }
+}
+
+/// The job was started by another one.
+// SAFETY: no other function has this name.
+#[unsafe(no_mangle)]
+extern "C" fn transom_edge_has_parent() {
+    if let Some(job) = process::get().and_then(Process::job) {
+        job.checker_gets_help();
     }
 }
 
