@@ -38,6 +38,8 @@ const SERVICE_LEVEL: &str = "TRANSOM_RDMA_SERVICE_LEVEL";
 const TRAFFIC_CLASS: &str = "TRANSOM_RDMA_TRAFFIC_CLASS";
 const PARTITION: &str = "TRANSOM_RDMA_PARTITION_KEY";
 const MTU: &str = "TRANSOM_RDMA_MTU";
+const REGISTERED: &str = "TRANSOM_RDMA_REGISTERED";
+const PAGE_FAULTS: &str = "TRANSOM_RDMA_PAGE_FAULTS";
 const SILENCE: &str = "TRANSOM_SILENCE";
 const CHECK: &str = "TRANSOM_CHECK";
 const CHECK_RECORDS: &str = "TRANSOM_CHECK_RECORDS";
@@ -50,7 +52,7 @@ const MPI: &str = "TRANSOM_MPI";
 const EARLY_READS: &str = "TRANSOM_EARLY_READS";
 
 /// Every variable that a user may set.
-pub const VARIABLES: [Variable; 23] = [
+pub const VARIABLES: [Variable; 25] = [
     Variable {
         name: TRANSPORTS,
         default: "shm,verbs,ofi",
@@ -127,8 +129,19 @@ pub const VARIABLES: [Variable; 23] = [
         meaning: "the largest packet of RDMA devices in bytes: 256, 512, 1024, 2048 or 4096",
     },
     Variable {
+        name: REGISTERED,
+        default: "1g",
+        meaning: "the most bytes (a number, or with k, m or g) of the program's buffers that stay registered with an RDMA device \
+                  after long transfers; 0: each long transfer registers its buffer",
+    },
+    Variable {
+        name: PAGE_FAULTS,
+        default: "n",
+        meaning: "y or n: RDMA devices that can access unregistered buffers by page faults (on-demand paging) do so",
+    },
+    Variable {
         name: SILENCE,
-        default: "6; 2 for a connection between RDMA devices",
+        default: "6; 8 for a connection between RDMA devices",
         meaning: "seconds without an answer after which ranks of another machine count as dead, 2 to 600",
     },
     Variable {
@@ -236,6 +249,9 @@ pub(crate) struct Rdma {
     pub(crate) traffic_class: u8,
     pub(crate) partition: Option<u16>,
     pub(crate) mtu: Option<u16>,
+    /// The most bytes of buffers that stay registered, if the user sets it.
+    pub(crate) registered: Option<usize>,
+    pub(crate) page_faults: bool,
 }
 
 impl Rdma {
@@ -252,6 +268,8 @@ impl Rdma {
             traffic_class: small(TRAFFIC_CLASS, 255)?.unwrap_or(0),
             partition: number(PARTITION, get(PARTITION)?, 1, u16::MAX)?,
             mtu,
+            registered: get(REGISTERED)?.map(|value| size(REGISTERED, &value)).transpose()?,
+            page_faults: get(PAGE_FAULTS)?.map_or(Ok(false), |value| switch(PAGE_FAULTS, &value))?,
         })
     }
 }
@@ -528,6 +546,8 @@ mod tests {
         let none = Rdma::default();
         assert_eq!(rdma(GID_INDEX, "3"), Ok(Rdma { gid_index: Some(3), ..none }));
         assert_eq!(rdma(SERVICE_LEVEL, "15"), Ok(Rdma { service_level: 15, ..none }));
+        assert_eq!(rdma(REGISTERED, "64m"), Ok(Rdma { registered: Some(64 << 20), ..none }));
+        assert_eq!(rdma(PAGE_FAULTS, "y"), Ok(Rdma { page_faults: true, ..none }));
         assert_eq!(rdma(TRAFFIC_CLASS, "104"), Ok(Rdma { traffic_class: 104, ..none }));
         assert_eq!(rdma(PARTITION, "0x8007"), Ok(Rdma { partition: Some(0x8007), ..none }));
         assert_eq!(rdma(MTU, "1024"), Ok(Rdma { mtu: Some(1024), ..none }));

@@ -172,8 +172,10 @@ impl Progress {
                 ErrorKind::RankUnreachable { rank, .. } => (std::slice::from_ref(rank), Reason::Unreachable),
                 _ => (&[][..], Reason::Died),
             };
-            let peers = lost.iter().filter_map(|&rank| u32::try_from(rank).ok());
-            peers.for_each(|rank| self.messages.give_up(&Fault::new(Peer(rank), reason.clone())));
+            for peer in lost.iter().filter_map(|&rank| u32::try_from(rank).ok()).map(Peer) {
+                self.wire.lose(peer, reason.clone());
+                self.messages.give_up(&Fault::new(peer, reason.clone()));
+            }
             died.into()
         })
     }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use crate::{Amo, AmoKind, Coherence, FabricError, Fault, Memory, Peer, Post, Span, TallyRef, Width};
+use crate::{Amo, AmoKind, Coherence, FabricError, Fault, Memory, Peer, Post, Reason, Span, TallyRef, Width};
 
 /// The words by which peers reach a region, opaque to all but the backend that wrote them. Plain
 /// words, so that a key can be kept in shared memory and be read by RDMA. All zero means "no
@@ -198,6 +198,13 @@ pub trait Port: Send + Sync + Debug + 'static {
     /// does not change afterwards.
     fn lost(&self) -> Option<Fault> {
         None
+    }
+
+    /// Ends the connection to a peer that has died, as the failure detector knows: operations in
+    /// flight to it fail, and later posts answer `Broken`. A transport that learns of deaths soon
+    /// enough by itself does nothing.
+    fn lose(&self, peer: Peer, reason: Reason) {
+        let _ = (peer, reason);
     }
 
     /// Sleeps until `progress` may find an event, [`Port::wake`] is called, or `limit` has passed.

@@ -96,9 +96,16 @@ macro_rules! each_net {
 pub(crate) fn open_verbs(me: Peer, settings: &Settings) -> Result<Net, FabricError> {
     let usual = VerbsOptions::default();
     let silence = settings.silence.unwrap_or(usual.silence);
-    let Rdma { gid_index, service_level, traffic_class, partition, mtu } = settings.rdma;
-    let paths = PathOptions { gid_index, service_level, traffic_class, partition, mtu };
-    let options = VerbsOptions { rank: me, devices: settings.devices.clone(), silence, paths, ..usual };
+    let Rdma { gid_index, service_level, traffic_class, partition, mtu, registered, page_faults } = settings.rdma;
+    let options = VerbsOptions {
+        rank: me,
+        devices: settings.devices.clone(),
+        silence,
+        paths: PathOptions { gid_index, service_level, traffic_class, partition, mtu },
+        registered_max: registered.unwrap_or(usual.registered_max),
+        page_faults,
+        ..usual
+    };
     VerbsDomain::open(&options).map(Net::Verbs)
 }
 
@@ -425,6 +432,13 @@ impl Wire {
     /// The first peer for which operations wait in vain, as far as the net knows.
     pub(crate) fn lost(&self) -> Option<Fault> {
         self.net.as_ref().and_then(|net| each_net!(net, domain => domain.port().lost()))
+    }
+
+    /// Ends the net's connection to a peer that has died.
+    pub(crate) fn lose(&self, peer: Peer, reason: Reason) {
+        if let Some(net) = &self.net {
+            each_net!(net, domain => domain.port().lose(peer, reason));
+        }
     }
 
     /// Sleeps until `lane` may have news, at most for `limit`.

@@ -1,5 +1,6 @@
 //! A device opened for a job: its port, and memory registered with it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::path::PathOptions;
 use crate::pool::{Pool, Pools};
 use crate::port::VerbsPort;
 use crate::queue::{Queue, Receives};
+use crate::registrations::Registrations;
 use crate::remote::{TAG, coherence};
 use crate::stock::Stock;
 
@@ -33,24 +35,30 @@ pub struct VerbsOptions {
     pub devices: Option<String>,
     /// This process's rank, which is part of each message and connection request; below 2^30.
     pub rank: Peer,
-    /// The failure detector's limit: a connected peer that leaves packets unanswered for this time
-    /// counts as gone (its process ended, or its machine vanished). Devices may take up to four
-    /// times as long. At most 4.8 h.
+    /// A connected peer that leaves packets unanswered for this time counts as gone. It is longer
+    /// than a link takes that fails and comes back; a failure detector reports deaths earlier
+    /// ([`Port::lose`](transom_fabric::Port::lose)). Devices may take up to four times as long. At
+    /// most 4.8 h.
     pub silence: Duration,
     /// How long a peer may take to answer a connection request, which needs the peer's process and
     /// not only its device.
     pub patience: Duration,
     /// The administrator's settings of the port and of its paths.
     pub paths: PathOptions,
+    /// The most bytes of origin buffers that stay registered for later transfers; 0: none.
+    pub registered_max: usize,
+    /// Whether the device accesses origin buffers by page faults (on-demand paging), if it can.
+    pub page_faults: bool,
     /// The library's name for the dynamic loader.
     pub library: String,
 }
 
 impl Default for VerbsOptions {
     fn default() -> Self {
-        let (silence, patience) = (Duration::from_secs(2), Duration::from_secs(30));
+        let (silence, patience) = (Duration::from_secs(8), Duration::from_secs(30));
         let (paths, library) = (PathOptions::default(), SONAME.into());
-        VerbsOptions { devices: None, rank: Peer(0), silence, patience, paths, library }
+        let (registered_max, page_faults) = (1 << 30, false);
+        VerbsOptions { devices: None, rank: Peer(0), silence, patience, paths, registered_max, page_faults, library }
     }
 }
 
@@ -63,12 +71,15 @@ pub struct VerbsDomain {
 /// Registered memory, which keeps the device open and the memory alive.
 #[derive(Debug)]
 pub struct VerbsRegion {
-    // Declared before the memory, because fields drop in order. `None` for a length of 0, which
-    // can't be registered.
-    _registration: Option<Registration>,
     key: RegionKey,
     device: Arc<Device>,
-    _memory: Memory,
+    /// Among these is the region's registration, unless its length is 0, which can't be registered.
+    /// Transfers from and to the region use the registration too.
+    registrations: Arc<Registrations<Registration>>,
+    /// Distinguishes regions over the same memory.
+    number: u64,
+    // Dropped after the registration has ended, unless transfers of this process still use it.
+    memory: Memory,
 }
 
 impl VerbsDomain {
@@ -110,7 +121,8 @@ impl VerbsDomain {
             queue,
             messages: Pool::new(&device, messages, MESSAGE)?,
             stock: Stock::new(Pools::new(&device)?, room),
-            everything: device.register_everything(),
+            everything: options.page_faults.then(|| device.register_everything()).flatten(),
+            registrations: Arc::new(Registrations::new(options.registered_max)),
             device,
             taken: Mutex::default(),
             wake,
@@ -159,16 +171,27 @@ impl Domain for VerbsDomain {
     }
 
     fn register(&self, memory: &Memory) -> Result<VerbsRegion, FabricError> {
-        let device = self.port.device();
-        let registration = if memory.is_empty() {
-            None
-        } else {
-            // SAFETY: the region keeps a clone of the memory until its registration is dropped.
-            Some(unsafe { device.register(memory.as_ptr(), memory.len()) }?)
-        };
-        let remote = registration.as_ref().map_or(0, Registration::remote_key);
-        let key = RegionKey([TAG, memory.as_ptr() as u64, memory.len() as u64, u64::from(remote)]);
-        Ok(VerbsRegion { _registration: registration, key, device: Arc::clone(device), _memory: memory.clone() })
+        static REGIONS: AtomicU64 = AtomicU64::new(0);
+        let (device, registrations) = (self.port.device(), self.port.registrations());
+        // Relaxed: only the number's uniqueness matters.
+        let (start, number) = (memory.as_ptr().addr(), REGIONS.fetch_add(1, Ordering::Relaxed));
+        let mut remote = 0;
+        if !memory.is_empty() {
+            // SAFETY: the region keeps a clone of the memory until it removes the registration. A
+            // transfer that uses the registration longer has its own promise of valid memory.
+            let registration = unsafe { device.register(memory.as_ptr(), memory.len()) }?;
+            remote = registration.remote_key();
+            registrations.add_region(start..start + memory.len(), number, Arc::new(registration));
+        }
+        let key = RegionKey([TAG, start as u64, memory.len() as u64, u64::from(remote)]);
+        let (device, registrations) = (Arc::clone(device), Arc::clone(registrations));
+        Ok(VerbsRegion { key, device, registrations, number, memory: memory.clone() })
+    }
+}
+
+impl Drop for VerbsRegion {
+    fn drop(&mut self) {
+        self.registrations.remove_region(self.memory.as_ptr().addr(), self.number);
     }
 }
 

@@ -18,11 +18,11 @@
 //! and atomics complete with their data.
 //!
 //! **Local bytes.** Up to 48 bytes travel inside the request. Up to 128 KiB are copied through
-//! registered buffers. Longer ones are registered for the one request, or accessed by page faults
-//! where the device supports them (on-demand paging). There is no registration cache: a stale entry
-//! would access memory that was unmapped and replaced. Bytes that are gathered from several places,
-//! or scattered to them, are copied up to the same lengths. Longer ones are a list of up to three
-//! places in the request, which needs no more room in a queue than the 48 bytes.
+//! registered buffers. Longer ones are registered, and stay registered for later transfers until
+//! the kernel reports that they were unmapped (`registrations`). Where the user asks for it, the
+//! device accesses them by page faults instead (on-demand paging). Bytes that are gathered from
+//! several places, or scattered to them, are copied up to the same lengths. Longer ones are a list
+//! of up to three places in the request, which needs no more room in a queue than the 48 bytes.
 //!
 //! **Memory.** A process has 8 MiB of buffers, 2 MiB for incoming messages, and a completion queue
 //! of 4096 entries of 64 bytes. A connected peer takes 64 requests of 128 bytes at the device (8
@@ -37,6 +37,8 @@
 #[doc(hidden)]
 #[allow(unsafe_code)]
 pub mod bare;
+#[allow(unsafe_code)]
+mod changes;
 #[allow(unsafe_code)]
 mod device;
 #[allow(unsafe_code)]
@@ -70,6 +72,7 @@ mod domain;
 mod handshake;
 mod opened;
 mod path;
+mod registrations;
 mod remote;
 mod ticket;
 

@@ -81,6 +81,12 @@ impl Link {
         self.state.load(Ordering::Relaxed) == OPENING
     }
 
+    /// Whether a request would find no room now.
+    pub(crate) fn is_full(&self) -> bool {
+        // Relaxed: `push` checks the state again under the lock.
+        self.state.load(Ordering::Relaxed) == READY && !self.sending.lock().has_room()
+    }
+
     /// The fault for which the link is broken.
     pub(crate) fn fault(&self) -> Fault {
         Fault::new(self.peer, self.fault.get().cloned().unwrap_or(Reason::BrokenConnection.into()))

@@ -10,6 +10,7 @@ use crate::contacts::Contacts;
 use crate::device::{Device, Registration};
 use crate::pool::{Pool, Pools};
 use crate::queue::{Queue, Receives};
+use crate::registrations::Registrations;
 use crate::stock::Stock;
 use crate::sys;
 
@@ -31,8 +32,10 @@ pub(crate) struct Open {
     /// Buffers of the posted receives.
     pub(crate) messages: Pool,
     pub(crate) stock: Stock,
-    /// Registration of all memory of the process, where the device supports page faults.
+    /// Registration of all memory of the process, if the user wants the device's page faults.
     pub(crate) everything: Option<Registration>,
+    /// The other registrations.
+    pub(crate) registrations: Arc<Registrations<Registration>>,
     pub(crate) device: Arc<Device>,
     pub(crate) taken: Mutex<Taken>,
     pub(crate) wake: OwnedFd,

@@ -1,6 +1,7 @@
 //! The contract's posts. Each is one work request: a put is a write, a get a read, an atomic a
 //! fetch-and-add or compare-and-swap, a message a send. `progress` handles completions.
 
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::device::{Device, Registration};
 use crate::link::{Link, Refused};
 use crate::opened::{MESSAGE, Open};
 use crate::pool::{Block, Pools};
+use crate::registrations::Registrations;
 use crate::remote::{TAG, VerbsRemote, coherence};
 use crate::sending::{Bytes, INLINE, LIST, Posted, Request};
 use crate::stock::Local;
@@ -63,9 +65,19 @@ impl VerbsPort {
         &self.open.device
     }
 
+    /// The registrations of this process's memory.
+    pub(crate) fn registrations(&self) -> &Arc<Registrations<Registration>> {
+        &self.open.registrations
+    }
+
     /// The requests posted to a peer so far.
     pub fn posted(&self, to: Peer) -> Posted {
         self.open.contacts.link(to).map(|link| link.posted()).unwrap_or_default()
+    }
+
+    /// The number of registrations of origin buffers so far.
+    pub fn buffers_registered(&self) -> u64 {
+        self.open.registrations.made()
     }
 
     /// Hands a request to its link.
@@ -136,7 +148,8 @@ impl VerbsPort {
     /// # Safety
     /// As for [`Port::put`] or [`Port::get`], for each part.
     unsafe fn transfer(&self, opcode: u32, to: &VerbsRemote, offset: u64, own: &[Span], tally: &TallyRef) -> Post {
-        if to.link.is_opening() {
+        // Before memory is registered: posts are repeated until there is room.
+        if to.link.is_opening() || to.link.is_full() {
             return Post::Again;
         }
         let mut list = [sys::ibv_sge { addr: 0, length: 0, lkey: 0 }; LIST as usize];
@@ -162,13 +175,26 @@ impl VerbsPort {
         self.push(&to.link, Request { opcode, target, immediate: 0, bytes, hold: false, tally, local })
     }
 
-    /// Registers the caller's bytes for one request.
+    /// Registrations of the caller's bytes.
     ///
     /// # Safety
-    /// The bytes are valid until the tally falls. The record drops the registrations before that.
-    unsafe fn lend(&self, own: &[Span], written: bool) -> Result<Box<[Registration]>, FabricError> {
-        // SAFETY: the caller's promise.
-        own.iter().map(|own| unsafe { self.open.device.register_local(own.as_ptr(), own.len(), written) }).collect()
+    /// The bytes are valid until the tally falls. The record ends its use of the registrations
+    /// before that. Kept ones end when the memory is unmapped (`registrations`).
+    unsafe fn lend(&self, own: &[Span], written: bool) -> Result<Box<[Arc<Registration>]>, FabricError> {
+        let one = |own: &Span| {
+            let base = own.as_ptr();
+            let register = |range: &Range<usize>| {
+                // SAFETY: the caller's promise, for the range of these bytes.
+                let writable = unsafe { self.open.device.register_local(base, range.len(), true) };
+                match writable {
+                    // SAFETY: as above.
+                    Err(_) if !written => unsafe { self.open.device.register_local(base, range.len(), false) },
+                    outcome => outcome,
+                }
+            };
+            self.open.registrations.of(base.addr()..base.addr() + own.len(), register)
+        };
+        own.iter().map(one).collect()
     }
 
     /// [`VerbsPort::transfer`] of a list's non-empty parts.
@@ -403,6 +429,12 @@ impl Port for VerbsPort {
 
     fn wait_beside(&self, limit: Duration, other: Option<BorrowedFd<'_>>) -> bool {
         self.open.sleep(limit, other)
+    }
+
+    fn lose(&self, peer: Peer, reason: Reason) {
+        if let Some(link) = self.open.contacts.link(peer) {
+            link.give_up(reason, &self.open.stock);
+        }
     }
 
     fn wake(&self) {

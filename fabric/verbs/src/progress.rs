@@ -40,6 +40,7 @@ impl Open {
         if self.contacts.is_opening() {
             self.contacts.tick(&self.stock);
         }
+        self.registrations.drop_removed();
         outcome.map(|()| count)
     }
 

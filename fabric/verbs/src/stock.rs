@@ -1,8 +1,8 @@
 //! Resources shared by all connections: buffers, and room in the completion queue; and the handling
 //! of requests that are over.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_queue::ArrayQueue;
 use transom_fabric::{Fault, Peer, Span, TallyRef};
@@ -29,8 +29,8 @@ pub(crate) enum Local {
     Block(Block, Span),
     /// A buffer of the pools; at completion its first bytes are scattered over the spans.
     Scattered(Block, Box<[Span]>),
-    /// The caller's bytes, registered for this request.
-    Registered(Box<[Registration]>),
+    /// The caller's bytes, whose registrations last at least until completion.
+    Registered(Box<[Arc<Registration>]>),
 }
 
 /// Buffers, and room for completions.
@@ -114,7 +114,8 @@ impl Stock {
         self.pools.give_back(block);
     }
 
-    /// Ends a request that completed or failed. The registrations end before the tally falls.
+    /// Ends a request that completed or failed. Its use of registrations ends before the tally
+    /// falls.
     #[inline]
     pub(crate) fn retire(&self, record: Record, fault: Option<&Fault>) {
         match record.local {

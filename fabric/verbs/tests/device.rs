@@ -5,10 +5,14 @@
 //!
 //! Route: verbs.
 
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use transom_fabric::{Domain, Handler, Memory, Peer, Port, Post, Region, Tally, TallyRef};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use transom_fabric::{Domain, Fault, Handler, Memory, Peer, Port, Post, Reason, Region, Span, Tally, TallyRef};
 use transom_verbs::{Posted, VerbsDomain, VerbsOptions, VerbsRegion, VerbsRemote};
 
 /// After this a test is taken to hang.
@@ -21,7 +25,11 @@ impl Handler for Nobody {
 }
 
 fn open(rank: u32) -> Arc<VerbsDomain> {
-    let options = VerbsOptions { rank: Peer(rank), ..VerbsOptions::default() };
+    open_with(rank, Duration::from_secs(2))
+}
+
+fn open_with(rank: u32, silence: Duration) -> Arc<VerbsDomain> {
+    let options = VerbsOptions { rank: Peer(rank), silence, ..VerbsOptions::default() };
     VerbsDomain::open(&options).expect("a device")
 }
 
@@ -106,6 +114,91 @@ fn memory_at(memory: &Memory, at: usize) -> [u8; 8] {
     bytes
 }
 
+/// Puts a whole mapping to the target, once there is room, and completes the put.
+fn put_all(origin: &VerbsDomain, remote: &VerbsRemote, from: &Mapping) {
+    let tally = Tally::new();
+    let post = || {
+        // SAFETY: the mapping stays until the tally falls, below.
+        let post = unsafe { origin.port().put(remote, 0, Span::from_raw(from.0, LONG), &tally) };
+        assert!(!matches!(post, Post::Broken(_)), "{post:?}");
+        !matches!(post, Post::Again)
+    };
+    until(&[origin], "room", post);
+    until(&[origin], "a long put", || tally.idle());
+    assert_eq!(tally.fault(), None);
+}
+
+/// More than is copied.
+const LONG: usize = 1 << 20;
+
+/// Private memory of [`LONG`] bytes.
+struct Mapping(*mut u8);
+
+impl Mapping {
+    /// At `base`, where nothing may be mapped, or anywhere where it is null; filled with a byte.
+    fn new(base: *mut u8, byte: u8) -> Mapping {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let flags = if base.is_null() { flags } else { flags | MapFlags::FIXED_NOREPLACE };
+        // SAFETY: no mapping is replaced, and the bytes are new.
+        unsafe {
+            let base = mmap_anonymous(base.cast(), LONG, protection, flags).expect("memory").cast::<u8>();
+            base.write_bytes(byte, LONG);
+            Mapping(base)
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the test's own mapping, which no operation uses any more.
+        unsafe { munmap(self.0.cast(), LONG) }.expect("mapped");
+    }
+}
+
+/// A long buffer is registered once, and again after it was unmapped and others are at its address.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn long_buffers_stay_registered_as_long_as_they_are_mapped() {
+    let (origin, target) = (open(0), open(1));
+    let memory = Memory::private(LONG);
+    let (region, remote) = connect(&origin, &target, 1, &memory);
+    let registered = || origin.port().buffers_registered();
+    let mut base = std::ptr::null_mut();
+    for byte in 1..=10 {
+        let mapping = Mapping::new(base, byte);
+        base = mapping.0;
+        for _ in 0..5 {
+            put_all(&origin, &remote, &mapping);
+        }
+        assert_eq!((memory_at(&memory, 0), memory_at(&memory, LONG - 8)), ([byte; 8], [byte; 8]));
+        assert_eq!(registered(), u64::from(byte));
+    }
+    // Buffers inside a region have the region's registration.
+    let own = Mapping::new(std::ptr::null_mut(), 77);
+    // SAFETY: the mapping outlives the region.
+    let shown = unsafe { Memory::new(NonNull::new(own.0).expect("mapped"), LONG, None) };
+    let own_region = origin.register(&shown).expect("memory can be locked");
+    put_all(&origin, &remote, &own);
+    assert_eq!((memory_at(&memory, 8), registered()), ([77; 8], 10));
+    drop((own_region, region));
+}
+
+/// Without room for kept registrations each transfer registers its buffer.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn long_buffers_are_registered_each_time_where_none_may_stay() {
+    let options = VerbsOptions { rank: Peer(0), registered_max: 0, ..VerbsOptions::default() };
+    let (origin, target) = (VerbsDomain::open(&options).expect("a device"), open(1));
+    let memory = Memory::private(LONG);
+    let (_region, remote) = connect(&origin, &target, 1, &memory);
+    let mapping = Mapping::new(std::ptr::null_mut(), 5);
+    for puts in 1..=3 {
+        put_all(&origin, &remote, &mapping);
+        assert_eq!(origin.port().buffers_registered(), puts);
+    }
+    assert_eq!(memory_at(&memory, LONG - 8), [5; 8]);
+}
+
 /// A target that makes no call after it was connected is reached.
 ///
 /// Shows S5.
@@ -149,6 +242,29 @@ fn a_dead_peer_fails_its_operations_and_no_others() {
     assert!(matches!(origin.port().send(Peer(1), b"anybody?"), Post::Broken(_)));
     assert!(matches!(put(&origin, &remote, 0, &well), Post::Pending));
     until(&[&origin], "one more put", || well.settled());
+}
+
+/// A peer whose death the failure detector knows: operations in flight fail before the silence is
+/// over.
+///
+/// Shows E3.
+#[test]
+#[ignore = "needs an RDMA device, as in ci/rdma-vm"]
+fn operations_to_a_peer_that_is_known_to_be_dead_fail_at_once() {
+    let (origin, gone, other) = (open_with(0, Duration::from_secs(600)), open(1), open(2));
+    let memory = Memory::private(64);
+    let (region, lost) = connect(&origin, &gone, 1, &memory);
+    let (_other_region, remote) = connect(&origin, &other, 2, &memory);
+    drop((region, gone));
+    let (tally, well) = (Tally::new(), Tally::new());
+    assert!(matches!(put(&origin, &lost, 0, &tally), Post::Pending));
+    assert!(matches!(put(&origin, &lost, 8, &tally), Post::Pending));
+    origin.port().lose(Peer(1), Reason::Died);
+    until(&[&origin], "operations to a dead peer", || tally.idle());
+    assert_eq!(tally.fault(), Some(Fault::new(Peer(1), Reason::Died)));
+    assert!(matches!(put(&origin, &lost, 0, &tally), Post::Broken(_)));
+    assert!(matches!(put(&origin, &remote, 0, &well), Post::Pending));
+    until(&[&origin], "a put to another", || well.settled());
 }
 
 /// A message that was accepted, and whose receiver has ended: no tally counts the message, so the

@@ -1,0 +1,365 @@
+//! The registrations of origin buffers, kept for later transfers (a registration cache), and those
+//! of this process's regions. Knows what a registration is only by its type `R`.
+//!
+//! A kept registration holds pages. If the program unmaps the buffer and maps other memory at its
+//! address, the device would access the former pages. So a buffer is kept only if the kernel
+//! reports such changes (`changes`), and only private memory without a file, because the pages of
+//! a file can be replaced without a change of the mapping. A transfer finds a kept registration
+//! under the lock, after it has seen that no change is pending. A report is read under the same
+//! lock, together with the removal of what it names. So a registration that is found is current,
+//! unless the program uses a buffer while another thread gives its memory back.
+//!
+//! A thread reads the reports, because the thread that unmaps waits for that. It must not unmap
+//! memory itself, or wait for a thread that may: under the lock nothing is allocated, freed or
+//! registered. Removed registrations are therefore dropped by the transferring threads
+//! ([`Registrations::drop_removed`]).
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Error;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::changes::Changes;
+
+/// Most kept registrations, with those that were removed and not dropped yet.
+const MOST: usize = 1024;
+
+/// The registrations of a process.
+#[derive(Debug)]
+pub(crate) struct Registrations<R> {
+    /// Registered regions, by address and in the order of their registration.
+    regions: Mutex<BTreeMap<(usize, u64), Region<R>>>,
+    /// Most bytes of kept registrations; 0: none is kept.
+    limit: usize,
+    /// The kept registrations; begun at the first buffer. `None` where the kernel reports no
+    /// changes.
+    kept: OnceLock<Option<Follower<R>>>,
+    /// Counts registrations of buffers.
+    made: AtomicU64,
+}
+
+/// A region: its end and its registration.
+type Region<R> = (usize, Arc<R>);
+
+/// The kept registrations, and the thread that reads the kernel's reports.
+#[derive(Debug)]
+struct Follower<R> {
+    kept: Arc<Kept<R>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Kept<R> {
+    changes: Changes,
+    table: Mutex<Table<R>>,
+    /// Whether the table has removed registrations.
+    has_removed: AtomicBool,
+    /// Ends the thread.
+    end: OwnedFd,
+}
+
+/// Vectors that never grow (see above).
+#[derive(Debug)]
+struct Table<R> {
+    entries: Vec<Entry<R>>,
+    removed: Vec<Arc<R>>,
+    /// Bytes of all entries.
+    bytes: usize,
+    /// Counts look-ups, as the entries' time of use.
+    time: u64,
+    /// Counts reports, and ranges whose watch has ended.
+    reports: u64,
+}
+
+#[derive(Debug)]
+struct Entry<R> {
+    range: Range<usize>,
+    registration: Arc<R>,
+    used: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<R: Send + Sync + 'static> Registrations<R> {
+    /// Keeps at most `limit` bytes registered for later transfers.
+    pub(crate) fn new(limit: usize) -> Registrations<R> {
+        Registrations { regions: Mutex::default(), limit, kept: OnceLock::new(), made: AtomicU64::new(0) }
+    }
+
+    /// The number of registrations of buffers so far.
+    pub(crate) fn made(&self) -> u64 {
+        // Relaxed: a statistic.
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// Adds the registration of a region, until it is removed.
+    pub(crate) fn add_region(&self, range: Range<usize>, number: u64, registration: Arc<R>) {
+        lock(&self.regions).insert((range.start, number), (range.end, registration));
+    }
+
+    /// Removes the registration of a region.
+    pub(crate) fn remove_region(&self, start: usize, number: u64) {
+        let removed = lock(&self.regions).remove(&(start, number));
+        drop(removed);
+    }
+
+    /// A registration of a buffer: of a region that contains it, a kept one, or a new one by
+    /// `register`, which gets the range to register.
+    ///
+    /// # Errors
+    /// That of `register`, also after the kept registrations have ended.
+    pub(crate) fn of<E>(
+        &self,
+        buffer: Range<usize>,
+        register: impl Fn(&Range<usize>) -> Result<R, E>,
+    ) -> Result<Arc<R>, E> {
+        if let Some(found) = self.of_region(&buffer) {
+            return Ok(found);
+        }
+        let register = |range: &Range<usize>| {
+            self.made.fetch_add(1, Ordering::Relaxed);
+            register(range)
+        };
+        let kept = if self.limit == 0 { None } else { self.kept() };
+        let Some(kept) = kept.filter(|_| buffer.len() <= self.limit) else { return register(&buffer).map(Arc::new) };
+        if let Some(found) = kept.find(&buffer) {
+            return Ok(found);
+        }
+        self.drop_removed();
+        kept.make_room(self.limit - buffer.len());
+        // Watched before it is registered, so that every later change is reported.
+        let before = kept.reports();
+        let pages = pages(&buffer);
+        let is_watched = kept.changes.watch(&pages).is_ok();
+        let registration = Arc::new(register(&buffer).or_else(|error| {
+            // The memory that a process may lock is limited.
+            if kept.make_room(0) { register(&buffer) } else { Err(error) }
+        })?);
+        let is_kept = is_watched && is_private(&pages) && kept.keep(buffer, &registration, before, self.limit);
+        if is_watched && !is_kept {
+            kept.unwatch(&mut lock(&kept.table), pages);
+        }
+        self.drop_removed();
+        Ok(registration)
+    }
+
+    fn of_region(&self, buffer: &Range<usize>) -> Option<Arc<R>> {
+        let regions = lock(&self.regions);
+        let (_, (end, registration)) = regions.range(..=(buffer.start, u64::MAX)).next_back()?;
+        (buffer.end <= *end).then(|| Arc::clone(registration))
+    }
+
+    fn kept(&self) -> Option<&Kept<R>> {
+        self.kept.get_or_init(|| Follower::start().ok()).as_ref().map(|follower| &*follower.kept)
+    }
+
+    /// Ends the registrations of buffers that were unmapped. Called now and then, by a thread that
+    /// holds no lock.
+    pub(crate) fn drop_removed(&self) {
+        let Some(Some(Follower { kept, .. })) = self.kept.get() else { return };
+        // Relaxed: a later call sees what this one misses. The table's lock orders the rest.
+        while kept.has_removed.load(Ordering::Relaxed) {
+            let mut table = lock(&kept.table);
+            let removed = table.removed.pop();
+            kept.has_removed.store(!table.removed.is_empty(), Ordering::Relaxed);
+            drop(table);
+            drop(removed);
+        }
+    }
+}
+
+impl<R: Send + Sync + 'static> Follower<R> {
+    fn start() -> Result<Follower<R>, Error> {
+        let table = Table {
+            entries: Vec::with_capacity(MOST),
+            removed: Vec::with_capacity(MOST),
+            bytes: 0,
+            time: 0,
+            reports: 0,
+        };
+        let end = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let changes = Changes::open()?;
+        let kept = Arc::new(Kept { changes, table: Mutex::new(table), has_removed: AtomicBool::new(false), end });
+        let theirs = Arc::clone(&kept);
+        let thread = std::thread::Builder::new().name("transom-unmap".into()).spawn(move || theirs.follow())?;
+        Ok(Follower { kept, thread: Some(thread) })
+    }
+}
+
+impl<R> Drop for Follower<R> {
+    fn drop(&mut self) {
+        // An eventfd takes 8 bytes unless its count is full, when the thread is awake anyway.
+        let _ = rustix::io::write(&self.kept.end, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<R> Kept<R> {
+    /// Reads reports until the end.
+    fn follow(&self) {
+        loop {
+            let fds = [self.changes.as_fd(), self.end.as_fd()];
+            let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            // An interrupted poll finds nothing.
+            let _ = poll(&mut fds, None);
+            if fds[1].revents().contains(PollFlags::IN) {
+                return;
+            }
+            self.read_reports(&mut lock(&self.table));
+        }
+    }
+
+    /// Removes what the reports name.
+    fn read_reports(&self, table: &mut Table<R>) {
+        while let Some(changed) = self.changes.next() {
+            table.reports += 1;
+            changed.iter().for_each(|range| table.remove(|entry| overlap(&entry.range, range)));
+        }
+        self.has_removed.store(!table.removed.is_empty(), Ordering::Relaxed);
+    }
+
+    /// The table, if no change is pending.
+    fn current(&self) -> Option<MutexGuard<'_, Table<R>>> {
+        let mut table = lock(&self.table);
+        if !self.changes.pending() {
+            return Some(table);
+        }
+        self.read_reports(&mut table);
+        (!self.changes.pending()).then_some(table)
+    }
+
+    fn reports(&self) -> u64 {
+        lock(&self.table).reports
+    }
+
+    /// A kept registration that contains a buffer.
+    fn find(&self, buffer: &Range<usize>) -> Option<Arc<R>> {
+        let mut table = self.current()?;
+        table.time += 1;
+        let time = table.time;
+        let contains = |entry: &Entry<R>| entry.range.start <= buffer.start && buffer.end <= entry.range.end;
+        let at = table.entries.iter().position(contains)?;
+        table.entries[at].used = time;
+        let found = Arc::clone(&table.entries[at].registration);
+        // Buffers in use move to the front.
+        table.entries.swap(at, at / 2);
+        Some(found)
+    }
+
+    /// Keeps a registration whose watch began after report `before`, unless a later report may
+    /// concern it; returns whether it does.
+    fn keep(&self, range: Range<usize>, registration: &Arc<R>, before: u64, limit: usize) -> bool {
+        let Some(mut table) = self.current() else { return false };
+        let is_full = table.entries.len() + table.removed.len() >= MOST || table.bytes + range.len() > limit;
+        if table.reports != before || is_full {
+            return false;
+        }
+        table.time += 1;
+        let used = table.time;
+        table.bytes += range.len();
+        table.entries.push(Entry { range, registration: Arc::clone(registration), used });
+        true
+    }
+
+    /// Ends the watch of pages that no entry contains. A registration that is being made may rely
+    /// on it, so the end counts as a report.
+    fn unwatch(&self, table: &mut Table<R>, range: Range<usize>) {
+        table.reports += 1;
+        let mut at = range.start;
+        while at < range.end {
+            let others = || table.entries.iter().map(|entry| pages(&entry.range));
+            if let Some(other) = others().find(|other| other.contains(&at)) {
+                at = other.end;
+                continue;
+            }
+            let next = others().map(|other| other.start).filter(|&start| start > at).min();
+            let end = next.map_or(range.end, |next| next.min(range.end));
+            self.changes.unwatch(&(at..end));
+            at = end;
+        }
+    }
+
+    /// Removes the entries that were used least recently until the others have at most `bytes`;
+    /// returns whether any were removed. They end at once, unless transfers use them.
+    fn make_room(&self, bytes: usize) -> bool {
+        let mut any = false;
+        loop {
+            let mut table = lock(&self.table);
+            let is_full = table.entries.len() + table.removed.len() >= MOST;
+            if table.bytes <= bytes && !is_full {
+                return any;
+            }
+            let oldest = (0..table.entries.len()).min_by_key(|&at| table.entries[at].used);
+            let Some(entry) = oldest.map(|at| table.entries.swap_remove(at)) else { return any };
+            table.bytes -= entry.range.len();
+            self.unwatch(&mut table, pages(&entry.range));
+            drop(table);
+            drop(entry);
+            any = true;
+        }
+    }
+}
+
+impl<R> Table<R> {
+    /// Removes entries, to be dropped later. Both vectors together have at most [`MOST`] elements.
+    fn remove(&mut self, goes: impl Fn(&Entry<R>) -> bool) {
+        let mut at = 0;
+        while at < self.entries.len() {
+            if goes(&self.entries[at]) {
+                let entry = self.entries.swap_remove(at);
+                self.bytes -= entry.range.len();
+                self.removed.push(entry.registration);
+            } else {
+                at += 1;
+            }
+        }
+    }
+}
+
+fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// The whole pages that contain a buffer.
+fn pages(buffer: &Range<usize>) -> Range<usize> {
+    let page = rustix::param::page_size();
+    buffer.start & !(page - 1)..buffer.end.next_multiple_of(page)
+}
+
+/// Whether all pages are there, private and without a file (proc_pid_pagemap(5)).
+fn is_private(pages: &Range<usize>) -> bool {
+    const PRESENT: u64 = 1 << 63;
+    const FILE_OR_SHARED: u64 = 1 << 61;
+    let Ok(file) = File::open("/proc/self/pagemap") else { return false };
+    let page = rustix::param::page_size();
+    let (mut at, end) = (pages.start / page, pages.end / page);
+    let mut bytes = [0; 4096];
+    while at < end {
+        let count = (end - at).min(bytes.len() / 8);
+        if file.read_exact_at(&mut bytes[..count * 8], at as u64 * 8).is_err() {
+            return false;
+        }
+        let entries = bytes[..count * 8].chunks_exact(8);
+        let mut flags = entries.map(|entry| u64::from_ne_bytes(entry.try_into().unwrap_or_default()));
+        if !flags.all(|entry| entry & (PRESENT | FILE_OR_SHARED) == PRESENT) {
+            return false;
+        }
+        at += count;
+    }
+    true
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests;
