@@ -2,9 +2,9 @@
 //! (MPI-4.1 §12.5). No I/O, no atomics. Access and exposure epochs are independent of each other,
 //! except for the combinations that §12.5 forbids.
 
-mod books;
+mod word;
 
-pub(crate) use books::Books;
+pub(crate) use word::EpochWord;
 
 /// The access epoch that a process has open on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

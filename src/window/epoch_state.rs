@@ -1,21 +1,21 @@
-//! The epochs of a window at one rank: the word with their state and the locks ([`Books`]), and the
-//! data that calls of an epoch leave for the calls that end it.
+//! The epochs of a window at one rank: the word with their state and the locks ([`EpochWord`]), and
+//! the data that calls of an epoch leave for the calls that end it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::wanted::Wanting;
-use crate::epoch::{self, Access, Books, Call, Exposure};
+use crate::epoch::{self, Access, Call, EpochWord, Exposure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock::Bias;
 
 /// The epochs and locks of a window, as this rank has opened them.
 #[derive(Debug)]
 pub(crate) struct EpochState {
-    /// The state of the epochs and the locks: [`Books`].
-    books: AtomicU64,
-    /// Whether synchronization calls come from one thread at a time. The books then need no atomic
-    /// changes.
+    /// The state of the epochs and the locks: [`EpochWord`].
+    word: AtomicU64,
+    /// Whether synchronization calls come from one thread at a time. The epoch word then needs no
+    /// atomic changes.
     serial: bool,
     /// The number of the last fence.
     pub(super) fences: AtomicU32,
@@ -25,7 +25,7 @@ pub(crate) struct EpochState {
     pub(super) wanting: Wanting,
     /// Whether `lock_all` is recorded in the master's word.
     pub(super) holds_all: AtomicBool,
-    /// Whether `PROC_NULL` is locked. The lock counts in the books.
+    /// Whether `PROC_NULL` is locked. The lock counts in the epoch word.
     pub(super) holds_null: AtomicBool,
     /// The group of `start`, until `complete` takes it.
     started: Mutex<Option<Vec<usize>>>,
@@ -38,7 +38,7 @@ impl EpochState {
     /// at a time.
     pub(super) fn new(ranks: usize, serial: bool) -> EpochState {
         EpochState {
-            books: AtomicU64::new(Books::CLOSED.0),
+            word: AtomicU64::new(EpochWord::CLOSED.0),
             serial,
             fences: AtomicU32::new(0),
             bias: Bias::new(ranks),
@@ -52,39 +52,39 @@ impl EpochState {
 
     #[inline]
     pub(super) fn state(&self) -> epoch::State {
-        self.books().state()
+        self.word().state()
     }
 
     /// The state of the epochs and the locks.
     #[inline]
-    pub(super) fn books(&self) -> Books {
-        // Relaxed: orders only changes of the books. A program that calls from several threads
+    pub(super) fn word(&self) -> EpochWord {
+        // Relaxed: orders only changes of the epoch word. A program that calls from several threads
         // orders those calls.
-        Books(self.books.load(Ordering::Relaxed))
+        EpochWord(self.word.load(Ordering::Relaxed))
     }
 
-    /// Changes the books from `from` to `to`. Returns the current books if another thread has
+    /// Changes the epoch word from `from` to `to`. Returns the current word if another thread has
     /// changed them before.
     #[inline]
-    pub(super) fn shift(&self, from: Books, to: Books) -> std::result::Result<(), Books> {
+    pub(super) fn shift(&self, from: EpochWord, to: EpochWord) -> std::result::Result<(), EpochWord> {
         if self.serial {
-            self.books.store(to.0, Ordering::Relaxed);
+            self.word.store(to.0, Ordering::Relaxed);
             return Ok(());
         }
         // AcqRel: a thread that sees the change sees the data written for it before: the group of
         // `start` or the origins of `post`.
-        let changed = self.books.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed);
-        changed.map(drop).map_err(Books)
+        let changed = self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed);
+        changed.map(drop).map_err(EpochWord)
     }
 
-    /// Changes the books to the result of `to`, which is called again after a change by another
-    /// thread. Returns the books from before.
-    pub(super) fn update(&self, to: impl Fn(Books) -> Result<Books>) -> Result<Books> {
-        let mut books = self.books();
+    /// Changes the epoch word to the result of `to`, which is called again after a change by
+    /// another thread. Returns the epoch word from before.
+    pub(super) fn update(&self, to: impl Fn(EpochWord) -> Result<EpochWord>) -> Result<EpochWord> {
+        let mut word = self.word();
         loop {
-            match self.shift(books, to(books)?) {
-                Ok(()) => return Ok(books),
-                Err(found) => books = found,
+            match self.shift(word, to(word)?) {
+                Ok(()) => return Ok(word),
+                Err(found) => word = found,
             }
         }
     }
@@ -93,19 +93,19 @@ impl EpochState {
     // Inlined: with a known call, the compiler removes most of the state machine.
     #[inline]
     pub(crate) fn check(&self, name: &'static str, call: Call) -> Result<epoch::State> {
-        after(self.books(), name, call).map(Books::state)
+        after(self.word(), name, call).map(EpochWord::state)
     }
 
     /// Passes `call` through the epochs' state machine.
     #[inline]
     pub(crate) fn step(&self, name: &'static str, call: Call) -> Result<()> {
-        self.update(|books| after(books, name, call)).map(drop)
+        self.update(|word| after(word, name, call)).map(drop)
     }
 
     /// Ends all epochs with the window.
     pub(super) fn freed(&self) {
         // Relaxed: no other call runs on a window that is being freed.
-        self.books.store(Books::of((Access::Freed, Exposure::Closed)).0, Ordering::Relaxed);
+        self.word.store(EpochWord::of((Access::Freed, Exposure::Closed)).0, Ordering::Relaxed);
     }
 
     /// The group of `start`.
@@ -114,11 +114,11 @@ impl EpochState {
     }
 }
 
-/// The books after `call`, or the error of an illegal call.
+/// The epoch word after `call`, or the error of an illegal call.
 #[inline]
-pub(super) fn after(books: Books, name: &'static str, call: Call) -> Result<Books> {
-    match epoch::after(books.state(), call) {
-        Ok(state) => Ok(books.with(state)),
+pub(super) fn after(word: EpochWord, name: &'static str, call: Call) -> Result<EpochWord> {
+    match epoch::after(word.state(), call) {
+        Ok(state) => Ok(word.with(state)),
         Err(reason) => Err(misused(name, reason)),
     }
 }

@@ -11,7 +11,7 @@ use super::epoch_state::after;
 use super::target::{Control, Hold, Target};
 use crate::buffers;
 use crate::buffers::Sink;
-use crate::epoch::{self, Access, Books, Call, Exposure, State};
+use crate::epoch::{self, Access, Call, EpochWord, Exposure, State};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::messages::{Landing, Request};
 use crate::routes::Actor;
@@ -49,7 +49,7 @@ impl Core {
     #[inline]
     pub(crate) fn lock(&self, kind: Lock, rank: usize, check: bool) -> Result<()> {
         match self.here(rank) {
-            Some((target, here)) if check && self.epochs.books() == Books::CLOSED && !self.hints.no_locks() => {
+            Some((target, here)) if check && self.epochs.word() == EpochWord::CLOSED && !self.hints.no_locks() => {
                 self.lock_here(kind, target, &here)
             }
             _ => self.lock_checked(kind, rank, check),
@@ -67,24 +67,24 @@ impl Core {
         Some((target, Here { core: self, lock: target.words(self)?.word64(words::LOCK) }))
     }
 
-    /// Takes the only lock of this window. The books change only after the words have granted the
-    /// lock, so that they record no lock while the call waits.
+    /// Takes the only lock of this window. The epoch word changes only after the lock words have
+    /// granted the lock, so that it records no lock while the call waits.
     #[inline]
     fn lock_here(&self, kind: Lock, target: &Target, here: &Here<'_>) -> Result<()> {
         self.job.delayed.take_first()?;
-        let (hold, books) = match kind {
+        let (hold, word) = match kind {
             Lock::Shared => {
                 lock::shared(here, target.rank(), || self.is_nested())?;
-                (Hold::Shared, Books::SINGLE)
+                (Hold::Shared, EpochWord::SINGLE)
             }
-            Lock::Exclusive if self.epochs.bias.exclusive(here, target.rank())? => (Hold::Biased, Books::SINGLE),
+            Lock::Exclusive if self.epochs.bias.exclusive(here, target.rank())? => (Hold::Biased, EpochWord::SINGLE),
             Lock::Exclusive => {
                 lock::announce(here, || self.is_nested())?;
                 self.epochs.bias.announced_exclusive(here, target.rank())?;
-                (Hold::Exclusive, Books::ANNOUNCED)
+                (Hold::Exclusive, EpochWord::ANNOUNCED)
             }
         };
-        if self.epochs.shift(Books::CLOSED, books).is_ok() {
+        if self.epochs.shift(EpochWord::CLOSED, word).is_ok() {
             target.set_hold(hold);
         } else {
             self.granted_beside(target, hold)?;
@@ -147,17 +147,17 @@ impl Core {
 
     /// Whether this process holds a lock of the window.
     fn is_nested(&self) -> bool {
-        self.epochs.books().locks() > self.epochs.wanting.pending()
+        self.epochs.word().locks() > self.epochs.wanting.pending()
     }
 
     /// Announces an exclusive lock at the master word: by an earlier announcement of this process,
     /// or by a new one.
     fn announce(&self) -> Result<()> {
-        let mut books = self.epochs.books();
-        while books.exclusives() > 0 {
-            match self.epochs.shift(books, books.with_exclusive()) {
+        let mut word = self.epochs.word();
+        while word.exclusives() > 0 {
+            match self.epochs.shift(word, word.with_exclusive()) {
                 Ok(()) => return Ok(()),
-                Err(found) => books = found,
+                Err(found) => word = found,
             }
         }
         lock::announce(self, || self.is_nested())?;
@@ -167,21 +167,21 @@ impl Core {
     /// Counts an exclusive lock without the bias, which was announced. A process has one
     /// announcement: if another thread has made one, this one is withdrawn.
     fn announced(&self) -> Result<()> {
-        let before = self.epochs.update(|books| Ok(books.with_exclusive()))?;
+        let before = self.epochs.update(|word| Ok(word.with_exclusive()))?;
         if before.exclusives() > 0 { lock::announced_end(self) } else { Ok(()) }
     }
 
     /// Removes from the count an exclusive lock that was not granted.
     fn unannounce(&self) -> Result<()> {
-        let before = self.epochs.update(|books| Ok(books.without_exclusive()))?;
+        let before = self.epochs.update(|word| Ok(word.without_exclusive()))?;
         if before.exclusives() == 1 { lock::announced_end(self) } else { Ok(()) }
     }
 
-    /// Records a granted lock in the books, or releases it if another thread's epoch leaves no room
-    /// for it.
+    /// Records a granted lock in the epoch word, or releases it if another thread's epoch leaves no
+    /// room for it.
     fn granted(&self, target: &Target, hold: Hold) -> Result<()> {
         let call = Call::Lock { held: !target.claim(hold), own: target.rank() == self.team.me };
-        let entered = self.epochs.update(|books| Ok(after(books, "lock", call)?.with_lock()));
+        let entered = self.epochs.update(|word| Ok(after(word, "lock", call)?.with_lock()));
         entered.map(drop).inspect_err(|_| {
             if matches!(call, Call::Lock { held: false, .. }) {
                 target.set_hold(Hold::None);
@@ -204,15 +204,15 @@ impl Core {
     #[inline]
     pub(crate) fn unlock(&self, rank: usize) -> Result<()> {
         match self.here(rank) {
-            Some((target, here)) => match (target.hold(), self.epochs.books()) {
-                (hold @ Hold::Shared, Books::SINGLE) => {
-                    self.unlock_here(target, hold, Books::SINGLE, |_| lock::shared_end(&here, rank))
+            Some((target, here)) => match (target.hold(), self.epochs.word()) {
+                (hold @ Hold::Shared, EpochWord::SINGLE) => {
+                    self.unlock_here(target, hold, EpochWord::SINGLE, |_| lock::shared_end(&here, rank))
                 }
-                (hold @ Hold::Biased, Books::SINGLE) => {
-                    self.unlock_here(target, hold, Books::SINGLE, |_| lock::biased_end(&here, rank))
+                (hold @ Hold::Biased, EpochWord::SINGLE) => {
+                    self.unlock_here(target, hold, EpochWord::SINGLE, |_| lock::biased_end(&here, rank))
                 }
-                (hold @ Hold::Exclusive, Books::ANNOUNCED) => {
-                    self.unlock_here(target, hold, Books::ANNOUNCED, |last| lock::exclusive_end(&here, rank, last))
+                (hold @ Hold::Exclusive, EpochWord::ANNOUNCED) => {
+                    self.unlock_here(target, hold, EpochWord::ANNOUNCED, |last| lock::exclusive_end(&here, rank, last))
                 }
                 _ => self.unlock_checked(rank),
             },
@@ -226,22 +226,23 @@ impl Core {
         &self,
         target: &Target,
         hold: Hold,
-        books: Books,
+        word: EpochWord,
         release: impl FnOnce(bool) -> Result<()>,
     ) -> Result<()> {
         // The lock is released even after a failed flush: other origins wait for it.
         let flushed = self.complete_to("unlock", target.rank());
         self.own.publish();
-        // The books change before the word: another thread may be granted this target at once.
+        // The epoch word changes before the lock word: another thread may be granted this target at
+        // once.
         target.set_hold(Hold::None);
-        let last = self.epochs.shift(books, Books::CLOSED).is_ok() || self.unlocked(hold)?;
+        let last = self.epochs.shift(word, EpochWord::CLOSED).is_ok() || self.unlocked(hold)?;
         flushed.and(release(last))
     }
 
     #[inline(never)]
     fn unlock_checked(&self, rank: usize) -> Result<()> {
         let Some(target) = self.target("unlock", rank)? else { return self.unlock_null() };
-        let last = self.epochs.books().locks() == 1;
+        let last = self.epochs.word().locks() == 1;
         self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last })?;
         let carried = if target.hold() == Hold::Wanted { self.take_wanted(target, true) } else { Ok(()) };
         let found = target.hold();
@@ -269,11 +270,11 @@ impl Core {
         })
     }
 
-    /// Removes a lock from the books. Returns whether it was the last announced one.
+    /// Removes a lock from the epoch word. Returns whether it was the last announced one.
     fn unlocked(&self, hold: Hold) -> Result<bool> {
         let exclusive = hold == Hold::Exclusive;
-        let before = self.epochs.update(|books| {
-            let left = after(books, "unlock", Call::Unlock { held: true, last: books.locks() == 1 })?.without_lock();
+        let before = self.epochs.update(|word| {
+            let left = after(word, "unlock", Call::Unlock { held: true, last: word.locks() == 1 })?.without_lock();
             Ok(if exclusive { left.without_exclusive() } else { left })
         })?;
         Ok(exclusive && before.exclusives() == 1)
@@ -285,7 +286,7 @@ impl Core {
         self.may_lock("lock")?;
         let held = self.epochs.holds_null.swap(true, Ordering::Relaxed);
         let call = Call::Lock { held, own: false };
-        let entered = self.epochs.update(|books| Ok(after(books, "lock", call)?.with_lock()));
+        let entered = self.epochs.update(|word| Ok(after(word, "lock", call)?.with_lock()));
         entered.map(drop).inspect_err(|_| self.epochs.holds_null.store(held, Ordering::Relaxed))?;
         self.own.refresh();
         Ok(())
@@ -295,9 +296,9 @@ impl Core {
     fn unlock_null(&self) -> Result<()> {
         let held = self.epochs.holds_null.swap(false, Ordering::Relaxed);
         self.own.publish();
-        let left = |books: Books| {
-            let call = Call::Unlock { held, last: books.locks() == 1 };
-            Ok(after(books, "unlock", call)?.without_lock())
+        let left = |word: EpochWord| {
+            let call = Call::Unlock { held, last: word.locks() == 1 };
+            Ok(after(word, "unlock", call)?.without_lock())
         };
         self.epochs.update(left).map(drop)
     }

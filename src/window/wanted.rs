@@ -36,7 +36,7 @@ impl TakesLock for Core {
 pub(crate) struct Wanting {
     /// None also while a thread takes the lock.
     slot: Mutex<Option<Box<Wanted>>>,
-    /// Whether the books count a lock that is not granted yet.
+    /// Whether the epoch word counts a lock that is not granted yet.
     pending: AtomicBool,
     /// Whether the last epoch that shows it had an operation, so that locks guard the window.
     /// Relaxed everywhere: an estimate.
@@ -74,14 +74,14 @@ impl Wanting {
         self.slot().take()
     }
 
-    /// Clears the mark of [`Wanting::want`]. The books then count granted locks alone.
+    /// Clears the mark of [`Wanting::want`]. The epoch word then counts granted locks alone.
     pub(super) fn end(&self) {
         *self.slot() = None;
         // Release: pairs with the acquire of a thread that waits for the lock.
         self.pending.store(false, Ordering::Release);
     }
 
-    /// How many locks the books count that are not granted.
+    /// How many locks the epoch word counts that are not granted.
     pub(super) fn pending(&self) -> u64 {
         // Relaxed: a reader decides by it only whether to defer to waiting processes.
         u64::from(self.pending.load(Ordering::Relaxed))
@@ -121,7 +121,7 @@ impl Core {
         let far = self.control == Actor::Cpu
             && self.actor == Actor::Cpu
             && matches!(target.reach, Reach::Far(Far::Posted(_)))
-            && self.epochs.books().locks() == 0
+            && self.epochs.word().locks() == 0
             && (kind == Lock::Shared || self.epochs.bias.is_expected());
         Ok(far && matches!(target.control(self)?, Control::Messages))
     }
