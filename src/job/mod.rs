@@ -565,7 +565,7 @@ impl JobCore {
     pub(crate) fn block_by_net(&self, rank: usize) -> Result<&NetMemory> {
         match &**self.link(rank)? {
             Link::Net(block) => Ok(block),
-            Link::Shm(_) => self.peers.looped(&self.wire, rank).map_err(|error| self.progress.or_death(error)),
+            Link::Shm(_) => self.peers.loopback(&self.wire, rank).map_err(|error| self.progress.or_death(error)),
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct Peers {
     contacts: Vec<Contact>,
     links: PeerMap<(Peer, Arc<Link>)>,
     /// Job blocks of ranks of this node, as the net reaches them.
-    looped: PeerMap<(Peer, NetMemory)>,
+    loopback: PeerMap<(Peer, NetMemory)>,
 }
 
 impl Peers {
@@ -68,7 +68,7 @@ impl Peers {
             false => Contact::Far(card.net_block),
         };
         let contacts = cards.into_iter().enumerate().map(contact).collect();
-        Peers { me, nodes, contacts, links: PeerMap::new(), looped: PeerMap::new() }
+        Peers { me, nodes, contacts, links: PeerMap::new(), loopback: PeerMap::new() }
     }
 
     /// The lane to a rank; `None` for the rank itself.
@@ -101,9 +101,9 @@ impl Peers {
 
     /// The job block of another rank of this node through the net, which is connected to the rank
     /// at the first call.
-    pub(super) fn looped(&self, wire: &Wire, rank: usize) -> Result<&NetMemory> {
+    pub(super) fn loopback(&self, wire: &Wire, rank: usize) -> Result<&NetMemory> {
         let peer = peer(rank);
-        let found = self.looped.get_or_try_insert(peer, || {
+        let found = self.loopback.get_or_try_insert(peer, || {
             // Only ranks of the node have a loop.
             let Contact::Near(near) = &self.contacts[rank] else { return Err(unmapped(rank)) };
             wire.connect_net(peer, &near.net_address)?;

@@ -14,7 +14,7 @@ pub(crate) struct ActiveHints {
     no_locks: AtomicBool,
     /// Whether accumulates are atomic by the CPU's atomics on elements, not by locked stripes.
     pub(super) per_element: bool,
-    /// Whether huge pages were asked for.
+    /// Whether the program has requested huge pages.
     pub(super) in_huge_pages: bool,
 }
 
@@ -47,7 +47,7 @@ impl ActiveHints {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether values that are not understood are ignored.
+    /// Whether illegal values are ignored ([`Info::forgiving`]).
     pub(crate) fn is_forgiving(&self) -> bool {
         self.all().is_forgiving()
     }

@@ -1,10 +1,11 @@
-//! The ranks' agreement in the barriers of a window's creation: all have the window, or none.
+//! Agreement of the ranks on a window's creation: all ranks have the window, or none. Barriers
+//! combine bits of all ranks.
 
 use crate::directory;
 use crate::error::{Error, ErrorKind, JobError, Result};
 use crate::job::Job;
 
-/// Bit of a rank that could not create its part, in the barrier of creation.
+/// Bit of a rank that could not create its part.
 pub(super) const FAILED: u32 = 1;
 
 /// Bit that a failed rank adds to [`FAILED`] where its directory is full.
@@ -19,14 +20,14 @@ pub(super) const BY_NIC: Choice = Choice(3);
 pub(super) const NONCONTIG: Choice = Choice(5);
 pub(super) const SEPARATE: Choice = Choice(7);
 
-/// Bit of a rank whose part gets its pages only at the first touch, so that the machine may not
-/// have the memory.
-pub(super) const PROMISED: u32 = 1 << 9;
+/// Bit of a rank whose part gets its pages at the first touch. The machine may lack the memory
+/// then, so creation checks it.
+pub(super) const PAGES_AT_FIRST_TOUCH: u32 = 1 << 9;
 
-/// Whether ranks of this node reach the part by its addresses and by messages, not by mapping it;
-/// reported by ranks that have such neighbours. The choices may differ; then ranks that need not
-/// serve requests serve them too.
-pub(super) const FOREIGN: Choice = Choice(10);
+/// Whether other ranks of the node can't map the part, and reach it by system calls or by messages.
+/// A rank reports it if it has other ranks on its node. The choices of ranks may differ. Then all
+/// ranks serve requests, also those that would not need to.
+pub(super) const UNMAPPED: Choice = Choice(10);
 
 impl Choice {
     pub(super) fn bit(&self, yes: bool) -> u32 {
@@ -44,7 +45,7 @@ impl Choice {
     }
 }
 
-/// The bits of a rank that failed by `error`.
+/// The bits of a rank whose creation failed with `error`.
 pub(super) fn failed(error: &Error) -> u32 {
     if matches!(error.kind(), ErrorKind::TooManyWindows { .. }) { FAILED | FULL } else { FAILED }
 }
@@ -56,22 +57,22 @@ pub(super) struct Outcome {
     failed: Option<usize>,
 }
 
-/// Passes a barrier of creation with this rank's bits: [`FAILED`] or its choices. After a failure,
-/// further barriers find the rank.
+/// Passes a barrier of creation with this rank's bits: [`FAILED`] or its choices. If a rank failed,
+/// further barriers find the lowest one.
 pub(super) fn exchange(job: &Job, own: u32) -> Result<Outcome> {
     let bits = job.core().barrier_with_bits(job.team(), own)?;
     let failed = (bits & FAILED != 0).then(|| lowest(job, own & FAILED != 0)).transpose()?;
     Ok(Outcome { bits, failed })
 }
 
-/// The lowest rank with `of_them`. The bits of its number are found from the highest: where a
-/// candidate has a 0, candidates with a 1 drop out.
-fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
+/// The lowest rank that passes true for `candidate`. A barrier for each bit of its number, from the
+/// highest: if a candidate has a 0, candidates with a 1 drop out.
+fn lowest(job: &Job, mut candidate: bool) -> Result<usize> {
     let mut lowest = 0;
     for bit in (0..usize::BITS - job.size().leading_zeros()).rev() {
         let zero = job.rank() >> bit & 1 == 0;
-        if job.core().barrier_with_bits(job.team(), u32::from(of_them && zero))? != 0 {
-            of_them &= zero;
+        if job.core().barrier_with_bits(job.team(), u32::from(candidate && zero))? != 0 {
+            candidate &= zero;
         } else {
             lowest |= 1 << bit;
         }
@@ -79,18 +80,17 @@ fn lowest(job: &Job, mut of_them: bool) -> Result<usize> {
     Ok(lowest)
 }
 
-/// The error of a full directory at some rank: all ranks return it, also if another step failed at
-/// some of them.
-pub(super) fn has_room(id: u64, outcome: &Outcome) -> Result<()> {
+/// Fails at all ranks if the directory of a rank is full, also if another step failed at some rank.
+pub(super) fn check_directories(id: u64, outcome: &Outcome) -> Result<()> {
     if outcome.bits & FULL == 0 {
         return Ok(());
     }
     Err(ErrorKind::TooManyWindows { window: id, limit: directory::SLOTS }.into())
 }
 
-/// Whether all ranks could create their parts, with equal choices.
-pub(super) fn agreed(id: u64, outcome: &Outcome) -> Result<()> {
-    has_room(id, outcome)?;
+/// Fails at all ranks if a rank could not create its part, or if their choices differ.
+pub(super) fn check_agreement(id: u64, outcome: &Outcome) -> Result<()> {
+    check_directories(id, outcome)?;
     if let Some(rank) = outcome.failed {
         return Err(JobError::PartFailed { window: id, rank }.into());
     }

@@ -3,7 +3,7 @@
 
 use transom_fabric::Memory;
 
-use super::room::{allocated, has_huge_pages};
+use super::available_memory::{allocated, has_huge_pages};
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::flavor::Flavor;
 use crate::hints::{Hints, Info};

@@ -46,9 +46,9 @@ pub(crate) struct Core {
     pub(crate) hints: ActiveHints,
     /// The counters of notified operations.
     pub(super) counters: notify::Place,
-    /// The window itself, for others that keep it.
-    pub(super) me: Weak<Core>,
-    /// How many ranks the hot paths of operations serve: all, or none in a checked window.
+    /// A weak reference to this value, for values that keep the window.
+    pub(super) this: Weak<Core>,
+    /// The hot paths serve ranks below this number: all ranks, or none in a checked window.
     pub(super) direct: usize,
     /// The data of the conflict checker.
     pub(super) checked: Option<Box<Checked>>,
@@ -63,37 +63,39 @@ impl fmt::Debug for Core {
 impl Core {
     /// Makes the part of a rank of this node, or of this rank, reachable through the net, if the
     /// net performs atomics on it.
-    pub(super) fn import_looped(&self, rank: usize, part: &Part, reach: &Reach) -> Result<()> {
-        if part.size == 0 || !self.is_looped(reach) {
+    pub(super) fn import_loopback(&self, rank: usize, part: &Part, reach: &Reach) -> Result<()> {
+        if part.size == 0 || !self.uses_loopback(reach) {
             return Ok(());
         }
         let job_rank = self.team.rank(rank);
         // Connects the net to the rank.
         self.job.block_by_net(job_rank)?;
-        self.targets.looped.get_or_try_insert(peer(rank), || {
+        self.targets.loopback.get_or_try_insert(peer(rank), || {
             let memory = self.job.wire.import_net(peer(job_rank), &part.net)?;
             Ok::<_, Error>((peer(rank), memory))
         })?;
         Ok(())
     }
 
-    /// Whether the net performs atomics on memory of this node that is reached so.
-    fn is_looped(&self, reach: &Reach) -> bool {
+    /// Whether the device performs atomics on a part of this node, through its loopback.
+    fn uses_loopback(&self, reach: &Reach) -> bool {
         match (self.actor, reach) {
             (Actor::Nic, Reach::Mapped(..)) => true,
-            // No discipline of the CPU on memory that it does not map is atomic with the device.
+            // The CPU can't change memory that it does not map by atomics that the device respects.
             (Actor::Nic | Actor::Both, Reach::Far(Far::Near(_) | Far::Messages)) => true,
             _ => false,
         }
     }
 
-    /// A target's part through the net, if the net is the actor for it.
+    /// A target's part as the net reaches it, if the device performs atomics on the part.
     #[inline]
     pub(super) fn by_nic<'t>(&'t self, target: &'t Target) -> Option<&'t NetMemory> {
         match &target.reach {
             _ if self.actor == Actor::Cpu => None,
             Reach::Far(Far::Posted(memory)) => Some(memory),
-            reach if self.is_looped(reach) => self.targets.looped.get(peer(target.rank())).map(|(_, memory)| memory),
+            reach if self.uses_loopback(reach) => {
+                self.targets.loopback.get(peer(target.rank())).map(|(_, memory)| memory)
+            }
             _ => None,
         }
     }
@@ -232,7 +234,8 @@ impl Core {
         if self.is_checked() { self.all_completed(Which::All) } else { Ok(()) }
     }
 
-    /// [`Core::flush_all`], of which the program knows only that its buffers may be used again.
+    /// [`Core::flush_all`] for the local flushes, which promise only that buffers may be used
+    /// again.
     #[inline]
     pub(super) fn flush_all_locally(&self) -> Result<()> {
         fence(Ordering::AcqRel);

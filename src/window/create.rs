@@ -1,9 +1,10 @@
 //! Creation and end of a window (MPI-4.1 §12.2.1, §12.2.5). At creation each rank publishes its
 //! part and a barrier makes all parts known. At the end a barrier precedes the removal, so that no
 //! rank accesses a removed part. Each barrier costs O(log p) signals per rank. A contiguous shared
-//! window takes two more barriers, since its segment needs all sizes first. One more is needed in
-//! two cases: large parts, since the ranks of a machine together may ask for more memory than it
-//! has; and a window of which ranks of a node map some parts and not others.
+//! window takes two more barriers, since its segment needs all sizes first. Two kinds of windows
+//! take one more barrier: windows with large parts, because the ranks of a machine together may
+//! request more memory than it has; and windows of which ranks of a node map some parts and not
+//! others.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -11,13 +12,14 @@ use transom_fabric::{Memory, RegionKey, diagnostics};
 
 use super::active_hints::ActiveHints;
 use super::agreement::{
-    BY_NIC, FAILED, FOREIGN, NONCONTIG, PER_ELEMENT, PROMISED, SEPARATE, agreed, exchange, failed, has_room,
+    BY_NIC, FAILED, NONCONTIG, PAGES_AT_FIRST_TOUCH, PER_ELEMENT, SEPARATE, UNMAPPED, check_agreement,
+    check_directories, exchange, failed,
 };
+use super::available_memory::{self, allocated};
 use super::core::Core;
 use super::epoch_state::EpochState;
 use super::model::Separate;
 use super::own::{Own, Regions};
-use super::room::{self, allocated};
 use super::segment::{Announced, Draft};
 use super::targets::Targets;
 use crate::directory::Part;
@@ -51,7 +53,7 @@ impl Core {
         Core::create_within(job, wanted, memory)
     }
 
-    /// [`Core::create`] within a collective call that has been entered.
+    /// [`Core::create`] for a caller that has entered the collective call.
     fn create_within(
         job: &Job,
         wanted: &Wanted<'_>,
@@ -60,62 +62,64 @@ impl Core {
         let id = job.team().next_window();
         let made =
             Core::draft(job, wanted, memory).and_then(|draft| Core::open(job.core(), job.team(), id, wanted, draft));
-        Core::together(job, id, made)
+        Core::join(job, id, made)
     }
 
-    /// Passes the barrier of creation with this rank's result.
-    fn together(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
+    /// Passes the barriers of creation with this rank's result. Returns the window if all ranks
+    /// have it.
+    fn join(job: &Job, id: u64, made: Result<Core>) -> Result<Arc<Core>> {
         let made = made.and_then(Core::checked);
         let outcome = exchange(job, made.as_ref().map_or_else(failed, Core::choices))?;
         let mut core = match made {
             Ok(core) => core,
-            Err(error) => return has_room(id, &outcome).and(Err(error)),
+            Err(error) => return check_directories(id, &outcome).and(Err(error)),
         };
-        agreed(id, &outcome).inspect_err(|_| core.withdraw())?;
-        core.mapped = core.flavor != Flavor::Dynamic && !FOREIGN.any(outcome.bits);
-        if outcome.bits & PROMISED != 0 || FOREIGN.differs(outcome.bits) {
+        check_agreement(id, &outcome).inspect_err(|_| core.withdraw())?;
+        core.mapped = core.flavor != Flavor::Dynamic && !UNMAPPED.any(outcome.bits);
+        if outcome.bits & PAGES_AT_FIRST_TOUCH != 0 || UNMAPPED.differs(outcome.bits) {
             let ready = core.prepare(outcome.bits);
             let outcome = exchange(job, if ready.is_ok() { 0 } else { FAILED })?;
-            ready.and_then(|()| agreed(id, &outcome)).inspect_err(|_| core.withdraw())?;
+            ready.and_then(|()| check_agreement(id, &outcome)).inspect_err(|_| core.withdraw())?;
         }
-        Ok(Arc::new_cyclic(|me| {
-            core.me = Weak::clone(me);
+        Ok(Arc::new_cyclic(|this| {
+            core.this = Weak::clone(this);
             core
         }))
     }
 
     /// The steps of creation that need the choices of all ranks.
     fn prepare(&self, bits: u32) -> Result<()> {
-        if bits & PROMISED != 0 {
-            self.fits()?;
+        if bits & PAGES_AT_FIRST_TOUCH != 0 {
+            self.check_memory()?;
         }
-        // A rank that serves no requests still gets replies from ranks that do. Left unread, these
-        // would hold up the replies of that rank to others.
-        if FOREIGN.any(bits) { serve(&self.job, true) } else { Ok(()) }
+        // A rank that serves no requests still gets replies from ranks that serve its own requests.
+        // If it does not read them, they fill its ring, and the senders can't reply to other ranks.
+        if UNMAPPED.any(bits) { serve(&self.job, true) } else { Ok(()) }
     }
 
-    /// How many times the part's bytes are taken from the machine at their first touch.
-    fn promises(&self) -> u64 {
+    /// The number of copies of the part whose pages the kernel allocates at the first touch: 0 to
+    /// 2.
+    fn unallocated_copies(&self) -> u64 {
         let own = matches!(self.flavor, Flavor::Allocate | Flavor::Shared) && self.own.segment.is_none();
         u64::from(own) + u64::from(self.own.separate.is_some())
     }
 
-    /// Whether a part of that length has its pages from its creation.
+    /// Whether the pages of a part of `len` bytes are allocated at its creation.
     fn is_populated(&self, len: usize) -> bool {
         self.job.wire.populates(len, self.hints.in_huge_pages)
     }
 
-    /// Fails where the machine lacks memory for all parts of its ranks.
-    fn fits(&self) -> Result<()> {
+    /// Fails if the machine lacks memory for the parts of all its ranks.
+    fn check_memory(&self) -> Result<()> {
         let here = |&member: &usize| self.job.lane(self.team.rank(member)) != Some(Lane::Net);
         let mut bytes = 0u64;
         for member in (0..self.team.size).filter(here) {
             let (part, _) = self.job.lookup(self.team.rank(member), self.id)?;
             if !self.is_populated(usize::try_from(part.size).unwrap_or(usize::MAX)) {
-                bytes = bytes.saturating_add(part.size.saturating_mul(self.promises()));
+                bytes = bytes.saturating_add(part.size.saturating_mul(self.unallocated_copies()));
             }
         }
-        let available = if bytes < room::LARGE as u64 { None } else { room::available() };
+        let available = if bytes < available_memory::LARGE as u64 { None } else { available_memory::available() };
         match available {
             Some(available) if bytes > available => {
                 let (window, rank) = (self.id, self.job.rank);
@@ -133,8 +137,12 @@ impl Core {
             _ => 0,
         };
         let model = SEPARATE.bit(self.own.separate.is_some());
-        let foreign = if self.job.has_neighbours() { FOREIGN.bit(self.is_foreign()) } else { 0 };
-        let promised = if self.promises() > 0 && !self.is_populated(self.own.memory.len()) { PROMISED } else { 0 };
+        let foreign = if self.job.has_neighbours() { UNMAPPED.bit(self.is_unmapped()) } else { 0 };
+        let promised = if self.unallocated_copies() > 0 && !self.is_populated(self.own.memory.len()) {
+            PAGES_AT_FIRST_TOUCH
+        } else {
+            0
+        };
         promised
             | foreign
             | noncontig
@@ -144,8 +152,8 @@ impl Core {
     }
 
     /// Whether this rank's part is user memory that ranks of the node can't map.
-    fn is_foreign(&self) -> bool {
-        self.own.regions.shm.as_ref().is_some_and(is_foreign)
+    fn is_unmapped(&self) -> bool {
+        self.own.regions.shm.as_ref().is_some_and(is_unmapped)
     }
 
     fn draft(job: &Job, wanted: &Wanted<'_>, memory: impl FnOnce(&JobCore, &Hints) -> Result<Memory>) -> Result<Draft> {
@@ -154,7 +162,7 @@ impl Core {
         }
         let mut hints = Hints::at_creation(wanted.info, wanted.flavor)?;
         let memory = memory(job.core(), &hints)?;
-        hints.huge_pages = hints.huge_pages.map(|_| room::has_huge_pages(job.core()));
+        hints.huge_pages = hints.huge_pages.map(|_| available_memory::has_huge_pages(job.core()));
         Ok(Draft { hints, memory, shared: None })
     }
 
@@ -178,17 +186,17 @@ impl Core {
         let outcome = exchange(job, sized.as_ref().map_or_else(failed, |_| NONCONTIG.bit(false)))?;
         let sized = match sized {
             Ok(sized) => sized,
-            Err(error) => return has_room(id, &outcome).and(Err(error)),
+            Err(error) => return check_directories(id, &outcome).and(Err(error)),
         };
-        agreed(id, &outcome).inspect_err(|_| job.core().block.retract(sized.place))?;
+        check_agreement(id, &outcome).inspect_err(|_| job.core().block.retract(sized.place))?;
         let place = sized.place;
         let segment = sized.segment();
         let outcome = exchange(job, if segment.is_ok() { 0 } else { FAILED })?;
         let retract = |_: &Error| job.core().block.retract(place);
         let (sized, region) = segment.inspect_err(retract)?;
-        agreed(id, &outcome).inspect_err(retract)?;
+        check_agreement(id, &outcome).inspect_err(retract)?;
         let draft = sized.draft(region).inspect_err(retract);
-        Core::together(job, id, draft.and_then(|draft| Core::open(job.core(), job.team(), id, wanted, draft)))
+        Core::join(job, id, draft.and_then(|draft| Core::open(job.core(), job.team(), id, wanted, draft)))
     }
 
     pub(super) fn open(
@@ -233,7 +241,7 @@ impl Core {
         };
         let exposed = Arc::new(Exposed::new(space, words.clone(), atomicity));
         job.messages.expose(id, Arc::clone(&exposed));
-        serve(job, regions.shm.as_ref().is_some_and(is_foreign))?;
+        serve(job, regions.shm.as_ref().is_some_and(is_unmapped))?;
         Ok(Core {
             job: Arc::clone(job),
             team: Arc::clone(team),
@@ -247,7 +255,7 @@ impl Core {
             epochs: EpochState::new(team.size, job.is_serial()),
             hints: ActiveHints::new(hints),
             counters: OnceLock::new(),
-            me: Weak::new(),
+            this: Weak::new(),
             direct: team.size,
             checked: None,
         })
@@ -262,7 +270,7 @@ impl Core {
         self.own.publish();
         self.barrier()?;
         if self.is_checked() {
-            // All ranks have read the clocks before the first shadow goes.
+            // All ranks have read the clocks before the first rank removes its shadow.
             self.barrier_unchecked(0)?;
         }
         self.own.refresh();
@@ -295,7 +303,7 @@ impl Core {
         if core.is_freed() {
             return;
         }
-        core.give_up_wanted();
+        core.abandon_delayed();
         core.settle();
         core.job.lost();
         std::mem::forget(Arc::clone(core));
@@ -337,7 +345,7 @@ fn regions(
 
 /// Whether ranks of the node reach a region by addresses of this process, or by messages where they
 /// can't use addresses.
-fn is_foreign(region: &transport::ShmRegion) -> bool {
+fn is_unmapped(region: &transport::ShmRegion) -> bool {
     !transport::is_mapped(&transport::shm_key(region))
 }
 

@@ -24,7 +24,7 @@ use crate::messages::{Landing, MAX_STRIPS, OVERHEAD, REPLY_OVERHEAD, Request, ST
 use crate::sync::words::{self, Words};
 use crate::transport;
 
-/// A target's attached regions, as far as an origin knows them.
+/// A target's list of attached regions, as an origin has read it.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// The target's version of this list; `None` before the first request for it.
@@ -32,20 +32,20 @@ pub(crate) struct Known {
     regions: Vec<Extent>,
     /// The regions that were accessed, by address; `None` where a region can't be mapped.
     mapped: BTreeMap<u64, Option<Memory>>,
-    /// Whether this CPU stores to mapped regions: not if other accesses are messages, because the
-    /// stores would not be ordered with them.
+    /// Whether this CPU stores to mapped regions. It does not if other accesses are messages,
+    /// because its stores would not be ordered with messages in flight.
     direct: bool,
 }
 
-/// The way of an access to a dynamic window's target, by its addresses.
+/// How an access to a dynamic window's target is performed, by its addresses.
 pub(super) enum Resolved {
     /// By load and store: all regions of the access are this rank's own, or mapped.
     Mapped,
     /// By system calls or messages.
     Far,
-    /// By messages, with a wait for each: the access spans adjacent regions, which are contiguous
-    /// only in the owner's address space. Stores of this CPU to the other bytes precede and follow
-    /// the messages.
+    /// By messages, each of which is waited for: the access spans adjacent regions, which are
+    /// contiguous only in the owner's address space. The wait orders the messages with this CPU's
+    /// stores to the regions.
     Across,
 }
 
@@ -115,8 +115,9 @@ impl Core {
         Words::at(&self.own.words, 0).amo(words::VERSION, Amo::new(AmoKind::Sum, Width::W64, 1));
     }
 
-    /// Finds the way of an access. Fails if a piece of it is not within regions that are attached
-    /// at the target, unless the target itself finds that before it performs any part.
+    /// Finds how an access is performed. Fails if a piece of it is not within regions that are
+    /// attached at the target. If the target itself checks the whole access before it performs any
+    /// part, this call does not check.
     pub(super) fn resolve(
         &self,
         call: &'static str,

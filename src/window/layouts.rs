@@ -19,9 +19,9 @@ use crate::memory::layout::Layout;
 use crate::transport::NetMemory;
 
 impl Core {
-    /// Both sides as one run of equal blocks in mapped memory, with the address of the first block.
-    /// Most layouts have this form and need no walk. `None` for all others, wrong ones among them.
-    /// The run may lie outside.
+    /// Both sides as one run of equal blocks in mapped memory, with the offset of the first block
+    /// in the target's part. Most layouts have this form and need no walk. `None` for all other
+    /// layouts, also for invalid ones. The run may extend beyond the part.
     #[inline(always)]
     fn even(
         &self,

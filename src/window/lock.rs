@@ -36,7 +36,8 @@ const DOUBLINGS: u32 = 5;
 
 const NO_EPOCH: State = (Access::Closed, Exposure::Closed);
 const ONE_TARGET: State = (Access::Lock, Exposure::Closed);
-/// The transitions that `lock_here` and `unlock_here` take without asking the state machine.
+/// Checks at compile time that the state machine allows the transitions that `lock_here` and
+/// `unlock_here` make without it.
 const _: () = {
     assert!(matches!(epoch::after(NO_EPOCH, Call::Lock { held: false, own: false }), Ok(ONE_TARGET)));
     assert!(matches!(epoch::after(NO_EPOCH, Call::Lock { held: false, own: true }), Ok(ONE_TARGET)));
@@ -56,8 +57,8 @@ impl Core {
         }
     }
 
-    /// The words of a target's lock, if this CPU reaches them without a first contact. Most locks
-    /// do.
+    /// The words of a target's lock, if this CPU maps them and first contact has been made, as for
+    /// most locks.
     #[inline]
     fn here(&self, rank: usize) -> Option<(&Target, Here<'_>)> {
         if self.control == Actor::Nic {
@@ -113,7 +114,7 @@ impl Core {
         }
         let hold = match check {
             false => Hold::Unchecked,
-            true => self.want_or_take(target, kind)?,
+            true => self.delay_or_take(target, kind)?,
         };
         self.granted(target, hold)?;
         if check {
@@ -147,7 +148,7 @@ impl Core {
 
     /// Whether this process holds a lock of the window.
     fn is_nested(&self) -> bool {
-        self.epochs.word().locks() > self.epochs.wanting.pending()
+        self.epochs.word().locks() > self.epochs.delay.pending()
     }
 
     /// Announces an exclusive lock at the master word: by an earlier announcement of this process,
@@ -171,7 +172,7 @@ impl Core {
         if before.exclusives() > 0 { lock::announced_end(self) } else { Ok(()) }
     }
 
-    /// Removes from the count an exclusive lock that was not granted.
+    /// Takes back the announcement of an exclusive lock that was not granted.
     fn unannounce(&self) -> Result<()> {
         let before = self.epochs.update(|word| Ok(word.without_exclusive()))?;
         if before.exclusives() == 1 { lock::announced_end(self) } else { Ok(()) }
@@ -192,7 +193,7 @@ impl Core {
                 Hold::Exclusive => lock::exclusive_end(self, target.rank(), false).and_then(|()| self.unannounce()),
                 Hold::Biased => lock::biased_end(self, target.rank()),
                 Hold::Wanted => {
-                    self.end_wanting();
+                    self.end_delay();
                     Ok(())
                 }
                 _ => Ok(()),
@@ -244,7 +245,7 @@ impl Core {
         let Some(target) = self.target("unlock", rank)? else { return self.unlock_null() };
         let last = self.epochs.word().locks() == 1;
         self.epochs.check("unlock", Call::Unlock { held: target.hold() != Hold::None, last })?;
-        let carried = if target.hold() == Hold::Wanted { self.take_wanted(target, true) } else { Ok(()) };
+        let carried = if target.hold() == Hold::Wanted { self.take_delayed_lock(target, true) } else { Ok(()) };
         let found = target.hold();
         let hold = found.used();
         if found != hold {
@@ -466,7 +467,7 @@ impl Words for Core {
     }
 }
 
-/// The window's words, with the word of a target's lock already looked up.
+/// The lock words of a window, with the word of one target's lock, which this CPU maps.
 struct Here<'c> {
     core: &'c Core,
     lock: &'c AtomicU64,

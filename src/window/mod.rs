@@ -11,10 +11,13 @@ mod accumulate_net;
 mod active_hints;
 mod agreement;
 mod allocation;
+mod available_memory;
 mod checked;
 mod collective;
+mod compare_swap_bytes;
 pub(crate) mod core;
 mod create;
+mod delayed_lock;
 mod dynamic;
 mod element;
 mod epoch_state;
@@ -34,18 +37,15 @@ mod pscw;
 #[allow(unsafe_code)]
 mod raw;
 mod request;
-mod room;
 mod segment;
 mod shared;
 mod shortcut;
-mod started;
+mod start_atomics;
 mod target;
 mod targets;
 mod transfer;
 #[allow(unsafe_code)]
 mod typed;
-mod wanted;
-mod wide;
 
 pub use access::{Access, Passive};
 pub use allocation::Allocation;

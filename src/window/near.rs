@@ -1,7 +1,8 @@
-//! User memory of another process of the node that is not mapped here, accessed by cross-memory
-//! attach. The kernel copies synchronously, so an operation is complete on return. Accumulates
-//! read, combine and write back under the locks that make every accumulate on the memory atomic
-//! (`sync::stripe`); the target takes no part in any operation.
+//! User memory of another process of the node that is not mapped here. The kernel copies it, by
+//! cross-memory attach or through `/proc/PID/mem` (`shm/src/process.rs`). It copies synchronously,
+//! so an operation is complete on return. Accumulates read, combine and write back under the locks
+//! that make every accumulate on the memory atomic (`sync::stripe`); the target takes no part in
+//! any operation.
 
 use transom_fabric::Post;
 
@@ -27,14 +28,14 @@ const PIECES: usize = 64;
 /// The longest accumulate of one piece that allocates no memory.
 const SMALL: usize = 64;
 
-/// Memory of another process that cross-memory attach reaches, and the job that explains failures.
+/// Memory of another process that the kernel copies, and the job, which explains failures.
 #[derive(Clone, Copy)]
 pub(super) struct Attached<'t> {
     job: &'t JobCore,
     memory: &'t Near,
 }
 
-/// Such memory with the words that make accumulates on it atomic.
+/// Memory that the kernel copies, with the words that make accumulates on it atomic.
 pub(super) struct Beside<'t> {
     memory: Attached<'t>,
     words: Words<'t>,
@@ -94,9 +95,9 @@ impl<'t> Attached<'t> {
 }
 
 impl<'t> Beside<'t> {
-    /// The target, if accumulates on it go by cross-memory attach: its control words are mapped and
-    /// its memory is not. Locks make all types atomic there, since the kernel can't perform the
-    /// CPU's atomics on elements.
+    /// The target, if the kernel copies its elements for accumulates: its control words are mapped
+    /// and its memory is not. Locks make all types atomic there, because the kernel performs no
+    /// atomics. `None` where elements are changed by atomics: the target's CPU performs those.
     pub(super) fn of(core: &'t Core, target: &'t Target) -> Option<Beside<'t>> {
         let memory = target.reach.near().filter(|_| !core.hints.per_element)?;
         Some(Beside { memory: Attached::of(&core.job, memory), words: target.words(core)? })

@@ -102,7 +102,7 @@ impl Core {
         if self.epochs.state().0 == Access::LockAll { Ok(Permit { rank }) } else { self.may_flush_checked(call, rank) }
     }
 
-    /// A separate function, so that the common case saves no registers for it.
+    /// A separate function, so that the common case need not save registers.
     #[cold]
     fn may_flush_checked(&self, call: &'static str, rank: usize) -> Result<Permit> {
         let hold = match self.epochs.state().0 {
@@ -111,7 +111,7 @@ impl Core {
         };
         self.epochs.check(call, Call::Flush { held: hold != Some(Hold::None) })?;
         if hold == Some(Hold::Wanted) {
-            self.take_any_wanted()?;
+            self.take_any_delayed()?;
         }
         Ok(Permit { rank })
     }

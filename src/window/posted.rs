@@ -31,8 +31,8 @@ impl<'t> Posted<'t> {
         Posted { job, memory }
     }
 
-    /// Whether blocks of the origin are packed for one run of the target: short blocks, and blocks
-    /// that the port copies in any case.
+    /// Whether blocks of the origin are packed into one put for one run of the target: short
+    /// blocks, and blocks that the port copies in any case.
     pub(super) fn packs(self, block: usize) -> bool {
         block < BLOCK_BY_ITSELF || block <= self.memory.limits().copied_max
     }
@@ -150,8 +150,8 @@ impl Group {
         Group { bytes: limits.transfer_max, parts: limits.list_max }
     }
 
-    /// Calls `post` with pieces of our side, made parts by `part`, in groups of this size, and how
-    /// many bytes went before them.
+    /// Calls `post` for each group of pieces of the origin's side, which `part` turns into parts,
+    /// with the number of bytes before the group.
     fn each<S: Lent>(
         self,
         mut pieces: Pieces<'_>,

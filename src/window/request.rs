@@ -31,7 +31,7 @@ pub struct Request {
 enum State {
     /// Complete since its creation; neither tested nor waited for yet.
     Done,
-    /// Not over when this process looked last.
+    /// Not complete at the last check.
     Pending(Pending),
     /// Its completion was reported.
     Inactive,
@@ -48,7 +48,7 @@ enum Until {
     Complete(TallyRef),
     /// A counter of the window has reached a value. Boxed: the common requests are small.
     Counted(Box<(Arc<Core>, Awaited)>),
-    /// The operation of a checked window is complete, in which it has this number.
+    /// The operation with this number in a checked window is complete.
     Checked(Box<(Arc<Core>, TallyRef, u64)>),
 }
 
@@ -56,7 +56,7 @@ impl Until {
     /// The last operation of a checked window is complete.
     #[cold]
     fn checked(core: &Core, tally: TallyRef) -> Until {
-        match core.me.upgrade() {
+        match core.this.upgrade() {
             Some(window) => Until::Checked(Box::new((window, tally, last_operation().0))),
             None => Until::Complete(tally),
         }

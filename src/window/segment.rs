@@ -4,7 +4,7 @@
 
 use transom_fabric::{Memory, RegionKey};
 
-use super::room::aligned;
+use super::available_memory::aligned;
 use crate::directory::Part;
 use crate::error::{ArgumentError, Class, Error, Result};
 use crate::hints::Hints;
@@ -47,7 +47,8 @@ impl Announced {
         Ok(Announced { job: job.clone(), id, place, words, part, hints })
     }
 
-    /// The bytes of the parts before a member's part; of all parts for the number of members.
+    /// The sum of the sizes of the parts before a member's part, in bytes. `member` may be the
+    /// number of members: the sum is then that of all parts.
     fn before(&self, member: usize) -> Result<usize> {
         let total = (0..member).try_fold(0u64, |sum, member| {
             let (part, _) = self.job.core().lookup(self.job.team().rank(member), self.id)?;

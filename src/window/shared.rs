@@ -41,7 +41,8 @@ impl SharedPart {
 }
 
 impl Own {
-    /// The part of a target, as this rank `me` loads and stores it.
+    /// The part of a target, as this rank loads and stores it. `me`: this rank in the window's
+    /// group.
     pub(super) fn shared(&self, me: usize, target: &Target) -> Result<SharedPart> {
         let rank = target.rank();
         let memory = if rank == me { Some(self.local()) } else { target.reach.memory() };

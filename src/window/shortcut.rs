@@ -1,5 +1,6 @@
-//! The shortcut of a notified put to a rank whose part and counters this CPU maps: all that the put
-//! needs, found by one look-up. Made by the first notified put to the rank.
+//! The shortcut of notified puts to a rank whose part and counters this CPU maps: one table entry
+//! with the addresses of the part, the counters and the bell. The first notified put to the rank
+//! makes it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,7 +53,7 @@ impl Shortcut {
     }
 
     /// Stores the data and adds one to a counter; `None`, with no effect, where the range is not
-    /// inside of the part or there is no such counter. The result says whether the rank may sleep.
+    /// inside of the part or there is no such counter. Returns whether the rank may sleep.
     #[inline(always)]
     pub(super) fn put(&self, displacement: u64, from: &[u8], index: usize) -> Option<bool> {
         let at = displacement.checked_mul(u64::from(self.unit))?;

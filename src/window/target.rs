@@ -65,7 +65,7 @@ impl Hold {
     }
 }
 
-/// The access to a target's control words, through one actor at every rank.
+/// How an origin changes a target's control words. All origins of a window use one actor.
 #[derive(Debug)]
 pub(crate) enum Control<'t> {
     /// By this CPU.
@@ -79,7 +79,7 @@ pub(crate) enum Control<'t> {
 /// How the data of a target is reached, decided at first contact.
 #[derive(Debug)]
 pub(crate) enum Reach {
-    /// This CPU loads and stores it. The way to its rank, whose job block this CPU reaches too;
+    /// This CPU loads and stores it. The link to its rank, whose job block this CPU maps too;
     /// `None` for the own part.
     Mapped(Memory, Option<Arc<Link>>),
     Far(Far),
@@ -101,7 +101,7 @@ pub(crate) enum Far {
 }
 
 impl Reach {
-    /// The memory, where load and store reach it.
+    /// The memory, if this CPU maps it.
     pub(super) fn memory(&self) -> Option<&Memory> {
         match self {
             Reach::Mapped(memory, _) => Some(memory),
@@ -109,7 +109,7 @@ impl Reach {
         }
     }
 
-    /// The access by cross-memory attach, where all or some of the accesses take it.
+    /// The memory as the kernel copies it, if all or some of the accesses are such copies.
     pub(super) fn near(&self) -> Option<&Near> {
         match self {
             Reach::Far(Far::Near(near) | Far::Dynamic(Some(near))) => Some(near),
@@ -161,7 +161,7 @@ impl Target {
             true => Reach::Mapped(core.own.memory.clone(), None),
             false => elsewhere(core, job_rank, &part)?,
         };
-        core.import_looped(rank, &part, &reach)?;
+        core.import_loopback(rank, &part, &reach)?;
         Ok(Target {
             number: peer(rank).0,
             unit: part.unit,
@@ -251,7 +251,7 @@ impl Target {
         Some(Words::at(link.block()?, core.job.block.words_at(usize::from(self.place))))
     }
 
-    /// How its control words are changed.
+    /// How this rank changes the target's control words.
     pub(super) fn control<'t>(&'t self, core: &'t Core) -> Result<Control<'t>> {
         let here = if core.control == Actor::Nic { None } else { self.words(core) };
         Ok(match (here, core.control) {
@@ -286,8 +286,8 @@ fn elsewhere(core: &Core, job_rank: usize, part: &Part) -> Result<Reach> {
     })
 }
 
-/// Data of a rank of this node; `None` where cross-memory attach would be needed and is excluded or
-/// refused.
+/// Data of a rank of this node. `None` where it is reached by messages, because it is not mapped
+/// and cross-memory attach is excluded or refused.
 fn of_node(core: &Core, job_rank: usize, part: &Part) -> Result<Option<NodeMemory>> {
     if let Some(segment) = &core.own.segment {
         let at = usize::try_from(part.offset).unwrap_or(usize::MAX);

@@ -17,9 +17,9 @@ pub(crate) struct Targets {
     contacted: PeerMap<Target>,
     /// Operations in flight to all targets.
     pub(crate) tally: TallyRef,
-    /// Parts of this rank and of ranks of its node through the net, where the net performs the
-    /// atomics on their integers.
-    pub(super) looped: PeerMap<(Peer, NetMemory)>,
+    /// Parts of this rank and of ranks of its node as the net's loopback reaches them, where the
+    /// device performs the atomics on their integers.
+    pub(super) loopback: PeerMap<(Peer, NetMemory)>,
     /// Places with atomics in flight at the net.
     pub(super) busy: Places,
     /// The attached regions of targets of this node that are known here, in a dynamic window.
@@ -32,7 +32,7 @@ impl Targets {
         Targets {
             contacted: PeerMap::new(),
             tally: Tally::new(),
-            looped: PeerMap::new(),
+            loopback: PeerMap::new(),
             busy: Places::default(),
             regions: PeerMap::new(),
         }
@@ -50,7 +50,7 @@ impl Targets {
     }
 
     /// The target of the delayed lock.
-    pub(super) fn wanted(&self) -> Option<&Target> {
+    pub(super) fn delayed(&self) -> Option<&Target> {
         self.contacted.values().find(|target| target.hold() == Hold::Wanted)
     }
 

@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::allocation::Allocation;
+use super::available_memory::allocated;
 use super::core::Core;
 use super::create::Wanted;
 use super::element::RmaElem;
-use super::room::allocated;
 use super::shared::SharedPart;
 use crate::buffers::{self, Reclaim};
 use crate::check::Kind;

@@ -28,7 +28,7 @@ impl Assert {
     /// none.
     pub const NOSUCCEED: Assert = Assert(16);
 
-    /// Whether it includes all promises of `other`.
+    /// Whether `self` includes all promises of `other`.
     pub const fn has(self, other: Assert) -> bool {
         self.0 & other.0 == other.0
     }

@@ -28,7 +28,7 @@ impl<'t> Items<'t> {
         Items { base, count, ty }
     }
 
-    /// The lowest byte's offset, and the number of bytes from there to the highest.
+    /// The offset of the lowest byte, and the number of bytes from there to the end of the highest.
     fn reach(&self) -> (i64, usize) {
         let (low, end) = self.ty.span(self.count).unwrap_or((0, 0));
         (low, usize::try_from(end.abs_diff(low)).unwrap_or(usize::MAX))
@@ -60,8 +60,7 @@ impl<'t> Items<'t> {
     }
 }
 
-/// A place at a target: a rank, a displacement in its units, and `count` items of a type from
-/// there.
+/// The target's side of an operation: `count` items of a type at a displacement of a rank.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'t> {
     /// The target, or [`PROC_NULL`](crate::PROC_NULL).

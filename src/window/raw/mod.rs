@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use transom_fabric::{Memory, Span};
 
+use super::available_memory::allocated;
 use super::core::Core;
 use super::create::Wanted;
-use super::room::allocated;
 use super::shared::SharedPart;
 use crate::buffers;
 use crate::epoch::Call;

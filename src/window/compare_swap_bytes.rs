@@ -1,5 +1,5 @@
-//! Compare-and-swap of elements that no register holds (MPI-4.1 §12.3.4): as bytes, by the CPU that
-//! is the actor of their type.
+//! Compare-and-swap of elements of more than 8 bytes (MPI-4.1 §12.3.4): as bytes, by the target's
+//! CPU or by a CPU of its node.
 
 use transom_fabric::Tally;
 
@@ -17,8 +17,8 @@ use crate::messages::{Landing, Request};
 use crate::reduce::BasicType;
 
 impl Core {
-    /// Stores the second of `both` where the first is found, and waits for the value from before.
-    /// For `PROC_NULL` `old` is left alone.
+    /// Stores `both[1]` if the element equals `both[0]`, and waits for the previous value, which it
+    /// stores in `old`. For `PROC_NULL` `old` is unchanged.
     pub(crate) fn compare_swap_bytes(
         &self,
         permit: Permit,

@@ -1,5 +1,5 @@
-//! Accumulates of one element that do not wait for the previous value (MPI-4.1 §12.3.4): it is in
-//! the caller's buffer when the operation is complete.
+//! `fetch_and_op` and `compare_and_swap` that do not wait for the previous value (MPI-4.1 §12.3.4):
+//! the value is in the caller's buffer when the operation is complete.
 
 use super::accumulate::{Accumulate, REGISTER, local};
 use super::accumulate_net::ByNet;
@@ -78,8 +78,9 @@ impl Core {
         )
     }
 
-    /// [`Core::compare_swap`] without waiting: the result is there when the operation is complete.
-    /// `reads`: the addresses from which the caller took the values, for the conflict checker.
+    /// [`Core::compare_swap`] without waiting: `into` has the previous value when the operation is
+    /// complete. `reads`: the addresses from which the caller took the values, for the conflict
+    /// checker.
     pub(crate) fn start_compare_swap(
         &self,
         permit: Permit,

@@ -1,7 +1,7 @@
-//! The memory that a window may have: the memory that this machine, or the control group of the
-//! process, has left. Pages of a window are allocated at the first touch, so the kernel grants any
-//! size and ends a process that touches too much. A request for more than is left therefore fails
-//! at the window's creation instead.
+//! The memory that is available for a window: what the machine, or the control group of the
+//! process, has left. The kernel allocates pages at the first touch, so it grants any size, and
+//! kills a process that touches too much. The creation of a window therefore fails if the window is
+//! larger than the available memory.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::hints::Hints;
 use crate::job::JobCore;
 use crate::transport::{self, Wire};
 
-/// Less memory, in bytes, is not checked: a check costs as much as some pages.
+/// Requests below this number of bytes are not checked: a check costs as much as some pages.
 pub(super) const LARGE: usize = 4 << 20;
 
 /// The bytes that processes of this machine can still allocate, as the kernel reports them. `None`
@@ -27,7 +27,7 @@ pub(super) fn allocated(job: &JobCore, call: &'static str, bytes: usize, hints: 
     aligned(job, call, bytes, hints, if hints.huge_pages.is_some() { Wire::allocate_huge } else { Wire::allocate })
 }
 
-/// [`allocated`] by one of the ways in which a transport makes memory.
+/// [`allocated`] by one of the functions by which a transport allocates memory.
 pub(super) fn aligned(
     job: &JobCore,
     call: &'static str,
