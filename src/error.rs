@@ -25,8 +25,7 @@ mod transport;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// `MPI_ERR_WIN`: the window as such. Never returned: a window that does not exist is not a
-    /// value.
+    /// `MPI_ERR_WIN`: an invalid window handle. Never returned: in Rust a handle is always valid.
     Win,
     /// `MPI_ERR_BASE`: the base address given to `create`.
     Base,
@@ -48,7 +47,8 @@ pub enum Class {
     Assert,
     /// `MPI_ERR_ARG`: another invalid argument.
     Arg,
-    /// `MPI_ERR_RMA_CONFLICT`: conflicting accesses. Never returned: they are not detected.
+    /// `MPI_ERR_RMA_CONFLICT`: conflicting accesses. Never returned: the conflict checker
+    /// ([`book::checking`](crate::book::checking)) prints its reports.
     RmaConflict,
     /// `MPI_ERR_RMA_ATTACH`: memory that can't be attached to a dynamic window, or that is not
     /// attached.

@@ -1,10 +1,10 @@
 //! Failure detector (requirement E3): ranks of this machine by pidfd, ranks of other machines by
-//! one idle TCP connection each ([`connections`], [`beacon`]), on every route and for every cause
+//! one idle TCP connection each ([`connections`], [`listener`]), on every route and for every cause
 //! of death. Only a waiting call checks. All ranks leave the job together, so a process that has
 //! ended before has died.
 
-pub(crate) mod beacon;
 pub(crate) mod connections;
+pub(crate) mod listener;
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -93,16 +93,16 @@ pub(crate) struct Detector {
     begun: OnceLock<Instant>,
     /// Time of the next check, in milliseconds since `begun`.
     next: AtomicU64,
-    seen: Mutex<State>,
+    state: Mutex<State>,
     /// Whether any rank has died, readable without the lock.
-    any: AtomicBool,
+    any_lost: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Ranks that are alive, opened by the first check.
     living: Option<Vec<(usize, OwnedFd)>>,
-    far: Option<Connections>,
+    remote: Option<Connections>,
     /// Ranks that have died, with their machines' names, in the order of detection: later ones may
     /// have died because of the first.
     dead: Vec<(usize, String)>,
@@ -111,17 +111,18 @@ struct State {
 }
 
 impl Detector {
-    /// Watches the ranks that the process of `me` can see and that are other processes (ranks of a
-    /// simulated job are not), and the remote ranks of `connections`.
-    pub(crate) fn new(me: usize, ranks: &[Process], far: Option<Connections>) -> Detector {
+    /// Watches the other processes among `ranks` that the process of rank `me` can see, and the
+    /// ranks of other machines by `remote`. Ranks of a simulated job are threads of one process,
+    /// and are not watched.
+    pub(crate) fn new(me: usize, ranks: &[Process], remote: Option<Connections>) -> Detector {
         let own = &ranks[me];
         let here = |(_, process): &(usize, &Process)| process.pid != own.pid && process.is_seen_by(own);
         let others = ranks.iter().enumerate().filter(here).map(|(rank, process)| (rank, process.clone()));
-        let places = far.iter().flat_map(Connections::names).collect();
+        let places = remote.iter().flat_map(Connections::names).collect();
         Detector {
             ranks: others.collect(),
             places,
-            seen: Mutex::new(State { far, ..State::default() }),
+            state: Mutex::new(State { remote, ..State::default() }),
             ..Detector::default()
         }
     }
@@ -131,8 +132,8 @@ impl Detector {
         self.places.iter().find(|(known, _)| *known == rank).map(|(_, place)| place.as_str())
     }
 
-    /// Whether all ranks were alive at the last check. Checks if the period has passed, or if the
-    /// caller has the `patience` to wait for a death.
+    /// Whether all ranks were alive at the last check. Checks again if the period has passed, or if
+    /// `patience` is not zero: the check then waits that long for a death.
     ///
     /// # Errors
     /// `RankDied` with all known deaths, from the first death on; else `RankUnreachable`.
@@ -142,16 +143,16 @@ impl Detector {
         }
         let time = self.is_time() || !patience.is_zero();
         // Relaxed: the mutex orders the state behind the flag.
-        if !time && !self.any.load(Ordering::Relaxed) {
+        if !time && !self.any_lost.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if time {
-            self.find(&mut seen, patience);
+            self.poll_ranks(&mut state, patience);
         }
-        let state = seen.state();
-        self.any.store(state.is_err(), Ordering::Relaxed);
-        state
+        let outcome = state.outcome();
+        self.any_lost.store(outcome.is_err(), Ordering::Relaxed);
+        outcome
     }
 
     /// Whether the period has passed; only one caller gets `true`.
@@ -164,18 +165,18 @@ impl Detector {
     }
 
     /// Moves the ranks that have ended from the living to the dead.
-    fn find(&self, seen: &mut State, patience: Duration) {
-        if seen.living.is_none() {
-            self.open(seen);
+    fn poll_ranks(&self, state: &mut State, patience: Duration) {
+        if state.living.is_none() {
+            self.open(state);
         }
-        let begun = seen.far.as_mut().map(Connections::extend).unwrap_or_default();
-        seen.lose(begun);
-        let State { living, far, dead, .. } = seen;
+        let begun = state.remote.as_mut().map(Connections::extend).unwrap_or_default();
+        state.record(begun);
+        let State { living, remote, dead, .. } = state;
         let living = living.get_or_insert_default();
         let mut fds: Vec<_> = living.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
-        let near = fds.len();
+        let local = fds.len();
         fds.extend(
-            far.iter().flat_map(Connections::open).map(|(fd, flags)| PollFd::from_borrowed_fd(fd.as_fd(), flags)),
+            remote.iter().flat_map(Connections::open).map(|(fd, flags)| PollFd::from_borrowed_fd(fd.as_fd(), flags)),
         );
         // After an interruption the next check finds them.
         let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
@@ -183,7 +184,7 @@ impl Detector {
             return;
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let mut ended = ready[..near].iter().copied();
+        let mut ended = ready[..local].iter().copied();
         living.retain(|&(rank, _)| {
             let over = ended.next().unwrap_or(false);
             if over {
@@ -191,24 +192,25 @@ impl Detector {
             }
             !over
         });
-        let lost = far.as_mut().map(|lines| lines.lost(ready[near..].iter().copied())).unwrap_or_default();
-        seen.lose(lost);
+        let lost =
+            remote.as_mut().map(|connections| connections.lost(ready[local..].iter().copied())).unwrap_or_default();
+        state.record(lost);
     }
 
-    /// Opens the pidfds of this machine's ranks.
-    fn open(&self, seen: &mut State) {
+    /// Opens a pidfd for each other rank of this machine.
+    fn open(&self, state: &mut State) {
         let mut living = Vec::with_capacity(self.ranks.len());
         for (rank, process) in &self.ranks {
             let Some(pid) = Pid::from_raw(process.pid) else { continue };
             match pidfd_open(pid, PidfdFlags::empty()) {
-                Err(Errno::SRCH) => seen.dead.push((*rank, process.host.clone())),
-                Ok(_) if process.was_replaced() => seen.dead.push((*rank, process.host.clone())),
+                Err(Errno::SRCH) => state.dead.push((*rank, process.host.clone())),
+                Ok(_) if process.was_replaced() => state.dead.push((*rank, process.host.clone())),
                 Ok(fd) => living.push((*rank, fd)),
-                // Out of descriptors, or a kernel without pidfds: the rank is not watched.
+                // No free descriptor, or a kernel without pidfds: the rank is not watched.
                 Err(_) => {}
             }
         }
-        seen.living = Some(living);
+        state.living = Some(living);
     }
 
     fn host_of(&self, rank: usize) -> String {
@@ -218,12 +220,13 @@ impl Detector {
 }
 
 impl State {
-    fn lose(&mut self, lost: Vec<(Place, Fate)>) {
+    fn record(&mut self, lost: Vec<(Place, Fate)>) {
         for (place, fate) in lost {
             match fate {
                 Fate::Died => self.dead.push((place.rank, place.host)),
                 Fate::Silent(why) if self.silent.is_none() => {
-                    let from = self.far.as_ref().map(|lines| lines.from().to_string()).unwrap_or_default();
+                    let from =
+                        self.remote.as_ref().map(|connections| connections.from().to_string()).unwrap_or_default();
                     self.silent = Some((place, from, why));
                 }
                 Fate::Silent(_) => {}
@@ -231,7 +234,7 @@ impl State {
         }
     }
 
-    fn state(&self) -> Result<(), ErrorKind> {
+    fn outcome(&self) -> Result<(), ErrorKind> {
         if !self.dead.is_empty() {
             let hosts: BTreeSet<&str> = self.dead.iter().map(|(_, host)| host.as_str()).collect();
             let host = hosts.into_iter().collect::<Vec<_>>().join(" and ");

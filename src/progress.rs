@@ -28,8 +28,8 @@ const NAP: Duration = Duration::from_millis(1);
 /// sleeps that run to their end doubles up to this limit, because frequent polling of all ranks
 /// would occupy cores that other ranks need.
 const NAP_CROWDED: Duration = Duration::from_millis(16);
-/// Number of polls after which a busy blocking call checks whether all ranks live.
-const BUSY_LOOKS: u32 = 4096;
+/// Number of polls after which a blocking call that does not sleep checks whether all ranks live.
+const POLLS_BETWEEN_CHECKS: u32 = 4096;
 /// Maximum time between the closing of a dying process's sockets, which its peers notice first, and
 /// its end.
 const DYING: Duration = Duration::from_millis(800);
@@ -55,10 +55,10 @@ pub(crate) struct Progress {
     spin: Duration,
     /// Maximum sleep of a blocking call.
     nap: Duration,
-    /// Present polling time of a blocking call, in microseconds.
-    learned: AtomicU32,
+    /// The current polling time of a blocking call, in microseconds.
+    poll_time: AtomicU32,
     /// Sleeps beside a net that lasted to their limit although the awaited event had happened.
-    late: AtomicU64,
+    late_wakes: AtomicU64,
     callers: Arc<Callers>,
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
@@ -82,8 +82,8 @@ impl fmt::Debug for Progress {
 }
 
 impl Progress {
-    /// `crowded`: ranks of this machine have to share cores. `alone`: none shares memory with this
-    /// one.
+    /// `crowded`: ranks of this machine have to share cores. `alone`: no other rank shares memory
+    /// with this rank.
     pub(crate) fn new(
         wire: Arc<Wire>,
         messages: Arc<Messages>,
@@ -98,8 +98,8 @@ impl Progress {
             detector,
             spin,
             nap: if crowded && alone { NAP_CROWDED } else { NAP },
-            learned: AtomicU32::new(micros(spin)),
-            late: AtomicU64::new(0),
+            poll_time: AtomicU32::new(micros(spin)),
+            late_wakes: AtomicU64::new(0),
             callers: Arc::default(),
             stop: Arc::default(),
             threads: Mutex::default(),
@@ -142,7 +142,7 @@ impl Progress {
     /// `RankDied` or `RankUnreachable`, or the transport's reason. Operations that wait for a reply
     /// of that rank have failed then.
     pub(crate) fn look(&self) -> Result<()> {
-        self.failing_requests(self.detector.look(Duration::ZERO))?;
+        self.fail_requests_to_lost(self.detector.look(Duration::ZERO))?;
         match self.wire.lost() {
             None => Ok(()),
             Some(fault) => {
@@ -160,12 +160,12 @@ impl Progress {
         self.or_death(ErrorKind::Peer { rank, place, source: fault.cause.into() }.into())
     }
 
-    /// An error of an operation on a rank, or the death that caused it.
+    /// The error of an operation on a rank, or the death that caused it.
     pub(crate) fn or_death(&self, error: Error) -> Error {
-        self.failing_requests(self.detector.look(DYING)).err().unwrap_or(error)
+        self.fail_requests_to_lost(self.detector.look(DYING)).err().unwrap_or(error)
     }
 
-    fn failing_requests(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {
+    fn fail_requests_to_lost(&self, look: std::result::Result<(), ErrorKind>) -> Result<()> {
         look.map_err(|died| {
             let (lost, reason) = match &died {
                 ErrorKind::RankDied { ranks, .. } => (ranks.as_slice(), Reason::Died),
@@ -192,15 +192,15 @@ impl Progress {
         self.poll_and_leave().map(|taken| taken > 0)
     }
 
-    /// [`poll`](Progress::poll) of a call that returns afterwards.
+    /// [`poll`](Progress::poll) for a call that returns without waiting.
     pub(crate) fn poll_and_leave(&self) -> Result<usize> {
         let taken = self.poll();
         self.leave();
         taken
     }
 
-    /// The progress threads send answers that a call could not send; one of these threads may
-    /// already have gone to sleep.
+    /// Wakes the progress threads if a call could not send all answers: a progress thread sends
+    /// them later.
     fn leave(&self) {
         if self.messages.owes_answers() {
             self.wire.wake(Lane::Net);
@@ -213,39 +213,39 @@ impl Progress {
         if done() {
             return Ok(());
         }
-        let here = self.callers.enter();
+        let guard = self.callers.enter();
         let outcome = self.wait_until(done);
-        drop(here);
+        drop(guard);
         self.leave();
         outcome
     }
 
     fn wait_until(&self, done: impl Fn() -> bool) -> Result<()> {
         // Relaxed: a time, which orders no other access.
-        let mut spin = Duration::from_micros(self.learned.load(Ordering::Relaxed).into());
+        let mut spin = Duration::from_micros(self.poll_time.load(Ordering::Relaxed).into());
         let (mut naps, mut nap) = (0u32, NAP);
         let mut quiet_since: Option<Instant> = None;
-        let (mut looks, mut overslept) = (0u32, false);
+        let (mut polls, mut missed) = (0u32, false);
         loop {
             let seen = self.poll()?;
             if done() {
-                if overslept {
+                if missed {
                     // Relaxed: a count.
-                    self.late.fetch_add(1, Ordering::Relaxed);
+                    self.late_wakes.fetch_add(1, Ordering::Relaxed);
                 }
                 if naps == 1 {
                     self.adapt();
                 }
                 return Ok(());
             }
-            overslept = false;
-            looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(BUSY_LOOKS) {
+            missed = false;
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(POLLS_BETWEEN_CHECKS) {
                 self.look()?;
             }
             if seen > 0 {
                 quiet_since = None;
-            } else if looks.is_multiple_of(16) || self.spin.is_zero() {
+            } else if polls.is_multiple_of(16) || self.spin.is_zero() {
                 let since = *quiet_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= spin {
                     self.look()?;
@@ -255,12 +255,12 @@ impl Progress {
                     let mut came = false;
                     let limit = self.nap_of(nap);
                     let start = Instant::now();
-                    overslept = self.wire.wait(limit, || {
+                    missed = self.wire.wait(limit, || {
                         came = done();
                         !came
                     });
-                    // An origin's put or get shows here only by ending the sleep, so a short sleep
-                    // makes the polling before the next one longer.
+                    // No completion reports an origin's put or get, which only ends the sleep. A
+                    // short sleep therefore makes the polling before the next sleep longer.
                     let busy = start.elapsed() < SPIN_BUSY;
                     if came {
                         return Ok(());
@@ -277,7 +277,7 @@ impl Progress {
 
     /// [`Job::late_wakes`](crate::Job::late_wakes).
     pub(crate) fn late_wakes(&self) -> u64 {
-        self.late.load(Ordering::Relaxed)
+        self.late_wakes.load(Ordering::Relaxed)
     }
 
     /// Adapts the polling time after a reply came during the first sleep of a call: later calls
@@ -285,9 +285,9 @@ impl Progress {
     /// reply, the device needs this core, and later calls sleep early again.
     fn adapt(&self) {
         // Relaxed both: of calls that adapt at the same time, one takes effect.
-        let polled = self.learned.load(Ordering::Relaxed);
+        let polled = self.poll_time.load(Ordering::Relaxed);
         let longer = if polled < micros(SPIN_MAX) { polled * 2 } else { micros(self.spin) };
-        self.learned.store(longer, Ordering::Relaxed);
+        self.poll_time.store(longer, Ordering::Relaxed);
     }
 
     /// Waits until nothing that `tally` counts is in flight.
@@ -370,27 +370,27 @@ struct Callers {
     left: Condvar,
 }
 
-/// A blocking call, until it is dropped.
-struct Here<'c>(&'c Callers);
+/// Counts a blocking call until it is dropped.
+struct CallerGuard<'c>(&'c Callers);
 
 impl Callers {
-    fn enter(&self) -> Here<'_> {
+    fn enter(&self) -> CallerGuard<'_> {
         // Relaxed: shows the progress thread that callers poll, and decides only how long the
         // thread leaves the polling to them.
         self.calls.fetch_add(1, Ordering::Relaxed);
         // Relaxed: a thread that misses the increment polls once more in parallel with the caller.
         self.inside.fetch_add(1, Ordering::Relaxed);
-        Here(self)
+        CallerGuard(self)
     }
 
     /// Waits until no caller is inside, `wake` is called, or `limit` has passed.
-    fn wait_gone(&self, stop: &AtomicBool, limit: Duration) {
+    fn wait_until_left(&self, stop: &AtomicBool, limit: Duration) {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // SeqCst: pairs with the SeqCst in `Here::drop`: either the caller sees the waiting thread,
-        // or this thread sees that the caller has left.
+        // SeqCst: pairs with the SeqCst in `CallerGuard::drop`: either the caller sees the waiting
+        // thread, or this thread sees that the caller has left.
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        // SeqCst: pairs with the SeqCst in `Here::drop`. Acquire: pairs with the Release in `stop`,
-        // whose wake takes the lock.
+        // SeqCst: pairs with the SeqCst in `CallerGuard::drop`. Acquire: pairs with the Release in
+        // `stop`, whose wake takes the lock.
         let present = |_: &mut ()| self.inside.load(Ordering::SeqCst) > 0 && !stop.load(Ordering::Acquire);
         // Whether the wait timed out does not matter, because the caller checks again.
         drop(self.left.wait_timeout_while(guard, limit, present));
@@ -406,9 +406,9 @@ impl Callers {
     }
 }
 
-impl Drop for Here<'_> {
+impl Drop for CallerGuard<'_> {
     fn drop(&mut self) {
-        // SeqCst both: pair with those in `wait_gone`.
+        // SeqCst both: pair with those in `wait_until_left`.
         if self.0.inside.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.waiting.load(Ordering::SeqCst) > 0 {
             self.0.wake();
         }
@@ -457,7 +457,7 @@ fn keep_away(callers: &Callers, seen: &mut u32, stop: &AtomicBool) {
             return;
         }
         if calls == *seen && nap == KEEP_AWAY_MAX {
-            callers.wait_gone(stop, IDLE);
+            callers.wait_until_left(stop, IDLE);
         } else {
             std::thread::sleep(nap);
             nap = (nap * 2).min(KEEP_AWAY_MAX);

@@ -1,4 +1,4 @@
-//! Several threads of a rank operate on one window (MPI-4.1 §12.6, §12.7) on nets that reorder. The
+//! Several threads of a rank operate on one window (MPI-4.1 §11.6, §12.7) on nets that reorder. The
 //! meaning of one thread's operations does not depend on concurrent operations of other threads.
 //!
 //! Route: sim.

@@ -103,7 +103,7 @@
 //! Calls that open or end epochs may come from several threads at the same time too, and a waiting
 //! call does not block the others: locks of different targets, an access epoch beside an exposure
 //! epoch. Epochs that exclude each other still do so: the later call is an error. Collective calls
-//! of one job or window come from one thread at a time (MPI-4.1 §12.6); a barrier, or a window,
+//! of one job or window come from one thread at a time (MPI-4.1 §11.6.2); a barrier, or a window,
 //! that another thread of the rank begins meanwhile over the same job is an error of the class
 //! [`Arg`](crate::Class::Arg). Threads that need collective calls of their own make subsets by
 //! [`Job::subset_tagged`](crate::Job::subset_tagged).

@@ -1,11 +1,11 @@
 //! Failure detector for ranks of other machines: one idle TCP connection for each, to the rank's
-//! [`beacon`](super::beacon). The rank's kernel answers keep-alive probes however busy the process
-//! is, and resets the connection when the process ends. A machine that is down or unreachable
-//! answers no probe.
+//! [`listener`](super::listener). The rank's kernel answers keep-alive probes however busy the
+//! process is, and resets the connection when the process ends. A machine that is down or
+//! unreachable answers no probe.
 //!
-//! The end of a connection means a death only after the beacon has answered on it. One that ends
-//! before is begun again, because a beacon may close connections that are slow to send its token
-//! while strangers crowd it.
+//! The end of a connection means a death only after the listener has answered on it. If it ends
+//! before, the rank connects again, because a listener that strangers flood closes connections that
+//! are slow to send the token.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -18,18 +18,19 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with, sockopt,
 };
 
-use super::beacon::Token;
+use super::listener::Token;
 use crate::error::UnreachableError;
 use crate::interfaces::Interface;
 
-/// How long another machine may be silent by default.
+/// The default time for which another machine may be silent.
 pub(crate) const SILENCE: Duration = Duration::from_secs(6);
 /// Interval of the kernel's keep-alive probes, which begin after a third of the silence.
 const PROBES: Duration = Duration::from_secs(1);
 
-/// Most ranks that a rank watches: those that follow it in the job, with one connection each.
+/// Maximum number of ranks that a rank watches: the ranks that follow it in the job, with one
+/// connection each.
 const MOST: usize = 256;
-/// Largest number of connections begun by one check.
+/// Maximum number of connections that one check begins.
 const AT_ONCE: usize = 16;
 
 /// A rank of another machine, with its address.
@@ -39,7 +40,7 @@ pub(crate) struct Place {
     /// The machine's name, for messages.
     pub(crate) host: String,
     pub(crate) at: SocketAddr,
-    /// The token of the rank's beacon.
+    /// The token of the rank's listener.
     pub(crate) token: Token,
 }
 
@@ -54,9 +55,9 @@ pub(super) enum Fate {
 /// Why a rank can't be reached.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Silence {
-    /// The rank did not answer for so long.
+    /// The rank has not answered for this time.
     Never(Duration),
-    /// The rank answered before.
+    /// The rank answered before, and no longer answers.
     NoMore,
     /// The kernel's answer.
     System(Errno),
@@ -81,42 +82,42 @@ pub(crate) struct Connections {
     /// Whether the job's net needs the same routes, so that a rank that was never connected counts
     /// as unreachable.
     strict: bool,
-    later: VecDeque<Wanted>,
-    open: Vec<Line>,
+    pending: VecDeque<Pending>,
+    open: Vec<Connection>,
 }
 
-/// A connection that is to be begun.
+/// A connection that a later check will begin.
 #[derive(Debug)]
-struct Wanted {
+struct Pending {
     place: Place,
     /// Whether an earlier connection to this rank was established.
-    met: bool,
+    connected_before: bool,
 }
 
 #[derive(Debug)]
-struct Line {
+struct Connection {
     place: Place,
-    met: bool,
+    connected_before: bool,
     socket: OwnedFd,
-    begun: Instant,
+    since: Instant,
     stage: Stage,
 }
 
-/// How far a connection is.
+/// The progress of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Connecting,
     /// The token is sent.
-    Asked,
-    /// The beacon has answered.
-    Known,
+    TokenSent,
+    /// The listener has answered.
+    Answered,
 }
 
 /// The meaning of an event on a connection.
 enum Event {
     Nothing,
-    /// The connection ended before the beacon's answer.
-    Again,
+    /// The connection ended before the listener's answer.
+    Retry,
     Lost(Fate),
 }
 
@@ -132,13 +133,13 @@ impl Connections {
     ) -> Connections {
         places.sort_by_key(|place| (place.rank < me, place.rank));
         places.truncate(MOST);
-        let later = places.into_iter().map(|place| Wanted { place, met: false }).collect();
-        Connections { from, silence, strict, later, open: Vec::new() }
+        let pending = places.into_iter().map(|place| Pending { place, connected_before: false }).collect();
+        Connections { from, silence, strict, pending, open: Vec::new() }
     }
 
     /// Each rank with its machine and address as text.
     pub(super) fn names(&self) -> impl Iterator<Item = (usize, String)> {
-        self.later.iter().map(|Wanted { place, .. }| {
+        self.pending.iter().map(|Pending { place, .. }| {
             (place.rank, format!("on {} at {}, from {}", place.host, place.at.ip(), self.from))
         })
     }
@@ -150,13 +151,13 @@ impl Connections {
     /// Begins further connections; returns those that fail at once.
     pub(super) fn extend(&mut self) -> Vec<(Place, Fate)> {
         let mut lost = Vec::new();
-        for Wanted { place, met } in self.later.drain(..self.later.len().min(AT_ONCE)) {
+        for Pending { place, connected_before } in self.pending.drain(..self.pending.len().min(AT_ONCE)) {
             match begin(self.from.address, place.at, self.silence) {
                 Ok(socket) => {
-                    let (begun, stage) = (Instant::now(), Stage::Connecting);
-                    self.open.push(Line { place, met, socket, begun, stage });
+                    let (since, stage) = (Instant::now(), Stage::Connecting);
+                    self.open.push(Connection { place, connected_before, socket, since, stage });
                 }
-                Err(error) if self.strict || met => lost.push((place, refusal(met, error))),
+                Err(error) if self.strict || connected_before => lost.push((place, refusal(connected_before, error))),
                 Err(_) => {}
             }
         }
@@ -166,22 +167,25 @@ impl Connections {
     /// The open connections, with the events to poll for.
     pub(super) fn open(&self) -> impl Iterator<Item = (&OwnedFd, PollFlags)> {
         let awaited = |stage| if stage == Stage::Connecting { PollFlags::OUT } else { PollFlags::IN };
-        self.open.iter().map(move |line| (&line.socket, awaited(line.stage)))
+        self.open.iter().map(move |connection| (&connection.socket, awaited(connection.stage)))
     }
 
     /// The open connections that are lost, among those that are `ready`.
     pub(super) fn lost(&mut self, mut ready: impl Iterator<Item = bool>) -> Vec<(Place, Fate)> {
         let mut lost = Vec::new();
         let (strict, silence) = (self.strict, self.silence);
-        self.open.retain_mut(|line| match line.event(ready.next().unwrap_or(false), silence) {
+        self.open.retain_mut(|connection| match connection.event(ready.next().unwrap_or(false), silence) {
             Event::Nothing => true,
-            Event::Again => {
-                self.later.push_back(Wanted { place: line.place.clone(), met: line.met });
+            Event::Retry => {
+                self.pending.push_back(Pending {
+                    place: connection.place.clone(),
+                    connected_before: connection.connected_before,
+                });
                 false
             }
             Event::Lost(fate) => {
-                if strict || line.met {
-                    lost.push((line.place.clone(), fate));
+                if strict || connection.connected_before {
+                    lost.push((connection.place.clone(), fate));
                 }
                 false
             }
@@ -190,16 +194,16 @@ impl Connections {
     }
 }
 
-impl Line {
+impl Connection {
     fn event(&mut self, ready: bool, silence: Duration) -> Event {
         if !ready {
-            let late = self.stage == Stage::Connecting && self.begun.elapsed() > silence;
+            let late = self.stage == Stage::Connecting && self.since.elapsed() > silence;
             return if late { Event::Lost(Fate::Silent(Silence::Never(silence))) } else { Event::Nothing };
         }
         match self.stage {
-            Stage::Connecting => self.ask(),
-            Stage::Asked => self.answer(),
-            Stage::Known => Event::Lost(match sockopt::socket_error(&self.socket).unwrap_or_else(Err) {
+            Stage::Connecting => self.send_token(),
+            Stage::TokenSent => self.read_answer(),
+            Stage::Answered => Event::Lost(match sockopt::socket_error(&self.socket).unwrap_or_else(Err) {
                 Err(error) if is_silence(error) => Fate::Silent(Silence::NoMore),
                 _ => Fate::Died,
             }),
@@ -207,39 +211,39 @@ impl Line {
     }
 
     /// The connection is established or refused: sends the token.
-    fn ask(&mut self) -> Event {
+    fn send_token(&mut self) -> Event {
         if let Err(error) = sockopt::socket_error(&self.socket).unwrap_or_else(Err) {
-            return Event::Lost(refusal(self.met, error));
+            return Event::Lost(refusal(self.connected_before, error));
         }
-        self.met = true;
+        self.connected_before = true;
         // The token fits into the buffer of a new connection.
         if send(&self.socket, &self.place.token, SendFlags::NOSIGNAL).is_err() {
-            return Event::Again;
+            return Event::Retry;
         }
-        self.stage = Stage::Asked;
+        self.stage = Stage::TokenSent;
         Event::Nothing
     }
 
-    /// Reads the beacon's answer, or detects the end of the connection.
-    fn answer(&mut self) -> Event {
+    /// Reads the listener's answer, or detects the end of the connection.
+    fn read_answer(&mut self) -> Event {
         let mut answer = [0];
         match recv(&self.socket, &mut answer, RecvFlags::empty()) {
             Ok((_, 1)) => {
-                self.stage = Stage::Known;
+                self.stage = Stage::Answered;
                 Event::Nothing
             }
             Err(Errno::AGAIN | Errno::INTR) => Event::Nothing,
             Err(error) if is_silence(error) => Event::Lost(Fate::Silent(Silence::System(error))),
             // A dead process refuses the next connection.
-            _ => Event::Again,
+            _ => Event::Retry,
         }
     }
 }
 
-/// The meaning of a failure to connect. The port no longer has a listener, and had one before
-/// (`met`): the rank has died.
-fn refusal(met: bool, error: Errno) -> Fate {
-    if met && error == Errno::CONNREFUSED { Fate::Died } else { Fate::Silent(Silence::System(error)) }
+/// The meaning of a failure to connect. The rank has died if its port has no listener, and had one
+/// before (`connected_before`).
+fn refusal(connected_before: bool, error: Errno) -> Fate {
+    if connected_before && error == Errno::CONNREFUSED { Fate::Died } else { Fate::Silent(Silence::System(error)) }
 }
 
 /// Whether the error says that the machine does not answer.
@@ -283,19 +287,19 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
-    use crate::failures::beacon::Beacon;
+    use crate::failures::listener::Listener;
     use rustix::event::{PollFd, poll};
 
-    fn beacon() -> Beacon {
-        Beacon::light(Interface::loopback().address).expect("a socket")
+    fn listener() -> Listener {
+        Listener::open(Interface::loopback().address).expect("a socket")
     }
 
-    fn connections(strict: bool, beacons: &[&Beacon]) -> Connections {
-        let place = |(rank, beacon): (usize, &&Beacon)| {
-            let (at, token) = (beacon.at, beacon.token);
+    fn connections(strict: bool, listeners: &[&Listener]) -> Connections {
+        let place = |(rank, listener): (usize, &&Listener)| {
+            let (at, token) = (listener.at, listener.token);
             Place { rank, host: "there".into(), at, token }
         };
-        Connections::new(0, Interface::loopback(), SILENCE, strict, beacons.iter().enumerate().map(place).collect())
+        Connections::new(0, Interface::loopback(), SILENCE, strict, listeners.iter().enumerate().map(place).collect())
     }
 
     /// Waits for an event on the connections; returns the lost ranks.
@@ -315,14 +319,14 @@ mod tests {
 
     /// Whether all connections are answered.
     fn known(connections: &Connections) -> bool {
-        connections.later.is_empty() && connections.open.iter().all(|line| line.stage == Stage::Known)
+        connections.pending.is_empty() && connections.open.iter().all(|connection| connection.stage == Stage::Answered)
     }
 
     /// The kernel shows the end, whatever the process did before.
     /// Shows E3.
     #[test]
     fn the_end_of_a_listening_process_is_detected() {
-        let [first, second] = [beacon(), beacon()];
+        let [first, second] = [listener(), listener()];
         let mut connections = connections(true, &[&first, &second]);
         while !known(&connections) {
             assert!(next(&mut connections).is_empty(), "both live");
@@ -339,11 +343,11 @@ mod tests {
     /// Shows E3.
     #[test]
     fn silent_strangers_keep_no_rank_out() {
-        let beacon = beacon();
+        let listener = listener();
         let backlog = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux");
         let most: usize = backlog.trim().parse().expect("a number");
         let flood = |count| {
-            let silent = |_| TcpStream::connect_timeout(&beacon.at, Duration::from_secs(5)).expect("it accepts");
+            let silent = |_| TcpStream::connect_timeout(&listener.at, Duration::from_secs(5)).expect("it accepts");
             // Each connection is kept for a while, so that this process has few at once.
             let mut open = VecDeque::new();
             for number in 0..count {
@@ -355,14 +359,14 @@ mod tests {
             open
         };
         let before = flood(most + 100);
-        let mut connections = connections(true, &[&beacon]);
+        let mut connections = connections(true, &[&listener]);
         while !known(&connections) {
             assert!(next(&mut connections).is_empty(), "it lives");
         }
         let after = flood(300);
-        let line = &connections.open[0];
-        assert_eq!(recv(&line.socket, &mut [0], RecvFlags::empty()).map(|(_, count)| count), Err(Errno::AGAIN));
-        drop((before, after, beacon));
+        let connection = &connections.open[0];
+        assert_eq!(recv(&connection.socket, &mut [0], RecvFlags::empty()).map(|(_, count)| count), Err(Errno::AGAIN));
+        drop((before, after, listener));
         assert!(matches!(&next(&mut connections)[..], [(_, Fate::Died)]));
     }
 
@@ -370,15 +374,15 @@ mod tests {
     #[test]
     fn a_wrong_token_is_not_answered() {
         use std::io::{Read, Write};
-        let beacon = beacon();
-        let mut stream = TcpStream::connect(beacon.at).expect("it accepts");
+        let listener = listener();
+        let mut stream = TcpStream::connect(listener.at).expect("it accepts");
         stream.write_all(&[0; 16]).expect("a connection");
         assert_eq!(stream.read(&mut [0]).expect("a connection"), 0);
-        let mut wrong = connections(true, &[&beacon]);
-        wrong.later[0].place.token[0] ^= 1;
+        let mut wrong = connections(true, &[&listener]);
+        wrong.pending[0].place.token[0] ^= 1;
         for _ in 0..8 {
             assert!(next(&mut wrong).is_empty(), "it lives");
-            assert!(wrong.open.iter().all(|line| line.stage != Stage::Known));
+            assert!(wrong.open.iter().all(|connection| connection.stage != Stage::Answered));
         }
     }
 
@@ -394,7 +398,7 @@ mod tests {
             let listener = listener.try_clone().expect("a socket");
             assert!(next(&mut connections).is_empty());
             drop(listener.accept().expect("a connection"));
-            assert!(next(&mut connections).is_empty() && connections.later.len() == 1, "it may live");
+            assert!(next(&mut connections).is_empty() && connections.pending.len() == 1, "it may live");
         }
         let mut connections = Connections::new(0, Interface::loopback(), SILENCE, false, vec![place]);
         assert!(next(&mut connections).is_empty());
@@ -456,7 +460,7 @@ mod tests {
             true,
             (0..1000).filter(|&rank| rank != 900).map(place).collect(),
         );
-        let watched: Vec<_> = connections.later.iter().map(|wanted| wanted.place.rank).collect();
+        let watched: Vec<_> = connections.pending.iter().map(|wanted| wanted.place.rank).collect();
         assert_eq!(watched, (901..1000).chain(0..MOST - 99).collect::<Vec<_>>());
     }
 }

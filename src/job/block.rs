@@ -12,8 +12,8 @@ use crate::error::{Error, ErrorKind, JobError, Result};
 use crate::sync::stripe::Visitor;
 use crate::sync::words::{self, LINE, Words};
 
-/// The offset of the visits of the node's ranks in the job block, one cache line for each of the
-/// first [`VISITORS`]. The words of the job's barrier are before it.
+/// The offset of the visit words (`sync::stripe`) in the job block: one cache line for each of the
+/// first [`VISITORS`] ranks of the node. The words of the job's barrier are before it.
 const VISITS: usize = 4096;
 /// The number of ranks of a node that have a line for visits. Further ranks take locks instead.
 const VISITORS: usize = 256;
@@ -26,11 +26,11 @@ const WORDS: usize = DIRECTORY + directory::SLOTS * directory::SLOT_BYTES;
 pub(crate) struct Block {
     rank: usize,
     memory: Memory,
-    /// This rank among those that accumulate on parts of the node.
+    /// The position of this rank's visits in the job blocks of the node.
     pub(crate) visitor: Visitor,
     /// The size of one window's control words in bytes.
     words_len: usize,
-    /// The conflict checker, where it is on. What it shows to others lies behind the block.
+    /// The conflict checker, where it is on. Its data for other ranks lies behind the block.
     pub(crate) checker: Option<Checker>,
     /// The identifiers of this process's windows in the directory. The lock is held while the
     /// directory changes.
@@ -103,8 +103,8 @@ impl Block {
     }
 }
 
-/// Rank number `index` of the `ranks` ranks of a node, as a visitor of their blocks. `may_pass`:
-/// whether the kernels of all of them have the barrier that gates need.
+/// The position of the visits of rank number `index` among the `ranks` ranks of a node. `may_pass`:
+/// whether the kernels of all these ranks have the memory barrier that gates need.
 pub(super) fn visitor(index: usize, ranks: usize, may_pass: bool) -> Visitor {
     let lines = ranks.min(VISITORS);
     Visitor::new(VISITS, lines, (may_pass && index < lines).then_some(index))

@@ -1,11 +1,12 @@
-//! The cards that ranks exchange at start, encoded for the bootstrap.
+//! The cards that ranks exchange at start (business cards, in MPICH's terms), encoded for the
+//! bootstrap.
 
 use std::net::SocketAddr;
 
 use transom_fabric::RegionKey;
 
 use crate::failures::Process;
-use crate::failures::beacon::Token;
+use crate::failures::listener::Token;
 use crate::interfaces::Site;
 
 /// The data by which one rank contacts another.
@@ -14,7 +15,8 @@ pub(super) struct Card {
     /// The machine's identity, equal for ranks that may share memory.
     pub(super) machine: String,
     pub(super) process: Process,
-    /// Whether the kernel has the barrier with which accumulates pass locks (`sync::stripe`).
+    /// Whether the kernel has the memory barrier that lets accumulates bypass locks
+    /// (`sync::stripe`).
     pub(super) has_barrier: bool,
     pub(super) site: Site,
     /// The address within the node; empty where this rank shares no memory.
@@ -27,7 +29,7 @@ pub(super) struct Card {
     pub(super) net_block: RegionKey,
     /// The address of this rank's failure detector with its token; `None` where all ranks are on
     /// one machine.
-    pub(super) beacon: Option<(SocketAddr, Token)>,
+    pub(super) listener: Option<(SocketAddr, Token)>,
 }
 
 /// A key as bytes.

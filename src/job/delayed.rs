@@ -1,10 +1,10 @@
-//! The lock that this process has asked for and not taken. Whoever waits for another lock takes the
-//! delayed one first, so that locks are taken in the program's order: processes that all lock in
-//! one order would else wait for each other.
+//! The delayed lock of this process: `lock` has returned, and no target has granted it yet. A
+//! thread that waits for another lock takes the delayed lock first, so that locks are taken in the
+//! program's order. Otherwise processes that all lock in one order could wait for each other.
 //!
-//! Only programs whose locks come from one thread delay them. A thread that completes the
-//! operations of another thread would have to take that thread's lock, and might wait for a process
-//! that waits for a lock of its own.
+//! A process delays locks only if all of them come from one thread. With several threads, a thread
+//! that completes the operations of another thread would have to take that thread's lock, and might
+//! wait for a process that waits for a lock of the first thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -12,20 +12,20 @@ use std::thread::{self, ThreadId};
 
 use crate::error::Result;
 
-/// A window with a lock that can be taken later.
+/// A window whose lock may be delayed.
 pub(crate) trait TakesLock: Send + Sync {
     /// Takes the lock, and waits for it.
     fn take_delayed(&self) -> Result<()>;
 }
 
-/// At most one lock of all windows.
+/// The delayed lock: at most one of all windows of the process.
 #[derive(Default)]
 pub(crate) struct Delayed {
     is_noted: AtomicBool,
     noted: Mutex<Option<Weak<dyn TakesLock>>>,
     /// The thread that delayed a lock first.
     thread: OnceLock<ThreadId>,
-    /// Whether another thread has locked since. It stays so.
+    /// Whether another thread has locked since then. Never reset.
     is_shared: AtomicBool,
 }
 
@@ -44,9 +44,10 @@ impl Delayed {
         !self.is_shared.load(Ordering::Relaxed)
     }
 
-    /// Notes a lock of this thread; false where another lock is delayed, or several threads lock.
+    /// Records the delayed lock of this thread. Returns false where another lock is delayed, or
+    /// several threads lock.
     pub(crate) fn note(&self, window: Weak<dyn TakesLock>) -> bool {
-        // Relaxed: of threads that note a lock at the same time one finds false.
+        // Relaxed: of threads that record a lock at the same time one finds false.
         if !self.is_alone() || self.is_noted.swap(true, Ordering::Relaxed) {
             return false;
         }
@@ -63,7 +64,7 @@ impl Delayed {
     /// Takes the delayed lock before this thread waits for another one.
     #[inline]
     pub(crate) fn take_first(&self) -> Result<()> {
-        // Relaxed: a thread that misses another thread's lock marks both at its own.
+        // Relaxed: a thread that misses another thread's lock sets `is_shared` at its own lock.
         if self.is_noted.load(Ordering::Relaxed) { self.take_noted() } else { Ok(()) }
     }
 

@@ -12,7 +12,8 @@ const OPENING: u64 = 32;
 /// The most ranks of other machines that one rank watches (`failures::connections`).
 const WATCHED: u64 = 256;
 
-/// Makes room for connections to all other ranks, as far as the hard limit allows.
+/// Raises the soft limit as far as connections to all other ranks need it and the hard limit
+/// allows.
 ///
 /// # Errors
 /// The hard limit is too low to open the net and to connect to the ranks of the barriers.
@@ -35,7 +36,7 @@ pub(super) fn make_room(rank: usize, size: usize) -> Result<()> {
     }
 }
 
-/// The number of descriptors that a rank needs.
+/// The numbers of descriptors that a rank needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Needed {
     /// To start.

@@ -1,7 +1,7 @@
-//! The exchange of cards at start, once for each machine: the lowest rank of a machine, by the
-//! launcher's word, gets the cards from the launcher, and the other ranks read its copy in shared
-//! memory. A rank that can't read the copy sends its own requests to the launcher. Does not
-//! interpret cards.
+//! The exchange of cards at start, once for each machine. The leader of a machine, its lowest rank
+//! as reported by the launcher, gets the cards from the launcher. The other ranks read the leader's
+//! copy in shared memory, or send their own requests to the launcher if they can't read it. Does
+//! not interpret cards.
 
 use std::mem::ManuallyDrop;
 
@@ -27,10 +27,10 @@ pub(super) trait Copies {
 pub(super) struct Exchange<C> {
     boot: Box<dyn Bootstrap>,
     copies: C,
-    /// The rank that gets the values for this machine.
+    /// The rank that gets the values from the launcher for this machine.
     leader: usize,
     /// Whether other ranks wait for this rank's copy.
-    followed: bool,
+    has_followers: bool,
 }
 
 impl<C: Copies> Exchange<C> {
@@ -39,8 +39,8 @@ impl<C: Copies> Exchange<C> {
     pub(super) fn new(mut boot: Box<dyn Bootstrap>, copies: C) -> Result<Self, BootstrapError> {
         let neighbours = boot.neighbours()?;
         let leader = neighbours.first().copied().unwrap_or(boot.rank());
-        let followed = leader == boot.rank() && neighbours.len() > 1;
-        Ok(Exchange { boot, copies, leader, followed })
+        let has_followers = leader == boot.rank() && neighbours.len() > 1;
+        Ok(Exchange { boot, copies, leader, has_followers })
     }
 
     pub(super) fn rank(&self) -> usize {
@@ -52,7 +52,7 @@ impl<C: Copies> Exchange<C> {
     }
 
     /// Waits until all ranks have arrived. Collective.
-    pub(super) fn meet(&mut self) -> Result<(), BootstrapError> {
+    pub(super) fn barrier(&mut self) -> Result<(), BootstrapError> {
         self.boot.barrier()
     }
 
@@ -65,7 +65,7 @@ impl<C: Copies> Exchange<C> {
         let gathered = bootstrap::gather(self.boot.as_mut(), name, value)?;
         if self.leader == self.rank() {
             let values = gathered.all(self.boot.as_mut())?;
-            if self.followed
+            if self.has_followers
                 && let Some(copy) = self.copies.share(&pack(&values))
             {
                 self.boot.put(&place, &copy)?;
@@ -100,8 +100,8 @@ impl<C: Copies> Exchange<C> {
         Ok(copy.and_then(|copy| unpack_all(&copy)).filter(|values| values.len() == self.size()))
     }
 
-    /// The connection to the launcher, and the copies, which other ranks may read until all ranks
-    /// have met again.
+    /// The connection to the launcher, and the copies, which other ranks may read until the next
+    /// barrier of all ranks.
     pub(super) fn into_parts(self) -> (Box<dyn Bootstrap>, C) {
         (self.boot, self.copies)
     }
@@ -112,8 +112,9 @@ pub(super) struct HeapCopies<'a> {
     wire: &'a Wire,
     /// The address of this rank's heap; `None` where shared memory is excluded.
     address: Option<Vec<u8>>,
-    /// Kept if the start fails: other ranks may still read them for the reason.
-    kept: ManuallyDrop<Vec<Copy>>,
+    /// The copies that this rank shares. Never dropped if the start fails, because other ranks may
+    /// still read them.
+    copies: ManuallyDrop<Vec<Copy>>,
 }
 
 /// A block of the heap that others can map.
@@ -121,11 +122,11 @@ pub(super) type Copy = (Memory, ShmRegion);
 
 impl<'a> HeapCopies<'a> {
     pub(super) fn new(wire: &'a Wire, address: Option<Vec<u8>>) -> Self {
-        HeapCopies { wire, address, kept: ManuallyDrop::default() }
+        HeapCopies { wire, address, copies: ManuallyDrop::default() }
     }
 
-    pub(super) fn into_kept(self) -> Vec<Copy> {
-        ManuallyDrop::into_inner(self.kept)
+    pub(super) fn into_copies(self) -> Vec<Copy> {
+        ManuallyDrop::into_inner(self.copies)
     }
 }
 
@@ -136,7 +137,7 @@ impl Copies for HeapCopies<'_> {
         memory.write(0, bytes);
         let region = self.wire.register_shm(&memory).ok()??;
         let place = pack(&[address.as_slice(), &key_bytes(&transport::shm_key(&region))]);
-        self.kept.push((memory, region));
+        self.copies.push((memory, region));
         Some(place)
     }
 

@@ -29,7 +29,7 @@ use crate::check::Wait;
 use crate::directory::{self, Part, Slot};
 use crate::environment::{Atomics, Pretended, Settings};
 use crate::error::{Class, Error, ErrorKind, Result};
-use crate::failures::beacon::Beacon;
+use crate::failures::listener::Listener;
 use crate::interfaces::Interface;
 use crate::messages::Messages;
 use crate::progress::Progress;
@@ -67,12 +67,12 @@ pub const PROC_NULL: usize = usize::MAX;
 pub struct Job {
     core: Arc<JobCore>,
     team: Arc<Team>,
-    _leaves: Arc<Leaves>,
+    _leave: Arc<LeaveOnDrop>,
 }
 
 /// Leaves the job when the last [`Job`] of the process is dropped, even if windows were never
 /// freed.
-struct Leaves(Arc<JobCore>);
+struct LeaveOnDrop(Arc<JobCore>);
 
 pub(crate) struct JobCore {
     pub(crate) rank: usize,
@@ -88,7 +88,7 @@ pub(crate) struct JobCore {
     peers: Peers,
     pub(crate) block: Block,
     pub(crate) presence: Presence,
-    made: team::Made,
+    team_names: team::TeamNames,
     pub(crate) delayed: Delayed,
     flags: Flags,
     bootstrap: Mutex<Box<dyn Bootstrap>>,
@@ -104,10 +104,10 @@ pub(crate) struct Presence {
     /// barrier.
     _copies: Vec<exchange::Copy>,
     /// Shows other machines that this process is alive.
-    _beacon: Option<Beacon>,
+    _listener: Option<Listener>,
 }
 
-/// Facts about this process that change while the job runs.
+/// Properties of this process that change while the job runs.
 struct Flags {
     /// Whether synchronization calls on a window come from one thread at a time. Holds for windows
     /// created after it was set.
@@ -118,7 +118,7 @@ struct Flags {
     warned: AtomicBool,
     /// Whether a window was dropped without `free`, as by a `?` before it. Other ranks may wait in
     /// that window for this one.
-    lost: AtomicBool,
+    leaked_window: AtomicBool,
 }
 
 /// Joins the job in which a launcher has started this process. A process without a launcher is a
@@ -131,8 +131,8 @@ pub fn init() -> Result<Job> {
     begin(bootstrap::detect, true)
 }
 
-/// Starts this process's only job over the connection that `connect` makes.
-/// Joins a job. `watched`: all synchronization among the ranks is seen by the conflict checker.
+/// Starts this process's only job over the connection that `connect` makes. `watched`: the conflict
+/// checker sees all synchronization between the ranks.
 fn begin(
     connect: impl FnOnce() -> Result<Box<dyn Bootstrap>, bootstrap::BootstrapError>,
     watched: bool,
@@ -168,7 +168,7 @@ impl fmt::Debug for JobCore {
 impl Job {
     fn new(core: Arc<JobCore>) -> Job {
         let team = Arc::clone(&core.world);
-        Job { _leaves: Arc::new(Leaves(Arc::clone(&core))), core, team }
+        Job { _leave: Arc::new(LeaveOnDrop(Arc::clone(&core))), core, team }
     }
 
     /// Joins a job whose ranks exchange data through `bootstrap`, for example through another
@@ -182,7 +182,7 @@ impl Job {
         begin(|| Ok(bootstrap), false)
     }
 
-    /// [`Job::with_bootstrap`] of a library that passes the checker's clocks on with its own
+    /// [`Job::with_bootstrap`] for a library that passes the checker's clocks on with its own
     /// messages.
     ///
     /// # Errors
@@ -201,8 +201,8 @@ impl Job {
     }
 
     /// Promises that synchronization calls on windows created after this call come from one thread
-    /// at a time, as under `MPI_THREAD_SERIALIZED` (MPI-4.1 §12.6). A lock and its unlock then take
-    /// two atomic instructions less. Without the promise any thread may call at any time.
+    /// at a time, as under `MPI_THREAD_SERIALIZED` (MPI-4.1 §11.2.1). A lock and its unlock then
+    /// take two atomic instructions less. Without the promise any thread may call at any time.
     pub fn synchronize_serially(&self) {
         // Relaxed: the program's own synchronization orders the promise before another thread's
         // creation of windows.
@@ -344,10 +344,10 @@ impl Job {
         self.core.sends(rank, tag);
     }
 
-    /// Learns what came with the next message of `rank` with the tag.
+    /// Learns the clock that came with the next message of `rank` with the tag.
     ///
     /// # Errors
-    /// As for [`Job::checker_learns_all`].
+    /// A rank whose job block can't be mapped.
     #[doc(hidden)]
     pub fn checker_receives(&self, rank: usize, tag: i32) -> Result<()> {
         self.core.receives(rank, tag)
@@ -386,8 +386,12 @@ impl Job {
         self.core.mixes();
     }
 
-    /// Learns all that any rank has released so far, where another library may have synchronized
-    /// this rank with any other. Conflicts may be missed by it, and none is reported wrongly.
+    /// Learns all releases of all ranks so far. For a point where another library may have
+    /// synchronized this rank with any other: the checker may then miss conflicts, and reports none
+    /// wrongly.
+    ///
+    /// # Errors
+    /// A rank whose job block can't be mapped.
     #[doc(hidden)]
     pub fn checker_learns_all(&self) -> Result<()> {
         self.core.learn_all()
@@ -416,14 +420,14 @@ impl Job {
     }
 }
 
-impl Drop for Leaves {
+impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
         // A panicking rank must not seem to have left in good order: the launcher ends the job.
         if std::thread::panicking() {
             return;
         }
         // Relaxed: windows and jobs are dropped one after the other.
-        if self.0.size > 1 && self.0.flags.lost.load(Ordering::Relaxed) {
+        if self.0.size > 1 && self.0.flags.leaked_window.load(Ordering::Relaxed) {
             // Other ranks may wait for this one, so waiting for them could last for ever. The
             // launcher ends the job.
             let what = "leaves the job in disorder: a window was not freed, nor the job finalized";
@@ -437,9 +441,9 @@ impl Drop for Leaves {
 
 impl JobCore {
     /// Records that a window was dropped without `free`.
-    pub(crate) fn lost(&self) {
+    pub(crate) fn record_leaked_window(&self) {
         // Relaxed: windows and jobs are dropped one after the other.
-        self.flags.lost.store(true, Ordering::Relaxed);
+        self.flags.leaked_window.store(true, Ordering::Relaxed);
     }
 
     /// Leaves the job, once. The barrier before it makes sure that no message of this process is
@@ -447,7 +451,7 @@ impl JobCore {
     fn leave(&self) -> Result<()> {
         let mut bootstrap = self.bootstrap.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: accessed under the mutex.
-        self.flags.lost.store(false, Ordering::Relaxed);
+        self.flags.leaked_window.store(false, Ordering::Relaxed);
         if self.flags.polls.load(Ordering::Relaxed) && self.wire.has(Lane::Net) {
             self.progress.serve(Lane::Net)?;
         }

@@ -1,5 +1,5 @@
-//! The ranks of the job as this one knows them: the nodes, the ranks' cards, and the link to each
-//! rank after first contact.
+//! The other ranks of the job: their nodes, the parts of their cards that first contact needs, and
+//! the link to each rank after first contact.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::transport::{Lane, NetMemory, Wire};
 /// A rank after first contact: the lane to it, and its job block.
 #[derive(Debug)]
 pub(crate) enum Link {
-    /// Of this node: this CPU loads and stores the block.
+    /// A rank of this node: this CPU loads and stores the block.
     Shm(Memory),
     Net(NetMemory),
 }
 
 impl Link {
-    /// The rank's job block, where load and store reach it.
+    /// The rank's job block, if this CPU maps it.
     #[inline]
     pub(crate) fn block(&self) -> Option<&Memory> {
         match self {
@@ -34,13 +34,13 @@ impl Link {
 #[derive(Debug)]
 enum Contact {
     /// A rank of another node: its job block through the net.
-    Far(RegionKey),
+    Remote(RegionKey),
     /// A rank of this node.
-    Near(Box<Near>),
+    Local(Box<LocalContact>),
 }
 
 #[derive(Debug)]
-struct Near {
+struct LocalContact {
     shm_block: RegionKey,
     net_address: Vec<u8>,
     net_block: RegionKey,
@@ -60,12 +60,12 @@ pub(crate) struct Peers {
 impl Peers {
     pub(super) fn new(me: usize, nodes: Vec<usize>, cards: Vec<Card>) -> Peers {
         let contact = |(rank, card): (usize, Card)| match nodes[rank] == nodes[me] {
-            true => Contact::Near(Box::new(Near {
+            true => Contact::Local(Box::new(LocalContact {
                 shm_block: card.shm_block,
                 net_address: card.net_address,
                 net_block: card.net_block,
             })),
-            false => Contact::Far(card.net_block),
+            false => Contact::Remote(card.net_block),
         };
         let contacts = cards.into_iter().enumerate().map(contact).collect();
         Peers { me, nodes, contacts, links: PeerMap::new(), loopback: PeerMap::new() }
@@ -88,11 +88,11 @@ impl Peers {
         let found = self.links.get_or_try_insert(peer, || {
             let lane = wire.reach(peer)?;
             let link = match (lane, &self.contacts[rank]) {
-                (Lane::Shm, Contact::Near(near)) => {
-                    Link::Shm(wire.import_shm(peer, &near.shm_block)?.mapped().ok_or_else(|| unmapped(rank))?)
+                (Lane::Shm, Contact::Local(local)) => {
+                    Link::Shm(wire.import_shm(peer, &local.shm_block)?.mapped().ok_or_else(|| unmapped(rank))?)
                 }
-                (Lane::Net, Contact::Near(near)) => Link::Net(wire.import_net(peer, &near.net_block)?),
-                (_, Contact::Far(block)) => Link::Net(wire.import_net(peer, block)?),
+                (Lane::Net, Contact::Local(local)) => Link::Net(wire.import_net(peer, &local.net_block)?),
+                (_, Contact::Remote(block)) => Link::Net(wire.import_net(peer, block)?),
             };
             Ok::<_, Error>((peer, Arc::new(link)))
         });
@@ -104,10 +104,10 @@ impl Peers {
     pub(super) fn loopback(&self, wire: &Wire, rank: usize) -> Result<&NetMemory> {
         let peer = peer(rank);
         let found = self.loopback.get_or_try_insert(peer, || {
-            // Only ranks of the node have a loop.
-            let Contact::Near(near) = &self.contacts[rank] else { return Err(unmapped(rank)) };
-            wire.connect_net(peer, &near.net_address)?;
-            Ok::<_, Error>((peer, wire.import_net(peer, &near.net_block)?))
+            // Only ranks of this node are reached by loopback.
+            let Contact::Local(local) = &self.contacts[rank] else { return Err(unmapped(rank)) };
+            wire.connect_net(peer, &local.net_address)?;
+            Ok::<_, Error>((peer, wire.import_net(peer, &local.net_block)?))
         });
         found.map(|(_, block)| block)
     }

@@ -23,7 +23,7 @@ pub(crate) struct BarrierWords<'j, F> {
     pub(crate) team: &'j Team,
     /// The key of the barrier's owner in messages.
     pub(crate) key: u64,
-    /// The words that members of this node signal at this rank; `None`: all signals are messages.
+    /// This rank's words, which members of this node signal; `None`: all signals are messages.
     pub(crate) mine: Option<Words<'j>>,
     /// The words of a member of the node; `None` where only messages reach it.
     pub(crate) theirs: F,

@@ -17,8 +17,8 @@ use crate::bootstrap::Bootstrap;
 use crate::bootstrap::fields::{pack, unpack};
 use crate::environment::{self, Settings};
 use crate::error::{Error, ErrorKind, JobError, NetName, Result, SharedSettings, TransportError};
-use crate::failures::beacon::Beacon;
 use crate::failures::connections::{Connections, Place, SILENCE};
+use crate::failures::listener::Listener;
 use crate::failures::{Detector, Process};
 use crate::interfaces::{self, Interface, Site};
 use crate::messages::Messages;
@@ -34,7 +34,7 @@ type Exchanging<'a> = Exchange<HeapCopies<'a>>;
 /// separate node without shared memory, unless the settings simulate a number of nodes.
 pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDomain>>) -> Result<Arc<JobCore>> {
     let (rank, size) = (boot.rank(), boot.size());
-    // Ranks travel in 32 bits, and the job's own barrier has slots for 2^32 ranks.
+    // Messages have 32 bits for a rank, and the job's own barrier has slots for 2^32 ranks.
     if u32::try_from(size).is_err() {
         return Err(JobError::TooManyRanks { ranks: size }.into());
     }
@@ -61,8 +61,8 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         None => Some(open_net(&mut boot, &settings, &nodes, &source)?),
     };
     let wire = Arc::new(Wire::new(shm, net));
-    let beacon = light(&wire, &source, rank, &cards);
-    let (block_net, atomics) = join_net(&mut boot, &wire, &block, &mut cards, beacon.as_ref())?;
+    let listener = open_listener(&wire, &source, rank, &cards);
+    let (block_net, atomics) = join_net(&mut boot, &wire, &block, &mut cards, listener.as_ref())?;
     routes::actor(settings.atomics, one_node, atomics).map_err(JobError::from)?;
     let (boot, copies) = boot.into_parts();
     let on_machine = cards.iter().filter(|card| card.machine == cards[rank].machine).count();
@@ -75,10 +75,10 @@ pub(super) fn start(boot: Boot, settings: Settings, simulated: Option<Arc<SimDom
         cards,
         block,
         regions: (block_shm, block_net),
-        copies: copies.into_kept(),
+        copies: copies.into_copies(),
         on_machine,
         source,
-        beacon,
+        listener,
     })?;
     if core.settings.info && rank == 0 {
         diagnostics::answer(&report::in_words(&core));
@@ -99,11 +99,11 @@ struct Assembly {
     copies: Vec<Copy>,
     on_machine: usize,
     source: Interface,
-    beacon: Option<Beacon>,
+    listener: Option<Listener>,
 }
 
 fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
-    stripe::introduce();
+    stripe::set_own_number();
     let (me, size) = (parts.boot.rank(), parts.boot.size());
     let cpus = topology::allowed_cpus().len();
     // A bound rank may use one core, which no other rank uses: the launcher binds only where there
@@ -117,7 +117,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     let strict = parts.wire.net().is_some_and(Net::uses_ip);
     let silence = parts.settings.silence.unwrap_or(SILENCE);
     let far = parts
-        .beacon
+        .listener
         .is_some()
         .then(|| Connections::new(me, parts.source.clone(), silence, strict, far(me, &parts.cards)));
     let detector = Detector::new(me, &processes, far);
@@ -142,15 +142,15 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
             source: parts.source,
             _regions: parts.regions,
             _copies: parts.copies,
-            _beacon: parts.beacon,
+            _listener: parts.listener,
         },
-        made: team::Made::default(),
+        team_names: team::TeamNames::default(),
         delayed: Delayed::default(),
         flags: Flags {
             serial: AtomicBool::new(false),
             polls: AtomicBool::new(has_net),
             warned: AtomicBool::new(false),
-            lost: AtomicBool::new(false),
+            leaked_window: AtomicBool::new(false),
         },
         bootstrap: Mutex::new(parts.boot),
     });
@@ -160,7 +160,7 @@ fn assemble(parts: Assembly) -> Result<Arc<JobCore>> {
     Ok(core)
 }
 
-/// This rank among the ranks of its node.
+/// The position of this rank's visits among the ranks of its node.
 fn visitor(me: usize, nodes: &[usize], cards: &[Card]) -> Visitor {
     let of_node = || (0..nodes.len()).filter(|&rank| nodes[rank] == nodes[me]);
     let index = of_node().take_while(|&rank| rank < me).count();
@@ -171,7 +171,7 @@ fn visitor(me: usize, nodes: &[usize], cards: &[Card]) -> Visitor {
 fn far(me: usize, cards: &[Card]) -> Vec<Place> {
     let elsewhere = |(rank, card): (usize, &Card)| {
         let far = rank != me && !card.process.is_seen_by(&cards[me].process);
-        card.beacon.filter(|_| far).map(|(at, token)| Place { rank, host: card.process.host.clone(), at, token })
+        card.listener.filter(|_| far).map(|(at, token)| Place { rank, host: card.process.host.clone(), at, token })
     };
     cards.iter().enumerate().filter_map(elsewhere).collect()
 }
@@ -237,7 +237,7 @@ fn exchange_cards(
             // Every rank finds a rank whose settings differ from its own. All ranks pass a barrier
             // before any of them ends: otherwise a launcher would end the others before they have
             // printed the error.
-            drop(boot.meet());
+            drop(boot.barrier());
             return Err(error.into());
         }
         let [pid, began, has_barrier, ..] = key_from(&numbers).0;
@@ -295,15 +295,15 @@ fn source(settings: &Settings, me: usize, cards: &[Card]) -> Interface {
 }
 
 /// Opens this process's part of the failure detector if the job has other machines.
-fn light(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> Option<Beacon> {
+fn open_listener(wire: &Wire, source: &Interface, me: usize, cards: &[Card]) -> Option<Listener> {
     let own = &cards[me].process;
     if wire.net().is_none() || cards.iter().enumerate().all(|(rank, card)| rank == me || card.process.is_seen_by(own)) {
         return None;
     }
-    let beacon = Beacon::light(source.address);
-    // A machine may have devices and no addresses; others then do not detect deaths of this
-    // process.
-    beacon
+    let listener = Listener::open(source.address);
+    // A machine may have devices and no addresses. Ranks of other machines then do not detect the
+    // death of this process.
+    listener
         .inspect_err(|error| {
             let what = format!("rank {me}: its end will not be seen by others: {source}: {error}");
             diagnostics::warn("transom::job", &what);
@@ -397,15 +397,15 @@ fn join_net(
     wire: &Wire,
     block: &Memory,
     cards: &mut [Card],
-    beacon: Option<&Beacon>,
+    listener: Option<&Listener>,
 ) -> Result<(Option<NetRegion>, NetAtomics)> {
     let Some(net) = wire.net() else { return Ok((None, NetAtomics::NO_NET)) };
     let region = wire.register_net(block)?;
     let key = region.as_ref().map(NetRegion::key).unwrap_or_default();
     let mut all = region.as_ref().map_or(NetAtomics::NO_NET, |region| net.atomics(region));
     let name = net.shared_name();
-    let seen_at = beacon.map(|beacon| beacon.at.to_string()).unwrap_or_default();
-    let token = beacon.map(|beacon| &beacon.token[..]).unwrap_or_default();
+    let seen_at = listener.map(|listener| listener.at.to_string()).unwrap_or_default();
+    let token = listener.map(|listener| &listener.token[..]).unwrap_or_default();
     let mine = pack(&[
         name.encode().as_slice(),
         &[all.amos as u8, u8::from(all.coherent)],
@@ -426,7 +426,7 @@ fn join_net(
         all.coherent &= atomics.get(1) == Some(&1);
         cards[rank].net_address = address;
         cards[rank].net_block = key_from(&key);
-        cards[rank].beacon = String::from_utf8_lossy(&seen_at).parse().ok().zip(token.try_into().ok());
+        cards[rank].listener = String::from_utf8_lossy(&seen_at).parse().ok().zip(token.try_into().ok());
     }
     // The Nic actor accesses this rank's own part through the net too.
     net.connect(peer(boot.rank()), &net.address())?;

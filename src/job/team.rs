@@ -1,6 +1,6 @@
-//! Teams: the ranks of collective calls and windows, all of the job or some of them (MPI's groups
-//! and communicators, as far as windows need them). A team numbers its members from 0. Knows no
-//! transport.
+//! Teams: the ranks of a window or of a collective call, which are all ranks of the job or some of
+//! them. A team is what windows need of MPI's groups and communicators. It numbers its members from
+//! 0. Knows no transport.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -80,23 +80,23 @@ impl Job {
     /// # Errors
     /// As for [`Job::subset`].
     pub fn subset_tagged(&self, ranks: &[usize], tag: u64) -> Result<Job> {
-        self.named(ranks, || Ok(Name::Tagged(tag, self.core.made.next(ranks, tag))))
+        self.named(ranks, || Ok(Name::Tagged(tag, self.core.team_names.next(ranks, tag))))
     }
 
-    /// [`Job::subset`] for a program in which another library connects exactly these ranks, such as
-    /// an MPI with a communicator. The library distinguishes calls with the same list: `agree` gets
-    /// a number of this process, and returns the number of the list's first rank (a broadcast).
-    /// Calls need no order beyond that of `agree`.
+    /// [`Job::subset`] for a program in which another library has connected exactly these ranks, as
+    /// an MPI by a communicator. The library distinguishes calls with the same list: `agree` gets a
+    /// number of this process, and returns the number of the list's first rank (a broadcast). Calls
+    /// need no order beyond that of `agree`.
     ///
     /// # Errors
     /// As for [`Job::subset`]; `Other` if `agree` returns `None`.
     pub fn subset_agreed(&self, ranks: &[usize], agree: impl FnOnce(u64) -> Option<u64>) -> Result<Job> {
-        self.named(ranks, || Ok(Name::Agreed(agree(self.core.made.number()).ok_or(JobError::NoAgreement)?)))
+        self.named(ranks, || Ok(Name::Agreed(agree(self.core.team_names.number()).ok_or(JobError::NoAgreement)?)))
     }
 
     fn named(&self, ranks: &[usize], name: impl FnOnce() -> Result<Name>) -> Result<Job> {
         let team = Team::of(self.core.rank, self.core.size, ranks, name)?;
-        Ok(Job { core: Arc::clone(&self.core), team: Arc::new(team), _leaves: Arc::clone(&self._leaves) })
+        Ok(Job { core: Arc::clone(&self.core), team: Arc::new(team), _leave: Arc::clone(&self._leave) })
     }
 }
 
@@ -129,7 +129,7 @@ impl Team {
         Ok(Team::new(key, me, ranks.len(), Some(ranks.into())))
     }
 
-    /// Whether all members are `near`, by their ranks in the job. Asked once.
+    /// Whether `near` holds for the ranks of all members. Evaluated once.
     pub(super) fn is_one_node(&self, near: impl Fn(usize) -> bool) -> bool {
         *self.one_node.get_or_init(|| (0..self.size).all(|member| near(self.rank(member))))
     }
@@ -138,7 +138,7 @@ impl Team {
     ///
     /// # Errors
     /// Another thread of this process is in a collective call of the team. It would not be defined
-    /// which of the two calls matches which call of another rank (MPI-4.1 §12.6).
+    /// which of the two calls matches which call of another rank (MPI-4.1 §11.6.2).
     pub(crate) fn collective(&self, call: &'static str) -> Result<Collective<'_>> {
         // Acquire: pairs with the Release of the previous call, whose barriers precede those of
         // this one.
@@ -182,17 +182,17 @@ impl Drop for Collective<'_> {
     }
 }
 
-/// How many teams were made of each tag and list.
+/// The number of teams that were made with each tag and list.
 type Tagged = HashMap<(u64, Box<[usize]>), u64>;
 
-/// The teams that this process has made.
+/// The names that this process has given to teams.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct TeamNames {
     tagged: Mutex<Tagged>,
     numbers: AtomicU64,
 }
 
-impl Made {
+impl TeamNames {
     fn next(&self, ranks: &[usize], tag: u64) -> u64 {
         let mut made = self.tagged.lock().unwrap_or_else(PoisonError::into_inner);
         let count = made.entry((tag, ranks.into())).or_default();
@@ -219,18 +219,18 @@ fn hash(what: &impl Hash) -> u64 {
 mod tests {
     use super::*;
 
-    fn made(rank: usize, made: &Made, tag: u64) -> Team {
+    fn made(rank: usize, made: &TeamNames, tag: u64) -> Team {
         let ranks = [5, 7, 2];
         Team::of(rank, 8, &ranks, || Ok(Name::Tagged(tag, made.next(&ranks, tag)))).expect("a team")
     }
 
     #[test]
     fn members_are_numbered_in_the_lists_order() {
-        let seven = Made::default();
+        let seven = TeamNames::default();
         let team = made(7, &seven, 0);
         assert_eq!((team.me, team.size), (1, 3));
         assert_eq!([0, 1, 2].map(|member| team.rank(member)), [5, 7, 2]);
-        let other = made(5, &Made::default(), 0);
+        let other = made(5, &TeamNames::default(), 0);
         assert_eq!(team.key, other.key);
         let again = made(7, &seven, 0);
         assert_ne!(team.key, again.key);
@@ -241,7 +241,7 @@ mod tests {
     /// Shows W7.
     #[test]
     fn tags_distinguish_teams_in_any_order() {
-        let (five, seven) = (Made::default(), Made::default());
+        let (five, seven) = (TeamNames::default(), TeamNames::default());
         let [first, second] = [1, 2].map(|tag| made(5, &five, tag));
         let [third, fourth] = [2, 1].map(|tag| made(7, &seven, tag));
         assert_eq!((first.key, second.key), (fourth.key, third.key));

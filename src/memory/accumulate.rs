@@ -210,7 +210,7 @@ impl<'a> Place<'a> {
     fn lock_many(&self, at: usize, ty: BasicType, len: usize) -> stripe::Held<'a> {
         let mut held = self.lock(at);
         if is_word(ty) {
-            stripe::be_alone(&mut held, self.words, self.base + at, *self.visitor);
+            stripe::exclude_visits(&mut held, self.words, self.base + at, *self.visitor);
             if len > FEW * ty.size() {
                 stripe::end_row(&held, self.words, self.base + at);
             }

@@ -1,9 +1,9 @@
 //! Locks over stripes of a rank's part, which make accumulates atomic for each element. An
-//! execution of an accumulate takes the lock of its block and may run vector code over the whole
-//! block. A lock word is in shared memory, and an uncontended operation needs one locked
-//! instruction for it. The word has the process number of its holder, so that a waiter takes over
-//! the lock of a process that died. Elements are stored whole, so only the dead rank's own
-//! accumulate is incomplete. Knows no types.
+//! accumulate takes the lock of its block and may run vector code over the whole block. A lock word
+//! is in shared memory, and an uncontended operation needs one locked instruction for it. The word
+//! has the process number of its holder, so that a waiter takes over the lock of a process that
+//! died. Elements are stored whole, so only the dead rank's own accumulate is incomplete. Knows no
+//! types.
 //!
 //! Where ranks contend for a lock, operations on one element that is a word of the CPU bypass the
 //! lock through the gate of its stripe (`transom_fabric::gate`). The gate opens once [`FIRST`] of
@@ -50,11 +50,12 @@ const PATIENCE: u32 = 256;
 /// Bit of a held lock, in addition to the process number in the word.
 const HELD: u32 = 1 << 31;
 
-/// This process's number; 0 before [`introduce`]. No waiter takes over a lock with number 0.
+/// This process's number, which locks that it takes have; 0 before [`set_own_number`]. No waiter
+/// takes over a lock with number 0.
 static OWN: AtomicU32 = AtomicU32::new(0);
 
-/// Locks that this process takes from now on have its number.
-pub(crate) fn introduce() {
+/// From now on, locks that this process takes have its number.
+pub(crate) fn set_own_number() {
     // Relaxed: a lock that was taken earlier just has no number.
     OWN.store(std::process::id(), Ordering::Relaxed);
 }
@@ -72,9 +73,9 @@ pub(crate) fn lock(words: Words<'_>, at: usize) -> Held<'_> {
     try_lock(words, at).unwrap_or_else(|| wait(words, at))
 }
 
-/// Locks all blocks of the byte ranges that begin at `places`. All holders of several locks take
-/// them in the same order, so that no cycle of waiters arises. With a visitor no operation passes
-/// the locks.
+/// Locks all blocks of byte ranges, each given by its beginning and length. All holders of several
+/// locks take them in one order, so that no cycle of waiters arises. With a visitor the call also
+/// closes the gates, so that no operation bypasses the locks.
 pub(crate) fn lock_all(
     words: Words<'_>,
     places: impl IntoIterator<Item = (usize, usize)>,
@@ -89,15 +90,16 @@ pub(crate) fn lock_all(
         touched[stripe].then(|| {
             let mut held = lock(words, stripe * BLOCK);
             if let Some(visitor) = alone {
-                be_alone(&mut held, words, stripe * BLOCK, visitor);
+                exclude_visits(&mut held, words, stripe * BLOCK, visitor);
             }
             held
         })
     })
 }
 
-/// A rank as its operations pass the locks of its node's ranks. A passing thread makes a visit at
-/// the target's job block: in the line of its rank, in the word of its own [`seat`].
+/// The position of a rank's visits in the job blocks of its node. A thread that bypasses a lock
+/// records its visit in the target's job block: in the cache line of its rank, in the word of its
+/// own [`seat`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visitor {
     /// The offset of the first rank's line in a job block, and the number of lines.
@@ -108,11 +110,11 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    /// A rank that takes locks, on memory that no rank visits.
+    /// A rank that always takes locks, on memory where no rank bypasses them.
     #[cfg(test)]
     pub(crate) const NONE: Visitor = Visitor { first: 0, lines: 0, own: 0 };
 
-    /// A rank with line `own`, which may be none, of the lines that begin at `first`.
+    /// A rank with line `own` of the lines that begin at `first`. `None`: it always takes locks.
     #[allow(clippy::cast_possible_truncation)] // offsets below the job block's directory
     pub(crate) fn new(first: usize, lines: usize, own: Option<usize>) -> Visitor {
         let at = |line: usize| (first + line * LINE) as u32;
@@ -132,7 +134,7 @@ impl Visitor {
     }
 }
 
-/// Passes the lock of byte `at` for an operation by one atomic on one element; `None` where the
+/// Bypasses the lock of byte `at` for an operation by one atomic on one element; `None` where the
 /// operation has to take the lock.
 #[inline(always)]
 pub(crate) fn pass(words: Words<'_>, at: usize, visitor: Visitor) -> Option<Visit<'_>> {
@@ -143,7 +145,7 @@ pub(crate) fn pass(words: Words<'_>, at: usize, visitor: Visitor) -> Option<Visi
     gate.pass(visitor.word(words)?, own())
 }
 
-/// Whether operations on one element pass the lock of byte `at` at this moment: a hint.
+/// Whether operations on one element may bypass the lock of byte `at` at this moment: a hint.
 #[inline]
 pub(crate) fn is_open(words: Words<'_>, at: usize) -> bool {
     gate(words, at).is_open()
@@ -163,16 +165,16 @@ pub(crate) fn count_one(held: &mut Held<'_>, words: Words<'_>, at: usize, visito
     }
 }
 
-/// Returns when no operation passes the lock any more. The sequence of operations on one element
-/// continues: see [`end_row`].
+/// Closes the gate and waits until no operation bypasses the lock any more. The count of operations
+/// on one element in a row continues: see [`end_row`].
 #[inline]
-pub(crate) fn be_alone(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
+pub(crate) fn exclude_visits(held: &mut Held<'_>, words: Words<'_>, at: usize, visitor: Visitor) {
     if held.free != FREE {
         close(held, words, at, visitor);
     }
 }
 
-/// Counts operations on one element from zero again.
+/// Resets the count of operations on one element in a row.
 #[inline]
 pub(crate) fn end_row(_held: &Held<'_>, words: Words<'_>, at: usize) {
     beside(words, at, ROW).store(0, Ordering::Relaxed);
@@ -263,7 +265,8 @@ fn wait(words: Words<'_>, at: usize) -> Held<'_> {
     }
 }
 
-/// Whether the process that a word names has ended. Calls the kernel only after many polls.
+/// Whether the process whose number is in a lock word has ended. Asks the kernel only after many
+/// polls.
 fn is_left(name: u32, looks: u32) -> bool {
     looks > YIELDED && looks.is_multiple_of(PATIENCE) && failures::has_ended(name & !HELD)
 }
@@ -281,7 +284,8 @@ fn pause(looks: u32) -> u32 {
     looks.checked_add(1).unwrap_or(YIELDED)
 }
 
-/// No seat: [`LINE`] for a thread that has not requested a word, more if it got none.
+/// The value of a thread without a seat that has not requested one. A larger value: it requested
+/// one and all were taken.
 const NOT_ASKED: usize = LINE;
 const REFUSED: usize = LINE + 4;
 
@@ -294,11 +298,11 @@ static SEATS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static SEAT: Cell<usize> = const { Cell::new(NOT_ASKED) };
-    static LEAVES: Leaves = const { Leaves };
+    static SEAT_GUARD: SeatGuard = const { SeatGuard };
 }
 
 /// Gives the seat of a thread back when the thread ends.
-struct Leaves;
+struct SeatGuard;
 
 /// The offset of the calling thread's word in a line of visits: below [`LINE`], where it has one.
 #[inline(always)]
@@ -313,14 +317,14 @@ fn take_seat() -> usize {
     // Acquire: pairs with the Release in `drop`: the thread that had the seat has ended its visits.
     let seat = match SEATS.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
         // A thread that is ending can't give a seat back.
-        Ok(taken) if gate::enrol() && LEAVES.try_with(|_| ()).is_ok() => taken.trailing_ones() as usize * 4,
+        Ok(taken) if gate::enrol() && SEAT_GUARD.try_with(|_| ()).is_ok() => taken.trailing_ones() as usize * 4,
         _ => REFUSED,
     };
     SEAT.set(seat);
     seat
 }
 
-impl Drop for Leaves {
+impl Drop for SeatGuard {
     fn drop(&mut self) {
         let seat = SEAT.replace(REFUSED);
         if seat < LINE {
@@ -417,7 +421,7 @@ mod tests {
             assert!(pass(words, 0, visitor).is_none());
             assert_eq!(open(words, visitor), FIRST << doubled);
             assert!(pass(words, 0, visitor).is_some() && pass(words, BLOCK, visitor).is_none());
-            be_alone(&mut lock(words, 0), words, 0, visitor);
+            exclude_visits(&mut lock(words, 0), words, 0, visitor);
         }
         let locking = Visitor::new(crate::sync::words::bytes(1), 2, None);
         (0..FIRST << DOUBLINGS).for_each(|_| count_one(&mut lock(words, 0), words, 0, locking));
@@ -443,7 +447,7 @@ mod tests {
         let mut dead = std::process::Command::new("true").spawn().expect("true");
         dead.wait().expect("it ends");
         words.of_memory(other.own as usize + 8).store(dead.id() | HELD, Ordering::Relaxed);
-        be_alone(&mut lock(words, 0), words, 0, visitor);
+        exclude_visits(&mut lock(words, 0), words, 0, visitor);
         assert!(pass(words, 0, other).is_none());
         assert!(visitor.words(words).all(|visit| visit.load(Ordering::Relaxed) == gate::NO_VISIT));
     }
@@ -483,7 +487,7 @@ mod tests {
             }
             for _ in 0..200 {
                 let mut held = lock(words, 0);
-                be_alone(&mut held, words, 0, visitors[1]);
+                exclude_visits(&mut held, words, 0, visitors[1]);
                 count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             }
         });

@@ -305,7 +305,7 @@ impl Core {
         }
         core.abandon_delayed();
         core.settle();
-        core.job.lost();
+        core.job.record_leaked_window();
         std::mem::forget(Arc::clone(core));
         if !std::thread::panicking() {
             // `drop` can't return an error.

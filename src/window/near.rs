@@ -166,7 +166,7 @@ impl<'t> Beside<'t> {
         let mut scratch = [0; LARGEST];
         let scratch = &mut scratch[..new.len()];
         let mut held = stripe::lock(self.words, index(at));
-        stripe::be_alone(&mut held, self.words, index(at), self.memory.job.block.visitor);
+        stripe::exclude_visits(&mut held, self.words, index(at), self.memory.job.block.visitor);
         self.read(&piece, scratch)?;
         into.fill_from(scratch);
         if scratch == expected { self.write(&piece, new) } else { Ok(()) }

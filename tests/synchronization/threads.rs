@@ -1,4 +1,4 @@
-//! Synchronization calls of several threads on one window at the same time (MPI-4.1 §12.6): a
+//! Synchronization calls of several threads on one window at the same time (MPI-4.1 §11.6): a
 //! thread that waits blocks no other thread, and the window's state is that of some serial order of
 //! the calls.
 

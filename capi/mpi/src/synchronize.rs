@@ -1,5 +1,5 @@
 //! Synchronization (MPI-4.1 §12.5). Several threads may call on one window at the same time, and a
-//! waiting thread does not block the others (MPI-4.1 §12.6).
+//! waiting thread does not block the others (MPI-4.1 §11.6.1).
 
 use std::ffi::c_int;
 

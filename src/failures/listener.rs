@@ -1,8 +1,8 @@
-//! The end of a failure detector's connections that shows a process's life: a listener whose
-//! connections stay open until the process ends. A thread accepts them and sleeps otherwise, so
-//! that they cost no CPU. A rank sends the listener's token and is answered. Connections of
+//! The listening end of the failure detector between machines. Its connections stay open until the
+//! process ends, when its kernel closes them. A thread accepts connections and sleeps otherwise, so
+//! that they cost no CPU. A rank sends the listener's token and gets an answer. Connections of
 //! strangers are closed after [`PATIENCE`], and earlier if there are many, so that ranks can always
-//! connect. Must not know what ranks conclude from a connection.
+//! connect. Independent of the conclusions that ranks draw from a connection.
 
 use std::collections::VecDeque;
 use std::io::PipeWriter;
@@ -20,38 +20,39 @@ use super::connections::tcp;
 
 /// The bytes of a listener's token.
 const LENGTH: usize = 16;
-/// The time that a connection has for its token.
+/// The time in which a connection must send the token.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The pause where the process has no descriptor for a waiting connection.
+/// The pause after an accept that failed because the process has no free descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The random bytes by which a listener knows the ranks of its job.
+/// The random bytes by which a listener recognizes the ranks of its job.
 pub(crate) type Token = [u8; LENGTH];
 
 /// The listening socket by which others detect this process's death.
 #[derive(Debug)]
-pub(crate) struct Beacon {
+pub(crate) struct Listener {
     /// The address to which others connect.
     pub(crate) at: SocketAddr,
     pub(crate) token: Token,
-    /// The end of this pipe ends the thread.
-    _life: PipeWriter,
+    /// The drop of this end of a pipe stops the thread.
+    _stop: PipeWriter,
 }
 
-impl Beacon {
+impl Listener {
     /// Listens at an address of this machine.
-    pub(crate) fn light(address: IpAddr) -> std::io::Result<Beacon> {
+    pub(crate) fn open(address: IpAddr) -> std::io::Result<Listener> {
         let token = secret::bytes().map_err(std::io::Error::other)?;
         let socket = tcp(address)?;
         bind(&socket, &SocketAddr::new(address, 0))?;
         // As many waiting connections as the kernel allows (net.core.somaxconn).
         listen(&socket, i32::MAX)?;
         let at = SocketAddr::try_from(getsockname(&socket)?)?;
-        let (end, life) = std::io::pipe()?;
-        let doors = Doors { socket, token, strangers: VecDeque::new(), ranks: Vec::new(), most: most_strangers() };
-        let thread = std::thread::Builder::new().name("transom-beacon".into());
-        thread.spawn(move || doors.serve(&end.into()))?;
-        Ok(Beacon { at, token, _life: life })
+        let (end, stop) = std::io::pipe()?;
+        let acceptor =
+            Acceptor { socket, token, strangers: VecDeque::new(), ranks: Vec::new(), most: most_strangers() };
+        let thread = std::thread::Builder::new().name("transom-listener".into());
+        thread.spawn(move || acceptor.serve(&end.into()))?;
+        Ok(Listener { at, token, _stop: stop })
     }
 }
 
@@ -61,8 +62,8 @@ fn most_strangers() -> usize {
     usize::try_from(limit / 16).unwrap_or(usize::MAX).clamp(4, 64)
 }
 
-/// The state of the thread that accepts.
-struct Doors {
+/// The state of the thread that accepts connections.
+struct Acceptor {
     socket: OwnedFd,
     token: Token,
     /// Connections that have not sent the token, the oldest first.
@@ -78,34 +79,35 @@ struct Stranger {
     sent: Vec<u8>,
 }
 
-/// The state of a connection.
+/// What a connection has sent so far.
 #[derive(PartialEq, Eq)]
-enum Proof {
-    /// The token is not complete.
-    Missing,
-    Given,
+enum Received {
+    /// A part of the token, or nothing.
+    Part,
+    Token,
     /// The connection is closed, or has sent other data.
-    Wrong,
+    Other,
 }
 
-impl Doors {
+impl Acceptor {
     /// Serves connections until the other end of the pipe is closed.
     fn serve(mut self, end: &OwnedFd) {
         let mut pause = false;
         loop {
             let Some(ready) = self.wait(end, pause) else { return };
-            let mut asked = ready.iter().skip(1);
+            let mut ready_connections = ready.iter().skip(1);
             let strangers = std::mem::take(&mut self.strangers);
             for stranger in strangers {
-                self.read_stranger(stranger, *asked.next().unwrap_or(&false));
+                self.read_stranger(stranger, *ready_connections.next().unwrap_or(&false));
             }
-            self.ranks.retain(|_| !asked.next().unwrap_or(&false));
+            self.ranks.retain(|_| !ready_connections.next().unwrap_or(&false));
             pause = !self.accept();
         }
     }
 
-    /// Sleeps until a connection needs service. Returns those that do, the listener first; `None`
-    /// at the end of the job. With `pause` the listener is left alone for [`PAUSE`].
+    /// Sleeps until a connection is ready or has exceeded its time. Returns for each descriptor
+    /// whether it is ready, the listener first; `None` at the end of the job. With `pause` no
+    /// connection is accepted for [`PAUSE`].
     fn wait(&self, end: &OwnedFd, pause: bool) -> Option<Vec<bool>> {
         let oldest = self.strangers.front().map(|stranger| PATIENCE.saturating_sub(stranger.since.elapsed()));
         let limit = if pause { Some(oldest.map_or(PAUSE, |oldest| oldest.min(PAUSE))) } else { oldest };
@@ -122,23 +124,23 @@ impl Doors {
         }
     }
 
-    /// Reads from a connection if it is `ready`, and keeps it, as a rank's or as a stranger's, or
-    /// closes it.
+    /// Reads from a connection if it is `ready`. Then keeps it, as the connection of a rank or of a
+    /// stranger, or closes it.
     fn read_stranger(&mut self, mut stranger: Stranger, ready: bool) {
-        let proof = if ready { stranger.proof(&self.token) } else { Proof::Missing };
-        match proof {
+        let received = if ready { stranger.received(&self.token) } else { Received::Part };
+        match received {
             // The answer fits into the buffer of a new connection.
-            Proof::Given if send(&stranger.socket, &[1], SendFlags::NOSIGNAL) == Ok(1) => {
+            Received::Token if send(&stranger.socket, &[1], SendFlags::NOSIGNAL) == Ok(1) => {
                 self.ranks.push(stranger.socket);
             }
-            Proof::Missing if stranger.since.elapsed() < PATIENCE => self.strangers.push_back(stranger),
+            Received::Part if stranger.since.elapsed() < PATIENCE => self.strangers.push_back(stranger),
             _ => {}
         }
     }
 
     /// Accepts all waiting connections. Returns `false` where the process has no descriptor for it.
     fn accept(&mut self) -> bool {
-        // A flood does not keep the thread from those that were accepted.
+        // Bounded, so that a flood does not keep the thread from the accepted connections.
         for _ in 0..self.most {
             match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
@@ -162,20 +164,20 @@ impl Doors {
 }
 
 impl Stranger {
-    fn proof(&mut self, token: &Token) -> Proof {
+    fn received(&mut self, token: &Token) -> Received {
         let mut bytes = [0; LENGTH];
         match recv(&self.socket, &mut bytes[self.sent.len()..], RecvFlags::empty()) {
-            Ok((_, 0)) => Proof::Wrong,
+            Ok((_, 0)) => Received::Other,
             Ok((_, count)) => {
                 self.sent.extend(&bytes[self.sent.len()..][..count]);
                 match &self.sent[..] {
-                    sent if sent == token => Proof::Given,
-                    sent if sent.len() == LENGTH => Proof::Wrong,
-                    _ => Proof::Missing,
+                    sent if sent == token => Received::Token,
+                    sent if sent.len() == LENGTH => Received::Other,
+                    _ => Received::Part,
                 }
             }
-            Err(Errno::AGAIN | Errno::INTR) => Proof::Missing,
-            Err(_) => Proof::Wrong,
+            Err(Errno::AGAIN | Errno::INTR) => Received::Part,
+            Err(_) => Received::Other,
         }
     }
 }
