@@ -37,9 +37,9 @@ pub struct Job {
     pub(crate) hosts: Vec<Host>,
     pub(crate) agent: OsString,
     pub(crate) launcher: OsString,
-    /// In the part of a job that runs for another machine's launcher: that launcher's address, and
-    /// the secret.
-    pub(crate) meeting: Option<(String, String)>,
+    /// In the part of a job that a launcher on another machine controls: the address of that
+    /// launcher, and the secret.
+    pub(crate) rendezvous: Option<(String, String)>,
 }
 
 impl Job {
@@ -57,7 +57,7 @@ impl Job {
             hosts: Vec::new(),
             agent: OsString::new(),
             launcher: OsString::new(),
-            meeting: None,
+            rendezvous: None,
         }
     }
 

@@ -3,10 +3,10 @@
 //! library; programs that start their own ranks use it directly. Independent of windows and
 //! transports.
 
+mod admission;
 mod bind;
 #[cfg(feature = "cli")]
 pub mod command_line;
-mod door;
 #[allow(unsafe_code)]
 mod guard;
 mod hosts;

@@ -12,13 +12,13 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
-use super::door::{Door, Guest};
+use super::admission::{Admission, Admitted};
 use super::guard::Guard;
 use super::output::{Sink, Style};
 use super::ranks::{Conn, Feed, forward};
 use crate::hosts::{self, Host};
 use crate::job::Job;
-use crate::order::{Meeting, Order};
+use crate::order::{Order, Rendezvous};
 use crate::outcome::{LaunchError, io_error};
 use transom::launching::{Words, from_hex};
 
@@ -26,9 +26,9 @@ use transom::launching::{Words, from_hex};
 #[derive(Debug)]
 pub(super) struct Machines {
     guard: Guard,
-    door: Door,
+    admission: Admission,
     machines: Vec<Machine>,
-    /// The ranks that have connected; when all ranks and machines have, the door closes.
+    /// The ranks that have connected. When all ranks and machines have, the admission ends.
     joined: BTreeSet<usize>,
     /// The last signal to all ranks, for parts that connect later.
     signalled: Option<Signal>,
@@ -39,12 +39,12 @@ struct Machine {
     name: String,
     ranks: Range<usize>,
     agent: Child,
-    /// Its end of file ends the part.
+    /// The standard input of the agent. The end of this file ends the part.
     _order: ChildStdin,
     ended: OwnedFd,
-    left: bool,
-    /// The part has connected at some time.
-    met: bool,
+    agent_ended: bool,
+    /// The part has connected to this launcher, and may have disconnected since.
+    connected: bool,
     part: Option<Conn>,
     out: Option<Feed>,
     err: Option<Feed>,
@@ -58,7 +58,7 @@ pub(super) enum Event {
         rank: usize,
         conn: Conn,
     },
-    /// A rank runs there with this process number.
+    /// A rank has started on its machine with this process number.
     Started {
         rank: usize,
         pid: Pid,
@@ -74,7 +74,7 @@ pub(super) enum Event {
         why: String,
     },
     /// The agent of a machine has ended, and so has its part.
-    Left {
+    AgentEnded {
         host: String,
         ranks: Range<usize>,
         status: ExitStatus,
@@ -87,21 +87,21 @@ impl Machines {
         let room = job.hosts.iter().map(|host| host.slots).sum();
         let parts = hosts::place(&job.hosts, job.size).ok_or(LaunchError::NoRoom { size: job.size, room })?;
         let names = job.hosts.iter().zip(&parts).filter(|(_, ranks)| !ranks.is_empty());
-        let door = Door::open(names.map(|(host, _)| host.name.to_string_lossy().into_owned()))
+        let admission = Admission::open(names.map(|(host, _)| host.name.to_string_lossy().into_owned()))
             .map_err(io_error("listening for ranks"))?;
-        let heads = door.heads().map_err(io_error("listening for ranks"))?;
-        let meeting = Meeting { heads, secret: door.secret().to_owned() };
+        let addresses = admission.addresses().map_err(io_error("listening for ranks"))?;
+        let rendezvous = Rendezvous { addresses, secret: admission.secret().to_owned() };
         let guard = Guard::start().map_err(io_error("forking the guard"))?;
         let (joined, signalled) = (BTreeSet::new(), None);
-        let mut all = Self { guard, door, machines: Vec::new(), joined, signalled };
+        let mut all = Self { guard, admission, machines: Vec::new(), joined, signalled };
         let folder = std::env::current_dir().map_err(io_error("the folder of this process"))?;
         let mut sent = job.clone();
         sent.env.splice(0..0, passed());
         for (number, (host, ranks)) in
             job.hosts.iter().zip(parts).enumerate().filter(|(_, (_, ranks))| !ranks.is_empty())
         {
-            let (meeting, folder) = (meeting.clone(), folder.clone());
-            let order = Order { job: sent.clone(), ranks, host: number, meeting, folder };
+            let (rendezvous, folder) = (rendezvous.clone(), folder.clone());
+            let order = Order { job: sent.clone(), ranks, host: number, rendezvous, folder };
             let machine = Machine::start(host, &order, all.guard.group())?;
             all.machines.push(machine);
         }
@@ -119,15 +119,15 @@ impl Machines {
     }
 
     /// Whether an agent still runs.
-    pub(super) fn are_here(&self) -> bool {
-        self.machines.iter().any(|machine| !machine.left)
+    pub(super) fn are_running(&self) -> bool {
+        self.machines.iter().any(|machine| !machine.agent_ended)
     }
 
     /// The descriptors to poll. Output is not read while the sinks are full.
     pub(super) fn fds(&self, full: bool) -> Vec<PollFd<'_>> {
-        let mut fds: Vec<_> = self.door.fds().collect();
+        let mut fds: Vec<_> = self.admission.fds().collect();
         for machine in &self.machines {
-            if !machine.left {
+            if !machine.agent_ended {
                 fds.push(PollFd::from_borrowed_fd(machine.ended.as_fd(), PollFlags::IN));
             }
             fds.extend(machine.part.iter().map(Conn::interest));
@@ -140,8 +140,8 @@ impl Machines {
     /// Handles all arrived bytes.
     pub(super) fn turn(&mut self, out: &mut Sink, err: &mut Sink) -> Vec<Event> {
         let mut events = Vec::new();
-        for guest in self.door.turn() {
-            self.meet(guest, &mut events);
+        for member in self.admission.turn() {
+            self.admit(member, &mut events);
         }
         for machine in &mut self.machines {
             machine.turn(&mut events, out, err);
@@ -164,7 +164,7 @@ impl Machines {
 
     /// Admits a connection that sent the secret: a rank, or the part of a machine. Any other line
     /// drops it.
-    fn meet(&mut self, Guest { mut conn, line }: Guest, events: &mut Vec<Event>) {
+    fn admit(&mut self, Admitted { mut conn, line }: Admitted, events: &mut Vec<Event>) {
         let words = Words::new(&line);
         let number = |key| words.get(key).and_then(|number| number.parse::<usize>().ok());
         if let Some(rank) = number("pmiid").filter(|&rank| self.host_of(rank).is_some()) {
@@ -177,11 +177,11 @@ impl Machines {
                 conn.send(&order_to(signal));
             }
             machine.part = Some(conn);
-            machine.met = true;
+            machine.connected = true;
         }
         let ranks: usize = self.sizes().iter().sum();
-        if self.joined.len() == ranks && self.machines.iter().all(|machine| machine.met) {
-            self.door.close();
+        if self.joined.len() == ranks && self.machines.iter().all(|machine| machine.connected) {
+            self.admission.close();
         }
     }
 }
@@ -206,12 +206,23 @@ impl Machine {
         let err = feed(child.stderr.take().expect(piped).into())?;
         let (name, ranks) = (host.name.to_string_lossy().into_owned(), order.ranks.clone());
         let (out, err) = (Some(out), Some(err));
-        Ok(Self { name, ranks, agent: child, _order: input, ended, left: false, met: false, part: None, out, err })
+        Ok(Self {
+            name,
+            ranks,
+            agent: child,
+            _order: input,
+            ended,
+            agent_ended: false,
+            connected: false,
+            part: None,
+            out,
+            err,
+        })
     }
 
     fn turn(&mut self, events: &mut Vec<Event>, out: &mut Sink, err: &mut Sink) {
         // Read before the reports, so that no report can follow the status.
-        let status = if self.left { None } else { self.agent.try_wait().ok().flatten() };
+        let status = if self.agent_ended { None } else { self.agent.try_wait().ok().flatten() };
         forward(&mut self.out, out);
         forward(&mut self.err, err);
         if let Some(mut part) = self.part.take() {
@@ -227,18 +238,18 @@ impl Machine {
             if open && !done {
                 self.part = Some(part);
             } else if !done {
-                // The machine may be gone, which its agent need not notice.
+                // The machine may have vanished. Its agent does not always notice that.
                 let _ = self.agent.kill();
             }
         }
         if let Some(status) = status {
-            self.left = true;
+            self.agent_ended = true;
             for (feed, sink) in [(&mut self.out, out), (&mut self.err, err)] {
                 if let Some(mut feed) = feed.take() {
                     feed.finish(sink);
                 }
             }
-            events.push(Event::Left { host: self.name.clone(), ranks: self.ranks.clone(), status });
+            events.push(Event::AgentEnded { host: self.name.clone(), ranks: self.ranks.clone(), status });
         }
     }
 }

@@ -11,11 +11,11 @@ use transom::launching::{from_hex, to_hex};
 
 use crate::job::{Bind, Job};
 
-/// The way in which ranks on other machines reach the launcher.
+/// The data by which ranks on other machines connect to the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Meeting {
+pub(super) struct Rendezvous {
     /// Candidate addresses of the launcher.
-    pub(super) heads: Vec<SocketAddr>,
+    pub(super) addresses: Vec<SocketAddr>,
     /// The secret for admission.
     pub(super) secret: String,
 }
@@ -27,24 +27,24 @@ pub(super) struct Order {
     pub(super) ranks: Range<usize>,
     /// The index of the host.
     pub(super) host: usize,
-    pub(super) meeting: Meeting,
+    pub(super) rendezvous: Rendezvous,
     /// The working directory of the ranks.
     pub(super) folder: PathBuf,
 }
 
 impl Order {
     pub(super) fn encode(&self) -> String {
-        let Order { job, ranks, host, meeting, folder } = self;
+        let Order { job, ranks, host, rendezvous, folder } = self;
         let hex = |text: &OsStr| format!("x{}", to_hex(text.as_bytes()));
         let mut lines = vec![
             format!("part {} {} {} {host}", job.size, ranks.start, ranks.end),
-            format!("secret {}", meeting.secret),
+            format!("secret {}", rendezvous.secret),
             format!("folder {}", hex(folder.as_os_str())),
             format!("bind {}", job.bind as u8),
             format!("tag {}", u8::from(job.tag_output)),
             format!("program {}", hex(&job.program)),
         ];
-        lines.extend(meeting.heads.iter().map(|head| format!("head {head}")));
+        lines.extend(rendezvous.addresses.iter().map(|address| format!("address {address}")));
         lines.extend(job.args.iter().map(|arg| format!("arg {}", hex(arg))));
         lines.extend(job.env.iter().map(|(name, value)| format!("env {} {}", hex(name), hex(value))));
         lines.push("go\n".into());
@@ -55,7 +55,7 @@ impl Order {
     pub(super) fn read(input: impl Read) -> io::Result<Order> {
         let mut job = Job::new("", 0);
         let (mut ranks, mut host) = (0..0, 0);
-        let mut meeting = Meeting { heads: Vec::new(), secret: String::new() };
+        let mut rendezvous = Rendezvous { addresses: Vec::new(), secret: String::new() };
         let mut folder = PathBuf::new();
         for line in io::BufReader::new(input).lines() {
             let line = line?;
@@ -69,7 +69,7 @@ impl Order {
                     let [size, start, end, number] = numbers[..] else { return Err(wrong()) };
                     (job.size, ranks, host) = (size, start..end, number);
                 }
-                "secret" => rest.clone_into(&mut meeting.secret),
+                "secret" => rest.clone_into(&mut rendezvous.secret),
                 "folder" => folder = bytes(rest)?.into(),
                 "bind" => {
                     let is_this = |bind: &Bind| (*bind as u8).to_string() == rest;
@@ -77,13 +77,13 @@ impl Order {
                 }
                 "tag" => job.tag_output = rest == "1",
                 "program" => job.program = bytes(rest)?,
-                "head" => meeting.heads.push(rest.parse().map_err(|_| wrong())?),
+                "address" => rendezvous.addresses.push(rest.parse().map_err(|_| wrong())?),
                 "arg" => job.args.push(bytes(rest)?),
                 "env" => {
                     let (name, value) = rest.split_once(' ').ok_or_else(wrong)?;
                     job.env.push((bytes(name)?, bytes(value)?));
                 }
-                "go" => return Ok(Order { job, ranks, host, meeting, folder }),
+                "go" => return Ok(Order { job, ranks, host, rendezvous, folder }),
                 _ => return Err(wrong()),
             }
         }
@@ -99,13 +99,13 @@ mod tests {
     fn orders_round_trip() {
         let args = ["-n", "", "two words\n", "ä"];
         let job = Job::new("/bin/a b", 5).args(args).env("A", "b=c").bind(Bind::Core).tag_output(true);
-        let heads = vec!["10.0.0.1:5".parse().expect("an address"), "[fd00::1]:5".parse().expect("an address")];
-        let meeting = Meeting { heads, secret: "00ff".into() };
-        let order = Order { job, ranks: 2..4, host: 1, meeting: meeting.clone(), folder: "/tmp/x y".into() };
+        let addresses = vec!["10.0.0.1:5".parse().expect("an address"), "[fd00::1]:5".parse().expect("an address")];
+        let rendezvous = Rendezvous { addresses, secret: "00ff".into() };
+        let order = Order { job, ranks: 2..4, host: 1, rendezvous: rendezvous.clone(), folder: "/tmp/x y".into() };
         let text = order.encode();
         let back = Order::read(text.as_bytes()).expect("the same");
         assert_eq!(format!("{back:?}"), format!("{order:?}"));
-        assert_eq!(back.meeting, meeting);
+        assert_eq!(back.rendezvous, rendezvous);
         for part in [&text[..text.len() - 3], "nonsense 1\ngo\n", "part 1 2\ngo\n", ""] {
             assert!(Order::read(part.as_bytes()).is_err(), "{part:?}");
         }

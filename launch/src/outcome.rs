@@ -12,8 +12,8 @@ use crate::signals;
 pub enum Outcome {
     /// All ranks exited with status 0.
     Success,
-    /// A rank failed: the first in the order of detection, or between machines a rank that was
-    /// killed before. The others were ended.
+    /// A rank failed: the first in the order of detection, or between machines a rank whose death
+    /// by a signal was reported later. The other ranks were ended.
     RankFailed {
         /// The rank.
         rank: usize,

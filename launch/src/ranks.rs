@@ -19,7 +19,7 @@ use crate::outcome::{LaunchError, io_error};
 use transom::launching::{LineBuffer, SECRET};
 
 /// Variables of other launchers, or of this one in another role, which would mislead a rank.
-const FOREIGN: [&str; 10] = [
+const LAUNCHER_VARIABLES: [&str; 10] = [
     "PMI_FD",
     "PMI_PORT",
     "PMI_ID",
@@ -70,7 +70,7 @@ impl Rank {
     pub(super) fn start(job: &Job, number: usize, group: Pid, cpu: Option<usize>) -> Result<Self, LaunchError> {
         let mut command = command(job, number, group);
         let bound = cpu.map(Bound::to).transpose().map_err(io_error("binding to a CPU"))?;
-        let (pmi, spawned) = match &job.meeting {
+        let (pmi, spawned) = match &job.rendezvous {
             Some((at, secret)) => {
                 command.env("PMI_PORT", at).env("PMI_ID", number.to_string()).env(SECRET, secret);
                 (None, command.spawn())
@@ -231,7 +231,7 @@ impl Feed {
 fn command(job: &Job, number: usize, group: Pid) -> Command {
     let mut command = Command::new(&job.program);
     command.args(&job.args).process_group(group.as_raw_nonzero().get());
-    for name in FOREIGN {
+    for name in LAUNCHER_VARIABLES {
         command.env_remove(name);
     }
     if io::stderr().is_terminal() {
@@ -247,7 +247,7 @@ fn command(job: &Job, number: usize, group: Pid) -> Command {
     // so a terminal is forwarded. Rank 0 reads all other inputs itself, so that it takes no more
     // than it wants.
     command.stdin(match (number, io::stdin().is_terminal()) {
-        _ if job.meeting.is_some() => Stdio::null(),
+        _ if job.rendezvous.is_some() => Stdio::null(),
         (0, true) => Stdio::piped(),
         (0, false) => Stdio::inherit(),
         _ => Stdio::null(),

@@ -1,7 +1,7 @@
-//! A host's part of a job: `transom-run --remote`, started there by an agent. It reads its order
-//! from standard input, starts the ranks, reports their ends to the launcher, forwards their
-//! output, and signals them on order. All decisions are the launcher's. When the launcher or the
-//! agent is gone, the guard ends the ranks.
+//! A machine's part of a job: `transom-run --remote`, which an agent starts on the machine. It
+//! reads its order from standard input, starts the ranks, reports their ends to the launcher,
+//! forwards their output, and sends them the signals that the launcher requests. The launcher makes
+//! all decisions. When the launcher or the agent has ended, the guard ends the ranks.
 
 use std::io;
 use std::net::TcpStream;
@@ -18,11 +18,11 @@ use super::guard::Guard;
 use super::output::{Sink, duplicate};
 use super::ranks::{Conn, Rank, forward};
 use crate::bind;
-use crate::order::{Meeting, Order};
+use crate::order::{Order, Rendezvous};
 use crate::outcome::{LaunchError, io_error};
 use transom::launching::{Words, to_hex};
 
-/// Time limit of one address of the launcher.
+/// Time limit of a connection to one address of the launcher.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Reads an order from standard input and executes it; returns the exit status.
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// No order arrives, or the launcher can't be reached from here.
 pub fn serve() -> Result<u8, LaunchError> {
     let order = Order::read(stdin_of_agent().map_err(io_error("the order"))?).map_err(io_error("the order"))?;
-    let (launcher, at) = meet(&order.meeting)?;
+    let (launcher, at) = connect(&order.rendezvous)?;
     let mut part = Part {
         guard: Guard::start().map_err(io_error("forking the guard"))?,
         launcher: Conn::new(launcher).map_err(io_error("the launcher's connection"))?,
@@ -40,7 +40,7 @@ pub fn serve() -> Result<u8, LaunchError> {
         out: Sink::new(duplicate(stdout()).map_err(io_error("standard output"))?),
         err: Sink::new(duplicate(stderr()).map_err(io_error("standard error"))?),
     };
-    part.launcher.send(&format!("cmd=join host={} secret={}\n", order.host, order.meeting.secret));
+    part.launcher.send(&format!("cmd=join host={} secret={}\n", order.host, order.rendezvous.secret));
     if let Err(error) = part.start(order, at) {
         part.launcher.send(&format!(
             "cmd=failed status={} why={}\n",
@@ -56,12 +56,12 @@ fn stdin_of_agent() -> io::Result<std::fs::File> {
 }
 
 /// Connects to the launcher at the first of its addresses that answers; returns that address too.
-fn meet(meeting: &Meeting) -> Result<(OwnedFd, String), LaunchError> {
+fn connect(rendezvous: &Rendezvous) -> Result<(OwnedFd, String), LaunchError> {
     let mut tried = Vec::new();
-    for head in &meeting.heads {
-        match TcpStream::connect_timeout(head, PATIENCE) {
-            Ok(stream) => return Ok((stream.into(), head.to_string())),
-            Err(error) => tried.push(format!("{head}: {error}")),
+    for address in &rendezvous.addresses {
+        match TcpStream::connect_timeout(address, PATIENCE) {
+            Ok(stream) => return Ok((stream.into(), address.to_string())),
+            Err(error) => tried.push(format!("{address}: {error}")),
         }
     }
     Err(LaunchError::Unmet { tried: tried.join("; ") })
@@ -80,10 +80,10 @@ struct Part {
 
 impl Part {
     fn start(&mut self, order: Order, at: String) -> Result<(), LaunchError> {
-        let Order { mut job, ranks, meeting, folder, .. } = order;
+        let Order { mut job, ranks, rendezvous, folder, .. } = order;
         std::env::set_current_dir(&folder).map_err(|source| LaunchError::Folder { folder, source })?;
         let cpus = bind::plan(job.bind, ranks.len(), &bind::allowed_cpus());
-        job.meeting = Some((at, meeting.secret));
+        job.rendezvous = Some((at, rendezvous.secret));
         for rank in ranks {
             let cpu = cpus.as_ref().map(|cpus| cpus[rank - self.first]);
             let started = Rank::start(&job, rank, self.guard.group(), cpu)?;
@@ -94,7 +94,7 @@ impl Part {
         Ok(())
     }
 
-    /// Serves until the ranks have ended and that is reported, or the launcher is gone.
+    /// Serves until the ends of all ranks are reported, or the launcher has ended.
     fn run(mut self) -> Result<u8, Errno> {
         while self.ranks.iter().any(|rank| rank.exit.is_none()) {
             if !self.turn()? {
@@ -142,14 +142,14 @@ impl Part {
         drop(fds);
         self.launcher.flush();
         let here = self.launcher.receive();
-        self.obey();
+        self.handle_signals();
         self.report_ended_ranks();
         self.out.flush();
         self.err.flush();
         Ok(here && !agent_left)
     }
 
-    fn obey(&mut self) {
+    fn handle_signals(&mut self) {
         while let Some(line) = self.launcher.lines.next_line() {
             let number = Words::new(&line).get("number").and_then(|number| number.parse().ok());
             if let Some(signal) = number.and_then(Signal::from_named_raw) {

@@ -18,22 +18,22 @@ const VALLEN_MAX: usize = 1024;
 pub(super) struct Server {
     kvsname: String,
     store: HashMap<String, String>,
-    members: Vec<Standing>,
+    members: Vec<Member>,
     /// Number of `waiting` members.
     waiting: usize,
-    /// The first rank that is gone: it may be the cause of later ones.
+    /// The first rank that has ended: it may be the cause of later ends.
     first_gone: Option<usize>,
 }
 
 /// One rank's state.
 #[derive(Debug, Clone, Copy, Default)]
-struct Standing {
+struct Member {
     joined: bool,
     finalized: bool,
     waiting: bool,
 }
 
-/// A rank's request to the launcher beyond an answer.
+/// An action that a rank requests of the launcher in addition to an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// Nothing.
@@ -46,8 +46,8 @@ pub(super) enum Request {
 pub(super) type Replies = Vec<(usize, String)>;
 
 impl Server {
-    /// The server of a job with these numbers of ranks on its machines. `id` distinguishes its key
-    /// space from those of other jobs.
+    /// The server of a job; `machines` has the number of ranks of each machine. `id` distinguishes
+    /// the job's key space from those of other jobs.
     pub(super) fn new(machines: &[usize], id: u32) -> Self {
         let size = machines.iter().sum();
         let mut store = HashMap::new();
@@ -57,7 +57,7 @@ impl Server {
         Self {
             kvsname: format!("kvs_{id}_0"),
             store,
-            members: vec![Standing::default(); size],
+            members: vec![Member::default(); size],
             waiting: 0,
             first_gone: None,
         }
@@ -105,8 +105,8 @@ impl Server {
         self.members[rank].joined && !self.members[rank].finalized
     }
 
-    /// A rank that has ended or left, and one that waits for it in a barrier, which can never
-    /// complete.
+    /// A rank that has ended or left, and a rank that waits for it in a barrier that can't
+    /// complete; `None` if there are none.
     pub(super) fn stuck(&self) -> Option<(usize, usize)> {
         if self.waiting == 0 {
             return None;
@@ -174,7 +174,7 @@ impl Server {
 
 fn abort(words: Words<'_>) -> Request {
     let code = words.get("exitcode").and_then(|text| text.parse().ok()).unwrap_or(1);
-    // `why` is this library's word, in hexadecimal; MPICH has used the other two.
+    // This library sends `why`, in hexadecimal. Versions of MPICH send one of the other two.
     let own = words.get("why").and_then(from_hex).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let why = own.or_else(|| words.get("error_msg").or(words.get("message")).map(str::to_owned)).unwrap_or_default();
     Request::Abort { code, why }

@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::stdio::{stderr, stdout};
 use signal_hook::consts::SIGINT;
 
-use super::door::STRANGERS;
+use super::admission::STRANGERS;
 use super::guard::Guard;
 use super::machines::Machines;
 use super::output::{Sink, duplicate};
@@ -83,18 +83,18 @@ struct Supervisor {
     /// The reason of the job's end, once it is known; the first reason counts.
     outcome: Option<Outcome>,
     ending: Ending,
-    /// The remaining output is not wanted any more.
-    hurried: bool,
+    /// The launcher ends without writing the rest of the ranks' output.
+    discards_output: bool,
 }
 
-/// The stage of ending the ranks.
+/// How far the ranks are being ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     No,
     /// A rank has failed; the others may end by themselves until this time.
-    Left(Instant),
+    Grace(Instant),
     /// SIGTERM was sent; SIGKILL follows at this time.
-    Asked(Instant),
+    Terminating(Instant),
     /// SIGKILL was sent; the connections to other machines are closed at this time.
     Killed(Instant),
 }
@@ -122,7 +122,7 @@ impl Supervisor {
             return Err(LaunchError::NoCpus);
         }
         let cpus = bind::plan(job.bind, job.size, &allowed);
-        // Best effort: a host program's own buffered output goes first.
+        // Best effort: output that this program has buffered before comes first.
         let _ = std::io::stdout().flush();
         let mut supervisor = Self {
             guard: Guard::start().map_err(io_error("forking the guard"))?,
@@ -138,7 +138,7 @@ impl Supervisor {
             grace: job.grace,
             outcome: None,
             ending: Ending::No,
-            hurried: false,
+            discards_output: false,
         };
         if !job.hosts.is_empty() {
             let machines = Machines::start(job)?;
@@ -158,7 +158,7 @@ impl Supervisor {
 
     /// Whether a rank runs, or another machine still reports.
     fn is_busy(&self) -> bool {
-        self.ranks.iter().any(|rank| rank.exit.is_none()) || self.machines.as_ref().is_some_and(Machines::are_here)
+        self.ranks.iter().any(|rank| rank.exit.is_none()) || self.machines.as_ref().is_some_and(Machines::are_running)
     }
 
     /// Waits for events and handles all of them.
@@ -196,7 +196,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The ready sources; empty when a time limit has passed.
+    /// The owners of ready descriptors; empty when a time limit has passed.
     fn wait(&self) -> Result<Vec<Source>, Errno> {
         let mut sources = Vec::new();
         let mut fds = Vec::new();
@@ -242,7 +242,7 @@ impl Supervisor {
     fn next_limit(&self) -> Option<Duration> {
         let job = self.deadline.filter(|_| self.outcome.is_none());
         let grace = match self.ending {
-            Ending::Left(at) | Ending::Asked(at) => Some(at),
+            Ending::Grace(at) | Ending::Terminating(at) => Some(at),
             Ending::Killed(at) => Some(at).filter(|_| self.machines.is_some()),
             Ending::No => None,
         };
@@ -254,7 +254,7 @@ impl Supervisor {
     fn on_signal(&mut self, index: usize) {
         while let Some(signal) = self.signals.take(index) {
             if self.outcome.is_some() {
-                self.hurried = true;
+                self.discards_output = true;
                 if signal == SIGINT {
                     self.kill();
                 }
@@ -311,7 +311,7 @@ impl Supervisor {
         forward(&mut self.ranks[number].out, &mut self.out);
         forward(&mut self.ranks[number].err, &mut self.err);
         self.server.gone(number);
-        if let Some(failure) = judge(status, self.server.is_member(number)) {
+        if let Some(failure) = failure_of(status, self.server.is_member(number)) {
             self.fail(number, failure);
         }
     }
@@ -331,8 +331,8 @@ impl Supervisor {
             self.end(Outcome::TimedOut, Some(&text));
         }
         match self.ending {
-            Ending::Left(at) if at <= now => self.ask(),
-            Ending::Asked(at) if at <= now => self.kill(),
+            Ending::Grace(at) if at <= now => self.terminate(),
+            Ending::Terminating(at) if at <= now => self.kill(),
             Ending::Killed(at) if at <= now => self.machines.iter().for_each(Machines::give_up),
             _ => {}
         }
@@ -377,17 +377,18 @@ impl Supervisor {
         if let Some(text) = text {
             self.err.say(text);
         }
-        let left = matches!(outcome, Outcome::RankFailed { .. }).then_some(self.grace).filter(|grace| !grace.is_zero());
+        let grace =
+            matches!(outcome, Outcome::RankFailed { .. }).then_some(self.grace).filter(|grace| !grace.is_zero());
         self.outcome = Some(outcome);
-        match left.and_then(|grace| Instant::now().checked_add(grace)) {
-            Some(at) => self.ending = Ending::Left(at),
-            None => self.ask(),
+        match grace.and_then(|grace| Instant::now().checked_add(grace)) {
+            Some(at) => self.ending = Ending::Grace(at),
+            None => self.terminate(),
         }
     }
 
-    fn ask(&mut self) {
+    fn terminate(&mut self) {
         self.signal_all(Signal::TERM);
-        self.ending = Ending::Asked(Instant::now() + GRACE);
+        self.ending = Ending::Terminating(Instant::now() + GRACE);
     }
 
     fn kill(&mut self) {
@@ -422,9 +423,9 @@ impl Supervisor {
         }
         self.input = Input::new(None);
         // A slow reader may take its time; a signal, or the job's time limit, ends the wait.
-        while !(self.hurried || self.out.is_empty() && self.err.is_empty()) {
+        while !(self.discards_output || self.out.is_empty() && self.err.is_empty()) {
             self.turn()?;
-            self.hurried |= matches!(self.outcome, Some(Outcome::Signalled(_) | Outcome::TimedOut));
+            self.discards_output |= matches!(self.outcome, Some(Outcome::Signalled(_) | Outcome::TimedOut));
         }
         self.out.flush();
         self.err.flush();
@@ -441,8 +442,9 @@ impl Drop for Supervisor {
     }
 }
 
-/// The failure that a rank's end means, if any.
-fn judge(status: ExitStatus, is_member: bool) -> Option<Failure> {
+/// The failure shown by the exit status of a rank, if it is one. `is_member`: the rank has joined
+/// the job and not left it.
+fn failure_of(status: ExitStatus, is_member: bool) -> Option<Failure> {
     match (status.code(), status.signal()) {
         (Some(0), _) => is_member.then_some(Failure::NotFinalized),
         (Some(code), _) => Some(Failure::Exit(code)),
@@ -489,7 +491,7 @@ fn raise_descriptor_limit(job: &Job) -> Result<(), LaunchError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ExitStatus, ExitStatusExt, Failure, intervals, judge};
+    use super::{ExitStatus, ExitStatusExt, Failure, failure_of, intervals};
 
     #[test]
     fn numbers_in_words() {
@@ -500,9 +502,9 @@ mod tests {
     #[test]
     fn ends_of_a_rank() {
         let exit = |code: i32| ExitStatus::from_raw(code << 8);
-        assert_eq!(judge(exit(0), false), None);
-        assert_eq!(judge(exit(0), true), Some(Failure::NotFinalized));
-        assert_eq!(judge(exit(3), true), Some(Failure::Exit(3)));
-        assert_eq!(judge(ExitStatus::from_raw(9), false), Some(Failure::Signal { signal: 9, core: false }));
+        assert_eq!(failure_of(exit(0), false), None);
+        assert_eq!(failure_of(exit(0), true), Some(Failure::NotFinalized));
+        assert_eq!(failure_of(exit(3), true), Some(Failure::Exit(3)));
+        assert_eq!(failure_of(ExitStatus::from_raw(9), false), Some(Failure::Signal { signal: 9, core: false }));
     }
 }

@@ -29,18 +29,18 @@ impl Supervisor {
                     let text = format!("{host}: {why}");
                     self.end(Outcome::HostLost { host, status }, Some(&text));
                 }
-                Event::Left { host, ranks, status } => self.has_left(host, ranks, status),
+                Event::AgentEnded { host, ranks, status } => self.has_left(host, ranks, status),
             }
         }
     }
 
-    /// Whether a failure is the cause of the one that was reported first. Between machines the
-    /// report of a rank that a signal killed may arrive after that of a rank that ended because of
-    /// it. Signals that this launcher has sent meanwhile, and SIGABRT or SIGPIPE of ranks that lost
-    /// their peers, are no cause.
+    /// Whether `failure` is the cause of the failure that was reported first. Between machines the
+    /// report of a rank that a signal killed may arrive after the report of a rank that ended
+    /// because of this death. Signals that this launcher has sent meanwhile are no cause, nor are
+    /// SIGABRT and SIGPIPE, by which ranks end that lost their peers.
     pub(super) fn is_explained_by(&self, failure: &Failure) -> bool {
         let exited = matches!(self.outcome, Some(Outcome::RankFailed { failure: Failure::Exit(_), .. }));
-        let alone = matches!(self.ending, Ending::Left(_) | Ending::Asked(_));
+        let alone = matches!(self.ending, Ending::Grace(_) | Ending::Terminating(_));
         let killed = matches!(failure, Failure::Signal { signal, .. } if ![SIGTERM, SIGABRT, SIGPIPE].contains(signal));
         self.machines.is_some() && exited && alone && killed
     }

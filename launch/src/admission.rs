@@ -15,43 +15,43 @@ use rustix::io::Errno;
 use super::ranks::{Conn, keep_alive};
 use transom::launching::{INTERFACES, Words, addresses, to_hex};
 
-/// Most connections that have not identified themselves.
+/// Maximum number of kept connections that have not sent the secret.
 pub(super) const STRANGERS: usize = 16;
-/// Connections that are accepted before the waiting ones are read.
+/// Maximum number of connections that are accepted before the accepted ones are read.
 const BATCH: usize = STRANGERS / 2;
-/// Most batches in one turn, so that strangers do not delay the launcher's ranks.
+/// Maximum number of batches in one turn, so that strangers do not delay the launcher's ranks.
 const BATCHES: usize = 32;
 /// Time limit of all name lookups together.
 const LOOKUP: Duration = Duration::from_secs(2);
 
 /// The listeners, and the connections that wait for admission.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Admission {
     listeners: Vec<TcpListener>,
     secret: String,
     strangers: Vec<Conn>,
-    /// A reserve, closed for a moment where no descriptor is free for an accept.
+    /// A descriptor in reserve. It is closed for a moment if an accept finds no free descriptor.
     spare: Option<OwnedFd>,
 }
 
 /// A connection that sent the secret, with its first line.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct Admitted {
     pub(super) conn: Conn,
     pub(super) line: String,
 }
 
-impl Door {
+impl Admission {
     /// Listens for processes of the machines with these names.
-    pub(super) fn open(names: impl Iterator<Item = String>) -> io::Result<Door> {
+    pub(super) fn open(names: impl Iterator<Item = String>) -> io::Result<Admission> {
         let listen = |address| {
             let listener = TcpListener::bind((address, 0))?;
             listener.set_nonblocking(true)?;
             io::Result::Ok(listener)
         };
-        let used = used(names.map(|name| host_of(&name).to_owned()).collect());
+        let used = listening_addresses(names.map(|name| host_of(&name).to_owned()).collect());
         let listeners = used.into_iter().map(listen).collect::<io::Result<_>>()?;
-        Ok(Door { listeners, secret: secret()?, strangers: Vec::new(), spare: Some(spare()?) })
+        Ok(Admission { listeners, secret: secret()?, strangers: Vec::new(), spare: Some(spare()?) })
     }
 
     /// The secret for admission.
@@ -60,10 +60,10 @@ impl Door {
     }
 
     /// The listeners' addresses; those that only this machine reaches come last.
-    pub(super) fn heads(&self) -> io::Result<Vec<SocketAddr>> {
-        let mut heads = self.listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
-        heads.sort_by_key(|head| head.ip().is_loopback());
-        Ok(heads)
+    pub(super) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        let mut addresses = self.listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+        addresses.sort_by_key(|address| address.ip().is_loopback());
+        Ok(addresses)
     }
 
     /// The descriptors to poll.
@@ -79,22 +79,22 @@ impl Door {
     }
 
     /// Reads the arrived lines; returns the connections that sent the secret.
-    pub(super) fn turn(&mut self) -> Vec<Guest> {
-        let mut guests = Vec::new();
+    pub(super) fn turn(&mut self) -> Vec<Admitted> {
+        let mut admitted = Vec::new();
         // Each connection is read before it may be closed to make room, so that members of the job
         // are admitted first.
         for _ in 0..BATCHES {
-            let more = self.accept() == BATCH;
-            self.meet(&mut guests);
+            let more = self.accept_batch() == BATCH;
+            self.admit(&mut admitted);
             if !more {
                 break;
             }
         }
-        guests
+        admitted
     }
 
     /// Accepts a batch of connections; returns their number.
-    fn accept(&mut self) -> usize {
+    fn accept_batch(&mut self) -> usize {
         let mut count = 0;
         for listener in &self.listeners {
             while count < BATCH {
@@ -102,8 +102,8 @@ impl Door {
                     Ok((stream, _)) => self.strangers.extend(conn(stream)),
                     Err(error) if is_scarce(&error) => {
                         if self.strangers.is_empty() {
-                            // Accepted and closed, so that the poll does not report it again and
-                            // again.
+                            // The reserve lets one connection be accepted and closed. Otherwise the
+                            // poll would report it again and again.
                             drop(self.spare.take());
                             drop(listener.accept());
                             self.spare = spare().ok();
@@ -123,12 +123,12 @@ impl Door {
 
     /// Reads the waiting connections and admits those that send the secret. Any other line closes
     /// the connection.
-    fn meet(&mut self, guests: &mut Vec<Guest>) {
+    fn admit(&mut self, admitted: &mut Vec<Admitted>) {
         for mut conn in std::mem::take(&mut self.strangers) {
             let open = conn.receive();
             match conn.lines.next_line() {
                 Some(line) if Words::new(&line).get("secret").is_some_and(|given| same(given, &self.secret)) => {
-                    guests.push(Guest { conn, line });
+                    admitted.push(Admitted { conn, line });
                 }
                 None if open && !conn.lines.overflows() => self.strangers.push(conn),
                 _ => {}
@@ -164,7 +164,7 @@ fn spare() -> io::Result<OwnedFd> {
 /// The addresses of this machine at which others reach it: those of the interfaces that the user
 /// names; else the source addresses of packets to each machine; where a name can't be resolved, all
 /// external addresses.
-fn used(names: Vec<String>) -> Vec<IpAddr> {
+fn listening_addresses(names: Vec<String>) -> Vec<IpAddr> {
     let named = std::env::var(INTERFACES).ok().filter(|list| !list.is_empty()).map(|list| addresses(Some(&list)));
     let found = named.filter(|found| !found.is_empty()).or_else(|| sources(names));
     let found = found.unwrap_or_else(|| [addresses(None), vec![Ipv4Addr::LOCALHOST.into()]].concat());
@@ -222,41 +222,44 @@ mod tests {
 
     use super::*;
 
-    fn door(names: &[&str]) -> Door {
-        Door::open(names.iter().map(ToString::to_string)).expect("a listener")
+    fn admission(names: &[&str]) -> Admission {
+        Admission::open(names.iter().map(ToString::to_string)).expect("a listener")
     }
 
     /// Machines that are reached by one interface are listened for at that interface only.
     #[test]
     fn it_listens_at_the_addresses_that_reach_the_machines() {
         for names in [&["127.0.0.1"][..], &["localhost", "me@127.0.0.3"]] {
-            let heads = door(names).heads().expect("addresses");
-            assert!(!heads.is_empty() && heads.iter().all(|head| head.ip().is_loopback()), "{heads:?}");
+            let addresses = admission(names).addresses().expect("addresses");
+            assert!(
+                !addresses.is_empty() && addresses.iter().all(|address| address.ip().is_loopback()),
+                "{addresses:?}"
+            );
         }
-        let heads = door(&["127.0.0.1", "no such machine"]).heads().expect("addresses");
-        assert!(heads.iter().all(|head| !head.ip().is_unspecified()), "{heads:?}");
-        assert!(heads.last().expect("loopback").ip().is_loopback());
+        let addresses = admission(&["127.0.0.1", "no such machine"]).addresses().expect("addresses");
+        assert!(addresses.iter().all(|address| !address.ip().is_unspecified()), "{addresses:?}");
+        assert!(addresses.last().expect("loopback").ip().is_loopback());
     }
 
     /// Few of many strangers are kept, and a connection with the secret is admitted past them.
     #[test]
     fn many_strangers_do_not_keep_members_out() {
-        let mut door = door(&["127.0.0.1"]);
-        let at = door.heads().expect("addresses")[0];
+        let mut admission = admission(&["127.0.0.1"]);
+        let at = admission.addresses().expect("addresses")[0];
         let connect = || TcpStream::connect(at).expect("it listens");
         let silent: Vec<_> = (0..100).map(|_| connect()).collect();
         let mut wrong = connect();
         wrong.write_all(b"cmd=join host=0 secret=00\n").expect("open");
-        assert!(door.turn().is_empty());
-        assert!(door.strangers.len() <= STRANGERS, "{}", door.strangers.len());
+        assert!(admission.turn().is_empty());
+        assert!(admission.strangers.len() <= STRANGERS, "{}", admission.strangers.len());
         let mut member = connect();
-        member.write_all(format!("cmd=join host=7 secret={}\n", door.secret()).as_bytes()).expect("open");
+        member.write_all(format!("cmd=join host=7 secret={}\n", admission.secret()).as_bytes()).expect("open");
         let late: Vec<_> = (0..100).map(|_| connect()).collect();
-        let guests = door.turn();
-        assert_eq!(guests.len(), 1);
-        assert!(guests[0].line.starts_with("cmd=join host=7 "), "{:?}", guests[0].line);
+        let admitted = admission.turn();
+        assert_eq!(admitted.len(), 1);
+        assert!(admitted[0].line.starts_with("cmd=join host=7 "), "{:?}", admitted[0].line);
         drop((silent, wrong, late));
-        door.close();
+        admission.close();
         // A guard that another test forks meanwhile closes its copy of the listener a moment later.
         let is_refused = |_| {
             std::thread::sleep(Duration::from_millis(5));
